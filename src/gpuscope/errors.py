@@ -1,0 +1,112 @@
+"""Every error that gpuscope raises on purpose.
+
+    GpuscopeError
+    ├── UnknownNameError      a device, model, dtype, task or option that does not exist
+    ├── InvalidValueError     a value that cannot be (a negative size, a cluster of 0 devices)
+    ├── CatalogueError        a catalogue file that does not validate
+    ├── WorkloadError         the user's `build` failed, or did not return a step
+    │   └── CaptureError      the step cannot be captured (unsupported operator under --strict)
+    ├── UnsupportedError      the device cannot do what is asked (fp8 on an A100)
+    ├── DoesNotFitError       the workload needs more memory than the device has (--must-fit)
+    ├── InputFileError        a file that is missing, unreadable, cut off or not what it says
+    └── MissingPackageError   an optional package is needed; says how to install it
+
+Each error carries three short sentences: what happened, why, and what to type next. The
+command line prints them without a traceback and exits with `exit_code`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GpuscopeError(Exception):
+    """Base of all errors raised on purpose.
+
+    Args:
+        what: what happened, one sentence.
+        why: the reason, or "" where `what` says it all.
+        next_step: what to type or change next, or "".
+    """
+
+    exit_code: int = 2
+
+    def __init__(self, what: str, why: str = "", next_step: str = "") -> None:
+        self.what = what
+        self.why = why
+        self.next_step = next_step
+        super().__init__(" ".join(part for part in (what, why, next_step) if part))
+
+
+class UnknownNameError(GpuscopeError):
+    """A name that is in no catalogue; lists the near ones.
+
+    Args:
+        kind: what the name stands for ("device", "model", "dtype", ...).
+        name: what the user wrote.
+        known: all valid names.
+        next_step: a command that lists the valid names.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], next_step: str = "") -> None:
+        self.kind = kind
+        self.name = name
+        known_names = sorted(set(known))
+        self.near = tuple(difflib.get_close_matches(name.lower(), known_names, n=5, cutoff=0.5))
+        if not self.near:
+            self.near = tuple(n for n in known_names if name and name.lower() in n)[:5]
+        if self.near:
+            why = "Did you mean: " + ", ".join(self.near) + "?"
+        elif len(known_names) <= 12:
+            why = "Known: " + ", ".join(known_names) + "."
+        else:
+            why = ""
+        super().__init__(f"Unknown {kind} '{name}'.", why, next_step)
+
+
+class InvalidValueError(GpuscopeError):
+    """A value that has a known name but cannot be."""
+
+
+class CatalogueError(GpuscopeError):
+    """A catalogue file that does not validate; names the file and the field."""
+
+
+class WorkloadError(GpuscopeError):
+    """The user's `build` raised, or did not return a callable step."""
+
+
+class CaptureError(WorkloadError):
+    """The step runs, but cannot be captured."""
+
+
+class UnsupportedError(GpuscopeError):
+    """The device cannot do what the workload asks."""
+
+
+class DoesNotFitError(GpuscopeError):
+    """The workload needs more memory than the device has (raised under --must-fit only)."""
+
+    exit_code = 3
+
+
+class InputFileError(GpuscopeError):
+    """A file that is missing, unreadable, cut off, or not what it says."""
+
+
+class MissingPackageError(GpuscopeError):
+    """An optional package is not installed.
+
+    Args:
+        package: its name on the package index.
+        needed_for: what the user asked for.
+        extra: the gpuscope extra that brings it.
+    """
+
+    def __init__(self, package: str, needed_for: str, extra: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the package '{package}', which is not installed.",
+            "",
+            f'Type: pip install "gpuscope[{extra}]"',
+        )
