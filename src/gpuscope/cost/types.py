@@ -1,0 +1,125 @@
+"""What an operator becomes on a device: kernels with their work, shape and time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpuscope.program.types import Op, Program
+
+Origin = Literal["measured", "calibrated", "datasheet", "estimated", "what-if"]
+
+Limiter = Literal[
+    "compute", "tensor_core", "memory", "l2", "latency", "launch", "link", "host", "unknown"
+]
+
+Kind = Literal[
+    "matmul", "attention", "convolution", "normalization", "reduction", "pointwise", "gather",
+    "sort", "copy", "optimizer", "recurrent", "transfer", "collective", "memset", "random",
+    "fused", "other",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One device launch (or copy) that an operator turns into.
+
+    Attributes:
+        name: a descriptive symbol ("gemm_bf16_128x256x64_tn", "elementwise_vectorized").
+        kind: family, for breakdowns.
+        op: index of the operator in the program.
+        duration_s: expected time on the device, the launch floor included.
+        low_s, high_s: 80 % interval of the duration.
+        flops: useful floating-point operations (2 per multiply-add), 0 if none.
+        read_bytes, written_bytes: bytes that really cross device memory, L2 reuse included.
+        least_bytes: the fewest bytes possible (each input read once, each output written once).
+        grid: thread blocks launched.
+        block: threads in a block.
+        tile: block tile, e.g. (128, 256, 64) for M, N, K; () where it means nothing.
+        waves: grid / blocks that fit at once (fractional).
+        occupancy: resident warps / maximum warps of a multiprocessor, 0..1; None if unknown.
+        limiter: what sets the time.
+        dtype: compute dtype as torch names it ("tf32" where tensor cores round float32 so).
+        compute_s, memory_s: time the arithmetic alone / the memory traffic alone would take.
+        origin: where its constants come from.
+        lane: "compute" (stream), "copy_h2d", "copy_d2h", or "link".
+        stream: device stream id.
+        note: why, in a few words, where it helps a reader.
+    """
+
+    name: str
+    kind: Kind
+    op: int
+    duration_s: float
+    low_s: float
+    high_s: float
+    flops: float = 0.0
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+    least_bytes: float = 0.0
+    grid: int = 1
+    block: int = 128
+    tile: tuple[int, ...] = ()
+    waves: float = 0.0
+    occupancy: float | None = None
+    limiter: Limiter = "unknown"
+    dtype: str = ""
+    compute_s: float = 0.0
+    memory_s: float = 0.0
+    origin: Origin = "estimated"
+    lane: str = "compute"
+    stream: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCost:
+    """Time the host spends to issue one operator, before its launches and for each of them.
+
+    Attributes:
+        before_s: Python and framework time before the first launch.
+        per_launch_s: time of each launch call.
+        after_s: time after the last launch until the next operator can begin.
+        sync: "" or why the host then waits for the device.
+    """
+
+    before_s: float
+    per_launch_s: float
+    after_s: float
+    sync: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CostedOp:
+    """One operator with its kernels (in launch order) and its host cost."""
+
+    op: Op
+    kernels: tuple[Kernel, ...]
+    host: HostCost
+
+
+@dataclass(frozen=True, slots=True)
+class CostedProgram:
+    """A program costed for one device.
+
+    Attributes:
+        program: what was captured.
+        device_id: catalogue id of the device.
+        ops: one entry per operator, same order as `program.ops`.
+        host_spread: relative 80 % half-width of all host costs together (hosts differ).
+        device_spread: relative 80 % half-width of systematic device error (calibration).
+        launch_latency_s: from the launch call to the kernel's start on an idle device.
+        kernel_gap_s: least gap between two kernels that are queued back to back on a stream.
+        graph: the step is replayed as one CUDA graph (host cost is one launch).
+        assumptions: sentences for the user, the program's own included.
+    """
+
+    program: Program
+    device_id: str
+    ops: tuple[CostedOp, ...]
+    host_spread: float = 0.5
+    device_spread: float = 0.1
+    launch_latency_s: float = 3e-6
+    kernel_gap_s: float = 1e-6
+    graph: bool = False
+    assumptions: tuple[str, ...] = field(default_factory=tuple)

@@ -1,0 +1,218 @@
+"""What a step does: operators, tensors with lifetimes, phases. Pure data; knows no torch.
+
+A `Program` is recorded once from real PyTorch code (see `gpuscope.program.capture`) and can be
+costed for any device. Everything is immutable, so that one capture serves many devices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Phase = Literal["forward", "backward", "optimizer", "input", "other"]
+
+Category = Literal[
+    "parameter", "gradient", "optimizer_state", "activation", "temporary",
+    "input", "buffer", "cache", "workspace", "communication",
+]  # fmt: skip
+
+DTYPE_BYTES: Mapping[str, float] = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "int4": 0.5,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
+    "complex32": 4, "complex64": 8, "complex128": 16,
+}  # fmt: skip
+"""Bytes of one element by dtype, named as torch names them without the `torch.` prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One tensor as an operator saw it.
+
+    Attributes:
+        shape: sizes, outermost first.
+        stride: elements to step by, per dimension (torch's convention).
+        dtype: torch's name without the prefix, e.g. "bfloat16".
+        device: "device" for the accelerator, "host" for CPU memory.
+        storage: identity of the memory behind it; views of one memory share it. -1: unknown.
+        pinned: page-locked host memory.
+    """
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    device: Literal["device", "host"] = "device"
+    storage: int = -1
+    pinned: bool = False
+
+    @property
+    def numel(self) -> int:
+        """Number of elements (1 for a scalar tensor)."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> float:
+        """Bytes of one element; 0.5 for packed 4-bit types."""
+        return DTYPE_BYTES.get(self.dtype, 4)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, each counted once."""
+        return math.ceil(self.numel * self.itemsize)
+
+    @property
+    def touched_bytes(self) -> int:
+        """Bytes of distinct elements: broadcast (stride-0) dimensions count once."""
+        distinct = math.prod(s for s, st in zip(self.shape, self.stride, strict=True) if st != 0)
+        return math.ceil(distinct * self.itemsize)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether elements lie densely in row-major order."""
+        expected = 1
+        for size, step in zip(reversed(self.shape), reversed(self.stride), strict=True):
+            if size != 1 and step != expected:
+                return False
+            expected *= size
+        return True
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements fill their memory without gaps or overlap, in any order."""
+        pairs = sorted((st, s) for s, st in zip(self.shape, self.stride, strict=True) if s != 1)
+        expected = 1
+        for step, size in pairs:
+            if step != expected:
+                return False
+            expected *= size
+        return True
+
+    @property
+    def is_channels_last(self) -> bool:
+        """Whether a 4-D or 5-D tensor has its channel dimension innermost (NHWC, NDHWC)."""
+        if len(self.shape) not in (4, 5) or self.is_contiguous:
+            return False
+        order = (1, *range(len(self.shape) - 1, 1, -1), 0)
+        expected = 1
+        for dim in order:
+            if self.shape[dim] != 1 and self.stride[dim] != expected:
+                return False
+            expected *= self.shape[dim]
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operator call of the step, in program order.
+
+    Attributes:
+        index: position in `Program.ops`.
+        name: "aten::mm"-style name without overload; own composite operators are
+            "gpuscope::attention" and the like (see `gpuscope.program.operators`).
+        overload: torch's overload name ("default", "Tensor", "int", ...).
+        inputs: tensor arguments in schema order, lists flattened.
+        outputs: tensor results, flattened.
+        args: every non-tensor argument by schema name (numbers, strings, tuples, None; dtypes as
+            strings). Arguments left at their default may be absent.
+        module: dotted path of the module that called it ("" at top level). A backward operator
+            carries the module of the forward operator that it differentiates.
+        phase: forward, backward, optimizer, input (host-to-device copies of data) or other.
+        autograd: the call recorded an autograd node (dearer on the host).
+        module_calls: `nn.Module.__call__`s entered since the operator before (host cost).
+        python_calls: Python-level torch API calls since the operator before (host cost).
+        sync: "" or why the host waits for the device here ("item", "blocking_copy", "nonzero",
+            "synchronize", ...).
+        stream: device stream id, 0 is the default stream.
+        view: makes no device work, only a new view of the same memory.
+        repeat: how many equal calls this one stands for (folded repetition); usually 1.
+    """
+
+    index: int
+    name: str
+    overload: str = "default"
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    args: Mapping[str, object] = field(default_factory=dict)
+    module: str = ""
+    phase: Phase = "forward"
+    autograd: bool = False
+    module_calls: int = 0
+    python_calls: int = 0
+    sync: str = ""
+    stream: int = 0
+    view: bool = False
+    repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One piece of device memory and its life during the step.
+
+    Attributes:
+        id: what `TensorSpec.storage` refers to.
+        nbytes: bytes asked for (before the allocator rounds).
+        category: what it holds.
+        born: index of the op that allocates it; -1 if it is there before the step.
+        died: index of the op *before which* it is freed; None if it outlives the step.
+        module: dotted module path that owns or made it.
+        label: a short description ("weight", "exp_avg", "aten::mm output").
+    """
+
+    id: int
+    nbytes: int
+    category: Category
+    born: int
+    died: int | None
+    module: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInfo:
+    """One module of the model: path, class name, and parameters it owns itself."""
+
+    path: str
+    class_name: str
+    parameters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The ordered operators of one steady step, with the memory they hold.
+
+    Attributes:
+        name: what the user calls it.
+        ops: operators in the order the host issues them.
+        storages: device memory by lifetime. Those with born == -1 are resident before the step.
+        modules: the module tree, root first.
+        parameters: number of model parameters (elements).
+        assumptions: what had to be assumed ("routing is uniform over 8 experts", ...), each a
+            plain sentence for the user.
+        unsupported: operators that have no capture or cost support, by name.
+        task: train, prefill, decode, inference, or "" if unknown.
+        samples: sequences or images a step works on, where known.
+        tokens: tokens a step works on, where known.
+        compiled: how `torch.compile` was asked for: "" (eager), "default", "reduce-overhead", ...
+        dtype: main compute dtype, where one stands out.
+        first_step_extra_bytes: memory that only the very first step allocates.
+        capture_s: seconds the capture took.
+    """
+
+    name: str
+    ops: tuple[Op, ...]
+    storages: tuple[Storage, ...] = ()
+    modules: tuple[ModuleInfo, ...] = ()
+    parameters: int = 0
+    assumptions: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    task: str = ""
+    samples: int | None = None
+    tokens: int | None = None
+    compiled: str = ""
+    dtype: str = ""
+    first_step_extra_bytes: int = 0
+    capture_s: float = 0.0
