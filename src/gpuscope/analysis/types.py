@@ -1,0 +1,227 @@
+"""What a timeline means: times by class, findings, roofline points, memory at the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FINDING_KINDS: tuple[str, ...] = (
+    "host_bound", "input_bound", "communication_bound", "bandwidth_bound", "compute_bound",
+    "launch_bound", "wait_for_rank", "small_kernels", "untrusted_trace", "does_not_fit",
+    "sync_bound", "low_precision_unused", "poor_shapes", "transfer_bound", "well_used",
+)  # fmt: skip
+"""Stable words for `Finding.kind`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """Exact time classes of one rank over the analysed window (one step when steps are known).
+
+    Attributes:
+        span_s: first to last device event.
+        busy_s: union of all device work.
+        idle_s: span_s - busy_s.
+        compute_s: union of kernels that are not communication.
+        communication_s: union of communication kernels.
+        exposed_communication_s: communication not under compute.
+        copy_s: union of copies and memsets.
+        idle_by_cause: seconds of idle by cause ("host dispatching", "host synchronising",
+            "launch gap", "waiting for data", "waiting for another stream", "unknown"); sums to
+            idle_s.
+    """
+
+    span_s: float
+    busy_s: float
+    idle_s: float
+    compute_s: float
+    communication_s: float
+    exposed_communication_s: float
+    copy_s: float
+    idle_by_cause: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One row of a breakdown: a label with its seconds, kernels, work and traffic.
+
+    `time_s` is device time attributed to the row; rows of one breakdown that covers the step add
+    up to the step time (the idle rows included).
+    """
+
+    label: str
+    time_s: float
+    count: int = 0
+    flops: float = 0.0
+    moved_bytes: float = 0.0
+    limiter: str = ""
+    best_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleShare:
+    """A module's part of the step, children included; `self_s` is what no child explains."""
+
+    path: str
+    class_name: str
+    depth: int
+    time_s: float
+    self_s: float
+    forward_s: float
+    backward_s: float
+    flops: float
+    parameters: int
+    peak_bytes: int | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """One group of equal kernels on the roofline (time is the sum over the group)."""
+
+    label: str
+    kind: str
+    intensity_flops_per_byte: float
+    flops_per_s: float
+    time_s: float
+    count: int
+    limiter: str
+    roof_flops_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Points with the device's roofs (peak FLOP/s by dtype, bandwidth)."""
+
+    points: tuple[RooflinePoint, ...]
+    peak_flops_per_s: Mapping[str, float]
+    memory_bandwidth_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """How one group of equal kernels is split over the machine."""
+
+    label: str
+    kind: str
+    count: int
+    time_s: float
+    grid: int
+    block: int
+    tile: tuple[int, ...]
+    waves: float
+    tail_loss: float
+    occupancy: float | None
+    limiter: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStory:
+    """Memory of the device over a step.
+
+    Attributes:
+        peak_bytes: most bytes allocated at once.
+        reserved_bytes: most bytes the allocator took from the device; None if unknown.
+        peak_time_s: when, from the step's start.
+        at_peak: bytes by category at the peak; sums to peak_bytes.
+        holders: the largest module/label groups alive at the peak: (label, bytes).
+        time_s, allocated, reserved: the curve.
+        capacity_bytes: what the device has for a program; None if unknown.
+    """
+
+    peak_bytes: int
+    reserved_bytes: int | None
+    peak_time_s: float
+    at_peak: Mapping[str, int]
+    holders: tuple[tuple[str, int], ...]
+    time_s: tuple[float, ...]
+    allocated_bytes: tuple[int, ...]
+    reserved_curve_bytes: tuple[int, ...]
+    capacity_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy of a step; None where it cannot be said. `source` says how it was found."""
+
+    total_j: float | None
+    idle_j: float | None
+    compute_j: float | None
+    memory_j: float | None
+    average_w: float | None
+    cost_usd: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """Model FLOPs against the device's peak.
+
+    Attributes:
+        model_flops: FLOPs the model needs for the step (recomputation not counted).
+        hardware_flops: FLOPs really executed (recomputation counted).
+        peak_flops_per_s: dense peak of the main dtype.
+        mfu, hfu: model_flops / (step time * peak), hardware_flops / (step time * peak).
+        definition: the definition in words.
+    """
+
+    model_flops: float
+    hardware_flops: float
+    peak_flops_per_s: float | None
+    mfu: float | None
+    hfu: float | None
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing worth knowing, in plain words.
+
+    Attributes:
+        kind: a stable word of `FINDING_KINDS`.
+        title: one sentence.
+        evidence: the numbers behind it, one sentence.
+        max_gain_s: the most that fixing it could save per step; 0 if nothing, None if unknown.
+        hint: what to try first; "" if nothing.
+        title_zh, evidence_zh, hint_zh: the same in Chinese.
+    """
+
+    kind: str
+    title: str
+    evidence: str
+    max_gain_s: float | None
+    hint: str = ""
+    title_zh: str = ""
+    evidence_zh: str = ""
+    hint_zh: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything found about one run.
+
+    Attributes:
+        step_s: the step time that the breakdowns add up to.
+        time: time classes by rank.
+        classes: step time by class (compute-bound, bandwidth-bound, launch-bound, transfers,
+            communication, idle by cause); adds up to step_s.
+        operators: device time by operator (name), largest first; idle excluded.
+        kinds: device time by kernel family.
+        phases: device time by phase (forward, backward, optimizer, ...).
+        modules: the module tree in depth-first order.
+        roofline, tasks, memory, energy, utilisation: None where the timeline has no such data.
+        findings: largest gain first.
+    """
+
+    step_s: float
+    time: Mapping[int, RankTime]
+    classes: tuple[Share, ...]
+    operators: tuple[Share, ...]
+    kinds: tuple[Share, ...]
+    phases: tuple[Share, ...]
+    modules: tuple[ModuleShare, ...]
+    roofline: Roofline | None
+    tasks: tuple[Task, ...]
+    memory: MemoryStory | None
+    energy: Energy | None
+    utilisation: Utilisation | None
+    findings: tuple[Finding, ...]

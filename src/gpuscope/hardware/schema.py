@@ -1,0 +1,194 @@
+"""What a catalogue file may contain: pydantic models, used when a file is loaded.
+
+Kept apart from `device.py` so that listing names and `gpuscope --help` import no pydantic.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(gt=0)]
+Size = Annotated[int, Field(gt=0)]
+Confidence = Literal["solid", "mixed", "shaky"]
+Origin = Literal["datasheet", "measured", "calibrated", "estimated"]
+
+
+class _Table(BaseModel):
+    """A table that refuses unknown keys, so that a misspelt field is caught."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PeakTable(_Table):
+    """Dense peak rates, FLOP/s or integer operations/s."""
+
+    fp64: Positive | None = None
+    fp64_tensor: Positive | None = None
+    fp32: Positive | None = None
+    tf32: Positive | None = None
+    bf16: Positive | None = None
+    fp16: Positive | None = None
+    fp8: Positive | None = None
+    int8: Positive | None = None
+    fp4: Positive | None = None
+    int4: Positive | None = None
+
+
+class ComputeTable(_Table):
+    """The compute units."""
+
+    compute_units: Count | None = None
+    compute_unit_label: str
+    boost_clock_hz: Positive | None = None
+    structured_sparsity_multiplier: Annotated[float, Field(ge=1, le=16)] = 1.0
+    copy_engines: Count | None = None
+    launch_latency_s: Annotated[float, Field(gt=0, lt=1e-3)] | None = None
+    peak_flops_per_s: PeakTable = PeakTable()
+
+
+class MemoryTable(_Table):
+    """Memory and caches of the whole device."""
+
+    memory_type: str | None = None
+    memory_capacity_bytes: Size
+    memory_usable_bytes: Size
+    memory_bandwidth_bytes_per_s: Positive
+    l2_bytes: Size | None = None
+    last_level_cache_bytes: Size | None = None
+    on_chip_sram_bytes: Size | None = None
+
+
+class UnitTable(_Table):
+    """Limits of one compute unit."""
+
+    warp_size: Count | None = None
+    max_threads_per_unit: Count | None = None
+    max_threads_per_block: Count | None = None
+    max_warps_per_unit: Count | None = None
+    max_blocks_per_unit: Count | None = None
+    registers_per_unit: Count | None = None
+    registers_per_thread: Count | None = None
+    register_granularity: Count | None = None
+    l1_per_unit_bytes: Size | None = None
+    shared_memory_per_unit_bytes: Size | None = None
+    shared_memory_per_block_bytes: Size | None = None
+    shared_memory_reserved_per_block_bytes: Annotated[int, Field(ge=0)] | None = None
+    shared_memory_granularity_bytes: Size | None = None
+    fp32_lanes_per_unit: Count | None = None
+    fp16_lanes_per_unit: Count | None = None
+    bf16_lanes_per_unit: Count | None = None
+    fp64_lanes_per_unit: Count | None = None
+    special_function_units_per_unit: Count | None = None
+
+
+class LinkTable(_Table):
+    """Links, by the identifiers of the interconnect files."""
+
+    host: str | None = None
+    host_lanes: Literal[1, 2, 4, 8, 16] = 16
+    scale_up: str | None = None
+    scale_up_bytes_per_s: Positive | None = None
+    scale_up_max_devices: Count | None = None
+    scale_up_topology: str | None = None
+    scale_out: str | None = None
+    devices_per_node: Count | None = None
+    devices_per_node_options: tuple[Count, ...] = ()
+
+
+class PowerTable(_Table):
+    """Power of one device."""
+
+    tdp_w: Positive | None = None
+    idle_power_w: Positive | None = None
+
+
+class PriceTable(_Table):
+    """Prices, with the date and place they were read."""
+
+    price_usd_per_hour: Positive | None = None
+    price_list_usd: Positive | None = None
+    price_note: str | None = None
+    price_date: str | None = None
+
+
+class DeviceFile(_Table):
+    """One file of `catalogue/devices/`."""
+
+    id: str
+    name: str
+    vendor: str
+    architecture: str
+    compute_capability: tuple[int, int] | None = None
+    launch_year: Annotated[int, Field(ge=2010, le=2100)] | None = None
+    process: str | None = None
+    pytorch_device: str | None = None
+    pytorch_devices_per_package: Count = 1
+    granularity: str
+    confidence: Confidence
+    software_stack: tuple[str, ...] = ()
+    limits: str | None = None
+    compute: ComputeTable
+    memory: MemoryTable
+    unit: UnitTable = UnitTable()
+    links: LinkTable = LinkTable()
+    power: PowerTable = PowerTable()
+    price: PriceTable = PriceTable()
+    origins: dict[str, Origin] = {}
+    sources: dict[str, tuple[str, ...]] = {}
+    doubtful: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class LimitsFile(_Table):
+    """One file of `catalogue/limits/`: what all devices of one generation share."""
+
+    id: str
+    name: str
+    unit: UnitTable
+    origins: dict[str, Origin] = {}
+    sources: dict[str, tuple[str, ...]] = {}
+    notes: tuple[str, ...] = ()
+
+
+class InterconnectFile(_Table):
+    """One file of `catalogue/interconnects/`."""
+
+    id: str
+    name: str
+    kind: Literal[
+        "host",
+        "coherent-host",
+        "scale-up",
+        "switch",
+        "scale-out",
+        "scale-up-and-out",
+        "memory-fabric",
+    ]
+    vendor: str
+    bandwidth_bytes_per_s: Positive | None = None
+    latency_s: Annotated[float, Field(gt=0, lt=1)] | None = None
+    links_per_device: Count | None = None
+    bandwidth_per_link_bytes_per_s: Positive | None = None
+    topology: str | None = None
+    max_devices: Count | None = None
+    bandwidth_origin: Origin = "datasheet"
+    latency_origin: Origin | None = None
+    confidence: Confidence
+    used_by: tuple[str, ...] = ()
+    sources: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class SourcesFile(_Table):
+    """`catalogue/sources.toml`: short identifiers of sources, spelt out."""
+
+    sources: dict[str, str]
+
+
+class AliasFile(_Table):
+    """`catalogue/aliases.toml`: the names that would be ambiguous or wrong by rule alone."""
+
+    aliases: dict[str, str]
