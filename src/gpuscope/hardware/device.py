@@ -131,6 +131,7 @@ class Device:
     scale_up: Interconnect | None = None
     scale_up_max_devices: int | None = None
     scale_out: Interconnect | None = None
+    scale_out_ports_per_node: int | None = None
     devices_per_node: int | None = None
     devices_per_node_options: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -145,7 +146,9 @@ class Device:
         """PyTorch dtype names that the device has a stated rate for, widest first."""
         rates = dict(self.peaks)
         return tuple(
-            dtype for rate, dtype in RATE_DTYPES.items() if rate in rates or f"{rate}_tensor" in rates
+            dtype
+            for rate, dtype in RATE_DTYPES.items()
+            if rate in rates or f"{rate}_tensor" in rates
         )
 
     def supports(self, dtype: str) -> bool:
@@ -389,9 +392,7 @@ REPLACEABLE: tuple[str, ...] = (
 )
 
 _WHOLE = frozenset(
-    name
-    for name in REPLACEABLE
-    if not name.endswith(("_per_s", "_s", "_w", "_hz", "_per_hour"))
+    name for name in REPLACEABLE if not name.endswith(("_per_s", "_s", "_w", "_hz", "_per_hour"))
 )
 
 

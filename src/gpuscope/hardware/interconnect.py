@@ -71,9 +71,7 @@ class Interconnect:
         """Return this link at the rate that one device gives it (cut or doubled parts)."""
         if bytes_per_s == self.bandwidth_bytes_per_s:
             return self
-        scale = (
-            bytes_per_s / self.bandwidth_bytes_per_s if self.bandwidth_bytes_per_s else None
-        )
+        scale = bytes_per_s / self.bandwidth_bytes_per_s if self.bandwidth_bytes_per_s else None
         per_link = self.bandwidth_per_link_bytes_per_s
         return replace(
             self,

@@ -94,6 +94,7 @@ class LinkTable(_Table):
     scale_up_max_devices: Count | None = None
     scale_up_topology: str | None = None
     scale_out: str | None = None
+    scale_out_ports_per_node: Count | None = None
     devices_per_node: Count | None = None
     devices_per_node_options: tuple[Count, ...] = ()
 

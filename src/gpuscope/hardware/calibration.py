@@ -1,0 +1,240 @@
+"""`Calibration`: constants measured on a real device, and how far they can be trusted.
+
+A calibration file (`catalogue/calibrations/<device id>.toml`) holds named values:
+
+    device = "nvidia-h200-sxm"
+    measured_with = "driver, PyTorch and date of the measurement"
+
+    [matmul.bf16.efficiency_max]
+    value = 0.81
+    unit = "1"
+    low = 0.78
+    high = 0.84
+
+Tables nest as deep as names need; a table with a `value` is a constant, and its name is the dotted
+path. `unit = "1"` marks a dimensionless constant: only such constants, and those of the host
+(`host.*`), are carried over to devices that nobody has calibrated.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpuscope.errors import CatalogueError, UnknownNameError
+from gpuscope.hardware.device import Device
+from gpuscope.hardware.loader import device as device_named
+from gpuscope.hardware.names import CATALOGUE
+
+CALIBRATIONS = CATALOGUE / "calibrations"
+
+#: How much wider a carried constant's spread gets, and the least it can be (relative 80 %
+#: half-widths; a judgement, to be replaced when a second device of a kind is calibrated).
+_CARRIED_SPREAD: Mapping[str, tuple[float, float]] = {
+    "same generation": (1.5, 0.08),
+    "same vendor": (2.0, 0.15),
+    "other vendor": (3.0, 0.25),
+}
+
+_ORIGINS = ("measured", "calibrated", "datasheet", "estimated")
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedValue:
+    """One constant with the interval that holds 80 % of its measurements.
+
+    Attributes:
+        value: in `unit`.
+        unit: SI, or "1" for a dimensionless constant.
+        origin: "measured", "calibrated" (fitted), "datasheet" or "estimated".
+        low: lower end of the 80 % interval.
+        high: upper end of the 80 % interval.
+        note: how it was measured, or what to doubt; may be empty.
+    """
+
+    value: float
+    unit: str
+    origin: str
+    low: float
+    high: float
+    note: str = ""
+
+    @property
+    def spread(self) -> float:
+        """Half the 80 % interval relative to the value; 0 for a value of 0."""
+        return (self.high - self.low) / 2 / abs(self.value) if self.value else 0.0
+
+    def widened(self, factor: float, least: float) -> CalibratedValue:
+        """Return the value as an estimate for another device, with a wider interval."""
+        half = max(self.spread * factor, least) * abs(self.value)
+        low, high = self.value - half, self.value + half
+        return replace(self, origin="estimated", low=low, high=high)
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The measured constants that apply to one device.
+
+    Attributes:
+        device_id: the device it is for.
+        measured_on: the device that was measured; None where none was.
+        distance: "same device", "same generation", "same vendor", "other vendor" or "none".
+        measured_with: software and date of the measurement, in words.
+        entries: name and constant, sorted by name.
+    """
+
+    device_id: str
+    measured_on: str | None
+    distance: str
+    measured_with: str = ""
+    entries: tuple[tuple[str, CalibratedValue], ...] = ()
+
+    def __contains__(self, name: str) -> bool:
+        return any(known == name for known, _ in self.entries)
+
+    def names(self, prefix: str = "") -> tuple[str, ...]:
+        """Return the names of the constants, or of those under a dotted prefix."""
+        return tuple(n for n, _ in self.entries if not prefix or n.startswith(f"{prefix}."))
+
+    def entry(self, name: str) -> CalibratedValue:
+        """Return a constant with its interval, unit and note.
+
+        Raises:
+            UnknownNameError: no such constant; lists the near ones.
+        """
+        for known, entry in self.entries:
+            if known == name:
+                return entry
+        raise UnknownNameError(
+            "calibrated constant", name, self.names(), "Measure it: gpuscope bench"
+        )
+
+    def value(self, name: str) -> float:
+        """Return a constant's value, in its unit.
+
+        Raises:
+            UnknownNameError: no such constant.
+        """
+        return self.entry(name).value
+
+    def get(self, name: str, default: float) -> float:
+        """Return a constant's value, or `default` where it was not measured."""
+        return self.value(name) if name in self else default
+
+    def origin(self, name: str) -> str:
+        """Return where a constant comes from.
+
+        Raises:
+            UnknownNameError: no such constant.
+        """
+        return self.entry(name).origin
+
+    def spread(self, name: str) -> float:
+        """Return the relative 80 % half-width of a constant.
+
+        Raises:
+            UnknownNameError: no such constant.
+        """
+        return self.entry(name).spread
+
+
+def load_calibration(path: Path) -> Calibration:
+    """Read a calibration file.
+
+    Raises:
+        CatalogueError: missing, not TOML, or a constant that does not validate.
+    """
+    try:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise CatalogueError(f"{path.name}: cannot be read.", str(error)) from error
+    device_id = content.pop("device", None)
+    if device_id != path.stem:
+        raise CatalogueError(f"{path.name}: field 'device' must be '{path.stem}'.")
+    measured_with = str(content.pop("measured_with", ""))
+    entries = {name: _entry(path, name, table) for name, table in _constants(path, content, "")}
+    return Calibration(
+        device_id, device_id, "same device", measured_with, tuple(sorted(entries.items()))
+    )
+
+
+def _constants(
+    path: Path, table: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for key, value in table.items():
+        name = f"{prefix}.{key}" if prefix else key
+        if not isinstance(value, dict):
+            raise CatalogueError(f"{path.name}: field '{name}' stands outside a constant.")
+        if "value" in value and not isinstance(value["value"], dict):
+            yield name, value
+        else:
+            yield from _constants(path, value, name)
+
+
+def _entry(path: Path, name: str, table: Mapping[str, Any]) -> CalibratedValue:
+    unknown = set(table) - {"value", "unit", "origin", "low", "high", "note"}
+    problem = f"unknown field '{sorted(unknown)[0]}'" if unknown else ""
+    numbers = [table["value"], table.get("low", table["value"]), table.get("high", table["value"])]
+    if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
+        problem = "value, low and high must be numbers"
+    elif not numbers[1] <= numbers[0] <= numbers[2]:
+        problem = f"low {numbers[1]} <= value {numbers[0]} <= high {numbers[2]} does not hold"
+    if "unit" not in table:
+        problem = 'it has no unit (write unit = "1" for a dimensionless constant)'
+    origin = table.get("origin", "calibrated")
+    if origin not in _ORIGINS:
+        problem = f"origin '{origin}' is none of {', '.join(_ORIGINS)}"
+    if problem:
+        raise CatalogueError(f"{path.name}: field '{name}': {problem}.")
+    value, low, high = (float(n) for n in numbers)
+    return CalibratedValue(value, table["unit"], origin, low, high, table.get("note", ""))
+
+
+def calibration_for(device: Device) -> Calibration:
+    """Return the constants that apply to a device.
+
+    Its own where it was calibrated (a what-if device keeps those of the real one). Otherwise the
+    nearest calibrated device's dimensionless constants and its host's, as estimates with a wider
+    spread: by generation, then vendor, then any. Empty where nothing was calibrated at all.
+
+    Raises:
+        CatalogueError: a calibration file does not validate.
+    """
+    return _calibration_for(device, CALIBRATIONS)
+
+
+@lru_cache(maxsize=256)
+def _calibration_for(device: Device, folder: Path) -> Calibration:
+    paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    if device.id in paths:
+        return load_calibration(paths[device.id])
+    if not paths:
+        return Calibration(device.id, None, "none")
+    order = list(_CARRIED_SPREAD)
+    distances = {name: _distance(device, device_named(name)) for name in paths}
+    nearest = min(distances, key=lambda name: (order.index(distances[name]), name))
+    distance = distances[nearest]
+    found = load_calibration(paths[nearest])
+    factor, least = _CARRIED_SPREAD[distance]
+    carried = tuple(
+        (name, entry.widened(factor, least))
+        for name, entry in found.entries
+        if entry.unit == "1" or name.startswith("host.")
+    )
+    return Calibration(device.id, nearest, distance, found.measured_with, carried)
+
+
+def _distance(device: Device, other: Device) -> str:
+    if device.vendor != other.vendor:
+        return "other vendor"
+    same = device.architecture == other.architecture or (
+        device.compute_capability is not None
+        and other.compute_capability is not None
+        and device.compute_capability[0] == other.compute_capability[0]
+    )
+    return "same generation" if same else "same vendor"

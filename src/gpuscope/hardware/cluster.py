@@ -1,0 +1,287 @@
+"""`Cluster`: many devices, how they are wired, and what was assumed about it.
+
+A target such as "8xh200" names a device and a number; the rest (devices a node, the scale-up
+domain, the fabric between nodes) follows from the catalogue's defaults for that device, and every
+default that was taken is stated in `Cluster.assumptions`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from gpuscope.errors import InvalidValueError
+from gpuscope.hardware.device import Device
+from gpuscope.hardware.interconnect import Interconnect
+from gpuscope.hardware.loader import device as device_named
+
+_TARGET = re.compile(
+    r"^\s*(?:(?P<first>\d+)\s*[x×*]\s*)?(?:(?P<second>\d+)\s*[x×*]\s*)?(?P<name>\S.*?)\s*$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One host with its devices.
+
+    Attributes:
+        device: the kind of device.
+        n_devices: how many of them.
+        host_link: each device's link to the host; None where it shares the host's memory or
+            no source states it.
+        scale_up: the link between the devices; None where they can only use the host link.
+    """
+
+    device: Device
+    n_devices: int
+    host_link: Interconnect | None
+    scale_up: Interconnect | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Equal nodes of equal devices.
+
+    Attributes:
+        device: the kind of device.
+        n_devices: devices in all; one rank (process) each.
+        nodes: hosts.
+        devices_per_node: devices on each host.
+        scale_up_domain_devices: how many devices reach each other over scale-up links; it can
+            span hosts (NVL72, TPU slices) or be a part of one (bridged pairs).
+        host_link: device to host, per device.
+        scale_up: links inside a scale-up domain, per device; None for devices without.
+        scale_out: the fabric between domains, one port; None where everything is in one domain
+            or one node.
+        scale_out_bandwidth_bytes_per_s: what one device gets of the fabric, one direction.
+        scale_out_latency_s: one message over the fabric, end to end.
+        torus_shape: the shape of a scale-up domain that is a torus, such as (4, 4, 4).
+        assumptions: what was taken for granted, in sentences.
+    """
+
+    device: Device
+    n_devices: int
+    nodes: int
+    devices_per_node: int
+    scale_up_domain_devices: int
+    host_link: Interconnect | None
+    scale_up: Interconnect | None
+    scale_out: Interconnect | None
+    scale_out_bandwidth_bytes_per_s: float | None
+    scale_out_latency_s: float | None
+    torus_shape: tuple[int, ...] | None = None
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def node(self) -> Node:
+        """One of the nodes."""
+        return Node(self.device, self.devices_per_node, self.host_link, self.scale_up)
+
+    @property
+    def domains(self) -> int:
+        """How many scale-up domains there are."""
+        return self.n_devices // self.scale_up_domain_devices
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of all devices together, bytes."""
+        return self.n_devices * self.device.memory_bytes
+
+    @property
+    def price_usd_per_hour(self) -> float | None:
+        """Price of all devices together, USD/hour; None where no price is known."""
+        price = self.device.price_usd_per_hour
+        return None if price is None else price * self.n_devices
+
+    @property
+    def name(self) -> str:
+        """Short name, such as "2x8x nvidia-h200-sxm"."""
+        if self.n_devices == 1:
+            return self.device.id
+        count = f"{self.nodes}x{self.devices_per_node}" if self.nodes > 1 else f"{self.n_devices}"
+        return f"{count}x {self.device.id}"
+
+    def with_device(self, device: Device) -> Cluster:
+        """Return the same cluster made of another (what-if) device, links included."""
+        return build_cluster(device, self.n_devices, self.devices_per_node)
+
+
+def parse_target(text: str) -> Cluster:
+    """Read a target: "h200", "8xh200", "2x8xh200" (nodes x devices x name), "64xtpu-v5p".
+
+    Raises:
+        UnknownNameError: no such device.
+        InvalidValueError: a cluster that cannot exist (0 devices, a node and a half).
+    """
+    match = _TARGET.match(text)
+    if match is None:
+        raise InvalidValueError(
+            "The target is empty.", "It names a device.", "Type for example: --on 8xh200"
+        )
+    first, second = match["first"], match["second"]
+    device = device_named(match["name"])
+    if second is not None:
+        nodes, per_node = int(first), int(second)
+        if nodes == 0 or per_node == 0:
+            _refuse_zero(text)
+        return build_cluster(device, nodes * per_node, per_node)
+    count = int(first) if first is not None else 1
+    if count == 0:
+        _refuse_zero(text)
+    return build_cluster(device, count)
+
+
+def build_cluster(device: Device, n_devices: int, devices_per_node: int | None = None) -> Cluster:
+    """Return a cluster of `n_devices`, on full nodes unless `devices_per_node` says otherwise.
+
+    Raises:
+        InvalidValueError: a cluster that cannot exist.
+    """
+    if n_devices < 1:
+        _refuse_zero(f"{n_devices}x{device.id}")
+    per_node = _devices_per_node(device, n_devices, devices_per_node)
+    nodes = n_devices // per_node
+    domain = _domain_devices(device, n_devices, per_node)
+    if nodes > 1 and domain < n_devices and device.scale_out is None:
+        raise InvalidValueError(
+            f"{n_devices} x {device.name} cannot be one cluster.",
+            f"The catalogue knows no link between more than {max(domain, per_node)} of them.",
+            f"Use at most {max(domain, per_node)}.",
+        )
+    scale_out = device.scale_out if nodes > 1 and domain < n_devices else None
+    bandwidth, latency_s = _fabric(device, scale_out)
+    shape = torus_shape(device.scale_up, domain)
+    cluster = Cluster(
+        device=device,
+        n_devices=n_devices,
+        nodes=nodes,
+        devices_per_node=per_node,
+        scale_up_domain_devices=domain,
+        host_link=device.host_link,
+        scale_up=device.scale_up if domain > 1 else None,
+        scale_out=scale_out,
+        scale_out_bandwidth_bytes_per_s=bandwidth,
+        scale_out_latency_s=latency_s,
+        torus_shape=shape,
+    )
+    return replace(cluster, assumptions=_assumptions(cluster))
+
+
+def _refuse_zero(text: str) -> None:
+    raise InvalidValueError(
+        f"'{text}' has no devices.", "A cluster has one device or more.", "Type for example: 8xh200"
+    )
+
+
+def _devices_per_node(device: Device, n_devices: int, asked: int | None) -> int:
+    most = device.devices_per_node or 1
+    if asked is not None and asked > most:
+        raise InvalidValueError(
+            f"A node cannot hold {asked} x {device.name}.",
+            f"The largest node in the catalogue holds {most}.",
+            f"Type for example: {math.ceil(n_devices / most)}x{most}x{device.id}",
+        )
+    per_node = asked or min(n_devices, most)
+    if n_devices % per_node:
+        below = n_devices // most * most
+        raise InvalidValueError(
+            f"{n_devices} x {device.name} is {n_devices / most:g} nodes.",
+            f"A node holds {most}, and all nodes of a cluster are equal.",
+            f"Use {below} or {below + most}, or say the shape: <nodes>x<devices>x{device.id}.",
+        )
+    is_torus = device.scale_up is not None and "torus" in (device.scale_up.topology or "")
+    options = device.devices_per_node_options
+    if is_torus and options and per_node not in options:
+        raise InvalidValueError(
+            f"{per_node} x {device.name} on one host cannot be.",
+            f"Hosts and slices come with {', '.join(map(str, options))}.",
+            f"Use one of these numbers, or a multiple of {most}.",
+        )
+    return per_node
+
+
+def _domain_devices(device: Device, n_devices: int, per_node: int) -> int:
+    """Devices that one scale-up domain joins: equal domains, as large as they can be."""
+    if device.scale_up is None:
+        return 1
+    most = device.scale_up_max_devices or device.devices_per_node or 1
+    spans_hosts = most > (device.devices_per_node or 1)
+    if spans_hosts and most >= per_node:
+        nodes = n_devices // per_node
+        fitting = (k for k in range(1, nodes + 1) if nodes % k == 0 and k * per_node <= most)
+        return per_node * max(fitting)
+    return max(k for k in range(1, per_node + 1) if per_node % k == 0 and k <= most)
+
+
+def _fabric(device: Device, scale_out: Interconnect | None) -> tuple[float | None, float | None]:
+    """Return what one device gets of the fabric: bytes/s one way, and its latency, seconds."""
+    if scale_out is None or scale_out.bandwidth_bytes_per_s is None:
+        return None, None
+    full_node = device.devices_per_node or 1
+    ports = device.scale_out_ports_per_node or full_node
+    return scale_out.bandwidth_bytes_per_s * ports / full_node, scale_out.latency_s
+
+
+def torus_shape(link: Interconnect | None, n_devices: int) -> tuple[int, ...] | None:
+    """Return the most cube-like shape of a torus of `n_devices`; None if the link is no torus.
+
+    A 3-D torus of 64 is (4, 4, 4); a 2-D torus of 16 is (4, 4).
+    """
+    topology = (link.topology or "").lower() if link else ""
+    if "torus" not in topology or n_devices < 2:
+        return None
+    dimensions = 3 if "3d" in topology else 2
+    return _near_cube(n_devices, dimensions)
+
+
+def _near_cube(n: int, dimensions: int) -> tuple[int, ...]:
+    if dimensions == 1:
+        return (n,)
+    side = round(n ** (1 / dimensions))
+    best = max((k for k in range(1, n + 1) if n % k == 0 and k <= side), default=1)
+    return tuple(sorted((best, *_near_cube(n // best, dimensions - 1))))
+
+
+def _assumptions(cluster: Cluster) -> tuple[str, ...]:
+    device, said = cluster.device, []
+    full_node = device.devices_per_node or 1
+    if device.granularity.startswith("package") and "[" not in device.name:
+        said.append(f"{device.name}: PyTorch sees the package as several devices; one is counted.")
+    if cluster.n_devices == 1:
+        return tuple(said)
+    said.append(f"{cluster.nodes} node(s) with {cluster.devices_per_node} device(s) each.")
+    if cluster.devices_per_node < full_node:
+        said.append(f"The nodes are built for {full_node}; the other slots are not used.")
+    said.extend(_scale_up_assumptions(cluster))
+    if cluster.scale_out is not None:
+        rate = cluster.scale_out_bandwidth_bytes_per_s or 0.0
+        ports = device.scale_out_ports_per_node or full_node
+        said.append(
+            f"{cluster.scale_out.name} between {'nodes' if cluster.nodes > 1 else 'domains'}: "
+            f"{ports} port(s) a node, {rate / 1e9:g} GB/s per device each way, not blocking."
+        )
+    return tuple(said)
+
+
+def _scale_up_assumptions(cluster: Cluster) -> list[str]:
+    device, domain = cluster.device, cluster.scale_up_domain_devices
+    link = cluster.scale_up
+    if link is None:
+        host = device.host_link.name if device.host_link else "the host"
+        if cluster.devices_per_node == 1:
+            return []
+        return [f"No scale-up link: devices of a node talk over {host}."]
+    rate = link.bandwidth_bytes_per_s
+    speed = f"{rate / 1e9:g} GB/s per device each way" if rate else "rate not stated"
+    said = [f"{link.name} joins {domain} devices ({speed}; {link.topology or 'topology unknown'})."]
+    if cluster.torus_shape:
+        shape = "x".join(map(str, cluster.torus_shape))
+        said.append(f"The torus is taken as {shape}, with wrap-around on full axes only.")
+    if domain < cluster.devices_per_node:
+        said.append("Devices of one node outside a domain talk over the host link.")
+    most = device.scale_up_max_devices or 0
+    if cluster.n_devices > domain and domain > cluster.devices_per_node and domain < most:
+        said.append(f"Domains could join {most}; {domain} makes them equal.")
+    return said

@@ -1,0 +1,94 @@
+"""From the name a person or a driver writes to a catalogue identifier.
+
+Rules, tried in order: the identifier itself; the identifier without its vendor, or without its
+series ("rtx", "tpu", ...); the alias table; the only identifier that starts with the name. Nothing
+is parsed but `aliases.toml`, and that only when the rules before it fail.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import lru_cache
+from pathlib import Path
+
+from gpuscope.errors import CatalogueError, UnknownNameError
+
+CATALOGUE = Path(__file__).parent / "catalogue"
+
+_SERIES = ("rtx", "rx", "arc", "tpu", "ascend", "max")
+_DECORATION = re.compile(r"\b(geforce|radeon|instinct|quadro|data-center-gpu|accelerator)\b-?")
+
+
+def normalise(name: str) -> str:
+    """Return the name in lower case with words joined by hyphens.
+
+    "NVIDIA GeForce RTX 4090" becomes "nvidia-rtx-4090".
+    """
+    text = re.sub(r"[\s_/]+", "-", name.strip().lower())
+    return re.sub(r"-+", "-", _DECORATION.sub("", text)).strip("-")
+
+
+@lru_cache(maxsize=1)
+def device_ids() -> tuple[str, ...]:
+    """Return the identifiers of all devices, sorted: the names of their files."""
+    return tuple(sorted(path.stem for path in (CATALOGUE / "devices").glob("*.toml")))
+
+
+@lru_cache(maxsize=1)
+def interconnect_ids() -> tuple[str, ...]:
+    """Return the identifiers of all interconnects, sorted: the names of their files."""
+    return tuple(sorted(path.stem for path in (CATALOGUE / "interconnects").glob("*.toml")))
+
+
+@lru_cache(maxsize=1)
+def aliases() -> dict[str, str]:
+    """Return the alias table: name to identifier.
+
+    Raises:
+        CatalogueError: the table names a device that has no file.
+    """
+    with (CATALOGUE / "aliases.toml").open("rb") as file:
+        table: dict[str, str] = tomllib.load(file)["aliases"]
+    for name, device_id in table.items():
+        if device_id not in device_ids():
+            raise CatalogueError(f"aliases.toml: '{name}' names '{device_id}', which has no file.")
+    return table
+
+
+@lru_cache(maxsize=1)
+def short_names() -> dict[str, str]:
+    """Return the names that follow from file names by rule, where only one device has them."""
+    found: dict[str, list[str]] = {}
+    for device_id in device_ids():
+        bare = device_id.split("-", 1)[1]
+        forms = {device_id, bare, bare.replace("-", "")}
+        series, _, rest = bare.partition("-")
+        if series in _SERIES and rest:
+            forms |= {rest, rest.replace("-", "")}
+        for form in forms:
+            found.setdefault(form, []).append(device_id)
+    return {form: ids[0] for form, ids in found.items() if len(ids) == 1}
+
+
+def resolve(name: str) -> str:
+    """Return the identifier of the device that a person means.
+
+    Raises:
+        UnknownNameError: no device, or more than one, goes by that name; lists the near ones.
+    """
+    key = normalise(name)
+    vendors = {device_id.split("-", 1)[0] for device_id in device_ids()}
+    first, _, rest = key.partition("-")
+    keys = [key, rest] if first in vendors and rest else [key]
+    for candidate in keys:
+        for table in (short_names(), aliases()):
+            if candidate in table:
+                return table[candidate]
+            if candidate.replace("-", "") in table:
+                return table[candidate.replace("-", "")]
+    begins = [i for i in device_ids() if i.split("-", 1)[1].startswith(f"{keys[-1]}-")]
+    if len(begins) == 1:
+        return begins[0]
+    known = begins or [*short_names(), *aliases()]
+    raise UnknownNameError("device", name, known, "Type: gpuscope devices")
