@@ -128,6 +128,7 @@ class Op:
             "synchronize", ...).
         stream: device stream id, 0 is the default stream.
         view: makes no device work, only a new view of the same memory.
+        recomputed: a forward operator run again during backward (gradient checkpointing).
         repeat: how many equal calls this one stands for (folded repetition); usually 1.
     """
 
@@ -145,6 +146,7 @@ class Op:
     sync: str = ""
     stream: int = 0
     view: bool = False
+    recomputed: bool = False
     repeat: int = 1
 
 

@@ -1,0 +1,228 @@
+"""Run the user's real PyTorch code under fakes and write down what it does.
+
+`capture(build)` calls `build()` and the step it returns, twice: the first step makes what only a
+first step makes (optimizer states), the second is recorded. Nothing is allocated, no weight is
+read, no device is touched; "cuda" in the code means the device to be predicted.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
+from gpuscope.program.types import Op, Program
+
+__all__ = ["capture"]
+
+Build = Callable[[], Callable[[], object]]
+
+
+def capture(
+    build: Build, *, name: str = "", task: str = "", samples: int | None = None,
+    tokens: int | None = None, strict: bool = False,
+) -> Program:  # fmt: skip
+    """Record one steady step of `build`.
+
+    Args:
+        build: makes the model, data and optimizer, and returns `step()`, ordinary PyTorch code
+            that may say "cuda" everywhere.
+        name: what to call the program; the function's name by default.
+        task: train, prefill, decode, ... for categories of memory and for reports.
+        samples, tokens: work of one step, where the caller knows it.
+        strict: refuse operators without a shape rule instead of estimating them.
+
+    Raises:
+        WorkloadError: `build` or the step raised, or `build` returned no step.
+        CaptureError: an operator cannot be captured and `strict` is set.
+    """
+    import torch
+
+    from gpuscope.program.capture.recorder import Recorder
+
+    started = time.perf_counter()
+    with _capturing(strict) as recorder:
+        assert isinstance(recorder, Recorder)
+        step = _user("build()", build)
+        if not callable(step):
+            raise WorkloadError(
+                "build() did not return a step.",
+                f"It returned {type(step).__name__}; gpuscope needs a function without arguments"
+                " that runs one step.",
+                "End build() with `return step`.",
+            )
+        _user("the first step", step)
+        gc.collect()
+        compiled = recorder.compiled  # type: ignore[attr-defined]
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            recorder.begin_step()
+            _user("the second step", step)
+            recorder.recording = False
+        finally:
+            if collecting:
+                gc.enable()
+        program = _program(recorder, name or getattr(build, "__name__", "workload"), task)
+    del torch
+    return _complete(program, compiled, samples, tokens, time.perf_counter() - started)
+
+
+def _complete(
+    program: Program, compiled: str, samples: int | None, tokens: int | None, seconds: float
+) -> Program:
+    from dataclasses import replace
+
+    if not program.ops:
+        raise WorkloadError(
+            "The step did no PyTorch work.",
+            "No operator was called between the start and the end of step().",
+            "Check that step() runs the model.",
+        )
+    return replace(
+        program, compiled=compiled, samples=samples, tokens=tokens, capture_s=seconds
+    )
+
+
+@contextmanager
+def _capturing(strict: bool) -> Iterator[Any]:
+    import torch
+
+    from gpuscope.program.capture import autocast, compiled, cuda, foreign, operators
+    from gpuscope.program.capture.fakes import device_queries_answered, fake_mode
+    from gpuscope.program.capture.patches import patches
+    from gpuscope.program.capture.recorder import Recorder
+
+    operators.define()
+    library = torch.library.Library("aten", "IMPL")
+    fake = fake_mode()
+    recorder = Recorder(fake, strict=strict)
+    with ExitStack() as stack:
+        stack.callback(library._destroy)
+        cache = autocast.register(library)
+        operators.register(library)
+        stack.enter_context(device_queries_answered())
+        patch = stack.enter_context(patches())
+        cuda.install(patch, recorder.sync)
+        compiled.install(patch, recorder)
+        foreign.install(patch)
+        autocast_exit = torch.autocast.__exit__
+
+        def leave(self: Any, *args: Any) -> Any:
+            result = autocast_exit(self, *args)
+            if not torch.is_autocast_enabled("cuda"):
+                cache.casts.clear()
+            return result
+
+        patch.set(torch.autocast, "__exit__", leave)
+        stack.enter_context(_optimizer_marked(recorder))
+        recorder.modules.start()
+        stack.callback(recorder.modules.stop)
+        with fake, recorder:
+            yield recorder
+
+
+@contextmanager
+def _optimizer_marked(recorder: Any) -> Iterator[None]:
+    """Mark optimizer steps, and learn there what is parameter, gradient and state."""
+    from torch.optim.optimizer import (
+        register_optimizer_step_post_hook,
+        register_optimizer_step_pre_hook,
+    )
+
+    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder.in_optimizer = True
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                recorder.storages.mark(parameter, "parameter", "parameter")
+                recorder.storages.mark(parameter.grad, "gradient", "gradient")
+
+    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder.in_optimizer = False
+        for state in optimizer.state.values():
+            for key, value in state.items():
+                recorder.storages.mark(value, "optimizer_state", str(key))
+
+    handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _user(what: str, call: Callable[[], Any]) -> Any:
+    """Run the user's code; whatever it raises becomes one clear error."""
+    import torch
+
+    try:
+        return call()
+    except GpuscopeError:
+        raise
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        last = error.__traceback__
+        place = ""
+        while last is not None:
+            file = last.tb_frame.f_code.co_filename
+            if "gpuscope" not in file and "site-packages" not in file:
+                place = f" (line {last.tb_lineno} of {file})"
+            last = last.tb_next
+        text = str(error).strip().split("\n")[0] or type(error).__name__
+        if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
+            raise CaptureError(
+                f"{what} depends on data in a way that cannot be followed{place}.", text,
+                "Take the branch out of the step, or give it a fixed answer.",
+            ) from error
+        raise WorkloadError(
+            f"{what} raised {type(error).__name__}{place}.", text,
+            "Make it run by itself first: call build()() in Python.",
+        ) from error
+
+
+def _program(recorder: Any, name: str, task: str) -> Program:
+    ops: tuple[Op, ...] = tuple(recorder.ops)
+    for path, root in recorder.modules.roots:
+        for module_name, module in root.named_modules():
+            full = ".".join(part for part in (path, module_name) if part)
+            for label, parameter in module.named_parameters(recurse=False):
+                recorder.storages.mark(parameter, "parameter", label, full)
+                recorder.storages.mark(parameter.grad, "gradient", f"{label}.grad", full)
+            for label, buffer in module.named_buffers(recurse=False):
+                recorder.storages.mark(buffer, "buffer", label, full)
+    first_backward = recorder.first_backward if recorder.first_backward is not None else len(ops)
+    storages = recorder.storages.finish(
+        first_backward, "cache" if task == "decode" else "input"
+    )
+    parameters = {
+        id(p): p.numel() for _, root in recorder.modules.roots for p in root.parameters()
+    }
+    return Program(
+        name=name, ops=ops, storages=storages, modules=recorder.modules.infos(),
+        parameters=sum(parameters.values()),
+        assumptions=tuple(recorder.values.assumptions),
+        unsupported=tuple(recorder.unsupported),
+        task=task or ("train" if recorder.seen_backward else "inference"),
+        dtype=_main_dtype(ops),
+    )  # fmt: skip
+
+
+def _main_dtype(ops: tuple[Op, ...]) -> str:
+    """The dtype in which most matrix-multiply work is done."""
+    weights: dict[str, int] = {}
+    for op in ops:
+        if op.name.rpartition("::")[2] in _MATRIX_OPS and op.inputs:
+            size = max(spec.numel for spec in op.inputs)
+            weights[op.inputs[-1].dtype] = weights.get(op.inputs[-1].dtype, 0) + size
+    if weights:
+        return max(weights, key=lambda d: weights[d])
+    return ops[0].outputs[0].dtype if ops and ops[0].outputs else ""
+
+
+_MATRIX_OPS = frozenset(
+    {"mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "_scaled_mm", "_grouped_mm"}
+)

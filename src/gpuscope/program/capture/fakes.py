@@ -1,0 +1,162 @@
+"""Fake tensors that say they live on "cuda" on a machine without it.
+
+`FakeTensorMode` already carries shapes, dtypes and devices through real PyTorch code without
+memory or arithmetic. A CPU-only torch stops it in one place only: C++ code (autograd, views,
+`copy_`) asks a tensor for its device and then for that device's guard, which is not linked in.
+Those queries arrive as the operator `prim::device`; answered "cpu" there, while Python code
+still reads `tensor.device == cuda`, the whole stack runs: tensors keep their CUDA dispatch keys,
+so CUDA autocast and CUDA-only branches of Python code behave as on a real device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch._subclasses.fake_tensor as fake_tensor_module
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+_CPU = torch.device("cpu")
+_META = torch.device("meta")
+_PRIM_DEVICE = torch.ops.prim.device.default
+
+
+def is_device_type(device: Any) -> bool:
+    """Whether `device` (string, index or torch.device) names an accelerator."""
+    if device is None:
+        return False
+    if isinstance(device, int):
+        return True
+    kind = device.type if isinstance(device, torch.device) else str(device).split(":")[0]
+    return kind in ("cuda", "xpu", "mps", "hip", "npu", "mtia")
+
+
+def with_index(device: Any) -> Any:
+    """Map any accelerator device to "cuda:N" (C++ resolves a missing index by a guard)."""
+    if not is_device_type(device):
+        return device
+    if isinstance(device, int):
+        return torch.device("cuda", device)
+    index = device.index if isinstance(device, torch.device) else torch.device(str(device)).index
+    return torch.device("cuda", index or 0)
+
+
+def on_device(tensor: Any) -> bool:
+    """Whether a tensor (fake or not) lives on the accelerator, as the user's code sees it."""
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+def _answer_device(args: Sequence[Any]) -> torch.device:
+    return _META if args[0].fake_mode.in_kernel_invocation else _CPU
+
+
+@contextmanager
+def device_queries_answered() -> Iterator[None]:
+    """Answer C++ device queries of fake tensors with "cpu" inside the block."""
+    handlers = fake_tensor_module._DISPATCH_META_HANDLERS
+    original_handler = handlers.get(_PRIM_DEVICE)
+    original_dispatch = FakeTensor.__dict__["__torch_dispatch__"]
+    inner = original_dispatch.__func__
+
+    def dispatch(
+        cls: type,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func is _PRIM_DEVICE:
+            return _answer_device(args)
+        return inner(cls, func, types, args, kwargs or {})
+
+    data = torch.Tensor.__dict__.get("data") or torch._C.TensorBase.__dict__["data"]
+
+    def set_data(self: Any, value: Any) -> None:
+        data.__set__(self, value)
+        if isinstance(value, FakeTensor):
+            self.fake_device = value.fake_device
+
+    handlers[_PRIM_DEVICE] = _answer_device
+    FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment,method-assign]
+    FakeTensor.is_cuda = property(lambda self: self.fake_device.type == "cuda")  # type: ignore
+    FakeTensor.is_cpu = property(lambda self: self.fake_device.type == "cpu")  # type: ignore
+    FakeTensor.data = property(lambda self: data.__get__(self), set_data)  # type: ignore
+    FakeTensor.get_device = lambda self: (  # type: ignore
+        self.fake_device.index or 0 if self.fake_device.type == "cuda" else -1
+    )
+    try:
+        yield
+    finally:
+        if original_handler is None:
+            handlers.pop(_PRIM_DEVICE, None)
+        else:
+            handlers[_PRIM_DEVICE] = original_handler
+        FakeTensor.__torch_dispatch__ = original_dispatch
+        for name in ("is_cuda", "is_cpu", "data", "get_device"):
+            delattr(FakeTensor, name)
+
+
+def without_dynamo(mode: type) -> None:
+    """Take off the wrapper that torch puts around a mode's dispatch.
+
+    It exists so that torch.compile does not trace into the mode, imports the whole of
+    torch._dynamo (over a second) and costs time on every call; nothing is compiled here.
+    """
+    wrapped = mode.__dict__.get("__torch_dispatch__")
+    raw = getattr(wrapped, "__wrapped__", None)
+    if raw is not None:
+        mode.__torch_dispatch__ = raw  # type: ignore[attr-defined]
+
+
+def _any_on_device(values: Any) -> bool:
+    for value in values:
+        if isinstance(value, FakeTensor):
+            if value.fake_device.type == "cuda":
+                return True
+        elif isinstance(value, (list, tuple)) and _any_on_device(value):
+            return True
+    return False
+
+
+class CaptureFakeMode(FakeTensorMode):
+    """The fake mode of a capture.
+
+    Decompositions inside an operator ask C++ for a tensor's device, hear "cpu" and pass it on
+    (`mask.type_as(grad)`, `zeros(grad.options())`): below a device operator it means the device.
+    """
+
+    _outer_on_device: bool | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._outer_on_device is not None:
+            device = kwargs.get("device")
+            if self._outer_on_device and device is not None and device.type == "cpu":
+                kwargs = dict(kwargs, device=torch.device("cuda", 0))
+            return self.dispatch(func, types, args, kwargs)
+        self._outer_on_device = _any_on_device(args) and kwargs.get("device") is None
+        # A small constant would be really copied to the device: hide its value for this call.
+        hidden = None
+        if args and isinstance(args[0], FakeTensor) and args[0].constant is not None:
+            device = kwargs.get("device")
+            if device is not None and device.type == "cuda":
+                hidden = (args[0], args[0].constant)
+                args[0].constant = None
+        try:
+            return self.dispatch(func, types, args, kwargs)
+        finally:
+            self._outer_on_device = None
+            if hidden is not None:
+                hidden[0].constant = hidden[1]
+
+
+without_dynamo(CaptureFakeMode)
+
+
+def fake_mode() -> FakeTensorMode:
+    """A fresh mode that also takes the user's real tensors (data read before capture)."""
+    return CaptureFakeMode(allow_non_fake_inputs=True)

@@ -1,0 +1,79 @@
+"""Places in torch and transformers that take another path because tensors are fakes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gpuscope.program.capture.patches import Patches
+
+
+def install(patch: Patches) -> None:
+    """Make them take the path of a real run."""
+    _foreach(patch)
+    _module_conversion(patch)
+    _transformers(patch)
+
+
+def _foreach(patch: Patches) -> None:
+    """Optimizers use their foreach path for exact types only; fakes are a subclass."""
+    from torch.utils import _foreach_utils
+
+    for module in (_foreach_utils, sys.modules.get("torch.optim.optimizer")):
+        types = getattr(module, "_foreach_supported_types", None)
+        if types is not None and FakeTensor not in types:
+            patch.set(module, "_foreach_supported_types", [*types, FakeTensor])
+
+
+def _module_conversion(patch: Patches) -> None:
+    """`Module.to` swaps fakes, which they refuse: convert in place, as with real tensors."""
+    rebuilt: dict[int, tuple[Any, Any]] = {}
+
+    def convert(tensor: Any, fn: Any) -> Any:
+        with torch.no_grad():
+            applied = fn(tensor)
+        if isinstance(tensor, FakeTensor) and isinstance(applied, FakeTensor):
+            tensor.data = applied
+            return tensor
+        if id(tensor) in rebuilt:  # a tied weight keeps its tie
+            return rebuilt[id(tensor)][1]
+        made = torch.nn.Parameter(applied, tensor.requires_grad)
+        rebuilt[id(tensor)] = (tensor, made)
+        return made
+
+    def apply(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
+        if recurse:
+            for child in self.children():
+                child._apply(fn)
+        for key, parameter in self._parameters.items():
+            if parameter is None:
+                continue
+            grad = parameter.grad
+            self._parameters[key] = made = convert(parameter, fn)
+            if grad is not None:
+                with torch.no_grad():
+                    made.grad = fn(grad)
+        for key, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[key] = fn(buffer)
+        return self
+
+    patch.set(torch.nn.Module, "_apply", apply)
+
+
+def _no(*args: Any, **kwargs: Any) -> bool:
+    return False
+
+
+def _transformers(patch: Patches) -> None:
+    """transformers takes fake tensors for a trace, and then builds 4-D masks for attention."""
+    names = ("is_tracing", "is_fake_tensor", "is_torchdynamo_compiling", "is_jit_tracing")
+    for module_name, module in list(sys.modules.items()):
+        if not module_name.startswith("transformers") or module is None:
+            continue
+        for name in names:
+            if name in vars(module) and callable(vars(module)[name]):
+                patch.set(module, name, _no)

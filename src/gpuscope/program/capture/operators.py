@@ -1,0 +1,272 @@
+"""Own composite operators: what CUDA runs as one kernel, but a CPU torch would take apart.
+
+Attention, dropout and recurrent layers choose their implementation inside C++ by looking at the
+device. Under fakes they would fall to the CPU's choice. Here each becomes one operator with the
+results, saved tensors and backward of the CUDA one:
+
+* `gpuscope::attention(q, k, v, mask, ...) -> (out, logsumexp)`; `gpuscope::attention_backward`.
+  Saved for backward: q, k, v, out and a float32 logsumexp per query row, as
+  `_scaled_dot_product_flash_attention` does.
+* `aten::native_dropout` (fused, with a bool mask) for `dropout` in training, as
+  `at::dropout` chooses on CUDA (aten/src/ATen/native/Dropout.cpp, `is_fused_kernel_acceptable`).
+* `gpuscope::rnn(input, hx, weights, ...) -> (out, hn, cn, reserve)`; `gpuscope::rnn_backward`,
+  as `_cudnn_rnn`.
+
+The kernels are registered for the AutogradCUDA dispatch key, which fake tensors on "cuda"
+carry, and removed after the capture.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from gpuscope.program.capture.fakes import on_device
+
+_LIBRARY: torch.library.Library | None = None
+
+
+def define() -> None:
+    """Define the gpuscope operators once per process (schemas and shapes; no kernels)."""
+    global _LIBRARY
+    if _LIBRARY is not None:
+        return
+    lib = torch.library.Library("gpuscope", "DEF")
+    lib.define(
+        "attention(Tensor q, Tensor k, Tensor v, Tensor? mask, float dropout_p, bool causal, "
+        "float? scale, str backend) -> (Tensor, Tensor)"
+    )
+    lib.define(
+        "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, "
+        "Tensor logsumexp, Tensor? mask, float dropout_p, bool causal, float? scale, "
+        "str backend) -> (Tensor, Tensor, Tensor)"
+    )
+    lib.define(
+        "rnn(Tensor input, Tensor[] hx, Tensor[] weights, str mode, int hidden_size, "
+        "int num_layers, bool bidirectional, bool batch_first, float dropout, bool train) "
+        "-> (Tensor, Tensor, Tensor, Tensor)"
+    )
+    lib.define(
+        "rnn_backward(Tensor input, Tensor[] hx, Tensor[] weights, Tensor out, Tensor grad, "
+        "Tensor reserve, str mode, int hidden_size, int num_layers, bool bidirectional) "
+        "-> Tensor[]"
+    )
+    lib.impl("attention", _attention_meta, "Meta")
+    lib.impl("attention_backward", _attention_backward_meta, "Meta")
+    lib.impl("rnn", _rnn_meta, "Meta")
+    lib.impl("rnn_backward", _rnn_backward_meta, "Meta")
+    _LIBRARY = lib
+
+
+def _like_bshd(q: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """An output of shape [B, H, S, D] laid out as flash attention makes it: [B, S, H, D]."""
+    batch, heads, length, _ = q.shape
+    return q.new_empty((batch, length, heads, head_dim)).transpose(1, 2)
+
+
+def _attention_meta(q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
+    out = _like_bshd(q, v.shape[-1])
+    return out, q.new_empty(q.shape[:-1], dtype=torch.float32)
+
+
+def _attention_backward_meta(grad: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
+    # Flash attention returns gradients in the layout of its inputs.
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def rnn_reserve_bytes(
+    seq: int, batch: int, hidden: int, layers: int, directions: int, gates: int, itemsize: int
+) -> int:
+    """Bytes of cuDNN's reserve space of a training RNN (activations kept for backward).
+
+    Per layer, direction, time step and batch row cuDNN keeps the gate activations and the cell
+    states; cudnnGetRNNTempSpaceSizes gives the exact figure on a device. Here: gates + 2 values
+    of the hidden size each (measured on an H200: see docs/accuracy.md).
+    """
+    return seq * batch * hidden * layers * directions * (gates + 2) * itemsize
+
+
+def _rnn_meta(
+    x: Any, hx: Any, weights: Any, mode: str, hidden: int, layers: int, bidirectional: bool,
+    batch_first: bool, dropout: float, train: bool,
+) -> Any:  # fmt: skip
+    directions = 2 if bidirectional else 1
+    batch, seq = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+    # cuDNN works time-major; batch-first outputs are a transposed view of it.
+    width = hx[0].shape[-1] * directions
+    out = x.new_empty((seq, batch, width))
+    out = out.transpose(0, 1) if batch_first else out
+    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
+    reserve = (
+        rnn_reserve_bytes(seq, batch, hidden, layers, directions, gates, x.element_size())
+        if train
+        else 0
+    )
+    cn = torch.empty_like(hx[1]) if len(hx) > 1 else x.new_empty(0)
+    return out, torch.empty_like(hx[0]), cn, x.new_empty(reserve, dtype=torch.uint8)
+
+
+def _rnn_backward_meta(x: Any, hx: Any, weights: Any, *rest: Any) -> Any:
+    grads = [torch.empty_like(t) for t in (x, *hx)]
+    # Weight gradients share one flat buffer, as the parameters do after flatten_parameters().
+    total = sum(w.numel() for w in weights)
+    flat = x.new_empty(total, dtype=weights[0].dtype) if weights else None
+    offset = 0
+    for w in weights:
+        assert flat is not None
+        grads.append(flat[offset : offset + w.numel()].view(w.shape))
+        offset += w.numel()
+    return grads
+
+
+def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float) -> str:
+    """Name the attention implementation that PyTorch would choose on CUDA.
+
+    Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision
+    without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled
+    or the dtype is float64.
+    """
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    flash = torch.backends.cuda.flash_sdp_enabled()
+    efficient = torch.backends.cuda.mem_efficient_sdp_enabled()
+    if flash and half and mask is None and q.shape[-1] <= 256:
+        return "flash"
+    same_heads = q.dim() < 4 or q.shape[1] == k.shape[1]
+    if efficient and same_heads and q.dtype is not torch.float64:
+        return "efficient"
+    return "math"
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Any, k: Any, v: Any, mask: Any, options: Any) -> Any:
+        out, logsumexp = torch.ops.gpuscope.attention(q, k, v, mask, *options)
+        ctx.save_for_backward(q, k, v, out, logsumexp, mask)
+        ctx.options = options
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        q, k, v, out, logsumexp, mask = ctx.saved_tensors
+        dq, dk, dv = torch.ops.gpuscope.attention_backward(
+            grad, q, k, v, out, logsumexp, mask, *ctx.options
+        )
+        return dq, dk, dv, None, None
+
+
+def _math_attention(
+    q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, scale: float | None
+) -> Any:
+    """The unfused path, operator by operator, as `_scaled_dot_product_attention_math`."""
+    factor = math.sqrt(scale if scale is not None else 1.0 / math.sqrt(q.shape[-1]))
+    if k.shape[-3] != q.shape[-3]:
+        groups = q.shape[-3] // k.shape[-3]
+        k, v = k.repeat_interleave(groups, dim=-3), v.repeat_interleave(groups, dim=-3)
+    if causal:
+        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device="cuda:0").tril()
+    scores = (q * factor) @ (k * factor).transpose(-2, -1)
+    if mask is not None:
+        if mask.dtype is torch.bool:
+            mask = torch.where(mask, 0.0, -math.inf).to(q.dtype)
+        scores = scores + mask
+    weights = torch.softmax(scores, dim=-1)
+    if dropout_p > 0:
+        weights = torch.dropout(weights, dropout_p, True)
+    return weights @ v
+
+
+def attention(
+    q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """Replacement of `scaled_dot_product_attention` for device tensors."""
+    if torch.is_autocast_enabled("cuda"):
+        dtype = torch.get_autocast_dtype("cuda")
+        q, k, v = (t.to(dtype) if t.is_floating_point() else t for t in (q, k, v))
+    backend = choose_backend(q, k, attn_mask, dropout_p)
+    if backend == "math" or q.dim() != 4:
+        return _math_attention(q, k, v, attn_mask, dropout_p, is_causal, scale)
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        # CUDA turns a bool mask into an additive one of the query's dtype first.
+        attn_mask = torch.where(attn_mask, 0.0, -math.inf).to(q.dtype)
+    options = (float(dropout_p), bool(is_causal), scale, backend)
+    return _Attention.apply(q, k, v, attn_mask, options)
+
+
+def dropout(x: Any, p: float, train: bool) -> Any:
+    """Replacement of `dropout`: the fused kernel whenever CUDA would take it."""
+    if not train or p == 0 or x.numel() == 0:
+        return x.clone() if (p == 0 and train and False) else x
+    if p < 1:
+        return torch.native_dropout(x, p, True)[0]
+    return x * torch.zeros((), dtype=x.dtype, device="cuda:0")
+
+
+class _Rnn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, options: Any, n_hx: int, *tensors: Any) -> Any:
+        hx, weights = list(tensors[:n_hx]), list(tensors[n_hx:])
+        out, hn, cn, reserve = torch.ops.gpuscope.rnn(x, hx, weights, *options)
+        ctx.save_for_backward(x, out, reserve, *tensors)
+        ctx.options, ctx.n_hx = options, n_hx
+        ctx.mark_non_differentiable(reserve)
+        return out, hn, cn, reserve
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, *rest: Any) -> Any:  # type: ignore[override]
+        x, out, reserve, *tensors = ctx.saved_tensors
+        mode, hidden, layers, bidirectional = ctx.options[:4]
+        hx, weights = tensors[: ctx.n_hx], tensors[ctx.n_hx :]
+        grads = torch.ops.gpuscope.rnn_backward(
+            x, hx, weights, out, grad, reserve, mode, hidden, layers, bidirectional
+        )
+        return (grads[0], None, None, *grads[1:])
+
+
+def _rnn(mode: str) -> Any:
+    def run(
+        x: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout_p: float,
+        train: bool, bidirectional: bool, batch_first: bool,
+    ) -> Any:  # fmt: skip
+        states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+        if torch.is_autocast_enabled("cuda"):
+            dtype = torch.get_autocast_dtype("cuda")
+            x, states = x.to(dtype), [h.to(dtype) for h in states]
+            params = [w.to(dtype) for w in params]
+        per_weight = {"lstm": 4, "gru": 3}.get(mode, 1)
+        hidden = params[0].shape[0] // per_weight
+        options = (
+            mode, hidden, num_layers, bidirectional, batch_first, float(dropout_p), bool(train),
+        )  # fmt: skip
+        out, hn, cn, _ = _Rnn.apply(x, options, len(states), *states, *params)
+        return (out, hn, cn) if mode == "lstm" else (out, hn)
+
+    return run
+
+
+def register(library: torch.library.Library) -> None:
+    """Register the replacements on `library` (an "IMPL" library of "aten")."""
+    key = "AutogradCUDA"
+    library.impl("scaled_dot_product_attention", attention, key)
+    library.impl("dropout", dropout, key)
+    for mode, name in (("lstm", "lstm.input"), ("gru", "gru.input")):
+        library.impl(name, _rnn(mode), key)
+    for mode in ("tanh", "relu"):
+        library.impl(f"rnn_{mode}.input", _rnn(f"rnn_{mode}"), key)
+
+
+REPLACED_IN_INFERENCE: dict[str, Any] = {
+    "aten::scaled_dot_product_attention": attention,
+    "aten::dropout": dropout,
+    "aten::lstm": _rnn("lstm"),
+    "aten::gru": _rnn("gru"),
+}
+"""The same replacements for inference mode, where the autograd keys are switched off and the
+composite operator itself arrives at the recorder."""
+
+
+def replaces(args: tuple[Any, ...]) -> bool:
+    """Whether the first tensor argument lives on the device (else the CPU's own path is right)."""
+    return bool(args) and on_device(args[0])

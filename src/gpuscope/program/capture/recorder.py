@@ -1,0 +1,383 @@
+"""The dispatch mode that writes down every operator of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpuscope.errors import CaptureError
+from gpuscope.program.capture import dynamic
+from gpuscope.program.capture.cuda import StreamContext
+from gpuscope.program.capture.fakes import on_device, without_dynamo
+from gpuscope.program.capture.modules import ModuleTracker
+from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
+from gpuscope.program.capture.storages import StorageTracker
+from gpuscope.program.capture.values import Values
+from gpuscope.program.types import Op, Phase, TensorSpec
+
+_SKIPPED_NAMESPACES = frozenset({"prim", "profiler"})
+_SKIPPED = frozenset(
+    {
+        "aten::detach", "aten::alias", "aten::lift_fresh", "aten::is_pinned", "aten::sym_size",
+        "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset", "aten::lift",
+        "aten::_has_compatible_shallow_copy_type", "aten::is_same_size", "aten::record_stream",
+        "aten::set_",
+    }
+)  # fmt: skip
+"""Bookkeeping that a real run does not dispatch, or that does nothing on the device."""
+
+_DTYPES = {
+    getattr(torch, name): name
+    for name in dir(torch)
+    if isinstance(getattr(torch, name), torch.dtype)
+}
+_DTYPES.update({dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES})
+
+_SYNCS = {"aten::equal": "equal", "aten::is_nonzero": "item"}
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What is looked up once per operator overload."""
+
+    name: str
+    overload: str
+    skip: bool
+    composite: bool
+    writes: tuple[int, ...]
+    argument_names: tuple[str, ...]
+    viewing: bool
+
+
+class Recorder(TorchDispatchMode):
+    """Records operators while `recording`; before that it only watches memory.
+
+    Args:
+        fake: the fake mode below this one.
+        strict: refuse unsupported operators instead of estimating them.
+    """
+
+    def __init__(self, fake: FakeTensorMode, *, strict: bool = False) -> None:
+        super().__init__()
+        self.fake = fake
+        self.strict = strict
+        self.ops: list[Op] = []
+        self.modules = ModuleTracker()
+        self.storages = StorageTracker(lambda: len(self.ops))
+        self.values = Values()
+        self.unsupported: dict[str, None] = {}
+        self.recording = False
+        self.in_optimizer = False
+        self.seen_backward = False
+        self.first_backward: int | None = None
+        self._facts: dict[Any, _Facts] = {}
+        self._specs: dict[Any, TensorSpec] = {}
+        self._last_calls = 0
+        self._pending_sync = ""
+
+    # ---- the step -----------------------------------------------------------------------
+
+    def begin_step(self) -> None:
+        """Start writing; what lives now was there before the step."""
+        self.ops.clear()
+        self.modules.new_step()
+        self.storages.rebase()
+        self.seen_backward = False
+        self.first_backward = None
+        self.recording = True
+
+    def sync(self, reason: str) -> None:
+        """The host waits for the device here, without an operator of its own."""
+        if self.recording:
+            self._append("gpuscope::synchronize", "default", (), (), {}, sync=reason, view=True)
+
+    # ---- dispatch -----------------------------------------------------------------------
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        facts = self._facts.get(func)
+        if facts is None:
+            facts = self._facts[func] = _facts(func)
+        if facts.skip:
+            return func(*args, **kwargs)
+        if facts.composite:
+            taken = self._decompose(func, facts, args, kwargs)
+            if taken is not NotImplemented:
+                return taken
+        if facts.name == "aten::_local_scalar_dense":
+            return self._item(facts, args)
+        if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
+            return self._pin(func, args)
+        args, kwargs = self._keep_on_device(facts, args, kwargs)
+        out = self._call(func, facts, args, kwargs)
+        self._record(facts, args, kwargs, out)
+        return out
+
+    def _decompose(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+        """Composite operators reach a mode whole in inference mode: take them apart above us."""
+        replacement = REPLACED_IN_INFERENCE.get(facts.name)
+        with self:
+            if replacement is not None and args and on_device(args[0]):
+                return replacement(*args, **kwargs)
+            return func.decompose(*args, **kwargs)
+
+    def _call(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except DynamicOutputShapeException:
+            return dynamic.run(func, facts.name, args, kwargs, self.values, self._storage_id)
+        except UnsupportedOperatorException:
+            return self._unsupported(facts, args, kwargs)
+        except NotImplementedError:
+            return self._unsupported(facts, args, kwargs)
+        except RuntimeError as error:
+            moved = self._mixed_to_device(error, args, kwargs)
+            if moved is None:
+                raise
+            return func(*moved[0], **moved[1])
+
+    def _unsupported(self, facts: _Facts, args: Any, kwargs: Any) -> Any:
+        tensors = [t for t in _flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
+        if self.strict or not tensors:
+            raise CaptureError(
+                f"The operator '{facts.name}' cannot be captured.",
+                "It has no shape rule (no meta kernel), so its result is not known.",
+                "Give it one with torch.library.register_fake, or leave out --strict to estimate"
+                " it as a copy of its inputs.",
+            )
+        self.unsupported.setdefault(facts.name)
+        with self.fake:
+            return torch.empty_like(tensors[0])
+
+    def _keep_on_device(self, facts: _Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Autograd formulas read "cpu" as the device of the forward tensor: put that right."""
+        device = kwargs.get("device")
+        if device is None or torch._C._current_autograd_node() is None:
+            return args, kwargs
+        if torch.device(device).type == "cpu" and (not self.modules.stack):
+            tensors = [t for t in args if isinstance(t, torch.Tensor)]
+            if not tensors or on_device(tensors[0]):
+                kwargs = dict(kwargs, device=torch.device("cuda", 0))
+        return args, kwargs
+
+    def _mixed_to_device(self, error: Exception, args: Any, kwargs: Any) -> Any:
+        """C++ composites create helpers on "cpu" (see fakes.py): move them, not the user's."""
+        if "device" not in str(error):
+            return None
+        if not any(on_device(t) for t in _flat((args, tuple(kwargs.values())))):
+            return None
+
+        def move(value: Any) -> Any:
+            if isinstance(value, FakeTensor) and value.fake_device.type == "cpu":
+                return torch.ops.aten._to_copy.default(value, device=torch.device("cuda", 0))
+            if isinstance(value, (list, tuple)):
+                return type(value)(move(v) for v in value)
+            return value
+
+        return move(args), {k: move(v) for k, v in kwargs.items()}
+
+    def _item(self, facts: _Facts, args: Any) -> Any:
+        tensor = args[0]
+        if not isinstance(tensor, FakeTensor):
+            return torch.ops.aten._local_scalar_dense.default(tensor)
+        if tensor.constant is not None:
+            value: Any = tensor.constant.item()
+        else:
+            value = self.values.scalar(self._storage_id(tensor), tensor.dtype)
+        if self.recording:
+            spec = self._spec(tensor)
+            sync = "item" if on_device(tensor) else ""
+            self._append(facts.name, facts.overload, (spec,), (), {}, sync=sync)
+        return value
+
+    def _pin(self, func: Any, args: Any) -> Any:
+        with self.fake:
+            pinned = torch.empty_like(args[0])
+        number = self.storages.see(pinned, False, "", "pinned", "input")
+        self.storages.lives[number].pinned = True
+        return pinned
+
+    # ---- writing down -------------------------------------------------------------------
+
+    def _storage_id(self, tensor: torch.Tensor) -> int:
+        return self.storages.see(tensor, on_device(tensor), self.modules.current, "", "other")
+
+    def _record(self, facts: _Facts, args: Any, kwargs: Any, out: Any) -> None:
+        inputs = [
+            self._spec(t) for t in _flat((args, tuple(kwargs.values())))
+            if isinstance(t, torch.Tensor)
+        ]  # fmt: skip
+        phase = self._phase(inputs)
+        module, recomputed = self._module(phase)
+        label = facts.name
+        outs = [t for t in _flat(out) if isinstance(t, torch.Tensor)]
+        outputs = [self._spec(t, module, label, phase) for t in outs]
+        in_storages = {s.storage for s in inputs}
+        moves_host = any(s.device == "host" for s in inputs) and any(
+            s.device == "device" for s in outputs
+        )
+        if moves_host and facts.name in ("aten::_to_copy", "aten::copy_"):
+            phase = "input" if not module else phase
+        self._learn(facts, args, inputs, outputs)
+        if not self.recording:
+            return
+        view = facts.viewing or (
+            not facts.writes
+            and bool(outputs)
+            and all(s.storage in in_storages for s in outputs)
+        )
+        self._append(
+            facts.name, facts.overload, tuple(inputs), tuple(outputs), _plain(facts, args, kwargs),
+            module=module, phase=phase, recomputed=recomputed, view=view,
+            autograd=torch.is_grad_enabled() and _wants_grad(args),
+            sync=self._sync_of(facts, kwargs, inputs, outputs),
+        )  # fmt: skip
+
+    def _learn(self, facts: _Facts, args: Any, inputs: Any, outputs: Any) -> None:
+        if facts.name == "aten::_amp_foreach_non_finite_check_and_unscale_":
+            return  # a healthy step finds no infinity: found_inf stays 0
+        written = [s.storage for s in inputs] if facts.writes and not outputs else []
+        for storage in written:
+            self.values.forget(storage)
+        self.values.learn(
+            facts.name, args, [s.storage for s in outputs], [s.storage for s in inputs]
+        )
+
+    def _append(
+        self, name: str, overload: str, inputs: Any, outputs: Any, args: Any, *,
+        module: str | None = None, phase: Phase | None = None, **rest: Any,
+    ) -> None:  # fmt: skip
+        phase = phase or self._phase(inputs)
+        if module is None:
+            module, rest["recomputed"] = self._module(phase)
+        if phase == "backward" and self.first_backward is None:
+            self.first_backward = len(self.ops)
+        calls = self.modules.calls
+        self.ops.append(
+            Op(
+                index=len(self.ops), name=name, overload=overload, inputs=inputs,
+                outputs=outputs, args=args, module=module, phase=phase,
+                module_calls=calls - self._last_calls, stream=StreamContext.current[-1], **rest,
+            )
+        )  # fmt: skip
+        self._last_calls = calls
+
+    def _phase(self, inputs: Any) -> Phase:
+        if self.in_optimizer:
+            return "optimizer"
+        if torch._C._current_autograd_node() is not None:
+            self.seen_backward = True
+            return "backward"
+        if self.seen_backward and not self.modules.stack:
+            return "optimizer"
+        return "forward"
+
+    def _module(self, phase: Phase) -> tuple[str, bool]:
+        if phase == "backward":
+            if self.modules.stack:
+                return self.modules.current, True
+            return self.modules.owner(torch._C._current_autograd_node()), False
+        return self.modules.current, False
+
+    def _spec(
+        self, tensor: torch.Tensor, module: str = "", label: str = "", phase: str = "other"
+    ) -> TensorSpec:
+        device = on_device(tensor)
+        storage = self.storages.see(tensor, device, module, label, phase)
+        key = (tensor.shape, tensor.stride(), tensor.dtype, device, storage)
+        spec = self._specs.get(key)
+        if spec is None:
+            spec = self._specs[key] = TensorSpec(
+                tuple(int(s) for s in tensor.shape),
+                tuple(int(s) for s in tensor.stride()),
+                _DTYPES[tensor.dtype],
+                "device" if device else "host",
+                storage,
+                self.storages.lives[storage].pinned,
+            )
+        return spec
+
+    def _sync_of(self, facts: _Facts, kwargs: Any, inputs: Any, outputs: Any) -> str:
+        if facts.name in _SYNCS and any(s.device == "device" for s in inputs):
+            return _SYNCS[facts.name]
+        if facts.name in dynamic.SYNCING and any(s.device == "device" for s in inputs):
+            return "nonzero"
+        if facts.name in ("aten::_to_copy", "aten::copy_") and not kwargs.get("non_blocking"):
+            devices = {s.device for s in (*inputs, *outputs)}
+            if len(devices) == 2:
+                return "blocking_copy"
+        return ""
+
+
+without_dynamo(Recorder)
+
+
+def _facts(func: Any) -> _Facts:
+    namespace, _, rest = func.name().partition("::")
+    base = rest.split(".")[0]
+    name = f"{namespace}::{base}"
+    skip = namespace in _SKIPPED_NAMESPACES or name in _SKIPPED
+    schema = func._schema
+    writes = tuple(
+        i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+    )  # fmt: skip
+    viewing = not writes and any(
+        r.alias_info is not None and not r.alias_info.is_write for r in schema.returns
+    )
+    composite = not skip and torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), "CompositeImplicitAutograd"
+    )
+    return _Facts(
+        name, func._overloadname or "default", skip, composite, writes, tuple(a.name for a in schema.arguments), viewing,
+    )  # fmt: skip
+
+
+def _flat(value: Any) -> list[Any]:
+    out: list[Any] = []
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, (list, tuple)):
+            stack.extend(reversed(top))
+        else:
+            out.append(top)
+    return out
+
+
+def _wants_grad(args: Any) -> bool:
+    return any(isinstance(a, torch.Tensor) and a.requires_grad for a in _flat(args))
+
+
+def _plain(facts: _Facts, args: Any, kwargs: Any) -> dict[str, object]:
+    """Non-tensor arguments as plain data by schema name."""
+    out: dict[str, object] = {}
+    for name, value in (*zip(facts.argument_names, args, strict=False), *kwargs.items()):
+        if isinstance(value, torch.Tensor):
+            continue
+        if isinstance(value, (list, tuple)):
+            if any(isinstance(v, torch.Tensor) for v in value):
+                out[name] = tuple(_slot(v) for v in value)
+                continue
+            out[name] = tuple(value)
+        elif isinstance(value, torch.dtype):
+            out[name] = _DTYPES[value]
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            out[name] = value
+        elif isinstance(value, (torch.device, torch.layout, torch.memory_format)):
+            out[name] = str(value).removeprefix("torch.")
+    return out
+
+
+def _slot(value: Any) -> object:
+    return "tensor" if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,114 @@
+"""Memory by its life: every device storage, when it was born, when it died, what it held."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gpuscope.program.types import Category, Storage
+
+
+@dataclass
+class Life:
+    """One storage while it is being watched (mutable; becomes a `Storage`)."""
+
+    id: int
+    nbytes: int
+    born: int
+    died: int | None
+    module: str
+    label: str
+    phase: str
+    category: Category | None = None
+    device: bool = True
+    pinned: bool = False
+    dims: int = 0
+    floating: bool = True
+
+
+class StorageTracker:
+    """Watches storages by weak reference; `clock` gives the index of the next operator."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.clock = clock
+        self.lives: list[Life] = []
+        self._by_key: dict[int, int] = {}
+        self._refs: dict[int, Any] = {}
+
+    def id_of(self, tensor: torch.Tensor) -> int:
+        """Identity of the storage behind `tensor`; -1 if it was never seen."""
+        return self._by_key.get(tensor.untyped_storage()._cdata, -1)
+
+    def see(self, tensor: torch.Tensor, device: bool, module: str, label: str, phase: str) -> int:
+        """Identity of the storage behind `tensor`, watched from now on."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        known = self._by_key.get(key)
+        if known is not None:
+            return known
+        number = len(self.lives)
+        life = Life(
+            number, storage.nbytes(), self.clock(), None, module, label, phase,
+            device=device, dims=tensor.dim(), floating=tensor.is_floating_point(),
+        )  # fmt: skip
+        self.lives.append(life)
+        self._by_key[key] = number
+        self._refs[key] = weakref.ref(storage, lambda _, k=key: self._gone(k))
+        return number
+
+    def _gone(self, key: int) -> None:
+        number = self._by_key.pop(key, None)
+        self._refs.pop(key, None)
+        if number is not None:
+            self.lives[number].died = self.clock()
+
+    def rebase(self) -> None:
+        """Start the recorded step: what lives now was there before it."""
+        for life in self.lives:
+            life.born = -1
+        self._dead = {life.id for life in self.lives if life.died is not None}
+
+    def mark(self, tensor: Any, category: Category, label: str = "", module: str = "") -> None:
+        """Say what a tensor's storage holds."""
+        if not isinstance(tensor, torch.Tensor):
+            return
+        number = self.id_of(tensor)
+        if number >= 0:
+            life = self.lives[number]
+            if life.category is None or category in ("parameter", "gradient"):
+                life.category = category
+                life.label = label or life.label
+                life.module = module or life.module
+
+    def finish(self, first_backward: int, resident: Category) -> tuple[Storage, ...]:
+        """All device storages that live during the step, categories filled in.
+
+        Args:
+            first_backward: index of the first backward operator (ops count if there is none):
+                what is born before and lives past it was saved for backward.
+            resident: category of device memory that was there before and that nothing named.
+        """
+        out = []
+        for life in self.lives:
+            if not life.device or life.nbytes == 0 or life.id in self._dead:
+                continue
+            category = life.category or self._guess(life, first_backward, resident)
+            out.append(
+                Storage(
+                    life.id, life.nbytes, category, life.born, life.died, life.module, life.label
+                )
+            )
+        return tuple(out)
+
+    @staticmethod
+    def _guess(life: Life, first_backward: int, resident: Category) -> Category:
+        if life.born == -1:
+            return resident if life.floating and life.dims >= 3 else "input"
+        if life.phase == "input":
+            return "input"
+        saved = life.died is None or life.died > first_backward
+        return "activation" if life.born < first_backward and saved else "temporary"

@@ -1,0 +1,124 @@
+"""Values that a fake tensor does not have, and what is assumed instead.
+
+Code that looks at data (`.item()`, `nonzero`, `if mask.all()`) needs an answer. Three sources,
+best first: a constant that the program itself wrote (`torch.ones`, `full`, `arange` ends), a
+share that follows from structure (a one-hot of n classes is true in 1/n of its elements), and
+plain assumptions (a flag is False, half of a comparison holds), each told to the user.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass
+class Known:
+    """What is known of a tensor's values.
+
+    Attributes:
+        fill: the value of every element, if all are equal and known.
+        density: share of elements that are true or non-zero, if it follows from structure.
+    """
+
+    fill: float | None = None
+    density: float | None = None
+
+
+@dataclass
+class Values:
+    """Knowledge by storage id, and the assumptions that had to be made."""
+
+    by_storage: dict[int, Known] = field(default_factory=dict)
+    assumptions: dict[str, None] = field(default_factory=dict)
+
+    def assume(self, sentence: str) -> None:
+        """Note an assumption once."""
+        self.assumptions.setdefault(sentence)
+
+    def forget(self, storage: int) -> None:
+        """A storage was written to or freed."""
+        self.by_storage.pop(storage, None)
+
+    def learn(self, name: str, args: Any, outputs: list[int], inputs: list[int]) -> None:
+        """Update knowledge after operator `name` ("aten::ones" style)."""
+        known = _result(name, args, [self.by_storage.get(s) for s in inputs])
+        for storage in outputs:
+            if known is None:
+                self.by_storage.pop(storage, None)
+            else:
+                self.by_storage[storage] = known
+
+    def scalar(self, storage: int, dtype: torch.dtype) -> Any:
+        """The value that `.item()` returns."""
+        known = self.by_storage.get(storage)
+        if known is not None and known.fill is not None:
+            return dtype.is_floating_point and float(known.fill) or _as(dtype, known.fill)
+        if dtype is torch.bool:
+            self.assume("Flags read from the device (.item() on a bool) are taken as False.")
+            return False
+        if dtype.is_floating_point:
+            return 1.0
+        self.assume("Integers read from the device (.item()) are taken as 1.")
+        return 1
+
+    def count_nonzero(self, storage: int, numel: int) -> int:
+        """How many elements `nonzero` finds."""
+        known = self.by_storage.get(storage)
+        if known is not None and known.fill is not None:
+            return numel if known.fill else 0
+        if known is not None and known.density is not None:
+            return max(1, math.ceil(numel * known.density))
+        self.assume("Half of a data-dependent selection (nonzero, boolean index) is taken as true.")
+        return max(1, numel // 2)
+
+
+def _as(dtype: torch.dtype, value: float) -> Any:
+    return bool(value) if dtype is torch.bool else int(value)
+
+
+_FILL = {
+    "aten::ones": 1.0, "aten::zeros": 0.0, "aten::ones_like": 1.0, "aten::zeros_like": 0.0,
+    "aten::new_ones": 1.0, "aten::new_zeros": 0.0, "aten::zero_": 0.0,
+}  # fmt: skip
+
+_KEEP = {
+    "aten::_to_copy", "aten::clone", "aten::copy_", "aten::expand", "aten::permute",
+    "aten::contiguous", "aten::lift_fresh", "aten::repeat", "aten::reshape", "aten::_unsafe_view",
+}  # fmt: skip
+
+_COMPARE = {
+    "aten::eq": lambda a, b: a == b, "aten::ne": lambda a, b: a != b,
+    "aten::gt": lambda a, b: a > b, "aten::lt": lambda a, b: a < b,
+    "aten::ge": lambda a, b: a >= b, "aten::le": lambda a, b: a <= b,
+}  # fmt: skip
+
+
+def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
+    first = inputs[0] if inputs else None
+    if name in _FILL:
+        return Known(fill=_FILL[name])
+    if name in ("aten::full", "aten::full_like", "aten::fill_", "aten::new_full"):
+        number = args[-1] if args else None
+        return Known(fill=float(number)) if isinstance(number, (int, float, bool)) else None
+    if name in _COMPARE and first is not None and first.fill is not None and len(args) > 1:
+        other = args[1]
+        if isinstance(other, (int, float, bool)):
+            return Known(fill=float(_COMPARE[name](first.fill, other)))
+    if name in ("aten::all", "aten::any", "aten::max", "aten::min", "aten::amax", "aten::amin"):
+        return first if first is not None and first.fill is not None else None
+    if name in ("aten::isnan", "aten::isinf"):
+        return Known(fill=0.0)
+    if name == "aten::scatter" and first is not None and first.fill == 0.0:
+        size = args[0].shape[args[1]] if len(args) > 1 and isinstance(args[1], int) else 0
+        index = args[2] if len(args) > 2 else None
+        picked = index.shape[args[1]] if isinstance(index, torch.Tensor) else 1
+        return Known(density=picked / size) if size else None
+    if name in _KEEP:
+        return first
+    if name == "aten::logical_not" and first is not None and first.fill is not None:
+        return Known(fill=float(not first.fill))
+    return None
