@@ -1,0 +1,64 @@
+"""When everything happens: a discrete simulation of the host and the lanes of one device.
+
+The host issues operator after operator and runs ahead of the device until a synchronisation or a
+full launch queue stops it; device tasks follow the order rules of `gpuscope.timeline.schedule`.
+Steps follow each other without a break, so the period of a steady step (set by the host, by the
+device, or by both in turns) comes out of the simulation and is not assumed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuscope.cost.types import CostedProgram
+from gpuscope.timeline.drawing import build_timeline
+from gpuscope.timeline.intervals import union_length
+from gpuscope.timeline.schedule import build_schedule
+from gpuscope.timeline.types import DEVICE_KINDS, Timeline
+from gpuscope.timeline.walk import walk_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A simulated steady step.
+
+    Attributes:
+        timeline: events of the last simulated step, origin at its first event. Its one `Step`
+            window goes from the end of the step before to the end of this one, so its length is
+            the period; host work that ran ahead of the device begins before the window.
+        step_time_s: period of a steady step.
+        device_busy_s: union of the device work of the step.
+        host_busy_s: time the host works in a step (issuing, not waiting).
+        host_wait_s: what is left of the period: waits for the device and for room in the launch
+            queue.
+        first_step_s: the first step, from an idle host and device to the end of its work.
+    """
+
+    timeline: Timeline
+    step_time_s: float
+    device_busy_s: float
+    host_busy_s: float
+    host_wait_s: float
+    first_step_s: float
+
+
+def simulate(costed: CostedProgram, steps: int = 3) -> Simulation:
+    """Simulate `steps` steps back to back (a few more if not yet steady); return the last one.
+
+    Raises:
+        InvalidValueError: `steps` is less than 1.
+    """
+    schedule = build_schedule(costed)
+    walk = walk_steps(schedule, costed.launch_latency_s, steps)
+    timeline = build_timeline(costed, schedule, walk)
+    events = timeline.events
+    device = events.kind < DEVICE_KINDS
+    busy_ns = union_length(events.start_ns[device], events.end_ns[device])
+    return Simulation(
+        timeline=timeline,
+        step_time_s=walk.period_s,
+        device_busy_s=busy_ns * 1e-9,
+        host_busy_s=schedule.host_step_s,
+        host_wait_s=max(0.0, walk.period_s - schedule.host_step_s),
+        first_step_s=walk.ends_s[0],
+    )
