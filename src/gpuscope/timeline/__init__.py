@@ -2,6 +2,7 @@
 
 from gpuscope.timeline.simulate import Simulation, simulate
 from gpuscope.timeline.types import Counter, Events, Lane, Step, Timeline
+from gpuscope.timeline.uncertainty import step_time_interval
 
 __all__ = [
     "Counter",
@@ -11,4 +12,5 @@ __all__ = [
     "Step",
     "Timeline",
     "simulate",
+    "step_time_interval",
 ]

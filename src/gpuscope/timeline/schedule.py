@@ -127,6 +127,7 @@ class _Builder:
         self.clock_s = 0.0
         self.queues, self.engines, self.device_lanes = _Names(), _Names(), _Names()
         self.lane_kinds: dict[str, LaneKind] = {}
+        self.places: dict[tuple[str, int], tuple[int, int, tuple[int, int] | None]] = {}
         self.kernels: list[Kernel] = []
         self.rows: list[tuple[float, int, float, float, int, int, int, int, int]] = []
         self.extra: list[tuple[int, int] | None] = []
@@ -136,6 +137,13 @@ class _Builder:
 
     def place(self, kernel: Kernel) -> tuple[int, int, tuple[int, int] | None]:
         """Queue, device lane and extra constraints (engine, joined queue) of a kernel."""
+        key = (kernel.lane, kernel.stream)
+        if key not in self.places:
+            self.places[key] = self.new_place(kernel)
+        return self.places[key]
+
+    def new_place(self, kernel: Kernel) -> tuple[int, int, tuple[int, int] | None]:
+        """As `place`, for the first kernel of its kind of lane and stream."""
         stream = f"stream {kernel.stream}"
         if kernel.lane == "link":
             self.lane_kinds["link"] = "link"
@@ -205,8 +213,9 @@ class _Builder:
             if self.costed.graph and not item.host.sync and item.op.phase != "input":
                 pending.append((item, position, first_kernel))
                 continue
-            self.graph(pending)
-            pending = []
+            if pending:
+                self.graph(pending)
+                pending = []
             self.eager(item, position, first_kernel)
         self.graph(pending)
 

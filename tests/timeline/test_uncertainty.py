@@ -1,0 +1,75 @@
+from math import sqrt
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timeline_programs import GAP_S, US, call, costed, kernel
+
+from gpuscope.timeline import simulate, step_time_interval
+from gpuscope.timeline.uncertainty import device_error
+
+
+def test_when_the_host_sets_the_pace_the_interval_is_the_hosts():
+    step = costed([call(kernel(1))] * 50, host_spread=0.4, device_spread=0.1)
+    low, high = step_time_interval(step)
+    assert low == pytest.approx(300 * US * 0.6)
+    assert high == pytest.approx(300 * US * 1.4)
+
+
+def test_when_the_device_sets_the_pace_the_interval_is_the_devices():
+    step = costed([call(kernel(100))] * 50, host_spread=0.4, device_spread=0.1)
+    low, high = step_time_interval(step)
+    assert low == pytest.approx(50 * (90 * US + GAP_S))
+    assert high == pytest.approx(50 * (110 * US + GAP_S))
+
+
+def test_errors_of_single_kernels_average_out():
+    one = costed([call(kernel(100, low_us=80, high_us=120))], device_spread=0.0)
+    many = costed([call(kernel(100, low_us=80, high_us=120))] * 100, device_spread=0.0)
+    folded = costed([call(kernel(100, low_us=80, high_us=120), repeat=100)], device_spread=0.0)
+
+    def high(program):
+        return device_error(program, lambda k: k.high_s - k.duration_s)
+
+    assert high(one) == pytest.approx(0.2)
+    assert high(many) == pytest.approx(0.2 / 10)
+    assert high(folded) == pytest.approx(0.2 / 10)
+
+
+def test_kinds_err_independently():
+    kinds = ["matmul", "pointwise", "reduction", "gather"]
+    step = costed([call(kernel(100, kind=kind)) for kind in kinds], device_spread=0.1)
+    assert device_error(step, lambda k: 0.0) == pytest.approx(0.1 / sqrt(4))
+
+
+def test_a_slow_host_can_take_the_lead():
+    """Device a little slower than the host: a slower host shows above, a faster one not below."""
+    step = costed([call(kernel(6))] * 100, host_spread=0.5, device_spread=0.0)
+    low, high = step_time_interval(step)
+    point = simulate(step).step_time_s
+    assert low == pytest.approx(point)
+    assert high == pytest.approx(900 * US)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 20), st.booleans()), min_size=1),
+    st.floats(0, 0.9),
+    st.floats(0, 0.9),
+    st.floats(0, 0.5),
+)
+@settings(max_examples=40, deadline=None)
+def test_contains_the_point_and_grows_with_the_spreads(rows, host, more, device):
+    ops = [
+        call(kernel(us, low_us=us * 0.9, high_us=us * 1.2), before_us=b, sync="item" if s else "")
+        for us, b, s in rows
+    ]
+    point = simulate(costed(ops)).step_time_s
+    low, high = step_time_interval(costed(ops, host_spread=host, device_spread=device))
+    assert 0 < low <= point <= high
+    for fields in (
+        {"host_spread": host + more, "device_spread": device},
+        {"host_spread": host, "device_spread": device + more},
+    ):
+        wider_low, wider_high = step_time_interval(costed(ops, **fields))
+        assert wider_low <= low * (1 + 1e-9)
+        assert wider_high >= high * (1 - 1e-9)
