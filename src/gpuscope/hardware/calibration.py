@@ -12,8 +12,10 @@ A calibration file (`catalogue/calibrations/<device id>.toml`) holds named value
     high = 0.84
 
 Tables nest as deep as names need; a table with a `value` is a constant, and its name is the dotted
-path. `unit = "1"` marks a dimensionless constant: only such constants, and those of the host
-(`host.*`), are carried over to devices that nobody has calibrated.
+path. A calibration may also be a folder `<device id>/` of such files, one a kind of kernel
+(`device` may then be left out). Dimensionless constants (`unit = "1"`), fixed times (`unit = "s"`:
+launch floors and the like) and those of the host (`host.*`) are carried over to devices that
+nobody has calibrated; rates are not.
 """
 
 from __future__ import annotations
@@ -143,19 +145,37 @@ class Calibration:
 
 
 def load_calibration(path: Path) -> Calibration:
-    """Read a calibration file.
+    """Read a calibration file, or a folder of them.
 
     Raises:
         CatalogueError: missing, not TOML, or a constant that does not validate.
     """
+    if path.is_dir():
+        return _load_folder(path)
+    return _load_file(path, path.stem)
+
+
+def _load_folder(path: Path) -> Calibration:
+    parts = [_load_file(file, path.name) for file in sorted(path.glob("*.toml"))]
+    entries = sorted(entry for part in parts for entry in part.entries)
+    names = [name for name, _ in entries]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise CatalogueError(f"{path.name}: '{sorted(twice)[0]}' stands in two files.")
+    with_ = "; ".join(dict.fromkeys(p.measured_with for p in parts if p.measured_with))
+    return Calibration(path.name, path.name, "same device", with_, tuple(entries))
+
+
+def _load_file(path: Path, expected_id: str) -> Calibration:
     try:
         with path.open("rb") as file:
             content = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise CatalogueError(f"{path.name}: cannot be read.", str(error)) from error
-    device_id = content.pop("device", None)
-    if device_id != path.stem:
-        raise CatalogueError(f"{path.name}: field 'device' must be '{path.stem}'.")
+    inside = path.stem != expected_id
+    device_id = content.pop("device", expected_id if inside else None)
+    if device_id != expected_id:
+        raise CatalogueError(f"{path.name}: field 'device' must be '{expected_id}'.")
     measured_with = str(content.pop("measured_with", ""))
     entries = {name: _entry(path, name, table) for name, table in _constants(path, content, "")}
     return Calibration(
@@ -211,6 +231,7 @@ def calibration_for(device: Device) -> Calibration:
 @lru_cache(maxsize=256)
 def _calibration_for(device: Device, folder: Path) -> Calibration:
     paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    paths.update({path.name: path for path in sorted(folder.glob("*")) if path.is_dir()})
     if device.id in paths:
         return load_calibration(paths[device.id])
     if not paths:
@@ -224,7 +245,7 @@ def _calibration_for(device: Device, folder: Path) -> Calibration:
     carried = tuple(
         (name, entry.widened(factor, least))
         for name, entry in found.entries
-        if entry.unit == "1" or name.startswith("host.")
+        if entry.unit in ("1", "s") or name.startswith("host.")
     )
     return Calibration(device.id, nearest, distance, found.measured_with, carried)
 

@@ -200,6 +200,8 @@ class Program:
         tokens: tokens a step works on, where known.
         compiled: how `torch.compile` was asked for: "" (eager), "default", "reduce-overhead", ...
         dtype: main compute dtype, where one stands out.
+        settings: switches that choose kernels: "tf32_matmul", "tf32_cudnn", "cudnn_benchmark",
+            "reduced_precision_bf16".
         first_step_extra_bytes: memory that only the very first step allocates.
         capture_s: seconds the capture took.
     """
@@ -216,5 +218,6 @@ class Program:
     tokens: int | None = None
     compiled: str = ""
     dtype: str = ""
+    settings: Mapping[str, bool] = field(default_factory=dict)
     first_step_extra_bytes: int = 0
     capture_s: float = 0.0
