@@ -21,6 +21,7 @@ nobody has calibrated; rates are not.
 from __future__ import annotations
 
 import tomllib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -96,7 +97,14 @@ class Calibration:
     entries: tuple[tuple[str, CalibratedValue], ...] = ()
 
     def __contains__(self, name: str) -> bool:
-        return any(known == name for known, _ in self.entries)
+        return self._find(name) is not None
+
+    def _find(self, name: str) -> CalibratedValue | None:
+        """Look a name up by bisection: the entries are sorted, and kernels ask often."""
+        at = bisect_left(self.entries, name, key=lambda entry: entry[0])
+        if at < len(self.entries) and self.entries[at][0] == name:
+            return self.entries[at][1]
+        return None
 
     def names(self, prefix: str = "") -> tuple[str, ...]:
         """Return the names of the constants, or of those under a dotted prefix."""
@@ -108,9 +116,9 @@ class Calibration:
         Raises:
             UnknownNameError: no such constant; lists the near ones.
         """
-        for known, entry in self.entries:
-            if known == name:
-                return entry
+        found = self._find(name)
+        if found is not None:
+            return found
         raise UnknownNameError(
             "calibrated constant", name, self.names(), "Measure it: gpuscope bench"
         )
@@ -125,7 +133,8 @@ class Calibration:
 
     def get(self, name: str, default: float) -> float:
         """Return a constant's value, or `default` where it was not measured."""
-        return self.value(name) if name in self else default
+        found = self._find(name)
+        return default if found is None else found.value
 
     def origin(self, name: str) -> str:
         """Return where a constant comes from.
@@ -157,7 +166,7 @@ def load_calibration(path: Path) -> Calibration:
 
 def _load_folder(path: Path) -> Calibration:
     parts = [_load_file(file, path.name) for file in sorted(path.glob("*.toml"))]
-    entries = sorted(entry for part in parts for entry in part.entries)
+    entries = sorted((e for part in parts for e in part.entries), key=lambda entry: entry[0])
     names = [name for name, _ in entries]
     twice = {name for name in names if names.count(name) > 1}
     if twice:

@@ -148,7 +148,7 @@ def device_table(devices: Sequence[Device], lang: str = "en") -> RenderableType:
         return Text(translate("No device matches.", lang))
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
     table.add_column(translate("Device", lang), no_wrap=True)
-    headings = ("Units", "GiB", "GB/s", "FP32", "BF16", "FP16", "FP8", "Link GB/s", "W", "$/h")
+    headings = ("Units", "GiB", "TB/s", "FP32", "BF16", "FP16", "FP8", "Link GB/s", "W", "$/h")
     for heading in headings:
         table.add_column(translate(heading, lang), justify="right")
     for device in devices:
@@ -166,14 +166,25 @@ def _table_cells(device: Device) -> tuple[str, ...]:
     rates = (peaks.get(rate) for rate in ("fp32", "bf16", "fp16", "fp8"))
     link = device.scale_up_bandwidth_bytes_per_s
     return (
-        _or_dash(device.compute_units, "d" if (device.compute_units or 0) < 100_000 else ".0e"),
+        _count(device.compute_units),
         f"{device.memory_bytes / _GIB:.3g}",
-        f"{device.memory_bandwidth_bytes_per_s / 1e9:.5g}",
-        *(_or_dash(rate / 1e12 if rate else None, ".4g") for rate in rates),
-        _or_dash(link / 1e9 if link else None, ".4g"),
+        _compact(device.memory_bandwidth_bytes_per_s / 1e12),
+        *(_compact(rate / 1e12 if rate else None) for rate in rates),
+        _compact(link / 1e9 if link else None),
         _or_dash(device.tdp_w, "g"),
         _or_dash(device.price_usd_per_hour, ".2f"),
     )
+
+
+def _count(value: int | None) -> str:
+    if value is not None and value >= 100_000:
+        return f"{value / 1000:g}k"
+    return _or_dash(value, "d")
+
+
+def _compact(value: float | None) -> str:
+    """Four digits, never in the exponent form that Python takes above them."""
+    return _or_dash(value, ".4g" if (value or 0) < 1e4 else ".0f")
 
 
 def _or_dash(value: float | None, spec: str) -> str:

@@ -12,7 +12,7 @@ CHINESE: dict[str, str] = {
     "Device": "设备",
     "Units": "单元",
     "GiB": "GiB",
-    "GB/s": "GB/s",
+    "TB/s": "TB/s",
     "Link GB/s": "链路 GB/s",
     "W": "W",
     "$/h": "$/h",

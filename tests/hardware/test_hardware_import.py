@@ -1,0 +1,26 @@
+"""Importing the room stays cheap: no torch, and no pydantic until a file is read."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import gpuscope.hardware as hardware
+hardware.device_ids()
+heavy = sorted({"torch", "pydantic", "pandas", "transformers", "rich"} & set(sys.modules))
+assert not heavy, heavy
+read = []
+import tomllib
+load = tomllib.load
+tomllib.load = lambda file: (read.append(file.name), load(file))[1]
+hardware.device("h200")
+assert "torch" not in sys.modules
+devices = [name for name in read if "/devices/" in name.replace(chr(92), "/")]
+assert len(devices) == 1, devices
+assert len(read) <= 8, read
+"""
+
+
+def test_importing_reads_nothing_and_one_device_reads_one_device_file() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
