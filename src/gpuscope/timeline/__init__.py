@@ -1,5 +1,6 @@
 """When everything happens: simulated or recorded timelines, and the memory allocator."""
 
+from gpuscope.timeline.memory import Holder, MemoryTrace, attach_memory, simulate_memory
 from gpuscope.timeline.simulate import Simulation, simulate
 from gpuscope.timeline.types import Counter, Events, Lane, Step, Timeline
 from gpuscope.timeline.uncertainty import step_time_interval
@@ -7,10 +8,14 @@ from gpuscope.timeline.uncertainty import step_time_interval
 __all__ = [
     "Counter",
     "Events",
+    "Holder",
     "Lane",
+    "MemoryTrace",
     "Simulation",
     "Step",
     "Timeline",
+    "attach_memory",
     "simulate",
+    "simulate_memory",
     "step_time_interval",
 ]

@@ -1,0 +1,333 @@
+"""Device memory over a step: what is allocated, what is reserved, and who holds it at the peak.
+
+Lifetimes come from the captured program, sizes and segments from the caching allocator's model
+(`gpuscope.timeline.allocator`). Memory that only the first step of a run needs
+(`Program.first_step_extra_bytes`) is not part of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.errors import InvalidValueError
+from gpuscope.program.types import Category, Program, Storage
+from gpuscope.timeline.allocator import Block, CachingAllocator
+from gpuscope.timeline.simulate import Simulation
+from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Counter, Ints, Timeline
+
+MAX_HOLDERS = 50
+"""How many groups `MemoryTrace.holders` lists at most."""
+
+_REPLACED: frozenset[Category] = frozenset({"activation", "temporary", "input"})
+"""Results that outlive a step without a successor freed in the next: the caller drops the old one
+when it has the new one. Anything else that outlives the step is made once and stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Memory that one module holds under one label at the peak."""
+
+    module: str
+    label: str
+    category: Category
+    nbytes: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTrace:
+    """Memory over the last simulated step.
+
+    Attributes:
+        op: operator index of each point; the first is -1, the state before the step.
+        allocated_bytes: bytes of live blocks at each point, after the operator's allocations.
+        reserved_bytes: bytes of all segments at each point.
+        peak_allocated_bytes, peak_reserved_bytes: largest of the curves.
+        peak_op: operator index at the (first) peak of the allocated bytes.
+        at_peak: bytes by category at the peak, largest first; they add up to the peak.
+        holders: the largest groups by module, label and category at the peak.
+        capacity_bytes: what the device offers, None if no limit was set.
+        fits: whether every request found room.
+        releases: how often cached segments had to be given back (slow on a real device).
+    """
+
+    op: Ints
+    allocated_bytes: Ints
+    reserved_bytes: Ints
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    peak_op: int
+    at_peak: tuple[tuple[Category, int], ...]
+    holders: tuple[Holder, ...]
+    capacity_bytes: int | None
+    fits: bool
+    releases: int
+
+    @property
+    def excess_bytes(self) -> int:
+        """How far the reserved memory goes beyond the capacity; 0 where it fits."""
+        if self.capacity_bytes is None:
+            return 0
+        return max(0, self.peak_reserved_bytes - self.capacity_bytes)
+
+
+@dataclass(slots=True)
+class _Life:
+    """One allocation: whose, its block, and the points (all steps counted) where it lived."""
+
+    storage: Storage
+    nbytes: int
+    born: int
+    died: int | None = None
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Storages by the operator that allocates or frees them.
+
+    `end` is one past the last operator. `succeeded` holds what the step before left behind and
+    this step frees.
+    """
+
+    births: dict[int, list[Storage]] = field(default_factory=lambda: defaultdict(list))
+    deaths: dict[int, list[Storage]] = field(default_factory=lambda: defaultdict(list))
+    succeeded: dict[int, list[Storage]] = field(default_factory=lambda: defaultdict(list))
+    once: set[int] = field(default_factory=set)
+
+
+def simulate_memory(
+    program: Program,
+    capacity_bytes: int | None = None,
+    steps: int = 2,
+    *,
+    expandable_segments: bool = False,
+) -> MemoryTrace:
+    """Run the program's allocations through the allocator, step after step.
+
+    Storages born before the step come first, in order. Before operator i the storages that died
+    there are freed, then those born at i are allocated. What a step leaves behind (gradients, a
+    grown cache, the loss) is freed in the next where the captured step freed its like.
+
+    Args:
+        program: the captured step.
+        capacity_bytes: memory that the allocator may reserve; None for no limit.
+        steps: steps to run; the last one is reported, with the segments that the others left.
+        expandable_segments: allocator setting of that name.
+
+    Raises:
+        InvalidValueError: `steps` is less than 1.
+    """
+    if steps < 1:
+        raise InvalidValueError(
+            f"Cannot simulate {steps} steps.", "At least one is needed.", "Pass steps=2."
+        )
+    run = _Run(program, CachingAllocator(capacity_bytes, expandable_segments=expandable_segments))
+    for step in range(steps):
+        run.step(first=step == 0)
+    return run.trace(capacity_bytes)
+
+
+class _Run:
+    """A program's allocations under way."""
+
+    def __init__(self, program: Program, allocator: CachingAllocator) -> None:
+        self.allocator = allocator
+        self.ops = program.ops
+        self.plan = _plan(program)
+        self.clock = 0
+        self.blocks: dict[int, Block] = {}
+        self.lives: dict[int, _Life] = {}
+        self.left: dict[int, tuple[Block, _Life]] = {}
+        self.history: list[_Life] = []
+        self.first_point = 0
+        self.allocated: list[int] = []
+        self.reserved: list[int] = []
+        for storage in program.storages:
+            if storage.born < 0:
+                self.allocate(storage, 0)
+
+    def allocate(self, storage: Storage, stream: int) -> None:
+        """Give a storage its block; empty ones need none."""
+        if storage.nbytes <= 0:
+            return
+        block = self.allocator.allocate(storage.nbytes, stream)
+        life = _Life(storage, block.nbytes, self.clock)
+        self.blocks[storage.id], self.lives[storage.id] = block, life
+        self.history.append(life)
+
+    def free(self, storage: Storage) -> None:
+        """Free a storage's block, if it has one."""
+        block = self.blocks.pop(storage.id, None)
+        if block is not None:
+            self.lives.pop(storage.id).died = self.clock
+            self.allocator.free(block)
+
+    def free_left(self, storage: Storage) -> None:
+        """Free what the step before left behind under this storage."""
+        pair = self.left.pop(storage.id, None)
+        if pair is not None:
+            pair[1].died = self.clock
+            self.allocator.free(pair[0])
+
+    def step(self, *, first: bool) -> None:
+        """Run one step; the curves start anew."""
+        plan = self.plan
+        if not first:
+            for storages in plan.succeeded.values():
+                for storage in storages:
+                    if storage.id in self.blocks:
+                        life = self.lives.pop(storage.id)
+                        self.left[storage.id] = (self.blocks.pop(storage.id), life)
+        self.first_point, self.allocated, self.reserved = self.clock, [], []
+        self.point()
+        for index, op in enumerate(self.ops):
+            for storage in plan.deaths.get(index, ()):
+                self.free(storage)
+            for storage in plan.succeeded.get(index, ()):
+                self.free_left(storage)
+            for storage in plan.births.get(index, ()):
+                if first or storage.id not in plan.once:
+                    self.allocate(storage, op.stream)
+            self.point()
+        end = len(self.ops)
+        for storage in plan.deaths.get(end, ()):
+            self.free(storage)
+        for storage in plan.succeeded.get(end, ()):
+            self.free_left(storage)
+
+    def point(self) -> None:
+        """Note the state at this point."""
+        self.allocated.append(self.allocator.allocated_bytes)
+        self.reserved.append(self.allocator.reserved_bytes)
+        self.clock += 1
+
+    def trace(self, capacity_bytes: int | None) -> MemoryTrace:
+        """What the last step looked like."""
+        allocated = np.array(self.allocated, np.int64)
+        reserved = np.array(self.reserved, np.int64)
+        at = int(allocated.argmax())
+        point = self.first_point + at
+        live = [
+            life
+            for life in self.history
+            if life.born <= point and (life.died is None or life.died > point)
+        ]
+        return MemoryTrace(
+            op=np.arange(-1, len(self.ops), dtype=np.int64),
+            allocated_bytes=allocated,
+            reserved_bytes=reserved,
+            peak_allocated_bytes=int(allocated[at]),
+            peak_reserved_bytes=int(reserved.max()),
+            peak_op=at - 1,
+            at_peak=_by_category(live),
+            holders=_holders(live),
+            capacity_bytes=capacity_bytes,
+            fits=self.allocator.out_of_memory == 0,
+            releases=self.allocator.releases,
+        )
+
+
+def _plan(program: Program) -> _Plan:
+    """Sort the storages by operator, and find who succeeds what a step leaves behind."""
+    plan, end = _Plan(), len(program.ops)
+    replaced: dict[tuple[Category, int], list[Storage]] = defaultdict(list)
+    survivors: list[Storage] = []
+    for storage in program.storages:
+        if storage.born >= 0:
+            plan.births[storage.born].append(storage)
+        if storage.died is not None:
+            plan.deaths[min(storage.died, end)].append(storage)
+            if storage.born < 0:
+                replaced[storage.category, storage.nbytes].append(storage)
+        elif storage.born >= 0:
+            survivors.append(storage)
+    unmatched = []
+    for storage in survivors:
+        like = replaced[storage.category, storage.nbytes]
+        if like:
+            plan.succeeded[_death(like.pop(0), end)].append(storage)
+        else:
+            unmatched.append(storage)
+    _match_by_rank(plan, unmatched, [s for like in replaced.values() for s in like], end)
+    return plan
+
+
+def _death(storage: Storage, end: int) -> int:
+    return end if storage.died is None else min(storage.died, end)
+
+
+def _match_by_rank(plan: _Plan, left: list[Storage], freed: list[Storage], end: int) -> None:
+    """Match what has no like of its own size: by category, in order of size (a growing cache)."""
+    by_category: dict[Category, list[Storage]] = defaultdict(list)
+    for storage in sorted(freed, key=lambda s: s.nbytes):
+        by_category[storage.category].append(storage)
+    for storage in sorted(left, key=lambda s: s.nbytes):
+        if by_category[storage.category]:
+            plan.succeeded[_death(by_category[storage.category].pop(0), end)].append(storage)
+        elif storage.category in _REPLACED:
+            plan.succeeded[end].append(storage)
+        else:
+            plan.once.add(storage.id)
+
+
+def _by_category(live: list[_Life]) -> tuple[tuple[Category, int], ...]:
+    """Bytes by category, largest first."""
+    total: dict[Category, int] = defaultdict(int)
+    for life in live:
+        total[life.storage.category] += life.nbytes
+    return tuple(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _holders(live: list[_Life]) -> tuple[Holder, ...]:
+    """The largest groups by module, label and category."""
+    total: dict[tuple[str, str, Category], list[int]] = defaultdict(list)
+    for life in live:
+        storage = life.storage
+        total[storage.module, storage.label, storage.category].append(life.nbytes)
+    groups = [Holder(*key, nbytes=sum(sizes), count=len(sizes)) for key, sizes in total.items()]
+    groups.sort(key=lambda h: (-h.nbytes, h.module, h.label, h.category))
+    return tuple(groups[:MAX_HOLDERS])
+
+
+Drawn = TypeVar("Drawn", Simulation, Timeline)
+
+
+def attach_memory(drawn: Drawn, trace: MemoryTrace) -> Drawn:
+    """Add the counters "allocated" and "reserved" (bytes) to a simulated timeline.
+
+    The allocator works on the host, so each point lies where the host begins the operator; within
+    a graph, which the host launches as a whole, where the operator's device work begins.
+    """
+    if isinstance(drawn, Simulation):
+        return replace(drawn, timeline=attach_memory(drawn.timeline, trace))
+    time_ns = _op_times_ns(drawn, len(trace.op) - 1)
+    counters = tuple(c for c in drawn.counters if c.name not in ("allocated", "reserved"))
+    for name, curve in (("allocated", trace.allocated_bytes), ("reserved", trace.reserved_bytes)):
+        changes = np.concatenate(([True], curve[1:] != curve[:-1]))
+        value: npt.NDArray[np.float64] = curve[changes].astype(np.float64)
+        counters += (Counter(name, "bytes", time_ns[changes], value),)
+    return replace(drawn, counters=counters)
+
+
+def _op_times_ns(timeline: Timeline, ops: int) -> Ints:
+    """Begin of each operator, after the begin of the step; ascending.
+
+    Operators that left no event take the time of the one before.
+    """
+    never = np.iinfo(np.int64).max
+    events = timeline.events
+    begin = np.full(ops, never, np.int64)
+    operator = EVENT_KINDS.index("operator")
+    for wanted in (events.kind == operator, events.kind < DEVICE_KINDS):
+        found = np.full(ops, never, np.int64)
+        rows = np.flatnonzero(wanted & (events.op >= 0) & (events.op < ops))
+        np.minimum.at(found, events.op[rows], events.start_ns[rows])
+        begin = np.where(begin == never, found, begin)
+    origin = events.start_ns[:1] if len(events) else np.zeros(1, np.int64)
+    begin = np.where(begin == never, -1, begin)
+    return np.maximum.accumulate(np.concatenate((origin, begin)))
