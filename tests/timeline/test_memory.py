@@ -71,7 +71,7 @@ def test_a_growing_cache_replaces_the_old_one():
         trace = simulate_memory(program(rows), steps=steps)
         assert trace.allocated_bytes[-1] <= 18 * MIB
         # 17 MiB takes a segment of 18, whose rest of 1 MiB is not split off.
-            assert trace.peak_allocated_bytes == (34 if steps == 1 else 36) * MIB
+        assert trace.peak_allocated_bytes == (34 if steps == 1 else 36) * MIB
 
 
 def test_says_when_it_does_not_fit():
