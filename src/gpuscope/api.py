@@ -1,0 +1,190 @@
+"""The public verbs: predict a workload on a device, on many devices, over a range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.errors import InvalidValueError, WorkloadError
+from gpuscope.hardware import Calibration, Cluster, Device, calibration_for, parse_target
+from gpuscope.program.types import Program
+from gpuscope.run import Run
+
+if TYPE_CHECKING:
+    from gpuscope.program.workload import WorkloadOptions
+
+Build = Callable[[], Callable[[], object]]
+Target = str | Device | Cluster
+
+
+def capture(
+    workload: Build | str | Program, *, options: WorkloadOptions | None = None,
+    strict: bool = False,
+) -> Program:  # fmt: skip
+    """Record one step of a workload, once for all devices.
+
+    Args:
+        workload: a `build` function, a built-in model's name, `file.py:function`, a Hugging
+            Face `config.json`, or a program captured before (returned as it is).
+        options: batch, sequence, dtype, ... for a workload given by name.
+        strict: refuse operators that are not understood.
+    """
+    if isinstance(workload, Program):
+        return workload
+    from gpuscope.program.capture import capture as record
+
+    if callable(workload):
+        return record(workload, strict=strict)
+    if not isinstance(workload, str):
+        raise WorkloadError(
+            f"A workload cannot be a {type(workload).__name__}.", "",
+            "Give a build function, a model name, or a path.",
+        )  # fmt: skip
+    from gpuscope.program.workload import WorkloadOptions, resolve
+
+    resolved = resolve(workload, options or WorkloadOptions())
+    program = record(
+        resolved.build, name=resolved.title or resolved.name, task=resolved.task,
+        samples=resolved.samples, tokens=resolved.tokens, strict=strict,
+    )  # fmt: skip
+    if resolved.notes:
+        notes = (resolved.notes,) if isinstance(resolved.notes, str) else tuple(resolved.notes)
+        program = replace(program, assumptions=(*notes, *program.assumptions))
+    return program
+
+
+def predict(
+    workload: Build | str | Program, on: Target = "h200", *,
+    options: WorkloadOptions | None = None, calibration: Calibration | None = None,
+    overrides: Mapping[str, Any] | None = None, strict: bool = False,
+) -> Run:  # fmt: skip
+    """Predict a step of `workload` on `on`, without the device.
+
+    Args:
+        workload: see `capture`.
+        on: a device ("h200"), a cluster ("8xh200"), or a `Device` (also a what-if one).
+        options: for a workload given by name.
+        calibration: constants measured on your machine; the catalogue's by default.
+        overrides: device fields to change, e.g. {"memory_bandwidth_bytes_per_s": 8e12}.
+        strict: refuse what is not understood instead of estimating it.
+
+    Returns:
+        A `Run` with origin "predicted".
+
+    Raises:
+        UnknownNameError: unknown device, model or option.
+        WorkloadError: the workload's own code failed.
+        UnsupportedError: the device lacks a dtype that the workload needs.
+    """
+    cluster = resolve_target(on)
+    if overrides:
+        cluster = replace(cluster, device=cluster.device.replace(**overrides))
+    program = capture(workload, options=options, strict=strict)
+    return _predict(program, cluster, calibration, strict)
+
+
+def predict_many(
+    workload: Build | str | Program, targets: Sequence[Target], *,
+    options: WorkloadOptions | None = None, calibration: Calibration | None = None,
+    overrides: Mapping[str, Any] | None = None, strict: bool = False,
+) -> list[Run]:  # fmt: skip
+    """Predict on several devices with one capture; same arguments and errors as `predict`."""
+    clusters = [resolve_target(target) for target in targets]
+    program = capture(workload, options=options, strict=strict)
+    return [
+        predict(program, cluster, calibration=calibration, overrides=overrides, strict=strict)
+        for cluster in clusters
+    ]
+
+
+def sweep(
+    workload: Build | str | Program, on: Target, field: str, values: Sequence[float], *,
+    options: WorkloadOptions | None = None, calibration: Calibration | None = None,
+    overrides: Mapping[str, Any] | None = None, strict: bool = False,
+) -> list[tuple[float, Run]]:  # fmt: skip
+    """Predict over a range of one quantity.
+
+    Args:
+        field: a device field (one capture serves all points), or a workload option such as
+            "batch" or "seq" (a capture each).
+        values: the points.
+    """
+    if field in ("batch", "seq", "image", "context", "layers"):
+        from gpuscope.program.workload import WorkloadOptions
+
+        if not isinstance(workload, str):
+            raise InvalidValueError(
+                f"Cannot sweep '{field}' of this workload.",
+                "Its size is fixed in its own code.",
+                "Use a built-in model, or sweep a device field such as memory_bandwidth.",
+            )
+        base = options or WorkloadOptions()
+        return [
+            (
+                value,
+                predict(
+                    workload, on, options=replace(base, **{field: int(value)}),
+                    calibration=calibration, overrides=overrides, strict=strict,
+                ),
+            )
+            for value in values
+        ]  # fmt: skip
+    program = capture(workload, options=options, strict=strict)
+    return [
+        (
+            value,
+            predict(
+                program, on, calibration=calibration,
+                overrides={**(overrides or {}), field: value}, strict=strict,
+            ),
+        )
+        for value in values
+    ]  # fmt: skip
+
+
+def resolve_target(on: Target) -> Cluster:
+    """A cluster from a name, a device or a cluster."""
+    if isinstance(on, Cluster):
+        return on
+    if isinstance(on, Device):
+        return replace(parse_target("h200"), device=on, n_devices=1)
+    return parse_target(on)
+
+
+def _predict(
+    program: Program, cluster: Cluster, calibration: Calibration | None, strict: bool
+) -> Run:
+    from gpuscope.analysis import analyze
+    from gpuscope.cost.engine import cost_program
+    from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
+
+    device = cluster.device
+    constants = calibration or calibration_for(device)
+    costed = cost_program(program, device, constants, strict=strict)
+    simulation = simulate(costed)
+    memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
+    low, high = step_time_interval(costed, simulation)
+    timeline = attach_memory(simulation.timeline, memory)
+    analysis = analyze(
+        timeline, program=program, device=device, memory=memory,
+        step_time_s=simulation.step_time_s, calibration=constants,
+    )  # fmt: skip
+    origin = "calibrated" if constants.distance == "same device" else "estimated"
+    energy = analysis.energy.total_j if analysis.energy else None
+    return Run(
+        name=program.name, target=device.name, device_id=device.id, origin="predicted",
+        step_time_s=simulation.step_time_s, step_time_interval_s=(low, high),
+        device_busy_s=simulation.device_busy_s, host_busy_s=simulation.host_busy_s,
+        peak_memory_bytes=memory.peak_allocated_bytes,
+        reserved_memory_bytes=memory.peak_reserved_bytes, energy_j=energy,
+        fits=memory.peak_allocated_bytes <= device.memory_usable_bytes,
+        timeline=timeline, analysis=analysis, program=program,
+        assumptions=tuple(dict.fromkeys((*costed.assumptions, *cluster.assumptions))),
+        origins={
+            "step_time_s": origin, "device_busy_s": origin, "host_busy_s": origin,
+            "peak_memory_bytes": "calibrated", "reserved_memory_bytes": "estimated",
+            "energy_j": origin,
+        },
+        samples=program.samples, tokens=program.tokens,
+    )  # fmt: skip

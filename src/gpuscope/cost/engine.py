@@ -1,0 +1,160 @@
+"""Cost a captured program for a device: every operator its kernels and its host time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from gpuscope.cost.host import HostModel
+from gpuscope.cost.registry import Constants, Work, model_for
+from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
+from gpuscope.errors import CaptureError
+from gpuscope.hardware import Calibration, Device, calibration_for
+from gpuscope.program.types import Op, Program, TensorSpec
+
+_L2_SHARE = 0.75
+"""Share of the L2 that data survives in: the rest is lost to conflicts and to other traffic."""
+
+NO_KERNEL = frozenset(
+    {
+        "gpuscope::synchronize", "aten::empty", "aten::empty_like", "aten::empty_strided",
+        "aten::new_empty", "aten::new_empty_strided", "aten::_local_scalar_dense", "aten::resize_",
+        "aten::view", "aten::_unsafe_view", "aten::_reshape_alias", "aten::equal",
+        "aten::lift_fresh_copy", "aten::native_dropout_meta",
+    }
+)  # fmt: skip
+"""Operators that launch nothing (or, for `.item()`, only a copy that the host waits for)."""
+
+GRAPHED_MODES = frozenset({"reduce-overhead", "max-autotune", "cudagraphs"})
+
+
+def cost_program(
+    program: Program, device: Device, calibration: Calibration | None = None, *,
+    strict: bool = False,
+) -> CostedProgram:  # fmt: skip
+    """Turn a program into kernels and host times on `device`.
+
+    Args:
+        program: captured once, for any device.
+        device: what to cost it for; a what-if device is as good as a real one.
+        calibration: measured constants; the catalogue's own for this device by default.
+        strict: refuse operators without a kernel model instead of taking them as
+            bandwidth-bound.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that the program computes in.
+        CaptureError: an operator without a model, under `strict`.
+    """
+    constants = Constants(calibration or calibration_for(device))
+    coster = _Coster(device, constants, tuple(sorted(program.settings.items())), strict)
+    host = HostModel(constants, program)
+    hot = _residency(program.ops, float(device.l2_bytes or 0))
+    ops = []
+    for op, warm in zip(program.ops, hot, strict=True):
+        kernels = coster.kernels(op, warm)
+        ops.append(CostedOp(op, kernels, host.cost(op, len(kernels))))
+    assumptions = list(program.assumptions)
+    if coster.unmodelled:
+        names = ", ".join(sorted(coster.unmodelled))
+        assumptions.append(f"Operators without a kernel model, taken as bandwidth-bound: {names}.")
+    return CostedProgram(
+        program=program, device_id=device.id, ops=tuple(ops),
+        host_spread=constants.spread("host.scale", 0.5),
+        device_spread=constants.spread("device.scale", 0.06 if constants.calibrated else 0.2),
+        launch_latency_s=device.launch_latency_s
+        or constants.get("launch.latency_s", 4e-6),
+        kernel_gap_s=constants.get("launch.gap_s", 1e-6),
+        graph=program.compiled in GRAPHED_MODES,
+        assumptions=tuple(assumptions),
+    )  # fmt: skip
+
+
+class _Coster:
+    """Kernels of operators, each distinct operator costed once."""
+
+    def __init__(
+        self, device: Device, constants: Constants, settings: tuple[tuple[str, bool], ...],
+        strict: bool,
+    ) -> None:  # fmt: skip
+        self.device = device
+        self.constants = constants
+        self.settings = settings
+        self.strict = strict
+        self.unmodelled: set[str] = set()
+        self._known: dict[object, tuple[Kernel, ...]] = {}
+
+    def kernels(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
+        """The launches of `op`, with its index and stream filled in."""
+        if op.view or op.name in NO_KERNEL or not self._touches_device(op):
+            return ()
+        key = (
+            op.name, op.overload, _signature(op.inputs), _signature(op.outputs),
+            tuple((k, v) for k, v in op.args.items()), hot,
+        )  # fmt: skip
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._cost(op, hot)
+        return tuple(replace(k, op=op.index, stream=op.stream) for k in found)
+
+    @staticmethod
+    def _touches_device(op: Op) -> bool:
+        return any(t.device == "device" for t in op.outputs) or any(
+            t.device == "device" for t in op.inputs
+        )
+
+    def _cost(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
+        work = Work(op, self.device, self.constants, self.settings, hot)
+        model = model_for(op.name)
+        if model is not None:
+            return model(work)
+        if self.strict:
+            raise CaptureError(
+                f"No kernel model for '{op.name}'.",
+                "Its time would be a guess.",
+                "Leave out --strict to take it as bandwidth-bound, or add a model"
+                " (see CONTRIBUTING.md).",
+            )
+        from gpuscope.cost.fallback import bandwidth_bound
+
+        self.unmodelled.add(op.name)
+        return bandwidth_bound(work)
+
+
+@lru_cache(maxsize=65536)
+def _one(spec: TensorSpec) -> tuple[object, ...]:
+    return (spec.shape, spec.stride, spec.dtype, spec.device, spec.pinned)
+
+
+def _signature(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
+    return tuple(_one(spec) for spec in specs)
+
+
+def _residency(ops: Sequence[Op], l2_bytes: float) -> list[tuple[bool, ...]]:
+    """Per operator and input, whether the input is likely still in L2.
+
+    Least-recently-used by bytes: an input is hot if all bytes touched since its last use,
+    itself included, fit in the usable share of the cache.
+    """
+    usable = l2_bytes * _L2_SHARE
+    if not usable:
+        return [(False,) * len(op.inputs) for op in ops]
+    clock = 0.0
+    last: dict[int, float] = {}
+    out = []
+    for op in ops:
+        if op.view:
+            out.append((False,) * len(op.inputs))
+            continue
+        flags = []
+        for spec in op.inputs:
+            before = last.get(spec.storage)
+            flags.append(
+                before is not None and clock - before + spec.touched_bytes <= usable
+            )
+        touched = {s.storage: s.touched_bytes for s in (*op.inputs, *op.outputs)}
+        clock += sum(touched.values())
+        for storage in touched:
+            last[storage] = clock
+        out.append(tuple(flags))
+    return out
