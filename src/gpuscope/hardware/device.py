@@ -204,7 +204,7 @@ class Device:
     def flops_per_clock_per_unit(self, dtype: str, tensor_core: bool = True) -> float:
         """Return peak / (units x boost clock), FLOP per clock per unit.
 
-        On Hopper and Blackwell this reads 5-8 % less than the hardware's round number, because
+        On Hopper and Blackwell this reads 5-13 % less than the hardware's round number, because
         NVIDIA states tensor peaks at a lower clock than the maximum SM clock (H100: 1.83 GHz
         against 1.98 GHz).
 
