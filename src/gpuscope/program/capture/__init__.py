@@ -207,8 +207,20 @@ def _program(recorder: Any, name: str, task: str) -> Program:
         assumptions=tuple(recorder.values.assumptions),
         unsupported=tuple(recorder.unsupported),
         task=task or ("train" if recorder.seen_backward else "inference"),
-        dtype=_main_dtype(ops),
+        dtype=_main_dtype(ops), settings=_settings(),
     )  # fmt: skip
+
+
+def _settings() -> dict[str, bool]:
+    """Switches of the process that choose kernels, as the user's code left them."""
+    import torch
+
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    return {
+        "tf32_matmul": bool(matmul.allow_tf32),
+        "tf32_cudnn": bool(cudnn.allow_tf32),
+        "cudnn_benchmark": bool(cudnn.benchmark),
+    }
 
 
 def _main_dtype(ops: tuple[Op, ...]) -> str:

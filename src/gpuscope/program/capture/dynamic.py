@@ -18,6 +18,9 @@ SYNCING = frozenset(
 )  # fmt: skip
 """The host waits for the device to learn their result's size."""
 
+SIZED_BY_DATA = SYNCING | {"aten::index", "aten::index_put", "aten::index_put_"}
+"""Results that depend on more than metadata: never answered from memory."""
+
 
 def _device_of(tensor: torch.Tensor) -> Any:
     return torch.device("cuda", 0) if on_device(tensor) else torch.device("cpu")

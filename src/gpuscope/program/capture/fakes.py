@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 _CPU = torch.device("cpu")
 _META = torch.device("meta")
-_PRIM_DEVICE = torch.ops.prim.device.default
+PRIM_DEVICE = torch.ops.prim.device.default
 
 
 def is_device_type(device: Any) -> bool:
@@ -48,7 +48,8 @@ def on_device(tensor: Any) -> bool:
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
 
 
-def _answer_device(args: Sequence[Any]) -> torch.device:
+def answer_device(args: Sequence[Any]) -> torch.device:
+    """What C++ hears when it asks a fake tensor for its device."""
     return _META if args[0].fake_mode.in_kernel_invocation else _CPU
 
 
@@ -56,7 +57,7 @@ def _answer_device(args: Sequence[Any]) -> torch.device:
 def device_queries_answered() -> Iterator[None]:
     """Answer C++ device queries of fake tensors with "cpu" inside the block."""
     handlers = fake_tensor_module._DISPATCH_META_HANDLERS
-    original_handler = handlers.get(_PRIM_DEVICE)
+    original_handler = handlers.get(PRIM_DEVICE)
     original_dispatch = FakeTensor.__dict__["__torch_dispatch__"]
     inner = original_dispatch.__func__
 
@@ -67,8 +68,8 @@ def device_queries_answered() -> Iterator[None]:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func is _PRIM_DEVICE:
-            return _answer_device(args)
+        if func is PRIM_DEVICE:
+            return answer_device(args)
         return inner(cls, func, types, args, kwargs or {})
 
     data = torch.Tensor.__dict__.get("data") or torch._C.TensorBase.__dict__["data"]
@@ -78,7 +79,7 @@ def device_queries_answered() -> Iterator[None]:
         if isinstance(value, FakeTensor):
             self.fake_device = value.fake_device
 
-    handlers[_PRIM_DEVICE] = _answer_device
+    handlers[PRIM_DEVICE] = answer_device
     FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment,method-assign]
     FakeTensor.is_cuda = property(lambda self: self.fake_device.type == "cuda")  # type: ignore
     FakeTensor.is_cpu = property(lambda self: self.fake_device.type == "cpu")  # type: ignore
@@ -90,9 +91,9 @@ def device_queries_answered() -> Iterator[None]:
         yield
     finally:
         if original_handler is None:
-            handlers.pop(_PRIM_DEVICE, None)
+            handlers.pop(PRIM_DEVICE, None)
         else:
-            handlers[_PRIM_DEVICE] = original_handler
+            handlers[PRIM_DEVICE] = original_handler
         FakeTensor.__torch_dispatch__ = original_dispatch
         for name in ("is_cuda", "is_cpu", "data", "get_device"):
             delattr(FakeTensor, name)

@@ -17,9 +17,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture import dynamic
 from gpuscope.program.capture.cuda import StreamContext
-from gpuscope.program.capture.fakes import on_device, without_dynamo
+from gpuscope.program.capture.fakes import (
+    PRIM_DEVICE,
+    answer_device,
+    on_device,
+    without_dynamo,
+)
 from gpuscope.program.capture.modules import ModuleTracker
 from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
+from gpuscope.program.capture.replay import Replay
 from gpuscope.program.capture.storages import StorageTracker
 from gpuscope.program.capture.values import Values
 from gpuscope.program.types import Op, Phase, TensorSpec
@@ -79,6 +85,7 @@ class Recorder(TorchDispatchMode):
         self.in_optimizer = False
         self.seen_backward = False
         self.first_backward: int | None = None
+        self._replay = Replay(fake)
         self._facts: dict[Any, _Facts] = {}
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
@@ -105,12 +112,14 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        if func is PRIM_DEVICE:
+            return answer_device(args)
         kwargs = kwargs or {}
         facts = self._facts.get(func)
         if facts is None:
             facts = self._facts[func] = _facts(func)
         if facts.skip:
-            return func(*args, **kwargs)
+            return self._skipped(func, facts, args, kwargs)
         if facts.composite:
             taken = self._decompose(func, facts, args, kwargs)
             if taken is not NotImplemented:
@@ -120,8 +129,24 @@ class Recorder(TorchDispatchMode):
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
         args, kwargs = self._keep_on_device(facts, args, kwargs)
-        out = self._call(func, facts, args, kwargs)
+        key = self._replay.key(func, args, kwargs)
+        if key is not None and self._replay.known(key):
+            out = self._replay.make(key, args)
+        else:
+            out = self._call(func, facts, args, kwargs)
+            if key is not None and facts.name not in dynamic.SIZED_BY_DATA:
+                self._replay.learn(key, args, out)
         self._record(facts, args, kwargs, out)
+        return out
+
+    def _skipped(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+        key = self._replay.key(func, args, kwargs) if facts.name == "aten::detach" else None
+        if key is None:
+            return func(*args, **kwargs)
+        if self._replay.known(key):
+            return self._replay.make(key, args)
+        out = func(*args, **kwargs)
+        self._replay.learn(key, args, out)
         return out
 
     def _decompose(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
