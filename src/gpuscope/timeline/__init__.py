@@ -1,6 +1,7 @@
 """When everything happens: simulated or recorded timelines, and the memory allocator."""
 
 from gpuscope.timeline.memory import Holder, MemoryTrace, attach_memory, simulate_memory
+from gpuscope.timeline.perfetto import write_chrome_trace
 from gpuscope.timeline.simulate import Simulation, simulate
 from gpuscope.timeline.types import Counter, Events, Lane, Step, Timeline
 from gpuscope.timeline.uncertainty import step_time_interval
@@ -18,4 +19,5 @@ __all__ = [
     "simulate",
     "simulate_memory",
     "step_time_interval",
+    "write_chrome_trace",
 ]
