@@ -15,7 +15,7 @@ FINDING_KINDS: tuple[str, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RankTime:
-    """Exact time classes of one rank over the analysed window (one step when steps are known).
+    """Exact time classes of one rank over its whole timeline, whatever steps are marked.
 
     Attributes:
         span_s: first to last device event.
@@ -76,7 +76,10 @@ class ModuleShare:
 
 @dataclass(frozen=True, slots=True)
 class RooflinePoint:
-    """One group of equal kernels on the roofline (time is the sum over the group)."""
+    """One group of equal kernels on the roofline (time is the sum over the group).
+
+    `label` names operator and shapes, `kernel` the device's symbol.
+    """
 
     label: str
     kind: str
@@ -86,6 +89,7 @@ class RooflinePoint:
     count: int
     limiter: str
     roof_flops_per_s: float
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,10 @@ class Roofline:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """How one group of equal kernels is split over the machine."""
+    """How one group of equal kernels is split over the machine.
+
+    `label` names operator and shapes, `kernel` the device's symbol.
+    """
 
     label: str
     kind: str
@@ -112,6 +119,7 @@ class Task:
     tail_loss: float
     occupancy: float | None
     limiter: str
+    kernel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +134,8 @@ class MemoryStory:
         holders: the largest module/label groups alive at the peak: (label, bytes).
         time_s, allocated, reserved: the curve.
         capacity_bytes: what the device has for a program; None if unknown.
+        fits: whether every request finds room; None if the capacity is unknown.
+        missing_bytes: how much more than the capacity it would take; 0 where it fits.
     """
 
     peak_bytes: int
@@ -137,6 +147,8 @@ class MemoryStory:
     allocated_bytes: tuple[int, ...]
     reserved_curve_bytes: tuple[int, ...]
     capacity_bytes: int | None
+    fits: bool | None = None
+    missing_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,137 @@
+"""`analyze`: everything that a timeline says about where its time and memory go, and why."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+
+from gpuscope.analysis import breakdown
+from gpuscope.analysis.columns import KernelColumns, OpColumns
+from gpuscope.analysis.energy import Constants, energy
+from gpuscope.analysis.findings import Facts, findings
+from gpuscope.analysis.fit import FitOption, fit_options
+from gpuscope.analysis.grouping import kernel_groups
+from gpuscope.analysis.idle import HostActivity, host_activity, idle_causes
+from gpuscope.analysis.memory import memory_story
+from gpuscope.analysis.modules import module_shares
+from gpuscope.analysis.roofline import roofline
+from gpuscope.analysis.roofs import Roofs
+from gpuscope.analysis.steps import StepTime, fit_step
+from gpuscope.analysis.tasks import tasks
+from gpuscope.analysis.time_classes import NS, rank_times
+from gpuscope.analysis.types import Analysis, MemoryStory
+from gpuscope.analysis.utilisation import utilisation
+from gpuscope.analysis.window import (
+    SYNC,
+    DeviceWork,
+    Window,
+    choose_window,
+    device_ranks,
+    device_work,
+    rank_rows,
+)
+from gpuscope.hardware.device import Device
+from gpuscope.program.types import Program
+from gpuscope.timeline.memory import MemoryTrace
+from gpuscope.timeline.types import Timeline
+
+
+def analyze(
+    timeline: Timeline,
+    *,
+    program: Program | None = None,
+    device: Device | None = None,
+    memory: MemoryTrace | None = None,
+    step_time_s: float | None = None,
+    calibration: Constants | Mapping[str, float] | None = None,
+) -> Analysis:
+    """Say what a timeline means. What it does not hold is None or empty in the result.
+
+    Breakdowns, modules, roofline and the like describe one step of the first rank that has device
+    work: the mean over the marked steps, or the whole span of the device work where no step is
+    marked. `time` holds every rank.
+
+    Args:
+        timeline: predicted or measured.
+        program: the captured program, for the module tree and what to do about memory.
+        device: what it ran on, for roofs, energy and memory.
+        memory: simulated memory; without it the timeline's memory counters are read.
+        step_time_s: the step time where it is known better than from the timeline (measured
+            without a profiler). Idle time is then scaled so that the breakdown adds up to it;
+            where device work alone is longer, all device times are scaled instead.
+        calibration: measured constants that replace estimates (see `gpuscope.analysis.energy`).
+    """
+    ops, kernels = OpColumns.of(timeline), KernelColumns.of(timeline)
+    ranks = device_ranks(timeline)
+    rank = ranks[0] if ranks else 0
+    window = choose_window(timeline, rank) or Window(0, 0, 1)
+    work = device_work(timeline, rank, window)
+    host = host_activity(timeline, rank, ops)
+    timed = _step_time(timeline, work, host, ops, step_time_s)
+    roofs = Roofs(device)
+    rows = breakdown.join(timeline, work, kernels, ops, roofs, timed.scale)
+    groups = kernel_groups(rows)
+    story = memory_story(timeline, rank, window, memory, device)
+    used = utilisation(rows, roofs, timed.step_s)
+    facts = Facts(
+        step_s=timed.step_s,
+        busy_s=timed.busy_s,
+        idle_s=timed.idle_s,
+        host_work_s=_host_work_s(host, window),
+        syncs=_syncs(timeline, rank, window),
+        rows=rows,
+        roofs=roofs,
+        memory=story,
+        utilisation=used,
+        program=program,
+        fit=_fit(story, program),
+    )
+    return Analysis(
+        step_s=timed.step_s,
+        time=rank_times(timeline, ops),
+        classes=breakdown.classes(rows, timed.idle_s),
+        operators=breakdown.operators(rows, timeline),
+        kinds=breakdown.kinds(rows),
+        phases=breakdown.phases(rows),
+        modules=module_shares(rows, program),
+        roofline=roofline(rows, groups, roofs),
+        tasks=tasks(rows, groups),
+        memory=story,
+        energy=energy(rows, roofs, timed.step_s, timed.busy_s, calibration),
+        utilisation=used,
+        findings=findings(facts),
+    )
+
+
+def _step_time(
+    timeline: Timeline,
+    work: DeviceWork,
+    host: HostActivity,
+    ops: OpColumns,
+    step_time_s: float | None,
+) -> StepTime:
+    """Busy and idle seconds of one step."""
+    per_step = NS / work.window.steps
+    idle = idle_causes(timeline, work, host, ops)
+    idle_s = {cause: ns * per_step for cause, ns in idle.items()}
+    return fit_step(work.busy.total_ns * per_step, idle_s, step_time_s)
+
+
+def _host_work_s(host: HostActivity, window: Window) -> float | None:
+    if not host.known:
+        return None
+    return host.work_ns(window.start_ns, window.end_ns) * NS / window.steps
+
+
+def _syncs(timeline: Timeline, rank: int, window: Window) -> tuple[tuple[str, int], ...]:
+    """Names of the host's synchronisations with how many a step has, most first."""
+    events = timeline.events
+    rows = rank_rows(timeline, rank) & (events.kind == SYNC)
+    rows &= (events.start_ns < window.end_ns) & (events.end_ns > window.start_ns)
+    tally = Tally(timeline.names[name] for name in events.name[rows].tolist())
+    return tuple((name, max(1, round(n / window.steps))) for name, n in tally.most_common())
+
+
+def _fit(story: MemoryStory | None, program: Program | None) -> tuple[FitOption, ...]:
+    """What would make the step fit; nothing where it does."""
+    return fit_options(story, program) if story is not None and story.missing_bytes else ()

@@ -1,0 +1,140 @@
+"""Kernels and operators of a timeline as columns, so that groups are summed, not looped over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import Op
+from gpuscope.timeline.types import Ints, Timeline
+
+Floats = npt.NDArray[np.float64]
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """A text column: `code[i]` indexes `table`; code 0 is always "unknown"."""
+
+    code: Ints
+    table: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str], count: int) -> Codes:
+        """Number the distinct texts in order of appearance; "" reads as "unknown"."""
+        known: dict[str, int] = {UNKNOWN: 0, "": 0}
+        table = [UNKNOWN]
+        code = np.empty(count, np.int64)
+        for row, text in enumerate(texts):
+            found = known.get(text)
+            if found is None:
+                found = known[text] = len(table)
+                table.append(text)
+            code[row] = found
+        return cls(code, tuple(table))
+
+    def take(self, rows: Ints) -> Ints:
+        """Return the codes of these rows; row -1 has code 0 (unknown)."""
+        if len(self.code) == 0:
+            return np.zeros(len(rows), np.int64)
+        return np.where(rows >= 0, self.code[rows], 0)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelColumns:
+    """`Timeline.kernels` as columns (see `gpuscope.cost.types.Kernel` for units)."""
+
+    kernels: tuple[Kernel, ...]
+    name: Codes
+    kind: Codes
+    limiter: Codes
+    dtype: Codes
+    flops: Floats
+    moved_bytes: Floats
+    least_bytes: Floats
+    compute_s: Floats
+    memory_s: Floats
+    duration_s: Floats
+    waves: Floats
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> KernelColumns:
+        """Read the columns once."""
+        kernels = tuple(k for k in timeline.kernels if isinstance(k, Kernel))
+        if len(kernels) != len(timeline.kernels):
+            raise TypeError("Timeline.kernels holds something that is not a Kernel.")
+
+        def numbers(field: str) -> Floats:
+            return _numbers(kernels, attrgetter(field))
+
+        def texts(field: str) -> Codes:
+            return Codes.of(map(attrgetter(field), kernels), len(kernels))
+
+        return cls(
+            kernels=kernels,
+            name=texts("name"),
+            kind=texts("kind"),
+            limiter=texts("limiter"),
+            dtype=texts("dtype"),
+            flops=numbers("flops"),
+            moved_bytes=numbers("read_bytes") + numbers("written_bytes"),
+            least_bytes=numbers("least_bytes"),
+            compute_s=numbers("compute_s"),
+            memory_s=numbers("memory_s"),
+            duration_s=numbers("duration_s"),
+            waves=numbers("waves"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OpColumns:
+    """`Timeline.ops` as columns."""
+
+    ops: tuple[Op, ...]
+    name: Codes
+    phase: Codes
+    module: Codes
+    recomputed: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> OpColumns:
+        """Read the columns once."""
+        ops = tuple(o for o in timeline.ops if isinstance(o, Op))
+        if len(ops) != len(timeline.ops):
+            raise TypeError("Timeline.ops holds something that is not an Op.")
+        count = len(ops)
+        return cls(
+            ops=ops,
+            name=Codes.of((o.name for o in ops), count),
+            phase=Codes.of((o.phase for o in ops), count),
+            module=Codes.of((o.module for o in ops), count),
+            recomputed=np.fromiter((o.recomputed for o in ops), bool, count),
+        )
+
+
+def take(column: Floats, rows: Ints, missing: float = 0.0) -> Floats:
+    """Return a column's values at these rows; `missing` where the row is -1."""
+    if len(column) == 0:
+        return np.full(len(rows), missing)
+    return np.where(rows >= 0, column[rows], missing)
+
+
+def sums(codes: Ints, values: npt.NDArray[np.int64] | Floats, groups: int) -> Floats:
+    """Return the sum of the values of each group 0..groups-1 (exact for integers < 2**53)."""
+    return np.asarray(np.bincount(codes, weights=values, minlength=groups), np.float64)
+
+
+def largest_part(codes: Ints, part: Ints, weight: Ints, groups: int, parts: int) -> Ints:
+    """Return, for each group, the part (0..parts-1) that holds most of the group's weight."""
+    table = np.bincount(codes * parts + part, weights=weight, minlength=groups * parts)
+    return np.asarray(table.reshape(groups, parts).argmax(axis=1), np.int64)
+
+
+def _numbers(rows: Sequence[Kernel], read: Callable[[Kernel], float]) -> Floats:
+    return np.fromiter(map(read, rows), np.float64, len(rows))

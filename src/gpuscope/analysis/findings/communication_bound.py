@@ -1,0 +1,45 @@
+"""Communication that no computation hides."""
+
+from __future__ import annotations
+
+from gpuscope.analysis.findings.facts import Facts
+from gpuscope.analysis.findings.registry import finding
+from gpuscope.analysis.types import Finding
+from gpuscope.analysis.window import COMMUNICATION
+from gpuscope.analysis.wording import percent, seconds
+
+LEAST_SHARE = 0.10
+"""Exposed communication below this share of the step is usual in well-tuned runs."""
+
+
+@finding
+def communication_bound(facts: Facts) -> Finding | None:
+    """Applies when exposed communication takes a tenth of the step or more.
+
+    Gain: all of the exposed time, as if it were hidden under computation. A collective's time
+    includes waiting for the slowest rank, which one rank's timeline cannot tell apart.
+    """
+    rows = facts.of_class("communication")
+    exposed = facts.time_of(rows)
+    if facts.share(exposed) < LEAST_SHARE:
+        return None
+    work = facts.rows.work
+    events = work.kind == COMMUNICATION
+    running = float((work.end_ns - work.start_ns)[events].sum()) * facts.rows.seconds
+    share, count = percent(facts.share(exposed)), facts.count_of(events)
+    return Finding(
+        kind="communication_bound",
+        title=f"Communication between devices takes {share} of the step with no computation "
+        "beside it.",
+        evidence=f"{count} collectives run for {seconds(running)}, of which {seconds(exposed)} "
+        "are not hidden; this includes waiting for the slowest rank.",
+        max_gain_s=exposed,
+        hint="Overlap it (prefetching all-gathers, buckets that start earlier), send less "
+        "(bf16 gradients, sharding within a node), or do more work between two collectives "
+        "(larger or accumulated batches).",
+        title_zh=f"设备间通信占一步的 {share}，期间没有计算。",
+        evidence_zh=f"{count} 次集合通信共运行 {seconds(running)}，其中 {seconds(exposed)} "
+        "没有被掩盖；这包括等待最慢的进程。",
+        hint_zh="让通信与计算重叠（预取 all-gather、更早启动的分桶），减少数据量"
+        "（bf16 梯度、节点内分片），或在两次通信之间做更多工作（更大或累积的批量）。",
+    )

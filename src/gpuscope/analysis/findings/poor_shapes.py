@@ -1,0 +1,73 @@
+"""Matrix products whose sizes do not suit the matrix units."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.analysis.findings.facts import Facts
+from gpuscope.analysis.findings.registry import finding
+from gpuscope.analysis.types import Finding
+from gpuscope.analysis.wording import percent, seconds
+from gpuscope.program.types import Op
+
+LEAST_SHARE = 0.01
+"""A gain below this share of the step is not worth a sentence."""
+
+ALIGNMENT_BYTES = 16
+"""Matrix rows whose length is a multiple of 16 bytes can be loaded in full vectors and by the
+tensor memory accelerator (NVIDIA, "Matrix Multiplication Background User's Guide": 8 elements of
+16-bit types, 4 of TF32); other lengths fall back to slower kernels."""
+
+_SMALLEST = 512
+"""Odd sizes below this (a batch of 3, 10 classes) are what the user asked for."""
+
+
+@finding
+def poor_shapes(facts: Facts) -> Finding | None:
+    """Applies when matrix products have a large dimension that breaks 16-byte alignment.
+
+    Gain: what those kernels take beyond the roofline, as if alignment were all that they lack.
+    """
+    if facts.device is None or not facts.rows.ops.ops:
+        return None
+    sizes = {i: _odd_sizes(op) for i, op in enumerate(facts.rows.ops.ops)}
+    odd_ops = np.array([bool(sizes[i]) for i in range(len(facts.rows.ops.ops))])
+    rows = _matmul_rows(facts) & odd_ops[facts.rows.work.op] & (facts.rows.work.op >= 0)
+    gain = facts.gain_of(rows) if rows.any() else None
+    if gain is None or facts.share(gain) < LEAST_SHARE:
+        return None
+    odd = sorted({size for i in np.unique(facts.rows.work.op[rows]) for size in sizes[int(i)]})
+    listed = ", ".join(map(str, odd[:3]))
+    padded = -(-odd[0] // 64) * 64
+    time_s = facts.time_of(rows)
+    return Finding(
+        kind="poor_shapes",
+        title=f"Matrix products with a size of {listed} cannot use the fastest kernels.",
+        evidence=f"{facts.count_of(rows)} matrix products with such a size take {seconds(time_s)} "
+        f"({percent(facts.share(time_s))} of the step): their rows are no multiple of "
+        f"{ALIGNMENT_BYTES} bytes.",
+        max_gain_s=gain,
+        hint=f"Pad that size to a multiple of 64, for example {odd[0]} to {padded}.",
+        title_zh=f"尺寸为 {listed} 的矩阵乘无法使用最快的内核。",
+        evidence_zh=f"{facts.count_of(rows)} 个这样的矩阵乘共用 {seconds(time_s)}"
+        f"（一步的 {percent(facts.share(time_s))}）：它们的行长不是 {ALIGNMENT_BYTES} 字节的倍数。",
+        hint_zh=f"把该尺寸补齐到 64 的倍数，例如 {odd[0]} 补到 {padded}。",
+    )
+
+
+def _odd_sizes(op: Op) -> tuple[int, ...]:
+    """Matrix dimensions of an operator that break the alignment of a row."""
+    sizes: set[int] = set()
+    for spec in (*op.inputs, *op.outputs):
+        if len(spec.shape) < 2 or not spec.itemsize:
+            continue
+        step = max(1, round(ALIGNMENT_BYTES / spec.itemsize))
+        sizes.update(s for s in spec.shape[-2:] if s >= _SMALLEST and s % step)
+    return tuple(sorted(sizes))
+
+
+def _matmul_rows(facts: Facts) -> npt.NDArray[np.bool_]:
+    kernels = facts.rows.kernels
+    matmul = np.array([kind == "matmul" for kind in kernels.kind.table])
+    return np.asarray(matmul[kernels.kind.take(facts.rows.work.kernel)], np.bool_)

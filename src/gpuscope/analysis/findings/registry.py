@@ -1,0 +1,58 @@
+"""The findings, one file each: a file in this folder registers itself with `@finding`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+
+from gpuscope.analysis.findings.facts import Facts
+from gpuscope.analysis.types import FINDING_KINDS, Finding
+
+Finder = Callable[[Facts], Finding | None]
+
+_FINDERS: dict[str, Finder] = {}
+_SUPPORT = frozenset({"facts", "registry"})
+
+
+def finding(find: Finder) -> Finder:
+    """Register a function that looks at the facts and returns a finding, or None.
+
+    Raises:
+        ValueError: another finding of the same module and function name is registered.
+    """
+    name = f"{find.__module__}.{find.__qualname__}"
+    if name in _FINDERS:
+        raise ValueError(f"The finding {name} is registered twice.")
+    _FINDERS[name] = find
+    return find
+
+
+def finders() -> tuple[Finder, ...]:
+    """Return every registered finder; imports the files of this folder on first use."""
+    package = importlib.import_module("gpuscope.analysis.findings")
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name not in _SUPPORT:
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    return tuple(_FINDERS[name] for name in sorted(_FINDERS))
+
+
+def findings(facts: Facts) -> tuple[Finding, ...]:
+    """Return what applies, largest gain first.
+
+    What makes the run impossible (it does not fit) comes before everything; of equal gains the
+    order is that of `FINDING_KINDS`; findings without a gain come last.
+
+    Raises:
+        ValueError: a finder returned a kind that is not in `FINDING_KINDS`.
+    """
+    found = [result for find in finders() if (result := find(facts)) is not None]
+    for result in found:
+        if result.kind not in FINDING_KINDS:
+            raise ValueError(f"'{result.kind}' is not a kind of finding.")
+    return tuple(sorted(found, key=_order))
+
+
+def _order(result: Finding) -> tuple[bool, float, int]:
+    gain = result.max_gain_s or 0.0
+    return result.kind != "does_not_fit", -gain, FINDING_KINDS.index(result.kind)

@@ -1,0 +1,261 @@
+"""What would make a step fit that does not: options with the memory that each would need.
+
+Each option changes one thing of the memory at the peak, by category, and leaves the rest as it
+is. They are estimates: predict the changed program to be sure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuscope.analysis.types import MemoryStory
+from gpuscope.analysis.wording import size
+from gpuscope.program.types import Program
+
+EIGHT_BIT_STATE = 1 + 4 / 256
+"""Bytes an element of an 8-bit optimizer state takes: one, and a float32 scale for each block of
+256 (Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization": 2048 then; the
+bitsandbytes library now uses 256)."""
+
+MOST_DEVICES = 1024
+"""Sharding is not proposed over more devices than this."""
+
+_PER_SAMPLE = ("activation", "temporary", "input", "cache")
+_SHARDED = ("parameter", "gradient", "optimizer_state")
+
+
+@dataclass(frozen=True, slots=True)
+class FitOption:
+    """One change, with what the step would then need.
+
+    Attributes:
+        name: a stable word ("smaller_batch", "checkpointing", "sharding", ...).
+        needed_bytes: what the step would need on each device.
+        saves_bytes: how much less that is.
+        fits: whether that is within the capacity.
+        text, text_zh: the change and its result in words.
+    """
+
+    name: str
+    needed_bytes: int
+    saves_bytes: int
+    fits: bool
+    text: str
+    text_zh: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What a step needs now: bytes by category, the whole, and the capacity."""
+
+    at_peak: Mapping[str, int]
+    total: int
+    capacity: int
+
+    def of(self, *categories: str) -> int:
+        return sum(self.at_peak.get(category, 0) for category in categories)
+
+    def option(self, name: str, needed: float, text: str, text_zh: str) -> FitOption:
+        needed_bytes = max(0, round(needed))
+        gb = size(needed_bytes)
+        return FitOption(
+            name=name,
+            needed_bytes=needed_bytes,
+            saves_bytes=self.total - needed_bytes,
+            fits=needed_bytes <= self.capacity,
+            text=f"{text}: about {gb}.",
+            text_zh=f"{text_zh}：约 {gb}。",
+        )
+
+
+def fit_options(memory: MemoryStory, program: Program | None = None) -> tuple[FitOption, ...]:
+    """Return changes that lower the peak, those that suffice first, each computed by itself.
+
+    Empty where the capacity or what holds the memory is unknown. Without a program only the
+    options that need no more than the categories are given.
+    """
+    if memory.capacity_bytes is None or not memory.at_peak:
+        return ()
+    total = max(memory.peak_bytes, memory.capacity_bytes + memory.missing_bytes)
+    if not memory.missing_bytes:
+        total = memory.peak_bytes
+    need = _Need(memory.at_peak, total, memory.capacity_bytes)
+    options = [
+        _smaller_batch(need, program),
+        _checkpointing(need, program),
+        _eight_bit_states(need, program),
+        _sixteen_bit_weights(need, program),
+        _quantised_weights(need, program),
+        _smaller_cache(need),
+        _sharding(need, program),
+    ]
+    found = [option for option in options if option is not None and option.saves_bytes > 0]
+    return tuple(sorted(found, key=lambda option: not option.fits))
+
+
+def _smaller_batch(need: _Need, program: Program | None) -> FitOption | None:
+    """Memory that belongs to samples shrinks in proportion to the batch."""
+    samples = program.samples if program else None
+    varying = need.of(*_PER_SAMPLE)
+    if not samples or samples < 2 or not varying:
+        return None
+    fixed, each = need.total - varying, varying / samples
+    batch = min(samples - 1, int((need.capacity - fixed) // each)) if need.capacity > fixed else 0
+    batch = max(1, batch)
+    return need.option(
+        "smaller_batch",
+        fixed + batch * each,
+        f"a batch of {batch} instead of {samples}",
+        f"批量从 {samples} 减到 {batch}",
+    )
+
+
+def _checkpointing(need: _Need, program: Program | None) -> FitOption | None:
+    """Keep only the input of each layer; one layer's activations live during its backward pass."""
+    if program is None or not need.of("gradient") or not need.of("activation"):
+        return None
+    if any(op.recomputed for op in program.ops):
+        return None
+    layers = _layers(program)
+    inside = _activation_share(program, layers)
+    if len(layers) < 2 or inside <= 0:
+        return None
+    kept = inside * need.of("activation")
+    inputs = _layer_inputs(program, layers)
+    return need.option(
+        "checkpointing",
+        need.total - kept + min(kept, kept / len(layers) + inputs),
+        f"activation checkpointing of the {len(layers)} layers (a forward pass more)",
+        f"对 {len(layers)} 个层做激活检查点（多一次前向计算）",
+    )
+
+
+def _eight_bit_states(need: _Need, program: Program | None) -> FitOption | None:
+    states = need.of("optimizer_state")
+    itemsize = _parameter_itemsize(need, program)
+    if not states or itemsize is None:
+        return None
+    return need.option(
+        "eight_bit_optimizer",
+        need.total - states * (1 - EIGHT_BIT_STATE / itemsize),
+        "8-bit optimizer states",
+        "8 位优化器状态",
+    )
+
+
+def _sixteen_bit_weights(need: _Need, program: Program | None) -> FitOption | None:
+    itemsize = _parameter_itemsize(need, program)
+    if itemsize is None or itemsize < 3:
+        return None
+    return need.option(
+        "sixteen_bit_weights",
+        need.total - need.of("parameter", "gradient") / 2,
+        "weights and gradients in bf16",
+        "权重和梯度使用 bf16",
+    )
+
+
+def _quantised_weights(need: _Need, program: Program | None) -> FitOption | None:
+    """For inference: 8-bit weights, or 4-bit ones where 8 bits do not suffice."""
+    itemsize = _parameter_itemsize(need, program)
+    if itemsize is None or need.of("gradient", "optimizer_state") or itemsize < 1.5:
+        return None
+    weights = need.of("parameter")
+    enough = need.total - weights * (1 - 1 / itemsize) <= need.capacity
+    bits = 8 if enough else 4
+    return need.option(
+        "quantised_weights",
+        need.total - weights * (1 - bits / 8 / itemsize),
+        f"{bits}-bit weights",
+        f"{bits} 位权重",
+    )
+
+
+def _smaller_cache(need: _Need) -> FitOption | None:
+    cache = need.of("cache")
+    if not cache:
+        return None
+    return need.option(
+        "smaller_cache", need.total - cache / 2, "an 8-bit key-value cache", "8 位键值缓存"
+    )
+
+
+def _sharding(need: _Need, program: Program | None) -> FitOption | None:
+    """The least power of two of devices over which the model's own memory fits.
+
+    Two layers' parameters are whole on each device at a time: the one at work and the next.
+    """
+    sharded = need.of(*_SHARDED)
+    if not sharded:
+        return None
+    gathered = _largest_layer_share(program) * need.of("parameter") * 2
+    rest = need.total - sharded + gathered
+    devices = 2
+    while devices < MOST_DEVICES and rest + sharded / devices > need.capacity:
+        devices *= 2
+    training = need.of("gradient", "optimizer_state") > 0
+    what = "weights, gradients and optimizer states" if training else "the weights"
+    what_zh = "权重、梯度和优化器状态" if training else "权重"
+    return need.option(
+        "sharding",
+        rest + sharded / devices,
+        f"{what} sharded over {devices} devices, on each",
+        f"把{what_zh}分片到 {devices} 个设备上，每个设备",
+    )
+
+
+def _parameter_itemsize(need: _Need, program: Program | None) -> float | None:
+    """Bytes an element of the parameters takes, rounded to what a dtype can have."""
+    nbytes = need.of("parameter")
+    if program is None or not program.parameters or not nbytes:
+        return None
+    ratio = nbytes / program.parameters
+    return min((0.5, 1.0, 2.0, 4.0, 8.0), key=lambda size_: abs(size_ - ratio))
+
+
+def _layers(program: Program) -> tuple[str, ...]:
+    """Paths of the model's repeated layers: the largest family of numbered, equal siblings."""
+    families: dict[tuple[str, str], list[str]] = {}
+    for info in program.modules:
+        parent, _, last = info.path.rpartition(".")
+        if last.isdecimal():
+            families.setdefault((parent, info.class_name), []).append(info.path)
+    largest: list[str] = []
+    for paths in families.values():
+        largest = paths if len(paths) > len(largest) else largest
+    return tuple(largest)
+
+
+def _inside(path: str, layers: tuple[str, ...]) -> bool:
+    return any(path == layer or path.startswith(layer + ".") for layer in layers)
+
+
+def _activation_share(program: Program, layers: tuple[str, ...]) -> float:
+    sizes = [(s.nbytes, s.module) for s in program.storages if s.category == "activation"]
+    total = sum(nbytes for nbytes, _ in sizes)
+    return sum(n for n, module in sizes if _inside(module, layers)) / total if total else 0.0
+
+
+def _layer_inputs(program: Program, layers: tuple[str, ...]) -> int:
+    """Bytes of the first tensor that enters each layer."""
+    first: dict[str, int] = {}
+    pattern = re.compile(rf"^({'|'.join(map(re.escape, layers))})(?:\.|$)")
+    for op in program.ops:
+        match = pattern.match(op.module) if op.phase == "forward" else None
+        if match and match[1] not in first and op.inputs and op.inputs[0].device == "device":
+            first[match[1]] = op.inputs[0].nbytes
+    return sum(first.values())
+
+
+def _largest_layer_share(program: Program | None) -> float:
+    """Share of the parameters that the largest repeated layer holds; 0 where unknown."""
+    if program is None or not program.parameters:
+        return 0.0
+    layers = _layers(program)
+    sizes = [
+        sum(info.parameters for info in program.modules if _inside(info.path, (layer,)))
+        for layer in layers[:1]
+    ]
+    return max(sizes, default=0) / program.parameters

@@ -1,0 +1,47 @@
+"""Kernels on the roofline: arithmetic intensity against the rate that was reached."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuscope.analysis.breakdown import Rows
+from gpuscope.analysis.grouping import KernelGroups, label
+from gpuscope.analysis.roofs import Roofs
+from gpuscope.analysis.types import Roofline, RooflinePoint
+
+
+def roofline(rows: Rows, groups: KernelGroups, roofs: Roofs) -> Roofline | None:
+    """Return one point per group of equal kernels that compute anything, longest first.
+
+    Intensity is FLOPs over the bytes that really cross device memory; the roof over a point is
+    min(peak of its dtype and family, intensity x bandwidth). None without kernels or a device.
+    """
+    bandwidth = roofs.bandwidth_bytes_per_s
+    if bandwidth is None or len(groups.kernel) == 0:
+        return None
+    points = []
+    for i in np.flatnonzero(rows.kernels.flops[groups.kernel] > 0):
+        kernel = rows.kernels.kernels[groups.kernel[i]]
+        moved = kernel.read_bytes + kernel.written_bytes
+        running_s = float(groups.running_s[i])
+        if moved <= 0 or running_s <= 0:
+            continue
+        op = rows.ops.ops[groups.op[i]] if groups.op[i] >= 0 else None
+        intensity = kernel.flops / moved
+        peak = roofs.peak_flops_per_s(kernel.dtype, kernel.kind)
+        slope = intensity * bandwidth
+        per_step = float(groups.count[i]) / rows.work.window.steps
+        points.append(
+            RooflinePoint(
+                label=label(kernel, op),
+                kind=kernel.kind,
+                intensity_flops_per_byte=intensity,
+                flops_per_s=kernel.flops * per_step / running_s,
+                time_s=float(groups.time_s[i]),
+                count=max(1, round(per_step)),
+                limiter=kernel.limiter,
+                roof_flops_per_s=slope if peak is None else min(peak, slope),
+                kernel=kernel.name,
+            )
+        )
+    return Roofline(tuple(points), roofs.peaks(), bandwidth)

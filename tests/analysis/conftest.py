@@ -1,0 +1,1 @@
+"""Makes `builders` importable from the tests below this folder."""
