@@ -1,0 +1,240 @@
+"""Measure the zoo on this machine's GPU: `python validation/measure.py --out DIR [name ...]`.
+
+Per workload, in a process of its own (forked after the imports, before CUDA):
+step time without the profiler (blocks of steps between synchronisations, after warm-up), the
+host's time to issue a step, peak memory, energy from the device's counter, then one profiled
+step with every kernel in order, the operator that launched it and its shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
+
+from zoo import ZOO, Entry  # noqa: E402
+
+
+def resolve_build(entry: Entry) -> Callable[[], Callable[[], object]]:
+    if ".py:" in entry.target:
+        import importlib
+
+        module, _, function = entry.target.partition(".py:")
+        return getattr(importlib.import_module(module), function)
+    from gpuscope.program.workload import WorkloadOptions, resolve
+
+    return resolve(entry.target, WorkloadOptions(**entry.options)).build
+
+
+def _energy_mj() -> float | None:
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0))
+    except Exception:
+        return None
+
+
+def measure(entry: Entry, out: Path, seconds: float) -> dict[str, object]:
+    import torch
+
+    torch.cuda.init()
+    build = resolve_build(entry)
+    started = time.perf_counter()
+    step = build()
+    torch.cuda.synchronize()
+    build_peak = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    resident = torch.cuda.memory_allocated()
+    firsts = []
+    for _ in range(5):
+        t = time.perf_counter()
+        step()
+        torch.cuda.synchronize()
+        firsts.append(time.perf_counter() - t)
+    first_peak = torch.cuda.max_memory_allocated()
+    rough = min(firsts)
+    torch.cuda.reset_peak_memory_stats()
+    per_block = max(3, min(200, int(seconds / 6 / rough) + 1))
+    blocks, energy0, t0 = [], _energy_mj(), time.perf_counter()
+    for _ in range(6):
+        t = time.perf_counter()
+        for _ in range(per_block):
+            step()
+        torch.cuda.synchronize()
+        blocks.append((time.perf_counter() - t) / per_block)
+    window_s = time.perf_counter() - t0
+    energy1 = _energy_mj()
+    steps = per_block * 6
+    issue = []
+    for _ in range(7):
+        torch.cuda.synchronize()
+        t = time.perf_counter()
+        step()
+        issue.append(time.perf_counter() - t)
+    torch.cuda.synchronize()
+    record = {
+        "name": entry.name, "target": entry.target, "options": entry.options,
+        "group": entry.group,
+        "step_time_s": statistics.median(blocks), "blocks_s": blocks, "first_steps_s": firsts,
+        "steps": steps, "host_issue_s": statistics.median(issue),
+        "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
+        "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
+        "first_peak_bytes": first_peak, "build_peak_bytes": build_peak,
+        "resident_bytes": resident,
+        "energy_j": (energy1 - energy0) / 1e3 / steps if energy0 and window_s > 1 else None,
+        "average_w": (energy1 - energy0) / 1e3 / window_s if energy0 and window_s > 1 else None,
+        "settings": {
+            "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
+            "tf32_cudnn": torch.backends.cudnn.allow_tf32,
+        },
+    }  # fmt: skip
+    rows = profile(step)
+    record["kernel_count"] = len(rows)
+    record["kernel_sum_s"] = sum(r[2] for r in rows) / 1e6
+    with gzip.open(out / f"{entry.name}.csv.gz", "wt", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["start_us", "stream", "duration_us", "kernel", "grid", "block", "op",
+                         "shapes", "bytes"])
+        writer.writerows(rows)
+    record["total_s"] = time.perf_counter() - started
+    return record
+
+
+def profile(step: Callable[[], object]) -> list[tuple[object, ...]]:
+    """Device events of one step in order, each with the innermost operator that launched it."""
+    import torch
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as torch_profile
+
+    with torch_profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True
+    ) as prof:
+        step()
+        torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        prof.export_chrome_trace(str(path))
+        events = json.loads(path.read_text(errors="replace"))["traceEvents"]
+    launches = {}
+    ops: dict[int, list[tuple[float, float, str, str]]] = {}
+    for e in events:
+        cat = e.get("cat")
+        if cat in ("cuda_runtime", "cuda_driver"):
+            launches[e["args"].get("correlation")] = (e["tid"], e["ts"])
+        elif cat == "cpu_op":
+            shapes = json.dumps(e.get("args", {}).get("Input Dims", ""), separators=(",", ":"))
+            ops.setdefault(e["tid"], []).append((e["ts"], e["ts"] + e["dur"], e["name"], shapes))
+    for spans in ops.values():
+        spans.sort(key=lambda s: (s[0], -s[1]))
+    device = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    device.sort(key=lambda e: e["ts"])
+    first = device[0]["ts"] if device else 0.0
+    rows = []
+    for e in device:
+        args = e["args"]
+        tid, ts = launches.get(args.get("correlation"), (None, 0.0))
+        op, shapes = _innermost(ops.get(tid, []), ts)
+        rows.append((
+            round(e["ts"] - first, 3), args.get("stream", 0), round(e["dur"], 3),
+            e["name"][:160], "x".join(map(str, args.get("grid", []))),
+            "x".join(map(str, args.get("block", []))), op, shapes[:300],
+            args.get("bytes", ""),
+        ))  # fmt: skip
+    return rows
+
+
+def _innermost(spans: list[tuple[float, float, str, str]], ts: float) -> tuple[str, str]:
+    import bisect
+
+    at = bisect.bisect_right(spans, (ts, float("inf"), "", "")) - 1
+    for i in range(at, max(-1, at - 60), -1):
+        if spans[i][0] <= ts < spans[i][1]:
+            return spans[i][2], spans[i][3]
+    return "", ""
+
+
+def machine() -> dict[str, object]:
+    import platform
+
+    import torch
+
+    facts: dict[str, object] = {
+        "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }  # fmt: skip
+    try:
+        import transformers
+
+        facts["transformers"] = transformers.__version__
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        facts["cpu"] = next(x.partition(":")[2].strip() for x in lines if "model name" in x)
+        import pynvml
+
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        facts["gpu"] = pynvml.nvmlDeviceGetName(handle)
+        facts["driver"] = pynvml.nvmlSystemGetDriverVersion()
+    except Exception as error:
+        facts["note"] = repr(error)
+    return facts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=2.5, help="timed seconds a workload")
+    parser.add_argument("--budget", type=float, default=560, help="stop after this many seconds")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    import torch  # noqa: F401
+    import transformers  # noqa: F401
+
+    chosen = [e for e in ZOO if not args.names or e.name in args.names]
+    for entry in chosen:  # import what builds need before forking
+        try:
+            resolve_build(entry)
+        except Exception as error:
+            print(f"{entry.name}: cannot resolve: {error!r}", flush=True)
+    (args.out / "machine.json").write_text(json.dumps(machine(), indent=1))
+    for entry in chosen:
+        if time.perf_counter() - started > args.budget:
+            print(f"{entry.name}: left out, no time", flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                record = measure(entry, args.out, args.seconds)
+                (args.out / f"{entry.name}.json").write_text(json.dumps(record, indent=1))
+                print(
+                    f"{entry.name}: {record['step_time_s'] * 1e3:.3f} ms, issue "
+                    f"{record['host_issue_s'] * 1e3:.3f} ms, kernels "
+                    f"{record['kernel_sum_s'] * 1e3:.3f} ms, peak "
+                    f"{record['peak_allocated_bytes'] / 2**30:.3f} GiB, "
+                    f"{record['average_w'] or 0:.0f} W, {record['total_s']:.1f} s", flush=True,
+                )  # fmt: skip
+                code = 0
+            except BaseException as error:
+                text = str(error).strip().split("\n")[0][:300]
+                print(f"{entry.name}: FAILED {type(error).__name__}: {text}", flush=True)
+            os._exit(code)
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The workloads that predictions are held against: whole models, none of them calibrated on.
+
+Each entry is a name, the target of `gpuscope predict`, and its options. `file.py:build` entries
+are scripts as users write them (full of habits that cost time). Fixed: rows are added, never
+removed because they predict badly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One workload.
+
+    Attributes:
+        name: row name.
+        target: built-in model name or `file.py:function` below `validation/workloads`.
+        options: `WorkloadOptions` fields.
+        group: vision, language, recommender, recurrent, diffusion, speech.
+    """
+
+    name: str
+    target: str
+    options: dict[str, object] = field(default_factory=dict)
+    group: str = "language"
+
+
+def _e(name: str, target: str, group: str = "language", **options: object) -> Entry:
+    return Entry(name, target, options, group)
+
+
+ZOO: tuple[Entry, ...] = (
+    _e("gpt2-train-b8", "gpt2", task="train", batch=8, seq=1024, dtype="bfloat16", amp=True),
+    _e("gpt2-train-fp32", "gpt2", task="train", batch=4, seq=512, dtype="float32"),
+    _e("gpt2-train-tiny", "gpt2", task="train", batch=1, seq=64, dtype="bfloat16", amp=True),
+    _e("gpt2-xl-train", "gpt2-xl", task="train", batch=4, seq=1024, dtype="bfloat16", amp=True),
+    _e("bert-base-train", "bert-base", task="train", batch=32, seq=128, dtype="bfloat16", amp=True),
+    _e("bert-large-train", "bert-large", task="train", batch=32, seq=512, dtype="bfloat16"),
+    _e("t5-base-train", "t5-base", task="train", batch=8, seq=512, dtype="bfloat16"),
+    _e("llama-1b-train", "llama-3.2-1b", task="train", batch=4, seq=2048, dtype="bfloat16"),
+    _e("llama-8b-train", "llama-3.1-8b", task="train", batch=1, seq=4096, dtype="bfloat16",
+       optimizer="adamw-fused"),
+    _e("llama-1b-ckpt", "llama-3.2-1b", task="train", batch=8, seq=2048, dtype="bfloat16",
+       checkpointing=True),
+    _e("llama-8b-prefill", "llama-3.1-8b", task="prefill", batch=1, seq=2048, dtype="bfloat16"),
+    _e("llama-8b-prefill-odd", "llama-3.1-8b", task="prefill", batch=3, seq=777,
+       dtype="bfloat16"),
+    _e("llama-8b-decode-b1", "llama-3.1-8b", task="decode", batch=1, context=1024,
+       dtype="bfloat16"),
+    _e("llama-8b-decode-b64", "llama-3.1-8b", task="decode", batch=64, context=2048,
+       dtype="bfloat16"),
+    _e("gpt2-decode-b1", "gpt2", task="decode", batch=1, context=512, dtype="bfloat16"),
+    _e("qwen3-8b-prefill", "qwen3-8b", task="prefill", batch=1, seq=8192, dtype="bfloat16"),
+    _e("qwen3-moe-prefill", "qwen3-30b-a3b", task="prefill", batch=1, seq=2048,
+       dtype="bfloat16", layers=12),
+    _e("mixtral-train", "mixtral-8x7b", task="train", batch=1, seq=2048, dtype="bfloat16",
+       layers=2),
+    _e("resnet50-train-fp32", "resnet50", "vision", task="train", batch=64, dtype="float32"),
+    _e("resnet50-train-amp", "resnet50", "vision", task="train", batch=128, dtype="bfloat16",
+       amp=True),
+    _e("resnet18-train-b1", "resnet18", "vision", task="train", batch=1, dtype="float32"),
+    _e("resnet50-infer", "resnet50", "vision", task="inference", batch=256, dtype="float16"),
+    _e("vit-b-train", "vit-b-16", "vision", task="train", batch=64, dtype="bfloat16", amp=True),
+    _e("vit-l-infer", "vit-l-16", "vision", task="inference", batch=32, dtype="bfloat16"),
+    _e("convnext-train", "convnext-tiny", "vision", task="train", batch=64, dtype="bfloat16",
+       amp=True),
+    _e("swin-train", "swin-t", "vision", task="train", batch=64, dtype="bfloat16", amp=True),
+    _e("unet-train", "sd15-unet", "diffusion", task="train", batch=4, dtype="bfloat16",
+       amp=True),
+    _e("unet-infer", "sd15-unet", "diffusion", task="inference", batch=2, dtype="float16"),
+    _e("dit-train", "dit-xl-2", "diffusion", task="train", batch=16, dtype="bfloat16", amp=True),
+    _e("whisper-train", "whisper-small", "speech", task="train", batch=8, dtype="bfloat16"),
+    _e("lstm-train", "lstm", "recurrent", task="train", batch=64, seq=128, dtype="float32"),
+    _e("dlrm-train", "dlrm", "recommender", task="train", batch=2048, dtype="float32"),
+    _e("user-gpt2-naive", "gpt2_naive.py:build"),
+    _e("user-resnet-input", "resnet_input.py:build", "vision"),
+    _e("user-mlp-small", "mlp_small.py:build", "other"),
+    _e("user-encoder", "encoder.py:build"),
+)  # fmt: skip
