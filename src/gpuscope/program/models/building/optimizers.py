@@ -1,0 +1,44 @@
+"""Optimizers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from gpuscope.errors import UnknownNameError
+from gpuscope.program.models.settings import OPTIMIZERS
+
+
+def make_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """The optimizer of that name; learning rates are small and do not change the work.
+
+    "adamw" and "adam" leave the implementation to PyTorch (foreach on an accelerator), "-fused",
+    "-foreach" and "-loop" choose it. "sgd" has momentum 0.9, "sgd-plain" none.
+
+    Raises:
+        UnknownNameError: no such optimizer.
+    """
+    optim = torch.optim
+    if name == "adamw":
+        return optim.AdamW(parameters, lr=1e-4)
+    if name == "adamw-fused":
+        return optim.AdamW(parameters, lr=1e-4, fused=True)
+    if name == "adamw-foreach":
+        return optim.AdamW(parameters, lr=1e-4, foreach=True)
+    if name == "adamw-loop":
+        return optim.AdamW(parameters, lr=1e-4, foreach=False)
+    if name == "adam":
+        return optim.Adam(parameters, lr=1e-4)
+    if name == "adam-fused":
+        return optim.Adam(parameters, lr=1e-4, fused=True)
+    if name == "sgd":
+        return optim.SGD(parameters, lr=1e-3, momentum=0.9, weight_decay=1e-4)
+    if name == "sgd-plain":
+        return optim.SGD(parameters, lr=1e-3)
+    if name == "adagrad":
+        return optim.Adagrad(parameters, lr=1e-3)
+    if name == "adafactor":
+        return optim.Adafactor(parameters, lr=1e-3)
+    raise UnknownNameError("optimizer", name, OPTIMIZERS)

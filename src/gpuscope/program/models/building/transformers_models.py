@@ -1,0 +1,77 @@
+"""Make a `transformers` model from a configuration: on the device, in the dtype, initialised."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gpuscope.program.models.building.precision import (
+    holds_no_values,
+    new_weights,
+    set_matmul_precision,
+)
+from gpuscope.program.models.settings import Settings
+from gpuscope.program.models.transformers_spec import TransformersSpec
+
+
+def make_config(spec: TransformersSpec, settings: Settings) -> Any:
+    """The configuration object, with the depth and attention that the settings ask for."""
+    package = importlib.import_module(
+        f"transformers.models.{spec.package}.configuration_{spec.package}"
+    )
+    values = dict(spec.values)
+    if settings.layers is not None:
+        values = with_depth(values, spec.layer_keys, settings.layers)
+    config = getattr(package, spec.config).from_dict(values)
+    if settings.attention:
+        config._attn_implementation = "eager" if settings.attention == "eager" else "sdpa"
+    return config
+
+
+def with_depth(
+    values: dict[str, object], layer_keys: tuple[str, ...], layers: int
+) -> dict[str, object]:
+    """The same configuration with another number of blocks; per-block lists are cut to it."""
+    depths = {values.get(key) for key in layer_keys}
+    changed = dict(values)
+    for key, value in values.items():
+        if isinstance(value, list) and len(value) in depths:
+            changed[key] = (value * layers)[:layers] if len(value) < layers else value[:layers]
+    for key in layer_keys:
+        changed[key] = layers
+    return changed
+
+
+def make_model(spec: TransformersSpec, settings: Settings) -> Any:
+    """The model on `settings.device`, in training or evaluation mode as the task asks."""
+    package = importlib.import_module(f"transformers.models.{spec.package}.modeling_{spec.package}")
+    config = make_config(spec, settings)
+    set_matmul_precision(settings)
+    with new_weights(settings), _initialised_if_real(settings.device):
+        model = getattr(package, spec.model)(config)
+    model.tie_weights()
+    if getattr(model, "loss_type", "") is None:
+        # GPT-2's class name is not in transformers' table of losses, which then warns and takes
+        # this one.
+        model.loss_type = "ForCausalLM"
+    if settings.checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    return model.train(settings.task == "train")
+
+
+@contextmanager
+def _initialised_if_real(device: str) -> Iterator[None]:
+    """Skip transformers' own initialisation where tensors hold no values."""
+    if not holds_no_values(device):
+        yield
+        return
+    from transformers.modeling_utils import PreTrainedModel
+
+    original = PreTrainedModel.init_weights
+    setattr(PreTrainedModel, "init_weights", lambda self: None)  # noqa: B010 - a method
+    try:
+        yield
+    finally:
+        setattr(PreTrainedModel, "init_weights", original)  # noqa: B010

@@ -1,0 +1,1 @@
+"""Architectures in plain torch, each the published one, parameter for parameter."""

@@ -1,0 +1,171 @@
+"""What a user may ask of a built-in workload, and what it becomes with the model's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gpuscope.errors import InvalidValueError, UnknownNameError
+
+__all__ = [
+    "ATTENTIONS",
+    "COMPILE_MODES",
+    "DTYPES",
+    "OPTIMIZERS",
+    "TASKS",
+    "Defaults",
+    "Settings",
+    "WorkloadOptions",
+    "canonical_dtype",
+]
+
+TASKS = ("train", "prefill", "decode", "inference")
+DTYPES = ("float32", "tf32", "bfloat16", "float16", "fp8")
+ATTENTIONS = ("sdpa", "eager", "flash")
+OPTIMIZERS = (
+    "adamw", "adamw-fused", "adamw-foreach", "adamw-loop",
+    "adam", "adam-fused", "sgd", "sgd-plain", "adagrad", "adafactor",
+)  # fmt: skip
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
+
+_DTYPE_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "fp32": "float32", "float": "float32", "single": "float32",
+        "tensorfloat32": "tf32",
+        "bf16": "bfloat16",
+        "fp16": "float16", "half": "float16",
+        "float8": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """What the user asks for. None means the model's own default for the task.
+
+    Attributes:
+        task: train, prefill, decode or inference.
+        batch: sequences, images or samples in one step.
+        seq: tokens of one sequence (encoder-decoder models: of the encoder and of the decoder).
+        image: pixels of an image's side.
+        context: tokens that the key-value cache holds before a decode step.
+        dtype: one of `DTYPES`, or a usual short form ("bf16").
+        amp: weights stay float32 and `torch.autocast` picks the dtype per operator; False puts
+            everything in `dtype`.
+        attention: sdpa, eager (explicit matrix multiplies and softmax) or flash (sdpa, flash
+            backend only).
+        optimizer: one of `OPTIMIZERS`.
+        compile: None (eager) or a `torch.compile` mode.
+        checkpointing: recompute each block's activations in the backward pass.
+        layers: number of blocks instead of the model's own.
+        device: "cuda", or "cpu" for a real run on the host.
+    """
+
+    task: str | None = None
+    batch: int | None = None
+    seq: int | None = None
+    image: int | None = None
+    context: int | None = None
+    dtype: str | None = None
+    amp: bool | None = None
+    attention: str | None = None
+    optimizer: str | None = None
+    compile: str | None = None
+    checkpointing: bool = False
+    layers: int | None = None
+    device: str = "cuda"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """A model's defaults for one task; None marks a size that the task does not have."""
+
+    batch: int
+    seq: int | None = None
+    image: int | None = None
+    context: int | None = None
+    dtype: str = "bfloat16"
+    amp: bool = False
+    optimizer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a model is built with: every option decided.
+
+    Attributes are those of `WorkloadOptions`; seq, image and context are 0 where the task has
+    no such size, `attention` and `optimizer` "" where the model has no choice, `compile` "" for
+    eager, `layers` None for the model's own depth.
+    """
+
+    task: str
+    batch: int
+    seq: int
+    image: int
+    context: int
+    dtype: str
+    amp: bool
+    attention: str
+    optimizer: str
+    compile: str
+    checkpointing: bool
+    layers: int | None
+    device: str
+
+    @property
+    def weight_dtype(self) -> str:
+        """Torch's name of the dtype that weights are stored in."""
+        if self.amp or self.dtype in ("float32", "tf32"):
+            return "float32"
+        return "bfloat16" if self.dtype == "fp8" else self.dtype
+
+    @property
+    def compute_dtype(self) -> str:
+        """Torch's name of the dtype that activations mostly have."""
+        if self.dtype in ("float32", "tf32"):
+            return "float32"
+        return "bfloat16" if self.dtype == "fp8" else self.dtype
+
+
+def canonical_dtype(name: str) -> str:
+    """The project's name of a dtype.
+
+    Raises:
+        UnknownNameError: no such dtype.
+    """
+    lowered = name.strip().lower().removeprefix("torch.")
+    lowered = _DTYPE_ALIASES.get(lowered, lowered)
+    if lowered not in DTYPES:
+        raise UnknownNameError(
+            "dtype", name, [*DTYPES, *_DTYPE_ALIASES], "Type one of: " + ", ".join(DTYPES) + "."
+        )
+    return lowered
+
+
+def choose(kind: str, value: str, allowed: tuple[str, ...], model: str) -> str:
+    """`value` in lower case if `allowed` has it.
+
+    Raises:
+        UnknownNameError: it has not; the message lists what `model` allows.
+    """
+    lowered = value.strip().lower()
+    if lowered not in allowed:
+        raise UnknownNameError(
+            kind, value, allowed, f"{model} takes: " + (", ".join(allowed) or "no choice") + "."
+        )
+    return lowered
+
+
+def positive(name: str, value: int | None) -> int | None:
+    """`value` if it is None or at least 1.
+
+    Raises:
+        InvalidValueError: it is not.
+    """
+    if value is not None and value < 1:
+        raise InvalidValueError(
+            f"{name} is {value}.", f"{name} counts something and must be at least 1.",
+            f"Give {name} a positive number.",
+        )  # fmt: skip
+    return value

@@ -1,0 +1,114 @@
+"""How to find a model of the `transformers` package: names and configuration, as plain data."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpuscope.errors import MissingPackageError
+from gpuscope.program.models.registry import Model, Step
+from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
+
+Kind = Literal["causal", "encoder", "seq2seq", "speech", "vision"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformersSpec:
+    """A model of the `transformers` package with a configuration built in code.
+
+    Attributes:
+        package: folder under `transformers.models`, e.g. "llama".
+        config: configuration class, e.g. "LlamaConfig".
+        model: model class, e.g. "LlamaForCausalLM".
+        values: the configuration's arguments, from the published config.json.
+        kind: which inputs and tasks the model has.
+        layer_keys: configuration arguments that hold the number of blocks.
+        probe_cache: learn the cache's tensor shapes from one token's forward pass, where they
+            are not (batch, key-value heads, tokens, head size).
+    """
+
+    package: str
+    config: str
+    model: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    kind: Kind = "causal"
+    layer_keys: tuple[str, ...] = ("num_hidden_layers",)
+    probe_cache: bool = False
+
+    def load(self) -> None:
+        """Import the model's module alone.
+
+        Raises:
+            MissingPackageError: torch or transformers is not installed.
+        """
+        transformers_present(f"The model '{self.model}'")
+        importlib.import_module(f"transformers.models.{self.package}.modeling_{self.package}")
+        importlib.import_module("gpuscope.program.models.building.language")
+
+
+def transformers_present(needed_for: str) -> None:
+    """Raise unless torch and transformers are installed.
+
+    Raises:
+        MissingPackageError: one of them is not.
+    """
+    for package in ("torch", "transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingPackageError(package, needed_for, "models")
+
+
+def text_tokens(settings: Settings) -> int:
+    """Tokens of one step of a causal model: one a sequence when decoding."""
+    return settings.batch * (1 if settings.task == "decode" else settings.seq)
+
+
+def causal_model(
+    spec: TransformersSpec,
+    *,
+    name: str,
+    family: str,
+    description: str,
+    parameters: int,
+    tasks: Mapping[str, Defaults],
+    aliases: tuple[str, ...] = (),
+    attentions: tuple[str, ...] = ATTENTIONS,
+    notes: tuple[str, ...] = (),
+) -> Model:
+    """The `Model` of a decoder-only language model; arguments as in `Model`."""
+    return Model(
+        name=name, family=family, description=description, parameters=parameters, tasks=tasks,
+        load=spec.load, build=builder(spec), aliases=aliases, attentions=attentions,
+        fp8=True, tokens=text_tokens, notes=notes,
+    )  # fmt: skip
+
+
+def builder(spec: TransformersSpec) -> Callable[[Settings], Step]:
+    """A `Model.build` for a `transformers` model."""
+
+    def build(settings: Settings) -> Step:
+        from gpuscope.program.models.building import language
+
+        return language.BUILDERS[spec.kind](spec, settings)
+
+    return build
+
+
+def language_tasks(
+    *, train_batch: int, seq: int, context: int | None = None, train_amp: bool = False
+) -> dict[str, Defaults]:
+    """Usual tasks of a causal language model: training first, then prefill and decode at batch 1.
+
+    Args:
+        train_batch: sequences of a training step.
+        seq: tokens of a sequence in training and prefill.
+        context: tokens in the cache when decoding; `seq` by default.
+        train_amp: train with float32 weights under autocast.
+    """
+    return {
+        "train": Defaults(batch=train_batch, seq=seq, amp=train_amp, optimizer="adamw"),
+        "prefill": Defaults(batch=1, seq=seq),
+        "decode": Defaults(batch=1, context=context or seq),
+    }

@@ -1,0 +1,147 @@
+"""Import the user's own file and find the function that builds the workload."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, WorkloadError
+from gpuscope.program.models.registry import Step
+from gpuscope.program.models.settings import WorkloadOptions
+
+__all__ = ["user_build"]
+
+_LABELS = frozenset({"task", "device"})
+"""Options that describe a workload; a file's function need not take them."""
+
+
+def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[[], Step]:
+    """The function of that name in the file, given the options that it has arguments for.
+
+    The file is imported with its own folder on `sys.path`, as `python file.py` would have it.
+
+    Args:
+        path: the user's Python file.
+        function: name of the function; "" stands for `build`.
+        options: what was set is passed as arguments of the same name.
+
+    Raises:
+        InputFileError: no such file, or it is not Python.
+        WorkloadError: importing it raised, or it has no such function.
+        InvalidValueError: an option was set that the function has no argument for.
+    """
+    functions = _functions(path)
+    name = function or "build"
+    if name not in functions:
+        module = _import(path)  # it may come from elsewhere: `from other import build`
+        if not callable(getattr(module, name, None)):
+            raise WorkloadError(
+                f"{path} has no function '{name}'.",
+                "It has: " + ", ".join(functions) + "." if functions else "It has no function.",
+                f"Type: {path}:{functions[0] if functions else 'build'}",
+            )
+    found = getattr(_import(path), name)
+    return _with_options(found, path, name, options)
+
+
+def _functions(path: Path) -> list[str]:
+    """Names of the functions defined at the file's top level, without running it."""
+    if not path.is_file():
+        near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        raise InputFileError(
+            f"There is no file {path}.",
+            f"Python files there: {', '.join(near[:8])}." if near else "",
+            "Give the path of a Python file and a function in it: file.py:build",
+        )
+    try:
+        tree = ast.parse(path.read_bytes(), filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        raise InputFileError(
+            f"{path} is not valid Python{line}.", str(error), "Correct it and try again."
+        ) from error
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def _import(path: Path) -> ModuleType:
+    full = path.resolve()
+    name = full.stem
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(full):
+        return loaded
+    if loaded is not None:  # a file named like a module that is in use, such as "random.py"
+        name = f"gpuscope_workload_{full.stem}"
+    spec = importlib.util.spec_from_file_location(name, full)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if str(full.parent) not in sys.path:
+        sys.path.insert(0, str(full.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (KeyboardInterrupt, GpuscopeError):
+        sys.modules.pop(name, None)
+        raise
+    except BaseException as error:
+        sys.modules.pop(name, None)
+        raise _import_error(path, full, error) from error
+    return module
+
+
+def _import_error(path: Path, full: Path, error: BaseException) -> WorkloadError:
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(full)]
+    place = f" (line {lines[-1]})" if lines else ""
+    what = f"Importing {path} raised {type(error).__name__}{place}."
+    why = str(error).strip().split("\n")[0]
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return WorkloadError(what, why, f"Install the package '{error.name}', or correct its name.")
+    if isinstance(error, SystemExit):
+        why = "The file ends the program when it is imported."
+        return WorkloadError(what, why, 'Put the main part under: if __name__ == "__main__":')
+    return WorkloadError(what, why, f"Make it run by itself first: python {path}")
+
+
+def _with_options(
+    function: Any, path: Path, name: str, options: WorkloadOptions
+) -> Callable[[], Step]:
+    asked = {
+        f.name: getattr(options, f.name)
+        for f in fields(options)
+        if getattr(options, f.name) not in (None, f.default)
+    }
+    parameters = inspect.signature(function).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    passed = {key: value for key, value in asked.items() if takes_any or key in parameters}
+    for key in asked:
+        if key not in passed and key not in _LABELS:
+            raise InvalidValueError(
+                f"{name}() in {path} has no argument '{key}'.",
+                "Options of a file's workload are passed to its function.",
+                f"Leave out {key}, or write: def {name}({key}=...):",
+            )
+    for parameter in parameters.values():
+        needed = parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_KEYWORD,
+            parameter.VAR_POSITIONAL,
+        )
+        if needed and parameter.name not in passed:
+            raise WorkloadError(
+                f"{name}() in {path} needs the argument '{parameter.name}'.",
+                "gpuscope calls it without arguments.",
+                f"Give it a default: def {name}({parameter.name}=...):",
+            )
+    if not passed:
+        return function  # type: ignore[no-any-return]
+    bound = functools.partial(function, **passed)
+    functools.update_wrapper(bound, function)
+    return bound

@@ -1,0 +1,129 @@
+"""What to run: a built-in model, the user's own file, or a Hugging Face configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuscope.program.models import Model, find
+from gpuscope.program.models.registry import Step
+from gpuscope.program.models.settings import Settings, WorkloadOptions
+from gpuscope.program.models.settle import settle
+
+__all__ = ["Workload", "WorkloadOptions", "resolve"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Something to predict or to measure.
+
+    Attributes:
+        name: what the user called it, or the built-in model's name.
+        build: makes model, data and optimizer and returns the step. Ordinary PyTorch: runs on a
+            real device and under a capture's fakes alike.
+        title: one line that says what a step does.
+        task: train, prefill, decode, inference, or "" if unknown (the user's own file).
+        batch, seq: sizes of a step; None where unknown or without meaning. When decoding, `seq`
+            is the length of the context.
+        samples: sequences or images that a step works on, where known.
+        tokens: tokens that a step works on, where known.
+        dtype: main dtype, "" if unknown.
+        notes: assumptions and choices that a reader of the result should know.
+    """
+
+    name: str
+    build: Callable[[], Step]
+    title: str
+    task: str
+    batch: int | None
+    seq: int | None
+    samples: int | None
+    tokens: int | None
+    dtype: str
+    notes: tuple[str, ...] = ()
+
+
+def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
+    """The workload that `name` stands for.
+
+    What the workload needs is imported here (torch, transformers), so that a capture of
+    `Workload.build` imports nothing.
+
+    Args:
+        name: a built-in model ("gpt2", "llama-3.1-8b"), `path/file.py:function`, or the path of a
+            Hugging Face `config.json` or of the folder that holds it.
+        options: what to change from the model's defaults.
+
+    Raises:
+        UnknownNameError: no such model, dtype, task, optimizer, ...
+        InvalidValueError: options that cannot be.
+        InputFileError: a file that is missing or not what it says.
+        WorkloadError: the user's file cannot be imported or has no such function.
+        MissingPackageError: torch or transformers is not installed.
+    """
+    options = options or WorkloadOptions()
+    path, _, function = name.rpartition(":")
+    if path.endswith(".py") or name.endswith(".py"):
+        from gpuscope.program.models.user_file import user_build
+
+        build = user_build(Path(path or name), function if path else "", options)
+        return _of_file(name, build)
+    if name.endswith(".json") or Path(name).is_dir():
+        from gpuscope.program.models.config_file import model_of_config
+
+        return _of_model(model_of_config(Path(name)), options)
+    return _of_model(find(name), options)
+
+
+def _of_file(name: str, build: Callable[[], Step]) -> Workload:
+    return Workload(
+        name=name, build=build, title=name, task="", batch=None, seq=None, samples=None,
+        tokens=None, dtype="",
+    )  # fmt: skip
+
+
+def _of_model(model: Model, options: WorkloadOptions) -> Workload:
+    settings = settle(model, options)
+    model.load()
+
+    def build() -> Step:
+        return model.build(settings)
+
+    build.__name__ = model.name
+    return Workload(
+        name=model.name,
+        build=build,
+        title=_title(model, settings),
+        task=settings.task,
+        batch=settings.batch,
+        seq=settings.context or settings.seq or None,
+        samples=settings.batch,
+        tokens=model.tokens(settings),
+        dtype=settings.dtype,
+        notes=model.notes,
+    )
+
+
+def _title(model: Model, settings: Settings) -> str:
+    """E.g. "gpt2 train, batch 8 x 1024 tokens, bfloat16 autocast, adamw"."""
+    size = f"batch {settings.batch}"
+    if settings.seq:
+        size += f" x {settings.seq} tokens"
+    if settings.image:
+        size += f" x {settings.image} px"
+    if settings.context:
+        size += f" after {settings.context} tokens"
+    parts = [f"{model.name} {settings.task}", size]
+    parts.append(settings.dtype + (" autocast" if settings.amp else ""))
+    if settings.layers is not None:
+        parts.append(f"{settings.layers} layers")
+    if settings.task == "train":
+        parts.append(settings.optimizer)
+    if settings.attention in ("eager", "flash"):
+        parts.append(f"{settings.attention} attention")
+    if settings.checkpointing:
+        parts.append("checkpointing")
+    if settings.compile:
+        parts.append(f"compiled ({settings.compile})")
+    return ", ".join(parts)
