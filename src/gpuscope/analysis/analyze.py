@@ -71,7 +71,7 @@ def analyze(
     roofs = Roofs(device)
     rows = breakdown.join(timeline, work, kernels, ops, roofs, timed.scale)
     groups = kernel_groups(rows)
-    story = memory_story(timeline, rank, window, memory, device)
+    story = memory_story(timeline, memory, device)
     used = utilisation(rows, roofs, timed.step_s)
     facts = Facts(
         step_s=timed.step_s,

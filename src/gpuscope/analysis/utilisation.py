@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuscope.analysis.breakdown import Rows
+from gpuscope.analysis.columns import Floats
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
 from gpuscope.analysis.types import Utilisation
 
@@ -12,9 +13,13 @@ DEFINITION = (
     "Model FLOPs are those of matrix products, convolutions, attention and recurrent layers of "
     "the forward and backward pass, 2 per multiply-add; causal attention counts the half that the "
     "mask leaves; norms, activations and the optimizer do not count. MFU = model FLOPs / (step "
-    "time x dense peak of {dtype}). HFU also counts forward work repeated in the backward pass "
-    "(activation checkpointing)."
+    "time x dense peak of {dtype}). HFU also counts forward work repeated in the backward pass: by "
+    "activation checkpointing, and the attention scores that fused attention computes again."
 )
+
+REPEATED_IN_ATTENTION_BACKWARD = 1 / 5
+"""Fused attention's backward pass is five matrix products, of which one computes the scores again
+(Dao et al. 2022, FlashAttention, algorithm 4)."""
 
 
 def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
@@ -22,7 +27,8 @@ def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
 
     The peak is that of the dtype in which most of the FLOPs run, on the matrix units. FLOPs are
     `Kernel.flops`, which are useful ones (see `gpuscope.cost.types`); those of operators that
-    checkpointing repeats count as hardware FLOPs only. The notion of MFU is that of the PaLM
+    checkpointing repeats, and a fifth of attention's backward pass, count as hardware FLOPs only.
+    The notion of MFU is that of the PaLM
     paper (Chowdhery et al. 2022, appendix B), HFU that of Korthikanti et al. 2022.
     """
     kinds = np.array([kind in MATRIX_KINDS for kind in rows.kernels.kind.table])
@@ -31,10 +37,7 @@ def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
     hardware = float(flops.sum())
     if hardware <= 0 or step_s <= 0:
         return None
-    again = np.zeros(len(flops), bool)
-    if rows.ops.ops:
-        again = np.where(rows.work.op >= 0, rows.ops.recomputed[rows.work.op], False)
-    model = float(flops[~again].sum())
+    model = float((flops * (1.0 - _repeated_share(rows))).sum())
     dtype = _main_dtype(rows, flops)
     peak = roofs.peak_flops_per_s(dtype)
     return Utilisation(
@@ -47,7 +50,19 @@ def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
     )
 
 
-def _main_dtype(rows: Rows, flops: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> str:
+def _repeated_share(rows: Rows) -> Floats:
+    """Share of each event's FLOPs that only repeats forward work."""
+    if not rows.ops.ops:
+        return np.zeros(len(rows.work))
+    backward = np.array([phase == "backward" for phase in rows.ops.phase.table])
+    attention = np.array([kind == "attention" for kind in rows.kernels.kind.table])
+    fused = backward[rows.ops.phase.take(rows.work.op)]
+    fused &= attention[rows.kernels.kind.take(rows.work.kernel)]
+    again = (rows.work.op >= 0) & rows.ops.recomputed[rows.work.op]
+    return np.where(again, 1.0, np.where(fused, REPEATED_IN_ATTENTION_BACKWARD, 0.0))
+
+
+def _main_dtype(rows: Rows, flops: Floats) -> str:
     codes = rows.kernels.dtype.take(rows.work.kernel)
     by_dtype = np.bincount(codes, weights=flops, minlength=len(rows.kernels.dtype.table))
     return rows.kernels.dtype.table[int(by_dtype.argmax())]

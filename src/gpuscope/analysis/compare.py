@@ -1,0 +1,224 @@
+"""`compare`: where two runs differ in step time, and why; rows add up to the whole difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuscope.analysis.breakdown import IDLE_PREFIX
+from gpuscope.analysis.types import Analysis, Share
+from gpuscope.analysis.wording import percent, seconds
+from gpuscope.run import Run
+
+IDLE = "idle"
+"""Label of the row that holds all idle time in the tables by kind and by operator."""
+
+LARGE = 0.05
+"""A row explains itself where it holds at least this share of all differences together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One row: what a class, kind or operator takes in each run.
+
+    Attributes:
+        label: as in the breakdown.
+        a_s, b_s: seconds per step in each run; 0 where it does not occur.
+        difference_s: b_s - a_s; negative where b is faster.
+        a_count, b_count: device launches per step.
+        reason, reason_zh: why they differ, in words; "" where it is not known.
+    """
+
+    label: str
+    a_s: float
+    b_s: float
+    difference_s: float
+    a_count: int
+    b_count: int
+    reason: str = ""
+    reason_zh: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs side by side. The rows of each table add up to `difference_s`.
+
+    Attributes:
+        a, b: names of the runs ("gpt2 on NVIDIA H200 (predicted)").
+        a_s, b_s: their step times.
+        difference_s: b_s - a_s.
+        speedup: a_s / b_s, above 1 where b is faster; None where b takes no time.
+        classes, kinds, operators, phases: largest difference first; `phases` is empty where a
+            run does not know its phases.
+        summary, summary_zh: one sentence.
+    """
+
+    a: str
+    b: str
+    a_s: float
+    b_s: float
+    difference_s: float
+    speedup: float | None
+    classes: tuple[Difference, ...]
+    kinds: tuple[Difference, ...]
+    operators: tuple[Difference, ...]
+    phases: tuple[Difference, ...]
+    summary: str
+    summary_zh: str
+
+
+def compare(a: Run, b: Run) -> Comparison:
+    """Attribute the difference in step time between two runs.
+
+    Either may be predicted or measured. Step times are those of the analyses, so that the rows of
+    every table add up to the difference.
+    """
+    one, two = a.analysis, b.analysis
+    names = _name(a), _name(b)
+    difference = two.step_s - one.step_s
+    classes = _table(one.classes, two.classes)
+    speedup = one.step_s / two.step_s if two.step_s > 0 else None
+    summary, summary_zh = _summary(names, one.step_s, two.step_s, classes)
+    return Comparison(
+        a=names[0],
+        b=names[1],
+        a_s=one.step_s,
+        b_s=two.step_s,
+        difference_s=difference,
+        speedup=speedup,
+        classes=classes,
+        kinds=_table(_with_idle(one, one.kinds), _with_idle(two, two.kinds)),
+        operators=_table(_with_idle(one, one.operators), _with_idle(two, two.operators)),
+        phases=_phases(one, two),
+        summary=summary,
+        summary_zh=summary_zh,
+    )
+
+
+def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
+    """Phases side by side; empty where a run does not know its phases."""
+    if not one.phases or not two.phases:
+        return ()
+    return _table(_with_idle(one, one.phases), _with_idle(two, two.phases))
+
+
+def _name(run: Run) -> str:
+    return f"{run.name} on {run.target} ({run.origin})"
+
+
+def _with_idle(analysis: Analysis, shares: Sequence[Share]) -> tuple[Share, ...]:
+    """Add what the device rows leave of the step."""
+    rest = analysis.step_s - sum(share.time_s for share in shares)
+    return (*shares, Share(IDLE, rest))
+
+
+def _table(a: Sequence[Share], b: Sequence[Share]) -> tuple[Difference, ...]:
+    """Pair rows by label."""
+    one, two = {share.label: share for share in a}, {share.label: share for share in b}
+    labels = list(dict.fromkeys((*one, *two)))
+    whole = sum(abs(_time(two, label) - _time(one, label)) for label in labels)
+    rows = [_row(label, one.get(label), two.get(label), whole) for label in labels]
+    return tuple(sorted(rows, key=lambda row: -abs(row.difference_s)))
+
+
+def _time(shares: Mapping[str, Share], label: str) -> float:
+    return shares[label].time_s if label in shares else 0.0
+
+
+def _row(label: str, a: Share | None, b: Share | None, whole_s: float) -> Difference:
+    a_s, b_s = a.time_s if a else 0.0, b.time_s if b else 0.0
+    worth_it = abs(b_s - a_s) >= LARGE * whole_s and a_s != b_s
+    reason, reason_zh = _reason(label, a, b) if worth_it else ("", "")
+    return Difference(
+        label=label,
+        a_s=a_s,
+        b_s=b_s,
+        difference_s=b_s - a_s,
+        a_count=a.count if a else 0,
+        b_count=b.count if b else 0,
+        reason=reason,
+        reason_zh=reason_zh,
+    )
+
+
+def _reason(label: str, a: Share | None, b: Share | None) -> tuple[str, str]:
+    """Say why a row differs, as far as the rows themselves tell."""
+    if label == IDLE or label.startswith(IDLE_PREFIX):
+        return _idle_reason(label, a, b)
+    if a is None or b is None:
+        here, here_zh = ("second", "第二个") if a is None else ("first", "第一个")
+        return f"only in the {here} run", f"只出现在{here_zh}运行中"
+    if a.limiter and b.limiter and a.limiter != b.limiter:
+        return (
+            f"limited by {a.limiter} in the first run, by {b.limiter} in the second",
+            f"第一个运行受 {a.limiter} 限制，第二个受 {b.limiter} 限制",
+        )
+    if a.count != b.count and (a.count == 0 or abs(b.count / a.count - 1) > LARGE):
+        return (
+            f"{b.count} launches instead of {a.count}",
+            f"启动次数由 {a.count} 变为 {b.count}",
+        )
+    return _rate_reason(a, b)
+
+
+def _idle_reason(label: str, a: Share | None, b: Share | None) -> tuple[str, str]:
+    if label != IDLE_PREFIX + "host dispatching":
+        return "", ""
+    a_s, b_s = a.time_s if a else 0.0, b.time_s if b else 0.0
+    if b_s < a_s / 2:
+        return (
+            "the host holds the first run up, the second hardly",
+            "主机拖慢了第一个运行，第二个几乎没有",
+        )
+    if a_s < b_s / 2:
+        return (
+            "the host holds the second run up, the first hardly",
+            "主机拖慢了第二个运行，第一个几乎没有",
+        )
+    return "", ""
+
+
+def _rate_reason(a: Share, b: Share) -> tuple[str, str]:
+    """Same launches, same limit: more or less work, else another rate."""
+    for name, name_zh, first, second in (
+        ("FLOPs", "浮点运算", a.flops, b.flops),
+        ("bytes", "字节", a.moved_bytes, b.moved_bytes),
+    ):
+        if first > 0 and second > 0 and abs(second / first - 1) > LARGE:
+            more = second > first
+            share = percent(abs(second / first - 1))
+            return (
+                f"{share} {'more' if more else 'fewer'} {name}",
+                f"{name_zh}{'多' if more else '少'} {share}",
+            )
+    if a.moved_bytes > 0 and a.limiter in ("memory", "l2") and b.time_s > 0:
+        rate = (b.moved_bytes / b.time_s) / (a.moved_bytes / a.time_s)
+        return f"{rate:.2f}× the bytes per second", f"每秒字节数为 {rate:.2f} 倍"
+    if a.flops > 0 and b.time_s > 0 and a.time_s > 0:
+        rate = (b.flops / b.time_s) / (a.flops / a.time_s)
+        return f"{rate:.2f}× the FLOPs per second", f"每秒浮点运算为 {rate:.2f} 倍"
+    return "", ""
+
+
+def _summary(
+    names: tuple[str, str], a_s: float, b_s: float, classes: Sequence[Difference]
+) -> tuple[str, str]:
+    """One sentence: which is faster, by how much, and which class holds most of it."""
+    if not classes or a_s <= 0 or b_s <= 0:
+        return "Nothing to compare.", "没有可比较的内容。"
+    gap = seconds(abs(b_s - a_s))
+    largest = classes[0]
+    if abs(b_s - a_s) < 0.005 * a_s:
+        return (
+            f"Both take {seconds(a_s)} a step.",
+            f"两者每步都用 {seconds(a_s)}。",
+        )
+    faster, slower = (names[1], names[0]) if b_s < a_s else (names[0], names[1])
+    ratio = max(a_s, b_s) / min(a_s, b_s)
+    part = seconds(abs(largest.difference_s))
+    return (
+        f"{faster} is {ratio:.2f}× as fast as {slower} ({gap} a step); the largest part is "
+        f"{largest.label} ({part}).",
+        f"{faster} 的速度是 {slower} 的 {ratio:.2f} 倍（每步差 {gap}）；"
+        f"其中最大的部分是 {largest.label}（{part}）。",
+    )
