@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -119,6 +120,8 @@ def _capturing(strict: bool) -> Iterator[Any]:
 
         patch.set(torch.autocast, "__exit__", leave)
         stack.enter_context(_optimizer_marked(recorder))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         recorder.modules.start()
         stack.callback(recorder.modules.stop)
         with fake, recorder:

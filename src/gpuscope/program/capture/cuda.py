@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from gpuscope.program.capture.fakes import is_device_type, on_device, with_index
 from gpuscope.program.capture.patches import Patches
@@ -208,7 +209,26 @@ def _install_conversions(patch: Patches) -> None:
     original_tensor = torch.tensor
     original_as_tensor = torch.as_tensor
 
+    def stays(tensor: torch.Tensor, device: Any, dtype: Any, rest: Any) -> bool:
+        """Nothing to do, which C++ cannot see: it takes every fake for a CPU tensor."""
+        return (
+            not rest
+            and isinstance(tensor, FakeTensor)
+            and (dtype is None or dtype is tensor.dtype)
+            and is_device_type(device)
+            and tensor.fake_device.type == "cuda"
+        )
+
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        rest = {k: v for k, v in kwargs.items() if k not in ("device", "dtype", "non_blocking")}
+        first = args[0] if args else kwargs.get("device")
+        if isinstance(first, torch.Tensor):
+            device, dtype = first.device, first.dtype
+        else:
+            device = None if isinstance(first, torch.dtype) else first
+            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
+        if stays(self, device, dtype if isinstance(dtype, torch.dtype) else None, rest):
+            return self
         if args and isinstance(args[0], torch.Tensor):
             other = args[0]
             device = torch.device("cuda", 0) if on_device(other) else other.device
@@ -226,6 +246,8 @@ def _install_conversions(patch: Patches) -> None:
     def cuda(
         self: torch.Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any
     ) -> torch.Tensor:
+        if on_device(self):
+            return self
         target = with_index(0 if device is None else device)
         return original_to(self, target, non_blocking=non_blocking)
 
@@ -235,7 +257,11 @@ def _install_conversions(patch: Patches) -> None:
     def from_data(original: Any) -> Any:
         def make(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
             if is_device_type(device):
+                if isinstance(data, torch.Tensor) and on_device(data):
+                    return to(data, *args, **kwargs)
                 made: torch.Tensor = original(data, *args, **kwargs)
+                if made.numel() == 0:  # nothing is copied
+                    return torch.empty(made.shape, dtype=made.dtype, device=with_index(device))
                 return original_to(made, with_index(device))
             result: torch.Tensor = original(data, *args, device=device, **kwargs)
             return result

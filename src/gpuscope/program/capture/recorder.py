@@ -243,7 +243,7 @@ class Recorder(TorchDispatchMode):
             self._spec(t) for t in _flat((args, tuple(kwargs.values())))
             if isinstance(t, torch.Tensor)
         ]  # fmt: skip
-        phase = self._phase(inputs)
+        phase = self._phase(args)
         module, recomputed = self._module(phase)
         label = facts.name
         outs = [t for t in _flat(out) if isinstance(t, torch.Tensor)]
@@ -255,7 +255,7 @@ class Recorder(TorchDispatchMode):
         if moves_host and facts.name in ("aten::_to_copy", "aten::copy_"):
             phase = "input" if not module else phase
         self._learn(facts, args, inputs, outputs)
-        if not self.recording:
+        if not self.recording or (facts.name == "aten::empty" and not outputs[0].numel):
             return
         view = facts.viewing or (
             not facts.writes
@@ -283,7 +283,7 @@ class Recorder(TorchDispatchMode):
         self, name: str, overload: str, inputs: Any, outputs: Any, args: Any, *,
         module: str | None = None, phase: Phase | None = None, **rest: Any,
     ) -> None:  # fmt: skip
-        phase = phase or self._phase(inputs)
+        phase = phase or self._phase(())
         if module is None:
             module, rest["recomputed"] = self._module(phase)
         if phase == "backward" and self.first_backward is None:
@@ -298,14 +298,17 @@ class Recorder(TorchDispatchMode):
         )  # fmt: skip
         self._last_calls = calls
 
-    def _phase(self, inputs: Any) -> Phase:
+    def _phase(self, args: Any) -> Phase:
         if self.in_optimizer:
             return "optimizer"
         if torch._C._current_autograd_node() is not None:
             self.seen_backward = True
             return "backward"
         if self.seen_backward and not self.modules.stack:
-            return "optimizer"
+            # After backward, outside of modules: gradient clipping and the like, unless it
+            # builds a graph again (the loss of the next micro-batch).
+            builds = torch.is_grad_enabled() and _wants_grad(args)
+            return "forward" if builds else "optimizer"
         return "forward"
 
     def _module(self, phase: Phase) -> tuple[str, bool]:
