@@ -1,0 +1,35 @@
+# make demo   sets up a virtual environment and predicts a real training step, without a GPU
+# make test   sets up the same and runs every test that needs no GPU
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+
+.PHONY: demo test lint types clean validate
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,models]"
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --on h200 \
+	  --report demo/gpt2-on-h200.html --trace demo/gpt2-on-h200.json.gz
+	@echo
+	@echo "Report: demo/gpt2-on-h200.html     Timeline (open in ui.perfetto.dev): demo/gpt2-on-h200.json.gz"
+
+test: $(STAMP) lint types
+	$(BIN)/python -m pytest -m "not gpu" -p no:cacheprovider
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests
+
+types: $(STAMP)
+	$(BIN)/mypy --no-error-summary
+
+validate: $(STAMP)
+	$(BIN)/python validation/table.py
+
+clean:
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,79 @@
+"""The house's walls: arrows between rooms point one way, and nothing heavy loads early."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "gpuscope"
+
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "hardware": {"errors"},
+    "program": {"errors"},
+    "cost": {"errors", "hardware", "program"},
+    "timeline": {"errors", "hardware", "program", "cost"},
+    "analysis": {"errors", "hardware", "program", "cost", "timeline", "run"},
+    "run": {"errors", "program", "timeline", "analysis", "views"},
+    "api": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run"},
+    "views": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api"},
+    "cli": {
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "views",
+    },
+    "__main__": {"cli"},
+}  # fmt: skip
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+            if node.module == "gpuscope":
+                names = [f"gpuscope.{alias.name}" for alias in node.names]
+        found |= {n.split(".")[1] for n in names if n.startswith("gpuscope.")}
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_arrows_point_one_way(path: Path) -> None:
+    room = _room(path)
+    if room == "__init__":
+        return  # names only, resolved when they are used
+    extra = _imports(path) - {room} - ALLOWED[room] - {"__version__"}
+    assert not extra, f"{room} must not import {sorted(extra)}"
+
+
+def _run(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize("module", ["gpuscope", "gpuscope.cli.app", "gpuscope.hardware"])
+def test_nothing_heavy_is_imported(module: str) -> None:
+    heavy = "{'torch', 'transformers', 'pandas', 'scipy', 'sympy'}"
+    out = _run(f"import sys, {module}; print({heavy} & set(sys.modules))")
+    assert out.strip() == "set()"
+
+
+def test_public_names_exist() -> None:
+    out = _run(
+        "import gpuscope as gs\n"
+        "missing = [n for n in gs.__all__ if getattr(gs, n, None) is None]\n"
+        "print(missing, gs.__all__ == sorted(gs.__all__))"
+    )
+    assert out.strip() == "[] True"
