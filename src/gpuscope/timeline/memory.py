@@ -91,19 +91,30 @@ class _Plan:
     """Storages by the operator that allocates or frees them.
 
     `end` is one past the last operator. `succeeded` holds what the step before left behind and
-    this step frees.
+    this step frees. `once` are storages that only the first step makes. The first step of a run is
+    cold: `absent` gradients are not there yet, and `late` optimizer states are made by the first
+    operator of the optimizer.
     """
 
     births: dict[int, list[Storage]] = field(default_factory=lambda: defaultdict(list))
     deaths: dict[int, list[Storage]] = field(default_factory=lambda: defaultdict(list))
     succeeded: dict[int, list[Storage]] = field(default_factory=lambda: defaultdict(list))
     once: set[int] = field(default_factory=set)
+    absent: set[int] = field(default_factory=set)
+    late: list[Storage] = field(default_factory=list)
+    late_at: int = -1
+
+    def succeed(self, old: Storage, new: Storage, end: int) -> None:
+        """Free `new` in the next step where `old` is freed in the captured one."""
+        self.succeeded[end if old.died is None else min(old.died, end)].append(new)
+        if old.category == "gradient":
+            self.absent.add(old.id)
 
 
 def simulate_memory(
     program: Program,
     capacity_bytes: int | None = None,
-    steps: int = 2,
+    steps: int = 3,
     *,
     expandable_segments: bool = False,
 ) -> MemoryTrace:
@@ -112,6 +123,11 @@ def simulate_memory(
     Storages born before the step come first, in order. Before operator i the storages that died
     there are freed, then those born at i are allocated. What a step leaves behind (gradients, a
     grown cache, the loss) is freed in the next where the captured step freed its like.
+
+    With more than one step the first is cold, as in a real run: gradients of a step before are
+    not there, and optimizer states are made when the optimizer first runs, in the memory that the
+    activations have left. So the later steps find the segments, holes included, as a real run
+    finds them.
 
     Args:
         program: the captured step.
@@ -124,9 +140,10 @@ def simulate_memory(
     """
     if steps < 1:
         raise InvalidValueError(
-            f"Cannot simulate {steps} steps.", "At least one is needed.", "Pass steps=2."
+            f"Cannot simulate {steps} steps.", "At least one is needed.", "Pass steps=3."
         )
-    run = _Run(program, CachingAllocator(capacity_bytes, expandable_segments=expandable_segments))
+    allocator = CachingAllocator(capacity_bytes, expandable_segments=expandable_segments)
+    run = _Run(program, allocator, cold=steps > 1)
     for step in range(steps):
         run.step(first=step == 0)
     return run.trace(capacity_bytes)
@@ -135,7 +152,7 @@ def simulate_memory(
 class _Run:
     """A program's allocations under way."""
 
-    def __init__(self, program: Program, allocator: CachingAllocator) -> None:
+    def __init__(self, program: Program, allocator: CachingAllocator, *, cold: bool) -> None:
         self.allocator = allocator
         self.ops = program.ops
         self.plan = _plan(program)
@@ -147,8 +164,10 @@ class _Run:
         self.first_point = 0
         self.allocated: list[int] = []
         self.reserved: list[int] = []
+        self.late = self.plan.late if cold else []
+        missing = self.plan.absent | {s.id for s in self.plan.late} if cold else set()
         for storage in program.storages:
-            if storage.born < 0:
+            if storage.born < 0 and storage.id not in missing:
                 self.allocate(storage, 0)
 
     def allocate(self, storage: Storage, stream: int) -> None:
@@ -190,6 +209,8 @@ class _Run:
                 self.free(storage)
             for storage in plan.succeeded.get(index, ()):
                 self.free_left(storage)
+            if index == plan.late_at:
+                self.make_states()
             for storage in plan.births.get(index, ()):
                 if first or storage.id not in plan.once:
                     self.allocate(storage, op.stream)
@@ -199,6 +220,12 @@ class _Run:
             self.free(storage)
         for storage in plan.succeeded.get(end, ()):
             self.free_left(storage)
+
+    def make_states(self) -> None:
+        """Allocate the optimizer states, in the cold step only."""
+        for storage in self.late:
+            self.allocate(storage, 0)
+        self.late = []
 
     def point(self) -> None:
         """Note the state at this point."""
@@ -235,6 +262,8 @@ class _Run:
 def _plan(program: Program) -> _Plan:
     """Sort the storages by operator, and find who succeeds what a step leaves behind."""
     plan, end = _Plan(), len(program.ops)
+    optimizer = (i for i, op in enumerate(program.ops) if op.phase == "optimizer")
+    plan.late_at = next(optimizer, -1)
     replaced: dict[tuple[Category, int], list[Storage]] = defaultdict(list)
     survivors: list[Storage] = []
     for storage in program.storages:
@@ -246,19 +275,17 @@ def _plan(program: Program) -> _Plan:
                 replaced[storage.category, storage.nbytes].append(storage)
         elif storage.born >= 0:
             survivors.append(storage)
+        elif storage.category == "optimizer_state" and plan.late_at >= 0:
+            plan.late.append(storage)
     unmatched = []
     for storage in survivors:
         like = replaced[storage.category, storage.nbytes]
         if like:
-            plan.succeeded[_death(like.pop(0), end)].append(storage)
+            plan.succeed(like.pop(0), storage, end)
         else:
             unmatched.append(storage)
     _match_by_rank(plan, unmatched, [s for like in replaced.values() for s in like], end)
     return plan
-
-
-def _death(storage: Storage, end: int) -> int:
-    return end if storage.died is None else min(storage.died, end)
 
 
 def _match_by_rank(plan: _Plan, left: list[Storage], freed: list[Storage], end: int) -> None:
@@ -268,7 +295,7 @@ def _match_by_rank(plan: _Plan, left: list[Storage], freed: list[Storage], end: 
         by_category[storage.category].append(storage)
     for storage in sorted(left, key=lambda s: s.nbytes):
         if by_category[storage.category]:
-            plan.succeeded[_death(by_category[storage.category].pop(0), end)].append(storage)
+            plan.succeed(by_category[storage.category].pop(0), storage, end)
         elif storage.category in _REPLACED:
             plan.succeeded[end].append(storage)
         else:
