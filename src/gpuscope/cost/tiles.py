@@ -1,0 +1,148 @@
+"""Block tiles that matrix libraries choose from, and how a grid of them fills a device.
+
+A library splits C[M, N] into tiles, one thread block each. Small tiles make many blocks (good for
+filling a device) but load more bytes per multiply-add; large ones the reverse. The sets below are
+those that kernel names show (cuBLAS' "nvjet_..._128x256_64x4_2x1", CUTLASS' "128x128_32x4",
+Tensile's "MT128x128x64"); which one is taken is left to the cost model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import Literal
+
+from gpuscope.hardware import Device
+
+Unit = Literal["matrix", "vector"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One kernel shape of a library.
+
+    Attributes:
+        m, n: rows and columns of C that a block computes.
+        k: depth of one main-loop step, in elements of 2 bytes (scaled for other widths).
+        threads: threads of a block.
+        resident: blocks of this tile that fit on one multiprocessor at once.
+        cluster: blocks that share a multicast load of one operand (Hopper and later), 1 if none.
+    """
+
+    m: int
+    n: int
+    k: int
+    threads: int = 256
+    resident: int = 1
+    cluster: int = 1
+
+    @property
+    def name(self) -> str:
+        """As kernel names write it, e.g. "128x256"."""
+        return f"{self.m}x{self.n}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How tiles cover one product on a device.
+
+    Attributes:
+        blocks: thread blocks of the launch, split-K slices included.
+        waves: blocks / blocks that fit at once (fractional).
+        rounds: tiles that the busiest multiprocessor works through.
+        active: multiprocessors that get any work.
+    """
+
+    blocks: int
+    waves: float
+    rounds: int
+    active: int
+
+
+def cover(tile: Tile, m: int, n: int, batch: int, split: int, units: int) -> Grid:
+    """Cover `batch` products of M x N outputs with `tile`, K split into `split` slices."""
+    blocks = ceil(m / tile.m) * ceil(n / tile.n) * batch * split
+    return Grid(blocks, blocks / units, ceil(blocks / units), min(blocks, units))
+
+
+_HOPPER = tuple(
+    Tile(m, n, 64, 384 if m * n >= 128 * 128 else 256, 1, cluster)
+    for m, n, cluster in (
+        (256, 128, 2), (128, 256, 2), (192, 128, 2), (128, 192, 2), (128, 160, 2), (128, 128, 2),
+        (320, 128, 2), (128, 96, 1), (256, 64, 1), (64, 256, 1), (192, 64, 1), (64, 192, 1),
+        (128, 64, 1), (64, 128, 1), (64, 96, 1), (64, 64, 1), (128, 32, 1), (64, 32, 1),
+        (128, 16, 1), (64, 16, 1), (64, 8, 1), (16, 64, 1), (8, 64, 1), (32, 64, 1),
+    )
+)  # fmt: skip
+"""wgmma kernels: 64 rows a warpgroup, 8 to 256 columns."""
+
+_BLACKWELL = (
+    Tile(256, 256, 64, 256, 1, 2), Tile(256, 192, 64, 256, 1, 2), Tile(128, 256, 64, 256, 1, 2),
+    *_HOPPER,
+)  # fmt: skip
+"""tcgen05 pairs two multiprocessors on one 256-row tile."""
+
+_AMPERE = (
+    Tile(256, 128, 32, 256), Tile(128, 256, 32, 256), Tile(128, 128, 32, 256),
+    Tile(256, 64, 32, 256), Tile(64, 256, 32, 256), Tile(128, 64, 32, 128, 2),
+    Tile(64, 128, 32, 128, 2), Tile(64, 64, 64, 128, 2), Tile(32, 128, 64, 128, 2),
+    Tile(64, 32, 64, 128, 2), Tile(32, 64, 64, 128, 2), Tile(16, 64, 64, 128, 2),
+    Tile(16, 128, 64, 128, 2), Tile(64, 16, 64, 128, 2), Tile(32, 32, 64, 64, 4),
+)  # fmt: skip
+"""mma.sync kernels of compute capability 7.x and 8.x."""
+
+_VECTOR = (
+    Tile(128, 256, 8, 256), Tile(256, 128, 8, 256), Tile(128, 128, 8, 256, 2),
+    Tile(128, 64, 8, 128, 2), Tile(64, 128, 8, 128, 2), Tile(64, 64, 8, 64, 4),
+    Tile(128, 32, 16, 128, 4), Tile(32, 128, 16, 128, 4), Tile(32, 32, 16, 64, 8),
+)  # fmt: skip
+"""Kernels on the vector lanes (float32 without TF32, float64 without matrix units)."""
+
+_CDNA = (
+    Tile(256, 256, 64), Tile(256, 192, 64), Tile(192, 256, 64), Tile(256, 128, 64),
+    Tile(128, 256, 64), Tile(128, 128, 64), Tile(128, 64, 64), Tile(64, 128, 64),
+    Tile(64, 64, 64, 256, 2), Tile(32, 64, 64, 256, 2), Tile(64, 32, 64, 256, 2),
+    Tile(16, 64, 128, 256, 2), Tile(64, 16, 128, 256, 2), Tile(16, 16, 128, 256, 2),
+)  # fmt: skip
+"""Tensile's macro tiles for MFMA (names "MT256x256x64")."""
+
+_SIMDGROUP = (Tile(64, 64, 16, 128, 2), Tile(32, 64, 16, 128, 2), Tile(32, 32, 16, 128, 4))
+"""Kernels on 8x8 simdgroup matrices (Apple) and other small vector machines."""
+
+_SYSTOLIC = (Tile(128, 128, 128, 1), Tile(8, 128, 128, 1))
+"""Systolic arrays: 128 columns held, rows streamed in groups of 8."""
+
+
+@lru_cache(maxsize=128)
+def tiles_for(device: Device, unit: Unit) -> tuple[Tile, ...]:
+    """The tiles that the device's library has on its matrix unit or its vector lanes."""
+    if device.warp_size is None:
+        return _SYSTOLIC
+    if device.vendor == "Apple":
+        return _SIMDGROUP
+    if unit == "vector":
+        return _VECTOR
+    if device.vendor == "AMD":
+        return _CDNA
+    capability = device.compute_capability
+    if capability is not None and capability[0] == 9:
+        return _HOPPER
+    if capability is not None and capability[0] == 10:
+        return _BLACKWELL
+    return _AMPERE
+
+
+def split_choices(tile: Tile, blocks: int, k: int, units: int) -> tuple[int, ...]:
+    """How many slices of K are worth trying: 1, and as many as fill the device.
+
+    A slice keeps at least four main-loop steps, or its prologue costs more than it wins.
+    """
+    if blocks * 2 > units:
+        return (1,)
+    most = max(k // (4 * tile.k), 1)
+    fill = min(units // blocks, most, 64)
+    if fill <= 1:
+        return (1,)
+    half = max(fill // 2, 1)
+    return (1, fill) if half in (1, fill) else (1, half, fill)
