@@ -1,0 +1,200 @@
+"""Memory facts: library workspaces, reserve spaces, saved tensors, the caching allocator's rounding.
+
+Runs in a process of its own, because first calls allocate what later calls reuse.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch.nn import functional
+
+COLUMNS = ("group", "name", "allocated_bytes", "peak_extra_bytes", "reserved_bytes", "detail")
+
+
+class _Facts:
+    def __init__(self) -> None:
+        self.rows: list[list[object]] = []
+
+    def call(self, group: str, name: str, call: Callable[[], object], detail: str = "") -> object:
+        """Bytes that stay allocated after ``call`` (its result included) and its extra peak."""
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        try:
+            result = call()
+        except Exception as error:  # noqa: BLE001
+            self.rows.append([group, name, "", "", "", f"{type(error).__name__}: {error}"[:200]])
+            return None
+        torch.cuda.synchronize()
+        stays = torch.cuda.memory_allocated() - before
+        peak = torch.cuda.max_memory_allocated() - before
+        self.rows.append([group, name, stays, peak, torch.cuda.memory_reserved(), detail])
+        return result
+
+
+def _blas(facts: _Facts) -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        a = torch.randn(1024, 1024, device="cuda", dtype=dtype)
+        bias = torch.randn(1024, device="cuda", dtype=dtype)
+        kept = [facts.call("cublas", f"first_mm_{dtype}", lambda a=a: torch.mm(a, a))]
+        kept.append(facts.call("cublas", f"second_mm_{dtype}", lambda a=a: torch.mm(a, a)))
+        kept.append(
+            facts.call("cublas", f"linear_bias_{dtype}", lambda a=a, b=bias: functional.linear(a, a, b))
+        )
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        facts.call("cublas", "first_mm_on_second_stream", lambda: torch.mm(a, a))
+    x = torch.randn(1024, 1024, device="cuda", requires_grad=True)
+    facts.call("cublas", "backward_thread_mm", lambda: (x @ x).sum().backward())  # type: ignore[no-untyped-call]
+
+
+def _convolutions(facts: _Facts) -> None:
+    shapes = ((16, 64, 56, 64, 3, 1), (16, 256, 56, 64, 1, 1), (64, 3, 224, 64, 7, 2),
+              (16, 512, 7, 512, 3, 1), (4, 320, 64, 320, 3, 1), (16, 96, 56, 96, 7, 96))  # fmt: skip
+    for n, c, hw, k, r, groups_or_stride in shapes:
+        groups = groups_or_stride if groups_or_stride == c else 1
+        stride = 1 if groups > 1 else groups_or_stride
+        for dtype in (torch.float32, torch.bfloat16):
+            for layout in (torch.contiguous_format, torch.channels_last):
+                x = torch.randn(n, c, hw, hw, device="cuda", dtype=dtype).contiguous(memory_format=layout)
+                w = torch.randn(k, c // groups, r, r, device="cuda", dtype=dtype)
+                w = w.contiguous(memory_format=layout)
+                args = ([stride] * 2, [r // 2] * 2, [1, 1], False, [0, 0], groups)
+                label = f"n{n}c{c}hw{hw}k{k}r{r}s{stride}g{groups}:{dtype}:{layout}"
+                out = facts.call(
+                    "conv", f"fwd:{label}", lambda: torch.ops.aten.convolution(x, w, None, *args)
+                )
+                if not isinstance(out, torch.Tensor):
+                    continue
+                grad = torch.randn_like(out)
+                for part, mask in (("dgrad", [True, False, False]), ("wgrad", [False, True, False])):
+                    facts.call(
+                        "conv", f"{part}:{label}",
+                        lambda: torch.ops.aten.convolution_backward(grad, x, w, None, *args, mask),
+                        f"x={x.nbytes},w={w.nbytes},y={out.nbytes}",
+                    )  # fmt: skip
+
+
+def _recurrent(facts: _Facts) -> None:
+    for kind in ("LSTM", "GRU"):
+        for hidden, layers, seq, batch in ((1024, 1, 128, 64), (1024, 2, 128, 64), (256, 1, 35, 16),
+                                           (650, 2, 35, 20), (512, 1, 512, 64)):  # fmt: skip
+            for dtype in (torch.float32, torch.bfloat16):
+                net = getattr(torch.nn, kind)(hidden, hidden, layers, device="cuda", dtype=dtype)
+                x = torch.randn(seq, batch, hidden, device="cuda", dtype=dtype, requires_grad=True)
+                label = f"{kind}:h{hidden}l{layers}s{seq}b{batch}:{dtype}"
+                out = facts.call(
+                    "rnn", f"fwd:{label}", lambda: net(x),
+                    f"y={x.nbytes},weights={sum(p.nbytes for p in net.parameters())}",
+                )  # fmt: skip
+                facts.call(
+                    "rnn", f"bwd:{label}",
+                    lambda: torch.autograd.grad(out[0].sum(), (x, *net.parameters())),  # type: ignore[index]
+                )  # fmt: skip
+                del out
+
+
+def _attention(facts: _Facts) -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        for b, h, hkv, s, d, p in ((8, 12, 12, 1024, 64, 0.0), (2, 32, 8, 2048, 128, 0.0),
+                                   (8, 12, 12, 1024, 64, 0.1), (8, 12, 12, 1000, 64, 0.0)):  # fmt: skip
+            q = torch.randn(b, s, h, d, device="cuda", dtype=dtype).transpose(1, 2)
+            k, v = (
+                torch.randn(b, s, hkv, d, device="cuda", dtype=dtype).transpose(1, 2) for _ in range(2)
+            )
+            for t in (q, k, v):
+                t.requires_grad_()
+            label = f"b{b}h{h}kv{hkv}s{s}d{d}p{p}:{dtype}"
+            out = facts.call(
+                "sdpa", f"fwd:{label}",
+                lambda: functional.scaled_dot_product_attention(
+                    q, k, v, is_causal=True, dropout_p=p, enable_gqa=h != hkv
+                ),
+                f"q={q.nbytes},kv={k.nbytes}",
+            )  # fmt: skip
+            if isinstance(out, torch.Tensor):
+                g = torch.randn_like(out)
+                facts.call("sdpa", f"bwd:{label}", lambda: torch.autograd.grad(out, (q, k, v), g))
+
+
+def _saved(facts: _Facts) -> None:
+    x = torch.randn(1024, 1024, device="cuda", requires_grad=True)
+    h = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    w = torch.ones(1024, device="cuda", requires_grad=True)
+    target = torch.randint(0, 1024, (1024,), device="cuda")
+    img = torch.randn(16, 64, 56, 56, device="cuda", requires_grad=True)
+    g, m, v = (torch.ones(64, device="cuda") for _ in range(3))
+    calls: dict[str, Callable[[], object]] = {
+        "add": lambda: x + x, "dropout": lambda: functional.dropout(x, 0.1),
+        "gelu": lambda: functional.gelu(x), "softmax": lambda: x.softmax(-1),
+        "layer_norm": lambda: functional.layer_norm(x, (1024,), w, w),
+        "rms_norm": lambda: functional.rms_norm(x, (1024,), w),
+        "cross_entropy_fp32": lambda: functional.cross_entropy(x, target),
+        "cross_entropy_bf16": lambda: functional.cross_entropy(h, target),
+        "batch_norm": lambda: functional.batch_norm(img, m, v, g, g, training=True),
+        "max_pool": lambda: functional.max_pool2d(img, 3, 2, 1),
+        "sum": lambda: x.sum(), "sort": lambda: x.detach().sort(-1),
+        "embedding_backward": lambda: torch.ops.aten.embedding_dense_backward(x, target, 50257, -1, False),
+        "cumsum": lambda: x.detach().cumsum(-1), "nonzero": lambda: (x > 0).nonzero(),
+        "norm": lambda: torch.linalg.vector_norm(x), "argmax": lambda: x.argmax(-1),
+    }  # fmt: skip
+    for name, call in calls.items():
+        facts.call("saved", name, call, "1024x1024 inputs (images: 16x64x56x56)")
+    params = [torch.nn.Parameter(torch.randn(1000, 1000, device="cuda")) for _ in range(10)]
+    for p in params:
+        p.grad = torch.randn_like(p)
+    for name, options in (("foreach", {"foreach": True}), ("fused", {"fused": True}),
+                          ("single", {"foreach": False, "fused": False})):  # fmt: skip
+        opt = torch.optim.AdamW(params, **options)  # type: ignore[arg-type]
+        facts.call("optimizer", f"adamw_{name}_first_step", opt.step, "10 x 4,000,000 bytes")
+        facts.call("optimizer", f"adamw_{name}_second_step", opt.step)
+    facts.call("optimizer", "clip_grad_norm", lambda: torch.nn.utils.clip_grad_norm_(params, 1.0))
+
+
+def _allocator(facts: _Facts) -> None:
+    torch.cuda.empty_cache()
+    for size in (1, 511, 512, 513, 1000, 2**20 - 1, 2**20, 2**20 + 1, 2**21, 2**21 + 1, 5 * 2**20,
+                 10 * 2**20 - 512, 10 * 2**20, 10 * 2**20 + 1, 15 * 2**20 + 7, 20 * 2**20,
+                 20 * 2**20 + 1, 100 * 2**20 + 5, 1000 * 2**20 + 5):  # fmt: skip
+        torch.cuda.empty_cache()
+        base = torch.cuda.memory_reserved()
+        kept = facts.call(
+            "allocator", f"empty_{size}", lambda n=size: torch.empty(n, dtype=torch.uint8, device="cuda")
+        )
+        facts.rows[-1][-1] = f"reserved_delta={torch.cuda.memory_reserved() - base}"
+        del kept
+    sequences = {
+        "3x600KiB": [600 * 1024] * 3, "4x6MiB": [6 * 2**20] * 4, "12MiB_then_3MiB": [12 * 2**20, 3 * 2**20],
+        "2x11MiB": [11 * 2**20] * 2, "40MiB_free_then_30MiB": [40 * 2**20, -1, 30 * 2**20],
+        "40MiB_free_then_39.5MiB": [40 * 2**20, -1, int(39.5 * 2**20)],
+        "40MiB_free_then_18MiB_x2": [40 * 2**20, -1, 18 * 2**20, 18 * 2**20],
+        "1.5MiB_x10": [3 * 2**19] * 10, "300MiB_free_then_2x140MiB": [300 * 2**20, -1, 140 * 2**20, 140 * 2**20],
+    }  # fmt: skip
+    for name, steps in sequences.items():
+        torch.cuda.empty_cache()
+        base, held, trail = torch.cuda.memory_reserved(), [], []
+        for step in steps:
+            if step < 0:
+                held.clear()
+            else:
+                held.append(torch.empty(step, dtype=torch.uint8, device="cuda"))
+            trail.append(torch.cuda.memory_reserved() - base)
+        facts.rows.append(["allocator_sequence", name, sum(h.nbytes for h in held), "", trail[-1],
+                           "reserved after each step: " + " ".join(map(str, trail))])  # fmt: skip
+
+
+def run(out: Path) -> None:
+    """Write ``memory.csv.gz`` (columns: :data:`COLUMNS`); must be the process's first CUDA work."""
+    facts = _Facts()
+    free_before, total = torch.cuda.mem_get_info()
+    facts.rows.append(["context", "after_init", "", total - free_before, "", f"total={total}"])
+    for part in (_blas, _convolutions, _recurrent, _attention, _saved, _allocator):
+        part(facts)
+        torch.cuda.empty_cache()
+        with gzip.open(out / "memory.csv.gz", "wt", newline="") as stream:
+            csv.writer(stream).writerows([COLUMNS, *facts.rows])
