@@ -7,6 +7,7 @@ column-major is copied first, as PyTorch does.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import prod
 
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan
@@ -88,12 +89,19 @@ def _hot(work: Work, position: int) -> bool:
     return position < len(work.hot) and work.hot[position]
 
 
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix of a product, and which of the operator's inputs it is."""
+
+    spec: TensorSpec
+    position: int
+
+
 def _gemm(
-    work: Work, a_at: int, b_at: int, added_at: int | None = None, note: str = ""
+    work: Work, left: Operand, right: Operand, extra: TensorSpec | None = None, note: str = ""
 ) -> tuple[Kernel, ...]:
-    """Kernels of a (batched) product of inputs `a_at` [.., M, K] and `b_at` [.., K, N]."""
-    a, b, out = work.op.inputs[a_at], work.op.inputs[b_at], work.op.outputs[0]
-    extra = work.op.inputs[added_at] if added_at is not None else None
+    """Kernels of a (batched) product of `left` [.., M, K] and `right` [.., K, N]."""
+    a, b, out = left.spec, right.spec, work.op.outputs[0]
     dtype = compute_dtype(work, a.dtype)
     layout = layout_of(a) + layout_of(b)
     batch = prod(a.shape[:-2])
@@ -106,7 +114,7 @@ def _gemm(
         b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
-        hot_a=_hot(work, a_at), hot_b=_hot(work, b_at),
+        hot_a=_hot(work, left.position), hot_b=_hot(work, right.position),
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul")
     found = plan(problem, machine)
@@ -119,10 +127,69 @@ def _gemm(
 @kernel_model("aten::mm", "aten::bmm", "aten::_int_mm", "aten::_scaled_mm")
 def mm(work: Work) -> tuple[Kernel, ...]:
     """A [.., M, K] times B [.., K, N]; scales of 8-bit operands are applied in the epilogue."""
-    return _gemm(work, 0, 1)
+    a, b = work.op.inputs[:2]
+    return _gemm(work, Operand(a, 0), Operand(b, 1))
 
 
 @kernel_model("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_")
 def addmm(work: Work) -> tuple[Kernel, ...]:
     """Product plus a bias row (fused in the epilogue) or a full matrix."""
-    return _gemm(work, 1, 2, 0 if work.op.args.get("beta", 1) != 0 else None)
+    added, a, b = work.op.inputs[:3]
+    used = added if work.op.args.get("beta", 1) != 0 else None
+    return _gemm(work, Operand(a, 1), Operand(b, 2), used)
+
+
+@kernel_model("aten::linear")
+def linear(work: Work) -> tuple[Kernel, ...]:
+    """Input [.., K] times weight [N, K] transposed, plus a bias."""
+    x, weight = work.op.inputs[:2]
+    rows = x.numel // max(x.shape[-1], 1)
+    flat = replace(x, shape=(rows, x.shape[-1]), stride=(x.shape[-1], 1))
+    turned = replace(weight, shape=weight.shape[::-1], stride=weight.stride[::-1])
+    bias = work.op.inputs[2] if len(work.op.inputs) > 2 else None
+    return _gemm(work, Operand(flat, 0), Operand(turned, 1), bias)
+
+
+@kernel_model("aten::addbmm", "aten::addbmm_")
+def addbmm(work: Work) -> tuple[Kernel, ...]:
+    """Sum of a batch of products: PyTorch launches one product a batch entry."""
+    added, a, b = work.op.inputs[:3]
+    first = Operand(_entry(a), 1), Operand(_entry(b), 2)
+    return _gemm(work, *first, added) * a.shape[0]
+
+
+@kernel_model("aten::mv", "aten::addmv", "aten::addmv_")
+def mv(work: Work) -> tuple[Kernel, ...]:
+    """Matrix [M, K] times vector [K]."""
+    at = len(work.op.inputs) - 2
+    matrix, vector = work.op.inputs[at], work.op.inputs[at + 1]
+    column = replace(vector, shape=(*vector.shape, 1), stride=(*vector.stride, 1))
+    added = work.op.inputs[0] if at else None
+    return _gemm(work, Operand(matrix, at), Operand(column, at + 1), added)
+
+
+@kernel_model("aten::dot", "aten::vdot")
+def dot(work: Work) -> tuple[Kernel, ...]:
+    """Product of two vectors: one kernel of partial sums, one that adds them up."""
+    a, b = work.op.inputs[:2]
+    row = replace(a, shape=(1, *a.shape), stride=(a.numel, *a.stride))
+    column = replace(b, shape=(*b.shape, 1), stride=(*b.stride, 1))
+    partial = _gemm(work, Operand(row, 0), Operand(column, 1), note="partial sums")
+    floor = work.constants.get("matmul.reduce_s", 2.0e-6)
+    return tuple(
+        kernel
+        for main in partial
+        for kernel in (
+            main,
+            replace(
+                main, name="reduce_partial_sums", duration_s=floor, low_s=floor * 0.8,
+                high_s=floor * 1.3, flops=0.0, read_bytes=0.0, written_bytes=0.0,
+                least_bytes=0.0, grid=1, compute_s=0.0, memory_s=0.0, limiter="latency",
+            ),
+        )
+    )  # fmt: skip
+
+
+def _entry(spec: TensorSpec) -> TensorSpec:
+    """One matrix of a batch."""
+    return replace(spec, shape=spec.shape[1:], stride=spec.stride[1:])

@@ -1,0 +1,99 @@
+"""Sizes of a convolution, and the matrix products that its three passes are.
+
+A convolution is an implicit matrix product (Chetlur et al. 2014, cuDNN): forward has M = images x
+output positions, N = output channels, K = input channels x filter taps; the data gradient swaps
+the channels; the weight gradient sums over all positions (K = images x output positions). Every
+pass has the same 2 x positions x channels in x channels out x taps / groups FLOPs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Literal
+
+from gpuscope.program.types import Op, TensorSpec
+
+Pass = Literal["forward", "data_gradient", "weight_gradient"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvShape:
+    """One convolution, seen from its forward pass.
+
+    Attributes:
+        images: batch size.
+        channels_in, channels_out: of all groups together.
+        positions_in, positions_out: spatial positions of input and output.
+        taps: filter positions (3 x 3 is 9).
+        groups: channel groups.
+        strides: product of the strides of all dimensions.
+        channels_last: activations are stored NHWC.
+    """
+
+    images: int
+    channels_in: int
+    channels_out: int
+    positions_in: int
+    positions_out: int
+    taps: int
+    groups: int
+    strides: int
+    channels_last: bool
+
+    @property
+    def depthwise(self) -> bool:
+        """One input channel a group, and as many groups as channels."""
+        return self.groups > 1 and self.groups == self.channels_in
+
+    @property
+    def flops(self) -> float:
+        """2 per multiply-add, the same for each of the three passes."""
+        per_position = self.channels_in * self.channels_out * self.taps / self.groups
+        return 2.0 * self.images * self.positions_out * per_position
+
+    def product(self, which: Pass) -> tuple[int, int, int]:
+        """(M, N, K) of one group's implicit matrix product.
+
+        A strided data gradient reads each tap for one in `strides` positions only: its K is
+        reduced so that the FLOPs stay those of the forward pass.
+        """
+        c_in, c_out = self.channels_in // self.groups, self.channels_out // self.groups
+        if which == "forward":
+            return self.images * self.positions_out, c_out, c_in * self.taps
+        if which == "data_gradient":
+            share = self.positions_out / max(self.positions_in, 1)
+            depth = max(ceil(c_out * self.taps * min(share, 1.0)), 1)
+            return self.images * self.positions_in, c_in, depth
+        return c_out, c_in * self.taps, self.images * self.positions_out
+
+
+def conv_shape(op: Op, x: TensorSpec, weight: TensorSpec, y: TensorSpec) -> ConvShape:
+    """Sizes of a convolution from its input, weight and output (or its gradient).
+
+    A transposed convolution is the data gradient of an ordinary one: its input plays the output
+    and its output the input, so that `positions_out` belongs to `x`.
+    """
+    groups = _integer(op.args.get("groups", 1))
+    transposed = bool(op.args.get("transposed", False))
+    small, large = (x, y) if transposed else (y, x)
+    return ConvShape(
+        images=x.shape[0],
+        channels_in=large.shape[1],
+        channels_out=small.shape[1],
+        positions_in=prod(large.shape[2:]),
+        positions_out=prod(small.shape[2:]),
+        taps=prod(weight.shape[2:]),
+        groups=groups,
+        strides=prod(_integers(op.args.get("stride", ()))),
+        channels_last=x.is_channels_last or weight.is_channels_last,
+    )
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) else 1
+
+
+def _integers(value: object) -> Sequence[int]:
+    return [v for v in value if isinstance(v, int)] if isinstance(value, (tuple, list)) else []
