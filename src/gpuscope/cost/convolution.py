@@ -93,8 +93,12 @@ def _pass(
     machine = machine_for(work.device, work.constants, dtype, _FAMILY[which])
     found = plan(problem, machine)
     name = f"conv_{_SHORT[which]}_{dtype}_{found.tile.name}"
-    kernel = gemm_kernel(work, problem, machine, found, name, "convolution", _FAMILY[which])
-    kernels.append(replace(kernel, flops=shape.flops))
+    kernels.append(
+        gemm_kernel(
+            work, problem, machine, found, name, "convolution", _FAMILY[which],
+            flops=shape.flops,
+        )
+    )  # fmt: skip
     if convert:
         kernels.append(_convert(work, out, "nhwc_to_nchw"))
     return kernels

@@ -19,7 +19,6 @@ from math import ceil, sqrt
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.tiles import Tile, Unit, cover, split_choices, tiles_for
 from gpuscope.cost.types import Limiter
-from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Device, rate_name
 
 _L2_SHARE = 0.75
@@ -208,7 +207,7 @@ def plan(problem: Problem, machine: Machine) -> Plan:
 
 def _join(compute_s: float, memory_s: float, overlap: float) -> float:
     high, low = (compute_s, memory_s) if compute_s > memory_s else (memory_s, compute_s)
-    return high * (1.0 + (low / high) ** overlap) ** (1.0 / overlap)
+    return high * float((1.0 + (low / high) ** overlap) ** (1.0 / overlap))
 
 
 def _arithmetic_s(
@@ -236,9 +235,7 @@ def _memory_s(problem: Problem, machine: Machine, tile: Tile) -> float:
     return (read + written) / machine.memory_bytes_per_s
 
 
-def traffic_bytes(
-    problem: Problem, l2_bytes: float, tile: Tile, units: int
-) -> tuple[float, float]:
+def traffic_bytes(problem: Problem, l2_bytes: float, tile: Tile, units: int) -> tuple[float, float]:
     """Bytes read from and written to device memory.
 
     Operands that fit in L2 together are read once. Otherwise the grid is walked so that re-reads

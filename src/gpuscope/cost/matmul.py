@@ -57,16 +57,20 @@ def alignment_bytes(*specs: TensorSpec) -> int:
 
 def gemm_kernel(
     work: Work, problem: Problem, machine: Machine, found: Plan, name: str,
-    kind: Kind = "matmul", family: str = "matmul", note: str = "",
+    kind: Kind = "matmul", family: str = "matmul", note: str = "", flops: float | None = None,
 ) -> Kernel:  # fmt: skip
-    """The kernel of a planned product, with its 80 % interval."""
+    """The kernel of a planned product, with its 80 % interval.
+
+    `flops` are the useful ones where the problem is padded.
+    """
     rate = problem.dtype
     spread = work.constants.spread(f"{family}.{found.limiter}.scale", 0.3)
     tile = found.tile
     return Kernel(
         name=name, kind=kind, op=work.op.index, duration_s=found.duration_s,
         low_s=found.duration_s / (1 + spread), high_s=found.duration_s * (1 + spread),
-        flops=problem.flops, read_bytes=found.read_bytes, written_bytes=found.written_bytes,
+        flops=problem.flops if flops is None else flops, read_bytes=found.read_bytes,
+        written_bytes=found.written_bytes,
         least_bytes=problem.least_bytes, grid=found.grid, block=tile.threads,
         tile=(tile.m, tile.n, tile.k), waves=found.waves,
         occupancy=_occupancy(work, found), limiter=found.limiter, dtype=rate,

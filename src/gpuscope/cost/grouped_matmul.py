@@ -1,0 +1,93 @@
+"""Grouped matrix products (mixture of experts): one launch, one product a group.
+
+`_grouped_mm` takes all tokens in one matrix, sorted by expert, with the end row of each group.
+The groups' sizes are data; they are taken as equal. A small kernel writes the groups' pointers
+first, then persistent blocks walk the tiles of all groups. Shapes (T tokens, G groups):
+
+    A [T, K] x B [G, K, N] -> [T, N]       forward and data gradient: T / G rows a group
+    A [M, T] x B [T, N]    -> [G, M, N]    weight gradient: T / G deep a group
+    A [G, M, K] x B [K, T] -> [M, T]       T / G columns a group
+    A [G, M, K] x B [G, K, N]              an ordinary batch
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from gpuscope.cost.gemm import Problem, machine_for, plan
+from gpuscope.cost.matmul import alignment_bytes, compute_dtype, gemm_kernel, layout_of
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedShape:
+    """Sizes of one of `groups` equal products, and the FLOPs of all."""
+
+    groups: int
+    m: int
+    n: int
+    k: int
+    flops: float
+
+
+def grouped_shape(a: TensorSpec, b: TensorSpec, groups: int) -> GroupedShape:
+    """Sizes of a group's product when all groups are equal (rounded up)."""
+    m, k = a.shape[-2:]
+    n = b.shape[-1]
+    flops = 2.0 * m * n * k
+    if len(a.shape) == 2 and len(b.shape) == 3:
+        return GroupedShape(groups, ceil(m / groups), n, k, flops)
+    if len(a.shape) == 2:
+        return GroupedShape(groups, m, n, ceil(k / groups), flops)
+    if len(b.shape) == 2:
+        return GroupedShape(groups, m, ceil(n / groups), k, flops)
+    return GroupedShape(groups, m, n, k, flops * groups)
+
+
+@kernel_model("aten::_grouped_mm", "aten::_scaled_grouped_mm")
+def grouped_mm(work: Work) -> tuple[Kernel, ...]:
+    """A grouped product: pointer set-up, then one persistent launch over all groups' tiles."""
+    a, b = work.op.inputs[:2]
+    out = work.op.outputs[0]
+    if out.numel == 0:
+        return ()
+    groups = _groups(a, b, work.op.inputs[2:], out)
+    shape = grouped_shape(a, b, groups)
+    dtype = compute_dtype(work, a.dtype)
+    bias = sum(t.touched_bytes for t in work.op.inputs[3:] if len(t.shape) == 2)
+    problem = Problem(
+        m=shape.m, n=shape.n, k=shape.k, batch=groups, dtype=dtype,
+        a_bytes=float(a.touched_bytes), b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes),
+        item_bytes=a.itemsize, extra_read_bytes=float(bias),
+        layout=(layout_of(a) + layout_of(b)).replace("-", "N"),
+        aligned=alignment_bytes(a, b, out), hot_a=bool(work.hot and work.hot[0]),
+        hot_b=len(work.hot) > 1 and work.hot[1],
+    )  # fmt: skip
+    machine = machine_for(work.device, work.constants, dtype, "matmul")
+    found = plan(problem, machine)
+    note = f"{groups} groups taken as equal"
+    name = f"grouped_gemm_{dtype}_{found.tile.name}"
+    main = gemm_kernel(work, problem, machine, found, name, note=note, flops=shape.flops)
+    return (_prepare(work, groups), main)
+
+
+def _groups(a: TensorSpec, b: TensorSpec, rest: tuple[TensorSpec, ...], out: TensorSpec) -> int:
+    for spec in (a, b, out):
+        if len(spec.shape) == 3:
+            return max(spec.shape[0], 1)
+    ends = [t for t in rest if t.dtype == "int32"]
+    return max(prod(ends[0].shape), 1) if ends else 1
+
+
+def _prepare(work: Work, groups: int) -> Kernel:
+    seconds = work.constants.get("matmul.grouped.prepare_s", 2.5e-6)
+    spread = work.constants.spread("matmul.grouped.prepare_s", 0.3)
+    return Kernel(
+        name="prepare_grouped_gemm_data", kind="matmul", op=work.op.index, duration_s=seconds,
+        low_s=seconds / (1 + spread), high_s=seconds * (1 + spread), read_bytes=4.0 * groups,
+        least_bytes=4.0 * groups, grid=1, block=max(groups, 32), waves=1.0 / work.units,
+        limiter="latency", origin="calibrated" if work.constants.calibrated else "estimated",
+    )  # fmt: skip
