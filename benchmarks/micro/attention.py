@@ -77,7 +77,9 @@ def _grid() -> Iterator[Point]:
                 batches = {1, max(1, 8192 // s), min(64, max(1, 32768 // s))}
                 for b in sorted(batches):
                     for causal in (True, False):
-                        if (d in (80, 96, 256) or step == 2) and (b == 1 or not causal and s > 1024):
+                        if (d in (80, 96, 256) or step == 2) and (
+                            b == 1 or (not causal and s > 1024)
+                        ):
                             continue
                         for direction in ("fwd", "bwd"):
                             yield attention_point(direction, dtype, b, h, h, s, s, d, causal)
@@ -87,9 +89,7 @@ def _variants() -> Iterator[Point]:
     for direction in ("fwd", "bwd"):
         for b, s in ((8, 512), (4, 2048), (1, 8192)):
             for gqa in ("enable", "expand"):
-                yield attention_point(
-                    direction, "bf16", b, 32, 8, s, s, 128, causal=True, gqa=gqa
-                )
+                yield attention_point(direction, "bf16", b, 32, 8, s, s, 128, causal=True, gqa=gqa)
             for mask in ("bool", "float"):
                 for dtype in ("bf16", "fp32"):
                     if dtype == "fp32" and s > 4096:
@@ -107,8 +107,8 @@ def _variants() -> Iterator[Point]:
             for backend in ("EFFICIENT_ATTENTION", "MATH"):
                 yield attention_point(direction, "fp32", b, 12, 12, s, s, 64, True, backend=backend)
         # vision and speech: token counts that no tile divides
-        for b, h, s, d in ((64, 12, 197, 64), (16, 16, 257, 80), (16, 20, 1500, 64), (64, 3, 49, 32),
-                           (8, 8, 4096, 40), (2, 10, 4096, 64)):  # fmt: skip
+        for b, h, s, d in ((64, 12, 197, 64), (16, 16, 257, 80), (16, 20, 1500, 64),
+                           (64, 3, 49, 32), (8, 8, 4096, 40), (2, 10, 4096, 64)):  # fmt: skip
             for dtype in ("bf16", "fp32"):
                 yield attention_point(direction, dtype, b, h, h, s, s, d)
         yield attention_point(direction, "bf16", 16, 20, 20, 448, 1500, 64)

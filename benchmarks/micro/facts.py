@@ -37,7 +37,7 @@ def _nvml() -> dict[str, Any]:
             "pcie_width": nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
             "temperature_c": nvml.nvmlDeviceGetTemperature(handle, 0),
         }
-    except Exception as error:  # noqa: BLE001  (facts are best effort; say what is missing)
+    except Exception as error:
         return {"nvml_error": str(error)}
 
 

@@ -19,7 +19,9 @@ SHAPES = (
 )  # fmt: skip
 
 
-def _make(op: str, vocab: int, dim: int, count: int, dtype: str) -> Callable[[str], Callable[[], object]]:
+def _make(
+    op: str, vocab: int, dim: int, count: int, dtype: str
+) -> Callable[[str], Callable[[], object]]:
     def make(device: str) -> Callable[[], object]:
         table = randn(vocab, dim, dtype=DTYPES[dtype], device=device)
         index = torch.randint(0, vocab, (count,), device=device)

@@ -79,7 +79,7 @@ class ClockReader:
             pynvml.nvmlInit()
             self._nvml: Any = pynvml
             self._handle: Any = pynvml.nvmlDeviceGetHandleByIndex(0)
-        except Exception:  # noqa: BLE001  (any NVML failure means: no reading)
+        except Exception:
             self._nvml = None
 
     def sm_mhz(self) -> int | None:
@@ -221,7 +221,7 @@ class Recorder:
                     break
                 try:
                     self._run_point(index, point, clocks)
-                except Exception as error:  # noqa: BLE001  (one bad point must not end the run)
+                except Exception as error:
                     text = f"{type(error).__name__}: {error}"[:300]
                     family.errors.append((point.bench, json.dumps(dict(point.params)), text))
                     if "CUDA error" in text:

@@ -63,14 +63,14 @@ class HostBench:
                 samples.append((time.perf_counter_ns() - began) / count)
                 self.sync()
             self.add(group, name, variant, count, samples)
-        except Exception as error:  # noqa: BLE001  (one failing call must not end the run)
+        except Exception as error:
             self.errors.append(f"{group},{name},{variant}: {type(error).__name__}: {error}"[:300])
 
     def once(
-        self, group: str, name: str, variant: str, n: float, timed: Callable[[], Callable[[], object]],
-        repeats: int = BATCHES,
+        self, group: str, name: str, variant: str, n: float,
+        timed: Callable[[], Callable[[], object]], repeats: int = BATCHES,
     ) -> None:  # fmt: skip
-        """Time single calls; ``timed`` prepares (untimed) and returns the call; divides by ``n``."""
+        """Time one call at a time over ``n``; ``timed`` prepares (untimed), returns the call."""
         try:
             samples = []
             for i in range(repeats + 2):
@@ -83,7 +83,7 @@ class HostBench:
                 if i >= 2:
                     samples.append(took)
             self.add(group, name, variant, n, samples)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self.errors.append(f"{group},{name},{variant}: {type(error).__name__}: {error}"[:300])
 
 
@@ -119,13 +119,18 @@ def operators(t: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "addmm": lambda: torch.addmm(b, x, w), "linear": lambda: f.linear(x, w, b),
         "linear_nobias": lambda: f.linear(x, w), "linear3d": lambda: f.linear(x3, w, b),
         "einsum": lambda: torch.einsum("bsd,de->bse", x3, w),
-        "layer_norm": lambda: f.layer_norm(x, (64,), b, b), "rms_norm": lambda: f.rms_norm(x, (64,), b),
-        "batch_norm_train": lambda: f.batch_norm(img, t["run_mean"], t["run_var"], g, g, training=True),
+        "layer_norm": lambda: f.layer_norm(x, (64,), b, b),
+        "rms_norm": lambda: f.rms_norm(x, (64,), b),
+        "batch_norm_train": lambda: f.batch_norm(
+            img, t["run_mean"], t["run_var"], g, g, training=True
+        ),
         "group_norm": lambda: f.group_norm(img, 4, g, g),
         "softmax": lambda: x.softmax(-1), "log_softmax": lambda: x.log_softmax(-1),
         "gelu": lambda: f.gelu(x), "silu": lambda: f.silu(x), "relu": lambda: f.relu(x),
-        "tanh": lambda: x.tanh(), "sigmoid": lambda: x.sigmoid(), "dropout": lambda: f.dropout(x, 0.1),
-        "sum": lambda: x.sum(), "mean_last": lambda: x.mean(-1, keepdim=True), "amax": lambda: x.amax(-1),
+        "tanh": lambda: x.tanh(), "sigmoid": lambda: x.sigmoid(),
+        "dropout": lambda: f.dropout(x, 0.1),
+        "sum": lambda: x.sum(), "mean_last": lambda: x.mean(-1, keepdim=True),
+        "amax": lambda: x.amax(-1),
         "argmax": lambda: x.argmax(-1), "topk": lambda: x.topk(4), "cumsum": lambda: x.cumsum(-1),
         "sort": lambda: x.sort(-1), "norm": lambda: torch.linalg.vector_norm(x),
         "view": lambda: x.view(4, 128), "reshape_view": lambda: x.reshape(4, 128),
@@ -189,8 +194,9 @@ def _modules(bench: HostBench) -> None:
     calls: dict[str, Callable[[], object]] = {
         "python_lambda": lambda: None, "empty_module": lambda: empty(x),
         "empty_module_hooked": lambda: hooked(x), "sequential10_empty": lambda: chain(x),
-        "nn_linear": lambda: linear(x), "f_linear": lambda: functional.linear(x, linear.weight, linear.bias),
-        "nn_layer_norm": nn.LayerNorm(64, device=d).__call__, "encoder_layer": lambda: layer(x3),
+        "nn_linear": lambda: linear(x),
+        "f_linear": lambda: functional.linear(x, linear.weight, linear.bias),
+        "encoder_layer": lambda: layer(x3),
         "multihead_attention": lambda: attention(x3, x3, x3, need_weights=False),
     }  # fmt: skip
     norm = nn.LayerNorm(64, device=d)
@@ -246,7 +252,8 @@ def _optimizers(bench: HostBench) -> None:
     d = bench.device
     for count in (10, 100, 300, 1000):
         for name, kind, options in (
-            ("adamw_foreach", "AdamW", {"foreach": True}), ("adamw_fused", "AdamW", {"fused": True}),
+            ("adamw_foreach", "AdamW", {"foreach": True}),
+            ("adamw_fused", "AdamW", {"fused": True}),
             ("adamw_single", "AdamW", {"foreach": False, "fused": False}),
             ("sgd_momentum_foreach", "SGD", {"lr": 0.1, "momentum": 0.9, "foreach": True}),
             ("sgd_momentum_fused", "SGD", {"lr": 0.1, "momentum": 0.9, "fused": True}),
@@ -283,7 +290,9 @@ def _autocast(bench: HostBench) -> None:
     with torch.autocast(bench.device, torch.bfloat16):
         bench.calls("autocast", "linear", "cached_weights", lambda: functional.linear(x, w, b))
         bench.calls("autocast", "add", "no_cast", lambda: x + x)
-        bench.calls("autocast", "layer_norm", "to_fp32", lambda: functional.layer_norm(h, (64,), b, b))
+        bench.calls(
+            "autocast", "layer_norm", "to_fp32", lambda: functional.layer_norm(h, (64,), b, b)
+        )
         bench.calls("autocast", "softmax", "to_fp32", lambda: h.softmax(-1))
     with torch.autocast(bench.device, torch.bfloat16, cache_enabled=False):
         bench.calls("autocast", "linear", "uncached", lambda: functional.linear(x, w, b))
@@ -299,7 +308,8 @@ def _autocast(bench: HostBench) -> None:
 def _sync_costs(bench: HostBench) -> None:
     one, big = torch.randn(1, device=bench.device), torch.randn(1000, device=bench.device)
     calls: dict[str, Callable[[], object]] = {
-        "item": one.item, "synchronize_idle": bench.sync, "cpu_1000": big.cpu, "bool": lambda: bool(one > 0),
+        "item": one.item, "synchronize_idle": bench.sync, "cpu_1000": big.cpu,
+        "bool": lambda: bool(one > 0),
         "nonzero": lambda: (big > 0).nonzero(), "isnan_any_item": lambda: big.isnan().any().item(),
     }  # fmt: skip
     for name, call in calls.items():

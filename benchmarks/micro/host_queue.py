@@ -1,4 +1,4 @@
-"""The launch queue: gaps on a saturated queue, graph replay, queue depth, the profiler's own cost."""
+"""The launch queue: gaps when saturated, graph replay, queue depth, the profiler's own cost."""
 
 from __future__ import annotations
 
@@ -64,11 +64,12 @@ def _queue_depth(bench: HostBench) -> None:
         torch.cuda.synchronize()
         torch.cuda._sleep(SLEEP_CYCLES * 10)
         accepted = 0
-        for accepted in range(6000):
+        while accepted < 6000:
             began = time.perf_counter_ns()
             x.add_(1.0)
             if time.perf_counter_ns() - began > 5_000_000:
                 break
+            accepted += 1
         depths.append(float(accepted))
         torch.cuda.synchronize()
     bench.add("queue", "launches_before_blocking", "count", 1, depths)
@@ -81,7 +82,8 @@ def _profiled(bench: HostBench) -> None:
     x, w = torch.randn(8, 64, device="cuda"), torch.randn(64, 64, device="cuda")
     y = x.clone().requires_grad_()
     calls: dict[str, Callable[[], object]] = {
-        "add": lambda: x + x, "mm": lambda: x @ w, "add_grad": lambda: y + y, "view": lambda: x.view(-1),
+        "add": lambda: x + x, "mm": lambda: x @ w, "add_grad": lambda: y + y,
+        "view": lambda: x.view(-1),
         "softmax": lambda: x.softmax(-1),
     }  # fmt: skip
     activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]

@@ -17,7 +17,8 @@ COLUMNS = ("case", "kernel", "launch_api", "n", "latency_us", "latency_min_us", 
 def _rows(case: str, trace: dict[str, object]) -> list[list[object]]:
     events = [e for e in trace["traceEvents"] if e.get("ph") == "X"]  # type: ignore[attr-defined]
     launches = {
-        e["args"]["correlation"]: e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")
+        e["args"]["correlation"]: e for e in events
+        if e.get("cat") in ("cuda_runtime", "cuda_driver")
         and "correlation" in e.get("args", {}) and "Launch" in e["name"]
     }  # fmt: skip
     kernels = sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
@@ -44,7 +45,7 @@ def _rows(case: str, trace: dict[str, object]) -> list[list[object]]:
 
 
 def run(out: Path) -> None:
-    """Write ``launch.csv.gz``: idle launches, unsaturated loops, and queues behind a long kernel."""
+    """Write ``launch.csv.gz``: idle launches, loops, queues behind a long kernel."""
     from torch.profiler import ProfilerActivity, profile
 
     x, w = torch.randn(8, 64, device="cuda"), torch.randn(64, 64, device="cuda")

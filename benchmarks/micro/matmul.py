@@ -76,7 +76,11 @@ def _random_shapes(count: int, seed: int, limit_flops: float) -> Iterator[tuple[
 
 
 def _dtype_set(
-    dtype: str, tokens: tuple[int, ...], layers: tuple[tuple[int, int], ...], limit: float, extra: int
+    dtype: str,
+    tokens: tuple[int, ...],
+    layers: tuple[tuple[int, int], ...],
+    limit: float,
+    extra: int,
 ) -> Iterator[Point]:
     for out, inner in layers:
         for t in tokens:
@@ -135,8 +139,9 @@ def _linear_bias() -> Iterator[Point]:
 
 def _bmm() -> Iterator[Point]:
     shapes = [
-        (b, s, s, d) for d in (64, 128) for b, s in ((12, 128), (96, 128), (96, 512), (96, 1024),
-        (32, 2048), (32, 1), (512, 64))
+        (b, s, s, d)
+        for d in (64, 128)
+        for b, s in ((12, 128), (96, 128), (96, 512), (96, 1024), (32, 2048), (32, 1), (512, 64))
     ] + [(b, s, d, s) for d in (64, 128) for b, s in ((12, 128), (96, 128), (96, 1024), (32, 2048))]
     shapes += [(2048, 27, 27, 64), (1024, 16, 16, 16), (64, 256, 256, 256), (8, 2048, 2048, 2048)]
     for dtype in ("bf16", "fp32"):

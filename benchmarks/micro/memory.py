@@ -1,4 +1,4 @@
-"""Memory facts: library workspaces, reserve spaces, saved tensors, the caching allocator's rounding.
+"""Memory facts: library workspaces, reserve spaces, saved tensors, the caching allocator's rules.
 
 Runs in a process of its own, because first calls allocate what later calls reuse.
 """
@@ -9,6 +9,7 @@ import csv
 import gzip
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -27,7 +28,7 @@ class _Facts:
         torch.cuda.reset_peak_memory_stats()
         try:
             result = call()
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             self.rows.append([group, name, "", "", "", f"{type(error).__name__}: {error}"[:200]])
             return None
         torch.cuda.synchronize()
@@ -44,7 +45,9 @@ def _blas(facts: _Facts) -> None:
         kept = [facts.call("cublas", f"first_mm_{dtype}", lambda a=a: torch.mm(a, a))]
         kept.append(facts.call("cublas", f"second_mm_{dtype}", lambda a=a: torch.mm(a, a)))
         kept.append(
-            facts.call("cublas", f"linear_bias_{dtype}", lambda a=a, b=bias: functional.linear(a, a, b))
+            facts.call(
+                "cublas", f"linear_bias_{dtype}", lambda a=a, b=bias: functional.linear(a, a, b)
+            )
         )
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -53,73 +56,95 @@ def _blas(facts: _Facts) -> None:
     facts.call("cublas", "backward_thread_mm", lambda: (x @ x).sum().backward())  # type: ignore[no-untyped-call]
 
 
+CONVOLUTIONS = (
+    (16, 64, 56, 64, 3, 1, 1), (16, 256, 56, 64, 1, 1, 1), (64, 3, 224, 64, 7, 2, 1),
+    (16, 512, 7, 512, 3, 1, 1), (4, 320, 64, 320, 3, 1, 1), (16, 96, 56, 96, 7, 1, 96),
+)  # fmt: skip
+"""(batch, channels in, height = width, channels out, kernel, stride, groups)."""
+
+
+def _convolution(
+    facts: _Facts, shape: tuple[int, ...], dtype: torch.dtype, layout: torch.memory_format
+) -> None:
+    n, c, hw, k, r, stride, groups = shape
+    x = torch.randn(n, c, hw, hw, device="cuda", dtype=dtype).contiguous(memory_format=layout)
+    w = torch.randn(k, c // groups, r, r, device="cuda", dtype=dtype)
+    w = w.contiguous(memory_format=layout)
+    rest = ([stride] * 2, [r // 2] * 2, [1, 1], False, [0, 0], groups)
+    label = f"n{n}c{c}hw{hw}k{k}r{r}s{stride}g{groups}:{dtype}:{layout}"
+    out = facts.call("conv", f"fwd:{label}", lambda: torch.ops.aten.convolution(x, w, None, *rest))
+    if not isinstance(out, torch.Tensor):
+        return
+    grad = torch.randn_like(out)
+    backward = torch.ops.aten.convolution_backward
+    sizes = f"x={x.nbytes},w={w.nbytes},y={out.nbytes}"
+    for part, mask in (("dgrad", [True, False, False]), ("wgrad", [False, True, False])):
+        facts.call(
+            "conv", f"{part}:{label}", lambda m=mask: backward(grad, x, w, None, *rest, m), sizes
+        )
+
+
 def _convolutions(facts: _Facts) -> None:
-    shapes = ((16, 64, 56, 64, 3, 1), (16, 256, 56, 64, 1, 1), (64, 3, 224, 64, 7, 2),
-              (16, 512, 7, 512, 3, 1), (4, 320, 64, 320, 3, 1), (16, 96, 56, 96, 7, 96))  # fmt: skip
-    for n, c, hw, k, r, groups_or_stride in shapes:
-        groups = groups_or_stride if groups_or_stride == c else 1
-        stride = 1 if groups > 1 else groups_or_stride
+    for shape in CONVOLUTIONS:
         for dtype in (torch.float32, torch.bfloat16):
             for layout in (torch.contiguous_format, torch.channels_last):
-                x = torch.randn(n, c, hw, hw, device="cuda", dtype=dtype).contiguous(memory_format=layout)
-                w = torch.randn(k, c // groups, r, r, device="cuda", dtype=dtype)
-                w = w.contiguous(memory_format=layout)
-                args = ([stride] * 2, [r // 2] * 2, [1, 1], False, [0, 0], groups)
-                label = f"n{n}c{c}hw{hw}k{k}r{r}s{stride}g{groups}:{dtype}:{layout}"
-                out = facts.call(
-                    "conv", f"fwd:{label}", lambda: torch.ops.aten.convolution(x, w, None, *args)
-                )
-                if not isinstance(out, torch.Tensor):
-                    continue
-                grad = torch.randn_like(out)
-                for part, mask in (("dgrad", [True, False, False]), ("wgrad", [False, True, False])):
-                    facts.call(
-                        "conv", f"{part}:{label}",
-                        lambda: torch.ops.aten.convolution_backward(grad, x, w, None, *args, mask),
-                        f"x={x.nbytes},w={w.nbytes},y={out.nbytes}",
-                    )  # fmt: skip
+                _convolution(facts, shape, dtype, layout)
+
+
+def _recurrence(
+    facts: _Facts, kind: str, hidden: int, layers: int, seq: int, batch: int, dtype: torch.dtype
+) -> None:
+    net = getattr(torch.nn, kind)(hidden, hidden, layers, device="cuda", dtype=dtype)
+    x = torch.randn(seq, batch, hidden, device="cuda", dtype=dtype, requires_grad=True)
+    label = f"{kind}:h{hidden}l{layers}s{seq}b{batch}:{dtype}"
+    weights = sum(p.nbytes for p in net.parameters())
+    out: Any = facts.call("rnn", f"fwd:{label}", lambda: net(x), f"y={x.nbytes},weights={weights}")
+    facts.call(
+        "rnn",
+        f"bwd:{label}",
+        lambda: torch.autograd.grad(out[0].sum(), (x, *net.parameters())),
+    )
 
 
 def _recurrent(facts: _Facts) -> None:
     for kind in ("LSTM", "GRU"):
-        for hidden, layers, seq, batch in ((1024, 1, 128, 64), (1024, 2, 128, 64), (256, 1, 35, 16),
-                                           (650, 2, 35, 20), (512, 1, 512, 64)):  # fmt: skip
+        for shape in ((1024, 1, 128, 64), (1024, 2, 128, 64), (256, 1, 35, 16), (650, 2, 35, 20),
+                      (512, 1, 512, 64)):  # fmt: skip
             for dtype in (torch.float32, torch.bfloat16):
-                net = getattr(torch.nn, kind)(hidden, hidden, layers, device="cuda", dtype=dtype)
-                x = torch.randn(seq, batch, hidden, device="cuda", dtype=dtype, requires_grad=True)
-                label = f"{kind}:h{hidden}l{layers}s{seq}b{batch}:{dtype}"
-                out = facts.call(
-                    "rnn", f"fwd:{label}", lambda: net(x),
-                    f"y={x.nbytes},weights={sum(p.nbytes for p in net.parameters())}",
-                )  # fmt: skip
-                facts.call(
-                    "rnn", f"bwd:{label}",
-                    lambda: torch.autograd.grad(out[0].sum(), (x, *net.parameters())),  # type: ignore[index]
-                )  # fmt: skip
-                del out
+                _recurrence(facts, kind, *shape, dtype)
+
+
+def _one_attention(
+    facts: _Facts, b: int, h: int, hkv: int, s: int, d: int, p: float, dtype: torch.dtype
+) -> None:
+    def heads(count: int) -> torch.Tensor:
+        made = torch.randn(b, s, count, d, device="cuda", dtype=dtype).transpose(1, 2)
+        return made.requires_grad_()
+
+    q, k, v = heads(h), heads(hkv), heads(hkv)
+    label = f"b{b}h{h}kv{hkv}s{s}d{d}p{p}:{dtype}"
+    out = facts.call(
+        "sdpa",
+        f"fwd:{label}",
+        lambda: functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, dropout_p=p, enable_gqa=h != hkv
+        ),
+        f"q={q.nbytes},kv={k.nbytes}",
+    )
+    if isinstance(out, torch.Tensor):
+        g = torch.randn_like(out)
+        facts.call("sdpa", f"bwd:{label}", lambda: torch.autograd.grad(out, (q, k, v), g))
 
 
 def _attention(facts: _Facts) -> None:
     for dtype in (torch.bfloat16, torch.float32):
-        for b, h, hkv, s, d, p in ((8, 12, 12, 1024, 64, 0.0), (2, 32, 8, 2048, 128, 0.0),
-                                   (8, 12, 12, 1024, 64, 0.1), (8, 12, 12, 1000, 64, 0.0)):  # fmt: skip
-            q = torch.randn(b, s, h, d, device="cuda", dtype=dtype).transpose(1, 2)
-            k, v = (
-                torch.randn(b, s, hkv, d, device="cuda", dtype=dtype).transpose(1, 2) for _ in range(2)
-            )
-            for t in (q, k, v):
-                t.requires_grad_()
-            label = f"b{b}h{h}kv{hkv}s{s}d{d}p{p}:{dtype}"
-            out = facts.call(
-                "sdpa", f"fwd:{label}",
-                lambda: functional.scaled_dot_product_attention(
-                    q, k, v, is_causal=True, dropout_p=p, enable_gqa=h != hkv
-                ),
-                f"q={q.nbytes},kv={k.nbytes}",
-            )  # fmt: skip
-            if isinstance(out, torch.Tensor):
-                g = torch.randn_like(out)
-                facts.call("sdpa", f"bwd:{label}", lambda: torch.autograd.grad(out, (q, k, v), g))
+        for b, h, hkv, s, d, p in (
+            (8, 12, 12, 1024, 64, 0.0),
+            (2, 32, 8, 2048, 128, 0.0),
+            (8, 12, 12, 1024, 64, 0.1),
+            (8, 12, 12, 1000, 64, 0.0),
+        ):
+            _one_attention(facts, b, h, hkv, s, d, p, dtype)
 
 
 def _saved(facts: _Facts) -> None:
@@ -139,7 +164,9 @@ def _saved(facts: _Facts) -> None:
         "batch_norm": lambda: functional.batch_norm(img, m, v, g, g, training=True),
         "max_pool": lambda: functional.max_pool2d(img, 3, 2, 1),
         "sum": lambda: x.sum(), "sort": lambda: x.detach().sort(-1),
-        "embedding_backward": lambda: torch.ops.aten.embedding_dense_backward(x, target, 50257, -1, False),
+        "embedding_backward": lambda: torch.ops.aten.embedding_dense_backward(
+            x, target, 50257, -1, False
+        ),
         "cumsum": lambda: x.detach().cumsum(-1), "nonzero": lambda: (x > 0).nonzero(),
         "norm": lambda: torch.linalg.vector_norm(x), "argmax": lambda: x.argmax(-1),
     }  # fmt: skip
@@ -164,16 +191,20 @@ def _allocator(facts: _Facts) -> None:
         torch.cuda.empty_cache()
         base = torch.cuda.memory_reserved()
         kept = facts.call(
-            "allocator", f"empty_{size}", lambda n=size: torch.empty(n, dtype=torch.uint8, device="cuda")
+            "allocator",
+            f"empty_{size}",
+            lambda n=size: torch.empty(n, dtype=torch.uint8, device="cuda"),
         )
         facts.rows[-1][-1] = f"reserved_delta={torch.cuda.memory_reserved() - base}"
         del kept
     sequences = {
-        "3x600KiB": [600 * 1024] * 3, "4x6MiB": [6 * 2**20] * 4, "12MiB_then_3MiB": [12 * 2**20, 3 * 2**20],
+        "3x600KiB": [600 * 1024] * 3, "4x6MiB": [6 * 2**20] * 4,
+        "12MiB_then_3MiB": [12 * 2**20, 3 * 2**20],
         "2x11MiB": [11 * 2**20] * 2, "40MiB_free_then_30MiB": [40 * 2**20, -1, 30 * 2**20],
         "40MiB_free_then_39.5MiB": [40 * 2**20, -1, int(39.5 * 2**20)],
         "40MiB_free_then_18MiB_x2": [40 * 2**20, -1, 18 * 2**20, 18 * 2**20],
-        "1.5MiB_x10": [3 * 2**19] * 10, "300MiB_free_then_2x140MiB": [300 * 2**20, -1, 140 * 2**20, 140 * 2**20],
+        "1.5MiB_x10": [3 * 2**19] * 10,
+        "300MiB_free_then_2x140MiB": [300 * 2**20, -1, 140 * 2**20, 140 * 2**20],
     }  # fmt: skip
     for name, steps in sequences.items():
         torch.cuda.empty_cache()

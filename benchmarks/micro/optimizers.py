@@ -20,7 +20,9 @@ KINDS: dict[str, tuple[str, dict[str, object]]] = {
 }
 
 
-def make_parameters(total: int, tensors: int, dtype: torch.dtype, device: str) -> list[torch.Tensor]:
+def make_parameters(
+    total: int, tensors: int, dtype: torch.dtype, device: str
+) -> list[torch.Tensor]:
     """``tensors`` parameters with gradients, ``total`` elements in all."""
     made = []
     for _ in range(tensors):
@@ -52,7 +54,9 @@ def points(quick: bool) -> Iterator[Point]:
         for tensors in (10,) if quick else (1, 10, 100, 300):
             for total in (10**7,) if quick else (10**5, 10**6, 10**7, 10**8, 10**9):
                 single = kind == "adamw_single"
-                if single and (tensors > 100 or total > 10**8 or tensors == 100 and total != 10**7):
+                if single and (
+                    tensors > 100 or total > 10**8 or (tensors == 100 and total != 10**7)
+                ):
                     continue
                 dtypes = ("fp32", "bf16") if tensors == 100 and total >= 10**7 else ("fp32",)
                 for dtype in dtypes:

@@ -8,7 +8,7 @@ import torch
 from harness import DTYPES, Point, randn
 from torch.nn import functional
 
-SIZES = tuple(10**e for e in range(3, 10)) + (3 * 10**6, 3 * 10**7, 3 * 10**8)
+SIZES = (*(10**e for e in range(3, 10)), 3 * 10**6, 3 * 10**7, 3 * 10**8)
 FEWER = (10**4, 10**6, 10**7, 10**8)
 Maker = Callable[[int, torch.dtype, str], Callable[[], object]]
 

@@ -80,7 +80,12 @@ class _Meter:
 
 
 def _steady(
-    meter: _Meter, name: str, call: Callable[[], object] | None, work: float, unit: str, seconds: float
+    meter: _Meter,
+    name: str,
+    call: Callable[[], object] | None,
+    work: float,
+    unit: str,
+    seconds: float,
 ) -> list[object]:
     """Run the load for ``seconds`` after 0.5 s of warm-up; read energy, clocks and rate."""
     per_batch = 1

@@ -33,9 +33,7 @@ def _backward(op: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Build
         w = randn(cols, dtype=dtype, device=device).requires_grad_()
         out = op(x, w)
         grad = torch.randn_like(out)
-        return lambda: torch.autograd.grad(
-            out, (x, w), grad, retain_graph=True, allow_unused=True
-        )
+        return lambda: torch.autograd.grad(out, (x, w), grad, retain_graph=True, allow_unused=True)
 
     return make
 
