@@ -1,0 +1,1 @@
+"""What people see: terminal, JSON document, HTML report, in English and Chinese."""

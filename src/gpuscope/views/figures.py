@@ -1,0 +1,96 @@
+"""Figures that follow from a run, and small text helpers that every view shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuscope.analysis.types import Finding
+from gpuscope.run import Run
+
+FIELD_LABELS: dict[str, str] = {
+    "step_time_s": "step time",
+    "device_busy_s": "device time",
+    "host_busy_s": "host time",
+    "peak_memory_bytes": "peak memory",
+    "reserved_memory_bytes": "reserved memory",
+    "energy_j": "energy",
+}
+"""English label of each field of a run that has an origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Rates and costs of a run; None where a part of them is unknown.
+
+    Attributes:
+        samples_per_s, tokens_per_s: work over the step time.
+        energy_per_token_j: energy of one device per token of its step.
+        usd_per_step: the device's price per hour over the step.
+        usd_per_million_tokens: the same for 10^6 tokens.
+        limiter: the time class that takes most of the step.
+    """
+
+    samples_per_s: float | None
+    tokens_per_s: float | None
+    energy_per_token_j: float | None
+    usd_per_step: float | None
+    usd_per_million_tokens: float | None
+    limiter: str
+
+
+def figures(run: Run) -> Figures:
+    """Return what follows from the run's fields."""
+    step_s = run.step_time_s
+    price = run.analysis.energy.cost_usd if run.analysis.energy else None
+    largest = max(run.analysis.classes, key=lambda share: share.time_s, default=None)
+    return Figures(
+        samples_per_s=_ratio(run.samples, step_s),
+        tokens_per_s=_ratio(run.tokens, step_s),
+        energy_per_token_j=_ratio(run.energy_j, run.tokens),
+        usd_per_step=price,
+        usd_per_million_tokens=None if price is None else _ratio(price * 1e6, run.tokens),
+        limiter=largest.label if largest else "",
+    )
+
+
+def _ratio(amount: float | None, by: float | None) -> float | None:
+    return None if amount is None or not by else amount / by
+
+
+def finding_text(finding: Finding, lang: str) -> tuple[str, str, str]:
+    """Return title, evidence and hint in a language; English where there is no Chinese."""
+    if lang == "zh":
+        return (
+            finding.title_zh or finding.title,
+            finding.evidence_zh or finding.evidence,
+            finding.hint_zh or finding.hint,
+        )
+    return finding.title, finding.evidence, finding.hint
+
+
+def short_operator(name: str) -> str:
+    """Return "addmm" for "aten::addmm"; other namespaces stay, but for our own."""
+    return name.removeprefix("aten::").removeprefix("gpuscope::")
+
+
+def resample(times: Sequence[float], values: Sequence[float], points: int) -> list[float]:
+    """Return the highest value in each of `points` equal slices of time.
+
+    A value holds until the next point; a slice without a point keeps the value before it.
+    """
+    begin, end = times[0], times[-1]
+    slices: list[float] = [float("-inf")] * points
+    for time, value in zip(times, values, strict=True):
+        at = int((time - begin) / (end - begin) * points) if end > begin else 0
+        at = min(points - 1, at)
+        slices[at] = max(slices[at], value)
+    held = float(values[0])
+    last_in: dict[int, float] = {}
+    for time, value in zip(times, values, strict=True):
+        at = int((time - begin) / (end - begin) * points) if end > begin else 0
+        last_in[min(points - 1, at)] = value
+    for i in range(points):
+        slices[i] = max(slices[i], held)
+        held = float(last_in.get(i, held))
+    return slices

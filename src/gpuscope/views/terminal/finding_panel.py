@@ -1,0 +1,85 @@
+"""What to change first, what was assumed, and where the figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gpuscope.analysis.types import Finding
+from gpuscope.run import Run
+from gpuscope.views import units
+from gpuscope.views.figures import FIELD_LABELS, finding_text
+from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.layout import section
+
+TOP_FINDINGS = 6
+TOP_ASSUMPTIONS = 8
+
+
+def findings(run: Run, lang: str) -> RenderableType:
+    """The findings, largest gain first."""
+    parts: list[RenderableType] = []
+    for number, finding in enumerate(run.analysis.findings[:TOP_FINDINGS], start=1):
+        parts.append(_finding(number, finding, run, lang))
+    return section(tr("What to change first", lang), "", *parts)
+
+
+def _finding(number: int, finding: Finding, run: Run, lang: str) -> RenderableType:
+    title, evidence, hint = finding_text(finding, lang)
+    body = Text(title, style="bold")
+    body.append("\n")
+    if finding.max_gain_s:
+        share = units.percent(finding.max_gain_s / run.analysis.step_s, lang)
+        gain = tr("Up to {time} ({share}) to gain. ", lang,
+                  time=units.time(finding.max_gain_s, lang), share=share)  # fmt: skip
+        body.append(gain, style="not bold green")
+    body.append(evidence, style="not bold dim")
+    if hint:
+        body.append("\n→ ", style="not bold cyan")
+        body.append(hint, style="not bold")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_row(Text(f"{number}.", style="bold"), body)
+    return grid
+
+
+def assumptions(run: Run, lang: str) -> RenderableType:
+    """What had to be assumed."""
+    shown = run.assumptions[:TOP_ASSUMPTIONS]
+    lines = [Text.assemble(("· ", "dim"), sentence) for sentence in shown]
+    if len(run.assumptions) > len(shown):
+        n = len(run.assumptions) - len(shown)
+        lines.append(Text(tr("and {n} more (see --json)", lang, n=n), style="dim"))
+    return section(tr("Assumptions", lang), "", *lines)
+
+
+def origins(run: Run, lang: str) -> RenderableType:
+    """Where the figures come from, grouped by origin."""
+    parts: list[RenderableType] = []
+    grouped: dict[str, list[str]] = {}
+    for field, origin in run.origins.items():
+        grouped.setdefault(origin, []).append(tr(FIELD_LABELS.get(field, field), lang))
+    for origin, fields in grouped.items():
+        joined = tr(", ", lang).join(fields)
+        line = Text.assemble((tr(origin, lang), "bold"), tr(": ", lang), joined, tr(". ", lang))
+        line.append(_about(origin, lang), style="dim")
+        parts.append(line)
+    if run.analysis.energy is not None:
+        source = run.analysis.energy.source
+        parts.append(Text.assemble((tr("energy", lang), "bold"), tr(": ", lang), source))
+    return section(tr("Where the figures come from", lang), "", *parts)
+
+
+_ORIGINS: Mapping[str, str] = {
+    "measured": "Read on a real device.",
+    "calibrated": "Computed with constants measured on this kind of device.",
+    "datasheet": "Computed with the vendor's figures.",
+    "estimated": "Computed with constants carried over from other devices.",
+    "what-if": "Computed with figures that you changed.",
+}
+
+
+def _about(origin: str, lang: str) -> str:
+    return tr(_ORIGINS[origin], lang) if origin in _ORIGINS else ""

@@ -1,0 +1,132 @@
+"""The headline: how long, how much memory, what it costs, how well the device is used."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from gpuscope.run import Run
+from gpuscope.views import units
+from gpuscope.views.figures import Figures, figures
+from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.layout import bar
+
+
+def headline(run: Run, lang: str) -> RenderableType:
+    """The figures that most people came for, in a frame."""
+    shown = figures(run)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    grid.add_row(tr("Step time", lang), _step_time(run, lang))
+    if shown.samples_per_s is not None or shown.tokens_per_s is not None:
+        grid.add_row(tr("Throughput", lang), _throughput(shown, lang))
+    grid.add_row(tr("Peak memory", lang), _memory(run, lang))
+    grid.add_row(tr("Energy", lang), _energy(run, shown, lang))
+    grid.add_row(tr("Cost", lang), _cost(shown, lang))
+    grid.add_row("MFU", _mfu(run, lang))
+    origin = tr(run.origin, lang)
+    title = Text.assemble((run.name, "bold"))
+    where = Text.assemble(
+        (tr("{origin} on", lang, origin=origin), "dim"), " ", (run.target, "bold")
+    )
+    body = Group(title, where, Text(), grid, Text(), _host_and_device(run, lang))
+    return Panel(body, box=box.ROUNDED, border_style="bright_black", padding=(0, 1))
+
+
+def _step_time(run: Run, lang: str) -> Text:
+    text = Text(units.time(run.step_time_s, lang), style="bold green")
+    low, high = run.step_time_interval_s
+    if low < high:
+        interval = tr(
+            "80 % sure: {low} to {high}", lang, low=units.time(low, lang),
+            high=units.time(high, lang),
+        )  # fmt: skip
+        text.append(f"   {interval}", style="dim")
+    return text
+
+
+def _throughput(shown: Figures, lang: str) -> Text:
+    parts = []
+    if shown.samples_per_s is not None:
+        rate = units.count(shown.samples_per_s, lang)
+        parts.append(tr("{rate} samples/s", lang, rate=rate))
+    if shown.tokens_per_s is not None:
+        parts.append(tr("{rate} tokens/s", lang, rate=units.count(shown.tokens_per_s, lang)))
+    return Text("   ".join(parts))
+
+
+def _memory(run: Run, lang: str) -> Text:
+    text = Text(units.size(run.peak_memory_bytes, lang), style="bold")
+    story = run.analysis.memory
+    capacity = story.capacity_bytes if story else None
+    if run.peak_memory_bytes is not None and capacity:
+        share = run.peak_memory_bytes / capacity
+        text.append(tr(" of {size}  ", lang, size=units.size(capacity, lang)))
+        style = "red" if run.fits is False else "yellow" if share > 0.9 else "green"
+        text.append_text(bar(share, 16, style, "░"))
+        text.append(f" {units.percent(share, lang)}")
+    if run.reserved_memory_bytes is not None:
+        reserved = units.size(run.reserved_memory_bytes, lang)
+        text.append("   " + tr("reserved {size}", lang, size=reserved), style="dim")
+    if run.fits is False:
+        missing = story.missing_bytes if story else 0
+        text.append("\n")
+        text.append(_does_not_fit(missing, lang), style="bold red")
+    return text
+
+
+def _does_not_fit(missing_bytes: int, lang: str) -> str:
+    if not missing_bytes:
+        return tr("Does not fit.", lang)
+    return tr("Does not fit: {size} too much.", lang, size=units.size(missing_bytes, lang))
+
+
+def _energy(run: Run, shown: Figures, lang: str) -> Text:
+    text = Text(units.energy(run.energy_j, lang))
+    parts = run.analysis.energy
+    if parts is not None and parts.average_w is not None:
+        text.append(
+            "   " + tr("{power} on average", lang, power=units.power(parts.average_w, lang))
+        )
+    if shown.energy_per_token_j is not None:
+        each = units.energy(shown.energy_per_token_j, lang)
+        text.append("   " + tr("{energy} a token", lang, energy=each))
+    return text
+
+
+def _cost(shown: Figures, lang: str) -> Text:
+    text = Text(units.money(shown.usd_per_step, lang))
+    if shown.usd_per_step is not None:
+        text.append(tr(" a step", lang))
+    if shown.usd_per_million_tokens is not None:
+        each = units.money(shown.usd_per_million_tokens, lang)
+        text.append("   " + tr("{money} a million tokens", lang, money=each))
+    return text
+
+
+def _mfu(run: Run, lang: str) -> Text:
+    used = run.analysis.utilisation
+    if used is None:
+        return Text(tr("not available", lang))
+    text = Text(units.percent(used.mfu, lang))
+    if used.peak_flops_per_s is not None:
+        reached = units.flop_rate(used.model_flops / run.step_time_s, lang)
+        peak = units.flop_rate(used.peak_flops_per_s, lang)
+        text.append("   " + tr("{rate} of {peak}", lang, rate=reached, peak=peak), style="dim")
+    return text
+
+
+def _host_and_device(run: Run, lang: str) -> Text:
+    device = units.time(run.device_busy_s, lang)
+    if run.host_busy_s is None:
+        return Text(tr("The device works {device} of each step.", lang, device=device), style="dim")
+    sentence = tr(
+        "The device works {device} of each step. The host (the CPU that runs Python and launches "
+        "the device's work) needs {host}: the slower of the two sets the pace.",
+        lang, device=device, host=units.time(run.host_busy_s, lang),
+    )  # fmt: skip
+    return Text(sentence, style="dim")

@@ -1,0 +1,90 @@
+"""Sections, tables and bars: the same look in every panel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Column, Table
+from rich.text import Text
+
+from gpuscope.views.i18n import tr
+
+CLASS_STYLES: dict[str, str] = {
+    "compute-bound": "blue", "bandwidth-bound": "magenta", "launch-bound": "yellow",
+    "transfers": "green", "communication": "cyan", "not classified": "white",
+}  # fmt: skip
+"""Colour of each time class; idle is dim. The same on the page."""
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def section(title: str, about: str, *body: RenderableType) -> Group:
+    """A titled block: what it shows, one quiet sentence on how to read it, and the body."""
+    heading: list[RenderableType] = [Text(), Text(title, style="bold")]
+    if about:
+        heading.append(Padding(Text(about, style="dim"), (0, 0, 0, 2)))
+    return Group(*heading, *(Padding(part, (0, 0, 0, 2)) for part in body))
+
+
+def table(*columns: Column | str, header: bool = True) -> Table:
+    """A table without lines."""
+    made = Table(
+        *columns, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim",
+        show_header=header,
+    )  # fmt: skip
+    return made
+
+
+def left(title: str = "", width: int | None = None, ratio: int | None = None) -> Column:
+    """A column of words; cut with an ellipsis where it must be."""
+    return Column(title, no_wrap=True, overflow="ellipsis", width=width, ratio=ratio)
+
+
+def right(title: str = "") -> Column:
+    """A column of figures, never cut."""
+    return Column(title, justify="right", no_wrap=True)
+
+
+def bar(share: float, width: int = 20, style: str = "blue", rest: str = " ") -> Text:
+    """A bar of `width` cells filled by `share` (0 to 1), to an eighth of a cell.
+
+    Args:
+        rest: what fills the empty cells: a blank, or "░" where the whole means something.
+    """
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    if share > 0:
+        eighths = max(1, eighths)
+    full, part = divmod(eighths, 8)
+    filled = "█" * full + (_EIGHTHS[part] if part else "")
+    return Text.assemble((filled, style), (rest * (width - len(filled)), "dim"))
+
+
+def area(values: Sequence[float], height: int) -> str:
+    """A filled curve from zero to the highest value: one column a value, `height` lines."""
+    steps, top = " ▁▂▃▄▅▆▇█", max(values, default=0.0)
+    if top <= 0:
+        return ""
+    eighths = [round(value / top * height * 8) for value in values]
+    lines = (
+        "".join(steps[min(8, max(0, cell - 8 * row))] for cell in eighths)
+        for row in reversed(range(height))
+    )
+    return "\n".join(lines)
+
+
+def word(name: str, lang: str) -> str:
+    """A stable word of the data ("tensor_core", "optimizer_state") as people read it."""
+    return tr(name.replace("_", " "), lang)
+
+
+def class_style(label: str) -> str:
+    """The colour of a time class."""
+    return CLASS_STYLES.get(label, "bright_black")
+
+
+def class_label(label: str, lang: str) -> str:
+    """A time class in words; "idle: " and its cause are two texts."""
+    kind, colon, cause = label.partition(": ")
+    return tr(kind, lang) + tr(": ", lang) + tr(cause, lang) if colon else tr(label, lang)

@@ -1,0 +1,60 @@
+"""Memory: what it holds at the peak, and how it rises and falls over the step."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from gpuscope.analysis.types import MemoryStory
+from gpuscope.views import units
+from gpuscope.views.figures import resample
+from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.layout import area, bar, left, right, section, table, word
+
+TOP_HOLDERS = 5
+_CURVE_WIDTH, _CURVE_HEIGHT = 72, 4
+
+
+def memory(story: MemoryStory, lang: str) -> RenderableType:
+    """Categories at the peak, the largest holders, and the curve."""
+    parts: list[RenderableType] = []
+    if story.at_peak:
+        parts.append(_categories(story, lang))
+    if len(story.time_s) > 1:
+        parts += [Text(), _curve(story, lang)]
+    if story.holders:
+        parts += [Text(), _holders(story, lang)]
+    about = tr("What is allocated at the peak, {time} into the step.", lang,
+               time=units.time(story.peak_time_s, lang))  # fmt: skip
+    return section(tr("Memory at the peak", lang), about, *parts)
+
+
+def _categories(story: MemoryStory, lang: str) -> RenderableType:
+    rows = table(left(), left(), right(), right(), header=False)
+    top = max(story.at_peak.values())
+    for category, nbytes in story.at_peak.items():
+        rows.add_row(
+            word(category, lang),
+            bar(nbytes / top if top else 0.0, 36, "green"),
+            units.size(nbytes, lang),
+            units.percent(nbytes / story.peak_bytes if story.peak_bytes else 0.0, lang),
+        )
+    return rows
+
+
+def _curve(story: MemoryStory, lang: str) -> Text:
+    curve = resample(story.time_s, story.allocated_bytes, _CURVE_WIDTH)
+    text = Text(area(curve, _CURVE_HEIGHT), style="green")
+    caption = tr(
+        "allocated over the step: lowest {low}, highest {high}", lang,
+        low=units.size(min(story.allocated_bytes), lang), high=units.size(story.peak_bytes, lang),
+    )  # fmt: skip
+    text.append(f"\n{caption}", style="dim")
+    return text
+
+
+def _holders(story: MemoryStory, lang: str) -> RenderableType:
+    rows = table(left(tr("largest at the peak", lang)), right())
+    for label, nbytes in story.holders[:TOP_HOLDERS]:
+        rows.add_row(label, units.size(nbytes, lang))
+    return rows

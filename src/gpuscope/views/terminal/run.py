@@ -1,0 +1,50 @@
+"""A whole run: the panels that its data allows, in reading order."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+
+from gpuscope.run import Run
+from gpuscope.views.terminal.finding_panel import assumptions, findings, origins
+from gpuscope.views.terminal.hardware_panel import roofline, tasks
+from gpuscope.views.terminal.headline import headline
+from gpuscope.views.terminal.memory_panel import memory
+from gpuscope.views.terminal.module_panel import modules
+from gpuscope.views.terminal.time_panel import classes, families, operators, phases
+
+
+def render_headline(run: Run, lang: str = "en") -> RenderableType:
+    """Only the headline, for `--quiet`."""
+    return headline(run, lang)
+
+
+def render_run(run: Run, lang: str = "en") -> RenderableType:
+    """Everything worth saying about a run; panels without data are left out.
+
+    The findings stand near the end, where the eye is when the output stops.
+    """
+    analysis = run.analysis
+    parts: list[RenderableType] = [headline(run, lang)]
+    if analysis.classes:
+        parts.append(classes(run, lang))
+    if analysis.kinds:
+        parts.append(families(run, lang))
+    if analysis.phases:
+        parts.append(phases(run, lang))
+    if analysis.operators:
+        parts.append(operators(run, lang))
+    if analysis.modules:
+        parts.append(modules(run, lang))
+    if analysis.roofline is not None and analysis.roofline.points:
+        parts.append(roofline(run, analysis.roofline, lang))
+    if analysis.tasks:
+        parts.append(tasks(run, lang))
+    if analysis.memory is not None:
+        parts.append(memory(analysis.memory, lang))
+    if analysis.findings:
+        parts.append(findings(run, lang))
+    if run.assumptions:
+        parts.append(assumptions(run, lang))
+    if run.origins:
+        parts.append(origins(run, lang))
+    return Group(*parts)
