@@ -60,19 +60,23 @@ def define() -> None:
     _LIBRARY = lib
 
 
-def _like_bshd(q: torch.Tensor, head_dim: int) -> torch.Tensor:
-    """An output of shape [B, H, S, D] laid out as flash attention makes it: [B, S, H, D]."""
-    batch, heads, length, _ = q.shape
-    return q.new_empty((batch, length, heads, head_dim)).transpose(1, 2)
+def _output_like(q: torch.Tensor, head_dim: int) -> torch.Tensor:
+    """An output [B, H, S, D] in the memory order of the query, as cuDNN's attention makes it."""
+    if head_dim == q.shape[-1]:
+        return torch.empty_like(q)
+    order = sorted(range(q.dim()), key=lambda d: -q.stride(d))
+    shape = (*q.shape[:-1], head_dim)
+    made = q.new_empty([shape[d] for d in order])
+    return made.permute([order.index(d) for d in range(q.dim())])
 
 
 def _attention_meta(q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
-    out = _like_bshd(q, v.shape[-1])
+    out = _output_like(q, v.shape[-1])
     return out, q.new_empty(q.shape[:-1], dtype=torch.float32)
 
 
 def _attention_backward_meta(grad: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
-    # Flash attention returns gradients in the layout of its inputs.
+    # Gradients have the layout of the inputs.
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 

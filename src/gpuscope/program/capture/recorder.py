@@ -363,8 +363,12 @@ def _facts(func: Any) -> _Facts:
     viewing = not writes and any(
         r.alias_info is not None and not r.alias_info.is_write for r in schema.returns
     )
-    composite = not skip and torch._C._dispatch_has_kernel_for_dispatch_key(
-        func.name(), "CompositeImplicitAutograd"
+    # Some composites (silu_backward) have kernels of their own on every backend: not taken apart.
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    composite = (
+        not skip
+        and has_kernel(func.name(), "CompositeImplicitAutograd")
+        and not has_kernel(func.name(), "CPU")
     )
     return _Facts(
         name, func._overloadname or "default", skip, composite, writes, tuple(a.name for a in schema.arguments), viewing,

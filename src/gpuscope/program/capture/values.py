@@ -22,10 +22,12 @@ class Known:
     Attributes:
         fill: the value of every element, if all are equal and known.
         density: share of elements that are true or non-zero, if it follows from structure.
+        assumed: the sentence to tell when this is used, if it is a guess; "" if it is certain.
     """
 
     fill: float | None = None
     density: float | None = None
+    assumed: str = ""
 
 
 @dataclass
@@ -56,7 +58,9 @@ class Values:
         """The value that `.item()` returns."""
         known = self.by_storage.get(storage)
         if known is not None and known.fill is not None:
-            return dtype.is_floating_point and float(known.fill) or _as(dtype, known.fill)
+            if known.assumed:
+                self.assume(known.assumed)
+            return float(known.fill) if dtype.is_floating_point else _as(dtype, known.fill)
         if dtype is torch.bool:
             self.assume("Flags read from the device (.item() on a bool) are taken as False.")
             return False
@@ -85,6 +89,8 @@ _FILL = {
     "aten::new_ones": 1.0, "aten::new_zeros": 0.0, "aten::zero_": 0.0,
 }  # fmt: skip
 
+_CHECKS = "Checks of data read by the host are taken as passed: .all() true, .any() false."
+
 _KEEP = {
     "aten::_to_copy", "aten::clone", "aten::copy_", "aten::expand", "aten::permute",
     "aten::contiguous", "aten::lift_fresh", "aten::repeat", "aten::reshape", "aten::_unsafe_view",
@@ -108,6 +114,8 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         other = args[1]
         if isinstance(other, (int, float, bool)):
             return Known(fill=float(_COMPARE[name](first.fill, other)))
+    if name in ("aten::all", "aten::any") and (first is None or first.fill is None):
+        return Known(fill=float(name == "aten::all"), assumed=_CHECKS)
     if name in ("aten::all", "aten::any", "aten::max", "aten::min", "aten::amax", "aten::amin"):
         return first if first is not None and first.fill is not None else None
     if name in ("aten::isnan", "aten::isinf"):
