@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuscope.analysis import Finding, analyze
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import device as catalogue_device
 from gpuscope.hardware.device import Device
@@ -57,6 +58,17 @@ def streaming(time_us: float, of_bandwidth: float = 0.9, **fields: Any) -> Kerne
         "memory_s": time_us * 1e-6, "dtype": "bfloat16",
     }  # fmt: skip
     return kernel(time_us, **{**defaults, **fields})
+
+
+def find(builder: TimelineBuilder, kind: str, **options: Any) -> Finding | None:
+    """Analyse on an H200 and return the first finding of a kind, if there is one."""
+    options.setdefault("device", H200)
+    found = analyze(builder.build(), **options).findings
+    for result in found:
+        assert result.title_zh
+        assert result.evidence_zh
+        assert bool(result.hint) == bool(result.hint_zh)
+    return next((result for result in found if result.kind == kind), None)
 
 
 @dataclass

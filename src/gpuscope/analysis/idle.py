@@ -10,7 +10,8 @@ For a gap that ends when work W starts, the causes are tried in this order:
 3. W was launched before: launch gap, up to `LAUNCH_GAP_NS`; what is longer is waiting for another
    stream where the device's last work ran on another lane than W, else unknown.
 
-Without a launch to look at (no correlation, no host lanes) the rest is unknown.
+Without a launch to look at (no correlation, no host lanes), or without any device work, the rest
+is unknown.
 """
 
 from __future__ import annotations
@@ -117,6 +118,8 @@ def idle_causes(
 ) -> Mapping[str, int]:
     """Return nanoseconds of idle by cause within the work's window; they sum to its idle time."""
     window = work.window
+    if len(work) == 0:
+        return {cause: window.length_ns * (cause == "unknown") for cause in IDLE_CAUSES}
     start, end = work.busy.gaps(window.start_ns, window.end_ns)
     split = _split(timeline, work, host, ops, start, end)
     return {cause: int(split[:, i].sum()) for i, cause in enumerate(IDLE_CAUSES)}

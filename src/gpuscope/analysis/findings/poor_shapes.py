@@ -31,13 +31,14 @@ def poor_shapes(facts: Facts) -> Finding | None:
     """
     if facts.device is None or not facts.rows.ops.ops:
         return None
-    sizes = {i: _odd_sizes(op) for i, op in enumerate(facts.rows.ops.ops)}
-    odd_ops = np.array([bool(sizes[i]) for i in range(len(facts.rows.ops.ops))])
-    rows = _matmul_rows(facts) & odd_ops[facts.rows.work.op] & (facts.rows.work.op >= 0)
+    op_of = facts.rows.work.op
+    matmuls = _matmul_rows(facts) & (op_of >= 0)
+    sizes = {int(i): _odd_sizes(facts.rows.ops.ops[i]) for i in np.unique(op_of[matmuls])}
+    rows = matmuls & np.isin(op_of, [i for i, odd in sizes.items() if odd])
     gain = facts.gain_of(rows) if rows.any() else None
     if gain is None or facts.share(gain) < LEAST_SHARE:
         return None
-    odd = sorted({size for i in np.unique(facts.rows.work.op[rows]) for size in sizes[int(i)]})
+    odd = sorted({size for i in np.unique(op_of[rows]) for size in sizes[int(i)]})
     listed = ", ".join(map(str, odd[:3]))
     padded = -(-odd[0] // 64) * 64
     time_s = facts.time_of(rows)

@@ -1,0 +1,48 @@
+"""Synchronisations that cost the host its lead."""
+
+from __future__ import annotations
+
+import pytest
+from builders import TimelineBuilder, find, streaming
+
+
+def waiting(idle_us: float) -> TimelineBuilder:
+    b = TimelineBuilder()
+    b.host(-20, 1, name="aten::mm")
+    b.work(0, 60, cost=streaming(60), launch_us=-9)
+    b.host(1, 60, kind="sync", name="item")
+    b.host(60, 60 + idle_us, name="aten::mm")
+    b.work(60 + idle_us, 100, cost=streaming(40 - idle_us), launch_us=60 + idle_us - 4)
+    b.step(0, 100)
+    return b
+
+
+def test_idle_after_a_wait_is_found_and_the_wait_named() -> None:
+    found = find(waiting(20), "sync_bound")
+    assert found is not None
+    assert "item ×1" in found.evidence
+    assert "20 %" in found.title
+
+
+def test_the_gain_is_no_more_than_the_slower_of_host_and_device() -> None:
+    found = find(waiting(20), "sync_bound")
+    assert found is not None
+    # 80 us of device work, 21 us of host work: the step could take 80 us.
+    assert found.max_gain_s == pytest.approx(20e-6)
+
+
+def test_host_work_limits_the_gain() -> None:
+    b = TimelineBuilder()
+    b.work(0, 30, cost=streaming(30), launch_us=-9)
+    b.host(0, 30, kind="sync", name="item")
+    b.host(30, 90, name="aten::mm")
+    b.work(90, 100, cost=streaming(10), launch_us=86)
+    b.step(0, 100)
+    found = find(b, "sync_bound")
+    assert found is not None
+    # 40 us of device work, but 60 us of host work: the step could take 60 us.
+    assert found.max_gain_s == pytest.approx(40e-6)
+
+
+def test_a_short_wait_is_not_worth_a_sentence() -> None:
+    assert find(waiting(3), "sync_bound") is None

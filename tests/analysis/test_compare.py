@@ -1,0 +1,128 @@
+"""Two runs side by side."""
+
+from __future__ import annotations
+
+import pytest
+from builders import H200, TimelineBuilder, matmul, streaming
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuscope.analysis import analyze
+from gpuscope.analysis.compare import Comparison, Difference, compare
+from gpuscope.run import Run
+
+
+def run(builder: TimelineBuilder, name: str = "toy") -> Run:
+    timeline = builder.build()
+    analysis = analyze(timeline, device=H200)
+    return Run(
+        name=name, target=H200.name, device_id=H200.id, origin="predicted",
+        step_time_s=analysis.step_s, step_time_interval_s=(0.0, 0.0), device_busy_s=0.0,
+        host_busy_s=None, peak_memory_bytes=None, reserved_memory_bytes=None, energy_j=None,
+        fits=None, timeline=timeline, analysis=analysis,
+    )  # fmt: skip
+
+
+def step(mm_us: float, add_us: float, idle_us: float = 0.0, adds: int = 1) -> TimelineBuilder:
+    b = TimelineBuilder()
+    mm, add = b.op("aten::mm"), b.op("aten::add")
+    b.work(0, mm_us, cost=matmul(mm_us), op=mm, launch_us=-5)
+    now = mm_us
+    for _ in range(adds):
+        b.work(now, now + add_us / adds, cost=streaming(add_us / adds), op=add, launch_us=-4)
+        now += add_us / adds
+    b.step(0, now + idle_us)
+    return b
+
+
+def row(rows: tuple[Difference, ...], label: str) -> Difference:
+    return next(found for found in rows if found.label == label)
+
+
+def check_sums(found: Comparison) -> None:
+    for rows in (found.classes, found.kinds, found.operators, found.phases):
+        total = sum(one.difference_s for one in rows)
+        assert total == pytest.approx(found.difference_s, abs=1e-12)
+        sizes = [abs(one.difference_s) for one in rows]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_rows_add_up_and_the_largest_comes_first() -> None:
+    found = compare(run(step(100, 50, 30)), run(step(60, 45, 0)))
+    assert found.difference_s == pytest.approx(-75e-6)
+    assert found.speedup == pytest.approx(180 / 105)
+    check_sums(found)
+    assert found.operators[0].label == "aten::mm"
+    assert found.operators[0].difference_s == pytest.approx(-40e-6)
+    assert row(found.operators, "idle").difference_s == pytest.approx(-30e-6)
+
+
+@given(*[st.integers(1, 200)] * 4, st.integers(0, 100), st.integers(0, 100))
+def test_rows_always_add_up(a: int, b: int, c: int, d: int, e: int, f: int) -> None:
+    check_sums(compare(run(step(a, b, e)), run(step(c, d, f))))
+
+
+def test_a_run_is_equal_to_itself() -> None:
+    one = run(step(100, 50, 30))
+    found = compare(one, one)
+    assert found.difference_s == 0
+    assert all(not one.reason for one in found.classes)
+    assert found.summary.startswith("Both take")
+
+
+def test_a_host_that_delays_one_run_only_is_named() -> None:
+    found = compare(run(step(100, 50, 80)), run(step(100, 50, 0)))
+    idle = row(found.classes, "idle: host dispatching")
+    assert idle.reason == "the host holds the first run up, the second hardly"
+    assert idle.reason_zh
+
+
+def test_another_limiter_is_named() -> None:
+    a, b = TimelineBuilder(), TimelineBuilder()
+    a.work(0, 90, cost=matmul(90), op=a.op("aten::mm"))
+    b.work(0, 30, cost=streaming(30), op=b.op("aten::mm"))
+    found = compare(run(a), run(b))
+    assert row(found.operators, "aten::mm").reason == (
+        "limited by tensor_core in the first run, by memory in the second"
+    )
+
+
+def test_fewer_launches_are_named() -> None:
+    found = compare(run(step(10, 60, adds=6)), run(step(10, 20, adds=1)))
+    assert row(found.operators, "aten::add").reason == "1 launches instead of 6"
+
+
+def test_less_work_is_told_from_a_higher_rate() -> None:
+    less = compare(run(step(100, 1)), run(step(50, 1)))
+    assert row(less.operators, "aten::mm").reason == "50 % fewer FLOPs"
+    a, b = TimelineBuilder(), TimelineBuilder()
+    a.work(0, 100, cost=matmul(100, 0.4), op=a.op("aten::mm"))
+    b.work(0, 50, cost=matmul(50, 0.8), op=b.op("aten::mm"))
+    assert row(compare(run(a), run(b)).operators, "aten::mm").reason == (
+        "2.00× the FLOPs per second"
+    )
+
+
+def test_what_only_one_run_does_is_named() -> None:
+    a = step(100, 50)
+    b = TimelineBuilder()
+    b.work(0, 100, cost=matmul(100), op=b.op("aten::mm"))
+    found = compare(run(a), run(b))
+    assert row(found.operators, "aten::add").reason == "only in the first run"
+
+
+def test_a_run_without_phases_has_no_phase_table() -> None:
+    a = TimelineBuilder(origin="measured")
+    a.work(0, 10)
+    found = compare(run(a), run(step(10, 10)))
+    assert found.phases == ()
+    check_sums_without = sum(one.difference_s for one in found.operators)
+    assert check_sums_without == pytest.approx(found.difference_s)
+
+
+def test_the_summary_names_the_faster_and_the_main_part() -> None:
+    found = compare(run(step(100, 50), "before"), run(step(50, 50), "after"))
+    assert found.summary.startswith("after on NVIDIA H200")
+    assert "1.50×" in found.summary
+    assert "compute-bound" in found.summary
+    assert "1.50 倍" in found.summary_zh
