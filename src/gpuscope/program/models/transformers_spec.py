@@ -12,6 +12,11 @@ from gpuscope.errors import MissingPackageError
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
 
+MOE_NOTE = (
+    "experts run as one grouped matrix multiply (grouped_mm), the default of transformers from"
+    " version 5 on"
+)
+
 Kind = Literal["causal", "encoder", "seq2seq", "speech", "vision"]
 
 
@@ -63,6 +68,20 @@ def transformers_present(needed_for: str) -> None:
 def text_tokens(settings: Settings) -> int:
     """Tokens of one step of a causal model: one a sequence when decoding."""
     return settings.batch * (1 if settings.task == "decode" else settings.seq)
+
+
+def seq2seq_tokens(settings: Settings) -> int:
+    """Tokens of one step of an encoder-decoder: inputs, and targets where it trains."""
+    if settings.task == "decode":
+        return settings.batch
+    if settings.task == "train":
+        return settings.batch * (settings.seq + target_length(settings.seq))
+    return settings.batch * settings.seq
+
+
+def target_length(seq: int) -> int:
+    """Tokens of a training target beside `seq` input tokens: a quarter."""
+    return max(1, seq // 4)
 
 
 def causal_model(

@@ -12,9 +12,16 @@ Shape = tuple[int, ...]
 def heads_shapes(config: Any, batch: int) -> list[tuple[Shape, Shape]]:
     """Key and value shapes of one token per layer: (batch, key-value heads, 1, head size)."""
     heads = config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    shape = (batch, getattr(config, "num_key_value_heads", None) or heads, 1, size)
-    return [(shape, shape)] * int(config.num_hidden_layers)
+    size = _attribute(config, "head_dim", "d_kv") or config.hidden_size // heads
+    shape = (batch, _attribute(config, "num_key_value_heads") or heads, 1, size)
+    layers = _attribute(config, "decoder_layers", "num_decoder_layers", "num_hidden_layers")
+    return [(shape, shape)] * layers
+
+
+def _attribute(config: Any, *names: str) -> int:
+    """The first of these attributes that is set, or 0."""
+    found = (getattr(config, name, None) for name in names)
+    return next((int(value) for value in found if value), 0)
 
 
 @torch.no_grad()
