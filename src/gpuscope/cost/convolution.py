@@ -39,7 +39,8 @@ def convolution(work: Work) -> tuple[Kernel, ...]:
     shape = conv_shape(work.op, x, weight, y)
     which: Pass = "data_gradient" if work.op.args.get("transposed") else "forward"
     kernels = _pass(work, shape, which, x, weight, y, (0, 1))
-    if len(work.op.inputs) > 2 and not shape.depthwise:
+    biased = len(work.op.inputs) > 2 and len(work.op.inputs[2].shape) == 1
+    if biased and not shape.depthwise:
         kernels.append(_stream(work, "elementwise_add_bias", y.nbytes, y.nbytes, y.dtype, y.numel))
     return tuple(kernels)
 

@@ -14,15 +14,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpuscope.cost.registry import Constants
-from gpuscope.cost.tiles import Tile, Unit, cover, split_choices, tiles_for
+from gpuscope.cost.tiles import Tile, Unit, tiles_for
 from gpuscope.cost.types import Limiter
 from gpuscope.hardware import Device, rate_name
 
+Numbers: TypeAlias = NDArray[np.float64]
+
 _L2_SHARE = 0.75
 """Share of the L2 that a working set survives in."""
+
+_STEP_BYTES = 128.0
+"""Depth of one main-loop step: a swizzled shared-memory row (64 elements of bfloat16)."""
+
+_MOST_SLICES = 64.0
+"""Most slices of K."""
 
 _DATASHEET_L2_RATIO = 2.0
 """L2 bandwidth over memory bandwidth where neither clock nor unit count is known."""
@@ -107,13 +118,15 @@ class Machine:
         l2_bytes: usable L2 capacity.
         units: multiprocessors.
         floor_s: shortest kernel, launch overhead on the device included.
-        step_s: time of one main-loop step when nothing limits it but latency.
-        epilogue_s: writing out one tile.
-        split_s: the extra pass that adds up slices of K.
+        step_s: time of one main-loop step (128 bytes of depth) when only latency limits it.
+        tile_s: start and write-out of a tile that its neighbours do not hide.
+        reduce_s: floor of the kernel that adds up slices of K.
+        narrow: tile side at which a tile reaches half the rate.
         overlap: exponent of the norm that joins arithmetic and memory time.
+        misaligned: factor on the arithmetic where rows are not 16-byte aligned.
         tiles: what the library has.
-        efficiency: per tile, relative to the best.
-        misaligned: factor on the arithmetic of rows that are not 16-byte aligned.
+        tile_m, tile_n, loaded, rate: their sizes, rows loaded a step (multicast ones shared), and
+            FLOP/s of one multiprocessor, as arrays.
     """
 
     flops_per_s: float
@@ -123,12 +136,16 @@ class Machine:
     units: int
     floor_s: float
     step_s: float
-    epilogue_s: float
-    split_s: float
+    tile_s: float
+    reduce_s: float
+    narrow: float
     overlap: float
-    tiles: tuple[Tile, ...]
-    efficiency: tuple[float, ...]
     misaligned: float
+    tiles: tuple[Tile, ...]
+    tile_m: Numbers
+    tile_n: Numbers
+    loaded: Numbers
+    rate: Numbers
 
 
 def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
@@ -162,81 +179,89 @@ def machine_for(device: Device, constants: Constants, dtype: str, family: str) -
     """
     peak, unit = rate_and_unit(device, dtype)
     key = f"{family}.{rate_name(dtype)}"
-    units = device.compute_units or 1
-    tiles = tiles_for(device, unit)
 
     def get(name: str, default: float) -> float:
         return constants.get(f"{key}.{name}", default)
 
+    units = device.compute_units or 1
+    tiles = tiles_for(device, unit)
     bandwidth = device.memory_bandwidth_bytes_per_s
     if device.clock_hz is not None and device.warp_size is not None:
         l2 = get("l2_bytes_per_clock_per_unit", 32.0) * device.clock_hz
     else:
         l2 = _DATASHEET_L2_RATIO * bandwidth / units
+    flops = peak / units * get("efficiency", 0.82 if unit == "matrix" else 0.85)
+    narrow = get("narrow", 4.0)
+    tile_m = np.array([t.m for t in tiles], dtype=float)
+    tile_n = np.array([t.n for t in tiles], dtype=float)
+    short, long = np.minimum(tile_m, tile_n), np.maximum(tile_m, tile_n)
+    shared = np.array([t.cluster for t in tiles], dtype=float)
+    relative = short / (short + narrow) * long / (long + narrow)
     return Machine(
-        flops_per_s=peak / units * get("efficiency", 0.82 if unit == "matrix" else 0.85),
-        l2_bytes_per_s=l2,
-        memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.85),
+        flops_per_s=flops, l2_bytes_per_s=l2,
+        memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.9),
         l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
-        units=units,
-        floor_s=get("floor_s", device.launch_latency_s or 2.5e-6),
-        step_s=get("step_s", 1.0e-7),
-        epilogue_s=get("epilogue_s", 1.0e-6),
-        split_s=get("split_s", 2.0e-6),
-        overlap=get("overlap", 3.0),
-        tiles=tiles,
-        efficiency=tuple(constants.get(f"{family}.tile.{t.name}", 1.0) for t in tiles),
-        misaligned=get("misaligned", 2.0),
-    )
+        units=units, floor_s=get("floor_s", device.launch_latency_s or 2.5e-6),
+        step_s=get("step_s", 5e-8), tile_s=get("tile_s", 1.0e-6),
+        reduce_s=get("reduce_s", 1.5e-6), narrow=narrow, overlap=get("overlap", 3.0),
+        misaligned=get("misaligned", 2.0), tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        loaded=short + long / shared, rate=flops * relative / relative.max(),
+    )  # fmt: skip
 
 
 def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
-    best = None
-    for tile, efficiency in zip(machine.tiles, machine.efficiency, strict=True):
-        blocks = ceil(problem.m / tile.m) * ceil(problem.n / tile.n) * problem.batch
-        for split in split_choices(tile, blocks, problem.k, machine.units):
-            found = _arithmetic_s(problem, machine, tile, efficiency, blocks * split, split)
-            memory = _memory_s(problem, machine, tile)
-            total = _join(found, memory, machine.overlap)
-            if best is None or total < best[0]:
-                best = (total, tile, split, blocks * split, found, memory)
-    assert best is not None, "every device has at least one tile"
-    return _as_plan(problem, machine, *best)
+    blocks = (
+        np.ceil(problem.m / machine.tile_m) * np.ceil(problem.n / machine.tile_n) * problem.batch
+    )
+    # Slices of K that fill the device, but keep at least eight steps each.
+    depth = problem.k * problem.item_bytes / _STEP_BYTES
+    fill = np.clip(machine.units // blocks, 1.0, min(max(depth // 8, 1.0), _MOST_SLICES))
+    slices = np.concatenate((np.ones_like(fill), np.maximum(fill // 2, 1.0), fill))
+    tripled = np.tile(blocks, 3) * slices
+    compute = _arithmetic_s(problem, machine, tripled, slices)
+    memory = np.tile(_memory_s(problem, machine), 3)
+    high, low = np.maximum(compute, memory), np.minimum(compute, memory)
+    total = high * (1.0 + (low / high) ** machine.overlap) ** (1.0 / machine.overlap)
+    added = np.where(slices > 1, _reduction_s(problem, machine, slices), 0.0)
+    best = int(np.argmin(total + added))
+    at = best % len(machine.tiles)
+    return _as_plan(
+        problem, machine, machine.tiles[at], int(slices[best]), int(tripled[best]),
+        float(total[best]), float(compute[best]), float(memory[best]),
+    )  # fmt: skip
 
 
-def _join(compute_s: float, memory_s: float, overlap: float) -> float:
-    high, low = (compute_s, memory_s) if compute_s > memory_s else (memory_s, compute_s)
-    return high * float((1.0 + (low / high) ** overlap) ** (1.0 / overlap))
-
-
-def _arithmetic_s(
-    problem: Problem, machine: Machine, tile: Tile, efficiency: float, blocks: int, split: int
-) -> float:
+def _arithmetic_s(problem: Problem, machine: Machine, blocks: Numbers, slices: Numbers) -> Numbers:
     """Time of the busiest multiprocessor: its tiles one after the other."""
-    depth = ceil(problem.k / split)
-    bytes_per_step = tile.k * 2.0
-    steps = ceil(depth * problem.item_bytes / bytes_per_step)
-    multiply = 2.0 * tile.m * tile.n * depth / (machine.flops_per_s * efficiency)
-    rows = tile.m + tile.n if tile.cluster == 1 else max(tile.m, tile.n) / 2 + min(tile.m, tile.n)
-    load = rows * steps * bytes_per_step / machine.l2_bytes_per_s
-    if problem.aligned < 16:
-        multiply, load = multiply * machine.misaligned, load * machine.misaligned
-    each = max(multiply, load, steps * machine.step_s)
-    rounds = ceil(blocks / machine.units)
-    total = rounds * each + machine.epilogue_s
-    if split > 1:
-        total += machine.split_s
-    return total
+    steps = np.ceil(problem.k * problem.item_bytes / slices / _STEP_BYTES)
+    depth = steps * (_STEP_BYTES / problem.item_bytes)
+    area = np.tile(machine.tile_m * machine.tile_n / machine.rate, 3)
+    factor = machine.misaligned if problem.aligned < 16 else 1.0
+    multiply = 2.0 * factor * area * depth
+    load = np.tile(machine.loaded, 3) * steps * (_STEP_BYTES / machine.l2_bytes_per_s)
+    each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
+    rounds = np.ceil(blocks / machine.units)
+    return rounds * (each + machine.tile_s)
 
 
-def _memory_s(problem: Problem, machine: Machine, tile: Tile) -> float:
-    read, written = traffic_bytes(problem, machine.l2_bytes, tile, machine.units)
+def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:
+    """Time of the kernel that adds up `slices` partial results."""
+    return float(_reduction_s(problem, machine, np.array([float(slices)]))[0])
+
+
+def _reduction_s(problem: Problem, machine: Machine, slices: Numbers) -> Numbers:
+    partial = 4.0 * problem.m * problem.n * problem.batch * slices
+    return machine.reduce_s + (partial + problem.c_bytes) / machine.memory_bytes_per_s
+
+
+def _memory_s(problem: Problem, machine: Machine) -> Numbers:
+    read, written = traffic_bytes(problem, machine, machine.tile_m * machine.tile_n)
     return (read + written) / machine.memory_bytes_per_s
 
 
-def traffic_bytes(problem: Problem, l2_bytes: float, tile: Tile, units: int) -> tuple[float, float]:
-    """Bytes read from and written to device memory.
+def traffic_bytes(problem: Problem, machine: Machine, area: Numbers) -> tuple[Numbers, float]:
+    """Bytes read from and written to device memory, by tile area.
 
     Operands that fit in L2 together are read once. Otherwise the grid is walked so that re-reads
     are few: either a panel of one operand stays in L2 while the other streams past it, or the
@@ -244,25 +269,26 @@ def traffic_bytes(problem: Problem, l2_bytes: float, tile: Tile, units: int) -> 
     """
     a, b = problem.a_bytes, problem.b_bytes
     read = problem.extra_read_bytes + (0.0 if problem.hot_a else a) + (0.0 if problem.hot_b else b)
-    if a + b > l2_bytes and problem.batch == 1:
-        half = max(l2_bytes / 2, 1.0)
-        side = sqrt(units * tile.m * tile.n)
-        square = a * max(problem.n / side, 1.0) + b * max(problem.m / side, 1.0)
-        panels = min(b + a * max(b / half, 1.0), a + b * max(a / half, 1.0))
-        read = problem.extra_read_bytes + max(min(square, panels), a + b)
-    return read, problem.c_bytes
+    if a + b <= machine.l2_bytes or problem.batch > 1:
+        return np.full_like(area, read), problem.c_bytes
+    half = max(machine.l2_bytes / 2, 1.0)
+    side = np.sqrt(machine.units * area)
+    square = a * np.maximum(problem.n / side, 1.0) + b * np.maximum(problem.m / side, 1.0)
+    panels = min(b + a * max(b / half, 1.0), a + b * max(a / half, 1.0))
+    return problem.extra_read_bytes + np.minimum(square, panels), problem.c_bytes
 
 
 def _as_plan(
-    problem: Problem, machine: Machine, total: float, tile: Tile, split: int, blocks: int,
+    problem: Problem, machine: Machine, tile: Tile, split: int, blocks: int, total_s: float,
     compute_s: float, memory_s: float,
 ) -> Plan:  # fmt: skip
-    read, written = traffic_bytes(problem, machine.l2_bytes, tile, machine.units)
-    grid = cover(tile, problem.m, problem.n, problem.batch, split, machine.units)
+    area = np.array([float(tile.m * tile.n)])
+    read, written = traffic_bytes(problem, machine, area)
     limiter: Limiter = "tensor_core" if compute_s >= memory_s else "memory"
     if max(compute_s, memory_s) < machine.floor_s:
         limiter = "latency"
     return Plan(
-        machine.floor_s + total, tile, split, blocks, grid.waves / tile.resident,
-        compute_s, memory_s, read, written, limiter,
+        machine.floor_s + total_s, tile, split, blocks,
+        blocks / (machine.units * tile.resident), compute_s, memory_s, float(read[0]), written,
+        limiter,
     )  # fmt: skip

@@ -165,7 +165,7 @@ def addbmm(work: Work) -> tuple[Kernel, ...]:
 @kernel_model("aten::mv", "aten::addmv", "aten::addmv_")
 def mv(work: Work) -> tuple[Kernel, ...]:
     """Matrix [M, K] times vector [K]."""
-    at = len(work.op.inputs) - 2
+    at = 0 if work.op.name == "aten::mv" else 1
     matrix, vector = work.op.inputs[at], work.op.inputs[at + 1]
     column = replace(vector, shape=(*vector.shape, 1), stride=(*vector.stride, 1))
     added = work.op.inputs[0] if at else None

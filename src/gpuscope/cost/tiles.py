@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil
 from typing import Literal
 
 from gpuscope.hardware import Device
@@ -43,39 +42,24 @@ class Tile:
         return f"{self.m}x{self.n}"
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """How tiles cover one product on a device.
+def _warpgroup_tiles() -> tuple[Tile, ...]:
+    """Every wgmma tile: one side a multiple of 64, the other of 8.
 
-    Attributes:
-        blocks: thread blocks of the launch, split-K slices included.
-        waves: blocks / blocks that fit at once (fractional).
-        rounds: tiles that the busiest multiprocessor works through.
-        active: multiprocessors that get any work.
+    The accumulators must fit in the registers of two warpgroups (40,960 float32 values, the
+    largest that kernel names show: 320x128); narrow sides leave room for long ones (512x64).
     """
-
-    blocks: int
-    waves: float
-    rounds: int
-    active: int
-
-
-def cover(tile: Tile, m: int, n: int, batch: int, split: int, units: int) -> Grid:
-    """Cover `batch` products of M x N outputs with `tile`, K split into `split` slices."""
-    blocks = ceil(m / tile.m) * ceil(n / tile.n) * batch * split
-    return Grid(blocks, blocks / units, ceil(blocks / units), min(blocks, units))
+    tiles = []
+    for long in (64, 128, 192, 256, 320, 512):
+        for short in (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256):
+            if long * short > 40960 or (long == 512 and short > 64):
+                continue
+            tiles.append(Tile(short, long, 64, 384, 1, 2))
+            tiles.append(Tile(long, short, 64, 384, 1, 2))
+    return tuple(dict.fromkeys(tiles))
 
 
-_HOPPER = tuple(
-    Tile(m, n, 64, 384 if m * n >= 128 * 128 else 256, 1, cluster)
-    for m, n, cluster in (
-        (256, 128, 2), (128, 256, 2), (192, 128, 2), (128, 192, 2), (128, 160, 2), (128, 128, 2),
-        (320, 128, 2), (128, 96, 1), (256, 64, 1), (64, 256, 1), (192, 64, 1), (64, 192, 1),
-        (128, 64, 1), (64, 128, 1), (64, 96, 1), (64, 64, 1), (128, 32, 1), (64, 32, 1),
-        (128, 16, 1), (64, 16, 1), (64, 8, 1), (16, 64, 1), (8, 64, 1), (32, 64, 1),
-    )
-)  # fmt: skip
-"""wgmma kernels: 64 rows a warpgroup, 8 to 256 columns."""
+_HOPPER = _warpgroup_tiles()
+"""cuBLAS' "nvjet_sm90" kernels: persistent, two blocks a cluster."""
 
 _BLACKWELL = (
     Tile(256, 256, 64, 256, 1, 2), Tile(256, 192, 64, 256, 1, 2), Tile(128, 256, 64, 256, 1, 2),
@@ -131,18 +115,3 @@ def tiles_for(device: Device, unit: Unit) -> tuple[Tile, ...]:
     if capability is not None and capability[0] == 10:
         return _BLACKWELL
     return _AMPERE
-
-
-def split_choices(tile: Tile, blocks: int, k: int, units: int) -> tuple[int, ...]:
-    """How many slices of K are worth trying: 1, and as many as fill the device.
-
-    A slice keeps at least four main-loop steps, or its prologue costs more than it wins.
-    """
-    if blocks * 2 > units:
-        return (1,)
-    most = max(k // (4 * tile.k), 1)
-    fill = min(units // blocks, most, 64)
-    if fill <= 1:
-        return (1,)
-    half = max(fill // 2, 1)
-    return (1, fill) if half in (1, fill) else (1, half, fill)

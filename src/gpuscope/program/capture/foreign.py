@@ -16,6 +16,10 @@ def install(patch: Patches) -> None:
     _foreach(patch)
     _module_conversion(patch)
     _transformers(patch)
+    # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
+    # the same kernels as the unfused ones below.
+    patch.set(torch.backends.cudnn, "is_acceptable", _no)
+    patch.set(torch.backends.mha, "get_fastpath_enabled", _no, only_if_present=True)
 
 
 def _foreach(patch: Patches) -> None:

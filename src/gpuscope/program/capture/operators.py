@@ -53,6 +53,13 @@ def define() -> None:
         "Tensor reserve, str mode, int hidden_size, int num_layers, bool bidirectional) "
         "-> Tensor[]"
     )
+    lib.define("rms_norm(Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)")
+    lib.define(
+        "rms_norm_backward(Tensor grad, Tensor x, Tensor rstd, Tensor? weight) "
+        "-> (Tensor, Tensor)"
+    )
+    lib.impl("rms_norm", _rms_norm_meta, "Meta")
+    lib.impl("rms_norm_backward", _rms_norm_backward_meta, "Meta")
     lib.impl("attention", _attention_meta, "Meta")
     lib.impl("attention_backward", _attention_backward_meta, "Meta")
     lib.impl("rnn", _rnn_meta, "Meta")
@@ -123,6 +130,47 @@ def _rnn_backward_meta(x: Any, hx: Any, weights: Any, *rest: Any) -> Any:
         grads.append(flat[offset : offset + w.numel()].view(w.shape))
         offset += w.numel()
     return grads
+
+
+def _rms_norm_meta(x: Any, weight: Any, eps: float) -> Any:
+    return torch.empty_like(x), x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
+
+
+def _rms_norm_backward_meta(grad: Any, x: Any, rstd: Any, weight: Any) -> Any:
+    return torch.empty_like(x), torch.empty_like(weight if weight is not None else x[:0])
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, eps: float) -> Any:
+        out, rstd = torch.ops.gpuscope.rms_norm(x, weight, eps)
+        ctx.save_for_backward(x, rstd, weight)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        x, rstd, weight = ctx.saved_tensors
+        dx, dw = torch.ops.gpuscope.rms_norm_backward(grad, x, rstd, weight)
+        return dx, dw if weight is not None else None, None
+
+
+def rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    """Replacement of `rms_norm`: one fused kernel on CUDA (since torch 2.9, one trailing dim)."""
+    if len(shape) != 1 or (weight is not None and weight.dtype is not x.dtype):
+        variance = x.float().pow(2).mean(dim=tuple(range(-len(shape), 0)), keepdim=True)
+        out = (x.float() * torch.rsqrt(variance + (eps or 1e-6))).to(x.dtype)
+        return out if weight is None else out * weight
+    return _RmsNorm.apply(x, weight, eps or 1e-6)
+
+
+def _kernel_of_its_own(overload: Any) -> Any:
+    """A composite that has a kernel on CUDA, which a CPU-only torch would take apart."""
+
+    def run(*args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return overload(*args)
+
+    return run
 
 
 def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float) -> str:
@@ -202,7 +250,7 @@ def attention(
 def dropout(x: Any, p: float, train: bool) -> Any:
     """Replacement of `dropout`: the fused kernel whenever CUDA would take it."""
     if not train or p == 0 or x.numel() == 0:
-        return x.clone() if (p == 0 and train and False) else x
+        return x
     if p < 1:
         return torch.native_dropout(x, p, True)[0]
     return x * torch.zeros((), dtype=x.dtype, device="cuda:0")
@@ -215,12 +263,14 @@ class _Rnn(torch.autograd.Function):
         out, hn, cn, reserve = torch.ops.gpuscope.rnn(x, hx, weights, *options)
         ctx.save_for_backward(x, out, reserve, *tensors)
         ctx.options, ctx.n_hx = options, n_hx
+        ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(reserve)
         return out, hn, cn, reserve
 
     @staticmethod
     def backward(ctx: Any, grad: Any, *rest: Any) -> Any:  # type: ignore[override]
         x, out, reserve, *tensors = ctx.saved_tensors
+        grad = torch.zeros_like(out) if grad is None else grad
         mode, hidden, layers, bidirectional = ctx.options[:4]
         hx, weights = tensors[: ctx.n_hx], tensors[ctx.n_hx :]
         grads = torch.ops.gpuscope.rnn_backward(
@@ -255,6 +305,10 @@ def register(library: torch.library.Library) -> None:
     key = "AutogradCUDA"
     library.impl("scaled_dot_product_attention", attention, key)
     library.impl("dropout", dropout, key)
+    if hasattr(torch.ops.aten, "_fused_rms_norm"):
+        library.impl("rms_norm", rms_norm, key)
+    for name in ("silu_backward", "mish_backward"):
+        library.impl(name, _kernel_of_its_own(getattr(torch.ops.aten, name).default), key)
     for mode, name in (("lstm", "lstm.input"), ("gru", "gru.input")):
         library.impl(name, _rnn(mode), key)
     for mode in ("tanh", "relu"):
@@ -264,6 +318,7 @@ def register(library: torch.library.Library) -> None:
 REPLACED_IN_INFERENCE: dict[str, Any] = {
     "aten::scaled_dot_product_attention": attention,
     "aten::dropout": dropout,
+    "aten::rms_norm": rms_norm,
     "aten::lstm": _rnn("lstm"),
     "aten::gru": _rnn("gru"),
 }

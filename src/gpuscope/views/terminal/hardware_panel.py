@@ -21,7 +21,8 @@ def roofline(run: Run, points: Roofline, lang: str) -> RenderableType:
     """How close each kernel family comes to the roof over it."""
     rows = table(
         left(tr("family", lang)), right(tr("FLOP per byte", lang)), right(tr("reached", lang)),
-        right(tr("roof", lang)), left(tr("share of the roof", lang)), right(), left(tr("side", lang)),
+        right(tr("roof", lang)), left(tr("share of the roof", lang)), right(),
+        left(tr("side", lang)),
     )  # fmt: skip
     for family in by_family(points):
         if family.time_s < LEAST_SHARE * run.analysis.step_s:

@@ -30,11 +30,10 @@ def section(title: str, about: str, *body: RenderableType) -> Group:
 
 def table(*columns: Column | str, header: bool = True) -> Table:
     """A table without lines."""
-    made = Table(
+    return Table(
         *columns, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim",
         show_header=header,
     )  # fmt: skip
-    return made
 
 
 def left(title: str = "", width: int | None = None, ratio: int | None = None) -> Column:
