@@ -157,10 +157,12 @@ def _predict(
 ) -> Run:
     from gpuscope.analysis import analyze
     from gpuscope.cost.engine import cost_program
+    from gpuscope.cost.workspace import with_workspaces
     from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 
     device = cluster.device
     constants = calibration or calibration_for(device)
+    program = with_workspaces(program, device)
     costed = cost_program(program, device, constants, strict=strict)
     simulation = simulate(costed)
     memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)

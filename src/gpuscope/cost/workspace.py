@@ -1,0 +1,70 @@
+"""Memory that libraries ask of the allocator beside the tensors.
+
+* cuBLAS keeps one workspace per handle and stream, and PyTorch keeps one handle per host thread:
+  the forward thread and the autograd thread each hold one. Size: 32 MiB from compute capability
+  9.0 on, 8.125 MiB (`:4096:2:16:8`) before (aten/src/ATen/cuda/CublasHandlePool.cpp,
+  `parseChosenWorkspaceSize`). Seen on an H200: a small MLP's training step holds 64 MiB more
+  than its tensors.
+* Convolutions and recurrent layers get a workspace for the length of a call (see `transient`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuscope.hardware import Device
+from gpuscope.program.types import Op, Program, Storage
+
+_MIB = 2**20
+_GEMMS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "linear", "addbmm", "mv", "addmv"})
+
+
+def with_workspaces(program: Program, device: Device) -> Program:
+    """The program with the libraries' memory added for `device`."""
+    extra: list[Storage] = []
+    next_id = max((s.id for s in program.storages), default=0) + 1
+    size = cublas_workspace_bytes(device)
+    if size:
+        threads = {op.phase == "backward" for op in program.ops if _is_gemm(op)}
+        for backward in sorted(threads):
+            label = "cuBLAS workspace" + (" (autograd thread)" if backward else "")
+            extra.append(Storage(next_id, size, "workspace", -1, None, "", label))
+            next_id += 1
+    for op in program.ops:
+        size = transient_bytes(op, device)
+        if size:
+            extra.append(
+                Storage(next_id, size, "workspace", op.index, op.index + 1, op.module,
+                        f"{op.name} workspace")
+            )  # fmt: skip
+            next_id += 1
+    if not extra:
+        return program
+    return replace(program, storages=(*extra, *program.storages))
+
+
+def _is_gemm(op: Op) -> bool:
+    return op.name.rpartition("::")[2] in _GEMMS and any(
+        t.device == "device" for t in op.outputs
+    )
+
+
+def cublas_workspace_bytes(device: Device) -> int:
+    """Bytes of one cuBLAS workspace; 0 for devices without cuBLAS."""
+    if device.vendor != "NVIDIA" or device.compute_capability is None:
+        return 0
+    return 32 * _MIB if device.compute_capability >= (9, 0) else 8 * _MIB + 128 * 1024
+
+
+def transient_bytes(op: Op, device: Device) -> int:
+    """Bytes that an operator borrows while it runs."""
+    if device.vendor != "NVIDIA":
+        return 0
+    if op.name == "gpuscope::attention_backward":
+        # A float32 accumulator of dQ, and the row sums of dO * O.
+        q = op.inputs[1]
+        heads = op.inputs[2].shape[-3] if len(q.shape) == 4 else 1
+        groups = q.shape[-3] // max(heads, 1) if len(q.shape) == 4 else 1
+        per_head = 2 * q.nbytes if groups > 1 else 0  # dK and dV per query head, then reduced
+        return q.numel * 4 + (q.numel // q.shape[-1]) * 4 + per_head
+    return 0
