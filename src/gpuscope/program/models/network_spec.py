@@ -33,13 +33,16 @@ class NetworkSpec:
     takes_image: bool = False
     layers_argument: str = ""
 
-    def load(self) -> None:
-        """Import the network's module.
+    def load(self, steps: str = "vision") -> None:
+        """Import torch, the network and the module of `building` that makes its steps.
 
         Raises:
             MissingPackageError: torch is not installed.
         """
-        load_torch_side(self.network, self.module)
+        if importlib.util.find_spec("torch") is None:
+            raise MissingPackageError("torch", f"The model '{self.network}'", "torch")
+        importlib.import_module(f"gpuscope.program.models.building.{steps}")
+        importlib.import_module(f"gpuscope.program.models.networks.{self.module}")
 
     def make(self, settings: Settings) -> Callable[[], Any]:
         """What makes the network under the given settings."""
@@ -59,18 +62,6 @@ class NetworkSpec:
         from gpuscope.program.models.building import vision
 
         return vision.build_classifier(self.make(settings), settings)
-
-
-def load_torch_side(what: str, network: str) -> None:
-    """Import torch, the steps and one network.
-
-    Raises:
-        MissingPackageError: torch is not installed.
-    """
-    if importlib.util.find_spec("torch") is None:
-        raise MissingPackageError("torch", f"The model '{what}'", "torch")
-    importlib.import_module("gpuscope.program.models.building.vision")
-    importlib.import_module(f"gpuscope.program.models.networks.{network}")
 
 
 def image_tasks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,7 @@ class Model:
         checkpointing: whether blocks can be recomputed.
         layers: whether the number of blocks can be changed.
         fp8: whether float8 matrix multiplies are offered.
+        image_multiple: the image's side must be a multiple of this.
         tokens: tokens that one step works on, where that has a meaning.
         notes: what a reader of the result should know about how the model is built.
     """
@@ -50,6 +52,7 @@ class Model:
     checkpointing: bool = True
     layers: bool = True
     fp8: bool = False
+    image_multiple: int = 1
     tokens: Callable[[Settings], int | None] = lambda settings: None
     notes: tuple[str, ...] = ()
 
@@ -84,8 +87,8 @@ def register(model: Model) -> Model:
 
 
 def _key(name: str) -> str:
-    """Spellings that differ in case, '-', '_' or spaces only are one name."""
-    return name.strip().lower().replace("_", "").replace("-", "").replace(" ", "")
+    """Spellings that differ in case and in '-', '_', '/', ':' or spaces only are one name."""
+    return re.sub(r"[-_/:\s]", "", name.lower())
 
 
 @cache
@@ -106,13 +109,15 @@ def model_names() -> list[ModelName]:
 
 
 def find(name: str) -> Model:
-    """The model of that name or alias; case, '-' and '_' do not matter.
+    """The model of that name or alias.
+
+    Case and separators do not matter, nor does an owner before "/" ("meta-llama/Llama-3.1-8B").
 
     Raises:
         UnknownNameError: no such model; lists the near ones.
     """
     _discover()
-    found = _ALIASES.get(_key(name.rpartition("/")[2]))
+    found = _ALIASES.get(_key(name)) or _ALIASES.get(_key(name.rpartition("/")[2]))
     if found is None:
         raise UnknownNameError(
             "model", name, [*_MODELS, *(a for m in _MODELS.values() for a in m.aliases)],

@@ -80,7 +80,15 @@ def _size(model: Model, task: str, name: str, wanted: int | None, default: int |
         if wanted is not None:
             raise _cannot(model, task, f"the size '{name}'", f"Leave out {name}.")
         return 0
-    return positive(name, wanted) or default
+    size = positive(name, wanted) or default
+    if name == "image" and size % model.image_multiple:
+        near = max(1, round(size / model.image_multiple)) * model.image_multiple
+        raise InvalidValueError(
+            f"{model.name} cannot have images of {size} pixels.",
+            f"The side must be a multiple of {model.image_multiple}.",
+            f"Type: --image {near}",
+        )
+    return size
 
 
 def _precision(
