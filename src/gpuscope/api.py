@@ -166,7 +166,7 @@ def _predict(
     costed = cost_program(program, device, constants, strict=strict)
     simulation = simulate(costed)
     memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
-    low, high = step_time_interval(costed, simulation)
+    low, high = step_time_interval(costed)
     timeline = attach_memory(simulation.timeline, memory)
     analysis = analyze(
         timeline, program=program, device=device, memory=memory,

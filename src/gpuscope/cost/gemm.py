@@ -123,7 +123,8 @@ class Machine:
         reduce_s: floor of the kernel that adds up slices of K.
         narrow: tile side at which a tile reaches half the rate.
         overlap: exponent of the norm that joins arithmetic and memory time.
-        misaligned: factor on the arithmetic where rows are not 16-byte aligned.
+        misaligned: factors on the arithmetic where rows start at multiples of 8, 4 or 2 bytes
+            only, which rules out the widest copies, or all asynchronous ones.
         tiles: what the library has.
         tile_m, tile_n, loaded, rate: their sizes, rows loaded a step (multicast ones shared), and
             FLOP/s of one multiprocessor, as arrays.
@@ -140,7 +141,7 @@ class Machine:
     reduce_s: float
     narrow: float
     overlap: float
-    misaligned: float
+    misaligned: tuple[float, float, float]
     tiles: tuple[Tile, ...]
     tile_m: Numbers
     tile_n: Numbers
@@ -192,6 +193,10 @@ def machine_for(device: Device, constants: Constants, dtype: str, family: str) -
         l2 = _DATASHEET_L2_RATIO * bandwidth / units
     flops = peak / units * get("efficiency", 0.82 if unit == "matrix" else 0.85)
     narrow = get("narrow", 4.0)
+    slow = (1.3, 3.0, 6.0) if unit == "matrix" and device.vendor == "NVIDIA" else (1.0, 1.0, 1.0)
+    misaligned = (
+        get("misaligned_8", slow[0]), get("misaligned_4", slow[1]), get("misaligned_2", slow[2])
+    )  # fmt: skip
     tile_m = np.array([t.m for t in tiles], dtype=float)
     tile_n = np.array([t.n for t in tiles], dtype=float)
     short, long = np.minimum(tile_m, tile_n), np.maximum(tile_m, tile_n)
@@ -204,7 +209,7 @@ def machine_for(device: Device, constants: Constants, dtype: str, family: str) -
         units=units, floor_s=get("floor_s", device.launch_latency_s or 2.5e-6),
         step_s=get("step_s", 5e-8), tile_s=get("tile_s", 1.0e-6),
         reduce_s=get("reduce_s", 1.5e-6), narrow=narrow, overlap=get("overlap", 3.0),
-        misaligned=get("misaligned", 2.0), tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        misaligned=misaligned, tiles=tiles, tile_m=tile_m, tile_n=tile_n,
         loaded=short + long / shared, rate=flops * relative / relative.max(),
     )  # fmt: skip
 
@@ -237,7 +242,9 @@ def _arithmetic_s(problem: Problem, machine: Machine, blocks: Numbers, slices: N
     steps = np.ceil(problem.k * problem.item_bytes / slices / _STEP_BYTES)
     depth = steps * (_STEP_BYTES / problem.item_bytes)
     area = np.tile(machine.tile_m * machine.tile_n / machine.rate, 3)
-    factor = machine.misaligned if problem.aligned < 16 else 1.0
+    factor = 1.0
+    if problem.aligned < 16:
+        factor = machine.misaligned[0 if problem.aligned == 8 else 1 if problem.aligned == 4 else 2]
     multiply = 2.0 * factor * area * depth
     load = np.tile(machine.loaded, 3) * steps * (_STEP_BYTES / machine.l2_bytes_per_s)
     each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,10 @@ EVENT_COLUMNS: tuple[str, ...] = (
 )  # fmt: skip
 
 Json = dict[str, Any]
+
+if TYPE_CHECKING:
+    from gpuscope.analysis.compare import Comparison
+    from gpuscope.views.sweep import Worth
 
 
 def run_document(run: Run, *, timeline: bool = True, max_events: int = MAX_EVENTS) -> Json:
@@ -63,8 +67,16 @@ def runs_document(runs: Sequence[Run]) -> Json:
     }
 
 
-def sweep_document(field: str, points: Sequence[tuple[float, Run]]) -> Json:
-    """Return a sweep: the value of the field and the run, without its timeline, at each point."""
+def sweep_document(
+    field: str, points: Sequence[tuple[float, Run]], worth: Sequence[Worth] = ()
+) -> Json:
+    """Return a sweep: the value of the field and the run, without its timeline, at each point.
+
+    Args:
+        field: what was varied.
+        points: value and run.
+        worth: what more of each resource of the device brings.
+    """
     return {
         "schema": "gpuscope.sweep",
         "version": SCHEMA_VERSION,
@@ -73,6 +85,17 @@ def sweep_document(field: str, points: Sequence[tuple[float, Run]]) -> Json:
         "points": [
             {"value": value, "run": run_document(run, timeline=False)} for value, run in points
         ],
+        "worth": [{"resource": each.resource, "elasticity": each.elasticity} for each in worth],
+    }
+
+
+def comparison_document(comparison: Comparison) -> Json:
+    """Return where two runs differ."""
+    return {
+        "schema": "gpuscope.comparison",
+        "version": SCHEMA_VERSION,
+        "gpuscope_version": __version__,
+        **plain(comparison),
     }
 
 

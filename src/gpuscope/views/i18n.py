@@ -17,7 +17,7 @@ LANGUAGES: tuple[str, ...] = ("en", "zh")
 _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
-def tr(text: str, lang: str, **values: object) -> str:
+def tr(text: str, lang: str, /, **values: object) -> str:
     """Return `text` in a language, with `{names}` filled in.
 
     Args:

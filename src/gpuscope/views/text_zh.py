@@ -194,7 +194,79 @@ _FINDINGS = {
     "Computed with figures that you changed.": "用您修改过的参数计算。",
 }
 
+_COMPARE = {
+    "Ratios are to {first}: 2.00× takes half the time.": "倍数以 {first} 为基准：2.00× 表示只用一半时间。",
+    "Side by side": "并排对比",
+    "samples/s": "样本/秒",
+    "tokens/s": "token/秒",
+    "{size} too much": "超出 {size}",
+    "device": "设备",
+    "step": "单步",
+    "80 % interval": "80 % 区间",
+    "speed": "速度",
+    "mostly": "主要",
+    "capacity": "容量",
+    "fits?": "放得下？",
+    "energy a step": "每步能耗",
+    "$ a million tokens": "每百万 token 美元",
+    "yes": "是",
+    "no": "否",
+    "By class": "按时间类别",
+    "By operator": "按算子",
+}
+
+_SWEEP = {
+    "Elasticity: by how many per cent the step time changes for one per cent more since the row "
+    "above; −1 pays off in full, 0 not at all.": (
+        "弹性：相对上一行，每增加 1 % 时单步时间变化百分之几；−1 表示完全见效，0 表示毫无作用。"
+    ),
+    "A full bar: the step is 10 % faster too. Resources that change nothing are no loss to save "
+    "on.": "满格表示单步同样快 10 %。毫无作用的资源，省下也无妨。",
+    "About {share} of the step depends on none of these: the host, launches and latencies.": (
+        "一步中约 {share} 与这些都无关：取决于主机、启动与延迟。"
+    ),
+    "What is worth paying for": "什么值得花钱",
+    "elasticity": "弹性",
+    "! does not fit.": "! 表示放不下。",
+    "10 % more of": "增加 10 %",
+    "no change": "无变化",
+    "memory bandwidth": "显存带宽",
+    "L2 cache": "L2 缓存",
+    "host link": "主机链路",
+    "batch": "批量",
+    "sequence": "序列长度",
+    "devices": "设备数",
+    "compute units": "计算单元数",
+    "clock": "时钟频率",
+    "power limit": "功率上限",
+    "launch latency": "启动延迟",
+    "scale-up bandwidth": "节点内互联带宽",
+    "price per hour": "每小时价格",
+}
+
+_COMMANDS = {
+    "{n} models. Predict one: gpuscope predict gpt2 --on h200": (
+        "共 {n} 个模型。预测其中一个：gpuscope predict gpt2 --on h200"
+    ),
+    "name": "名称",
+    "tasks": "任务",
+    "description": "说明",
+    "Wrote {path}": "已写入 {path}",
+    "Unexpected error: {kind}: {text}": "意外错误：{kind}：{text}",
+    "This is a mistake in gpuscope.": "这是 gpuscope 的错误。",
+    "Please report it with what the same command prints under {variable}=1.": (
+        "请设置 {variable}=1 重新运行同一命令，并附上输出来报告。"
+    ),
+    "Interrupted.": "已中断。",
+    "Capturing {workload} …": "正在捕获 {workload} …",
+    "Predicting on {device} ({number} of {total}) …": (
+        "正在预测 {device}（第 {number} 个，共 {total} 个）…"
+    ),
+    "Point {number} of {total} …": "第 {number} 点，共 {total} 点 …",
+    "What more {resource} brings …": "更多{resource}能带来什么 …",
+}
+
 CHINESE: Mapping[str, str] = {
     **_GENERAL, **_HEADLINE, **_TIME, **_FAMILIES, **_LIMITERS, **_MODULES, **_HARDWARE, **_MEMORY,
-    **_FINDINGS,
+    **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS,
 }  # fmt: skip
