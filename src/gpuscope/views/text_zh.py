@@ -195,7 +195,9 @@ _FINDINGS = {
 }
 
 _COMPARE = {
-    "Ratios are to {first}: 2.00× takes half the time.": "倍数以 {first} 为基准：2.00× 表示只用一半时间。",
+    "Ratios are to {first}: 2.00× takes half the time.": (
+        "倍数以 {first} 为基准：2.00× 表示只用一半时间。"
+    ),
     "Side by side": "并排对比",
     "samples/s": "样本/秒",
     "tokens/s": "token/秒",

@@ -1,0 +1,70 @@
+"""`gpuscope compare`: saved runs side by side, and why two of them differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gpuscope.run import Run
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `compare` command to the application."""
+    app.command("compare")(compare_command)
+
+
+def compare_command(
+    files: Annotated[
+        list[Path], typer.Argument(help="Runs saved by: gpuscope predict ... --output FILE")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (two runs only).")] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write an HTML report of all runs.")
+    ] = None,
+    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+) -> None:
+    """Compare saved runs: side by side, and for two of them where they differ and why."""
+    from gpuscope.errors import InvalidValueError
+    from gpuscope.views.atomic import check_writable
+    from gpuscope.views.document_reader import load_runs
+    from gpuscope.views.i18n import choose_language
+
+    language = choose_language(lang)
+    if report is not None:
+        check_writable(report)
+    runs = [run for file in files for run in load_runs(file)]
+    if len(runs) < 2 or (as_json and len(runs) != 2):
+        raise InvalidValueError(
+            f"There {'is' if len(runs) == 1 else 'are'} {len(runs)} run(s) to compare.",
+            "--json compares exactly two." if as_json else "It takes two or more.",
+            "Type: gpuscope compare a.json b.json",
+        )
+    _show(runs, as_json, language)
+    if report is not None:
+        from gpuscope.cli.progress import note
+        from gpuscope.views.html import write_report
+        from gpuscope.views.i18n import tr
+
+        write_report(runs, report, language)
+        note(tr("Wrote {path}", language, path=report), quiet=False)
+
+
+def _show(runs: list[Run], as_json: bool, lang: str) -> None:
+    from gpuscope.analysis.compare import compare
+
+    if as_json:
+        from gpuscope.views.document import comparison_document, dumps
+
+        typer.echo(dumps(comparison_document(compare(*runs))))
+        return
+    from gpuscope.views.compare import difference, side_by_side
+    from gpuscope.views.terminal import make_console
+
+    console = make_console()
+    console.print(side_by_side(runs, lang))
+    if len(runs) == 2:
+        console.print()
+        console.print(difference(compare(*runs), lang))

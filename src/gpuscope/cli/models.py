@@ -1,0 +1,32 @@
+"""`gpuscope models`: the built-in workloads."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `models` command to the application."""
+    app.command("models")(models_command)
+
+
+def models_command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+) -> None:
+    """List the models that can be named in place of your own code."""
+    from gpuscope.program.models import model_names
+    from gpuscope.views.i18n import choose_language
+    from gpuscope.views.models import model_table, models_document
+
+    language = choose_language(lang)
+    if as_json:
+        from gpuscope.views.document import dumps
+
+        typer.echo(dumps(models_document(model_names())))
+        return
+    from gpuscope.views.terminal import make_console
+
+    make_console().print(model_table(model_names(), language))

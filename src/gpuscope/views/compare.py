@@ -1,0 +1,158 @@
+"""Runs side by side: one workload on several devices, or two runs and why they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gpuscope.analysis.compare import Comparison, Difference
+from gpuscope.run import Run
+from gpuscope.views import units
+from gpuscope.views.figures import figures, short_operator
+from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.layout import (
+    bar,
+    class_label,
+    class_style,
+    left,
+    right,
+    section,
+    table,
+    word,
+)
+
+TOP_ROWS = 10
+
+
+def side_by_side(runs: Sequence[Run], lang: str = "en") -> RenderableType:
+    """Return several runs, one row each, with ratios to the first."""
+    names = distinct_names(runs)
+    about = tr("Ratios are to {first}: 2.00× takes half the time.", lang, first=names[0])
+    parts: list[RenderableType] = [_times(runs, names, lang), Text(), _resources(runs, names, lang)]
+    title = runs[0].name if len({run.name for run in runs}) == 1 else tr("Side by side", lang)
+    return section(title, about, *parts)
+
+
+def _times(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
+    rows = table(
+        left(tr("device", lang)), right(tr("step", lang)), right(tr("80 % interval", lang)),
+        right(tr("speed", lang)), left(), right(tr("tokens/s", lang)),
+        left(tr("mostly", lang)),
+    )  # fmt: skip
+    first_s, fastest_s = runs[0].step_time_s, min(run.step_time_s for run in runs)
+    for run, name in zip(runs, names, strict=True):
+        shown = figures(run)
+        rate = shown.tokens_per_s if shown.tokens_per_s is not None else shown.samples_per_s
+        rows.add_row(
+            name,
+            Text(units.time(run.step_time_s, lang), style="bold"),
+            Text(interval(run, lang), style="dim"),
+            units.ratio(first_s / run.step_time_s, lang) if run.step_time_s > 0 else "",
+            bar(fastest_s / run.step_time_s if run.step_time_s > 0 else 0.0, 8),
+            units.count(rate, lang),
+            Text(class_label(shown.limiter, lang), style=class_style(shown.limiter)),
+        )
+    if all(run.tokens is None for run in runs):
+        rows.columns[5].header = tr("samples/s", lang)
+    return rows
+
+
+def interval(run: Run, lang: str) -> str:
+    """Return "11.5 ms – 13.2 ms"."""
+    low, high = run.step_time_interval_s
+    return f"{units.time(low, lang)} – {units.time(high, lang)}"
+
+
+def _resources(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
+    rows = table(
+        left(tr("device", lang)), right(tr("peak memory", lang)), right(tr("capacity", lang)),
+        left(tr("fits?", lang)), right("MFU"), right(tr("energy a step", lang)),
+        right(tr("$ a million tokens", lang)),
+    )  # fmt: skip
+    for run, name in zip(runs, names, strict=True):
+        used, story = run.analysis.utilisation, run.analysis.memory
+        rows.add_row(
+            name,
+            units.size(run.peak_memory_bytes, lang),
+            units.size(story.capacity_bytes if story else None, lang),
+            _fits(run, lang),
+            units.percent(used.mfu if used else None, lang),
+            units.energy(run.energy_j, lang),
+            units.money(figures(run).usd_per_million_tokens, lang),
+        )
+    return rows
+
+
+def _fits(run: Run, lang: str) -> Text:
+    if run.fits is None:
+        return Text(tr("not available", lang), style="dim")
+    if run.fits:
+        return Text(tr("yes", lang), style="green")
+    missing = run.analysis.memory.missing_bytes if run.analysis.memory else 0
+    if not missing:
+        return Text(tr("no", lang), style="bold red")
+    return Text(tr("{size} too much", lang, size=units.size(missing, lang)), style="bold red")
+
+
+def distinct_names(runs: Sequence[Run]) -> list[str]:
+    """Return a short name for each run: the device's id, or the target where ids are the same."""
+    for names in (
+        [run.device_id or run.target for run in runs],
+        [run.target for run in runs],
+        [f"{run.target} ({run.origin})" for run in runs],
+    ):
+        if len(set(names)) == len(names):
+            return names
+    return [f"{number}. {run.target}" for number, run in enumerate(runs, start=1)]
+
+
+def difference(found: Comparison, lang: str = "en") -> RenderableType:
+    """Return where two runs differ, largest difference first; each table adds up to the whole."""
+    summary = found.summary_zh if lang == "zh" else found.summary
+    parts: list[RenderableType] = [
+        Text(summary, style="bold"),
+        Text.assemble(("a  ", "dim"), found.a, "\n", ("b  ", "dim"), found.b),
+    ]
+    for title, rows in (
+        (tr("By class", lang), found.classes), (tr("By phase", lang), found.phases),
+        (tr("By kernel family", lang), found.kinds), (tr("By operator", lang), found.operators),
+    ):  # fmt: skip
+        if rows:
+            parts.append(section(title, "", _difference_table(rows, lang)))
+    return Group(*parts)
+
+
+def _difference_table(differences: Sequence[Difference], lang: str) -> Table:
+    rows = table(left(), right("a"), right("b"), right("b − a"), left(), left())
+    widest = max(abs(row.difference_s) for row in differences) or 1.0
+    # Rounding to nanoseconds leaves differences that are none.
+    telling = [row for row in differences if abs(row.difference_s) > 1e-3 * widest]
+    for row in telling[:TOP_ROWS] or differences[:1]:
+        gain = row.difference_s < 0
+        rows.add_row(
+            _row_label(row.label, lang),
+            units.time(row.a_s, lang),
+            units.time(row.b_s, lang),
+            signed_time(row.difference_s, lang),
+            bar(abs(row.difference_s) / widest, 10, "green" if gain else "red"),
+            Text(row.reason_zh if lang == "zh" else row.reason, style="dim"),
+        )
+    rows.columns[5].no_wrap = False
+    return rows
+
+
+def _row_label(label: str, lang: str) -> str:
+    """A time class, a family or an operator in words."""
+    if "::" in label:
+        return short_operator(label)
+    return class_label(label, lang) if ": " in label else word(label, lang)
+
+
+def signed_time(value_s: float, lang: str = "en") -> str:
+    """Return "+1.20 ms" or "−1.20 ms"."""
+    if value_s == 0:
+        return units.time(0.0, lang)
+    return ("+" if value_s > 0 else "−") + units.time(abs(value_s), lang)
