@@ -10,10 +10,11 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Problem, machine_for, plan, rate_and_unit
-from gpuscope.cost.matmul import compute_dtype, gemm_kernel
+from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Limiter
 from gpuscope.program.types import TensorSpec
@@ -38,7 +39,7 @@ def convolution(work: Work) -> tuple[Kernel, ...]:
         return ()
     shape = conv_shape(work.op, x, weight, y)
     which: Pass = "data_gradient" if work.op.args.get("transposed") else "forward"
-    kernels = _pass(work, shape, which, x, weight, y, (0, 1))
+    kernels = _pass(work, shape, which, _operand(work, 0), _operand(work, 1), y)
     biased = len(work.op.inputs) > 2 and len(work.op.inputs[2].shape) == 1
     if biased and not shape.depthwise:
         kernels.append(_stream(work, "elementwise_add_bias", y.nbytes, y.nbytes, y.dtype, y.numel))
@@ -55,12 +56,17 @@ def convolution_backward(work: Work) -> tuple[Kernel, ...]:
     kernels: list[Kernel] = []
     if wants_x:
         which: Pass = "forward" if transposed else "data_gradient"
-        kernels += _pass(work, shape, which, grad, weight, x, (0, 2))
+        kernels += _pass(work, shape, which, _operand(work, 0), _operand(work, 2), x)
     if wants_weight:
-        kernels += _pass(work, shape, "weight_gradient", grad, x, weight, (0, 1))
+        first, second = _operand(work, 0), _operand(work, 1)
+        kernels += _pass(work, shape, "weight_gradient", first, second, weight)
     if wants_bias:
         kernels.append(_stream(work, "reduce_bias", grad.nbytes, 0, grad.dtype, grad.numel))
     return tuple(kernels)
+
+
+def _operand(work: Work, position: int) -> Operand:
+    return operand(work, work.op.inputs[position], position)
 
 
 def _mask(work: Work) -> tuple[bool, bool, bool]:
@@ -72,41 +78,105 @@ def _mask(work: Work) -> tuple[bool, bool, bool]:
 
 
 def _pass(
-    work: Work, shape: ConvShape, which: Pass, first: TensorSpec, second: TensorSpec,
-    out: TensorSpec, at: tuple[int, int],
-) -> list[Kernel]:  # fmt: skip
-    """Kernels of one pass; `at` are the positions of `first` and `second` in the inputs."""
-    dtype = compute_dtype(work, first.dtype, "tf32_cudnn", True)
+    work: Work, shape: ConvShape, which: Pass, first: Operand, second: Operand, out: TensorSpec
+) -> list[Kernel]:
+    """Kernels of one pass, conversions included."""
+    dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
     if shape.depthwise:
-        return [_depthwise(work, shape, which, first, second, out)]
-    hot = [i < len(work.hot) and work.hot[i] for i in at]
-    m, n, k = shape.product(which)
-    problem = Problem(
-        m=m, n=n, k=k, batch=shape.groups, dtype=dtype, a_bytes=float(first.nbytes),
-        b_bytes=float(second.nbytes), c_bytes=float(out.nbytes), item_bytes=first.itemsize,
-        hot_a=hot[0], hot_b=hot[1],
-    )  # fmt: skip
-    convert = dtype != "float32" and not shape.channels_last and work.device.vendor == "NVIDIA"
-    kernels = []
-    if convert:
-        problem = replace(problem, hot_a=True, hot_b=True)
-        kernels += [_convert(work, spec, "nchw_to_nhwc") for spec in (first, second)]
-    machine = machine_for(work.device, work.constants, dtype, _FAMILY[which])
-    found = plan(problem, machine)
-    name = f"conv_{_SHORT[which]}_{dtype}_{found.tile.name}"
-    kernels.append(
-        gemm_kernel(
-            work, problem, machine, found, name, "convolution", _FAMILY[which],
-            flops=shape.flops,
-        )
-    )  # fmt: skip
-    if convert:
+        return [_depthwise(work, shape, which, first.spec, second.spec, out)]
+    matrix = rate_and_unit(work.device, dtype)[1] == "matrix"
+    if shape.channels_last or not matrix or work.device.vendor != "NVIDIA":
+        return _implicit(work, shape, which, dtype, first, second, out)
+    if _is_plain_product(shape, which, first.spec):
+        return _plain_product(work, shape, which, dtype, first, second, out)
+    turned = [
+        _convert(work, operand.spec, "nchw_to_nhwc")
+        for operand in (first, second)
+        if prod(operand.spec.shape[2:]) > 1
+    ]
+    kernels = turned + _implicit(work, shape, which, dtype, first, second, out, converted=True)
+    if prod(out.shape[2:]) > 1:
         kernels.append(_convert(work, out, "nhwc_to_nchw"))
     return kernels
 
 
+def _is_plain_product(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
+    """Whether a 1x1 filter lets an ordinary product work on channels-first data as it lies.
+
+    Positions are then the dense dimension; their bytes must suit the kernels' copies.
+    """
+    row_bytes = shape.positions_in * activation.itemsize
+    least = 16 if which == "weight_gradient" else 4
+    return shape.taps == 1 and shape.strides == 1 and shape.groups == 1 and row_bytes % least == 0
+
+
+def _plain_product(
+    work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
+    out: TensorSpec,
+) -> list[Kernel]:  # fmt: skip
+    """One product an image; the weight gradient leaves one partial result an image to add up."""
+    weight = which == "weight_gradient"
+    positions = shape.positions_out
+    aligned = next(a for a in (16, 8, 4, 2, 1) if positions * first.spec.itemsize % a == 0)
+    channels = (shape.channels_in, shape.channels_out)
+    rows, depth = channels[::-1] if which == "forward" else channels
+    m, n, k = (rows, depth, positions) if weight else (rows, positions, depth)
+    partial = 4.0 * shape.images * out.numel if weight else 0.0
+    problem = Problem(
+        m=m, n=n, k=k, batch=shape.images, dtype=dtype, a_bytes=float(first.spec.nbytes),
+        b_bytes=float(second.spec.nbytes), c_bytes=partial or float(out.nbytes),
+        item_bytes=first.spec.itemsize, aligned=aligned, hot_a=first.hot, hot_b=second.hot,
+    )  # fmt: skip
+    machine = machine_for(work.device, work.constants, dtype, "matmul")
+    found = plan(problem, machine)
+    name = f"conv_{_SHORT[which]}_1x1_gemm_{dtype}_{found.tile.name}"
+    kernels = gemm_kernels(work, problem, machine, found, name, "convolution", "convolution.plain")
+    if weight:
+        kernels += (_stream(work, "reduce_wgrad", partial, out.nbytes, out.dtype, out.numel),)
+    return list(kernels)
+
+
+def _implicit(
+    work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
+    out: TensorSpec, converted: bool = False,
+) -> list[Kernel]:  # fmt: skip
+    """The implicit product on channels-last data; `converted` data is fresh in the L2."""
+    m, n, k = shape.product(which)
+    fresh = work.l2_bytes / 2 if converted else 0.0
+    problem = Problem(
+        m=m, n=n, k=k, batch=shape.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
+        b_bytes=float(second.spec.nbytes), c_bytes=float(out.nbytes),
+        item_bytes=first.spec.itemsize, hot_a=first.hot or first.spec.nbytes < fresh,
+        hot_b=second.hot or second.spec.nbytes < fresh,
+    )  # fmt: skip
+    family = _FAMILY[which]
+    machine = machine_for(work.device, work.constants, dtype, family)
+    found = plan(problem, machine)
+    name = f"conv_{_SHORT[which]}_{dtype}_{found.tile.name}"
+    return list(
+        gemm_kernels(
+            work, problem, machine, found, name, "convolution", family, flops=shape.flops
+        )
+    )
+
+
 def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:
-    return _stream(work, name, spec.nbytes, spec.nbytes, spec.dtype, spec.numel)
+    """A kernel that turns one layout into the other through shared memory.
+
+    Bound by bytes for 4-byte elements, by elements for smaller ones.
+    """
+    kernel = _stream(work, name, spec.nbytes, spec.nbytes, spec.dtype, spec.numel)
+    if work.device.clock_hz is None:
+        return kernel
+    a_clock = work.constants.get("convolution.convert.elements_per_clock_per_unit", 2.3)
+    elements_s = spec.numel / (a_clock * work.device.clock_hz * work.units)
+    if elements_s <= kernel.memory_s:
+        return kernel
+    scale = (kernel.duration_s - kernel.memory_s + elements_s) / kernel.duration_s
+    return replace(
+        kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale, compute_s=elements_s,
+    )  # fmt: skip
 
 
 def _depthwise(

@@ -93,6 +93,8 @@ class Plan:
         compute_s, memory_s: arithmetic (with its loads from L2) alone, memory traffic alone.
         read_bytes, written_bytes: across device memory.
         limiter: what sets the time.
+        rounds: tiles that the busiest multiprocessor works through.
+        vector: runs on the vector lanes.
     """
 
     duration_s: float
@@ -105,6 +107,8 @@ class Plan:
     read_bytes: float
     written_bytes: float
     limiter: Limiter
+    rounds: int
+    vector: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ class Machine:
         overlap: exponent of the norm that joins arithmetic and memory time.
         misaligned: factors on the arithmetic where rows start at multiples of 8, 4 or 2 bytes
             only, which rules out the widest copies, or all asynchronous ones.
+        vector: runs on the vector lanes, there is no matrix unit for the dtype.
         tiles: what the library has.
         tile_m, tile_n, loaded, rate: their sizes, rows loaded a step (multicast ones shared), and
             FLOP/s of one multiprocessor, as arrays.
@@ -142,6 +147,7 @@ class Machine:
     narrow: float
     overlap: float
     misaligned: tuple[float, float, float]
+    vector: bool
     tiles: tuple[Tile, ...]
     tile_m: Numbers
     tile_n: Numbers
@@ -185,7 +191,8 @@ def machine_for(device: Device, constants: Constants, dtype: str, family: str) -
         return constants.get(f"{key}.{name}", default)
 
     units = device.compute_units or 1
-    tiles = tiles_for(device, unit)
+    flexible = family == "matmul" and rate_name(dtype) in ("bf16", "fp16", "fp8")
+    tiles = tiles_for(device, unit, flexible)
     bandwidth = device.memory_bandwidth_bytes_per_s
     if device.clock_hz is not None and device.warp_size is not None:
         l2 = get("l2_bytes_per_clock_per_unit", 32.0) * device.clock_hz
@@ -209,7 +216,7 @@ def machine_for(device: Device, constants: Constants, dtype: str, family: str) -
         units=units, floor_s=get("floor_s", device.launch_latency_s or 2.5e-6),
         step_s=get("step_s", 5e-8), tile_s=get("tile_s", 1.0e-6),
         reduce_s=get("reduce_s", 1.5e-6), narrow=narrow, overlap=get("overlap", 3.0),
-        misaligned=misaligned, tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        misaligned=misaligned, vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
         loaded=short + long / shared, rate=flops * relative / relative.max(),
     )  # fmt: skip
 
@@ -291,11 +298,13 @@ def _as_plan(
 ) -> Plan:  # fmt: skip
     area = np.array([float(tile.m * tile.n)])
     read, written = traffic_bytes(problem, machine, area)
-    limiter: Limiter = "tensor_core" if compute_s >= memory_s else "memory"
+    limiter: Limiter = "compute" if machine.vector else "tensor_core"
+    if memory_s > compute_s:
+        limiter = "memory"
     if max(compute_s, memory_s) < machine.floor_s:
         limiter = "latency"
     return Plan(
         machine.floor_s + total_s, tile, split, blocks,
         blocks / (machine.units * tile.resident), compute_s, memory_s, float(read[0]), written,
-        limiter,
+        limiter, -(-blocks // machine.units), machine.vector,
     )  # fmt: skip

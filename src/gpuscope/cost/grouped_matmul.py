@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from gpuscope.cost.gemm import Problem, machine_for, plan
-from gpuscope.cost.matmul import alignment_bytes, compute_dtype, gemm_kernel, layout_of
+from gpuscope.cost.matmul import alignment_bytes, compute_dtype, gemm_kernels, layout_of
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -70,8 +70,8 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
     found = plan(problem, machine)
     note = f"{groups} groups taken as equal"
     name = f"grouped_gemm_{dtype}_{found.tile.name}"
-    main = gemm_kernel(work, problem, machine, found, name, note=note, flops=shape.flops)
-    return (_prepare(work, groups), main)
+    main = gemm_kernels(work, problem, machine, found, name, note=note, flops=shape.flops)
+    return (_prepare(work, groups), *main)
 
 
 def _groups(a: TensorSpec, b: TensorSpec, rest: tuple[TensorSpec, ...], out: TensorSpec) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan
+from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Kind
 from gpuscope.program.types import TensorSpec
@@ -55,28 +55,58 @@ def alignment_bytes(*specs: TensorSpec) -> int:
     return aligned
 
 
-def gemm_kernel(
+def gemm_kernels(
     work: Work, problem: Problem, machine: Machine, found: Plan, name: str,
     kind: Kind = "matmul", family: str = "matmul", note: str = "", flops: float | None = None,
-) -> Kernel:  # fmt: skip
-    """The kernel of a planned product, with its 80 % interval.
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """The kernels of a planned product: itself and, where K is split, the sum of the slices.
 
     `flops` are the useful ones where the problem is padded.
     """
-    rate = problem.dtype
     spread = work.constants.spread(f"{family}.{found.limiter}.scale", 0.3)
     tile = found.tile
-    return Kernel(
+    main = Kernel(
         name=name, kind=kind, op=work.op.index, duration_s=found.duration_s,
         low_s=found.duration_s / (1 + spread), high_s=found.duration_s * (1 + spread),
         flops=problem.flops if flops is None else flops, read_bytes=found.read_bytes,
-        written_bytes=found.written_bytes,
-        least_bytes=problem.least_bytes, grid=found.grid, block=tile.threads,
-        tile=(tile.m, tile.n, tile.k), waves=found.waves,
-        occupancy=_occupancy(work, found), limiter=found.limiter, dtype=rate,
+        written_bytes=found.written_bytes, least_bytes=problem.least_bytes, grid=found.grid,
+        block=tile.threads, tile=(tile.m, tile.n, tile.k), waves=found.waves,
+        occupancy=_occupancy(work, found), limiter=found.limiter, dtype=problem.dtype,
         compute_s=found.compute_s, memory_s=found.memory_s,
         origin="calibrated" if work.constants.calibrated else "estimated",
         note=note or (f"K split {found.split} ways" if found.split > 1 else ""),
+    )  # fmt: skip
+    if found.split == 1:
+        return (*_tile_counter(work, found), main)
+    seconds = reduction_s(problem, machine, found.split)
+    partial = 4.0 * problem.m * problem.n * problem.batch * found.split
+    reduction = replace(
+        main, name="split_k_reduce", duration_s=seconds, low_s=seconds / (1 + spread),
+        high_s=seconds * (1 + spread), flops=0.0, read_bytes=partial,
+        written_bytes=problem.c_bytes, least_bytes=0.0,
+        grid=max(1, problem.m * problem.n * problem.batch // 1024), block=512, tile=(),
+        waves=0.0, occupancy=None, limiter="latency", compute_s=0.0,
+        memory_s=seconds - machine.reduce_s, note="adds up the slices of K",
+    )  # fmt: skip
+    return (main, reduction)
+
+
+def _tile_counter(work: Work, found: Plan) -> tuple[Kernel, ...]:
+    """The memset that Hopper's persistent kernels need where a block takes many tiles.
+
+    Recorded launches on an H200 have it above two tiles a block.
+    """
+    capability = work.device.compute_capability
+    if capability is None or capability[0] != 9 or found.rounds <= 2 or found.vector:
+        return ()
+    seconds = work.constants.get("matmul.tile_counter_s", 1.1e-6)
+    return (
+        Kernel(
+            name="memset_tile_counter", kind="memset", op=work.op.index, duration_s=seconds,
+            low_s=seconds * 0.7, high_s=seconds * 1.4, written_bytes=512.0, least_bytes=0.0,
+            limiter="latency", note="lets blocks draw the next tile",
+            origin="calibrated" if work.constants.calibrated else "estimated",
+        ),
     )  # fmt: skip
 
 
@@ -89,16 +119,17 @@ def _occupancy(work: Work, found: Plan) -> float | None:
     return min(resident * found.tile.threads / width / warps, 1.0)
 
 
-def _hot(work: Work, position: int) -> bool:
-    return position < len(work.hot) and work.hot[position]
-
-
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A matrix of a product, and which of the operator's inputs it is."""
+    """A matrix of a product, and whether it is likely in L2 already."""
 
     spec: TensorSpec
-    position: int
+    hot: bool
+
+
+def operand(work: Work, spec: TensorSpec, position: int) -> Operand:
+    """The operand that `spec` describes, which is (a view of) input `position`."""
+    return Operand(spec, position < len(work.hot) and work.hot[position])
 
 
 def _gemm(
@@ -118,21 +149,21 @@ def _gemm(
         b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
-        hot_a=_hot(work, left.position), hot_b=_hot(work, right.position),
+        hot_a=left.hot, hot_b=right.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul")
     found = plan(problem, machine)
     name = f"gemm_{dtype}_{found.tile.name}x{found.tile.k}_{problem.layout.lower()}"
     if batch > 1:
         name = f"batched_{name}"
-    return (gemm_kernel(work, problem, machine, found, name, note=note),)
+    return gemm_kernels(work, problem, machine, found, name, note=note)
 
 
 @kernel_model("aten::mm", "aten::bmm", "aten::_int_mm", "aten::_scaled_mm")
 def mm(work: Work) -> tuple[Kernel, ...]:
     """A [.., M, K] times B [.., K, N]; scales of 8-bit operands are applied in the epilogue."""
     a, b = work.op.inputs[:2]
-    return _gemm(work, Operand(a, 0), Operand(b, 1))
+    return _gemm(work, operand(work, a, 0), operand(work, b, 1))
 
 
 @kernel_model("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_")
@@ -140,7 +171,7 @@ def addmm(work: Work) -> tuple[Kernel, ...]:
     """Product plus a bias row (fused in the epilogue) or a full matrix."""
     added, a, b = work.op.inputs[:3]
     used = added if work.op.args.get("beta", 1) != 0 else None
-    return _gemm(work, Operand(a, 1), Operand(b, 2), used)
+    return _gemm(work, operand(work, a, 1), operand(work, b, 2), used)
 
 
 @kernel_model("aten::linear")
@@ -151,14 +182,14 @@ def linear(work: Work) -> tuple[Kernel, ...]:
     flat = replace(x, shape=(rows, x.shape[-1]), stride=(x.shape[-1], 1))
     turned = replace(weight, shape=weight.shape[::-1], stride=weight.stride[::-1])
     bias = work.op.inputs[2] if len(work.op.inputs) > 2 else None
-    return _gemm(work, Operand(flat, 0), Operand(turned, 1), bias)
+    return _gemm(work, operand(work, flat, 0), operand(work, turned, 1), bias)
 
 
 @kernel_model("aten::addbmm", "aten::addbmm_")
 def addbmm(work: Work) -> tuple[Kernel, ...]:
     """Sum of a batch of products: PyTorch launches one product a batch entry."""
     added, a, b = work.op.inputs[:3]
-    first = Operand(_entry(a), 1), Operand(_entry(b), 2)
+    first = operand(work, _entry(a), 1), operand(work, _entry(b), 2)
     return _gemm(work, *first, added) * a.shape[0]
 
 
@@ -169,7 +200,7 @@ def mv(work: Work) -> tuple[Kernel, ...]:
     matrix, vector = work.op.inputs[at], work.op.inputs[at + 1]
     column = replace(vector, shape=(*vector.shape, 1), stride=(*vector.stride, 1))
     added = work.op.inputs[0] if at else None
-    return _gemm(work, Operand(matrix, at), Operand(column, at + 1), added)
+    return _gemm(work, operand(work, matrix, at), operand(work, column, at + 1), added)
 
 
 @kernel_model("aten::dot", "aten::vdot")
@@ -178,7 +209,7 @@ def dot(work: Work) -> tuple[Kernel, ...]:
     a, b = work.op.inputs[:2]
     row = replace(a, shape=(1, *a.shape), stride=(a.numel, *a.stride))
     column = replace(b, shape=(*b.shape, 1), stride=(*b.stride, 1))
-    partial = _gemm(work, Operand(row, 0), Operand(column, 1), note="partial sums")
+    partial = _gemm(work, operand(work, row, 0), operand(work, column, 1), note="partial sums")
     floor = work.constants.get("matmul.reduce_s", 2.0e-6)
     return tuple(
         kernel

@@ -61,6 +61,14 @@ def _warpgroup_tiles() -> tuple[Tile, ...]:
 _HOPPER = _warpgroup_tiles()
 """cuBLAS' "nvjet_sm90" kernels: persistent, two blocks a cluster."""
 
+_HOPPER_FIXED = tuple(
+    Tile(m, n, 32, 384, 1, 1)
+    for m, n in (
+        (64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128),
+    )
+)  # fmt: skip
+"""cuDNN's and cuBLAS' "sm90_xmma" kernels: convolutions, and products in TF32 and int8."""
+
 _BLACKWELL = (
     Tile(256, 256, 64, 256, 1, 2), Tile(256, 192, 64, 256, 1, 2), Tile(128, 256, 64, 256, 1, 2),
     *_HOPPER,
@@ -99,8 +107,12 @@ _SYSTOLIC = (Tile(128, 128, 128, 1), Tile(8, 128, 128, 1))
 
 
 @lru_cache(maxsize=128)
-def tiles_for(device: Device, unit: Unit) -> tuple[Tile, ...]:
-    """The tiles that the device's library has on its matrix unit or its vector lanes."""
+def tiles_for(device: Device, unit: Unit, flexible: bool = True) -> tuple[Tile, ...]:
+    """The tiles that the device's library has on its matrix unit or its vector lanes.
+
+    `flexible`: the product is of a kind that cuBLAS has tiles of every width for (bfloat16,
+    float16 and 8-bit floats); convolutions and other dtypes have fewer.
+    """
     if device.warp_size is None:
         return _SYSTOLIC
     if device.vendor == "Apple":
@@ -110,8 +122,11 @@ def tiles_for(device: Device, unit: Unit) -> tuple[Tile, ...]:
     if device.vendor == "AMD":
         return _CDNA
     capability = device.compute_capability
-    if capability is not None and capability[0] == 9:
+    major = capability[0] if capability is not None else 0
+    if major in (9, 10) and not flexible:
+        return _HOPPER_FIXED
+    if major == 9:
         return _HOPPER
-    if capability is not None and capability[0] == 10:
+    if major == 10:
         return _BLACKWELL
     return _AMPERE
