@@ -106,6 +106,13 @@ def _variants() -> Iterator[Point]:
                     )
             for backend in ("EFFICIENT_ATTENTION", "MATH"):
                 yield attention_point(direction, "fp32", b, 12, 12, s, s, 64, True, backend=backend)
+        # flash attention on more shapes: what other versions of PyTorch choose by default
+        for h, d in ((12, 64), (32, 128)):
+            for s, count in ((512, 16), (2048, 4), (8192, 1)):
+                for causal in (True, False):
+                    yield attention_point(
+                        direction, "bf16", count, h, h, s, s, d, causal, backend="FLASH_ATTENTION"
+                    )
         # vision and speech: token counts that no tile divides
         for b, h, s, d in ((64, 12, 197, 64), (16, 16, 257, 80), (16, 20, 1500, 64),
                            (64, 3, 49, 32), (8, 8, 4096, 40), (2, 10, 4096, 64)):  # fmt: skip

@@ -31,7 +31,7 @@ CONV1D = ((80, 3000, 1280, 3, 1, 1, 1), (1280, 3000, 1280, 3, 2, 1, 1), (80, 300
 
 def conv_point(
     shape: tuple[int, int, int, int, int, int, int], batch: int, dtype: str, layout: str,
-    direction: str, dims: int = 2,
+    direction: str, dims: int = 2, benchmark: bool = False,
 ) -> Point:  # fmt: skip
     """One convolution; ``dtype`` tf32 is fp32 data with TF32 allowed (PyTorch's default)."""
     cin, size, cout, kernel, stride, padding, groups = shape
@@ -47,6 +47,7 @@ def conv_point(
 
         def forward() -> torch.Tensor:
             torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+            torch.backends.cudnn.benchmark = benchmark
             return torch.ops.aten.convolution(x, w, None, *rest)  # type: ignore[no-any-return]
 
         if direction == "fwd":
@@ -56,6 +57,7 @@ def conv_point(
 
         def backward() -> object:
             torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+            torch.backends.cudnn.benchmark = benchmark
             return torch.ops.aten.convolution_backward(grad, x, w, None, *rest, mask)
 
         return backward
@@ -63,6 +65,7 @@ def conv_point(
     params: dict[str, Value] = {
         "dir": direction, "dtype": dtype, "layout": layout, "n": batch, "c": cin, "hw": size,
         "k": cout, "r": kernel, "stride": stride, "pad": padding, "groups": groups,
+        "benchmark": benchmark,
     }  # fmt: skip
     return Point(f"conv{dims}d", params, make, reps=5)
 
@@ -87,6 +90,11 @@ def points(quick: bool) -> Iterator[Point]:
         for direction in ("fwd", "dgrad", "wgrad"):
             if shape[0] > 3 or direction != "dgrad":
                 yield conv_point(shape, batch, dtype, layout, direction)
+    for shape in RESNET50[2::5] + OTHERS[::4]:
+        for dtype, layout in (("bf16", "nhwc"), ("tf32", "nchw")):
+            for direction in ("fwd", "dgrad", "wgrad"):
+                if shape[0] > 3:
+                    yield conv_point(shape, 64, dtype, layout, direction, benchmark=True)
     for shape in CONV1D:
         for dtype in ("tf32", "bf16"):
             for direction in ("fwd", "dgrad", "wgrad"):

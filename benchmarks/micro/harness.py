@@ -2,8 +2,12 @@
 
 Each call is wrapped in a named range; a kernel belongs to the range inside which its launch call
 was made (joined through the correlation id), so a flush kernel launched between two calls is never
-counted.  Two cache states are measured: ``hot`` (the same buffers back to back) and ``cold`` (a
-256 MB buffer, several times the last-level cache, is written before every call).
+counted.  The cache states: ``hot`` (the same buffers back to back), ``cold`` (a 256 MB buffer,
+several times the last-level cache, is written before every call, so that dirty lines must be
+written back too) and, for some points, ``cold_clean`` (that buffer is only read).
+
+Power-hungry families rest between points, so that the power limit does not lower the clock in the
+middle of a measurement; the SM clock read at the end of each state is saved with it.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ FLUSH_BYTES = 256 * 1024 * 1024
 """Written before each cold call; larger than any current GPU's last-level cache (H200: 50 MB)."""
 CHUNK_POINTS = 120
 """Points per profiler session: bounds the trace file and lets results be saved as they come."""
+REST_ABOVE_S = 0.003
+REST_MOST_S = 0.25
+"""Rest only after this much work in one state, and never longer than this."""
 GROUP_ABOVE_KERNELS = 24
 """A call with more kernels than this is saved as one row per distinct kernel, with its count."""
 COLUMNS = (
@@ -61,11 +68,15 @@ class KernelEvent:
 
 @dataclass(slots=True)
 class Family:
-    """A named list of points that is saved to one file."""
+    """A named list of points that is saved to one file.
+
+    After each state the device rests for ``rest`` times as long as it worked.
+    """
 
     name: str
     points: Callable[[bool], Iterator[Point]]
     chunk_points: int = CHUNK_POINTS
+    rest: float = 0.0
     errors: list[tuple[str, str, str]] = field(default_factory=list)
 
 
@@ -220,7 +231,7 @@ class Recorder:
                 if time.time() > self.deadline_s:
                     break
                 try:
-                    self._run_point(index, point, clocks)
+                    self._run_point(index, point, clocks, family.rest)
                 except Exception as error:
                     text = f"{type(error).__name__}: {error}"[:300]
                     family.errors.append((point.bench, json.dumps(dict(point.params)), text))
@@ -240,7 +251,7 @@ class Recorder:
         return out
 
     def _run_point(
-        self, index: int, point: Point, clocks: dict[tuple[int, str], int | None]
+        self, index: int, point: Point, clocks: dict[tuple[int, str], int | None], rest: float
     ) -> None:
         call = point.make("cuda")
         call()
@@ -251,13 +262,19 @@ class Recorder:
         once_s = time.perf_counter() - began
         reps = max(2, point.reps // 2) if once_s > 0.008 else point.reps
         for state in point.states:
+            began = time.perf_counter()
             for rep in range(reps + (state == "hot")):
                 if state == "cold":
                     self.flush.fill_(1.0)
+                elif state == "cold_clean":
+                    self.flush.sum()
                 with torch.profiler.record_function(f"@{index}:{state}:{rep}"):
                     call()
             clocks[index, state] = self.clock.sm_mhz()
             torch.cuda.synchronize()
+            worked_s = time.perf_counter() - began
+            if rest and worked_s > REST_ABOVE_S:
+                time.sleep(min(REST_MOST_S, rest * worked_s))
         del call
         if torch.cuda.memory_reserved() > 60e9:
             torch.cuda.empty_cache()

@@ -245,6 +245,17 @@ def _backward(bench: HostBench) -> None:
         loss = x.sum()
         return lambda: loss.backward()  # type: ignore[no-untyped-call]
 
+    leaves = [torch.randn(8, 64, device=bench.device, requires_grad=True) for _ in range(100)]
+
+    def into_leaves(fresh: bool) -> Callable[[], object]:
+        if fresh:
+            for leaf in leaves:
+                leaf.grad = None
+        loss = torch.stack([(leaf * 1.5).sum() for leaf in leaves]).sum()
+        return lambda: loss.backward()  # type: ignore[no-untyped-call]
+
+    for label, fresh in (("leaf_mul_sum_grad_none", True), ("leaf_mul_sum_grad_exists", False)):
+        bench.once("backward_per_node", label, "100_leaves", 100, lambda f=fresh: into_leaves(f))
     bench.once("backward_per_node", "sum_only_whole_call", "chain1", 1, one)
 
 
@@ -322,6 +333,41 @@ def _sync_costs(bench: HostBench) -> None:
     bench.calls("sync", "tiny_kernel_then_synchronize", "round_trip", launch_and_sync)
 
 
+def _copies(bench: HostBench) -> None:
+    """Host cost of copies and of memory calls that miss the cache."""
+    d = bench.device
+    for size in (1024, 1 << 16, 1 << 20):
+        host = torch.ones(size, dtype=torch.uint8)
+        pinned = host.pin_memory() if d == "cuda" else host
+        there = torch.empty(size, dtype=torch.uint8, device=d)
+        bench.calls("copy", "h2d_pageable", str(size), lambda a=there, b=host: a.copy_(b), 10)
+        bench.calls(
+            "copy", "h2d_pinned_blocking", str(size), lambda a=there, b=pinned: a.copy_(b), 10
+        )
+        bench.calls(
+            "copy", "h2d_pinned_non_blocking", str(size),
+            lambda a=there, b=pinned: a.copy_(b, non_blocking=True), 10,
+        )  # fmt: skip
+        bench.calls("copy", "d2h_pageable", str(size), lambda a=there: a.cpu(), 10)
+        bench.calls("copy", "to_device_pageable", str(size), lambda b=host: b.to(d), 10)
+        bench.calls("copy", "pin_memory", str(size), lambda b=host: b.pin_memory(), 5)
+    if d != "cuda":
+        return
+    for size in (1 << 20, 1 << 25, 1 << 30):
+
+        def fresh(n: int = size) -> Callable[[], object]:
+            torch.cuda.empty_cache()
+            return lambda: torch.empty(n, dtype=torch.uint8, device=d)
+
+        def freed(n: int = size) -> Callable[[], object]:
+            torch.cuda.empty_cache()
+            torch.empty(n, dtype=torch.uint8, device=d)
+            return torch.cuda.empty_cache
+
+        bench.once("memory", "cuda_malloc", str(size), 1, fresh, 7)
+        bench.once("memory", "cuda_free", str(size), 1, freed, 7)
+
+
 def _python_score(bench: HostBench) -> None:
     """Single-thread CPU scores: fixed Python loops, to tell one host from another."""
 
@@ -363,7 +409,7 @@ def run(out: Path, device: str = "cuda") -> HostBench:
     with torch.inference_mode():
         for name, call in list(operators(_tensors(device, False)).items())[:40:3]:
             bench.calls("op", name, "inference_mode", call)
-    for part in (_creation, _modules, _backward, _optimizers, _autocast, _sync_costs):
+    for part in (_creation, _modules, _backward, _optimizers, _autocast, _sync_costs, _copies):
         part(bench)
     if device == "cuda":
         host_queue.run(bench)

@@ -11,7 +11,8 @@ from harness import DTYPES, Point, randn
 LAYERS = (
     (768, 768), (2304, 768), (3072, 768), (768, 3072), (1024, 1024), (4096, 1024), (2048, 2048),
     (4096, 4096), (6144, 4096), (14336, 4096), (4096, 14336), (5120, 5120), (13824, 5120),
-    (8192, 8192), (28672, 8192), (8192, 28672), (16384, 16384), (50257, 768), (32000, 4096),
+    (8192, 8192), (28672, 8192), (8192, 28672), (16384, 16384), (50257, 768), (50304, 768),
+    (32000, 4096),
     (128256, 4096),
 )  # fmt: skip
 """(out features, in features) of layers of GPT-2, Llama 7B to 405B, BERT, with vocabulary heads."""
@@ -51,7 +52,8 @@ def _call(
 def _point(dtype: str, layout: str, m: int, n: int, k: int, group: str) -> Point:
     real = DTYPES["fp32" if dtype == "tf32" else dtype]
     params = {"dtype": dtype, "layout": layout, "m": m, "n": n, "k": k, "set": group}
-    return Point("mm", params, _call(layout, m, n, k, real, dtype == "tf32"))
+    states = ("hot", "cold", "cold_clean") if group == "square" else ("hot", "cold")
+    return Point("mm", params, _call(layout, m, n, k, real, dtype == "tf32"), states)
 
 
 def _linear_shapes(layout: str, tokens: int, out: int, inner: int) -> tuple[int, int, int]:
@@ -111,7 +113,7 @@ def _bf16() -> Iterator[Point]:
     for m, n, k in ODD:
         yield _point("bf16", "NT", m, n, k, "odd")
         yield _point("bf16", "NN", m, n, k, "odd")
-    for i, (m, n, k) in enumerate(_random_shapes(60, 1, 4e12)):
+    for i, (m, n, k) in enumerate(_random_shapes(200, 1, 4e12)):
         yield _point("bf16", ("NT", "NN", "TN")[i % 3], m, n, k, "random")
 
 
@@ -201,9 +203,9 @@ def points(quick: bool) -> Iterator[Point]:
         return
     yield from _bf16()
     few = ((768, 768), (3072, 768), (4096, 4096), (14336, 4096), (50257, 768))
-    yield from _dtype_set("fp32", (1, 16, 128, 1024, 4096, 16384), few, 1.2e12, 25)
-    yield from _dtype_set("tf32", (1, 64, 1024, 8192), few, 2e12, 15)
-    yield from _dtype_set("fp16", (1, 64, 2048), few[:4], 2e12, 8)
+    yield from _dtype_set("fp32", (1, 16, 128, 1024, 4096, 16384), few, 1.2e12, 60)
+    yield from _dtype_set("tf32", (1, 64, 1024, 8192), few, 2e12, 40)
+    yield from _dtype_set("fp16", (1, 64, 2048), few[:4], 2e12, 20)
     yield from _linear_bias()
     yield from _bmm()
     yield from _eight_bit()

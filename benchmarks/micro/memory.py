@@ -94,7 +94,7 @@ def _convolutions(facts: _Facts) -> None:
 def _recurrence(
     facts: _Facts, kind: str, hidden: int, layers: int, seq: int, batch: int, dtype: torch.dtype
 ) -> None:
-    net = getattr(torch.nn, kind)(hidden, hidden, layers, device="cuda", dtype=dtype)
+    net = getattr(torch.nn, kind)(hidden, hidden, layers).to(device="cuda", dtype=dtype)
     x = torch.randn(seq, batch, hidden, device="cuda", dtype=dtype, requires_grad=True)
     label = f"{kind}:h{hidden}l{layers}s{seq}b{batch}:{dtype}"
     weights = sum(p.nbytes for p in net.parameters())
@@ -205,18 +205,29 @@ def _allocator(facts: _Facts) -> None:
         "40MiB_free_then_18MiB_x2": [40 * 2**20, -1, 18 * 2**20, 18 * 2**20],
         "1.5MiB_x10": [3 * 2**19] * 10,
         "300MiB_free_then_2x140MiB": [300 * 2**20, -1, 140 * 2**20, 140 * 2**20],
+        "100MiB_free_then_120MiB": [100 * 2**20, -1, 120 * 2**20],
+        "21MiB_free_then_19MiB": [21 * 2**20, -1, 19 * 2**20],
+        "19MiB_free_then_10MiB_x2": [19 * 2**20, -1, 10 * 2**20, 10 * 2**20],
     }  # fmt: skip
     for name, steps in sequences.items():
-        torch.cuda.empty_cache()
-        base, held, trail = torch.cuda.memory_reserved(), [], []
-        for step in steps:
-            if step < 0:
-                held.clear()
-            else:
-                held.append(torch.empty(step, dtype=torch.uint8, device="cuda"))
-            trail.append(torch.cuda.memory_reserved() - base)
-        facts.rows.append(["allocator_sequence", name, sum(h.nbytes for h in held), "", trail[-1],
-                           "reserved after each step: " + " ".join(map(str, trail))])  # fmt: skip
+        facts.rows.append(_sequence(name, steps))
+
+
+def _sequence(name: str, steps: list[int]) -> list[object]:
+    """Reserved bytes after each allocation of ``steps`` (-1: free all), from an empty cache."""
+    torch.cuda.empty_cache()
+    base = torch.cuda.memory_reserved()
+    held: list[torch.Tensor] = []
+    trail = []
+    for step in steps:
+        if step < 0:
+            held.clear()
+        else:
+            held.append(torch.empty(step, dtype=torch.uint8, device="cuda"))
+        trail.append(torch.cuda.memory_reserved() - base)
+    total = sum(h.nbytes for h in held)
+    detail = f"sizes {steps}; reserved after each: {trail}"
+    return ["allocator_sequence", name, total, "", trail[-1], detail]
 
 
 def run(out: Path) -> None:
@@ -224,7 +235,7 @@ def run(out: Path) -> None:
     facts = _Facts()
     free_before, total = torch.cuda.mem_get_info()
     facts.rows.append(["context", "after_init", "", total - free_before, "", f"total={total}"])
-    for part in (_blas, _convolutions, _recurrent, _attention, _saved, _allocator):
+    for part in (_allocator, _blas, _convolutions, _recurrent, _attention, _saved):
         part(facts)
         torch.cuda.empty_cache()
         with gzip.open(out / "memory.csv.gz", "wt", newline="") as stream:

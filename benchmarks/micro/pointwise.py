@@ -134,6 +134,38 @@ OTHER: dict[str, Maker] = {
     "heads_copy": _heads,
     "qkv_split_copy": _qkv_split_copy,
     "rotary": _rotary,
+    "sub": _binary(torch.sub),
+    "rsub_scalar": _unary(lambda x: 1.0 - x),
+    "abs": _unary(torch.abs),
+    "sqrt": _unary(lambda x: torch.sqrt(x)),
+    "log": _unary(torch.log),
+    "sin": _unary(torch.sin),
+    "erf": _unary(torch.erf),
+    "reciprocal": _unary(torch.reciprocal),
+    "clamp": _unary(lambda x: x.clamp(-1.0, 1.0)),
+    "leaky_relu": _unary(functional.leaky_relu),
+    "elu": _unary(functional.elu),
+    "softplus": _unary(functional.softplus),
+    "hardswish": _unary(functional.hardswish),
+    "glu": _square(lambda x: functional.glu(x[:, : x.shape[1] // 2 * 2], -1)),
+    "maximum": _binary(torch.maximum),
+    "eq": _binary(torch.eq),
+    "logical_and": _masked(lambda _x, _y, m: torch.logical_and(m, m)),
+    "bool_to_float": _masked(lambda _x, _y, m: m.float()),
+    "addcdiv_": _binary(lambda x, y: x.addcdiv_(x, y, value=0.1)),
+    "mul_": _unary(lambda x: x.mul_(0.999)),
+    "sigmoid_backward": _binary(torch.ops.aten.sigmoid_backward),
+    "tanh_backward": _binary(torch.ops.aten.tanh_backward),
+    "gelu_tanh_backward": _binary(
+        lambda x, y: torch.ops.aten.gelu_backward(x, y, approximate="tanh")
+    ),
+    "cat_last": _square(lambda x: torch.cat((x, x), -1)),
+    "roll": _square(lambda x: torch.roll(x, (3, 3), (0, 1))),
+    "pad": _square(lambda x: functional.pad(x, (1, 1, 1, 1))),
+    "flip": _square(lambda x: x.flip(-1)),
+    "repeat2": _square(lambda x: x.repeat(2, 1)),
+    "repeat_interleave": _square(lambda x: x.repeat_interleave(2, 0)),
+    "tril": _square(torch.tril),
     "randn": _unary(torch.randn_like),
     "bernoulli": _unary(lambda x: torch.empty_like(x).bernoulli_(0.5)),
     "arange": _unary(lambda x: torch.arange(x.numel(), device=x.device)),
@@ -144,7 +176,8 @@ def _point(op: str, make: Maker, dtype: str, n: int) -> Point:
     def bound(device: str) -> Callable[[], object]:
         return make(n, DTYPES[dtype], device)
 
-    return Point("pointwise", {"op": op, "dtype": dtype, "n": n}, bound)
+    states = ("hot", "cold", "cold_clean") if op in MAIN else ("hot", "cold")
+    return Point("pointwise", {"op": op, "dtype": dtype, "n": n}, bound, states)
 
 
 def _working_set(op: str, mib: float) -> Point:

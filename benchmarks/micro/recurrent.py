@@ -21,7 +21,8 @@ def _make(
     def make(device: str) -> Callable[[], object]:
         torch.backends.cudnn.allow_tf32 = dtype == "tf32"
         real = DTYPES["fp32" if dtype == "tf32" else dtype]
-        net = getattr(torch.nn, kind)(hidden, hidden, layers, device=device, dtype=real)
+        # made on the host and moved, as users do: the move packs the weights into one buffer
+        net = getattr(torch.nn, kind)(hidden, hidden, layers).to(device=device, dtype=real)
         x = torch.randn(seq, batch, hidden, device=device, dtype=real, requires_grad=True)
         grad = torch.randn(seq, batch, hidden, device=device, dtype=real)
 

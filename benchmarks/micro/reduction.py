@@ -66,8 +66,19 @@ def _llama_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return w * wide.to(x.dtype)
 
 
-def _layer_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    return functional.layer_norm(x, (x.shape[-1],), w, w)
+def _layer_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None = None) -> torch.Tensor:
+    return functional.layer_norm(x, (x.shape[-1],), w, w if b is None else b)
+
+
+def _layer_norm_backward(
+    rows: int, cols: int, dtype: torch.dtype, device: str
+) -> Callable[[], object]:
+    """Backward of layer norm with a weight and a bias of its own."""
+    x = randn(rows, cols, dtype=dtype, device=device).requires_grad_()
+    w, b = (randn(cols, dtype=dtype, device=device).requires_grad_() for _ in range(2))
+    out = _layer_norm(x, w, b)
+    grad = torch.randn_like(out)
+    return lambda: torch.autograd.grad(out, (x, w, b), grad, retain_graph=True)
 
 
 def _rms_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -80,7 +91,7 @@ OPS: dict[str, Build] = {
     "log_softmax": _plain(lambda x: torch.log_softmax(x, -1)),
     "log_softmax_bwd": _backward(lambda x, _w: torch.log_softmax(x, -1)),
     "layer_norm": _weighted(_layer_norm),
-    "layer_norm_bwd": _backward(_layer_norm),
+    "layer_norm_bwd": _layer_norm_backward,
     "rms_norm": _weighted(_rms_norm),
     "rms_norm_bwd": _backward(_rms_norm),
     "llama_rms_norm": _weighted(_llama_norm),
@@ -101,6 +112,15 @@ SLOW: dict[str, Build] = {
     "softmax_dim0": _plain(lambda x: torch.softmax(x, 0)),
     "multinomial": _plain(lambda x: torch.multinomial(x.abs().float(), 1)),
     "isfinite_all": _plain(lambda x: torch.isfinite(x).all()),
+    "logsumexp": _plain(lambda x: x.logsumexp(-1)),
+    "mse_loss": _weighted(lambda x, w: functional.mse_loss(x, w.expand_as(x))),
+    "bce_logits": _weighted(
+        lambda x, w: functional.binary_cross_entropy_with_logits(x, w.expand_as(x))
+    ),
+    "sum_squares": _plain(lambda x: (x * x).sum()),
+    "any": _plain(lambda x: x.any()),
+    "max_with_index": _plain(lambda x: x.max(-1)),
+    "l2_normalize": _plain(lambda x: functional.normalize(x, dim=-1)),
     "var_last": _plain(lambda x: x.var(-1)),
 }
 IMAGES = (

@@ -27,7 +27,9 @@ STAGES: tuple[tuple[str, ...], ...] = (
 KERNEL_FAMILIES = STAGES[1]
 SMALL_CHUNKS = {"optimizers": 30, "recurrent": 24}
 """Points per profiler session where one call makes thousands of kernels."""
-RESERVE_S = {"memory": 30.0, "power": 45.0}
+REST = {"matmul": 1.5, "attention": 1.0, "convolution": 1.0}
+"""Rest, as a multiple of the work, in families that would otherwise reach the power limit."""
+RESERVE_S = {"memory": 30.0, "power": 75.0}
 """Time that the kernel families leave for what runs after them."""
 
 
@@ -37,7 +39,9 @@ def _log(out: Path, **entry: object) -> None:
     sys.stderr.write(f"{entry}\n")
 
 
-def _family(name: str, out: Path, quick: bool, deadline_s: float) -> dict[str, object]:
+def _family(
+    name: str, out: Path, quick: bool, deadline_s: float, back_to_back: bool
+) -> dict[str, object]:
     """Run one family in this process; returns what to log."""
     if name in KERNEL_FAMILIES:
         import importlib
@@ -46,6 +50,7 @@ def _family(name: str, out: Path, quick: bool, deadline_s: float) -> dict[str, o
 
         points = importlib.import_module(name).points
         family = Family(name, points, SMALL_CHUNKS.get(name, CHUNK_POINTS))
+        family.rest = 0.0 if back_to_back else REST.get(name, 0.0)
         done, left = Recorder(out, deadline_s).run(family, quick)
         return {"points": done, "left": left, "errors": len(family.errors)}
     if name == "facts":
@@ -63,7 +68,7 @@ def _family(name: str, out: Path, quick: bool, deadline_s: float) -> dict[str, o
     elif name == "power":
         import power
 
-        power.run(out, 0.5 if quick else 2.0)
+        power.run(out, 0.5 if quick else 1.5)
     elif name == "memory":
         import memory
 
@@ -73,14 +78,14 @@ def _family(name: str, out: Path, quick: bool, deadline_s: float) -> dict[str, o
     return {}
 
 
-def _work(names: list[str], out: Path, quick: bool, deadline_s: float) -> int:
+def _work(names: list[str], out: Path, quick: bool, deadline_s: float, back_to_back: bool) -> int:
     for name in names:
         began = time.time()
         if began > deadline_s:
             _log(out, family=name, status="no time left")
             continue
         try:
-            result = _family(name, out, quick, deadline_s)
+            result = _family(name, out, quick, deadline_s, back_to_back)
             _log(out, family=name, status="done", seconds=round(time.time() - began, 1), **result)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"[:500]
@@ -117,6 +122,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("micro-results"))
     parser.add_argument("--only", nargs="*", default=None)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument(
+        "--back-to-back", action="store_true", help="no rests: clocks as under sustained load"
+    )
     parser.add_argument("--budget-s", type=float, default=500.0)
     parser.add_argument("--deadline", type=float, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--in-process", action="store_true", help=argparse.SUPPRESS)
@@ -128,7 +136,7 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     deadline_s = args.deadline or time.time() + args.budget_s
     if args.in_process:
-        return _work(chosen, args.out, args.quick, deadline_s)
+        return _work(chosen, args.out, args.quick, deadline_s, args.back_to_back)
     for stage in STAGES:
         names = [n for n in stage if n in chosen]
         stage_deadline_s = deadline_s
@@ -137,7 +145,8 @@ def main() -> int:
         while names:
             command = [sys.executable, __file__, "--in-process", "--out", str(args.out),
                        "--deadline", str(stage_deadline_s), "--only", *names]  # fmt: skip
-            code = subprocess.run(command + ["--quick"] * args.quick, check=False).returncode
+            command += ["--quick"] * args.quick + ["--back-to-back"] * args.back_to_back
+            code = subprocess.run(command, check=False).returncode
             if code == 0:
                 break
             names = _remaining(args.out, names)
