@@ -27,7 +27,7 @@ def model(layers: int, odd: int | None = None) -> tuple[TimelineBuilder, Program
         op = b.op("aten::mm", module=module, phase=phase)
         b.work(now, now + length, cost=matmul(length, op=op), op=op)
         now += length
-    return b, Program("gpt", tuple(b.ops), modules=tuple(infos), parameters=1)
+    return b, Program("gpt", tuple(b.ops), modules=tuple(infos), parameters=600)
 
 
 def tree(layers: int, odd: int | None = None) -> tuple[ModuleShare, ...]:
@@ -44,7 +44,9 @@ def test_totals_hold_the_children_and_self_what_is_left() -> None:
     assert rows["h"].time_s == pytest.approx(120e-6)
     assert rows[""].time_s == pytest.approx(165e-6)
     assert rows[""].self_s == pytest.approx(5e-6)
-    assert rows[""].parameters == 650
+    assert rows["h"].parameters == 600
+    assert rows["lm_head"].parameters == 50
+    assert rows[""].parameters == 600, "shared parameters count once at the root"
     assert rows["h.0.mlp"].flops == pytest.approx(matmul(30).flops)
     assert rows[""].class_name == "GPT"
 

@@ -152,3 +152,12 @@ def test_busy_and_causes_add_up_to_the_span(
     assert sum(time.idle_by_cause.values()) == pytest.approx(time.idle_s, abs=1e-15)
     assert all(value > 0 for value in time.idle_by_cause.values())
     assert time.exposed_communication_s <= time.communication_s + 1e-15
+
+
+def test_a_launch_that_comes_too_late_to_be_in_time_is_the_host_dispatching() -> None:
+    b = TimelineBuilder()
+    for i in range(20):
+        # Kernels of 6 us, launched every 10 us; each starts 5 us after its launch call.
+        b.work(10 * i + 5, 10 * i + 11, launch_us=10 * i)
+    # Every launch was made 1 us before the device fell idle: too late all the same.
+    assert idle(b.build()) == {"host dispatching": 19 * 4}

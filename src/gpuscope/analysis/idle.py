@@ -4,10 +4,11 @@ For a gap that ends when work W starts, the causes are tried in this order:
 
 1. waiting for data: host time inside the gap spent loading input (an operator of the input phase,
    or a data loader's `__next__`); all of the gap when W is the copy that brings the input;
-2. W's launch call was made after the device fell idle, so the host was late:
+2. W's launch call came too late for W to start when the device fell idle (a call needs
+   `launch_latency_ns` to reach the device), so the host was late:
    host synchronising if the host stood in a synchronisation when the device fell idle (it lost
    its lead there), or for the part of the gap that it spent in one; else host dispatching;
-3. W was launched before: launch gap, up to `LAUNCH_GAP_NS`; what is longer is waiting for another
+3. W was launched in time: launch gap, up to `LAUNCH_GAP_NS`; what is longer is waiting for another
    stream where the device's last work ran on another lane than W, else unknown.
 
 Without a launch to look at (no correlation, no host lanes), or without any device work, the rest
@@ -140,8 +141,9 @@ def _split(
     ender, ends = _ender(work, end)
     launched, known = host.launch_of(np.where(ends, work.correlation[ender], -1))
     trailing = ~ends & host.known
-    late = (known & (launched > start)) | trailing
-    ready = known & (launched <= start)
+    in_time = launched + launch_latency_ns(work, host) <= start
+    late = (known & ~in_time) | trailing
+    ready = known & in_time
 
     loading = np.where(
         ends & _uploads(timeline, work, ops)[ender], length, host.loading.within(start, end)
@@ -159,6 +161,20 @@ def _split(
     split[:, stream] = np.where(ready & other_lane, rest, 0)
     split[:, unknown] = rest - split[:, stream]
     return split
+
+
+def launch_latency_ns(work: DeviceWork, host: HostActivity) -> int:
+    """Return the shortest time from a launch call to its work in this window.
+
+    The first percentile, so that a few events on skewed clocks do not matter, between 0 and
+    `LAUNCH_GAP_NS`: where a queue is always full, even the shortest wait is in the queue. 0 where
+    no launch is known.
+    """
+    launched, known = host.launch_of(work.correlation)
+    if not known.any():
+        return 0
+    shortest = int(np.percentile((work.start_ns - launched)[known], 1))
+    return min(max(0, shortest), LAUNCH_GAP_NS)
 
 
 def _ender(work: DeviceWork, end: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:

@@ -33,7 +33,8 @@ def module_shares(rows: Rows, program: Program | None) -> tuple[ModuleShare, ...
 
     Work of the optimizer, of input copies and of no phase stands in rows "(optimizer)",
     "(input)", "(other)" beside the root, so that the rows of depth 0 add up to the device's busy
-    time. Empty where no operator is known.
+    time. Parameters that modules share count in each, but once at the root. Empty where no
+    operator is known.
     """
     if not rows.ops.ops:
         return ()
@@ -50,8 +51,12 @@ def module_shares(rows: Rows, program: Program | None) -> tuple[ModuleShare, ...
             node.forward_s += time
         elif phase == "backward":
             node.backward_s += time
+    whole = program.parameters if program and program.parameters else None
     tops = [nodes[""], *(outside[phase] for phase in _OUTSIDE if phase in outside)]
-    return tuple(share for top in tops for share in _walk(top, 0))
+    shares = [share for top in tops for share in _walk(top, 0)]
+    if whole is not None:
+        shares[0] = replace(shares[0], parameters=whole)
+    return tuple(shares)
 
 
 def _sums(rows: Rows) -> Iterator[tuple[str, str, float, float]]:

@@ -153,7 +153,16 @@ class MemoryStory:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Energy of a step; None where it cannot be said. `source` says how it was found."""
+    """Energy of a step; None where it cannot be said. `source` says how it was found.
+
+    Attributes:
+        total_j: the sum of the four parts.
+        idle_j: at rest, over the whole step.
+        active_j: what running kernels draw beside their work, over the device time.
+        compute_j, memory_j: by FLOPs, by bytes of device memory.
+        average_w: total over the step.
+        cost_usd: the step at the price per hour.
+    """
 
     total_j: float | None
     idle_j: float | None
@@ -162,6 +171,7 @@ class Energy:
     average_w: float | None
     cost_usd: float | None
     source: str
+    active_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
