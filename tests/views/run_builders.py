@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+import numpy as np
+
 from gpuscope.analysis import analyze
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.hardware import Device, device
@@ -229,9 +231,14 @@ def bare_run() -> Run:
         run.analysis, modules=(), roofline=None, tasks=(), memory=None, energy=None,
         utilisation=None, findings=(), phases=(),
     )  # fmt: skip
+    unknown = np.full(len(run.timeline.events), -1, np.int64)
+    events = replace(run.timeline.events, op=unknown, kernel=unknown)
+    timeline = replace(
+        run.timeline, events=events, kernels=(), ops=(), counters=(), origin="measured"
+    )
     return replace(
         run, origin="measured", device_id="", target="unknown device", host_busy_s=None,
         peak_memory_bytes=None, reserved_memory_bytes=None, energy_j=None, fits=None,
         analysis=analysis, program=None, origins={}, samples=None, tokens=None,
-        timeline=replace(run.timeline, kernels=(), ops=(), counters=(), origin="measured"),
+        timeline=timeline,
     )  # fmt: skip
