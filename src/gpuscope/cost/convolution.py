@@ -125,7 +125,8 @@ def _plain_product(
     problem = Problem(
         m=m, n=n, k=k, batch=shape.images, dtype=dtype, a_bytes=float(first.spec.nbytes),
         b_bytes=float(second.spec.nbytes), c_bytes=partial or float(out.nbytes),
-        item_bytes=first.spec.itemsize, aligned=aligned, hot_a=first.hot, hot_b=second.hot,
+        item_bytes=first.spec.itemsize, out_bytes=4.0 if weight else out.itemsize,
+        aligned=aligned, hot_a=first.hot, hot_b=second.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul")
     found = plan(problem, machine)
@@ -146,7 +147,7 @@ def _implicit(
     problem = Problem(
         m=m, n=n, k=k, batch=shape.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
         b_bytes=float(second.spec.nbytes), c_bytes=float(out.nbytes),
-        item_bytes=first.spec.itemsize, hot_a=first.hot or first.spec.nbytes < fresh,
+        item_bytes=first.spec.itemsize, out_bytes=out.itemsize, hot_a=first.hot or first.spec.nbytes < fresh,
         hot_b=second.hot or second.spec.nbytes < fresh,
     )  # fmt: skip
     family = _FAMILY[which]

@@ -51,6 +51,7 @@ class Problem:
             products together (less than M x K x size where a convolution or a broadcast re-uses).
         extra_read_bytes: bias, or the matrix that is added.
         item_bytes: bytes of one operand element.
+        out_bytes: bytes of one element of the result.
         layout: row-major ("N") or transposed ("T") storage of A and of B, e.g. "NT".
         aligned: bytes that every row start is a multiple of (16 suits the fast kernels).
         hot_a, hot_b: the operand is likely in L2 already.
@@ -65,6 +66,7 @@ class Problem:
     b_bytes: float
     c_bytes: float
     item_bytes: float
+    out_bytes: float
     extra_read_bytes: float = 0.0
     layout: str = "NT"
     aligned: int = 16
@@ -123,16 +125,21 @@ class Machine:
         units: multiprocessors.
         floor_s: shortest kernel, launch overhead on the device included.
         step_s: time of one main-loop step (128 bytes of depth) when only latency limits it.
-        tile_s: start and write-out of a tile that its neighbours do not hide.
+        tile_s: start of a tile that its neighbours do not hide.
+        store_bytes_per_s: at which one multiprocessor writes a tile out.
+        cold_s: added latency of the first loads where an operand is not in L2.
+        split_s: writing partial results where K is split.
         reduce_s: floor of the kernel that adds up slices of K.
-        narrow: tile side at which a tile reaches half the rate.
         overlap: exponent of the norm that joins arithmetic and memory time.
         misaligned: factors on the arithmetic where rows start at multiples of 8, 4 or 2 bytes
             only, which rules out the widest copies, or all asynchronous ones.
+        dirty_bytes: data of earlier kernels in L2 that must be written back to make room.
+        throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
+            up to 1 + throttle times as long, half of that at `throttle_s`.
         vector: runs on the vector lanes, there is no matrix unit for the dtype.
         tiles: what the library has.
-        tile_m, tile_n, loaded, rate: their sizes, rows loaded a step (multicast ones shared), and
-            FLOP/s of one multiprocessor, as arrays.
+        tile_m, tile_n, shared: their sizes, the share of one operand that a multicast from
+            the neighbour saves, as arrays.
     """
 
     flops_per_s: float
@@ -143,16 +150,20 @@ class Machine:
     floor_s: float
     step_s: float
     tile_s: float
+    store_bytes_per_s: float
+    cold_s: float
+    split_s: float
     reduce_s: float
-    narrow: float
     overlap: float
     misaligned: tuple[float, float, float]
+    dirty_bytes: float
+    throttle: float
+    throttle_s: float
     vector: bool
     tiles: tuple[Tile, ...]
     tile_m: Numbers
     tile_n: Numbers
-    loaded: Numbers
-    rate: Numbers
+    shared: Numbers
 
 
 def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
@@ -195,46 +206,51 @@ def machine_for(device: Device, constants: Constants, dtype: str, family: str) -
     tiles = tiles_for(device, unit, flexible)
     bandwidth = device.memory_bandwidth_bytes_per_s
     if device.clock_hz is not None and device.warp_size is not None:
-        l2 = get("l2_bytes_per_clock_per_unit", 32.0) * device.clock_hz
+        l2 = get("l2_bytes_per_clock_per_unit", 44.0) * device.clock_hz
+        store = get("store_bytes_per_clock_per_unit", 16.0) * device.clock_hz
     else:
-        l2 = _DATASHEET_L2_RATIO * bandwidth / units
+        l2 = store = _DATASHEET_L2_RATIO * bandwidth / units
     flops = peak / units * get("efficiency", 0.82 if unit == "matrix" else 0.85)
-    narrow = get("narrow", 4.0)
     slow = (1.3, 3.0, 6.0) if unit == "matrix" and device.vendor == "NVIDIA" else (1.0, 1.0, 1.0)
     misaligned = (
         get("misaligned_8", slow[0]), get("misaligned_4", slow[1]), get("misaligned_2", slow[2])
     )  # fmt: skip
     tile_m = np.array([t.m for t in tiles], dtype=float)
     tile_n = np.array([t.n for t in tiles], dtype=float)
-    short, long = np.minimum(tile_m, tile_n), np.maximum(tile_m, tile_n)
-    shared = np.array([t.cluster for t in tiles], dtype=float)
-    relative = short / (short + narrow) * long / (long + narrow)
+    cluster = np.array([t.cluster for t in tiles], dtype=float)
     return Machine(
         flops_per_s=flops, l2_bytes_per_s=l2,
         memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.9),
         l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
         units=units, floor_s=get("floor_s", device.launch_latency_s or 2.5e-6),
-        step_s=get("step_s", 5e-8), tile_s=get("tile_s", 1.0e-6),
-        reduce_s=get("reduce_s", 1.5e-6), narrow=narrow, overlap=get("overlap", 3.0),
-        misaligned=misaligned, vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
-        loaded=short + long / shared, rate=flops * relative / relative.max(),
+        step_s=get("step_s", 5e-8), tile_s=get("tile_s", 3e-7), store_bytes_per_s=store,
+        cold_s=get("cold_s", 7e-7), split_s=get("split_s", 1e-6), reduce_s=get("reduce_s", 1.5e-6), overlap=get("overlap", 3.0),
+        misaligned=misaligned,
+        dirty_bytes=constants.get("matmul.dirty_l2_share", 0.1) * float(device.l2_bytes or 0),
+        throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 5e-4), vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        shared=1.0 - 1.0 / cluster, 
     )  # fmt: skip
 
 
 def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
-    blocks = (
-        np.ceil(problem.m / machine.tile_m) * np.ceil(problem.n / machine.tile_n) * problem.batch
+    rows, columns = np.ceil(problem.m / machine.tile_m), np.ceil(problem.n / machine.tile_n)
+    blocks = rows * columns * problem.batch
+    # Blocks of one cluster load the operand that they have in common only once.
+    saved = machine.shared * np.maximum(
+        np.where(rows > 1, machine.tile_n, 0.0), np.where(columns > 1, machine.tile_m, 0.0)
     )
+    loaded = machine.tile_m + machine.tile_n - saved
     # Slices of K that fill the device, but keep at least eight steps each.
     depth = problem.k * problem.item_bytes / _STEP_BYTES
     fill = np.clip(machine.units // blocks, 1.0, min(max(depth // 8, 1.0), _MOST_SLICES))
     slices = np.concatenate((np.ones_like(fill), np.maximum(fill // 2, 1.0), fill))
     tripled = np.tile(blocks, 3) * slices
-    compute = _arithmetic_s(problem, machine, tripled, slices)
+    compute = _arithmetic_s(problem, machine, tripled, slices, np.tile(loaded, 3))
     memory = np.tile(_memory_s(problem, machine), 3)
     high, low = np.maximum(compute, memory), np.minimum(compute, memory)
     total = high * (1.0 + (low / high) ** machine.overlap) ** (1.0 / machine.overlap)
+    total += np.where(slices > 1, machine.split_s, 0.0)
     added = np.where(slices > 1, _reduction_s(problem, machine, slices), 0.0)
     best = int(np.argmin(total + added))
     at = best % len(machine.tiles)
@@ -244,19 +260,25 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     )  # fmt: skip
 
 
-def _arithmetic_s(problem: Problem, machine: Machine, blocks: Numbers, slices: Numbers) -> Numbers:
+def _arithmetic_s(
+    problem: Problem, machine: Machine, blocks: Numbers, slices: Numbers, loaded: Numbers
+) -> Numbers:
     """Time of the busiest multiprocessor: its tiles one after the other."""
     steps = np.ceil(problem.k * problem.item_bytes / slices / _STEP_BYTES)
     depth = steps * (_STEP_BYTES / problem.item_bytes)
-    area = np.tile(machine.tile_m * machine.tile_n / machine.rate, 3)
+    area = np.tile(machine.tile_m * machine.tile_n / machine.flops_per_s, 3)
     factor = 1.0
     if problem.aligned < 16:
         factor = machine.misaligned[0 if problem.aligned == 8 else 1 if problem.aligned == 4 else 2]
     multiply = 2.0 * factor * area * depth
-    load = np.tile(machine.loaded, 3) * steps * (_STEP_BYTES / machine.l2_bytes_per_s)
+    load = loaded * steps * (_STEP_BYTES / machine.l2_bytes_per_s)
     each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
+    # Masked rows and columns are computed, but not written.
+    m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
+    store = np.tile(m * n, 3) * (problem.out_bytes / machine.store_bytes_per_s)
     rounds = np.ceil(blocks / machine.units)
-    return rounds * (each + machine.tile_s)
+    total = rounds * (each + store + machine.tile_s)
+    return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))
 
 
 def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:
@@ -266,12 +288,13 @@ def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:
 
 def _reduction_s(problem: Problem, machine: Machine, slices: Numbers) -> Numbers:
     partial = 4.0 * problem.m * problem.n * problem.batch * slices
-    return machine.reduce_s + (partial + problem.c_bytes) / machine.memory_bytes_per_s
+    return machine.reduce_s + (partial + problem.c_bytes) / (0.55 * machine.memory_bytes_per_s)
 
 
 def _memory_s(problem: Problem, machine: Machine) -> Numbers:
     read, written = traffic_bytes(problem, machine, machine.tile_m * machine.tile_n)
-    return (read + written) / machine.memory_bytes_per_s
+    back = np.minimum(read, machine.dirty_bytes)
+    return (read + written + back) / machine.memory_bytes_per_s
 
 
 def traffic_bytes(problem: Problem, machine: Machine, area: Numbers) -> tuple[Numbers, float]:
@@ -303,8 +326,9 @@ def _as_plan(
         limiter = "memory"
     if max(compute_s, memory_s) < machine.floor_s:
         limiter = "latency"
+    cold_s = 0.0 if problem.hot_a and problem.hot_b else machine.cold_s
     return Plan(
-        machine.floor_s + total_s, tile, split, blocks,
+        machine.floor_s + cold_s + total_s, tile, split, blocks,
         blocks / (machine.units * tile.resident), compute_s, memory_s, float(read[0]), written,
         limiter, -(-blocks // machine.units), machine.vector,
     )  # fmt: skip

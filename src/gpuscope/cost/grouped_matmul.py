@@ -61,7 +61,7 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
     problem = Problem(
         m=shape.m, n=shape.n, k=shape.k, batch=groups, dtype=dtype,
         a_bytes=float(a.touched_bytes), b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes),
-        item_bytes=a.itemsize, extra_read_bytes=float(bias),
+        item_bytes=a.itemsize, out_bytes=out.itemsize, extra_read_bytes=float(bias),
         layout=(layout_of(a) + layout_of(b)).replace("-", "N"),
         aligned=alignment_bytes(a, b, out), hot_a=bool(work.hot and work.hot[0]),
         hot_b=len(work.hot) > 1 and work.hot[1],

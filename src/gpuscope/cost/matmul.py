@@ -146,7 +146,7 @@ def _gemm(
         return ()
     problem = Problem(
         m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(a.touched_bytes),
-        b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
+        b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize, out_bytes=out.itemsize,
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
         hot_a=left.hot, hot_b=right.hot,

@@ -1,0 +1,217 @@
+"""Fit the matrix product model to recorded kernel durations; print residuals, write the TOML.
+
+    python benchmarks/fit/matmul.py [--only bf16 fp32] [--write FILE.toml]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from recorded import (
+    MEASURED_WITH,
+    MICRO,
+    Case,
+    Recorded,
+    fit,
+    log_errors,
+    loss,
+    read,
+    summary,
+    trial,
+    write_toml,
+)
+
+from gpuscope.cost.matmul import alignment_bytes
+from gpuscope.hardware import Device, device
+from gpuscope.hardware.calibration import CalibratedValue
+from gpuscope.program.types import Op, TensorSpec
+
+TORCH = {
+    "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "tf32": "float32",
+    "int8": "int8", "fp8": "float8_e4m3fn",
+}  # fmt: skip
+
+
+def dense(*shape: int, dtype: str) -> TensorSpec:
+    """A row-major tensor."""
+    stride, step = [], 1
+    for size in reversed(shape):
+        stride.insert(0, step)
+        step *= size
+    return TensorSpec(tuple(shape), tuple(stride), dtype)
+
+
+def turned(spec: TensorSpec) -> TensorSpec:
+    """The view with the last two dimensions exchanged."""
+    shape, stride = list(spec.shape), list(spec.stride)
+    shape[-2], shape[-1] = shape[-1], shape[-2]
+    stride[-2], stride[-1] = stride[-1], stride[-2]
+    return TensorSpec(tuple(shape), tuple(stride), spec.dtype)
+
+
+def case(recorded: Recorded) -> Case:
+    """The operator behind a recorded call."""
+    p = recorded.params
+    dtype = TORCH[str(p["dtype"])]
+    m, n, k = (int(str(p[name])) for name in "mnk")
+    batch = (int(str(p["b"])),) if "b" in p else ()
+    layout = str(p["layout"])
+    a = dense(*batch, m, k, dtype=dtype)
+    b = dense(*batch, k, n, dtype=dtype)
+    if layout[0] == "T":
+        a = turned(dense(*batch, k, m, dtype=dtype))
+    if layout[1] == "T":
+        b = turned(dense(*batch, n, k, dtype=dtype))
+    out_dtype = {"int8": "int32", "float8_e4m3fn": "bfloat16"}.get(dtype, dtype)
+    out = dense(*batch, m, n, dtype=out_dtype)
+    inputs: tuple[TensorSpec, ...] = (a, b)
+    names = {"mm": "mm", "bmm": "bmm", "linear_bias": "addmm", "int_mm": "_int_mm"}
+    name = names.get(recorded.bench, "_scaled_mm")
+    if name == "addmm":
+        inputs = (dense(n, dtype=dtype), a, b)
+    if name == "_scaled_mm":
+        row = bool(p.get("rowwise"))
+        inputs = (a, b, dense(m if row else 1, 1, dtype="float32"))
+    settings = (("tf32_matmul", p["dtype"] == "tf32"),)
+    return Case(recorded, Op(0, f"aten::{name}", inputs=inputs, outputs=(out,)), settings)
+
+
+FREE = {
+    "efficiency": 0.85, "l2_bytes_per_clock_per_unit": 44.0,
+    "store_bytes_per_clock_per_unit": 30.0, "bandwidth_efficiency": 0.89, "floor_s": 1.8e-6,
+    "tile_s": 5e-7, "split_s": 1.8e-6, "cold_s": 7e-7, "overlap": 4.0,
+}  # fmt: skip
+"""Constants that are fitted for every dtype, with where to start."""
+
+MISALIGNED = {"misaligned_8": 1.3, "misaligned_4": 3.0, "misaligned_2": 6.0}
+THROTTLE = {"throttle": 0.2, "throttle_s": 8e-4}
+UNIT = {"floor_s": "s", "tile_s": "s", "split_s": "s", "cold_s": "s", "throttle_s": "s"}
+FULL_CLOCK = 0.95
+"""Above this share of its clock the device is not limited by power."""
+
+
+def aligned(found: Case) -> bool:
+    """Whether all rows start at multiples of 16 bytes."""
+    return alignment_bytes(*found.op.inputs[-2:], *found.op.outputs) == 16
+
+
+def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]:
+    """Constants of one dtype: at full clock first, then misalignment, then the power limit."""
+    key = f"matmul.{dtype}."
+    values = {key + n: v for n, v in FREE.items()} | {key + n: v for n, v in THROTTLE.items()}
+    values[key + "throttle"] = 1e-9
+    values["dirty.matmul.dirty_l2_share"] = 0.4
+    train = [c for c in cases if not c.recorded.held_out]
+    fast = [c for c in train if c.recorded.clock > FULL_CLOCK and aligned(c)]
+    names = [n for n in values if "throttle" not in n]
+    say = sys.stdout.write
+
+    def score(over: list[Case]) -> Callable[[Mapping[str, float]], float]:
+        return lambda trying: loss(log_errors(over, target, trying))
+
+    values = fit(values, score(fast), names, 7, lambda t: say(f"  {t}\n"))
+    odd = [c for c in train if not aligned(c)]
+    if odd and dtype != "fp32":
+        values |= {key + n: v for n, v in MISALIGNED.items()}
+        values = fit(values, score(odd), [key + n for n in MISALIGNED], 6)
+    values[key + "throttle"] = THROTTLE["throttle"]
+    slow = [c for c in train if aligned(c) and c.op.inputs[-1].numel > 1e6]
+    return fit(values, score(slow), [key + n for n in THROTTLE], 6)
+
+
+def few_points(dtype: str, cases: list[Case], target: Device, like: Mapping[str, float]) -> dict[str, float]:
+    """Constants of a dtype with few points: those of bfloat16, but its rate and its loads."""
+    key = f"matmul.{dtype}."
+    values = {n.replace("matmul.bf16.", key): v for n, v in like.items()}
+    train = [c for c in cases if not c.recorded.held_out]
+    names = [key + "efficiency", key + "l2_bytes_per_clock_per_unit", key + "floor_s"]
+    return fit(values, lambda trying: loss(log_errors(train, target, trying)), names, 7)
+
+
+def regime(found: Case) -> str:
+    """A few words for the residual table."""
+    size = sum(t.nbytes for t in (*found.op.inputs, *found.op.outputs))
+    p = found.recorded.params
+    intensity = 2.0 * math.prod(int(str(p[n])) for n in "mnk") * int(str(p.get("b", 1))) / size
+    if found.recorded.total_s < 1e-5:
+        return "short (< 10 us)"
+    if intensity < 70:
+        return "memory-bound"
+    return "long (> 0.5 ms)" if found.recorded.total_s > 5e-4 else "arithmetic"
+
+
+def report(cases: list[Case], values: Mapping[str, float], target: Device) -> None:
+    """Print the errors of the held-out half by operator, layout and regime."""
+    held = [c for c in cases if c.recorded.held_out]
+    groups: dict[str, list[float]] = defaultdict(list)
+    for found, error in zip(held, log_errors(held, target, values), strict=True):
+        row = "16-byte rows" if aligned(found) else "misaligned rows"
+        for name in (
+            "all", f"{found.recorded.bench}, {row}", f"layout {found.recorded.params['layout']}",
+            f"{found.recorded.state}", f"{found.recorded.bench} {regime(found)}",
+        ):  # fmt: skip
+            groups[name].append(error)
+    for name in sorted(groups):
+        sys.stdout.write(f"  held out, {name:34s} {summary(groups[name])}\n")
+
+
+def intervals(
+    cases: Mapping[str, list[Case]], values: Mapping[str, float], target: Device
+) -> dict[str, CalibratedValue]:
+    """80 % interval of predicted over measured on the held-out half, by what limits the kernel."""
+    constants = trial(target, {k: v for k, v in values.items() if not k.startswith("dirty.")})
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for found in (c for each in cases.values() for c in each if c.recorded.held_out):
+        error = log_errors([found], target, values)[0]
+        ratios[found.limiter(target, constants)].append(math.exp(-error))
+    out = {}
+    for limiter, found_ratios in ratios.items():
+        ordered = sorted(abs(math.log(r)) for r in found_ratios)
+        half = math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
+        out[f"matmul.{limiter}.scale"] = CalibratedValue(
+            1.0, "1", "calibrated", 1.0 - half, 1.0 + half,
+            f"measured over predicted, {len(ordered)} held-out points",
+        )  # fmt: skip
+    return out
+
+
+def main() -> int:
+    """Fit each dtype's constants on one half of the points, report on the other."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--only", nargs="*", default=["bf16", "fp32", "tf32", "fp16", "int8", "fp8"])
+    parser.add_argument("--write", type=Path, default=None, help="calibration file to write")
+    args = parser.parse_args()
+    target = device("h200")
+    by_dtype: dict[str, list[Case]] = defaultdict(list)
+    for recorded in read(MICRO / "matmul.csv.gz"):
+        if recorded.kernels:
+            by_dtype[str(recorded.params["dtype"])].append(case(recorded))
+    values: dict[str, float] = {}
+    for dtype in args.only:
+        sys.stdout.write(f"{dtype}\n")
+        few = len(by_dtype[dtype]) < 150
+        like = {n: v for n, v in values.items() if ".bf16." in n or "dirty" in n}
+        found = (
+            few_points(dtype, by_dtype[dtype], target, like) if few
+            else fit_dtype(dtype, by_dtype[dtype], target)
+        )  # fmt: skip
+        report(by_dtype[dtype], found, target)
+        values |= found
+    if args.write:
+        entries = {
+            n: CalibratedValue(v, UNIT.get(n.rsplit(".", 1)[1], "1"), "calibrated", v, v)
+            for n, v in values.items()
+            if not n.startswith("dirty.")
+        }
+        entries |= intervals({d: by_dtype[d] for d in args.only}, values, target)
+        write_toml(args.write, MEASURED_WITH, entries)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
