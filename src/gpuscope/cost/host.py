@@ -2,43 +2,44 @@
 
 Eager PyTorch is often paced by the CPU. The cost of one call is taken apart as
 
-    module_call * (modules entered) + python_call * (API calls) + base(class, mode) + launches
+    module_call * (modules entered) + call(operator, mode) + node * (autograd nodes entered)
 
-where `base` is the time of the whole call on an otherwise idle host, measured per class of
-operator (`bench`: tiny tensors, the device faster than the host), in three modes: plain,
-recording autograd, and called by the autograd engine (no Python in between). All constants are
-`host.*` of the calibration; another machine's CPU may be twice slower, which `host.scale`'s
-spread says.
+where `call` is the time of the whole call with one launch on an otherwise idle host, measured per
+operator (tiny tensors, the device faster than the host), plain or recording autograd. In the
+backward pass the autograd engine calls the operators without Python in between, and each node
+costs its own time, also those that call nothing. All constants are `host.*` of the calibration;
+another machine's CPU may be twice slower, which `host.scale`'s spread says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
 from gpuscope.program.types import Op, Program
 
-#: Seconds of one eager call with one launch included, by class (plain, autograd, backward).
-#: Measured on the host of an H200 machine; overridden by `host.<class>.<mode>_s`.
-DEFAULTS: dict[str, tuple[float, float, float]] = {
-    "view": (1.6e-6, 2.6e-6, 1.2e-6),
-    "pointwise": (4.5e-6, 6.0e-6, 5.0e-6),
-    "matmul": (8.0e-6, 10.0e-6, 9.0e-6),
-    "attention": (16e-6, 24e-6, 30e-6),
-    "convolution": (18e-6, 22e-6, 40e-6),
-    "normalization": (9e-6, 13e-6, 14e-6),
-    "reduction": (7e-6, 9e-6, 8e-6),
-    "softmax": (6e-6, 8e-6, 7e-6),
-    "gather": (7e-6, 9e-6, 12e-6),
-    "copy": (6e-6, 8e-6, 6.5e-6),
-    "factory": (3.5e-6, 3.5e-6, 3.5e-6),
-    "foreach": (6e-6, 6e-6, 6e-6),
-    "recurrent": (60e-6, 80e-6, 120e-6),
-    "item_host": (0.7e-6, 0.7e-6, 0.7e-6),
-    "sync": (8e-6, 8e-6, 8e-6),
-    "collective": (30e-6, 35e-6, 35e-6),
-    "other": (6e-6, 8e-6, 7e-6),
+#: Seconds of one eager call with one launch included, by class (plain, recording autograd), for
+#: operators that were not measured one by one. Overridden by `host.<class>.<mode>_s`.
+DEFAULTS: Mapping[str, tuple[float, float]] = {
+    "view": (1.6e-6, 2.6e-6),
+    "pointwise": (4.5e-6, 6.0e-6),
+    "matmul": (8.0e-6, 10.0e-6),
+    "attention": (16e-6, 24e-6),
+    "convolution": (18e-6, 22e-6),
+    "normalization": (9e-6, 13e-6),
+    "reduction": (7e-6, 9e-6),
+    "softmax": (6e-6, 8e-6),
+    "gather": (7e-6, 9e-6),
+    "copy": (6e-6, 8e-6),
+    "factory": (3.5e-6, 3.5e-6),
+    "foreach": (6e-6, 6e-6),
+    "recurrent": (60e-6, 80e-6),
+    "item_host": (0.7e-6, 0.7e-6),
+    "sync": (8e-6, 8e-6),
+    "collective": (30e-6, 35e-6),
+    "other": (6e-6, 8e-6),
 }
 
 _CLASS_BY_WORD: tuple[tuple[str, str], ...] = (
@@ -81,47 +82,90 @@ class HostModel:
 
     Args:
         constants: calibrated `host.*` constants; defaults where absent.
-        program: for what holds over the whole program (compiled or not).
+        program: for what holds over the whole program (autograd nodes, compiled or not).
     """
 
     def __init__(self, constants: Constants, program: Program) -> None:
         get = constants.get
+        self._get = get
         self.scale = get("host.scale", 1.0)
         self.launch_s = get("host.launch_s", 2.2e-6)
-        self.module_s = get("host.module_call_s", 2.2e-6)
-        self.python_s = get("host.python_call_s", 0.25e-6)
-        self.foreach_tensor_s = get("host.foreach.per_tensor_s", 0.25e-6)
-        self.sync_s = get("host.sync_return_s", 6e-6)
+        self.module_s = get("host.module_call_s", 1.7e-6)
+        self.node_s = get("host.backward_node_s", 5.5e-6)
+        self.view_s = (get("host.view.plain_s", 0.7e-6), get("host.view.autograd_s", 1.5e-6))
+        self.item_s = get("host.item_s", 7e-6)
+        self.item_host_s = get("host.item_host_s", 0.7e-6)
+        self.synchronize_s = get("host.synchronize_s", 3.3e-6)
         self.compiled = bool(program.compiled)
         self.compiled_launch_s = get("host.compiled.per_kernel_s", 3.5e-6)
-        self._bases = {
-            kind: tuple(
-                get(f"host.{kind}.{mode}_s", default)
-                for mode, default in zip(("plain", "autograd", "backward"), defaults, strict=True)
-            )
-            for kind, defaults in DEFAULTS.items()
-        }
+        per_parameter = get("host.adamw_foreach.per_parameter_s", 5.6e-6)
+        # AdamW's foreach step makes 12 list operators and reads two CPU scalars a parameter.
+        self.foreach_tensor_s = (per_parameter - 2 * self.item_host_s) / 12
+        self.fused_tensor_s = get("host.adamw_fused.per_parameter_s", 2.1e-6)
+        self._hidden_nodes_s = self._hidden_nodes(program) * self.node_s
+        self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s", 0.4e-6)
+        self._known: dict[tuple[str, int], float] = {}
+
+    @staticmethod
+    def _parameters(program: Program) -> int:
+        return sum(s.category == "gradient" and s.born >= 0 for s in program.storages)
+
+    def _hidden_nodes(self, program: Program) -> float:
+        """Autograd nodes that call no operator (accumulation, sums of gradients that pass
+        through), a backward operator: the forward pass makes one node an operator, and every
+        parameter has one that accumulates its gradient."""
+        backward = [op for op in program.ops if op.phase == "backward" and not op.recomputed]
+        if not backward:
+            return 0.0
+        made = sum(op.autograd for op in program.ops if op.phase != "backward" or op.recomputed)
+        made += self._parameters(program)
+        seen = sum(op.autograd_nodes for op in backward)
+        return max(0, made - seen) / len(backward)
 
     def cost(self, op: Op, launches: int) -> HostCost:
         """Host time of one operator that makes `launches` launches."""
         if self.compiled and op.phase != "optimizer" and op.name == "gpuscope::fused":
             return HostCost(0.0, self.compiled_launch_s * self.scale, 0.0, op.sync)
-        total = self._base_s(op)
-        per_launch = self.launch_s
-        before = max(total - per_launch * min(launches, 1), 0.3e-6)
-        before += op.module_calls * self.module_s + op.python_calls * self.python_s
-        after = self.sync_s if op.sync else 0.0
-        scale = self.scale
-        return HostCost(before * scale, per_launch * scale, after * scale, op.sync)
+        before = max(self._call_s(op) - self.launch_s * min(launches, 1), 0.2e-6)
+        before += op.module_calls * self.module_s
+        if op.phase == "backward" and not op.recomputed:
+            before += op.autograd_nodes * self.node_s + self._hidden_nodes_s
+        if op.index == 0:
+            before += self._start_s
+        after = self.item_s / 4 if op.sync else 0.0
+        return HostCost(
+            before * self.scale, self.launch_s * self.scale, after * self.scale, op.sync
+        )
 
-    def _base_s(self, op: Op) -> float:
-        mode = 2 if op.phase == "backward" and not op.recomputed else int(op.autograd)
+    def _call_s(self, op: Op) -> float:
+        """One call with its first launch, no autograd node of the backward pass counted."""
+        mode = int(op.autograd and (op.phase != "backward" or op.recomputed))
         if op.view:
-            return self._bases["view"][mode]
+            return self.view_s[mode]
         if op.name == "aten::_local_scalar_dense":
-            return self._bases["sync" if op.sync else "item_host"][0]
-        kind = "sync" if op.name == "gpuscope::synchronize" else host_class(op.name)
-        base = self._bases[kind][mode]
-        if kind == "foreach":
-            base += self.foreach_tensor_s * len(op.inputs)
+            return self.item_s / 2 if op.sync else self.item_host_s
+        if op.name == "gpuscope::synchronize":
+            return self.synchronize_s
+        key = (op.name, mode)
+        base = self._known.get(key)
+        if base is None:
+            base = self._known[key] = self._base_s(op.name, mode)
+        if host_class(op.name) == "foreach":
+            tensors = op.args.get("self")
+            count = len(tensors) if isinstance(tensors, tuple) else len(op.inputs)
+            each = self.fused_tensor_s if "fused" in op.name else self.foreach_tensor_s
+            base += each * count
         return base
+
+    def _base_s(self, name: str, mode: int) -> float:
+        base = name.rpartition("::")[2]
+        kind = host_class(name)
+        default = self._get(f"host.{kind}.{_MODES[mode]}_s", DEFAULTS[kind][mode])
+        for known in (base, base.rstrip("_")):
+            found = self._get(f"host.op.{known}.{_MODES[mode]}_s", -1.0)
+            if found > 0:
+                return found
+        return default
+
+
+_MODES = ("plain", "autograd")

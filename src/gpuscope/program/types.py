@@ -124,6 +124,7 @@ class Op:
         autograd: the call recorded an autograd node (dearer on the host).
         module_calls: `nn.Module.__call__`s entered since the operator before (host cost).
         python_calls: Python-level torch API calls since the operator before (host cost).
+        autograd_nodes: autograd nodes entered since the operator before (backward; host cost).
         sync: "" or why the host waits for the device here ("item", "blocking_copy", "nonzero",
             "synchronize", ...).
         stream: device stream id, 0 is the default stream.
@@ -143,6 +144,7 @@ class Op:
     autograd: bool = False
     module_calls: int = 0
     python_calls: int = 0
+    autograd_nodes: int = 0
     sync: str = ""
     stream: int = 0
     view: bool = False

@@ -25,6 +25,7 @@ from gpuscope.program.capture.fakes import (
 )
 from gpuscope.program.capture.modules import ModuleTracker
 from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
+from gpuscope.program.capture.python_work import PythonWork
 from gpuscope.program.capture.replay import Replay
 from gpuscope.program.capture.storages import StorageTracker
 from gpuscope.program.capture.values import Values
@@ -80,6 +81,7 @@ class Recorder(TorchDispatchMode):
         self.modules = ModuleTracker()
         self.storages = StorageTracker(lambda: len(self.ops))
         self.values = Values()
+        self.python = PythonWork()
         self.unsupported: dict[str, None] = {}
         self.recording = False
         self.in_optimizer = False
@@ -89,6 +91,8 @@ class Recorder(TorchDispatchMode):
         self._facts: dict[Any, _Facts] = {}
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
+        self._last_node: Any = None
+        self._last_python = 0
         self._pending_sync = ""
 
     # ---- the step -----------------------------------------------------------------------
@@ -97,7 +101,9 @@ class Recorder(TorchDispatchMode):
         """Start writing; what lives now was there before the step."""
         self.ops.clear()
         self.modules.new_step()
+        self._last_calls = self.modules.calls
         self.storages.rebase()
+        self._last_calls = self.modules.calls
         self.seen_backward = False
         self.first_backward = None
         self.recording = True
@@ -114,7 +120,13 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         if func is PRIM_DEVICE:
             return answer_device(args)
-        kwargs = kwargs or {}
+        self.python.pause()
+        try:
+            return self._dispatch(func, args, kwargs or {})
+        finally:
+            self.python.resume()
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         facts = self._facts.get(func)
         if facts is None:
             facts = self._facts[func] = _facts(func)
@@ -265,7 +277,8 @@ class Recorder(TorchDispatchMode):
         self._append(
             facts.name, facts.overload, tuple(inputs), tuple(outputs), _plain(facts, args, kwargs),
             module=module, phase=phase, recomputed=recomputed, view=view,
-            autograd=torch.is_grad_enabled() and _wants_grad(args),
+            autograd=(torch.is_grad_enabled() or facts.name.startswith("gpuscope::"))
+            and _wants_grad(args),
             sync=self._sync_of(facts, kwargs, inputs, outputs),
         )  # fmt: skip
 
@@ -289,14 +302,20 @@ class Recorder(TorchDispatchMode):
         if phase == "backward" and self.first_backward is None:
             self.first_backward = len(self.ops)
         calls = self.modules.calls
+        python = self.python.calls
+        node = torch._C._current_autograd_node() if phase == "backward" else None
+        entered = int(node is not None and node is not self._last_node)
+        self._last_node = node
         self.ops.append(
             Op(
                 index=len(self.ops), name=name, overload=overload, inputs=inputs,
                 outputs=outputs, args=args, module=module, phase=phase,
-                module_calls=calls - self._last_calls, stream=StreamContext.current[-1], **rest,
+                module_calls=calls - self._last_calls, autograd_nodes=entered,
+                python_calls=python - self._last_python, stream=StreamContext.current[-1], **rest,
             )
         )  # fmt: skip
         self._last_calls = calls
+        self._last_python = python
 
     def _phase(self, args: Any) -> Phase:
         if self.in_optimizer:
