@@ -90,6 +90,22 @@ def test_sharding_that_cannot_help_says_so() -> None:
     assert not option.fits
 
 
+def test_combinations_are_tried_where_nothing_suffices_alone() -> None:
+    found = fit_options(story(20 * GB, **TRAINING), training_program())
+    options = by_name(found)
+    # Checkpointing leaves 20 of 64 GB of activations, a batch of 1 a sixteenth of that. Beside
+    # 1.25 GB and two gathered layers (4 GB) a quarter of 32 GB fits in 20 GB, a half does not.
+    option = options["checkpointing+smaller_batch+sharding"]
+    assert option.needed_bytes == 1.25 * GB + 32 * GB / 4 + 4 * GB
+    assert found[0].fits
+    assert "a batch of 1 instead of 16 and weights, gradients" in option.text
+
+
+def test_combinations_are_not_needed_where_one_change_suffices() -> None:
+    found = fit_options(story(60 * GB, **TRAINING), training_program())
+    assert not any("+" in option.name for option in found)
+
+
 def test_what_fits_comes_first() -> None:
     options = fit_options(story(60 * GB, **TRAINING), training_program())
     fits = [option.fits for option in options]

@@ -39,8 +39,8 @@ from gpuscope.analysis.types import Energy
 from gpuscope.hardware.device import Device
 
 REST_SHARE = 90 / 700
-"""Power at rest over board power: 90 W of 700 fitted on an H200. A device that a process holds rests
-above its idle reading (82 W)."""
+"""Power at rest over board power: 90 W of 700 fitted on an H200. A device that a process holds
+rests above its idle reading (82 W)."""
 
 ACTIVE_SHARE = 226 / 700
 """Running power over board power: 226 W of 700 fitted on an H200."""

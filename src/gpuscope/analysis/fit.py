@@ -1,14 +1,14 @@
 """What would make a step fit that does not: options with the memory that each would need.
 
 Each option changes one thing of the memory at the peak, by category, and leaves the rest as it
-is. They are estimates: predict the changed program to be sure.
+is; combinations apply several in turn. They are estimates: predict the changed program to be sure.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from gpuscope.analysis.types import MemoryStory
 from gpuscope.analysis.wording import size
@@ -28,10 +28,11 @@ _SHARDED = ("parameter", "gradient", "optimizer_state")
 
 @dataclass(frozen=True, slots=True)
 class FitOption:
-    """One change, with what the step would then need.
+    """One change, or several together, with what the step would then need.
 
     Attributes:
-        name: a stable word ("smaller_batch", "checkpointing", "sharding", ...).
+        name: a stable word ("smaller_batch", "checkpointing", "sharding", ...); of several
+            changes joined by "+".
         needed_bytes: what the step would need on each device.
         saves_bytes: how much less that is.
         fits: whether that is within the capacity.
@@ -48,54 +49,79 @@ class FitOption:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """What a step needs now: bytes by category, the whole, and the capacity."""
+    """What a step needs: bytes by category, bytes of no category, and the capacity."""
 
-    at_peak: Mapping[str, int]
-    total: int
+    at_peak: Mapping[str, float]
+    other: float
     capacity: int
 
-    def of(self, *categories: str) -> int:
-        return sum(self.at_peak.get(category, 0) for category in categories)
+    @property
+    def total(self) -> float:
+        return sum(self.at_peak.values()) + self.other
 
-    def option(self, name: str, needed: float, text: str, text_zh: str) -> FitOption:
-        needed_bytes = max(0, round(needed))
-        gb = size(needed_bytes)
-        return FitOption(
-            name=name,
-            needed_bytes=needed_bytes,
-            saves_bytes=self.total - needed_bytes,
-            fits=needed_bytes <= self.capacity,
-            text=f"{text}: about {gb}.",
-            text_zh=f"{text_zh}：约 {gb}。",
-        )
+    def of(self, *categories: str) -> float:
+        return sum(self.at_peak.get(category, 0.0) for category in categories)
+
+    def scaled(self, factor: float, *categories: str) -> Mapping[str, float]:
+        """Return the categories with some of them scaled."""
+        return {k: v * factor if k in categories else v for k, v in self.at_peak.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change in words, with the bytes by category that it leaves."""
+
+    name: str
+    after: Mapping[str, float]
+    text: str
+    text_zh: str
+
+
+_Maker = Callable[[_Need, Program | None], _Change | None]
 
 
 def fit_options(memory: MemoryStory, program: Program | None = None) -> tuple[FitOption, ...]:
-    """Return changes that lower the peak, those that suffice first, each computed by itself.
+    """Return changes that lower the peak, those that suffice first.
 
-    Empty where the capacity or what holds the memory is unknown. Without a program only the
-    options that need no more than the categories are given.
+    Each is computed by itself; where none suffices, combinations are tried too. Empty where the
+    capacity or what holds the memory is unknown. Without a program only the options that need no
+    more than the categories are given.
     """
     if memory.capacity_bytes is None or not memory.at_peak:
         return ()
-    total = max(memory.peak_bytes, memory.capacity_bytes + memory.missing_bytes)
-    if not memory.missing_bytes:
-        total = memory.peak_bytes
-    need = _Need(memory.at_peak, total, memory.capacity_bytes)
-    options = [
-        _smaller_batch(need, program),
-        _checkpointing(need, program),
-        _eight_bit_states(need, program),
-        _sixteen_bit_weights(need, program),
-        _quantised_weights(need, program),
-        _smaller_cache(need),
-        _sharding(need, program),
-    ]
+    total = memory.peak_bytes
+    if memory.missing_bytes:
+        total = max(total, memory.capacity_bytes + memory.missing_bytes)
+    known = sum(memory.at_peak.values())
+    need = _Need(memory.at_peak, total - known, memory.capacity_bytes)
+    options = [_option(need, program, (maker,)) for maker in _SINGLE]
+    if not any(option is not None and option.fits for option in options):
+        options += [_option(need, program, makers) for makers in _COMBINED]
     found = [option for option in options if option is not None and option.saves_bytes > 0]
     return tuple(sorted(found, key=lambda option: not option.fits))
 
 
-def _smaller_batch(need: _Need, program: Program | None) -> FitOption | None:
+def _option(need: _Need, program: Program | None, makers: tuple[_Maker, ...]) -> FitOption | None:
+    """Apply changes one after the other; None where one of them does not apply."""
+    now, changes = need, []
+    for maker in makers:
+        change = maker(now, program)
+        if change is None:
+            return None
+        changes.append(change)
+        now = replace(now, at_peak=change.after)
+    needed = round(now.total)
+    return FitOption(
+        name="+".join(change.name for change in changes),
+        needed_bytes=needed,
+        saves_bytes=round(need.total) - needed,
+        fits=needed <= need.capacity,
+        text=f"{' and '.join(change.text for change in changes)}: about {size(needed)}.",
+        text_zh=f"{'，并'.join(change.text_zh for change in changes)}：约 {size(needed)}。",
+    )
+
+
+def _smaller_batch(need: _Need, program: Program | None) -> _Change | None:
     """Memory that belongs to samples shrinks in proportion to the batch."""
     samples = program.samples if program else None
     varying = need.of(*_PER_SAMPLE)
@@ -104,17 +130,18 @@ def _smaller_batch(need: _Need, program: Program | None) -> FitOption | None:
     fixed, each = need.total - varying, varying / samples
     batch = min(samples - 1, int((need.capacity - fixed) // each)) if need.capacity > fixed else 0
     batch = max(1, batch)
-    return need.option(
+    return _Change(
         "smaller_batch",
-        fixed + batch * each,
+        need.scaled(batch / samples, *_PER_SAMPLE),
         f"a batch of {batch} instead of {samples}",
         f"批量从 {samples} 减到 {batch}",
     )
 
 
-def _checkpointing(need: _Need, program: Program | None) -> FitOption | None:
+def _checkpointing(need: _Need, program: Program | None) -> _Change | None:
     """Keep only the input of each layer; one layer's activations live during its backward pass."""
-    if program is None or not need.of("gradient") or not need.of("activation"):
+    activations = need.of("activation")
+    if program is None or not need.of("gradient", "optimizer_state") or not activations:
         return None
     if any(op.recomputed for op in program.ops):
         return None
@@ -122,42 +149,42 @@ def _checkpointing(need: _Need, program: Program | None) -> FitOption | None:
     inside = _activation_share(program, layers)
     if len(layers) < 2 or inside <= 0:
         return None
-    kept = inside * need.of("activation")
-    inputs = _layer_inputs(program, layers)
-    return need.option(
+    kept = inside * activations
+    left = min(kept, kept / len(layers) + _layer_inputs(program, layers))
+    return _Change(
         "checkpointing",
-        need.total - kept + min(kept, kept / len(layers) + inputs),
+        need.scaled((activations - kept + left) / activations, "activation"),
         f"activation checkpointing of the {len(layers)} layers (a forward pass more)",
         f"对 {len(layers)} 个层做激活检查点（多一次前向计算）",
     )
 
 
-def _eight_bit_states(need: _Need, program: Program | None) -> FitOption | None:
-    states = need.of("optimizer_state")
+def _eight_bit_states(need: _Need, program: Program | None) -> _Change | None:
+    """Optimizer states are taken to have the parameters' dtype, as PyTorch makes them."""
     itemsize = _parameter_itemsize(need, program)
-    if not states or itemsize is None:
+    if not need.of("optimizer_state") or itemsize is None:
         return None
-    return need.option(
+    return _Change(
         "eight_bit_optimizer",
-        need.total - states * (1 - EIGHT_BIT_STATE / itemsize),
+        need.scaled(min(1.0, EIGHT_BIT_STATE / itemsize), "optimizer_state"),
         "8-bit optimizer states",
         "8 位优化器状态",
     )
 
 
-def _sixteen_bit_weights(need: _Need, program: Program | None) -> FitOption | None:
+def _sixteen_bit_weights(need: _Need, program: Program | None) -> _Change | None:
     itemsize = _parameter_itemsize(need, program)
     if itemsize is None or itemsize < 3:
         return None
-    return need.option(
+    return _Change(
         "sixteen_bit_weights",
-        need.total - need.of("parameter", "gradient") / 2,
+        need.scaled(0.5, "parameter", "gradient"),
         "weights and gradients in bf16",
         "权重和梯度使用 bf16",
     )
 
 
-def _quantised_weights(need: _Need, program: Program | None) -> FitOption | None:
+def _quantised_weights(need: _Need, program: Program | None) -> _Change | None:
     """For inference: 8-bit weights, or 4-bit ones where 8 bits do not suffice."""
     itemsize = _parameter_itemsize(need, program)
     if itemsize is None or need.of("gradient", "optimizer_state") or itemsize < 1.5:
@@ -165,24 +192,23 @@ def _quantised_weights(need: _Need, program: Program | None) -> FitOption | None
     weights = need.of("parameter")
     enough = need.total - weights * (1 - 1 / itemsize) <= need.capacity
     bits = 8 if enough else 4
-    return need.option(
+    return _Change(
         "quantised_weights",
-        need.total - weights * (1 - bits / 8 / itemsize),
+        need.scaled(bits / 8 / itemsize, "parameter"),
         f"{bits}-bit weights",
         f"{bits} 位权重",
     )
 
 
-def _smaller_cache(need: _Need) -> FitOption | None:
-    cache = need.of("cache")
-    if not cache:
+def _smaller_cache(need: _Need, program: Program | None) -> _Change | None:
+    if not need.of("cache"):
         return None
-    return need.option(
-        "smaller_cache", need.total - cache / 2, "an 8-bit key-value cache", "8 位键值缓存"
+    return _Change(
+        "smaller_cache", need.scaled(0.5, "cache"), "an 8-bit key-value cache", "8 位键值缓存"
     )
 
 
-def _sharding(need: _Need, program: Program | None) -> FitOption | None:
+def _sharding(need: _Need, program: Program | None) -> _Change | None:
     """The least power of two of devices over which the model's own memory fits.
 
     Two layers' parameters are whole on each device at a time: the one at work and the next.
@@ -195,15 +221,32 @@ def _sharding(need: _Need, program: Program | None) -> FitOption | None:
     devices = 2
     while devices < MOST_DEVICES and rest + sharded / devices > need.capacity:
         devices *= 2
+    after = dict(need.scaled(1 / devices, *_SHARDED))
+    after["parameter"] = after.get("parameter", 0.0) + gathered
     training = need.of("gradient", "optimizer_state") > 0
     what = "weights, gradients and optimizer states" if training else "the weights"
     what_zh = "权重、梯度和优化器状态" if training else "权重"
-    return need.option(
+    return _Change(
         "sharding",
-        rest + sharded / devices,
+        after,
         f"{what} sharded over {devices} devices, on each",
         f"把{what_zh}分片到 {devices} 个设备上，每个设备",
     )
+
+
+_SINGLE: tuple[_Maker, ...] = (
+    _smaller_batch, _checkpointing, _eight_bit_states, _sixteen_bit_weights, _quantised_weights,
+    _smaller_cache, _sharding,
+)  # fmt: skip
+
+_COMBINED: tuple[tuple[_Maker, ...], ...] = (
+    (_checkpointing, _smaller_batch),
+    (_quantised_weights, _smaller_cache),
+    (_quantised_weights, _smaller_batch),
+    (_checkpointing, _sharding),
+    (_smaller_batch, _sharding),
+    (_checkpointing, _smaller_batch, _sharding),
+)
 
 
 def _parameter_itemsize(need: _Need, program: Program | None) -> float | None:

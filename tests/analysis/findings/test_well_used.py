@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import TimelineBuilder, find, matmul, streaming
+from builders import TimelineBuilder, find, kernel, matmul, streaming
 
 
 def test_kernels_near_their_roofs_are_well_used() -> None:
@@ -24,6 +24,13 @@ def test_idle_is_not_well_used() -> None:
     b.work(0, 80, cost=matmul(80, 0.95))
     b.step(0, 100)
     assert find(b, "well_used") is None
+
+
+def test_time_lost_to_starting_kernels_is_not_well_used() -> None:
+    b = TimelineBuilder()
+    b.chain([matmul(80, 0.95)] + [kernel(2.5, limiter="latency", least_bytes=1e6)] * 8)
+    assert find(b, "well_used") is None
+    assert find(b, "launch_bound") is not None
 
 
 def test_without_roofs_nothing_is_claimed() -> None:

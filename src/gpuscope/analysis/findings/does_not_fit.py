@@ -7,6 +7,23 @@ from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.wording import percent, size
 
+_NAMES = {
+    "parameter": ("parameters", "参数"),
+    "gradient": ("gradients", "梯度"),
+    "optimizer_state": ("optimizer states", "优化器状态"),
+    "activation": ("activations", "激活"),
+    "temporary": ("temporaries", "临时张量"),
+    "input": ("inputs", "输入"),
+    "buffer": ("buffers", "缓冲区"),
+    "cache": ("key-value cache", "键值缓存"),
+    "workspace": ("workspaces", "工作区"),
+    "communication": ("communication buffers", "通信缓冲区"),
+}
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
 
 @finding
 def does_not_fit(facts: Facts) -> Finding | None:
@@ -21,19 +38,22 @@ def does_not_fit(facts: Facts) -> Finding | None:
     if excess <= 0:
         return None
     parts = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
-    listed = ", ".join(f"{name} {size(nbytes)}" for name, nbytes in parts)
-    fitting = [option for option in facts.fit if option.fits]
+    listed = ", ".join(f"{_NAMES.get(name, (name, name))[0]} {size(n)}" for name, n in parts)
+    listed_zh = "、".join(f"{_NAMES.get(name, (name, name))[1]} {size(n)}" for name, n in parts)
+    fitting = [option for option in facts.fit if option.fits][:3]
     need, have = size(memory.capacity_bytes + excess), size(memory.capacity_bytes)
-    share = percent(excess / memory.capacity_bytes)
+    share = excess / memory.capacity_bytes
+    much = percent(share) if share < 1 else f"{share:.1f}×"
     return Finding(
         kind="does_not_fit",
         title=f"The step does not fit: it needs {need}, the device has {have}.",
-        evidence=f"{size(excess)} ({share}) too much. Largest at the peak: {listed}.",
+        evidence=f"{size(excess)} ({much} of the device's memory) too much. "
+        f"Largest at the peak: {listed}.",
         max_gain_s=None,
-        hint=" Or: ".join(option.text for option in fitting)
-        or "No single change is enough; combine several, or use more devices.",
+        hint=" Or: ".join(_sentence(option.text) for option in fitting)
+        or "None of the usual changes is enough: use a smaller model or devices with more memory.",
         title_zh=f"放不下：这一步需要 {need}，设备只有 {have}。",
-        evidence_zh=f"超出 {size(excess)}（{share}）。峰值时最大的部分：{listed}。",
+        evidence_zh=f"超出 {size(excess)}（设备内存的 {much}）。峰值时最大的部分：{listed_zh}。",
         hint_zh="或者：".join(option.text_zh for option in fitting)
-        or "单独一项改变还不够；请组合多项，或使用更多设备。",
+        or "常用的改变都不够：请使用更小的模型或内存更大的设备。",
     )

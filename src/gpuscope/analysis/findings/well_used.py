@@ -18,12 +18,17 @@ datasheet's peak, streaming kernels about 90 % of its bandwidth."""
 
 @finding
 def well_used(facts: Facts) -> Finding | None:
-    """Applies when the device is busy and its kernels are close to their roofs. Gain: none."""
+    """Applies when the device is busy and its kernels are close to their roofs. Gain: none.
+
+    Not where a tenth of the step goes to starting kernels, to exposed copies or communication:
+    that can be tuned.
+    """
     everything = np.ones(len(facts.rows.work), bool)
     best = facts.best_of(everything & ~np.isnan(facts.rows.best_s))
     if best is None or facts.share(facts.busy_s) < BUSY_SHARE:
         return None
-    if facts.share(best) < ROOF_SHARE:
+    at_work = sum(facts.time_of(facts.of_class(c)) for c in ("compute-bound", "bandwidth-bound"))
+    if facts.share(best) < ROOF_SHARE or facts.share(at_work) < BUSY_SHARE:
         return None
     busy, roof = percent(facts.share(facts.busy_s)), percent(facts.share(best))
     return Finding(
