@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuscope.program.models import Model, find
@@ -30,6 +30,7 @@ class Workload:
         tokens: tokens that a step works on, where known.
         dtype: main dtype, "" if unknown.
         notes: assumptions and choices that a reader of the result should know.
+        at_depth: the same `build` with another number of blocks; None where it is fixed.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Workload:
     tokens: int | None
     dtype: str
     notes: tuple[str, ...] = ()
+    at_depth: Callable[[int], Callable[[], Step]] | None = None
 
 
 def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
@@ -90,6 +92,9 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
     def build() -> Step:
         return model.build(settings)
 
+    def at_depth(layers: int) -> Callable[[], Step]:
+        return lambda: model.build(replace(settings, layers=layers))
+
     build.__name__ = model.name
     return Workload(
         name=model.name,
@@ -102,6 +107,7 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         tokens=model.tokens(settings),
         dtype=settings.dtype,
         notes=model.notes,
+        at_depth=at_depth if model.layers else None,
     )
 
 

@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
 from gpuscope.program.types import Op, Program
@@ -22,9 +22,22 @@ __all__ = ["capture"]
 Build = Callable[[], Callable[[], object]]
 
 
+class Observer(Protocol):
+    """Someone who looks at modules and optimizers while they still exist."""
+
+    def build_begins(self, recorder: Any) -> None:
+        """Nothing has been run yet."""
+
+    def step_begins(self, recorder: Any) -> None:
+        """The first step is over, the recorded one comes next."""
+
+    def step_ends(self, recorder: Any) -> None:
+        """The recorded step is over."""
+
+
 def capture(
     build: Build, *, name: str = "", task: str = "", samples: int | None = None,
-    tokens: int | None = None, strict: bool = False,
+    tokens: int | None = None, strict: bool = False, observer: Observer | None = None,
 ) -> Program:  # fmt: skip
     """Record one steady step of `build`.
 
@@ -35,6 +48,7 @@ def capture(
         task: train, prefill, decode, ... for categories of memory and for reports.
         samples, tokens: work of one step, where the caller knows it.
         strict: refuse operators without a shape rule instead of estimating them.
+        observer: told when the recorded step begins and ends.
 
     Raises:
         WorkloadError: `build` or the step raised, or `build` returned no step.
@@ -45,8 +59,10 @@ def capture(
     from gpuscope.program.capture.recorder import Recorder
 
     started = time.perf_counter()
-    with _capturing(strict) as recorder:
+    with without_garbage_collection(), _capturing(strict) as recorder:
         assert isinstance(recorder, Recorder)
+        if observer is not None:
+            observer.build_begins(recorder)
         step = _user("build()", build)
         if not callable(step):
             raise WorkloadError(
@@ -58,18 +74,40 @@ def capture(
         _user("the first step", step)
         gc.collect()
         compiled = recorder.compiled  # type: ignore[attr-defined]
-        collecting = gc.isenabled()
-        gc.disable()
+        recorder.begin_step()
+        if observer is not None:
+            observer.step_begins(recorder)
+        recorder.python.start()
         try:
-            recorder.begin_step()
             _user("the second step", step)
-            recorder.recording = False
         finally:
-            if collecting:
-                gc.enable()
+            recorder.python.stop()
+        recorder.recording = False
+        if observer is not None:
+            observer.step_ends(recorder)
         program = _program(recorder, name or getattr(build, "__name__", "workload"), task)
     del torch
     return _complete(program, compiled, samples, tokens, time.perf_counter() - started)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Collect cycles only when asked to, and only among objects made inside the block.
+
+    A collection in the middle of a step would free tensors at a place that depends on chance, and
+    one that searches all of torch's and transformers' objects costs a fifth of a second.
+    """
+    collecting, freezing = gc.isenabled(), not gc.get_freeze_count()
+    gc.disable()
+    if freezing:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if freezing:
+            gc.unfreeze()
+        if collecting:
+            gc.enable()
 
 
 def _complete(
@@ -210,7 +248,7 @@ def _program(recorder: Any, name: str, task: str) -> Program:
         assumptions=tuple(recorder.values.assumptions),
         unsupported=tuple(recorder.unsupported),
         task=task or ("train" if recorder.seen_backward else "inference"),
-        dtype=_main_dtype(ops), settings=_settings(),
+        dtype=main_dtype(ops), settings=_settings(),
     )  # fmt: skip
 
 
@@ -226,7 +264,7 @@ def _settings() -> dict[str, bool]:
     }
 
 
-def _main_dtype(ops: tuple[Op, ...]) -> str:
+def main_dtype(ops: tuple[Op, ...]) -> str:
     """The dtype in which most matrix-multiply work is done."""
     weights: dict[str, int] = {}
     for op in ops:

@@ -30,6 +30,7 @@ class ModuleTracker:
         self._numbers: list[int] = []
         self._owners: list[str] = []
         self._handles: list[Any] = []
+        self._passing: list[tuple[str, torch.nn.Module]] = []
 
     def start(self) -> None:
         """Install the hooks."""
@@ -45,7 +46,12 @@ class ModuleTracker:
         self._handles = []
 
     def new_step(self) -> None:
-        """Forget the autograd numbers of the step before."""
+        """Forget the autograd numbers of the step before, and modules made inside of it."""
+        for root in self._passing:
+            self.roots.remove(root)
+            for child in root[1].modules():
+                self._paths.pop(id(child), None)
+        self._passing.clear()
         self._numbers.clear()
         self._owners.clear()
         self.stack.clear()
@@ -91,6 +97,8 @@ class ModuleTracker:
                 n += 1
                 prefix = f"{base}_{n}"
         self.roots.append((prefix, module))
+        if self.stack:  # made inside of another module's forward: not part of the model
+            self._passing.append((prefix, module))
         for name, child in module.named_modules():
             path = ".".join(part for part in (prefix, name) if part)
             self._paths.setdefault(id(child), path)

@@ -87,7 +87,7 @@ class Recorder(TorchDispatchMode):
         self.in_optimizer = False
         self.seen_backward = False
         self.first_backward: int | None = None
-        self._replay = Replay(fake)
+        self.replay = Replay(fake)
         self._facts: dict[Any, _Facts] = {}
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
@@ -141,24 +141,24 @@ class Recorder(TorchDispatchMode):
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
         args, kwargs = self._keep_on_device(facts, args, kwargs)
-        key = self._replay.key(func, args, kwargs)
-        if key is not None and self._replay.known(key):
-            out = self._replay.make(key, args)
+        key = self.replay.key(func, args, kwargs)
+        if key is not None and self.replay.known(key):
+            out = self.replay.make(key, args)
         else:
             out = self._call(func, facts, args, kwargs)
             if key is not None and facts.name not in dynamic.SIZED_BY_DATA:
-                self._replay.learn(key, args, out)
+                self.replay.learn(key, args, out)
         self._record(facts, args, kwargs, out)
         return out
 
     def _skipped(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
-        key = self._replay.key(func, args, kwargs) if facts.name == "aten::detach" else None
+        key = self.replay.key(func, args, kwargs) if facts.name == "aten::detach" else None
         if key is None:
             return func(*args, **kwargs)
-        if self._replay.known(key):
-            return self._replay.make(key, args)
+        if self.replay.known(key):
+            return self.replay.make(key, args)
         out = func(*args, **kwargs)
-        self._replay.learn(key, args, out)
+        self.replay.learn(key, args, out)
         return out
 
     def _decompose(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:

@@ -33,6 +33,10 @@ class Replay:
         self.fake = fake
         self._plans: dict[Key, list[Any] | None] = {}
 
+    def share(self, other: Replay) -> None:
+        """Use, and add to, what `other` knows: the same workload is captured again."""
+        self._plans = other._plans
+
     def key(self, func: Any, args: Any, kwargs: Any) -> Key | None:
         """What the result depends on; None if the call cannot be remembered."""
         try:
