@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import H200, TimelineBuilder, matmul, streaming
 from hypothesis import given
@@ -122,7 +124,15 @@ def test_a_run_without_phases_has_no_phase_table() -> None:
 
 def test_the_summary_names_the_faster_and_the_main_part() -> None:
     found = compare(run(step(100, 50), "before"), run(step(50, 50), "after"))
-    assert found.summary.startswith("after on NVIDIA H200")
-    assert "1.50×" in found.summary
+    assert found.summary.startswith("after is 1.50× as fast as before")
     assert "compute-bound" in found.summary
     assert "1.50 倍" in found.summary_zh
+    assert "受计算限制" in found.summary_zh
+
+
+def test_runs_are_named_by_what_tells_them_apart() -> None:
+    one, other = run(step(100, 50)), run(step(50, 50))
+    elsewhere = replace(other, target="NVIDIA B200", origin="measured")
+    found = compare(one, elsewhere)
+    assert (found.a, found.b) == (f"{H200.name}, predicted", "NVIDIA B200, measured")
+    assert compare(one, one).a == "toy"

@@ -44,7 +44,7 @@ class Comparison:
     """Two runs side by side. The rows of each table add up to `difference_s`.
 
     Attributes:
-        a, b: names of the runs ("gpt2 on NVIDIA H200 (predicted)").
+        a, b: names of the runs, as far as they differ ("NVIDIA H100", "NVIDIA H200").
         a_s, b_s: their step times.
         difference_s: b_s - a_s.
         speedup: a_s / b_s, above 1 where b is faster; None where b takes no time.
@@ -74,7 +74,7 @@ def compare(a: Run, b: Run) -> Comparison:
     every table add up to the difference.
     """
     one, two = a.analysis, b.analysis
-    names = _name(a), _name(b)
+    names = _names(a, b)
     difference = two.step_s - one.step_s
     classes = _table(one.classes, two.classes)
     speedup = one.step_s / two.step_s if two.step_s > 0 else None
@@ -102,8 +102,12 @@ def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
     return _table(_with_idle(one, one.phases), _with_idle(two, two.phases))
 
 
-def _name(run: Run) -> str:
-    return f"{run.name} on {run.target} ({run.origin})"
+def _names(a: Run, b: Run) -> tuple[str, str]:
+    """Name both runs by what tells them apart: workload, device, predicted or measured."""
+    parts = [(a.name, b.name), (a.target, b.target), (a.origin, b.origin)]
+    differing = [pair for pair in parts if pair[0] != pair[1]] or parts[:1]
+    first, second = zip(*differing, strict=True)
+    return ", ".join(first), ", ".join(second)
 
 
 def _with_idle(analysis: Analysis, shares: Sequence[Share]) -> tuple[Share, ...]:
@@ -200,6 +204,21 @@ def _rate_reason(a: Share, b: Share) -> tuple[str, str]:
     return "", ""
 
 
+_CLASSES_ZH = {
+    "compute-bound": "受计算限制的内核",
+    "bandwidth-bound": "受带宽限制的内核",
+    "launch-bound": "受启动限制的内核",
+    "transfers": "数据传输",
+    "communication": "通信",
+    "not classified": "未分类的内核",
+}
+
+
+def _label_zh(label: str) -> str:
+    """Return a class in Chinese; all idle causes read as idle time."""
+    return "设备空闲" if label.startswith(IDLE_PREFIX) else _CLASSES_ZH.get(label, label)
+
+
 def _summary(
     names: tuple[str, str], a_s: float, b_s: float, classes: Sequence[Difference]
 ) -> tuple[str, str]:
@@ -220,5 +239,5 @@ def _summary(
         f"{faster} is {ratio:.2f}× as fast as {slower} ({gap} a step); the largest part is "
         f"{largest.label} ({part}).",
         f"{faster} 的速度是 {slower} 的 {ratio:.2f} 倍（每步差 {gap}）；"
-        f"其中最大的部分是 {largest.label}（{part}）。",
+        f"其中最大的部分是{_label_zh(largest.label)}（{part}）。",
     )
