@@ -5,7 +5,7 @@ Sizes: config.json of google-bert/bert-base-uncased and bert-large-uncased on th
 
 from gpuscope.program.models.registry import Model, register
 from gpuscope.program.models.settings import Defaults
-from gpuscope.program.models.transformers_spec import TransformersSpec, builder, text_tokens
+from gpuscope.program.models.transformers_spec import TransformersSpec, text_tokens
 
 # name, hidden, layers, heads, feed-forward, parameters with the head, aliases
 _SIZES = (
@@ -35,7 +35,7 @@ for _name, _hidden, _layers, _heads, _ffn, _parameters, _aliases in _SIZES:
                 "inference": Defaults(batch=8, seq=128),
             },
             load=_spec.load,
-            build=builder(_spec),
+            build=_spec.build,
             aliases=_aliases,
             tokens=text_tokens,
         )

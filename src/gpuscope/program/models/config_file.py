@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gpuscope.errors import InputFileError, UnknownNameError, UnsupportedError
+from gpuscope.program.models.deferred_import import import_transformers
 from gpuscope.program.models.registry import Model
 from gpuscope.program.models.settings import Defaults
 from gpuscope.program.models.transformers_spec import (
     Kind,
     TransformersSpec,
-    builder,
     language_tasks,
     text_tokens,
     transformers_present,
@@ -56,7 +56,7 @@ def model_of_config(path: Path) -> Model:
     name = str(values.get("_name_or_path") or file.resolve().parent.name or file.stem)
     return Model(
         name=name, family=str(values["model_type"]), description=f"from {file}", parameters=None,
-        tasks=_tasks(spec.kind, values), load=spec.load, build=builder(spec), fp8=True,
+        tasks=_tasks(spec.kind, values), load=spec.load, build=spec.build, fp8=True,
         tokens=text_tokens, notes=tuple(notes),
     )  # fmt: skip
 
@@ -81,10 +81,10 @@ def _missing(values: object) -> str:
 
 
 def _spec(values: dict[str, Any], file: Path) -> TransformersSpec:
-    auto = importlib.import_module("transformers.models.auto.configuration_auto")
+    auto = import_transformers("models.auto.configuration_auto")
     model_type = values["model_type"]
     if model_type not in auto.CONFIG_MAPPING_NAMES:
-        version = importlib.import_module("transformers").__version__
+        version = importlib.metadata.version("transformers")
         raise UnknownNameError(
             "model_type", model_type, auto.CONFIG_MAPPING_NAMES,
             f"transformers {version} has no such model; code beside a configuration is never run.",
@@ -102,7 +102,7 @@ def _spec(values: dict[str, Any], file: Path) -> TransformersSpec:
 
 
 def _model_class(values: Mapping[str, Any], file: Path) -> tuple[str, Kind]:
-    tables = importlib.import_module("transformers.models.auto.modeling_auto")
+    tables = import_transformers("models.auto.modeling_auto")
     model_type = values["model_type"]
     found: list[tuple[str, Kind]] = []
     for table, kind in _TABLES:

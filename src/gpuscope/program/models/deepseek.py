@@ -40,6 +40,8 @@ register(
         parameters=671_026_404_352,  # and 14,848 biases of the router, which are buffers here
         tasks=language_tasks(train_batch=1, seq=2048),
         aliases=("deepseek-v3-base", "deepseek-r1", "deepseek-v3-671b"),
+        attentions=("sdpa", "eager"),  # flash wants keys and values of one size
+        fp8=False,
         notes=(
             MOE_NOTE,
             "latent attention as transformers writes it: keys and values are expanded from the"

@@ -73,6 +73,7 @@ for (
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             aliases=(f"gemma-3-{_size}-it", f"gemma-3-{_size}-text"),
+            attentions=("sdpa", "eager"),  # flash takes no mask, and windows need one
             notes=("the text part alone, without the image encoder",) if _layers > 26 else (),
         )
     )  # fmt: skip

@@ -35,5 +35,6 @@ for _name, _width, _layers, _heads, _parameters, _batch, _aliases in _SIZES:
             parameters=_parameters,
             tasks=language_tasks(train_batch=_batch, seq=1024, context=512, train_amp=True),
             aliases=_aliases,
+            fp8=False,  # its projections are transformers' Conv1D, not linear layers
         )
     )

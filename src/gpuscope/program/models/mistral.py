@@ -57,6 +57,7 @@ for _name, _hidden, _ffn, _layers, _heads, _vocabulary, _positions, _parameters 
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             aliases=(f"{_name}-v0.1", f"{_name}-instruct", f"{_name}-instruct-v0.1"),
+            fp8=False,
             notes=(MOE_NOTE,),
         )
     )  # fmt: skip

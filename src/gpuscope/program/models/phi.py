@@ -4,6 +4,7 @@ Sizes: config.json of microsoft/Phi-3-mini-4k-instruct and microsoft/phi-4 on th
 """
 
 from gpuscope.program.models.registry import register
+from gpuscope.program.models.settings import ATTENTIONS
 from gpuscope.program.models.transformers_spec import (
     TransformersSpec,
     causal_model,
@@ -45,5 +46,7 @@ for (
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             aliases=_aliases,
+            # flash takes no mask, and a window needs one
+            attentions=ATTENTIONS if _window is None else ("sdpa", "eager"),
         )
     )  # fmt: skip

@@ -101,6 +101,7 @@ for _size, _hidden, _ffn, _layers, _heads, _parameters in _QWEN3_MOE:
             description=f"decoder, {_layers} layers of {_hidden}, 8 of 128 experts",
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
+            fp8=False,
             notes=(MOE_NOTE,),
         )
     )  # fmt: skip

@@ -45,7 +45,7 @@ def settle(model: Model, options: WorkloadOptions) -> Settings:
         **sizes,
         dtype=dtype,
         amp=amp,
-        attention=_attention(model, options),
+        attention=_attention(model, options, dtype),
         optimizer=_optimizer(model, task, defaults, options),
         compile=choose("compile mode", options.compile, COMPILE_MODES, model.name)
         if options.compile
@@ -109,14 +109,21 @@ def _precision(
     return dtype, defaults.amp and not full and dtype != "fp8"
 
 
-def _attention(model: Model, options: WorkloadOptions) -> str:
+def _attention(model: Model, options: WorkloadOptions, dtype: str) -> str:
     if options.attention is None:
         return ""
     if not model.attentions:
         raise InvalidValueError(
             f"{model.name} has no choice of attention.", "", "Leave out the attention option."
         )
-    return choose("attention", options.attention, model.attentions, model.name)
+    attention = choose("attention", options.attention, model.attentions, model.name)
+    if attention == "flash" and dtype in ("float32", "tf32"):
+        raise InvalidValueError(
+            f"Flash attention in {dtype} cannot be.",
+            "The flash kernels compute in bfloat16 or float16.",
+            "Type: --attention sdpa, or another dtype.",
+        )
+    return attention
 
 
 def _optimizer(model: Model, task: str, defaults: Defaults, options: WorkloadOptions) -> str:

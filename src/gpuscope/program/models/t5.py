@@ -7,7 +7,6 @@ from gpuscope.program.models.registry import Model, register
 from gpuscope.program.models.settings import Defaults
 from gpuscope.program.models.transformers_spec import (
     TransformersSpec,
-    builder,
     seq2seq_tokens,
 )
 
@@ -41,7 +40,7 @@ for _name, _width, _ffn, _layers, _heads, _parameters, _batch in _SIZES:
                 "decode": Defaults(batch=8, seq=512, context=64),
             },
             load=_spec.load,
-            build=builder(_spec),
+            build=_spec.build,
             attentions=("sdpa", "eager"),
             tokens=seq2seq_tokens,
             notes=("training targets are a quarter as long as the inputs",),

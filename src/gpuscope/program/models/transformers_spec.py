@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuscope.errors import MissingPackageError
+from gpuscope.program.models.deferred_import import import_transformers
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
 
@@ -50,8 +51,14 @@ class TransformersSpec:
             MissingPackageError: torch or transformers is not installed.
         """
         transformers_present(f"The model '{self.model}'")
-        importlib.import_module(f"transformers.models.{self.package}.modeling_{self.package}")
+        import_transformers(f"models.{self.package}.modeling_{self.package}")
         importlib.import_module("gpuscope.program.models.building.language")
+
+    def build(self, settings: Settings) -> Step:
+        """A `Model.build`: makes the model and gives its step."""
+        from gpuscope.program.models.building import language
+
+        return language.BUILDERS[self.kind](self, settings)
 
 
 def transformers_present(needed_for: str) -> None:
@@ -94,25 +101,15 @@ def causal_model(
     tasks: Mapping[str, Defaults],
     aliases: tuple[str, ...] = (),
     attentions: tuple[str, ...] = ATTENTIONS,
+    fp8: bool = True,
     notes: tuple[str, ...] = (),
 ) -> Model:
     """The `Model` of a decoder-only language model; arguments as in `Model`."""
     return Model(
         name=name, family=family, description=description, parameters=parameters, tasks=tasks,
-        load=spec.load, build=builder(spec), aliases=aliases, attentions=attentions,
-        fp8=True, tokens=text_tokens, notes=notes,
+        load=spec.load, build=spec.build, aliases=aliases, attentions=attentions,
+        fp8=fp8, tokens=text_tokens, notes=notes,
     )  # fmt: skip
-
-
-def builder(spec: TransformersSpec) -> Callable[[Settings], Step]:
-    """A `Model.build` for a `transformers` model."""
-
-    def build(settings: Settings) -> Step:
-        from gpuscope.program.models.building import language
-
-        return language.BUILDERS[spec.kind](spec, settings)
-
-    return build
 
 
 def language_tasks(

@@ -5,7 +5,7 @@ Sizes: config.json of openai/whisper-* on the Hugging Face hub.
 
 from gpuscope.program.models.registry import Model, register
 from gpuscope.program.models.settings import Defaults, Settings
-from gpuscope.program.models.transformers_spec import TransformersSpec, builder
+from gpuscope.program.models.transformers_spec import TransformersSpec
 
 # name, width, encoder layers, decoder layers, heads, mel bands, vocabulary, parameters, batch
 _SIZES = (
@@ -49,7 +49,7 @@ for _size, _width, _encoder, _decoder, _heads, _mel, _vocabulary, _parameters, _
                 "decode": Defaults(batch=1, context=128),
             },
             load=_spec.load,
-            build=builder(_spec),
+            build=_spec.build,
             aliases=("whisper-large",) if _size == "large-v2" else (),
             attentions=("sdpa", "eager"),
             tokens=_tokens,

@@ -74,6 +74,7 @@ def build_denoiser(
         noise = without + _GUIDANCE * (conditioned - without)
         now, after = signal[500].to(dtype), signal[480].to(dtype)
         clean = (latents - (1.0 - now).sqrt() * noise) / now.sqrt()
-        return after.sqrt() * clean + (1.0 - after).sqrt() * noise
+        moved: torch.Tensor = after.sqrt() * clean + (1.0 - after).sqrt() * noise
+        return moved
 
     return inference_step(network, denoise, settings)

@@ -30,8 +30,7 @@ def build_recommender(
     batch, device = settings.batch, settings.device
     dtype = torch_dtype(settings.weight_dtype)
     dense = torch.rand(batch, dense_features, device=device, dtype=dtype)
-    rows = [table.weight.shape[0] for table in network.tables]  # type: ignore[union-attr]
-    indices = [torch.randint(0, int(n), (batch,), device=device) for n in rows]
+    indices = [torch.randint(0, n, (batch,), device=device) for n in network.rows]
     offsets = torch.arange(batch, device=device)
     if settings.task == "train":
         clicks = torch.randint(0, 2, (batch,), device=device).to(dtype)

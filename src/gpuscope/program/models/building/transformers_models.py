@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpuscope.program.models.building.float8 import use_float8
 from gpuscope.program.models.building.precision import (
     holds_no_values,
     new_weights,
@@ -58,6 +59,8 @@ def make_model(spec: TransformersSpec, settings: Settings) -> Any:
         model.loss_type = "ForCausalLM"
     if settings.checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if settings.dtype == "fp8":
+        use_float8(model, training=settings.task == "train")
     return model.train(settings.task == "train")
 
 

@@ -30,6 +30,7 @@ class DLRM(nn.Module):
         self, *, rows: tuple[int, ...], width: int, bottom: tuple[int, ...], top: tuple[int, ...]
     ) -> None:
         super().__init__()
+        self.rows = rows
         self.tables = nn.ModuleList(nn.EmbeddingBag(n, width, mode="sum") for n in rows)
         self.bottom = perceptron(bottom, last_relu=True)
         vectors = len(rows) + 1
