@@ -74,9 +74,7 @@ def analyze(
     story = memory_story(timeline, memory, device)
     used = utilisation(rows, roofs, timed.step_s)
     facts = Facts(
-        step_s=timed.step_s,
-        busy_s=timed.busy_s,
-        idle_s=timed.idle_s,
+        step=timed,
         host_work_s=_host_work_s(host, window),
         syncs=_syncs(timeline, rank, window),
         rows=rows,

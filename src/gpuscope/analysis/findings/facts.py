@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gpuscope.analysis.breakdown import CLASSES, Rows
 from gpuscope.analysis.fit import FitOption
 from gpuscope.analysis.roofs import Roofs
+from gpuscope.analysis.steps import StepTime
 from gpuscope.analysis.types import MemoryStory, Utilisation
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
@@ -21,9 +22,7 @@ class Facts:
     """One step of one rank, as the findings see it.
 
     Attributes:
-        step_s: the step; device time plus idle time.
-        busy_s: device time of the step (overlaps counted once).
-        idle_s: idle time of the step by cause.
+        step: the step's time: device time (overlaps counted once) plus idle time by cause.
         host_work_s: time the host worked and did not wait; None without host events.
         syncs: synchronisations of the host in the window: name and how many, most first.
         rows: the device events with their kernels.
@@ -32,9 +31,7 @@ class Facts:
         fit: what would make a step fit that does not; empty where it does.
     """
 
-    step_s: float
-    busy_s: float
-    idle_s: Mapping[str, float]
+    step: StepTime
     host_work_s: float | None
     syncs: tuple[tuple[str, int], ...]
     rows: Rows
@@ -43,6 +40,21 @@ class Facts:
     utilisation: Utilisation | None
     program: Program | None
     fit: tuple[FitOption, ...] = ()
+
+    @property
+    def step_s(self) -> float:
+        """The step."""
+        return self.step.step_s
+
+    @property
+    def busy_s(self) -> float:
+        """Device time of the step."""
+        return self.step.busy_s
+
+    @property
+    def idle_s(self) -> Mapping[str, float]:
+        """Idle time of the step by cause."""
+        return self.step.idle_s
 
     @property
     def device(self) -> Device | None:
