@@ -185,9 +185,11 @@ def gpt_step(layers: int = 4, hidden: int = 768, gpu: str = "h200") -> CostedPro
     for _ in range(12):
         script.stream("aten::_fused_adamw_", "optimizer", "", "optimizer", parameters * 28.0 / 12)
     script.stream("aten::item", "copy", "", "other", 4.0, sync="item")
-    end = len(script.items)
+    # The backward pass of a module is the last to need what its forward pass left.
+    last = {item.op.module: item.op.index for item in script.items if item.op.phase == "backward"}
     storages = tuple(
-        replace(s, died=end) if s.category == "activation" else s for s in script.storages
+        replace(s, died=last[s.module] + 1) if s.category == "activation" else s
+        for s in script.storages
     )
     program = Program(
         "gpt-mini train, batch 8 x 1024 tokens, bfloat16 autocast, adamw",

@@ -83,7 +83,10 @@ PAGE_CHINESE: Mapping[str, str] = {
     # memory
     "Memory": "显存",
     "Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for "
-    "re-use.": "峰值 {peak}，出现在一步开始后 {time}。“预留”是分配器从设备取得并留作复用的显存。",
+    "re-use. Memory is taken when the host issues an operator, ahead of the device.": (
+        "峰值 {peak}，出现在一步开始后 {time}。“预留”是分配器从设备取得并留作复用的显存。"
+        "显存在主机派发算子时分配，早于设备执行。"
+    ),
     "Memory over the step": "一步中的显存",
     "allocated": "已分配",
     "reserved": "预留",

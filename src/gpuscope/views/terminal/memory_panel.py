@@ -15,13 +15,13 @@ TOP_HOLDERS = 5
 _CURVE_WIDTH, _CURVE_HEIGHT = 72, 4
 
 
-def memory(story: MemoryStory, lang: str) -> RenderableType:
+def memory(story: MemoryStory, step_s: float, lang: str) -> RenderableType:
     """Categories at the peak, the largest holders, and the curve."""
     parts: list[RenderableType] = []
     if story.at_peak:
         parts.append(_categories(story, lang))
-    if len(story.time_s) > 1:
-        parts += [Text(), _curve(story, lang)]
+    if story.time_s:
+        parts += [Text(), _curve(story, step_s, lang)]
     if story.holders:
         parts += [Text(), _holders(story, lang)]
     about = tr("What is allocated at the peak, {time} into the step.", lang,
@@ -42,8 +42,11 @@ def _categories(story: MemoryStory, lang: str) -> RenderableType:
     return rows
 
 
-def _curve(story: MemoryStory, lang: str) -> Text:
-    curve = resample(story.time_s, story.allocated_bytes, _CURVE_WIDTH)
+def _curve(story: MemoryStory, step_s: float, lang: str) -> Text:
+    # Points stand where the curve changes: the last value holds until the step's end.
+    times = (*story.time_s, max(step_s, story.time_s[-1]))
+    values = (*story.allocated_bytes, story.allocated_bytes[-1])
+    curve = resample(times, values, _CURVE_WIDTH)
     text = Text(area(curve, _CURVE_HEIGHT), style="green")
     caption = tr(
         "allocated over the step: lowest {low}, highest {high}", lang,

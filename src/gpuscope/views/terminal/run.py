@@ -40,7 +40,7 @@ def render_run(run: Run, lang: str = "en") -> RenderableType:
     if analysis.tasks:
         parts.append(tasks(run, lang))
     if analysis.memory is not None:
-        parts.append(memory(analysis.memory, lang))
+        parts.append(memory(analysis.memory, analysis.step_s, lang))
     if analysis.findings:
         parts.append(findings(run, lang))
     if run.assumptions:

@@ -3,11 +3,18 @@
 function memoryPanel() {
   const m = run().analysis.memory;
   if (!m) return null;
-  const plot = h("div");
-  if (m.time_s.length > 1) onResize(plot, () => plot.replaceChildren(drawMemory(m, Math.max(300, plot.clientWidth))));
+  const plot = h("div"), curve = heldToTheEnd(m, run().analysis.step_s);
+  if (m.time_s.length) onResize(plot, () => plot.replaceChildren(drawMemory(curve, Math.max(300, plot.clientWidth))));
   return section("memory", t("Memory"),
-    t("Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for re-use.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) }),
+    t("Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for re-use. Memory is taken when the host issues an operator, ahead of the device.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) }),
     h("div", { class: "split" }, h("div", {}, plot), h("div", {}, memoryCategories(m))), memoryHolders(m));
+}
+
+/** The curve with its last value held until the step's end: points stand only where it changes. */
+function heldToTheEnd(m, step) {
+  if (!m.time_s.length || m.time_s.at(-1) >= step) return m;
+  const held = (values) => (values.length ? [...values, values.at(-1)] : values);
+  return { ...m, time_s: [...m.time_s, step], allocated_bytes: held(m.allocated_bytes), reserved_curve_bytes: held(m.reserved_curve_bytes) };
 }
 
 /** The highest value in each pixel's slice of time. */
@@ -48,7 +55,7 @@ function drawMemory(m, width) {
   const px = left + ((m.peak_time_s - begin) / (end - begin || 1)) * (right - left);
   const side = px > (left + right) / 2 ? "end" : "start";
   picture.append(svg("circle", { cx: px, cy: y(m.peak_bytes), r: 4, fill: "#0f9b8e" }),
-    svg("text", { class: "strong", x: px + (side === "end" ? -8 : 8), y: y(m.peak_bytes) - 7, "text-anchor": side }, size(m.peak_bytes)),
+    svg("text", { class: "strong halo", x: px + (side === "end" ? -8 : 8), y: y(m.peak_bytes) - 7, "text-anchor": side }, size(m.peak_bytes)),
     svg("text", { x: left, y: bottom + 18 }, "0"), svg("text", { x: right, y: bottom + 18, "text-anchor": "end" }, time(end - begin)));
   return h("div", {}, picture, h("div", { class: "families" },
     h("span", {}, h("i", { style: { background: "#0f9b8e" } }), t("allocated")),
@@ -74,6 +81,6 @@ function memoryHolders(m) {
   return [h("h3", {}, t("Largest at the peak")), sortable([
     column(t("what"), (x) => x.label, (x) => x.label, "name"),
     column(t("memory"), (x) => x.bytes, (x) => size(x.bytes)),
-    column(t("of peak"), (x) => x.bytes, (x) => [cellBar(x.bytes / rows[0].bytes, "#0f9b8e"), " ", percent(x.bytes / m.peak_bytes)]),
+    column(t("of peak"), (x) => x.bytes, (x) => barCell(x.bytes / rows[0].bytes, "#0f9b8e", percent(x.bytes / m.peak_bytes))),
   ], rows, { limit: 6 })];
 }

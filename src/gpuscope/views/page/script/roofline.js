@@ -1,6 +1,7 @@
 // The roofline: each group of equal kernels as a bubble under the device's roofs.
 
 const MOST_BUBBLES = 400;
+const LEAST_SHARE = 1e-3; // of the step: shorter kernels would only stretch the axes
 
 function rooflinePanel() {
   const roof = run().analysis.roofline;
@@ -10,7 +11,14 @@ function rooflinePanel() {
   const peak = run().analysis.utilisation?.peak_flops_per_s ?? Math.max(...Object.values(roof.peak_flops_per_s));
   const about = t("A bubble is a kernel, its area its time. The line is what the device can do: under the slope memory limits ({bandwidth}), under the flat part arithmetic does ({peak}). The nearer to the line, the better.",
     { bandwidth: byteRate(roof.memory_bandwidth_bytes_per_s), peak: flopRate(peak) });
-  return section("roofline", t("Roofline"), about, box, familyLegend(roof.points));
+  return section("roofline", t("Roofline"), about, box, familyLegend(shownPoints(roof)));
+}
+
+/** The points worth a bubble, longest first; all of them where none is long. */
+function shownPoints(roof) {
+  const sound = roof.points.filter((p) => p.flops_per_s > 0 && p.intensity_flops_per_byte > 0);
+  const long = sound.filter((p) => p.time_s >= LEAST_SHARE * run().analysis.step_s);
+  return (long.length ? long : sound).slice(0, MOST_BUBBLES);
 }
 
 function familyLegend(points) {
@@ -21,7 +29,7 @@ function familyLegend(points) {
 /** Logarithmic scales that hold every point and the ridge. */
 function rooflineScales(roof, points, peak, width, height) {
   const bandwidth = roof.memory_bandwidth_bytes_per_s, ridge = peak / bandwidth;
-  const xs = [...points.map((p) => p.intensity_flops_per_byte), ridge * 8, 0.1];
+  const xs = [...points.map((p) => p.intensity_flops_per_byte), ridge * 20, 0.1];
   const ys = [...points.map((p) => p.flops_per_s), peak * 1.6];
   const [x0, x1] = [Math.log10(Math.min(...xs) * 0.6), Math.log10(Math.max(...xs) * 1.6)];
   const y1 = Math.log10(Math.max(...ys));
@@ -36,11 +44,12 @@ function rooflineScales(roof, points, peak, width, height) {
 
 function drawRoofline(roof, width) {
   const height = Math.min(440, Math.max(300, width * 0.5));
-  const points = roof.points.filter((p) => p.flops_per_s > 0 && p.intensity_flops_per_byte > 0).slice(0, MOST_BUBBLES);
+  const points = shownPoints(roof);
   const main = run().analysis.utilisation?.peak_flops_per_s ?? Math.max(...Object.values(roof.peak_flops_per_s));
   const s = rooflineScales(roof, points, main, width, height);
   const picture = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": t("Roofline") });
-  picture.append(...rooflineGrid(s), ...rooflineRoofs(roof, s, main));
+  const { lines, labels } = rooflineRoofs(roof, s, main);
+  picture.append(...rooflineGrid(s), ...lines);
   const longest = Math.max(...points.map((p) => p.time_s)), step = run().analysis.step_s;
   for (const p of points) {
     const bubble = svg("circle", {
@@ -54,6 +63,7 @@ function drawRoofline(roof, width) {
       `${digits(p.intensity_flops_per_byte)} ${t("FLOP per byte")}`, `${t("limited by")}${t(": ")}${word(p.limiter)}`,
     ]));
   }
+  picture.append(...labels);
   return picture;
 }
 
@@ -80,17 +90,18 @@ function rooflineRoofs(roof, s, main) {
     const ridge = Math.min(high, peak / bandwidth), start = Math.max(low, 10 ** s.y0 / bandwidth);
     return `M${s.x(start)},${s.y(start * bandwidth)} L${s.x(ridge)},${s.y(ridge * bandwidth)} L${s.x(high)},${s.y(Math.min(peak, high * bandwidth))}`;
   };
-  const drawn = [];
-  const peaks = Object.entries(roof.peak_flops_per_s).sort((a, b) => b[1] - a[1]);
+  const lines = [], labels = [];
+  const byPeak = new Map();
+  for (const [dtype, peak] of Object.entries(roof.peak_flops_per_s)) byPeak.set(peak, [...(byPeak.get(peak) ?? []), dtype]);
   const seen = [];
-  for (const [dtype, peak] of peaks) {
+  for (const [peak, dtypes] of [...byPeak].sort((a, b) => b[0] - a[0])) {
     if (Math.log10(peak) > s.y1 || Math.log10(peak) < s.y0) continue;
     const y = s.y(peak), isMain = Math.abs(peak / main - 1) < 1e-6;
-    drawn.push(svg("path", { class: isMain ? "roof" : "roof faint", d: path(peak) }));
+    lines.push(svg("path", { class: isMain ? "roof" : "roof faint", d: path(peak) }));
     if (!isMain && seen.some((other) => Math.abs(other - y) < 14)) continue;
-    if (isMain && seen.some((other) => Math.abs(other - y) < 2)) continue;
+    if (!isMain && s.right - s.left < 420) continue;
     seen.push(y);
-    drawn.push(svg("text", { class: isMain ? "strong" : "", x: s.right, y: y - 5, "text-anchor": "end" }, `${dtype} ${flopRate(peak)}`));
+    labels.push(svg("text", { class: isMain ? "strong halo" : "halo", x: s.right, y: y - 5, "text-anchor": "end" }, `${dtypes.join(t(", "))}  ${flopRate(peak)}`));
   }
-  return drawn;
+  return { lines, labels };
 }

@@ -10,7 +10,8 @@ function headline() {
 }
 
 function figure(label, value, notes, extra = null, kind = "") {
-  return h("div", { class: `figure ${kind}` }, h("dt", {}, label), h("dd", {}, value),
+  const known = value === t("not available") ? "none" : "";
+  return h("div", { class: `figure ${kind} ${known}` }, h("dt", {}, label), h("dd", {}, value),
     extra, notes.filter(Boolean).map((note) => h("p", {}, note)));
 }
 
@@ -24,8 +25,10 @@ function throughputFigure(r) {
   const tokens = r.figures.tokens_per_s, samples = r.figures.samples_per_s;
   const both = tokens !== null && samples !== null;
   const value = tokens ?? samples;
-  return figure(tokens !== null ? t("tokens/s") : t("samples/s"), count(value),
-    [both ? t("{rate} samples/s", { rate: count(samples) }) : null]);
+  return figure(t("Throughput"), count(value), [
+    missing(value) ? null : tokens !== null ? t("tokens/s") : t("samples/s"),
+    both ? t("{rate} samples/s", { rate: count(samples) }) : null,
+  ]);
 }
 
 function memoryFigure(r) {

@@ -33,8 +33,10 @@ function compareValues(a, b) {
   return (a ?? -Infinity) - (b ?? -Infinity);
 }
 
-const cellBar = (share, colour) => h("span", { class: "cellbar" },
-  h("i", { style: { width: `${Math.min(100, share * 100)}%`, background: colour } }));
+/** A small bar with its figure behind it. */
+const barCell = (share, colour, text) => [
+  h("span", { class: "cellbar" }, h("i", { style: { width: `${Math.min(100, share * 100)}%`, background: colour } })),
+  h("span", { class: "after" }, text)];
 
 function operatorsPanel() {
   const a = run().analysis;
@@ -44,7 +46,7 @@ function operatorsPanel() {
   const table = sortable([
     column(t("operator"), (o) => operatorLabel(o.label), (o) => operatorLabel(o.label), "name"),
     column(t("time"), (o) => o.time_s, (o) => time(o.time_s)),
-    column(t("of step"), (o) => o.time_s, (o) => [cellBar(o.time_s / a.operators[0].time_s, "var(--accent)"), " ", percent(o.time_s / step)]),
+    column(t("of step"), (o) => o.time_s, (o) => barCell(o.time_s / a.operators[0].time_s, "var(--accent)", percent(o.time_s / step))),
     column(t("calls"), (o) => o.count, (o) => count(o.count)),
     column(t("arithmetic"), (o) => o.flops / o.time_s, (o) => (o.flops > 0 && o.time_s > 0 ? flopRate(o.flops / o.time_s) : "")),
     column(t("traffic"), (o) => o.moved_bytes / o.time_s, (o) => (o.moved_bytes > 0 && o.time_s > 0 ? byteRate(o.moved_bytes / o.time_s) : "")),
@@ -74,7 +76,7 @@ function sideBySidePanel() {
     column(t("device"), (x) => x.r.target, (x) => x.r.target, "l"),
     column(t("step"), (x) => x.r.step_time_s, (x) => time(x.r.step_time_s)),
     column(t("80 % interval"), (x) => x.r.step_time_interval_s[0], (x) => x.r.step_time_interval_s.map(time).join(" – ")),
-    column(t("speed"), (x) => first / x.r.step_time_s, (x) => [cellBar(fastest / x.r.step_time_s, "var(--accent)"), " ", ratio(first / x.r.step_time_s)]),
+    column(t("speed"), (x) => first / x.r.step_time_s, (x) => barCell(fastest / x.r.step_time_s, "var(--accent)", ratio(first / x.r.step_time_s))),
     column(t("tokens/s"), (x) => x.r.figures.tokens_per_s, (x) => count(x.r.figures.tokens_per_s)),
     column(t("peak memory"), (x) => x.r.peak_memory_bytes, (x) => size(x.r.peak_memory_bytes)),
     column(t("fits?"), (x) => Number(x.r.fits), (x) => fitsCell(x.r)),

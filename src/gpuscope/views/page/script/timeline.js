@@ -1,6 +1,6 @@
 // The timeline: host and device lanes on one canvas, with the memory curve under them.
 
-const ROW = 17, AXIS = 24, GAP = 10, CURVE = 54;
+const HOST_ROW = 17, DEVICE_ROW = 24, AXIS = 24, GAP = 10, CURVE = 54;
 let timeline = null;
 
 class Timeline {
@@ -11,6 +11,7 @@ class Timeline {
     this.operator = null;
     this.pointers = new Map();
     this.canvas = h("canvas", { tabindex: "0", role: "application", "aria-label": t("Timeline: arrow keys move, plus and minus zoom, brackets step through the events") });
+    this.canvas.timeline = this; // reachable from the browser's console and from tests
     this.detail = h("div", { class: "detail", "aria-live": "polite" });
     this.layout();
     this.listen();
@@ -22,8 +23,9 @@ class Timeline {
     this.rows = [];
     this.labels = [];
     for (const lane of this.d.lanes) {
-      this.labels.push({ y, name: laneName(lane), height: lane.rows.length * ROW });
-      for (const row of lane.rows) { this.rows.push({ y, row, lane }); y += ROW; }
+      const height = lane.kind === "host" ? HOST_ROW : DEVICE_ROW;
+      this.labels.push({ y, name: laneName(lane), height: Math.min(2, lane.rows.length) * height });
+      for (const row of lane.rows) { this.rows.push({ y, row, lane, height }); y += height; }
       y += GAP;
     }
     this.curve = this.d.tl.counters.find((c) => c.name === "allocated" && c.value.length > 1) ?? null;
@@ -91,24 +93,30 @@ class Timeline {
     c.setLineDash([]);
   }
 
-  drawRow(c, { y, row }) {
+  /** One row; with an operator selected, its events are drawn last, so that they show. */
+  drawRow(c, place) {
+    if (this.operator === null) return this.drawEvents(c, place, () => true);
+    c.globalAlpha = 0.28;
+    this.drawEvents(c, place, (i) => !this.isChosen(i));
+    c.globalAlpha = 1;
+    this.drawEvents(c, place, (i) => this.isChosen(i));
+  }
+
+  drawEvents(c, { y, row, height }, wanted) {
     const { start, end, e } = this.d, [from, to] = this.view;
     let painted = -1;
     for (let k = firstAfter(row, end, from); k < row.length; k++) {
       const i = row[k];
       if (start[i] > to) break;
       const x0 = Math.max(this.left, this.x(start[i])), x1 = this.x(end[i]);
-      if (x1 < painted + 0.5) continue;
+      if (x1 < painted + 0.5 || !wanted(i)) continue;
       const width = Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 0.6 : 0));
-      const chosen = this.isChosen(i);
-      c.globalAlpha = this.operator === null || chosen ? 1 : 0.28;
       c.fillStyle = eventColour(this.d, i);
-      c.fillRect(x0, y, width, ROW - 2);
-      if (i === this.selected) { c.strokeStyle = css("--ink"); c.lineWidth = 2; c.strokeRect(x0, y, width, ROW - 2); }
-      if (width > 34) this.label(c, this.d.tl.names[e.name[i]], x0, y, width);
+      c.fillRect(x0, y, width, height - 2);
+      if (i === this.selected) { c.strokeStyle = css("--ink"); c.lineWidth = 2; c.strokeRect(x0, y, width, height - 2); }
+      if (width > 34) this.label(c, this.d.tl.names[e.name[i]], x0, y + height / 2, width);
       painted = x0 + width;
     }
-    c.globalAlpha = 1;
   }
 
   label(c, name, x, y, width) {
@@ -116,7 +124,7 @@ class Timeline {
     c.textAlign = "left";
     const room = Math.floor((width - 8) / 6.2);
     const text = operatorLabel(name);
-    c.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, x + 4, y + ROW / 2 - 0.5);
+    c.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, x + 4, y - 0.5);
   }
 
   drawCurve(c) {
@@ -142,7 +150,7 @@ class Timeline {
     const own = this.d.e.correlation[this.selected];
     const pair = own >= 0 ? this.d.links.get(own) : null;
     if (!pair || pair.length < 2) return;
-    const middle = (i) => [Math.max(this.left, this.x(this.d.start[i])), this.rowOf(i) + ROW / 2];
+    const middle = (i) => [Math.max(this.left, this.x(this.d.start[i])), this.rowOf(i)];
     const from = middle(pair[0]);
     c.strokeStyle = css("--ink"); c.lineWidth = 1.3;
     for (const other of pair.slice(1)) {
@@ -165,21 +173,26 @@ class Timeline {
     c.fillRect(0, 0, this.left - 1, this.height);
     c.fillStyle = css("--soft");
     c.textAlign = "right";
-    for (const { y, name, height } of this.labels) fitText(c, name, this.left - 10, y + Math.min(height, 2 * ROW) / 2, this.left - 14);
+    for (const { y, name, height } of this.labels) fitText(c, name, this.left - 10, y + height / 2, this.left - 14);
     if (this.curve) {
       fitText(c, t("memory"), this.left - 10, this.curveY + 16, this.left - 14);
       fitText(c, size(this.curveTop), this.left - 10, this.curveY + 32, this.left - 14);
     }
   }
 
-  rowOf(i) { return this.rows.find(({ row, lane }) => lane.index === this.d.e.lane[i] && row.includes(i))?.y ?? 0; }
+  /** The middle of the row that an event is drawn in. */
+  rowOf(i) {
+    const found = this.rows.find(({ row, lane }) => lane.index === this.d.e.lane[i] && row.includes(i));
+    return found ? found.y + found.height / 2 : 0;
+  }
+
   isChosen(i) { return this.operator !== null && this.d.e.op[i] >= 0 && this.nameOf(i) === this.operator; }
   nameOf(i) { const { ops } = this.d.tl; return ops.names[ops.columns.name[this.d.e.op[i]]] ?? null; }
   operatorName() { return this.operator; }
 
   /** The event under a point, with two pixels' grace. */
   hit(x, y) {
-    const found = this.rows.find((r) => y >= r.y && y < r.y + ROW);
+    const found = this.rows.find((r) => y >= r.y && y < r.y + r.height);
     if (!found || x < this.left) return -1;
     const grace = this.time(x + 2) - this.time(x);
     const k = firstAfter(found.row, this.d.end, this.time(x) - grace);
