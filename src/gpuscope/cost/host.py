@@ -13,7 +13,7 @@ another machine's CPU may be twice slower, which `host.scale`'s spread says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from gpuscope.cost.registry import Constants
@@ -83,10 +83,17 @@ class HostModel:
     Args:
         constants: calibrated `host.*` constants; defaults where absent.
         program: for what holds over the whole program (autograd nodes, compiled or not).
+        single_calls: leave out what only a program has (cold caches, Python between operators,
+            entering a phase), for fitting just that.
     """
 
-    def __init__(self, constants: Constants, program: Program) -> None:
+    def __init__(
+        self, constants: Constants, program: Program, *, single_calls: bool = False
+    ) -> None:
         get = constants.get
+        self.factor = 1.0 if single_calls else get("host.mixed_factor", 1.1)
+        self.python_s = 0.0 if single_calls else get("host.python_call_s", 0.27e-6)
+        self._starts = {} if single_calls else self._phase_starts(program, get)
         self._get = get
         self.scale = get("host.scale", 1.0)
         self.launch_s = get("host.launch_s", 2.2e-6)
@@ -105,6 +112,18 @@ class HostModel:
         self._hidden_nodes_s = self._hidden_nodes(program) * self.node_s
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s", 0.4e-6)
         self._known: dict[tuple[str, int], float] = {}
+
+    @staticmethod
+    def _phase_starts(program: Program, get: Callable[[str, float], float]) -> dict[int, float]:
+        """Index of the first operator of each phase, and what entering the phase costs."""
+        starts: dict[int, float] = {}
+        seen: set[str] = set()
+        for op in program.ops:
+            if op.phase not in seen:
+                seen.add(op.phase)
+                default = {"forward": 1e-4, "backward": 4e-4, "optimizer": 1e-4}.get(op.phase, 0.0)
+                starts[op.index] = get(f"host.start.{op.phase}_s", default)
+        return starts
 
     @staticmethod
     def _parameters(program: Program) -> int:
@@ -132,6 +151,8 @@ class HostModel:
             before += op.autograd_nodes * self.node_s + self._hidden_nodes_s
         if op.index == 0:
             before += self._start_s
+        before *= self.factor
+        before += op.python_calls * self.python_s + self._starts.get(op.index, 0.0)
         after = self.item_s / 4 if op.sync else 0.0
         return HostCost(
             before * self.scale, self.launch_s * self.scale, after * self.scale, op.sync
