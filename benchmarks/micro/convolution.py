@@ -65,8 +65,9 @@ def conv_point(
     params: dict[str, Value] = {
         "dir": direction, "dtype": dtype, "layout": layout, "n": batch, "c": cin, "hw": size,
         "k": cout, "r": kernel, "stride": stride, "pad": padding, "groups": groups,
-        "benchmark": benchmark,
     }  # fmt: skip
+    if benchmark:
+        params["benchmark"] = True
     return Point(f"conv{dims}d", params, make, reps=5)
 
 
@@ -90,11 +91,6 @@ def points(quick: bool) -> Iterator[Point]:
         for direction in ("fwd", "dgrad", "wgrad"):
             if shape[0] > 3 or direction != "dgrad":
                 yield conv_point(shape, batch, dtype, layout, direction)
-    for shape in RESNET50[2::5] + OTHERS[::4]:
-        for dtype, layout in (("bf16", "nhwc"), ("tf32", "nchw")):
-            for direction in ("fwd", "dgrad", "wgrad"):
-                if shape[0] > 3:
-                    yield conv_point(shape, 64, dtype, layout, direction, benchmark=True)
     for shape in CONV1D:
         for dtype in ("tf32", "bf16"):
             for direction in ("fwd", "dgrad", "wgrad"):

@@ -12,12 +12,16 @@ from typing import Any
 import torch
 
 
-def _cpu_model() -> str | None:
+def _cpu(*names: str) -> str | None:
+    """Fields of the first processor in /proc/cpuinfo, joined by slashes; None where not there."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines()
     except OSError:
         return None
-    return next((line.split(":", 1)[1].strip() for line in lines if "model name" in line), None)
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    values = {key.strip(): value.strip() for key, value in fields.items()}
+    found = [values[name] for name in names if name in values]
+    return "/".join(found) if found else None
 
 
 def _nvml() -> dict[str, Any]:
@@ -55,8 +59,10 @@ def write_facts(out: Path) -> None:
         "torch": torch.__version__, "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(), "cublas": _library("cublas"),
         "cudnn_package": _library("cudnn-cu13") or _library("cudnn-cu12"),
-        "python": platform.python_version(), "numpy_threads": torch.get_num_threads(),
-        "cpu": _cpu_model(), "cpu_count": os.cpu_count(), "kernel": platform.release(),
+        "python": platform.python_version(), "cpu_threads_torch": torch.get_num_threads(),
+        "cpu": _cpu("model name"),
+        "cpu_family_model_stepping": _cpu("cpu family", "model", "stepping"),
+        "cpu_count": os.cpu_count(), "kernel": platform.release(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "defaults": {
             "matmul_allow_tf32": torch.backends.cuda.matmul.allow_tf32,

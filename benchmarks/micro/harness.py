@@ -203,7 +203,7 @@ class Recorder:
         with gzip.open(path, "wt", newline="", compresslevel=6) as stream:
             writer = csv.writer(stream)
             writer.writerow(COLUMNS)
-            for chunk in _chunks(family.points(quick), family.chunk_points):
+            for chunk in _chunks(_distinct(family.points(quick)), family.chunk_points):
                 if time.time() > self.deadline_s:
                     left += len(chunk)
                     continue
@@ -287,6 +287,16 @@ def _export(session: Any) -> dict[str, Any]:
         with open(path, "rb") as stream:
             loaded: dict[str, Any] = json.loads(stream.read())
     return loaded
+
+
+def _distinct(points: Iterable[Point]) -> Iterator[Point]:
+    """Each point once, even where two lists of shapes meet."""
+    seen: set[tuple[str, str]] = set()
+    for point in points:
+        key = (point.bench, json.dumps(dict(point.params), sort_keys=True))
+        if key not in seen:
+            seen.add(key)
+            yield point
 
 
 def _chunks(points: Iterable[Point], size: int) -> Iterator[list[Point]]:

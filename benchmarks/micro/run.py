@@ -22,12 +22,13 @@ STAGES: tuple[tuple[str, ...], ...] = (
      "transfers", "recurrent"),
     ("memory",),
     ("power",),
+    ("convolution_benchmark",),
 )  # fmt: skip
 """Processes in order; a family that fails does not keep the next from running."""
-KERNEL_FAMILIES = STAGES[1]
+KERNEL_FAMILIES = (*STAGES[1], "convolution_benchmark")
 SMALL_CHUNKS = {"optimizers": 30, "recurrent": 24}
 """Points per profiler session where one call makes thousands of kernels."""
-REST = {"matmul": 1.5, "attention": 1.0, "convolution": 1.0}
+REST = {"matmul": 1.5, "attention": 1.0, "convolution": 1.0, "convolution_benchmark": 1.0}
 """Rest, as a multiple of the work, in families that would otherwise reach the power limit."""
 RESERVE_S = {"memory": 30.0, "power": 75.0}
 """Time that the kernel families leave for what runs after them."""
