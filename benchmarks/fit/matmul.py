@@ -88,16 +88,23 @@ FREE = {
 }  # fmt: skip
 """Constants that are fitted for every dtype, with where to start."""
 
-MISALIGNED = {"misaligned_8": 1.3, "misaligned_4": 3.0, "misaligned_2": 6.0}
+UNALIGNED = {
+    "efficiency": 0.15, "wider_rows": 1.7, "gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8,
+    "l2_bytes_per_clock_per_unit": 20.0, "store_bytes_per_clock_per_unit": 30.0, "tile_s": 5e-7,
+    "bandwidth_efficiency": 0.8, "split_s": 1.0e-6, "narrow": 20.0,
+}  # fmt: skip
+OWN_GEMV = {"gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8}
 THROTTLE = {"throttle": 0.2, "throttle_s": 8e-4}
-UNIT = {"floor_s": "s", "tile_s": "s", "split_s": "s", "cold_s": "s", "throttle_s": "s"}
+UNIT = {"floor_s": "s", "tile_s": "s", "split_s": "s", "cold_s": "s", "throttle_s": "s",
+        "gemv_s": "s"}  # fmt: skip
 FULL_CLOCK = 0.95
 """Above this share of its clock the device is not limited by power."""
 
 
 def aligned(found: Case) -> bool:
     """Whether all rows start at multiples of 16 bytes."""
-    return alignment_bytes(*found.op.inputs[-2:], *found.op.outputs) == 16
+    at = 1 if found.op.name == "aten::addmm" else 0
+    return alignment_bytes(*found.op.inputs[at : at + 2], *found.op.outputs) == 16
 
 
 def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]:
@@ -106,6 +113,12 @@ def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]
     values = {key + n: v for n, v in FREE.items()} | {key + n: v for n, v in THROTTLE.items()}
     values[key + "throttle"] = 1e-9
     values["dirty.matmul.dirty_l2_share"] = 0.4
+    if dtype in ("fp32", "tf32"):
+        values |= {key + n: v for n, v in OWN_GEMV.items()}
+    if dtype == "fp32":
+        values[key + "narrow"] = 15.0
+    if dtype == "tf32":
+        values[key + "transposed"] = 1.6
     train = [c for c in cases if not c.recorded.held_out]
     fast = [c for c in train if c.recorded.clock > FULL_CLOCK and aligned(c)]
     names = [n for n in values if "throttle" not in n]
@@ -115,10 +128,12 @@ def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]
         return lambda trying: loss(log_errors(over, target, trying))
 
     values = fit(values, score(fast), names, 7, lambda t: say(f"  {t}\n"))
-    odd = [c for c in train if not aligned(c)]
-    if odd and dtype != "fp32":
-        values |= {key + n: v for n, v in MISALIGNED.items()}
-        values = fit(values, score(odd), [key + n for n in MISALIGNED], 6)
+    if dtype != "fp32":
+        odd = [c for c in train if not aligned(c)]
+        other = f"matmul.{dtype}_unaligned."
+        values |= {other + n: v for n, v in (THROTTLE | UNALIGNED).items()}
+        values |= {other + n: values[key + n] for n in ("floor_s", "cold_s", "overlap")}
+        values = fit(values, score(odd), [other + n for n in UNALIGNED], 7)
     values[key + "throttle"] = THROTTLE["throttle"]
     slow = [c for c in train if aligned(c) and c.op.inputs[-1].numel > 1e6]
     return fit(values, score(slow), [key + n for n in THROTTLE], 6)
@@ -127,9 +142,9 @@ def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]
 def few_points(dtype: str, cases: list[Case], target: Device, like: Mapping[str, float]) -> dict[str, float]:
     """Constants of a dtype with few points: those of bfloat16, but its rate and its loads."""
     key = f"matmul.{dtype}."
-    values = {n.replace("matmul.bf16.", key): v for n, v in like.items()}
+    values = {n.replace("matmul.bf16", f"matmul.{dtype}"): v for n, v in like.items()}
     train = [c for c in cases if not c.recorded.held_out]
-    names = [key + "efficiency", key + "l2_bytes_per_clock_per_unit", key + "floor_s"]
+    names = [key + "efficiency", key + "l2_bytes_per_clock_per_unit", key + "throttle"]
     return fit(values, lambda trying: loss(log_errors(train, target, trying)), names, 7)
 
 
@@ -189,13 +204,13 @@ def main() -> int:
     target = device("h200")
     by_dtype: dict[str, list[Case]] = defaultdict(list)
     for recorded in read(MICRO / "matmul.csv.gz"):
-        if recorded.kernels:
+        if recorded.kernels and recorded.total_s > 0:
             by_dtype[str(recorded.params["dtype"])].append(case(recorded))
     values: dict[str, float] = {}
     for dtype in args.only:
         sys.stdout.write(f"{dtype}\n")
         few = len(by_dtype[dtype]) < 150
-        like = {n: v for n, v in values.items() if ".bf16." in n or "dirty" in n}
+        like = {n: v for n, v in values.items() if ".bf16" in n or "dirty" in n}
         found = (
             few_points(dtype, by_dtype[dtype], target, like) if few
             else fit_dtype(dtype, by_dtype[dtype], target)

@@ -60,10 +60,15 @@ def read(path: Path) -> list[Recorded]:
     """All calls of a recording, kernels in launch order."""
     found: dict[tuple[str, str, str], list[tuple[str, str, float]]] = {}
     clocks: dict[tuple[str, str, str], float] = {}
+    closed: set[tuple[str, str, str]] = set()
     with gzip.open(path, "rt", newline="") as stream:
         for row in csv.DictReader(stream):
             key = (row["bench"], row["params"], row["state"])
             seconds = float(row["median_us"]) * 1e-6 * int(row["count"])
+            if row["k"] == "0" and key in found:
+                closed.add(key)  # the same point measured twice: the first counts
+            if key in closed:
+                continue
             clocks[key] = float(row["sm_mhz"] or MAX_MHZ) / MAX_MHZ
             found.setdefault(key, []).append((row["kernel"], row["grid"], seconds))
     return [
@@ -128,7 +133,8 @@ def log_errors(
     plain = {k: v for k, v in values.items() if not k.startswith("dirty.")}
     dirty = {k.removeprefix("dirty."): v for k, v in values.items() if k.startswith("dirty.")}
     constants = {
-        "hot": trial(device, plain), "cold": trial(device, {**plain, **dirty}),
+        "hot": trial(device, plain), "cold_clean": trial(device, plain),
+        "cold": trial(device, {**plain, **dirty}),
     }  # fmt: skip
     return [
         math.log(
@@ -144,7 +150,7 @@ def log_errors(
 
 def loss(errors: Sequence[float]) -> float:
     """Mean absolute log error, large ones damped so that a few oddities do not steer."""
-    return mean(min(abs(e), 0.7) for e in errors)
+    return mean(min(abs(e), 1.2) for e in errors)
 
 
 def fit(

@@ -128,7 +128,7 @@ def _plain_product(
         item_bytes=first.spec.itemsize, out_bytes=4.0 if weight else out.itemsize,
         aligned=aligned, hot_a=first.hot, hot_b=second.hot,
     )  # fmt: skip
-    machine = machine_for(work.device, work.constants, dtype, "matmul")
+    machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     found = plan(problem, machine)
     name = f"conv_{_SHORT[which]}_1x1_gemm_{dtype}_{found.tile.name}"
     kernels = gemm_kernels(work, problem, machine, found, name, "convolution", "convolution.plain")

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuscope.cost.registry import Constants
-from gpuscope.cost.tiles import Tile, Unit, tiles_for
+from gpuscope.cost.tiles import Choice, Tile, Unit, tiles_for
 from gpuscope.cost.types import Limiter
 from gpuscope.hardware import Device, rate_name
 
@@ -28,9 +28,6 @@ Numbers: TypeAlias = NDArray[np.float64]
 
 _L2_SHARE = 0.75
 """Share of the L2 that a working set survives in."""
-
-_STEP_BYTES = 128.0
-"""Depth of one main-loop step: a swizzled shared-memory row (64 elements of bfloat16)."""
 
 _MOST_SLICES = 64.0
 """Most slices of K."""
@@ -124,21 +121,23 @@ class Machine:
         l2_bytes: usable L2 capacity.
         units: multiprocessors.
         floor_s: shortest kernel, launch overhead on the device included.
-        step_s: time of one main-loop step (128 bytes of depth) when only latency limits it.
+        step_bytes: depth of one main-loop step.
+        step_s: its time when only latency limits it.
         tile_s: start of a tile that its neighbours do not hide.
         store_bytes_per_s: at which one multiprocessor writes a tile out.
         cold_s: added latency of the first loads where an operand is not in L2.
         split_s: writing partial results where K is split.
         reduce_s: floor of the kernel that adds up slices of K.
         overlap: exponent of the norm that joins arithmetic and memory time.
-        misaligned: factors on the arithmetic where rows start at multiples of 8, 4 or 2 bytes
-            only, which rules out the widest copies, or all asynchronous ones.
+        transposed: factor on the arithmetic of layout TN, which some kernels must transpose.
+        gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
+        gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
         dirty_bytes: data of earlier kernels in L2 that must be written back to make room.
         throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
             up to 1 + throttle times as long, half of that at `throttle_s`.
         vector: runs on the vector lanes, there is no matrix unit for the dtype.
         tiles: what the library has.
-        tile_m, tile_n, shared: their sizes, the share of one operand that a multicast from
+        tile_m, tile_n, relative, shared: their sizes, rate relative to a large tile's, the share of one operand that a multicast from
             the neighbour saves, as arrays.
     """
 
@@ -148,6 +147,7 @@ class Machine:
     l2_bytes: float
     units: int
     floor_s: float
+    step_bytes: float
     step_s: float
     tile_s: float
     store_bytes_per_s: float
@@ -155,7 +155,9 @@ class Machine:
     split_s: float
     reduce_s: float
     overlap: float
-    misaligned: tuple[float, float, float]
+    transposed: float
+    gemv_s: float | None
+    gemv_bytes_per_s: float
     dirty_bytes: float
     throttle: float
     throttle_s: float
@@ -164,6 +166,7 @@ class Machine:
     tile_m: Numbers
     tile_n: Numbers
     shared: Numbers
+    relative: Numbers
 
 
 def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
@@ -187,53 +190,69 @@ def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
 
 
 @lru_cache(maxsize=256)
-def machine_for(device: Device, constants: Constants, dtype: str, family: str) -> Machine:
+def machine_for(
+    device: Device, constants: Constants, dtype: str, family: str, aligned: int = 16
+) -> Machine:
     """The device under its calibrated constants.
 
-    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency".
+    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency". On NVIDIA
+    devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
+    constants of their own ("matmul.bf16_unaligned.efficiency").
 
     Raises:
         UnsupportedError: the device cannot compute in this dtype.
     """
     peak, unit = rate_and_unit(device, dtype)
-    key = f"{family}.{rate_name(dtype)}"
+    rate = rate_name(dtype)
+    unaligned = aligned < 16 and unit == "matrix" and device.vendor == "NVIDIA"
+    key = f"{family}.{rate}_unaligned" if unaligned else f"{family}.{rate}"
+    choice: Choice = "any width" if rate in ("bf16", "fp16", "fp8") else "fixed"
+    tiles = tiles_for(
+        device, unit, "earlier" if unaligned else choice if family == "matmul" else "fixed"
+    )
 
     def get(name: str, default: float) -> float:
         return constants.get(f"{key}.{name}", default)
 
     units = device.compute_units or 1
-    flexible = family == "matmul" and rate_name(dtype) in ("bf16", "fp16", "fp8")
-    tiles = tiles_for(device, unit, flexible)
     bandwidth = device.memory_bandwidth_bytes_per_s
     if device.clock_hz is not None and device.warp_size is not None:
         l2 = get("l2_bytes_per_clock_per_unit", 44.0) * device.clock_hz
-        store = get("store_bytes_per_clock_per_unit", 16.0) * device.clock_hz
+        store = get("store_bytes_per_clock_per_unit", 30.0) * device.clock_hz
     else:
         l2 = store = _DATASHEET_L2_RATIO * bandwidth / units
-    flops = peak / units * get("efficiency", 0.82 if unit == "matrix" else 0.85)
-    slow = (1.3, 3.0, 6.0) if unit == "matrix" and device.vendor == "NVIDIA" else (1.0, 1.0, 1.0)
-    misaligned = (
-        get("misaligned_8", slow[0]), get("misaligned_4", slow[1]), get("misaligned_2", slow[2])
-    )  # fmt: skip
+    efficiency = get("efficiency", 0.15 if unaligned else 0.85)
+    if unaligned and aligned >= 4:
+        efficiency *= get("wider_rows", 1.7)
     tile_m = np.array([t.m for t in tiles], dtype=float)
     tile_n = np.array([t.n for t in tiles], dtype=float)
     cluster = np.array([t.cluster for t in tiles], dtype=float)
+    # Narrow tiles re-read shared memory more often for each multiply-add.
+    side = 2.0 * tile_m * tile_n / (tile_m + tile_n)
+    relative = side / (side + get("narrow", 15.0 if unit == "vector" else 1e-3))
+    own_gemv = unit == "vector" or unaligned or rate == "tf32"
     return Machine(
-        flops_per_s=flops, l2_bytes_per_s=l2,
-        memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.9),
+        flops_per_s=peak / units * efficiency, l2_bytes_per_s=l2,
+        memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.88),
         l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
-        units=units, floor_s=get("floor_s", device.launch_latency_s or 2.5e-6),
-        step_s=get("step_s", 5e-8), tile_s=get("tile_s", 3e-7), store_bytes_per_s=store,
-        cold_s=get("cold_s", 7e-7), split_s=get("split_s", 1e-6), reduce_s=get("reduce_s", 1.5e-6), overlap=get("overlap", 3.0),
-        misaligned=misaligned,
+        units=units, floor_s=get("floor_s", 1.8e-6),
+        step_bytes=2.0 * tiles[0].k, step_s=get("step_s_per_byte", 2.3e-10) * 2.0 * tiles[0].k,
+        tile_s=get("tile_s", 5e-7), store_bytes_per_s=store, cold_s=get("cold_s", 7e-7),
+        split_s=get("split_s", 1.8e-6), reduce_s=get("reduce_s", 1.5e-6),
+        overlap=get("overlap", 4.0), transposed=get("transposed", 1.0),
+        gemv_s=get("gemv_s", 2.2e-6) if own_gemv and device.vendor == "NVIDIA" else None,
+        gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
         dirty_bytes=constants.get("matmul.dirty_l2_share", 0.1) * float(device.l2_bytes or 0),
-        throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 5e-4), vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
-        shared=1.0 - 1.0 / cluster, 
+        throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 8e-4),
+        vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        shared=1.0 - 1.0 / cluster, relative=relative,
     )  # fmt: skip
 
 
 def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
+    if machine.gemv_s is not None and min(problem.m, problem.n) == 1 and problem.k > 1:
+        return _matrix_vector(problem, machine, machine.gemv_s)
     rows, columns = np.ceil(problem.m / machine.tile_m), np.ceil(problem.n / machine.tile_n)
     blocks = rows * columns * problem.batch
     # Blocks of one cluster load the operand that they have in common only once.
@@ -242,7 +261,7 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     )
     loaded = machine.tile_m + machine.tile_n - saved
     # Slices of K that fill the device, but keep at least eight steps each.
-    depth = problem.k * problem.item_bytes / _STEP_BYTES
+    depth = problem.k * problem.item_bytes / machine.step_bytes
     fill = np.clip(machine.units // blocks, 1.0, min(max(depth // 8, 1.0), _MOST_SLICES))
     slices = np.concatenate((np.ones_like(fill), np.maximum(fill // 2, 1.0), fill))
     tripled = np.tile(blocks, 3) * slices
@@ -260,18 +279,35 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     )  # fmt: skip
 
 
+def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
+    """Matrix times vector: the matrix streams once, a row or two to a block of 128 threads."""
+    hot = problem.hot_a and problem.hot_b
+    moved = problem.least_bytes
+    compute_s = moved / (machine.l2_bytes_per_s * machine.units)
+    memory_s = (0.0 if hot else moved) / machine.gemv_bytes_per_s
+    blocks = max(1, problem.m * problem.n * problem.batch // 4)
+    limiter: Limiter = "l2" if hot else "memory"
+    if max(compute_s, memory_s) < floor_s:
+        limiter = "latency"
+    total = floor_s + max(compute_s, memory_s) + (0.0 if hot else machine.cold_s)
+    return Plan(
+        total, Tile(1, 4, 128, 128), 1, blocks, blocks / (8.0 * machine.units), compute_s,
+        memory_s, 0.0 if hot else moved - problem.c_bytes, problem.c_bytes, limiter,
+        -(-blocks // machine.units), True,
+    )  # fmt: skip
+
+
 def _arithmetic_s(
     problem: Problem, machine: Machine, blocks: Numbers, slices: Numbers, loaded: Numbers
 ) -> Numbers:
     """Time of the busiest multiprocessor: its tiles one after the other."""
-    steps = np.ceil(problem.k * problem.item_bytes / slices / _STEP_BYTES)
-    depth = steps * (_STEP_BYTES / problem.item_bytes)
-    area = np.tile(machine.tile_m * machine.tile_n / machine.flops_per_s, 3)
-    factor = 1.0
-    if problem.aligned < 16:
-        factor = machine.misaligned[0 if problem.aligned == 8 else 1 if problem.aligned == 4 else 2]
+    steps = np.ceil(problem.k * problem.item_bytes / slices / machine.step_bytes)
+    depth = steps * (machine.step_bytes / problem.item_bytes)
+    rate = machine.flops_per_s * machine.relative
+    area = np.tile(machine.tile_m * machine.tile_n / rate, 3)
+    factor = machine.transposed if problem.layout == "TN" else 1.0
     multiply = 2.0 * factor * area * depth
-    load = loaded * steps * (_STEP_BYTES / machine.l2_bytes_per_s)
+    load = loaded * steps * (machine.step_bytes / machine.l2_bytes_per_s)
     each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)

@@ -66,7 +66,7 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
         aligned=alignment_bytes(a, b, out), hot_a=bool(work.hot and work.hot[0]),
         hot_b=len(work.hot) > 1 and work.hot[1],
     )  # fmt: skip
-    machine = machine_for(work.device, work.constants, dtype, "matmul")
+    machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
     found = plan(problem, machine)
     note = f"{groups} groups taken as equal"
     name = f"grouped_gemm_{dtype}_{found.tile.name}"

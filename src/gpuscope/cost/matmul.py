@@ -151,7 +151,7 @@ def _gemm(
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
         hot_a=left.hot, hot_b=right.hot,
     )  # fmt: skip
-    machine = machine_for(work.device, work.constants, dtype, "matmul")
+    machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
     found = plan(problem, machine)
     name = f"gemm_{dtype}_{found.tile.name}x{found.tile.k}_{problem.layout.lower()}"
     if batch > 1:

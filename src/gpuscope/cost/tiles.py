@@ -15,6 +15,7 @@ from typing import Literal
 from gpuscope.hardware import Device
 
 Unit = Literal["matrix", "vector"]
+Choice = Literal["any width", "fixed", "earlier"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Tile:
 
     Attributes:
         m, n: rows and columns of C that a block computes.
-        k: depth of one main-loop step, in elements of 2 bytes (scaled for other widths).
+        k: depth of one main-loop step, in units of 2 bytes.
         threads: threads of a block.
         resident: blocks of this tile that fit on one multiprocessor at once.
         cluster: blocks that share a multicast load of one operand (Hopper and later), 1 if none.
@@ -84,9 +85,15 @@ _AMPERE = (
 )  # fmt: skip
 """mma.sync kernels of compute capability 7.x and 8.x."""
 
+_UNALIGNED = tuple(
+    Tile(m, n, 32, 256)
+    for m, n in ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
+)
+"""CUTLASS kernels that load element by element ("align1", "align2")."""
+
 _VECTOR = (
-    Tile(128, 256, 8, 256), Tile(256, 128, 8, 256), Tile(128, 128, 8, 256, 2),
-    Tile(128, 64, 8, 128, 2), Tile(64, 128, 8, 128, 2), Tile(64, 64, 8, 64, 4),
+    Tile(128, 256, 16, 256), Tile(256, 128, 16, 256), Tile(128, 128, 16, 256, 2),
+    Tile(128, 64, 16, 128, 2), Tile(64, 128, 16, 128, 2), Tile(64, 64, 16, 64, 4),
     Tile(128, 32, 16, 128, 4), Tile(32, 128, 16, 128, 4), Tile(32, 32, 16, 64, 8),
 )  # fmt: skip
 """Kernels on the vector lanes (float32 without TF32, float64 without matrix units)."""
@@ -107,11 +114,12 @@ _SYSTOLIC = (Tile(128, 128, 128, 1), Tile(8, 128, 128, 1))
 
 
 @lru_cache(maxsize=128)
-def tiles_for(device: Device, unit: Unit, flexible: bool = True) -> tuple[Tile, ...]:
+def tiles_for(device: Device, unit: Unit, choice: Choice = "any width") -> tuple[Tile, ...]:
     """The tiles that the device's library has on its matrix unit or its vector lanes.
 
-    `flexible`: the product is of a kind that cuBLAS has tiles of every width for (bfloat16,
-    float16 and 8-bit floats); convolutions and other dtypes have fewer.
+    `choice` matters on Hopper and later: cuBLAS has tiles of any width for aligned products in
+    bfloat16, float16 and 8-bit floats; convolutions and other dtypes have few ("fixed"), and
+    operands whose rows are not 16-byte aligned fall back to kernels of earlier generations.
     """
     if device.warp_size is None:
         return _SYSTOLIC
@@ -123,8 +131,10 @@ def tiles_for(device: Device, unit: Unit, flexible: bool = True) -> tuple[Tile, 
         return _CDNA
     capability = device.compute_capability
     major = capability[0] if capability is not None else 0
-    if major in (9, 10) and not flexible:
+    if major in (9, 10) and choice == "fixed":
         return _HOPPER_FIXED
+    if choice == "earlier":
+        return _UNALIGNED
     if major == 9:
         return _HOPPER
     if major == 10:
