@@ -97,6 +97,7 @@ OWN_GEMV = {"gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8}
 THROTTLE = {"throttle": 0.2, "throttle_s": 8e-4}
 UNIT = {"floor_s": "s", "tile_s": "s", "split_s": "s", "cold_s": "s", "throttle_s": "s",
         "gemv_s": "s"}  # fmt: skip
+DTYPES = ["bf16", "fp32", "tf32", "fp16", "int8", "fp8"]
 FULL_CLOCK = 0.95
 """Above this share of its clock the device is not limited by power."""
 
@@ -139,7 +140,9 @@ def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]
     return fit(values, score(slow), [key + n for n in THROTTLE], 6)
 
 
-def few_points(dtype: str, cases: list[Case], target: Device, like: Mapping[str, float]) -> dict[str, float]:
+def few_points(
+    dtype: str, cases: list[Case], target: Device, like: Mapping[str, float]
+) -> dict[str, float]:
     """Constants of a dtype with few points: those of bfloat16, but its rate and its loads."""
     key = f"matmul.{dtype}."
     values = {n.replace("matmul.bf16", f"matmul.{dtype}"): v for n, v in like.items()}
@@ -198,7 +201,7 @@ def intervals(
 def main() -> int:
     """Fit each dtype's constants on one half of the points, report on the other."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--only", nargs="*", default=["bf16", "fp32", "tf32", "fp16", "int8", "fp8"])
+    parser.add_argument("--only", nargs="*", default=DTYPES)
     parser.add_argument("--write", type=Path, default=None, help="calibration file to write")
     args = parser.parse_args()
     target = device("h200")

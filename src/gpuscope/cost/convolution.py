@@ -147,7 +147,8 @@ def _implicit(
     problem = Problem(
         m=m, n=n, k=k, batch=shape.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
         b_bytes=float(second.spec.nbytes), c_bytes=float(out.nbytes),
-        item_bytes=first.spec.itemsize, out_bytes=out.itemsize, hot_a=first.hot or first.spec.nbytes < fresh,
+        item_bytes=first.spec.itemsize, out_bytes=out.itemsize,
+        hot_a=first.hot or first.spec.nbytes < fresh,
         hot_b=second.hot or second.spec.nbytes < fresh,
     )  # fmt: skip
     family = _FAMILY[which]

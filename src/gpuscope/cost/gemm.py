@@ -63,7 +63,7 @@ class Problem:
     b_bytes: float
     c_bytes: float
     item_bytes: float
-    out_bytes: float
+    out_bytes: float = 2.0
     extra_read_bytes: float = 0.0
     layout: str = "NT"
     aligned: int = 16
@@ -137,8 +137,8 @@ class Machine:
             up to 1 + throttle times as long, half of that at `throttle_s`.
         vector: runs on the vector lanes, there is no matrix unit for the dtype.
         tiles: what the library has.
-        tile_m, tile_n, relative, shared: their sizes, rate relative to a large tile's, the share of one operand that a multicast from
-            the neighbour saves, as arrays.
+        tile_m, tile_n, relative, shared: their sizes, rate relative to a large tile's, and the
+            share of one operand that a multicast from the neighbour saves, as arrays.
     """
 
     flops_per_s: float

@@ -91,6 +91,18 @@ def gemm_kernels(
     return (main, reduction)
 
 
+def gemm_kernel(
+    work: Work, problem: Problem, machine: Machine, found: Plan, name: str, kind: Kind = "matmul"
+) -> Kernel:
+    """A planned product as one kernel, for callers that repeat it; slices' sum included."""
+    kernels = gemm_kernels(work, problem, machine, found, name, kind)
+    main = next(kernel for kernel in kernels if kernel.flops)
+    return replace(
+        main, duration_s=sum(k.duration_s for k in kernels),
+        low_s=sum(k.low_s for k in kernels), high_s=sum(k.high_s for k in kernels),
+    )  # fmt: skip
+
+
 def _tile_counter(work: Work, found: Plan) -> tuple[Kernel, ...]:
     """The memset that Hopper's persistent kernels need where a block takes many tiles.
 
@@ -146,7 +158,8 @@ def _gemm(
         return ()
     problem = Problem(
         m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(a.touched_bytes),
-        b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize, out_bytes=out.itemsize,
+        b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
+        out_bytes=out.itemsize,
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
         hot_a=left.hot, hot_b=right.hot,
