@@ -1,0 +1,323 @@
+"""Time of a kernel that memory or latency limits: the engine under most kernel models.
+
+A kernel that reads R bytes and writes W bytes with G blocks takes
+
+    floor + norm(memory, issue, chain)
+
+* *memory*: cold bytes at the usable memory bandwidth, hot ones at that of the L2 cache, no faster
+  than the bytes in flight allow (Little's law: few threads cannot fill the pipe);
+* *issue*: clocks that the items keep the busiest multiprocessor's pipelines busy (instructions of
+  type casts, index arithmetic, erf and so on), blocks dealt out evenly;
+* *chain*: waves of blocks, each as long as the dependent steps of one block.
+
+The three overlap, imperfectly (a p-norm). Constants come from the calibration under
+"bandwidth.*"; their defaults are those fitted on an H200 (docs/cost-bandwidth.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from weakref import WeakKeyDictionary
+
+from gpuscope.cost.registry import Constants, Work
+from gpuscope.cost.types import Kernel, Kind, Limiter
+from gpuscope.hardware import Device
+from gpuscope.program.types import TensorSpec
+
+SECTOR_BYTES = 32
+"""Least that device memory hands out (CUDA programming guide, device memory accesses)."""
+
+_L2_SHARE = 0.75
+"""Share of the L2 that a working set survives in, as in `gpuscope.cost.engine`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A device as the engine sees it.
+
+    Attributes:
+        floor_s: shortest kernel.
+        read_bytes_per_s, write_bytes_per_s: usable memory bandwidth of either direction.
+        l2_bytes_per_s: usable bandwidth of the last shared cache.
+        l2_bytes: its usable capacity; 0 if unknown.
+        units: multiprocessors.
+        clocks_per_s: clocks of all multiprocessors together, scaled to 128 lanes each; 0 where
+            the catalogue lacks a fact, and instruction issue is then not modelled.
+        threads_per_unit: most threads resident on one multiprocessor; 0 if unknown.
+        blocks_per_unit: most blocks resident on one multiprocessor.
+        latency_s: of a load from device memory.
+        overlap: exponent of the norm.
+    """
+
+    floor_s: float
+    read_bytes_per_s: float
+    write_bytes_per_s: float
+    l2_bytes_per_s: float
+    l2_bytes: float
+    units: int
+    clocks_per_s: float
+    threads_per_unit: int
+    blocks_per_unit: int
+    latency_s: float
+    overlap: float
+
+
+_MACHINES: WeakKeyDictionary[Constants, tuple[Device, Machine]] = WeakKeyDictionary()
+
+
+def machine(work: Work) -> Machine:
+    """The device under its constants (made once for each)."""
+    found = _MACHINES.get(work.constants)
+    if found is None or found[0] is not work.device:
+        found = work.device, _machine(work.device, work.constants)
+        _MACHINES[work.constants] = found
+    return found[1]
+
+
+def _machine(device: Device, constants: Constants) -> Machine:
+    units = device.compute_units or 1
+    bandwidth = device.memory_bandwidth_bytes_per_s
+    known = device.compute_units and device.clock_hz and device.warp_size
+    clocks = units * (device.clock_hz or 0.0) if known else 0.0
+    l2 = bandwidth * constants.get("bandwidth.l2_without_clock", 2.0)
+    if clocks:
+        l2 = clocks * constants.get("bandwidth.l2_bytes_per_clock", 24.0)
+    return Machine(
+        floor_s=constants.get("bandwidth.floor_s", 1.0e-6),
+        read_bytes_per_s=bandwidth * constants.get("bandwidth.read_efficiency", 0.92),
+        write_bytes_per_s=bandwidth * constants.get("bandwidth.write_efficiency", 0.90),
+        # A cache slower than its memory is not used as one.
+        l2_bytes_per_s=max(l2, bandwidth),
+        l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
+        units=units,
+        clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128,
+        threads_per_unit=device.max_threads_per_unit or 0,
+        blocks_per_unit=device.max_blocks_per_unit or 32,
+        latency_s=constants.get("bandwidth.latency_s", 0.8e-6),
+        overlap=constants.get("bandwidth.overlap", 4.0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one kernel does, before anyone says how long it takes.
+
+    Attributes:
+        name: descriptive symbol.
+        kind: family.
+        cold_bytes: read from device memory; what a repeated pass reads again counts again.
+        hot_bytes: read from the L2 cache.
+        written_bytes: written.
+        least_bytes: fewest bytes possible; -1: each read and written byte once.
+        items: work items that cost instructions, usually elements.
+        cycles: clocks that one item keeps a multiprocessor (of 128 lanes) busy.
+        grid, block: thread blocks, threads of each.
+        resident: blocks that fit on a multiprocessor; 0: as many as threads allow.
+        in_flight: bytes that one thread keeps on the way.
+        chain_s: least time of one block, its dependent steps one after the other.
+        floor_s: added to the common floor (several dependent phases).
+        dtype: of the data.
+        family: whose "<family>.scale" constant corrects the time and gives its interval.
+        note: for a reader.
+    """
+
+    name: str
+    kind: Kind
+    cold_bytes: float = 0.0
+    hot_bytes: float = 0.0
+    written_bytes: float = 0.0
+    least_bytes: float = -1.0
+    items: float = 0.0
+    cycles: float = 0.0
+    grid: int = 1
+    block: int = 128
+    resident: int = 0
+    in_flight: float = 32.0
+    chain_s: float = 0.0
+    floor_s: float = 0.0
+    dtype: str = ""
+    family: str = ""
+    note: str = ""
+
+
+def kernel(work: Work, launch: Launch) -> Kernel:
+    """The launch with its time, limiter and 80 % interval."""
+    m = machine(work)
+    resident = launch.resident or _resident(m, launch.block)
+    memory = _memory_s(m, launch, resident)
+    issue = _issue_s(m, launch)
+    waves = launch.grid / (m.units * resident)
+    # Without SIMT facts nobody knows how many blocks run at once.
+    chain = ceil(waves) * launch.chain_s if m.threads_per_unit else 0.0
+    body = _join(memory, issue, chain, m.overlap)
+    floor = m.floor_s + launch.floor_s
+    family = launch.family or launch.kind
+    scale = work.constants.get(f"{family}.scale", 1.0)
+    spread = work.constants.spread(f"{family}.scale", 0.3)
+    duration = floor + body * scale
+    return Kernel(
+        name=launch.name, kind=launch.kind, op=work.op.index, duration_s=duration,
+        low_s=duration / (1.0 + spread), high_s=duration * (1.0 + spread),
+        read_bytes=launch.cold_bytes, written_bytes=launch.written_bytes,
+        least_bytes=launch.least_bytes if launch.least_bytes >= 0
+        else launch.cold_bytes + launch.hot_bytes + launch.written_bytes,
+        grid=launch.grid, block=launch.block, waves=waves,
+        occupancy=_occupancy(m, launch, resident),
+        limiter=_limiter(m, launch, floor, memory, issue, chain), dtype=launch.dtype,
+        compute_s=issue, memory_s=memory,
+        origin="calibrated" if work.constants.calibrated else "estimated", note=launch.note,
+    )  # fmt: skip
+
+
+def _resident(m: Machine, block: int) -> int:
+    """Blocks of `block` threads that fit on one multiprocessor."""
+    if not m.threads_per_unit:
+        return 8
+    return max(1, min(m.blocks_per_unit, m.threads_per_unit // max(block, 1)))
+
+
+def _memory_s(m: Machine, launch: Launch, resident: int) -> float:
+    total = launch.cold_bytes + launch.hot_bytes + launch.written_bytes
+    if not total:
+        return 0.0
+    writes = m.write_bytes_per_s
+    if not launch.cold_bytes and total <= m.l2_bytes:
+        writes = m.l2_bytes_per_s
+    streamed = (
+        launch.cold_bytes / m.read_bytes_per_s + launch.hot_bytes / m.l2_bytes_per_s
+        + launch.written_bytes / writes
+    )  # fmt: skip
+    if not m.threads_per_unit:
+        return streamed
+    threads = min(launch.grid, m.units * resident) * launch.block
+    arriving = (launch.cold_bytes + launch.hot_bytes) * m.latency_s / (threads * launch.in_flight)
+    return max(streamed, arriving)
+
+
+def _issue_s(m: Machine, launch: Launch) -> float:
+    if not launch.cycles or not m.clocks_per_s:
+        return 0.0
+    # The busiest multiprocessor has a whole number of blocks.
+    share = ceil(launch.grid / m.units) / launch.grid
+    return launch.items * launch.cycles * share * m.units / m.clocks_per_s
+
+
+def _join(memory: float, issue: float, chain: float, p: float) -> float:
+    high = max(memory, issue, chain)
+    if not high:
+        return 0.0
+    total = (memory / high) ** p + (issue / high) ** p + (chain / high) ** p
+    return float(high * total ** (1.0 / p))
+
+
+def _occupancy(m: Machine, launch: Launch, resident: int) -> float | None:
+    if not m.threads_per_unit:
+        return None
+    blocks = min(float(resident), launch.grid / m.units)
+    return min(blocks * launch.block / m.threads_per_unit, 1.0)
+
+
+def _limiter(
+    m: Machine, launch: Launch, floor: float, memory: float, issue: float, chain: float
+) -> Limiter:
+    if floor >= max(memory, issue, chain):
+        return "launch"
+    if chain >= max(memory, issue):
+        return "latency"
+    if issue > memory:
+        return "compute"
+    cold = launch.cold_bytes / m.read_bytes_per_s + launch.written_bytes / m.write_bytes_per_s
+    return "l2" if launch.hot_bytes / m.l2_bytes_per_s > cold else "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Bytes of an operator's inputs, by where they come from."""
+
+    cold: float
+    hot: float
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.cold + self.hot
+
+
+def is_hot(work: Work, position: int) -> bool:
+    """Whether input `position` is likely in the L2 cache."""
+    return position < len(work.hot) and work.hot[position]
+
+
+def reads(work: Work, positions: Iterable[int] | None = None) -> Reads:
+    """Distinct bytes of the device inputs (those at `positions`), the same memory once."""
+    inputs = work.op.inputs
+    chosen = range(len(inputs)) if positions is None else positions
+    cold = hot = 0.0
+    seen: set[tuple[object, ...]] = set()
+    for position in chosen:
+        spec = inputs[position]
+        if spec.device != "device":
+            continue
+        if spec.storage >= 0:
+            key = (spec.storage, spec.shape, spec.stride)
+            if key in seen:
+                continue
+            seen.add(key)
+        if is_hot(work, position):
+            hot += fetched_bytes(spec)
+        else:
+            cold += fetched_bytes(spec)
+    return Reads(cold, hot)
+
+
+def fetched_bytes(spec: TensorSpec) -> float:
+    """Bytes that cross the memory bus to touch each distinct element once.
+
+    Where no dimension is dense, each element costs up to a sector of its own.
+    """
+    steps = [st for s, st in zip(spec.shape, spec.stride, strict=True) if s > 1 and st]
+    least = min(steps, default=1)
+    if least <= 1:
+        return float(spec.touched_bytes)
+    return spec.touched_bytes * min(least, max(SECTOR_BYTES / spec.itemsize, 1.0))
+
+
+def written(work: Work) -> float:
+    """Bytes of the device outputs, each written once."""
+    return float(sum(t.touched_bytes for t in work.outputs))
+
+
+def elements(specs: Iterable[TensorSpec]) -> int:
+    """Most elements among `specs`; 0 if there are none."""
+    return max((t.numel for t in specs), default=0)
+
+
+def first_dtype(work: Work) -> str:
+    """Dtype of the first floating-point tensor (else of the first tensor)."""
+    specs = (*work.inputs, *work.outputs)
+    for spec in specs:
+        if "float" in spec.dtype:
+            return spec.dtype
+    return specs[0].dtype if specs else ""
+
+
+def missed_share(m: Machine, block_bytes: float, grid: int, resident: int) -> float:
+    """Share of a second pass that must come from device memory again, 0..1.
+
+    Blocks that run at once keep what they read in the first pass in the L2 cache, unless all of
+    them together outgrow it. The loss sets in well before the nominal size, because the cache of
+    large GPUs is split in two halves that keep copies of each other's lines.
+
+    Args:
+        m: the device.
+        block_bytes: what one block reads in a pass.
+        grid: blocks launched.
+        resident: blocks that run at once on a multiprocessor.
+    """
+    if not m.l2_bytes:
+        return 1.0
+    at_once = min(grid, m.units * resident) * block_bytes
+    begins, ends = 0.3 * m.l2_bytes, 0.85 * m.l2_bytes
+    return min(max((at_once - begins) / (ends - begins), 0.0), 1.0)

@@ -1,0 +1,285 @@
+"""Batch norm and group norm, forward and backward, in both memory layouts.
+
+Which kernels run depends on types and layout (aten/src/ATen/native/Normalization.cpp): float32
+batch norm goes to cuDNN in one kernel; mixed types (bfloat16 data with float32 weights) to ATen's
+own three. In NCHW a block walks one channel, so few channels cannot fill the device and the time is
+that of one block; channels-last kernels cut along pixels as well.
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+
+from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, reads, written
+from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_FORWARD = ("aten::native_batch_norm", "aten::_native_batch_norm_legit",
+            "aten::_native_batch_norm_legit_functional",
+            "aten::_native_batch_norm_legit_no_training",
+            "aten::cudnn_batch_norm", "aten::_batch_norm_with_update", "aten::miopen_batch_norm",
+            "aten::_batch_norm_no_update", "aten::_batch_norm_with_update_functional",
+            "aten::batch_norm", "aten::native_batch_norm_functional")  # fmt: skip
+_BACKWARD = ("aten::native_batch_norm_backward", "aten::cudnn_batch_norm_backward",
+             "aten::batch_norm_backward", "aten::miopen_batch_norm_backward")  # fmt: skip
+
+
+def _shape(spec: TensorSpec) -> tuple[int, int, int]:
+    """Batch, channels, pixels."""
+    if len(spec.shape) < 2:
+        return 1, spec.numel, 1
+    return spec.shape[0], spec.shape[1], prod(spec.shape[2:])
+
+
+def _library(work: Work, spec: TensorSpec) -> bool:
+    """Whether cuDNN takes it: never bfloat16, float16 only with float32 weights."""
+    if work.op.name in ("aten::cudnn_batch_norm", "aten::cudnn_batch_norm_backward"):
+        return True
+    if spec.dtype == "bfloat16" or len(spec.shape) < 3:
+        return False
+    others = {t.dtype for t in work.op.inputs if len(t.shape) == 1}
+    return spec.dtype == "float32" or others == {"float32"}
+
+
+def _training(work: Work) -> bool:
+    if "no_training" in work.op.name or "no_update" in work.op.name:
+        return False
+    given = work.op.args.get("training", work.op.args.get("train", True))
+    return bool(given)
+
+
+def _channel_walk(
+    work: Work, name: str, key: str, values: float, channels: int, resident: int,
+    read: float, hot: float, out: float, defaults: tuple[float, float, float],
+) -> Kernel:  # fmt: skip
+    """A block a channel that walks `values` values of it.
+
+    `defaults`: clocks a value where blocks share a multiprocessor, seconds a value where a block
+    is alone, seconds a block.
+    """
+    get = work.constants.get
+    cycles, value_s, base_s = defaults
+    return kernel(
+        work,
+        Launch(
+            name, "normalization", read, hot, out, items=values * channels,
+            cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=channels, block=512,
+            resident=resident, in_flight=16.0,
+            chain_s=get(f"normalization.batch.{key}.base_s", base_s)
+            + values * get(f"normalization.batch.{key}.value_s", value_s),
+            dtype=first_dtype(work), family="normalization.batch",
+            note=f"one block for each of {channels} channels",
+        ),
+    )  # fmt: skip
+
+
+def _cut(
+    work: Work, name: str, key: str, spec: TensorSpec, read: float, hot: float, out: float,
+    cycles: float, base_s: float = 2e-6,
+) -> Kernel:  # fmt: skip
+    """A channels-last kernel: blocks cut along channels and pixels."""
+    get = work.constants.get
+    channels = _shape(spec)[1]
+    pixels = spec.numel // max(channels, 1)
+    grid = ceil(channels / 32) * max(1, min(128, ceil(pixels / 256)))
+    return kernel(
+        work,
+        Launch(
+            name, "normalization", read, hot, out, items=spec.numel,
+            cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=max(grid, 1), block=512,
+            in_flight=16.0, chain_s=get(f"normalization.batch.{key}.base_s", base_s),
+            dtype=spec.dtype, family="normalization.batch",
+        ),
+    )  # fmt: skip
+
+
+def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
+    """Normalise with known statistics: a block for each channel of each image."""
+    get = work.constants.get
+    batch, channels, pixels = _shape(spec)
+    if spec.is_channels_last:
+        return _cut(work, "batch_norm_transform_channels_last", "nhwc.transform", spec, read, hot,
+                    float(spec.nbytes), 0.38)  # fmt: skip
+    threads = min(512, max(64, 1 << max(pixels // 4, 1).bit_length() - 1))
+    return kernel(
+        work,
+        Launch(
+            "batch_norm_transform", "normalization", read, hot, float(spec.nbytes),
+            items=spec.numel, cycles=get("normalization.batch.transform.cycles", 0.3),
+            grid=channels * min(batch, 256), block=threads, in_flight=8.0,
+            chain_s=get("normalization.batch.transform.base_s", 1.5e-6)
+            + ceil(pixels / threads) * max(1.0, batch / 256)
+            * get("normalization.batch.transform.step_s", 0.36e-6),
+            dtype=spec.dtype, family="normalization.batch",
+        ),
+    )  # fmt: skip
+
+
+def _small(work: Work, name: str) -> Kernel:
+    """A kernel over the channels only: its launch is all that counts."""
+    return kernel(work, Launch(name, "normalization", written_bytes=4096.0, chain_s=0.2e-6))
+
+
+@kernel_model(*_FORWARD)
+def batch_norm(work: Work) -> tuple[Kernel, ...]:
+    """Statistics of each channel (training), then scale and shift."""
+    spec = work.op.inputs[0]
+    if not spec.numel or spec.device != "device":
+        return ()
+    batch, channels, pixels = _shape(spec)
+    read = reads(work, (0,))
+    size, values = float(spec.nbytes), float(batch * pixels)
+    if not _training(work):
+        return _small(work, "batch_norm_invstd"), _transform(work, spec, read.cold, read.hot)
+    last = spec.is_channels_last
+    if _library(work, spec):
+        if last:
+            return (
+                _small(work, "memset"),
+                _cut(work, "batch_norm_library_channels_last", "nhwc.library", spec, read.cold,
+                     read.hot + size, size, 1.1, 4e-6),
+            )  # fmt: skip
+        return (
+            _channel_walk(work, "batch_norm_library", "library", values, channels, 2, read.cold,
+                          read.hot + size, size, (1.0, 0.56e-9, 3e-6)),
+        )  # fmt: skip
+    apply = _transform(work, spec, size, 0.0)
+    if last:
+        stats = _cut(work, "batch_norm_statistics_channels_last", "nhwc.statistics", spec,
+                     read.cold, read.hot, 0.0, 1.05, 5e-6)  # fmt: skip
+        return _small(work, "fill"), stats, _small(work, "batch_norm_update"), apply
+    stats = _channel_walk(work, "batch_norm_statistics", "statistics", values, channels, 4,
+                          read.cold, read.hot, 0.0, (0.6, 0.93e-9, 3e-6))  # fmt: skip
+    return stats, _small(work, "batch_norm_update"), apply
+
+
+@kernel_model(*_BACKWARD)
+def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
+    """Sums of the gradient, then the input's gradient, both passes over gradient and input."""
+    spec = max(work.op.inputs[:2], key=lambda t: t.numel)
+    if not spec.numel or spec.device != "device":
+        return ()
+    batch, channels, pixels = _shape(spec)
+    read = reads(work, (0, 1))
+    size, values = float(spec.nbytes), float(batch * pixels)
+    last = any(t.is_channels_last for t in work.op.inputs[:2])
+    if _library(work, spec):
+        if last:
+            return (
+                _small(work, "memset"),
+                _cut(work, "batch_norm_library_backward_channels_last", "nhwc.library_backward",
+                     spec, read.cold, read.hot + read.total, size, 1.4, 4e-6),
+            )  # fmt: skip
+        return (
+            _channel_walk(work, "batch_norm_library_backward", "library_backward", values,
+                          channels, 2, read.cold, read.hot + read.total, size,
+                          (1.85, 1.25e-9, 3e-6)),
+        )  # fmt: skip
+    if last:
+        reduce = _cut(work, "batch_norm_backward_reduce_channels_last", "nhwc.backward_reduce",
+                      spec, read.cold, read.hot, 0.0, 0.72, 4e-6)  # fmt: skip
+        apply = _cut(work, "batch_norm_backward_apply_channels_last", "nhwc.backward_apply", spec,
+                     read.total, 0.0, size, 0.58)  # fmt: skip
+        return _small(work, "fill"), reduce, apply
+    return (
+        _channel_walk(work, "batch_norm_backward", "backward", values, channels, 4, read.cold,
+                      read.hot + read.total, size, (1.45, 1.9e-9, 3e-6)),
+    )  # fmt: skip
+
+
+@kernel_model("aten::native_group_norm", "aten::group_norm")
+def group_norm(work: Work) -> tuple[Kernel, ...]:
+    """Moments of each group, per-channel factors, then an elementwise pass."""
+    spec = work.op.inputs[0]
+    if not spec.numel or spec.device != "device":
+        return ()
+    get = work.constants.get
+    batch, channels, pixels = _shape(spec)
+    groups = _groups(work, channels)
+    read = reads(work, (0,))
+    kernels: list[Kernel] = []
+    cold, hot = read.cold, read.hot
+    if not spec.is_contiguous:
+        dense = TensorSpec(spec.shape, _row_major(spec.shape), spec.dtype)
+        kernels.append(copy_kernel(work, spec, dense, note="made contiguous first"))
+    values = channels // max(groups, 1) * pixels
+    kernels += [
+        _channel_walk(work, "group_norm_moments", "group_moments", float(values), batch * groups,
+                      4, cold, hot, 0.0, (0.5, 0.6e-9, 2e-6)),
+        _small(work, "group_norm_factors"),
+        kernel(
+            work,
+            Launch("group_norm_apply", "normalization", float(spec.nbytes), 0.0,
+                   written(work), items=spec.numel,
+                   cycles=get("normalization.group.apply_cycles", 0.68),
+                   grid=max(1, ceil(spec.numel / 512)), dtype=spec.dtype,
+                   family="normalization.batch"),
+        ),
+    ]  # fmt: skip
+    return tuple(kernels)
+
+
+@kernel_model("aten::native_group_norm_backward")
+def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
+    """Sums of each channel, small factors, the input's gradient, then weight and bias."""
+    spec = work.op.inputs[1]
+    if not spec.numel or spec.device != "device":
+        return ()
+    get = work.constants.get
+    batch, channels, pixels = _shape(spec)
+    read = reads(work, (0, 1))
+    sums = _channel_walk(
+        work, "group_norm_sums", "group_sums", float(pixels), batch * channels, 4, read.cold,
+        read.hot, 0.0, (0.72, 0.3e-9, 1.5e-6),
+    )  # fmt: skip
+    apply = kernel(
+        work,
+        Launch("group_norm_grad_input", "normalization", read.total, 0.0, float(spec.nbytes),
+               items=spec.numel, cycles=get("normalization.group.grad_cycles", 0.95),
+               grid=max(1, ceil(spec.numel / 512)), dtype=spec.dtype,
+               family="normalization.batch"),
+    )  # fmt: skip
+    weight = kernel(
+        work,
+        Launch("group_norm_grad_weight", "normalization", float(batch * channels * 8), 0.0,
+               float(channels * 8), grid=max(1, ceil(channels / 256)), block=256,
+               chain_s=batch * get("normalization.group.weight_step_s", 0.4e-6)),
+    )  # fmt: skip
+    small = _small(work, "group_norm_factors")
+    return sums, small, small, apply, weight
+
+
+def _groups(work: Work, channels: int) -> int:
+    given = work.op.args.get("group", work.op.args.get("num_groups", 32))
+    return int(given) if isinstance(given, int) else min(32, channels)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))
+
+
+@kernel_model("aten::batch_norm_stats", "aten::batch_norm_gather_stats_with_counts",
+              "aten::batch_norm_elemt", "aten::batch_norm_backward_reduce",
+              "aten::batch_norm_backward_elemt")  # fmt: skip
+def synchronised_batch_norm(work: Work) -> tuple[Kernel, ...]:
+    """The pieces of synchronised batch norm: statistics, or an elementwise pass."""
+    spec = max(work.inputs, key=lambda t: t.numel, default=None)
+    if spec is None or not spec.numel:
+        return ()
+    batch, channels, pixels = _shape(spec)
+    read = reads(work)
+    if work.op.name.endswith("elemt"):
+        return (_transform(work, spec, read.cold, read.hot),)
+    if len(spec.shape) < 3:
+        return (_small(work, "batch_norm_gather"),)
+    return (
+        _channel_walk(work, "batch_norm_statistics", "statistics", float(batch * pixels),
+                      channels, 4, read.cold, read.hot, 0.0, (0.6, 0.93e-9, 3e-6)),
+    )  # fmt: skip
+

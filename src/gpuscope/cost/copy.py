@@ -1,0 +1,241 @@
+"""Copies within the device: clones, casts, concatenation, padding, slices' gradients, fills.
+
+A copy between equally laid out tensors of one type is a memcpy; a cast from float32 to a 16-bit
+type is vectorized; other casts and all strided copies go element by element (ATen's Copy.cu).
+Copies whose ends are on different sides of the host link are handed to `gpuscope.cost.transfer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
+from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, reads, written
+from gpuscope.cost.elementwise import THREADS, elementwise, issue_cycles, iteration
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.transfer import host_copy
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_NARROWED = frozenset(
+    {"bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+)
+"""Types that float32 is cast to by a vectorized kernel of its own (Copy.cu)."""
+
+
+@kernel_model(
+    "aten::_to_copy", "aten::copy_", "aten::copy", "aten::clone", "aten::contiguous",
+    "aten::to", "aten::_copy_from", "aten::_copy_from_and_resize",
+    "aten::view_copy", "aten::expand_copy", "aten::permute_copy", "aten::slice_copy",
+    "aten::select_copy", "aten::transpose_copy", "aten::t_copy", "aten::as_strided_copy",
+    "aten::diagonal_copy", "aten::unfold_copy", "aten::alias_copy", "aten::detach_copy",
+    "aten::unsqueeze_copy", "aten::squeeze_copy", "aten::pixel_shuffle", "aten::pixel_unshuffle",
+    "aten::channel_shuffle", "aten::repeat", "aten::tile", "aten::repeat_interleave",
+    "aten::as_strided_scatter", "aten::reshape", "aten::_reshape_copy",
+)  # fmt: skip
+def copy(work: Work) -> tuple[Kernel, ...]:
+    """One tensor into another: within the device, or across the host link."""
+    inputs = work.op.inputs
+    if not inputs or not work.op.outputs:
+        return ()
+    position = 1 if work.op.name in ("aten::copy_", "aten::copy") and len(inputs) > 1 else 0
+    source, target = inputs[position], work.op.outputs[0]
+    if source.device != target.device:
+        return host_copy(work, source, target)
+    if target.device == "host":
+        return ()
+    return (copy_kernel(work, source, target, is_hot(work, position)),) if target.numel else ()
+
+
+def copy_kernel(
+    work: Work, source: TensorSpec, target: TensorSpec, hot: bool = False, note: str = ""
+) -> Kernel:
+    """The kernel that copies `source` to `target`, both on the device."""
+    casting = source.dtype != target.dtype
+    if casting and source.dtype == "float32" and target.dtype in _NARROWED:
+        casting = False
+    plan = iteration((source,), target, casting)
+    cycles = issue_cycles(work, plan, 2, "cheap") + _turning_cycles(work, source, target)
+    read, out = fetched_bytes(source), fetched_bytes(target)
+    name = f"copy_{plan.style}"
+    if source.dtype == target.dtype and plan.style == "vectorized":
+        name = "memcpy_d2d"
+    return kernel(
+        work,
+        Launch(
+            name, "copy", 0.0 if hot else read, read if hot else 0.0, out,
+            source.touched_bytes + target.touched_bytes, target.numel, cycles,
+            max(1, ceil(target.numel / (THREADS * plan.per_thread))), THREADS,
+            in_flight=plan.per_thread * source.itemsize, dtype=target.dtype,
+            note=note or (f"{source.dtype} to {target.dtype}" if casting else ""),
+        ),
+    )  # fmt: skip
+
+
+def _turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
+    """Extra clocks an element where the two tensors' dense dimensions differ (a transposition).
+
+    Neighbouring threads then touch different sectors on one side.
+    """
+    if len(source.shape) != len(target.shape):
+        return 0.0
+    turned = _dense_dim(source) != _dense_dim(target)
+    return work.constants.get("copy.transposed.cycles", 0.8) if turned else 0.0
+
+
+def _dense_dim(spec: TensorSpec) -> int:
+    """The dimension of least stride, broadcast ones aside; -1 if none has a length."""
+    found = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True))
+             if s > 1 and st]  # fmt: skip
+    return min(found)[1] if found else -1
+
+
+@kernel_model(
+    "aten::fill_", "aten::fill", "aten::zero_", "aten::zeros", "aten::zeros_like", "aten::ones",
+    "aten::ones_like", "aten::full", "aten::full_like", "aten::new_zeros", "aten::new_ones",
+    "aten::new_full", "aten::scalar_tensor", "aten::zero", "aten::fill_diagonal_",
+)  # fmt: skip
+def fill(work: Work) -> tuple[Kernel, ...]:
+    """Write one value everywhere."""
+    return elementwise(work, name="fill", kind="copy", positions=(), casting=False)
+
+
+def fill_kernel(work: Work, target: TensorSpec) -> Kernel:
+    """The kernel that fills `target` with one value."""
+    plan = iteration((), target)
+    return kernel(
+        work,
+        Launch(
+            f"elementwise_{plan.style}_fill", "copy", written_bytes=float(target.nbytes),
+            items=target.numel, cycles=issue_cycles(work, plan, 1, "cheap"),
+            grid=max(1, ceil(target.numel / (THREADS * plan.per_thread))), dtype=target.dtype,
+        ),
+    )  # fmt: skip
+
+
+@kernel_model(
+    "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::tril", "aten::triu",
+    "aten::tril_", "aten::triu_", "aten::tril_indices", "aten::triu_indices", "aten::flip",
+    "aten::roll", "aten::diag_embed", "aten::rot90",
+)  # fmt: skip
+def indexed(work: Work) -> tuple[Kernel, ...]:
+    """Each element from its own position: ramps, triangles, reversals."""
+    return elementwise(work, name=work.op.name.rpartition("::")[2].rstrip("_"), kind="copy",
+                       casting=bool(work.inputs))  # fmt: skip
+
+
+@kernel_model("aten::eye")
+def eye(work: Work) -> tuple[Kernel, ...]:
+    """Zeros, then the diagonal (a strided fill)."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    out = work.outputs[0]
+    ones = replace(out, shape=(min(out.shape),), stride=(sum(out.stride),))
+    return fill_kernel(work, out), fill_kernel(work, ones)
+
+
+@kernel_model(
+    "aten::slice_backward", "aten::select_backward", "aten::diagonal_backward",
+    "aten::unfold_backward", "aten::constant_pad_nd", "aten::slice_scatter",
+    "aten::select_scatter", "aten::diagonal_scatter", "aten::_pad_circular",
+)  # fmt: skip
+def placed(work: Work) -> tuple[Kernel, ...]:
+    """A whole output that is filled (or copied), then a part of it overwritten."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    out, inputs = work.outputs[0], work.inputs
+    part = inputs[-1]
+    base = copy_kernel(work, inputs[0], out) if len(inputs) > 1 else fill_kernel(work, out)
+    if not part.numel:
+        return (base,)
+    at = len(work.op.inputs) - 1
+    return base, copy_kernel(work, part, _part_of(out, part), is_hot(work, at), "into a part")
+
+
+def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
+    """The region of `out` that `part` goes to: its shape with the strides of `out`."""
+    if len(part.shape) == len(out.shape):
+        return replace(out, shape=part.shape)
+    steps = list(out.stride)
+    # A selected dimension is gone from the part: leave out the first that does not match.
+    sizes = list(out.shape)
+    for size in (*part.shape, None):
+        for d, have in enumerate(sizes):
+            if have != size:
+                del sizes[d], steps[d]
+                break
+        if len(sizes) == len(part.shape):
+            break
+    return replace(out, shape=part.shape, stride=tuple(steps[: len(part.shape)]))
+
+
+@kernel_model("aten::as_strided_", "aten::as_strided", "aten::set_", "aten::detach_",
+              "aten::_assert_async", "aten::_assert_tensor_metadata", "aten::record_stream")  # fmt: skip
+def nothing(work: Work) -> tuple[Kernel, ...]:
+    """New strides over the same memory, or bookkeeping: nothing is launched."""
+    return ()
+
+
+_CAT_BATCH = 128
+"""Inputs of one launch (CAT_ARRAY_BATCH_SIZE in ATen/native/cuda/Shape.cu)."""
+
+
+@kernel_model("aten::cat", "aten::concat", "aten::stack", "aten::hstack", "aten::vstack",
+              "aten::block_diag", "aten::_chunk_cat")  # fmt: skip
+def cat(work: Work) -> tuple[Kernel, ...]:
+    """Concatenation: one kernel for up to 128 inputs, vectorized where all is dense and aligned."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    parts = [t for t in work.inputs if t.numel]
+    if len({t.dtype for t in (*parts, work.outputs[0])}) > 1:
+        return tuple(copy_kernel(work, t, _part_of(work.outputs[0], t)) for t in parts)
+    read, total = reads(work), written(work)
+    launches = ceil(len(parts) / _CAT_BATCH)
+    dense = _cat_vectorized(work, parts)
+    largest = max(t.numel for t in parts)
+    units = machine(work).units
+    # Two blocks a multiprocessor for each input (getCatGrid in Shape.cu).
+    block = 128 if dense else 512
+    width = int(16 / work.outputs[0].itemsize) if dense else 1
+    per_input = max(1, min(units * (32 if dense else 2), ceil(largest / (block * width))))
+    steps = largest / (per_input * block * width)
+    cycles = 0.1 if dense else work.constants.get("copy.cat.cycles", 1.0)
+    step_s = work.constants.get("copy.cat.step_s", 0.8e-6)
+    one = kernel(
+        work,
+        Launch(
+            "cat_vectorized" if dense else "cat", "copy", read.cold / launches,
+            read.hot / launches, total / launches,
+            items=work.outputs[0].numel / launches, cycles=cycles,
+            grid=per_input * ceil(len(parts) / launches), block=block,
+            in_flight=16.0 if dense else work.outputs[0].itemsize * 4,
+            chain_s=0.0 if dense else steps * step_s / _rounds(work, per_input * len(parts), 4),
+            dtype=work.outputs[0].dtype, family="copy.cat",
+            note="" if dense else "strided or unaligned inputs: element by element",
+        ),
+    )  # fmt: skip
+    return (one,) * launches
+
+
+def _rounds(work: Work, grid: int, resident: int) -> int:
+    """How often the engine will count the chain: once for each wave of blocks."""
+    return max(1, ceil(grid / (machine(work).units * resident)))
+
+
+def _cat_vectorized(work: Work, parts: Sequence[TensorSpec]) -> bool:
+    """All inputs dense and each row a multiple of 16 bytes."""
+    out = work.outputs[0]
+    if not out.is_contiguous or not all(t.is_contiguous for t in parts):
+        return False
+    dim = work.op.args.get("dim", 0)
+    at = dim % len(out.shape) if isinstance(dim, int) and out.shape else 0
+    for spec in parts:
+        if len(spec.shape) != len(out.shape):
+            return True
+        run = 1
+        for size in spec.shape[at:]:
+            run *= size
+        if run * spec.itemsize % 16:
+            return False
+    return True

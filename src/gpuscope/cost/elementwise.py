@@ -1,0 +1,194 @@
+"""How PyTorch runs an elementwise operator: which of its three kernels, and how dearly.
+
+ATen's TensorIterator (aten/src/ATen/TensorIterator.cpp, native/cuda/CUDALoops.cuh) chooses
+
+* *vectorized*: all operands dense in the same order, no type conversion: 16-byte accesses;
+* *unrolled*: the same but operands of another type than the function's: one element at a time;
+* *strided*: anything else (broadcast, transposed, sliced): an offset is computed for each element.
+
+The last two are limited by instructions, not by memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import Literal
+
+from gpuscope.cost.bandwidth import Launch, kernel, reads, written
+from gpuscope.cost.registry import Work
+from gpuscope.cost.types import Kernel, Kind
+from gpuscope.program.types import TensorSpec
+
+Style = Literal["vectorized", "unrolled", "strided"]
+
+THREADS = 128
+"""Threads of an elementwise block (num_threads() in ATen/native/cuda/thread_constants.h)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The chosen kernel and its shape.
+
+    Attributes:
+        style: which kernel.
+        dims: dimensions left after merging those that are dense in each other in all operands.
+        per_thread: elements a thread works on.
+    """
+
+    style: Style
+    dims: int
+    per_thread: int
+
+
+def iteration(
+    operands: Sequence[TensorSpec], out: TensorSpec, casting: bool = False
+) -> Iteration:
+    """Choose the kernel of an elementwise call.
+
+    Args:
+        operands: device inputs, as they are stored.
+        out: the (first) output, whose shape the others broadcast to.
+        casting: an operand has another type than the arithmetic.
+    """
+    dims = 1
+    if not _same_dense_order(operands, out):
+        dims = merged_dims(operands, out)
+        if dims != 1 or any(t.numel != out.numel for t in operands) or _gappy(operands, out):
+            return Iteration("strided", dims, 2 if out.itemsize >= 4 else 4)
+    if casting:
+        return Iteration("unrolled", 1, 4)
+    narrow = min((t.itemsize for t in (out, *operands)), default=4)
+    return Iteration("vectorized", 1, 8 if narrow <= 2 else 4)
+
+
+def _same_dense_order(operands: Sequence[TensorSpec], out: TensorSpec) -> bool:
+    if out.is_contiguous:
+        return all(t.shape == out.shape and t.is_contiguous for t in operands)
+    return out.is_dense and all(
+        t.shape == out.shape and t.stride == out.stride for t in operands
+    )
+
+
+def _gappy(operands: Sequence[TensorSpec], out: TensorSpec) -> bool:
+    """Whether the merged dimension is stepped through with a stride in some operand."""
+    for spec in (out, *operands):
+        steps = [st for s, st in zip(spec.shape, spec.stride, strict=True) if s > 1]
+        if steps and min(steps) != 1:
+            return True
+    return False
+
+
+def merged_dims(operands: Sequence[TensorSpec], out: TensorSpec) -> int:
+    """Dimensions left after TensorIterator sorts them by stride and merges dense neighbours."""
+    rank = len(out.shape)
+    rows = [_broadcast_strides(spec, rank) for spec in (out, *operands)]
+    order = [d for d in range(rank) if out.shape[d] > 1]
+    order.sort(key=lambda d: (rows[0][d], *(row[d] for row in rows[1:])))
+    if not order:
+        return 1
+    dims = 1
+    for inner, outer in pairwise(order):
+        size = out.shape[inner]
+        # A merged run goes on only where every operand's outer step is the run it already has.
+        if any(row[outer] != row[inner] * size for row in rows):
+            dims += 1
+    return dims
+
+
+def _broadcast_strides(spec: TensorSpec, rank: int) -> tuple[int, ...]:
+    steps = tuple(
+        0 if size == 1 else step for size, step in zip(spec.shape, spec.stride, strict=True)
+    )
+    return (0,) * (rank - len(steps)) + steps[-rank:] if rank else ()
+
+
+def issue_cycles(work: Work, chosen: Iteration, operands: int, arithmetic: str) -> float:
+    """Clocks that one element keeps a multiprocessor busy.
+
+    Args:
+        work: for the constants, "pointwise.<style>.cycles" and the like.
+        chosen: the kernel.
+        operands: tensors read, plus one written.
+        arithmetic: "cheap", "transcendental", "heavy" or "special".
+    """
+    get = work.constants.get
+    extra = get(f"pointwise.arithmetic.{arithmetic}", _ARITHMETIC[arithmetic])
+    if chosen.style == "vectorized":
+        return max(get("pointwise.vectorized.cycles", 0.05) * operands, extra)
+    if chosen.style == "unrolled":
+        access = get("pointwise.unrolled.cycles_per_operand", 0.25)
+        return get("pointwise.unrolled.cycles", 0.27) + access * operands + extra / 2
+    access = get("pointwise.strided.cycles_per_operand", 0.2)
+    index = get("pointwise.strided.cycles_per_dim", 0.08) * (chosen.dims - 1)
+    return get("pointwise.strided.cycles", 0.2) + access * operands + index + extra / 2
+
+
+_ARITHMETIC = {"cheap": 0.1, "transcendental": 0.26, "heavy": 0.4, "special": 4.0}
+
+
+def elementwise(
+    work: Work, *, name: str, kind: Kind = "pointwise", arithmetic: str = "cheap",
+    positions: Sequence[int] | None = None, casting: bool | None = None, family: str = "",
+    note: str = "",
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """The kernel of an elementwise operator.
+
+    Args:
+        work: what to cost.
+        name: of the arithmetic, for the kernel's name.
+        kind: family, for breakdowns.
+        arithmetic: cost class of one element.
+        positions: inputs that are read; all by default.
+        casting: whether types are converted; judged from the operands by default.
+        family: whose scale constant applies; the kind's by default.
+        note: for a reader.
+    """
+    if not work.outputs:
+        return ()
+    outs = work.outputs
+    out = outs[0]
+    if out.numel == 0:
+        return ()
+    inputs = work.op.inputs
+    chosen = range(len(inputs)) if positions is None else positions
+    operands = [inputs[i] for i in chosen if inputs[i].device == "device"]
+    if casting is None:
+        casting = converts(operands)
+    plan = iteration(operands, out, casting)
+    read = reads(work, positions)
+    cycles = issue_cycles(work, plan, len(operands) + len(outs), arithmetic)
+    least = sum(t.touched_bytes for t in operands) + written(work)
+    grid = max(1, ceil(out.numel / (THREADS * plan.per_thread)))
+    return (
+        kernel(
+            work,
+            Launch(
+                f"elementwise_{plan.style}_{name}", kind, read.cold, read.hot, written(work),
+                min(least, read.total + written(work)), out.numel, cycles, grid, THREADS,
+                in_flight=_in_flight(plan, operands, out), dtype=out.dtype, family=family,
+                note=note or _note(plan),
+            ),
+        ),
+    )  # fmt: skip
+
+
+def converts(operands: Sequence[TensorSpec]) -> bool:
+    """Whether floating-point operands of several types meet (a bool is a mask, not a number)."""
+    return len({t.dtype for t in operands if t.dtype != "bool"}) > 1
+
+
+def _in_flight(plan: Iteration, operands: Sequence[TensorSpec], out: TensorSpec) -> float:
+    """Bytes that a thread has on the way: its elements of every operand."""
+    width = sum(t.itemsize for t in operands) or out.itemsize
+    return plan.per_thread * width
+
+
+def _note(plan: Iteration) -> str:
+    if plan.style == "unrolled":
+        return "types differ: one element at a time"
+    if plan.style == "strided":
+        return f"strided or broadcast over {plan.dims} dimensions: an offset for each element"
+    return ""

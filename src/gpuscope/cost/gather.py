@@ -1,0 +1,383 @@
+"""Indexed reads and writes: embeddings, index, gather, scatter, masks, counting.
+
+Rows that are dense and 16-byte aligned are gathered by one block a row, limited by the two loads
+in a row (index, then data) that each wave of blocks waits for. Gradients of embeddings sort the
+indices first (aten/src/ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu): about thirty
+small launches and two passes over all gradients.
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+
+from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, machine, reads, written
+from gpuscope.cost.copy import copy_kernel, fill_kernel
+from gpuscope.cost.elementwise import elementwise
+from gpuscope.cost.reduction import memset_kernel
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.sort import key_sort
+from gpuscope.cost.transfer import link_copy
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+
+def _rows_kernel(
+    work: Work, name: str, table: TensorSpec, rows: int, row_bytes: float, hot: bool,
+    index_bytes: float,
+) -> Kernel:  # fmt: skip
+    """Gather whole rows: a block a row (or more for rows above 4 KiB)."""
+    get = work.constants.get
+    m = machine(work)
+    distinct = min(rows * row_bytes, float(table.nbytes))
+    threads = min(256, max(32, ceil(row_bytes / 16 / 32) * 32))
+    grid = rows * max(1, ceil(row_bytes / 16 / 256))
+    # A table much smaller than what is gathered from it is in the cache after its first use.
+    in_cache = hot or distinct * 4 < rows * row_bytes
+    chain = get("gather.rows.wave_s", 2.4e-6) * (
+        get("gather.rows.cached", 0.55) if in_cache and distinct <= m.l2_bytes else 1.0
+    )
+    resident = min(m.blocks_per_unit, max(1, (m.threads_per_unit or 2048) // threads))
+    waves = grid / (m.units * resident)
+    return kernel(
+        work,
+        Launch(
+            name, "gather", 0.0 if in_cache else distinct, rows * row_bytes if in_cache else 0.0,
+            rows * row_bytes, distinct + rows * row_bytes + index_bytes, grid=max(grid, 1),
+            block=threads, in_flight=16.0,
+            # Waves overlap: a started one counts only for its share.
+            chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)), dtype=table.dtype,
+            family="gather.rows", note="index, then data: two loads in a row",
+        ),
+    )  # fmt: skip
+
+
+def _element_kernel(
+    work: Work, name: str, key: str, items: int, cycles: float, read: float, out: float,
+    note: str = "",
+) -> Kernel:  # fmt: skip
+    """One index computation an element."""
+    get = work.constants.get
+    return kernel(
+        work,
+        Launch(
+            name, "gather", read, 0.0, out, items=items,
+            cycles=get(f"gather.{key}.cycles", cycles), grid=max(1, ceil(items / 512)),
+            in_flight=16.0, chain_s=get("gather.element.base_s", 1.6e-6),
+            dtype=first_dtype(work), family="gather.element", note=note,
+        ),
+    )  # fmt: skip
+
+
+@kernel_model("aten::embedding", "aten::index_select")
+def embedding(work: Work) -> tuple[Kernel, ...]:
+    """Rows of a table by number."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    table, index = work.op.inputs[0], work.op.inputs[-1]
+    out = work.outputs[0]
+    dim = work.op.args.get("dim", 0)
+    if work.op.name == "aten::index_select" and dim not in (0, -len(table.shape)):
+        moved = float(out.nbytes)
+        return (_element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
+    row_bytes = out.nbytes / max(index.numel, 1)
+    if row_bytes % 16 or not table.is_contiguous:
+        moved = float(out.nbytes)
+        return (_element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
+    return (
+        _rows_kernel(work, "gather_rows", table, index.numel, row_bytes, is_hot(work, 0),
+                     float(index.nbytes)),
+    )  # fmt: skip
+
+
+@kernel_model("aten::gather", "aten::take", "aten::take_along_dim")
+def gather(work: Work) -> tuple[Kernel, ...]:
+    """Elements by index; an index that is broadcast along dense rows gathers rows."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    table, index = work.op.inputs[:2]
+    out = work.outputs[0]
+    if len(index.shape) == 2 and index.stride[-1] == 0 and table.is_contiguous:
+        row_bytes = out.nbytes / max(index.shape[0], 1)
+        if row_bytes % 16 == 0:
+            return (_rows_kernel(work, "gather_rows", table, index.shape[0], row_bytes,
+                                 is_hot(work, 0), float(index.touched_bytes)),)  # fmt: skip
+    # Each element draws a sector of its own, at most the whole table.
+    read = min(out.numel * 32.0, float(table.nbytes)) + index.touched_bytes
+    return (
+        _element_kernel(work, "gather", "elementwise", out.numel, 0.9, read, float(out.nbytes)),
+    )
+
+
+@kernel_model("aten::index", "aten::_unsafe_index", "aten::_unsafe_masked_index")
+def index(work: Work) -> tuple[Kernel, ...]:
+    """Advanced indexing: rows by one index, elements by several, or all where a mask is set."""
+    if not work.outputs:
+        return ()
+    table, indices = work.op.inputs[0], work.op.inputs[1:]
+    out = work.outputs[0]
+    masks = [t for t in indices if t.dtype in ("bool", "uint8")]
+    before = tuple(k for m in masks for k in _nonzero(work, m, out.numel))
+    if not out.numel:
+        return before
+    chosen = indices[0].numel if indices else 1
+    row_bytes = out.nbytes / max(chosen, 1)
+    if len(indices) == 1 and not masks and table.is_contiguous and row_bytes % 16 == 0:
+        return (_rows_kernel(work, "gather_rows", table, chosen, row_bytes, is_hot(work, 0),
+                             float(indices[0].nbytes)),)  # fmt: skip
+    read = min(out.numel * max(table.itemsize, 32.0 if row_bytes < 32 else 0.0),
+               float(table.nbytes))  # fmt: skip
+    read += sum(t.touched_bytes for t in indices)
+    body = _element_kernel(work, "index", "index", out.numel, 1.3 + 0.4 * max(len(indices) - 1, 0),
+                           read, float(out.nbytes))  # fmt: skip
+    return (*before, body)
+
+
+@kernel_model("aten::index_put", "aten::index_put_", "aten::_index_put_impl_",
+              "aten::_unsafe_index_put")  # fmt: skip
+def index_put(work: Work) -> tuple[Kernel, ...]:
+    """Writes by index; accumulating sorts the indices first, so that sums are reproducible."""
+    inputs = work.op.inputs
+    table, values, indices = inputs[0], inputs[-1], inputs[1:-1]
+    before: tuple[Kernel, ...] = ()
+    if not work.op.name.endswith("_") and work.outputs:
+        before = (copy_kernel(work, table, work.outputs[0], is_hot(work, 0)),)
+    masks = [t for t in indices if t.dtype in ("bool", "uint8")]
+    count = max((t.numel for t in indices), default=0)
+    if masks:
+        count = max(values.numel, 1)
+        before += tuple(k for m in masks for k in _nonzero(work, m, count))
+    tail = prod(table.shape[len(indices) :]) if len(indices) < len(table.shape) else 1
+    items = max(values.numel, count * (1 if masks else tail))
+    if not items:
+        return before
+    moved = items * values.itemsize
+    if not work.op.args.get("accumulate", False):
+        return (*before, _element_kernel(work, "index_put", "index_put", items, 1.3,
+                                         moved, moved))  # fmt: skip
+    sort = key_sort(work, count, 8, 8)
+    body = _element_kernel(work, "indexing_backward", "index_put_accumulate", items, 1.5,
+                           2 * moved, moved, "one writer for each index")  # fmt: skip
+    return (*before, *sort, body)
+
+
+@kernel_model("aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_",
+              "aten::index_fill", "aten::index_fill_", "aten::index_reduce_")  # fmt: skip
+def index_add(work: Work) -> tuple[Kernel, ...]:
+    """Adds (or writes) rows by index, atomically."""
+    return _scatter(work, "index_add", 1.9, work.op.inputs[-1])
+
+
+@kernel_model(
+    "aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_",
+    "aten::scatter_reduce", "aten::scatter_reduce_", "aten::masked_scatter",
+    "aten::masked_scatter_", "aten::put_", "aten::put",
+)  # fmt: skip
+def scatter(work: Work) -> tuple[Kernel, ...]:
+    """Writes (or adds, atomically) elements by index."""
+    index = work.op.inputs[1] if len(work.op.inputs) > 1 else work.op.inputs[0]
+    return _scatter(work, "scatter_add" if "add" in work.op.name else "scatter", 1.05, index)
+
+
+def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Kernel, ...]:
+    table = work.op.inputs[0]
+    before: tuple[Kernel, ...] = ()
+    if not work.op.name.endswith("_") and work.outputs and work.outputs[0].numel:
+        before = (copy_kernel(work, table, work.outputs[0], is_hot(work, 0)),)
+    if not moved.numel:
+        return before
+    size = moved.numel * table.itemsize
+    read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
+    return (*before, _element_kernel(work, key, key, moved.numel, cycles, read, size))
+
+
+@kernel_model("aten::embedding_dense_backward", "aten::embedding_backward")
+def embedding_backward(work: Work) -> tuple[Kernel, ...]:
+    """Add each gradient row to its row of the table.
+
+    Up to 3,072 indices one kernel walks them all; more are sorted, cut into segments of equal
+    index, summed by segment and scattered.
+    """
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    grad, index = work.op.inputs[:2]
+    table = work.outputs[0]
+    count, width = index.numel, table.shape[-1]
+    fill = fill_kernel(work, table)
+    if not count:
+        return (fill,)
+    if count <= 3072:
+        return fill, _walk(work, count, width, grad)
+    return _sorted_gradient(work, grad, count, width, fill)
+
+
+def _walk(work: Work, count: int, width: int, grad: TensorSpec) -> Kernel:
+    get = work.constants.get
+    size = float(grad.nbytes)
+    return kernel(
+        work,
+        Launch(
+            "embedding_backward_feature", "gather", size, 0.0, size, items=grad.numel, cycles=0.5,
+            grid=max(1, ceil(width / 32)), block=1024, resident=2, in_flight=8.0,
+            chain_s=get("gather.walk.base_s", 1e-6)
+            + count * get("gather.walk.step_s", 45e-9), dtype=grad.dtype, family="gather.backward",
+            note="every block walks all indices",
+        ),
+    )  # fmt: skip
+
+
+def _sorted_gradient(
+    work: Work, grad: TensorSpec, count: int, width: int, fill: Kernel
+) -> tuple[Kernel, ...]:
+    """The launches of `embedding_backward_cuda_kernel`, in order."""
+    vocabulary = work.outputs[0].shape[0]
+    segments = min(count, vocabulary) + count // 10
+    ramp = _small(work, "arange", 0.1e-6)
+    unique = _small(work, "unique_by_key", work.constants.get("gather.unique_s", 4.2e-6))
+    scan = _small(work, "scan_decoupled_lookback", work.constants.get("gather.scan_s", 2.0e-6))
+    tiny = _small(work, "segments", 0.6e-6)
+    init = _small(work, "scan_init", 0.0)
+    passes = (
+        _segments(work, grad, "compute_grad_weight", segments, width, float(grad.nbytes)),
+        _segments(work, grad, "sum_and_scatter", min(count, vocabulary), width,
+                  float(grad.nbytes)),
+    )  # fmt: skip
+    return (ramp, *key_sort(work, count, 8, 8), fill, init, unique, tiny, init, scan, tiny, tiny,
+            *passes)  # fmt: skip
+
+
+def _segments(
+    work: Work, grad: TensorSpec, name: str, segments: int, width: int, size: float
+) -> Kernel:
+    get = work.constants.get
+    m = machine(work)
+    strided = ceil(width / 32) * 32
+    threads = min(strided, 1024)
+    grid = max(1, ceil(segments * strided / threads))
+    resident = min(m.blocks_per_unit, max(1, (m.threads_per_unit or 2048) // threads))
+    waves = grid / (m.units * resident)
+    chain = get("gather.segments.wave_s", 1.65e-6)
+    return kernel(
+        work,
+        Launch(
+            name, "gather", size, 0.0, size, grid=grid, block=threads, in_flight=4.0,
+            chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)), dtype=grad.dtype,
+            family="gather.backward", note="a block for each segment of equal indices",
+        ),
+    )  # fmt: skip
+
+
+def _small(work: Work, name: str, chain_s: float) -> Kernel:
+    return kernel(work, Launch(name, "gather", written_bytes=64.0, chain_s=chain_s))
+
+
+@kernel_model("aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::embedding_bag")
+def embedding_bag(work: Work) -> tuple[Kernel, ...]:
+    """Sum or mean of the rows of each bag, without writing the rows."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    table, index = work.op.inputs[:2]
+    width = table.shape[-1]
+    items = index.numel * width
+    if not items:
+        return (fill_kernel(work, work.outputs[0]),)
+    get = work.constants.get
+    gathered = min(items * table.itemsize, float(table.nbytes) * 4)
+    return (
+        kernel(
+            work,
+            Launch(
+                "embedding_bag", "gather", gathered + index.nbytes, 0.0,
+                float(work.outputs[0].nbytes), items=items, cycles=get("gather.bag.cycles", 1.08),
+                grid=1024, block=256, resident=6, in_flight=8.0,
+                chain_s=get("gather.bag.base_s", 4e-6), dtype=table.dtype, family="gather.element",
+            ),
+        ),
+    )  # fmt: skip
+
+
+@kernel_model("aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward")
+def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
+    """Dense gradient of a table of bags: sorted and summed like an embedding's.
+
+    A sparse gradient only picks the bags' rows.
+    """
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    grad, index = work.op.inputs[:2]
+    table = work.outputs[0]
+    count, width = index.numel, grad.shape[-1]
+    rows = TensorSpec((count, width), (width, 1), grad.dtype)
+    if work.op.args.get("sparse", False) or not count:
+        return (_element_kernel(work, "index_select", "elementwise", count * width, 0.9,
+                                float(grad.nbytes), float(rows.nbytes)),)  # fmt: skip
+    return _sorted_gradient(work, rows, count, width, fill_kernel(work, table))
+
+
+def _nonzero(work: Work, mask: TensorSpec, found: int) -> tuple[Kernel, ...]:
+    """Count, fetch the count to the host, compact, and split into coordinates."""
+    get = work.constants.get
+    size = float(mask.nbytes)
+    count = kernel(work, Launch("count_nonzero", "reduction", size, 0.0, 4.0, items=mask.numel,
+                                cycles=0.12, grid=max(1, ceil(mask.numel / 4096)), block=256,
+                                chain_s=0.4e-6))  # fmt: skip
+    select = kernel(work, Launch("select_nonzero", "gather", size, 0.0, found * 8.0,
+                                 items=mask.numel, cycles=get("gather.select.cycles", 0.65),
+                                 grid=max(1, ceil(mask.numel / 4224)), block=384,
+                                 chain_s=get("gather.select.base_s", 1.8e-6),
+                                 family="gather.element"))  # fmt: skip
+    kernels = (count, _small(work, "count_nonzero_total", 0.2e-6),
+               link_copy(work, 8.0, "d2h", True), _small(work, "scan_init", 0.0),
+               select)  # fmt: skip
+    if len(mask.shape) < 2:
+        return kernels
+    split = _element_kernel(work, "write_indices", "write_indices", found, 2.4, found * 8.0,
+                            found * 8.0 * len(mask.shape))  # fmt: skip
+    return (*kernels, split)
+
+
+@kernel_model("aten::nonzero", "aten::nonzero_static", "aten::argwhere")
+def nonzero(work: Work) -> tuple[Kernel, ...]:
+    """Positions of the elements that are set; the host waits for their number."""
+    if not work.inputs or not work.inputs[0].numel:
+        return ()
+    found = work.outputs[0].shape[0] if work.outputs and work.outputs[0].shape else 0
+    return _nonzero(work, work.inputs[0], found)
+
+
+@kernel_model("aten::masked_select")
+def masked_select(work: Work) -> tuple[Kernel, ...]:
+    """The elements under a mask: positions first, then a gather."""
+    if not work.outputs or len(work.op.inputs) < 2:
+        return ()
+    found = work.outputs[0].numel
+    picked = _element_kernel(work, "index", "index", found, 2.4, found * 16.0,
+                             float(work.outputs[0].nbytes))  # fmt: skip
+    return (*_nonzero(work, work.op.inputs[1], found), picked)
+
+
+@kernel_model("aten::bincount", "aten::histc", "aten::histogram", "aten::searchsorted",
+              "aten::bucketize", "aten::one_hot")  # fmt: skip
+def count(work: Work) -> tuple[Kernel, ...]:
+    """Counting by atomics, or a binary search for each element."""
+    if not work.inputs or not work.inputs[0].numel or not work.outputs:
+        return ()
+    items = work.inputs[-1].numel if "search" in work.op.name else work.inputs[0].numel
+    read = reads(work).total
+    body = _element_kernel(work, work.op.name.rpartition("::")[2], "count", items, 2.5, read,
+                           written(work))  # fmt: skip
+    if work.op.name in ("aten::searchsorted", "aten::bucketize"):
+        return (body,)
+    return memset_kernel(work), fill_kernel(work, work.outputs[0]), body
+
+
+@kernel_model("aten::_unique2", "aten::_unique", "aten::unique_dim", "aten::unique_consecutive")
+def unique(work: Work) -> tuple[Kernel, ...]:
+    """Sort, mark the first of each run, compact."""
+    if not work.inputs or not work.inputs[0].numel:
+        return ()
+    spec = work.inputs[0]
+    sort: tuple[Kernel, ...] = ()
+    if "consecutive" not in work.op.name:
+        sort = key_sort(work, spec.numel, int(spec.itemsize), 8)
+    flags = elementwise(work, name="differs") if work.outputs and work.outputs[0].numel else ()
+    return (*sort, *flags, *_nonzero(work, spec, work.outputs[0].numel if work.outputs else 0))

@@ -1,0 +1,127 @@
+"""Losses: negative log-likelihood, squared and absolute error, cross-entropies.
+
+`nll_loss` over a batch runs in a single block (aten/src/ATen/native/cuda/Loss.cu), so its time is
+that of dependent random reads, however fast the device is.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, reads, written
+from gpuscope.cost.copy import fill_kernel
+from gpuscope.cost.elementwise import elementwise
+from gpuscope.cost.reduction import reduce_kernels
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+
+_MEAN_OR_SUM = (1, 2, "mean", "sum", "Mean", "Sum", None)
+"""Reductions of a loss as ATen numbers or names them (0 is none)."""
+
+
+def _rows(work: Work) -> int:
+    """Number of targets."""
+    inputs = work.op.inputs
+    at = 2 if work.op.name.endswith("backward") and len(inputs) > 2 else 1
+    return inputs[min(at, len(inputs) - 1)].numel
+
+
+def _threads(rows: int) -> int:
+    """Threads of the one block (nll_loss_threads in Loss.cu): a power of two near rows / 16."""
+    wanted = 1 << max(ceil(rows / 16) - 1, 1).bit_length()
+    return min(max(wanted, 32), 1024)
+
+
+@kernel_model("aten::nll_loss_forward", "aten::nll_loss2d_forward", "aten::nll_loss",
+              "aten::nll_loss2d", "aten::nll_loss_nd")  # fmt: skip
+def nll_loss(work: Work) -> tuple[Kernel, ...]:
+    """Pick one value a row and add up."""
+    rows = _rows(work)
+    if not rows:
+        return ()
+    picked = 32.0 * rows
+    if "2d" in work.op.name:
+        return (
+            kernel(
+                work,
+                Launch("nll_loss2d_forward", "reduction", picked + rows * 8, 0.0, 4.0,
+                       items=rows, cycles=1.0, grid=max(1, ceil(rows / 4096)), block=1024,
+                       chain_s=2e-6, dtype=first_dtype(work), family="loss"),
+            ),
+        )  # fmt: skip
+    return (_one_block(work, "nll_loss_forward", rows, picked),)
+
+
+def _one_block(work: Work, name: str, rows: int, picked: float) -> Kernel:
+    get = work.constants.get
+    threads = _threads(rows)
+    steps = ceil(rows / threads)
+    return kernel(
+        work,
+        Launch(
+            name, "reduction", picked + rows * 8.0, 0.0, 8.0, grid=1, block=threads,
+            in_flight=64.0,
+            chain_s=get("loss.nll.base_s", 0.4e-6) + steps * get("loss.nll.step_s", 0.95e-6),
+            dtype=first_dtype(work), family="loss", note="one block for the whole batch",
+        ),
+    )  # fmt: skip
+
+
+@kernel_model("aten::nll_loss_backward", "aten::nll_loss2d_backward")
+def nll_loss_backward(work: Work) -> tuple[Kernel, ...]:
+    """Zeros everywhere, then one value a row."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    rows = _rows(work)
+    get = work.constants.get
+    threads = _threads(rows)
+    scatter = kernel(
+        work,
+        Launch(
+            "nll_loss_backward", "reduction", rows * 8.0, 0.0, rows * 32.0, grid=1,
+            block=threads, in_flight=64.0,
+            chain_s=get("loss.nll.base_s", 0.4e-6)
+            + ceil(rows / threads) * get("loss.nll_backward.step_s", 0.5e-6),
+            dtype=first_dtype(work), family="loss", note="one block for the whole batch",
+        ),
+    )  # fmt: skip
+    return fill_kernel(work, work.outputs[0]), scatter
+
+
+@kernel_model(
+    "aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss", "aten::huber_loss",
+    "aten::binary_cross_entropy", "aten::binary_cross_entropy_with_logits", "aten::kl_div",
+    "aten::soft_margin_loss",
+)  # fmt: skip
+def elementwise_loss(work: Work) -> tuple[Kernel, ...]:
+    """A value for each element, then (unless the caller wants them all) their mean or sum."""
+    if not work.outputs or not work.inputs or not work.inputs[0].numel:
+        return ()
+    short = work.op.name.rpartition("::")[2]
+    arithmetic = "transcendental" if "entropy" in short or "kl" in short else "cheap"
+    spec = max(work.inputs[:2], key=lambda t: t.numel)
+    if work.outputs[0].numel == spec.numel and spec.numel > 1:
+        return elementwise(work, name=short, arithmetic=arithmetic)
+    read = reads(work)
+    values = kernel(
+        work,
+        Launch(
+            f"elementwise_vectorized_{short}", "pointwise", read.cold, read.hot,
+            float(spec.nbytes), items=spec.numel, cycles=0.2,
+            grid=max(1, ceil(spec.numel / 512)), dtype=spec.dtype,
+        ),
+    )  # fmt: skip
+    dims = tuple(range(len(spec.shape)))
+    total = reduce_kernels(work, spec, dims, name="mean", hot=spec.nbytes < 16 * 2**20,
+                           out_bytes=written(work))  # fmt: skip
+    return values, *total
+
+
+@kernel_model(
+    "aten::mse_loss_backward", "aten::l1_loss_backward", "aten::smooth_l1_loss_backward",
+    "aten::huber_loss_backward", "aten::binary_cross_entropy_backward",
+    "aten::soft_margin_loss_backward", "aten::kl_div_backward",
+)  # fmt: skip
+def elementwise_loss_backward(work: Work) -> tuple[Kernel, ...]:
+    """The gradient of each element; the loss's own gradient is a scalar that is broadcast."""
+    return elementwise(work, name=work.op.name.rpartition("::")[2], casting=False)

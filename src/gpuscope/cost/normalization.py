@@ -1,0 +1,189 @@
+"""Layer norm and RMS norm, forward and backward (batch and group norm: see `batch_norm`).
+
+Forward is one kernel with a block of 128 threads for each row, limited by the running-variance
+arithmetic (Welford) rather than by memory; backward is one such kernel for the input's gradient and
+one that adds up the columns for weight and bias (aten/src/ATen/native/cuda/layer_norm_kernel.cu).
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+
+from gpuscope.cost.bandwidth import Launch, kernel, machine, missed_share, reads, written
+from gpuscope.cost.reduction import reduce_kernels
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_ROW_THREADS = 128
+_VECTOR = 4
+"""Values that a thread loads at once (vec_size in layer_norm_kernel.cu)."""
+
+
+def _columns(work: Work, spec: TensorSpec) -> int:
+    """Length of the normalised rows: the product of `normalized_shape`."""
+    shape = work.op.args.get("normalized_shape")
+    if isinstance(shape, (tuple, list)):
+        return prod(int(s) for s in shape if isinstance(s, int)) or 1
+    return spec.shape[-1] if spec.shape else 1
+
+
+@kernel_model("aten::native_layer_norm", "aten::layer_norm", "aten::_fused_rms_norm",
+              "aten::rms_norm")  # fmt: skip
+def layer_norm(work: Work) -> tuple[Kernel, ...]:
+    """Mean and variance of each row, then scale and shift it."""
+    spec = work.op.inputs[0]
+    if spec.device != "device" or not spec.numel:
+        return ()
+    columns = _columns(work, spec)
+    rows = spec.numel // columns
+    if columns % _VECTOR:
+        return _layer_norm_unaligned(work, rows, columns)
+    return (_layer_norm_rows(work, spec, rows, columns),)
+
+
+def _layer_norm_rows(work: Work, spec: TensorSpec, rows: int, columns: int) -> Kernel:
+    get = work.constants.get
+    m = machine(work)
+    rms = "rms" in work.op.name
+    steps = ceil(columns / (_ROW_THREADS * _VECTOR))
+    wide = spec.itemsize >= 4
+    resident = 12 if wide else 16
+    read, out = reads(work), written(work)
+    missed = missed_share(m, spec.nbytes / rows, rows, resident)
+    again = float(spec.nbytes)
+    per_step = get("normalization.layer.step_cycles", 350.0 if wide else 215.0)
+    if not wide:
+        per_step = get("normalization.layer.step_cycles_16bit", 215.0)
+    if rms:
+        per_step *= get("normalization.rms.relative", 0.6)
+    return kernel(
+        work,
+        Launch(
+            "rms_norm_vectorized" if rms else "layer_norm_vectorized", "normalization",
+            read.cold + again * missed, read.hot + again * (1 - missed), out, read.total + out,
+            items=rows, cycles=get("normalization.layer.row_cycles", 60.0) + steps * per_step,
+            grid=rows, block=_ROW_THREADS, resident=resident, in_flight=_VECTOR * spec.itemsize,
+            chain_s=get("normalization.layer.base_s", 1.6e-6)
+            + steps * get("normalization.layer.step_s", 0.9e-6),
+            dtype=spec.dtype, family="normalization.layer",
+            note="limited by the running-variance arithmetic of each row",
+        ),
+    )  # fmt: skip
+
+
+def _layer_norm_unaligned(work: Work, rows: int, columns: int) -> tuple[Kernel, ...]:
+    """Rows that no vector fits: one kernel for the moments, one to normalise."""
+    get = work.constants.get
+    spec = work.op.inputs[0]
+    read, out = reads(work), written(work)
+    moments = kernel(
+        work,
+        Launch(
+            "row_moments", "normalization", read.cold, read.hot, rows * 8.0,
+            items=spec.numel, cycles=get("normalization.moments.cycles", 0.48), grid=rows,
+            block=512, in_flight=16.0,
+            chain_s=get("normalization.moments.base_s", 1.6e-6)
+            + ceil(columns / 512) * get("normalization.moments.step_s", 0.3e-6),
+            dtype=spec.dtype, family="normalization.layer",
+        ),
+    )  # fmt: skip
+    scale = kernel(
+        work,
+        Launch(
+            "layer_norm_apply", "normalization", float(spec.nbytes), 0.0, out,
+            items=spec.numel, cycles=get("normalization.apply.cycles", 0.5), grid=rows,
+            block=256, in_flight=8.0, chain_s=ceil(columns / 256) * 0.45e-6,
+            dtype=spec.dtype, family="normalization.layer",
+        ),
+    )  # fmt: skip
+    return moments, scale
+
+
+@kernel_model("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
+def layer_norm_backward(work: Work) -> tuple[Kernel, ...]:
+    """Gradient of the input, then those of weight and bias where they are wanted."""
+    grad, spec = work.op.inputs[0], work.op.inputs[1]
+    if not spec.numel or spec.device != "device":
+        return ()
+    columns = _columns(work, spec)
+    rows = spec.numel // columns
+    kernels = [_grad_input(work, grad, spec, rows, columns)]
+    weights = [t for t in work.op.outputs[1:] if t.numel and t.device == "device"]
+    if weights:
+        kernels += _grad_weight(work, grad, spec, rows, columns, len(weights))
+    return tuple(kernels)
+
+
+def _grad_input(
+    work: Work, grad: TensorSpec, spec: TensorSpec, rows: int, columns: int
+) -> Kernel:
+    get = work.constants.get
+    m = machine(work)
+    aligned = columns % _VECTOR == 0
+    read = reads(work, (0, 1))
+    out = float(work.op.outputs[0].nbytes)
+    resident = 16
+    row_bytes = (grad.nbytes + spec.nbytes) / rows
+    missed = missed_share(m, row_bytes, rows, resident)
+    steps = ceil(columns / (_ROW_THREADS * (_VECTOR if aligned else 1)))
+    per_step = get("normalization.backward.step_cycles", 150.0) / (1 if aligned else 2)
+    return kernel(
+        work,
+        Launch(
+            "layer_norm_grad_input", "normalization", read.cold + read.total * missed,
+            read.hot + read.total * (1 - missed), out, read.total + out,
+            items=rows, cycles=get("normalization.backward.row_cycles", 60.0) + steps * per_step,
+            grid=rows, block=_ROW_THREADS, resident=resident,
+            in_flight=2 * _VECTOR * spec.itemsize,
+            chain_s=get("normalization.backward.base_s", 1.0e-6)
+            + steps * get("normalization.backward.step_s", 0.62e-6),
+            dtype=spec.dtype, family="normalization.backward",
+        ),
+    )  # fmt: skip
+
+
+_TALL_ROWS = 64 * 1024
+"""Rows from which few columns are first summed by blocks of rows (layer_norm_kernel.cu)."""
+
+
+def _grad_weight(
+    work: Work, grad: TensorSpec, spec: TensorSpec, rows: int, columns: int, count: int
+) -> list[Kernel]:
+    """Column sums: 32 columns a block, all rows one after the other, 256 at a time."""
+    get = work.constants.get
+    m = machine(work)
+    both = float(grad.nbytes + spec.nbytes)
+    hot = 2 * both <= m.l2_bytes
+    cold, warm = (0.0, both) if hot else (both, 0.0)
+    groups = ceil(columns / 32)
+    if rows > _TALL_ROWS and groups < m.units / 2:
+        parts = ceil(rows / 32) if columns < 256 else 1024
+        partial = TensorSpec((parts, columns), (columns, 1), "float32")
+        first = kernel(
+            work,
+            Launch("layer_norm_grad_weight_partial", "normalization", cold, warm,
+                   float(partial.nbytes * count), items=spec.numel,
+                   cycles=get("normalization.weight.cycles", 0.4), grid=groups * parts, block=32,
+                   resident=32, in_flight=64.0, chain_s=2e-6, dtype=spec.dtype,
+                   family="normalization.weight"),
+        )  # fmt: skip
+        second = reduce_kernels(work, partial, (0,), name="sum", hot=True)
+        return [first, *second * count]
+    steps = ceil(rows / 256)
+    relative = 1.0 if count > 1 else get("normalization.weight.rms_relative", 0.8)
+    step_s = get("normalization.weight.step_s", 1.25e-6) * relative
+    return [
+        kernel(
+            work,
+            Launch(
+                "layer_norm_grad_weight", "normalization", cold, warm,
+                float(columns * count * 4), items=spec.numel,
+                cycles=get("normalization.weight.cycles", 0.4), grid=groups,
+                block=min(1024, 32 * max(1, ceil(rows / 8))), resident=2, in_flight=32.0,
+                chain_s=get("normalization.weight.base_s", 0.4e-6) + steps * step_s,
+                dtype=spec.dtype, family="normalization.weight",
+                note=f"{groups} blocks walk all {rows} rows" if groups < m.units else "",
+            ),
+        )
+    ]  # fmt: skip

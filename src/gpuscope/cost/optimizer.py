@@ -1,0 +1,244 @@
+"""Optimizer steps and other operators on lists of tensors (`_foreach_*`, `_fused_*`, `_amp_*`).
+
+ATen packs chunks of 65,536 elements of many tensors into one launch of at most 320 blocks; a launch
+also ends when its table of addresses is full: 110, 64, 48, 36 or 30 tensors for 1 to 5 lists
+(aten/src/ATen/native/cuda/MultiTensorApply.cuh: kChunkSize, depth_to_max_blocks,
+depth_to_max_tensors). So a model's update is many launches of some 45-105 us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+from gpuscope.cost.bandwidth import Launch, kernel
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_CHUNK = 65536
+_BLOCKS = 320
+_TENSORS = (110, 64, 48, 36, 30)
+"""Tensors of one launch by number of lists."""
+_TENSORS_WITH_SCALARS = (96, 64, 48, 36, 30)
+"""The same where each tensor brings a number of its own."""
+_THREADS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ListLaunch:
+    """One launch over part of a list of tensors.
+
+    Attributes:
+        elements: in one list.
+        blocks: chunks.
+        largest: elements of the largest chunk.
+    """
+
+    elements: int
+    blocks: int
+    largest: int
+
+
+@lru_cache(maxsize=512)
+def list_launches(sizes: tuple[int, ...], most_tensors: int) -> tuple[ListLaunch, ...]:
+    """Cut a list of tensors (their element counts) into launches as `multi_tensor_apply` does."""
+    done: list[ListLaunch] = []
+    elements = blocks = largest = tensors = 0
+
+    def close() -> None:
+        nonlocal elements, blocks, largest, tensors
+        if blocks:
+            done.append(ListLaunch(elements, blocks, largest))
+        elements = blocks = largest = tensors = 0
+
+    for size in sizes:
+        left = size
+        if not left:
+            continue
+        tensors += 1
+        while left:
+            # As many whole chunks as the launch still has room for.
+            chunks = min(ceil(left / _CHUNK), _BLOCKS - blocks)
+            taken = min(left, chunks * _CHUNK)
+            elements, blocks = elements + taken, blocks + chunks
+            largest = max(largest, min(taken, _CHUNK))
+            left -= taken
+            if blocks == _BLOCKS:
+                close()
+                # A tensor that goes on into the next launch takes a place there again.
+                tensors = 1 if left else 0
+        if tensors == most_tensors:
+            close()
+    close()
+    return tuple(done)
+
+
+def _list_kernels(
+    work: Work, name: str, lists: Sequence[TensorSpec], depth: int, read: float, written: float,
+    cycles: float, steps: float, scalars: bool = False,
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """Kernels over equally long lists.
+
+    Args:
+        work: what is costed.
+        name: of the operation.
+        lists: the tensors of the first list, which the others are shaped like.
+        depth: lists that the launch knows the addresses of.
+        read: bytes read for each element.
+        written: bytes written for each element.
+        cycles: clocks an element.
+        steps: dependent loads of a thread relative to a plain multiplication.
+        scalars: each tensor brings its own number.
+    """
+    device = [t for t in lists if t.device == "device"]
+    if not device:
+        return ()
+    limits = _TENSORS_WITH_SCALARS if scalars else _TENSORS
+    most = limits[min(depth, len(limits)) - 1]
+    get = work.constants.get
+    step_s = get("optimizer.step_s", 0.36e-6) * steps
+    kernels = []
+    made: dict[ListLaunch, Kernel] = {}
+    for launch in list_launches(tuple(t.numel for t in device), most):
+        if launch not in made:
+            made[launch] = kernel(
+                work,
+                Launch(
+                    f"multi_tensor_{name}", "optimizer", launch.elements * read, 0.0,
+                    launch.elements * written, items=launch.elements, cycles=cycles,
+                    grid=launch.blocks, block=_THREADS, resident=4, in_flight=32.0,
+                    chain_s=get("optimizer.base_s", 0.6e-6)
+                    + ceil(launch.largest / (_THREADS * 4)) * step_s,
+                    dtype=device[0].dtype, family="optimizer",
+                    note=f"{launch.blocks} chunks of up to 65,536 elements",
+                ),
+            )  # fmt: skip
+        kernels.append(made[launch])
+    return tuple(kernels)
+
+
+# lists read, lists written besides the first, clocks an element
+_FOREACH: dict[str, tuple[int, bool, float]] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min",
+                     "pow", "copy"), (1, False, 0.1)),
+    **dict.fromkeys(("addcmul",), (3, False, 0.15)),
+    **dict.fromkeys(("addcdiv",), (3, True, 0.4)),
+    **dict.fromkeys(("lerp",), (2, False, 0.15)),
+    **dict.fromkeys(("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "frac"),
+                    (1, False, 0.1)),
+    **dict.fromkeys(("sqrt", "rsqrt", "reciprocal", "exp", "log", "sigmoid", "tanh", "cos", "sin",
+                     "erf", "expm1", "log10", "log1p", "log2", "lgamma", "acos", "asin", "atan",
+                     "cosh", "sinh", "tan", "erfc"), (1, False, 0.3)),
+}  # fmt: skip
+
+
+@kernel_model(*(f"aten::_foreach_{n}{tail}" for n in (*_FOREACH, "zero") for tail in ("", "_")))
+def foreach(work: Work) -> tuple[Kernel, ...]:
+    """An elementwise operation on each tensor of a list."""
+    inputs = [t for t in work.op.inputs if t.device == "device"]
+    if not inputs:
+        return ()
+    short = work.op.name.rpartition("_foreach_")[2]
+    in_place = short.endswith("_")
+    short = short.rstrip("_")
+    if short == "zero":
+        size = inputs[0].itemsize
+        return _list_kernels(work, "zero", inputs, 1, 0.0, size, 0.05, 0.4)
+    lists, scalars, cycles = _FOREACH[short]
+    overload = work.op.overload
+    scalars = scalars or "ScalarList" in overload
+    outputs = [t for t in work.op.outputs if t.device == "device"]
+    count = max(len(outputs), 1)
+    given = max(1, round(len(inputs) / count))
+    lists = max(lists, min(given, 3)) if short in ("add", "sub", "mul", "div", "lerp", "copy",
+                                                   "maximum", "minimum") else lists  # fmt: skip
+    if short == "copy":
+        return _copies(work, inputs, count)
+    first = inputs[:count]
+    size = sum(t.itemsize for t in inputs[:count]) / count
+    # A list of 0-dim tensors is read once for each tensor, not for each element.
+    wide = [t for t in inputs[count:] if t.numel > 1 or first[0].numel == 1]
+    read = size * (1 + round(len(wide) / count))
+    depth = max(1, round((count + len(wide)) / count)) + (0 if in_place else 1)
+    steps = 1.0 + 0.15 * (depth - 1)
+    return _list_kernels(work, short, first, depth, read, size, cycles, steps, scalars)
+
+
+def _copies(work: Work, inputs: Sequence[TensorSpec], count: int) -> tuple[Kernel, ...]:
+    source = inputs[count:] or inputs
+    read = sum(t.itemsize for t in source) / max(len(source), 1)
+    return _list_kernels(work, "copy", inputs[:count], 2, read, inputs[0].itemsize, 0.1, 1.0)
+
+
+@kernel_model("aten::_foreach_norm", "aten::_foreach_max")
+def foreach_norm(work: Work) -> tuple[Kernel, ...]:
+    """The norm of each tensor: partial results of chunks, then a block a tensor adds them up."""
+    inputs = [t for t in work.op.inputs if t.device == "device"]
+    if not inputs:
+        return ()
+    partial = _list_kernels(work, "norm", inputs, 1, inputs[0].itemsize, 0.0, 0.15, 0.75)
+    finish = kernel(
+        work,
+        Launch("multi_tensor_norm_cleanup", "optimizer", written_bytes=4.0 * len(inputs),
+               grid=len(inputs), block=512, chain_s=1.2e-6, dtype=inputs[0].dtype),
+    )  # fmt: skip
+    return (*partial, finish)
+
+
+@kernel_model("aten::_fused_adamw_", "aten::_fused_adam_", "aten::_fused_adamw",
+              "aten::_fused_adam", "aten::_fused_adagrad_")  # fmt: skip
+def fused_adam(work: Work) -> tuple[Kernel, ...]:
+    """Parameters, gradients and both moments in one pass: four lists (five with amsgrad)."""
+    amsgrad = bool(work.op.args.get("amsgrad", False))
+    moments = 1 if "adagrad" in work.op.name else 3 if amsgrad else 2
+    inputs = [t for t in work.op.inputs if t.device == "device" and t.numel > 0]
+    # Step counters follow as 0-dim tensors (one a parameter); gradient scales may too.
+    groups = moments + 2
+    count = len(work.op.inputs) // (groups + 1)
+    if not count or not inputs:
+        return ()
+    lists = [work.op.inputs[i * count : (i + 1) * count] for i in range(groups)]
+    sizes = [item[0].itemsize for item in lists]
+    read = float(sum(sizes))
+    written = float(sizes[0] + sum(sizes[2:]))
+    cycles = work.constants.get("optimizer.adam_cycles", 0.45)
+    name = work.op.name.rpartition("::")[2].strip("_")
+    steps = work.constants.get("optimizer.adam_steps", 2.4)
+    return _list_kernels(work, name, lists[0], groups, read, written, cycles, steps)
+
+
+@kernel_model("aten::_fused_sgd_", "aten::_fused_sgd")
+def fused_sgd(work: Work) -> tuple[Kernel, ...]:
+    """Parameters, gradients and (with momentum) one moment in one pass."""
+    inputs = [t for t in work.op.inputs if t.device == "device"]
+    momentum = work.op.args.get("momentum", 0.0)
+    groups = 3 if isinstance(momentum, (int, float)) and momentum else 2
+    count = len(inputs) // groups
+    if not count:
+        return ()
+    size = inputs[0].itemsize
+    written = size * (groups - 1)
+    return _list_kernels(work, "fused_sgd", inputs[:count], groups, size * groups, written, 0.2,
+                         1.6)  # fmt: skip
+
+
+@kernel_model("aten::_amp_foreach_non_finite_check_and_unscale_")
+def unscale(work: Work) -> tuple[Kernel, ...]:
+    """Scale each gradient and look for infinities."""
+    inputs = [t for t in work.op.inputs if t.device == "device" and t.shape]
+    if not inputs:
+        return ()
+    size = inputs[0].itemsize
+    return _list_kernels(work, "unscale", inputs, 1, size, size, 0.15, 1.0)
+
+
+@kernel_model("aten::_amp_update_scale_", "aten::_amp_update_scale")
+def update_scale(work: Work) -> tuple[Kernel, ...]:
+    """One thread."""
+    return (
+        kernel(work, Launch("amp_update_scale", "optimizer", written_bytes=8.0, block=1,
+                            chain_s=0.5e-6)),
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Elementwise operators: arithmetic, activations and their gradients, comparisons, masks.
+
+One kernel each, whatever the arithmetic; `gpuscope.cost.elementwise` says which. In-place forms
+read and write the same memory. Operands on the host (0-dim tensors) travel in the launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpuscope.cost.elementwise import converts, elementwise
+from gpuscope.cost.elementwise_names import CHEAP, HEAVY, SPECIAL, TRANSCENDENTAL, operators
+from gpuscope.cost.registry import KernelModel, Work, kernel_model
+from gpuscope.cost.types import Kernel
+
+_OWN_MODEL = frozenset({"aten::pow", "aten::pow_", "aten::where", "aten::glu", "aten::div",
+                        "aten::div_"})  # fmt: skip
+
+
+def _register(names: tuple[str, ...], arithmetic: str) -> None:
+    def model(work: Work) -> tuple[Kernel, ...]:
+        return elementwise(work, name=_short(work), arithmetic=arithmetic, casting=_casts(work))
+
+    model.__doc__ = f"Elementwise operators of {arithmetic} arithmetic."
+    serve: KernelModel = model
+    kernel_model(*(n for n in operators(names) if n not in _OWN_MODEL))(serve)
+
+
+def _short(work: Work) -> str:
+    return work.op.name.rpartition("::")[2].rstrip("_")
+
+
+def _casts(work: Work) -> bool:
+    """Types convert where inputs differ, or an in-place result differs from the arithmetic."""
+    inputs = work.inputs
+    if converts(inputs):
+        return True
+    outs = work.outputs
+    if not outs or not inputs:
+        return False
+    # Comparisons and masks write bool from any type without a conversion.
+    return outs[0].dtype not in ("bool", inputs[0].dtype) and inputs[0].dtype != "bool"
+
+
+_register(CHEAP, "cheap")
+_register(TRANSCENDENTAL, "transcendental")
+_register(HEAVY, "heavy")
+_register(SPECIAL, "special")
+
+
+@kernel_model("aten::div", "aten::div_")
+def div(work: Work) -> tuple[Kernel, ...]:
+    """Division; by a number it is a multiplication with the reciprocal (BinaryDivTrueKernel.cu)."""
+    by_tensor = len(work.inputs) > 1
+    return elementwise(
+        work, name="div", arithmetic="transcendental" if by_tensor else "cheap",
+        casting=_casts(work),
+    )  # fmt: skip
+
+
+@kernel_model("aten::pow", "aten::pow_")
+def power(work: Work) -> tuple[Kernel, ...]:
+    """Powers: 2, 3, -1, 0.5 and the like are special-cased (PowKernel.cu), others need exp2."""
+    exponent = work.op.args.get("exponent")
+    simple = isinstance(exponent, (int, float)) and exponent in (2, 3, -1, -2, 0.5, -0.5, 1, 0)
+    return elementwise(
+        work, name="pow", arithmetic="cheap" if simple else "heavy", casting=_casts(work)
+    )
+
+
+@kernel_model("aten::where")
+def where(work: Work) -> tuple[Kernel, ...]:
+    """Choice by a mask; without values it lists the positions that are set (as `nonzero`)."""
+    if len(work.op.inputs) == 1 and "other" not in work.op.args and "self" not in work.op.args:
+        from gpuscope.cost.gather import nonzero
+
+        return nonzero(work)
+    return elementwise(work, name="where", casting=converts(work.inputs))
+
+
+@kernel_model("aten::glu")
+def glu(work: Work) -> tuple[Kernel, ...]:
+    """Gated linear unit: both halves of the input make one output."""
+    made = elementwise(work, name="glu", arithmetic="transcendental", casting=False)
+    return tuple(replace(k, note="two halves of one input") for k in made)

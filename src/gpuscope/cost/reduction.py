@@ -1,0 +1,269 @@
+"""Reductions: sums, means, extrema, norms, variances, scans.
+
+ATen's `reduce_kernel` (aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig) chooses how many
+threads share one output and how many blocks; its choice is repeated here, because few long
+reductions are limited by the dependent loads of each thread, not by bandwidth. Where several
+blocks share an output, a memset of their semaphores goes first and the last block adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, reads, written
+from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_MOST_THREADS = 512
+"""MAX_NUM_THREADS in Reduce.cuh."""
+
+_WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ReducePlan:
+    """How a reduction is cut.
+
+    Attributes:
+        threads: threads of a block.
+        grid: blocks, those that share an output included.
+        per_thread: values that one thread adds up.
+        shared_by: blocks that share one output.
+        vector: values a thread loads or stores at once.
+    """
+
+    threads: int
+    grid: int
+    per_thread: int
+    shared_by: int
+    vector: int
+
+
+def reduce_plan(
+    outputs: int, length: int, innermost: bool, units: int, threads_per_unit: int,
+    itemsize: float = 4.0,
+) -> ReducePlan:  # fmt: skip
+    """Repeat ATen's choice for `outputs` results of `length` values each.
+
+    Args:
+        outputs: number of results.
+        length: values that go into one.
+        innermost: the reduced dimension is the dense one.
+        units: multiprocessors.
+        threads_per_unit: most resident threads of one.
+        itemsize: bytes of one value.
+    """
+    dim0, dim1 = (length, outputs) if innermost else (outputs, length)
+    vector = 1
+    if not innermost:
+        vector = next(v for v in (4, 2, 1) if dim0 % v == 0)
+        dim0 //= vector
+    elif dim0 >= 128:
+        dim0 = int(dim0 * itemsize // 16)
+    most = _MOST_THREADS // vector
+    width0, width1 = _power_of_two(dim0, most), _power_of_two(dim1, most)
+    width = min(width0, _WARP)
+    height = min(width1, most // width)
+    width = min(width0, most // height)
+    per_thread, blocks = (
+        (ceil(length / width), outputs) if innermost else (length, ceil(dim0 / width))
+    )
+    if per_thread >= height * 16 or per_thread >= 256:
+        per_thread = ceil(per_thread / height)
+    else:
+        blocks = ceil(blocks / height)
+    threads = width * height
+    target = units * max(threads_per_unit // threads, 1)
+    shared = 1
+    if per_thread >= 256 and blocks <= target:
+        shared = max(min(ceil(target / blocks), ceil(per_thread / 16)), ceil(per_thread / 256))
+        per_thread = ceil(per_thread / shared)
+    return ReducePlan(threads, blocks * shared, per_thread, shared, vector)
+
+
+def _power_of_two(value: int, most: int) -> int:
+    """Largest power of two up to `value`, at most `most`."""
+    return most if value >= most else 1 << max(value, 1).bit_length() - 1
+
+
+def memset_kernel(work: Work) -> Kernel:
+    """A memset of a few bytes: semaphores of blocks that share an output."""
+    duration = work.constants.get("reduction.memset_s", 0.74e-6)
+    return Kernel(
+        name="memset", kind="memset", op=work.op.index, duration_s=duration,
+        low_s=duration * 0.9, high_s=duration * 1.2, grid=0, block=0, limiter="launch",
+        origin="calibrated" if work.constants.calibrated else "estimated",
+        note="semaphores of blocks that share an output",
+    )  # fmt: skip
+
+
+def reduce_kernels(
+    work: Work, spec: TensorSpec, dims: Sequence[int], *, name: str, hot: bool = False,
+    out_bytes: float = 0.0, arithmetic: float = 1.0, family: str = "reduction", note: str = "",
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """Kernels that reduce dimensions `dims` of `spec`.
+
+    Args:
+        work: what is costed.
+        spec: the input.
+        dims: reduced dimensions, not negative.
+        name: of the operation.
+        hot: the input is likely in L2.
+        out_bytes: bytes written.
+        arithmetic: clocks per value relative to a sum's.
+        family: of the scale constant.
+        note: for a reader.
+    """
+    sizes = [spec.shape[d] for d in dims]
+    length = prod(sizes)
+    if not spec.numel or not length:
+        return ()
+    outputs = spec.numel // length
+    real = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True)) if s > 1]
+    dense = min(real)[1] if real else 0
+    innermost = dense in dims or outputs == 1
+    m = machine(work)
+    plan = reduce_plan(
+        outputs, length, innermost, m.units, m.threads_per_unit or 2048, spec.itemsize
+    )
+    get = work.constants.get
+    # Four loads at once; a dense run is loaded 16 bytes at a time.
+    unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
+    steps = ceil(plan.per_thread / unroll)
+    rows = plan.threads // min(plan.threads, _WARP)
+    chain = get("reduction.base_s", 1.0e-6) + steps * get("reduction.step_s", 0.75e-6)
+    if plan.shared_by > 1:
+        chain += get("reduction.shared_s", 3.0e-6)
+        depth = plan.shared_by / (rows if not innermost else plan.threads)
+        chain += depth * get("reduction.shared_step_s", 0.35e-6)
+    total = float(spec.touched_bytes)
+    main = kernel(
+        work,
+        Launch(
+            f"reduce_{name}", "reduction", 0.0 if hot else total, total if hot else 0.0,
+            out_bytes, items=spec.numel,
+            cycles=get("reduction.cycles", 0.12) * arithmetic
+            * (1.0 if innermost else 1.2),
+            grid=plan.grid, block=plan.threads, in_flight=unroll * spec.itemsize * plan.vector,
+            chain_s=chain, dtype=spec.dtype, family=family,
+            note=note or (f"{plan.shared_by} blocks share each output"
+                          if plan.shared_by > 1 else ""),
+        ),
+    )  # fmt: skip
+    return (memset_kernel(work), main) if plan.shared_by > 1 else (main,)
+
+
+def reduced_dims(work: Work, spec: TensorSpec) -> tuple[int, ...]:
+    """The dimensions that the operator reduces: its "dim" argument, all if there is none."""
+    rank = len(spec.shape)
+    dim = work.op.args.get("dim", work.op.args.get("axis"))
+    if isinstance(dim, bool) or dim is None:
+        return tuple(range(rank))
+    if isinstance(dim, int):
+        return (dim % rank,) if rank else ()
+    if isinstance(dim, (tuple, list)):
+        found = tuple(int(d) % rank for d in dim if isinstance(d, int)) if rank else ()
+        return found or tuple(range(rank))
+    return tuple(range(rank))
+
+
+_ARITHMETIC = {"var": 2.2, "var_mean": 2.2, "std": 2.2, "std_mean": 2.2, "argmax": 1.3,
+               "argmin": 1.3, "logsumexp": 1.5, "prod": 1.0}  # fmt: skip
+
+
+@kernel_model(
+    "aten::sum", "aten::mean", "aten::amax", "aten::amin", "aten::max", "aten::min",
+    "aten::argmax", "aten::argmin", "aten::any", "aten::all", "aten::prod", "aten::var",
+    "aten::var_mean", "aten::std", "aten::std_mean", "aten::norm", "aten::linalg_vector_norm",
+    "aten::nansum", "aten::nanmean", "aten::count_nonzero", "aten::aminmax", "aten::_aminmax",
+    "aten::linalg_norm", "aten::_is_all_true", "aten::_is_any_true", "aten::nanmedian",
+)  # fmt: skip
+def reduce(work: Work) -> tuple[Kernel, ...]:
+    """One result for each slice of the input (or one in all)."""
+    if not work.inputs or not work.outputs:
+        return ()
+    spec = work.op.inputs[0]
+    short = work.op.name.rpartition("::")[2]
+    if len(work.inputs) > 1 and short in ("max", "min"):
+        from gpuscope.cost.elementwise import elementwise
+
+        return elementwise(work, name=short)
+    if spec.device != "device" or not spec.numel:
+        return ()
+    return reduce_kernels(
+        work, spec, reduced_dims(work, spec), name=short, hot=is_hot(work, 0),
+        out_bytes=written(work), arithmetic=_ARITHMETIC.get(short, 1.0),
+    )  # fmt: skip
+
+
+@kernel_model("aten::logsumexp", "aten::_logcumsumexp")
+def logsumexp(work: Work) -> tuple[Kernel, ...]:
+    """Maximum, subtraction with exp, sum and log: four kernels, one temporary."""
+    spec = work.op.inputs[0]
+    if spec.device != "device" or not spec.numel:
+        return ()
+    dims = reduced_dims(work, spec)
+    out = written(work)
+    once = reduce_kernels(work, spec, dims, name="amax", hot=is_hot(work, 0), out_bytes=out)
+    hot = spec.nbytes * 2 <= machine(work).l2_bytes
+    middle = copy_kernel(work, spec, spec, hot, "exp of the difference to the maximum")
+    total = reduce_kernels(work, spec, dims, name="sum", hot=hot, out_bytes=out)
+    return (*once, replace(middle, name="elementwise_strided_exp", kind="pointwise"), *total)
+
+
+@kernel_model(
+    "aten::cumsum", "aten::cumsum_", "aten::cumprod", "aten::cummax", "aten::cummin",
+    "aten::logcumsumexp",
+)  # fmt: skip
+def scan(work: Work) -> tuple[Kernel, ...]:
+    """Running totals along one dimension (ATen/native/cuda/ScanUtils.cuh).
+
+    A single row takes CUB's decoupled look-back; rows along the dense dimension are scanned by a
+    row of threads each, 2 x threads values at a time.
+    """
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    spec = work.op.inputs[0]
+    rank = len(spec.shape)
+    dim = work.op.args.get("dim", 0)
+    at = int(dim) % rank if rank and isinstance(dim, int) else 0
+    length = spec.shape[at] if rank else 1
+    rows = max(1, spec.numel // max(length, 1))
+    read = reads(work, (0,))
+    get = work.constants.get
+    m = machine(work)
+    if rows == 1:
+        init = kernel(work, Launch("scan_init", "reduction", grid=1, dtype=spec.dtype))
+        body = Launch(
+            "scan_decoupled_lookback", "reduction", read.cold, read.hot, written(work),
+            items=spec.numel, cycles=get("reduction.scan.cycles", 0.5),
+            grid=max(1, ceil(spec.numel / 1920)), chain_s=0.0,
+            floor_s=get("reduction.scan.lookback_s", 2.0e-6), dtype=spec.dtype,
+            family="reduction.scan",
+        )  # fmt: skip
+        return init, kernel(work, body)
+    if spec.stride[at] != 1:
+        blocks = max(1, ceil(rows / 512))
+        body = Launch(
+            "scan_outer_dim", "reduction", read.cold, read.hot, written(work),
+            items=spec.numel, cycles=0.5, grid=blocks, block=min(512, rows),
+            chain_s=length * get("reduction.scan.outer_step_s", 0.3e-6), dtype=spec.dtype,
+            family="reduction.scan",
+        )  # fmt: skip
+        return (kernel(work, body),)
+    across = min(max(_power_of_two(length, 512) // 2, 16), 512)
+    rows_per_block = max(1, 512 // across)
+    blocks = max(1, ceil(rows / rows_per_block))
+    passes = ceil(length / (2 * across))
+    resident = max(1, (m.threads_per_unit or 2048) // 512)
+    body = Launch(
+        "scan_innermost_dim", "reduction", read.cold, read.hot, written(work),
+        items=spec.numel, cycles=get("reduction.scan.cycles", 0.5), grid=blocks, block=512,
+        resident=resident, chain_s=passes * get("reduction.scan.step_s", 2.2e-6),
+        dtype=spec.dtype, family="reduction.scan",
+    )  # fmt: skip
+    return (kernel(work, body),)

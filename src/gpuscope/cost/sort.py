@@ -1,0 +1,197 @@
+"""Sorting and selection: sort, topk, kthvalue, multinomial.
+
+A flat sort is CUB's one-sweep radix sort: a histogram and one pass for each byte of the key. Short
+rows are sorted by one block each. Selection of the k largest finds the k-th value digit by digit
+(aten/src/ATen/native/cuda/TensorTopK.cu), with several blocks a row where rows are long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from gpuscope.cost.bandwidth import Launch, kernel, reads, written
+from gpuscope.cost.copy import fill_kernel
+from gpuscope.cost.reduction import memset_kernel, reduce_kernels, scan
+from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+
+def key_sort(
+    work: Work, count: int, key_bytes: int, value_bytes: int, relative: float = 1.0
+) -> tuple[Kernel, ...]:
+    """Radix sort of `count` keys with their values: memsets, histogram, one pass a key byte.
+
+    Args:
+        work: what is costed.
+        count: keys.
+        key_bytes: bytes of a key, one pass each.
+        value_bytes: bytes that travel with a key.
+        relative: factor on a pass's arithmetic.
+    """
+    get = work.constants.get
+    blocks = max(1, ceil(count / 4608))
+    size = float(count * (key_bytes + value_bytes))
+    hot = size < 20 * 2**20
+    histogram = kernel(
+        work,
+        Launch("radix_sort_histogram", "sort", count * float(key_bytes), 0.0, 8192.0,
+               items=count * key_bytes, cycles=0.12, grid=min(924, max(1, ceil(count / 2048))),
+               block=128, chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
+    )  # fmt: skip
+    scan_ = kernel(work, Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0,
+                                chain_s=0.1e-6, grid=key_bytes, block=256))  # fmt: skip
+    one = kernel(
+        work,
+        Launch(
+            "radix_sort_onesweep", "sort", 0.0 if hot else size, size if hot else 0.0, size,
+            items=count, cycles=get("sort.pass_cycles", 2.6) * relative, grid=blocks, block=384,
+            resident=4, in_flight=32.0, chain_s=get("sort.pass_s", 4.6e-6), family="sort",
+            note="one pass for each byte of the key",
+        ),
+    )  # fmt: skip
+    clear = memset_kernel(work)
+    return (*(clear,) * (key_bytes + 2), histogram, scan_, *(one,) * key_bytes)
+
+
+def _rows(work: Work) -> tuple[int, int]:
+    spec = work.op.inputs[0]
+    rank = len(spec.shape)
+    dim = work.op.args.get("dim", -1)
+    at = dim % rank if rank and isinstance(dim, int) and not isinstance(dim, bool) else rank - 1
+    columns = spec.shape[at] if rank else 1
+    return spec.numel // max(columns, 1), columns
+
+
+def _block_rows(
+    work: Work, name: str, rows: int, threads: int, resident: int, base_s: float,
+    moved: float, family: str = "sort",
+) -> Kernel:  # fmt: skip
+    """One block a row, `base_s` each; waves overlap."""
+    units = work.units
+    waves = rows / (units * resident)
+    return kernel(
+        work,
+        Launch(
+            name, "sort", moved, 0.0, moved, grid=max(rows, 1), block=threads, resident=resident,
+            in_flight=16.0, chain_s=base_s * max(waves, 1.0) / ceil(max(waves, 1e-9)),
+            family=family,
+        ),
+    )  # fmt: skip
+
+
+@kernel_model("aten::sort", "aten::argsort", "aten::msort", "aten::_sort", "aten::median",
+              "aten::mode")  # fmt: skip
+def sort(work: Work) -> tuple[Kernel, ...]:
+    """Rows sorted one by one where they are short, in one segmented sort where they are long."""
+    if not work.inputs or not work.inputs[0].numel:
+        return ()
+    spec = work.op.inputs[0]
+    rows, columns = _rows(work)
+    get = work.constants.get
+    index = TensorSpec(spec.shape, spec.stride, "int64")
+    ramp = replace(fill_kernel(work, index), name="arange")
+    moved = float(spec.nbytes + index.nbytes)
+    if columns <= 4096 and rows > 1:
+        threads = min(512, max(32, columns // 8))
+        base = get("sort.row.base_s", 4.0e-6) + columns * get("sort.row.value_s", 11e-9)
+        resident = max(1, min(16, 2048 // threads // 2))
+        return ramp, _block_rows(work, "sort_rows", rows, threads, resident, base, moved)
+    passes = int(spec.itemsize)
+    flat = key_sort(work, spec.numel, passes, 8)
+    if rows == 1:
+        return (ramp, *flat)
+    # Rows are sorted as segments: by value, then stably by row.
+    by_row = key_sort(work, spec.numel, max(1, ceil(rows.bit_length() / 8)), 8)
+    return (ramp, *flat, *by_row)
+
+
+_MULTIBLOCK = ((20, 20000), (40, 10000), (80, 8000), (200, 5000), (800, 3000), (4000, 800))
+"""Rows up to, and length from which topk uses several blocks a row (TensorTopK.cu)."""
+
+
+def _several_blocks(rows: int, columns: int) -> bool:
+    for most, length in _MULTIBLOCK:
+        if rows <= most:
+            return columns >= length
+    return columns >= 400
+
+
+@kernel_model("aten::topk", "aten::kthvalue")
+def topk(work: Work) -> tuple[Kernel, ...]:
+    """The k largest of each row."""
+    if not work.inputs or not work.inputs[0].numel or not work.outputs:
+        return ()
+    spec = work.op.inputs[0]
+    rows, columns = _rows(work)
+    k = work.outputs[0].numel // max(rows, 1)
+    get = work.constants.get
+    ordered = (_block_rows(work, "sort_rows_in_place", rows, 32, 32,
+                           get("sort.small_row_s", 3.6e-6) * max(1.0, k / 128),
+                           written(work)),) if k > 1 else ()  # fmt: skip
+    if not _several_blocks(rows, columns):
+        threads = min(1024, max(32, ceil(columns / 32) * 32))
+        base = get("sort.topk.base_s", 3.0e-6) + columns * get("sort.topk.value_s", 6e-9)
+        resident = max(1, 2048 // threads)
+        pick = _block_rows(work, "topk_rows", rows, threads, resident, base, float(spec.nbytes))
+        return (pick, *ordered)
+    return (*_topk_several_blocks(work, spec, rows, columns), *ordered)
+
+
+def _topk_several_blocks(
+    work: Work, spec: TensorSpec, rows: int, columns: int
+) -> tuple[Kernel, ...]:
+    get = work.constants.get
+    blocks = rows * max(1, ceil(columns / (256 * 64)))
+    size = float(spec.nbytes)
+
+    def walk(name: str, key: str, cycles: float, again: float = 1.0) -> Kernel:
+        return kernel(
+            work,
+            Launch(name, "sort", size * again, 0.0, blocks * 512.0, items=spec.numel * again,
+                   cycles=get(f"sort.topk.{key}_cycles", cycles), grid=blocks, block=256,
+                   in_flight=16.0, chain_s=2e-6, family="sort"),
+        )  # fmt: skip
+
+    def per_block(name: str, value_s: float) -> Kernel:
+        return _block_rows(work, name, blocks, 256, 8, value_s, blocks * 512.0)
+
+    digits = (
+        walk("topk_digit_counts", "count", 0.53), per_block("topk_digit_sums", 1.1e-6),
+        per_block("topk_within_counts", 1.9e-6),
+    )  # fmt: skip
+    scan_pair = (
+        kernel(work, Launch("scan_init", "sort", grid=1)),
+        kernel(work, Launch("scan_by_key", "sort", blocks * 8.0, chain_s=2.6e-6)),
+    )
+    clear = memset_kernel(work)
+    return (
+        kernel(work, Launch("fill", "sort", written_bytes=rows * 4.0)), clear, clear,
+        *digits * int(spec.itemsize), kernel(work, Launch("topk_kth_counts", "sort",
+                                                          chain_s=0.8e-6)),
+        *scan_pair * 2, walk("topk_gather", "gather", 1.05),
+    )  # fmt: skip
+
+
+@kernel_model("aten::multinomial")
+def multinomial(work: Work) -> tuple[Kernel, ...]:
+    """Without replacement (or one sample): exponential noise, division, and the largest."""
+    if not work.inputs or not work.inputs[0].numel:
+        return ()
+    spec = work.op.inputs[0]
+    rank = len(spec.shape)
+    samples = work.op.args.get("num_samples", 1)
+    noise = fill_kernel(work, spec)
+    count = isinstance(samples, int) and samples > 1
+    if count and work.op.args.get("replacement", False):
+        read = reads(work)
+        draw = kernel(
+            work,
+            Launch("sample_multinomial", "sort", read.total, 0.0, written(work), chain_s=5e-6,
+                   grid=max(1, spec.numel // max(spec.shape[-1], 1)), block=128),
+        )  # fmt: skip
+        return (*scan(work), draw)
+    best = reduce_kernels(work, spec, (rank - 1,), name="argmax", hot=True, arithmetic=1.3,
+                          out_bytes=written(work))  # fmt: skip
+    return replace(noise, name="exponential", kind="random"), replace(noise, name="div"), *best

@@ -1,0 +1,73 @@
+"""Copies over the host link, and memsets.
+
+A pinned copy runs at the link's rate; a pageable one is staged through a small pinned buffer by
+the CPU, several times slower. Time is latency + bytes / rate; the copy occupies a copy engine, not
+the multiprocessors.
+"""
+
+from __future__ import annotations
+
+from gpuscope.cost.registry import Work
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+_UNKNOWN_LINK = 16e9
+"""Bytes/s one direction where the catalogue names no host link (PCIe 3.0 x16, the oldest here)."""
+
+
+def host_copy(work: Work, source: TensorSpec, target: TensorSpec) -> tuple[Kernel, ...]:
+    """The copy of `source` to `target` across the host link; a cast or a gather goes before it.
+
+    PyTorch makes both ends dense and of one type first, on the device where it can (ATen's
+    Copy.cu, `copy_requires_temporaries`).
+    """
+    to_device = target.device == "device"
+    ends = source, target
+    sent = source if to_device else target
+    size = float(sent.numel * sent.itemsize)
+    if not size:
+        return ()
+    pinned = any(t.pinned for t in ends)
+    before: tuple[Kernel, ...] = ()
+    after: tuple[Kernel, ...] = ()
+    on_device = target if to_device else source
+    if source.dtype != target.dtype or not on_device.is_dense:
+        from gpuscope.cost.copy import copy_kernel
+
+        dense = _dense(on_device, source.dtype if to_device else target.dtype)
+        if to_device:
+            after = (copy_kernel(work, dense, target, hot=True),)
+        else:
+            before = (copy_kernel(work, source, dense),)
+    return (*before, link_copy(work, size, "h2d" if to_device else "d2h", pinned), *after)
+
+
+def _dense(spec: TensorSpec, dtype: str) -> TensorSpec:
+    steps, step = [], 1
+    for size in reversed(spec.shape):
+        steps.append(step)
+        step *= size
+    return TensorSpec(spec.shape, tuple(reversed(steps)), dtype)
+
+
+def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:
+    """A copy of `size` bytes across the host link, "h2d" or "d2h"."""
+    link = work.device.host_link
+    rate = link.bandwidth_bytes_per_s if link is not None else _UNKNOWN_LINK
+    kind = "pinned" if pinned else "pageable"
+    key = f"transfer.{way}_{kind}"
+    default = {"pinned": 0.86, "pageable": 0.2}[kind]
+    usable = rate * work.constants.get(f"{key}.efficiency", default)
+    latency = work.constants.get(f"{key}.latency_s", 1.5e-6 if pinned else 3e-6)
+    moving = size / usable
+    duration = latency + moving
+    spread = work.constants.spread(f"{key}.scale", 0.15 if pinned else 0.5)
+    return Kernel(
+        name=f"memcpy_{way}_{kind}", kind="transfer", op=work.op.index, duration_s=duration,
+        low_s=duration / (1 + spread), high_s=duration * (1 + spread),
+        read_bytes=size if way == "d2h" else 0.0, written_bytes=size if way == "h2d" else 0.0,
+        least_bytes=size, grid=0, block=0, limiter="latency" if latency > moving else "link",
+        memory_s=size / work.bandwidth, lane=f"copy_{way}",
+        origin="calibrated" if work.constants.calibrated else "estimated",
+        note="" if pinned else "pageable host memory is staged by the CPU",
+    )  # fmt: skip
