@@ -171,7 +171,8 @@ def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
 
 
 @kernel_model("aten::as_strided_", "aten::as_strided", "aten::set_", "aten::detach_",
-              "aten::_assert_async", "aten::_assert_tensor_metadata", "aten::record_stream")  # fmt: skip
+              "aten::_assert_async", "aten::_assert_tensor_metadata",
+              "aten::record_stream")  # fmt: skip
 def nothing(work: Work) -> tuple[Kernel, ...]:
     """New strides over the same memory, or bookkeeping: nothing is launched."""
     return ()

@@ -120,57 +120,51 @@ def _list_kernels(
     return tuple(kernels)
 
 
-# lists read, lists written besides the first, clocks an element
-_FOREACH: dict[str, tuple[int, bool, float]] = {
-    **dict.fromkeys(("add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min",
-                     "pow", "copy"), (1, False, 0.1)),
-    **dict.fromkeys(("addcmul",), (3, False, 0.15)),
-    **dict.fromkeys(("addcdiv",), (3, True, 0.4)),
-    **dict.fromkeys(("lerp",), (2, False, 0.15)),
-    **dict.fromkeys(("abs", "neg", "sign", "ceil", "floor", "round", "trunc", "frac"),
-                    (1, False, 0.1)),
-    **dict.fromkeys(("sqrt", "rsqrt", "reciprocal", "exp", "log", "sigmoid", "tanh", "cos", "sin",
-                     "erf", "expm1", "log10", "log1p", "log2", "lgamma", "acos", "asin", "atan",
-                     "cosh", "sinh", "tan", "erfc"), (1, False, 0.3)),
-}  # fmt: skip
+_CHEAP = (
+    "add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow", "copy",
+    "abs", "neg", "sign", "ceil", "floor", "round", "trunc", "frac", "zero", "lerp", "addcmul",
+)  # fmt: skip
+_DEAR = (
+    "addcdiv", "sqrt", "rsqrt", "reciprocal", "exp", "log", "sigmoid", "tanh", "cos", "sin", "erf",
+    "expm1", "log10", "log1p", "log2", "lgamma", "acos", "asin", "atan", "cosh", "sinh", "tan",
+    "erfc",
+)  # fmt: skip
+_BINARY = frozenset(_CHEAP[:10])
+_OWN_LISTS = {"addcmul": 3, "addcdiv": 3, "lerp": 2, "copy": 2}
+"""Lists of tensors in the schema, where it is not one."""
 
 
-@kernel_model(*(f"aten::_foreach_{n}{tail}" for n in (*_FOREACH, "zero") for tail in ("", "_")))
+def _lists(short: str, overload: str) -> int:
+    """Lists of tensors that an operator takes, by its schema."""
+    lists = _OWN_LISTS.get(short, 1)
+    if overload == "List" and short in _BINARY | {"lerp"}:
+        lists += 1
+    return lists
+
+
+@kernel_model(*(f"aten::_foreach_{n}{tail}" for n in (*_CHEAP, *_DEAR) for tail in ("", "_")))
 def foreach(work: Work) -> tuple[Kernel, ...]:
     """An elementwise operation on each tensor of a list."""
-    inputs = [t for t in work.op.inputs if t.device == "device"]
-    if not inputs:
-        return ()
     short = work.op.name.rpartition("_foreach_")[2]
     in_place = short.endswith("_")
     short = short.rstrip("_")
+    lists = _lists(short, work.op.overload)
+    inputs = work.op.inputs
+    count = len(inputs) // lists
+    first = [t for t in inputs[:count] if t.device == "device"]
+    if not first:
+        return ()
+    size = sum(t.itemsize for t in first) / len(first)
     if short == "zero":
-        size = inputs[0].itemsize
-        return _list_kernels(work, "zero", inputs, 1, 0.0, size, 0.05, 0.4)
-    lists, scalars, cycles = _FOREACH[short]
-    overload = work.op.overload
-    scalars = scalars or "ScalarList" in overload
-    outputs = [t for t in work.op.outputs if t.device == "device"]
-    count = max(len(outputs), 1)
-    given = max(1, round(len(inputs) / count))
-    lists = max(lists, min(given, 3)) if short in ("add", "sub", "mul", "div", "lerp", "copy",
-                                                   "maximum", "minimum") else lists  # fmt: skip
+        return _list_kernels(work, "zero", first, 1, 0.0, size, 0.05, 0.4)
     if short == "copy":
-        return _copies(work, inputs, count)
-    first = inputs[:count]
-    size = sum(t.itemsize for t in inputs[:count]) / count
-    # A list of 0-dim tensors is read once for each tensor, not for each element.
-    wide = [t for t in inputs[count:] if t.numel > 1 or first[0].numel == 1]
-    read = size * (1 + round(len(wide) / count))
-    depth = max(1, round((count + len(wide)) / count)) + (0 if in_place else 1)
+        source = sum(t.itemsize for t in inputs[count:]) / max(count, 1)
+        return _list_kernels(work, "copy", first, 2, source, size, 0.1, 1.0)
+    depth = lists + (0 if in_place else 1)
+    cycles = 0.1 + 0.03 * lists if short in _CHEAP else 0.35
+    scalars = "ScalarList" in work.op.overload
     steps = 1.0 + 0.15 * (depth - 1)
-    return _list_kernels(work, short, first, depth, read, size, cycles, steps, scalars)
-
-
-def _copies(work: Work, inputs: Sequence[TensorSpec], count: int) -> tuple[Kernel, ...]:
-    source = inputs[count:] or inputs
-    read = sum(t.itemsize for t in source) / max(len(source), 1)
-    return _list_kernels(work, "copy", inputs[:count], 2, read, inputs[0].itemsize, 0.1, 1.0)
+    return _list_kernels(work, short, first, depth, size * lists, size, cycles, steps, scalars)
 
 
 @kernel_model("aten::_foreach_norm", "aten::_foreach_max")

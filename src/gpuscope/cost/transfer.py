@@ -53,7 +53,7 @@ def _dense(spec: TensorSpec, dtype: str) -> TensorSpec:
 def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:
     """A copy of `size` bytes across the host link, "h2d" or "d2h"."""
     link = work.device.host_link
-    rate = link.bandwidth_bytes_per_s if link is not None else _UNKNOWN_LINK
+    rate = (link.bandwidth_bytes_per_s if link is not None else None) or _UNKNOWN_LINK
     kind = "pinned" if pinned else "pageable"
     key = f"transfer.{way}_{kind}"
     default = {"pinned": 0.86, "pageable": 0.2}[kind]
