@@ -8,19 +8,38 @@ With one query (decoding) it is bound by reading K and V once; splitting along t
 (flash-decoding) fills the machine.
 
 The tensor cores do not reach their matmul rate: softmax's exponentials run on the special
-function units beside them, and PyTorch ships FlashAttention-2, whose mma.sync instructions reach
-about half of Hopper's wgmma rate (Shah et al. 2024, FlashAttention-3, figure 5).
+function units beside them, and FlashAttention-2's mma.sync instructions reach about half of
+Hopper's wgmma rate (Shah et al. 2024, FlashAttention-3, figure 5). On compute capability 9.0 and
+10.0 PyTorch therefore prefers cuDNN's kernels for half precision (sdp_utils.cpp,
+`check_prefer_cudnn_attention`); elsewhere FlashAttention-2, and the memory-efficient kernel for
+float32.
+
+A kernel's time is `start + tiles * tile_s + blocks * block_s` on the busiest multiprocessor
+(`unit_load`), or its memory traffic where that takes longer. The constants are fitted by
+benchmarks/fit/attention.py; `block_s` is kept as an efficiency of the peak rate, so that it
+carries to other devices.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from gpuscope.cost.registry import Work, kernel_model
-from gpuscope.cost.types import Kernel, Limiter
+from gpuscope.cost.types import Kernel, Limiter, Origin
 from gpuscope.program.types import TensorSpec
 
-_FLOOR_S = 3.0e-6
+#: Efficiency (share of the dtype's peak), tile_s and start_s where nothing was measured. Flash on
+#: compute capability 8.x: Dao 2023, figures 5 and 6 (A100: 200 of 312 TFLOP/s forward, 170 back).
+_DEFAULTS: dict[str, tuple[float, float, float]] = {
+    "cudnn.forward": (0.70, 1.7e-6, 2.4e-6),
+    "cudnn.backward": (0.60, 4.6e-6, 2.9e-6),
+    "flash.forward": (0.62, 2.0e-6, 3.0e-6),
+    "flash.backward": (0.52, 4.0e-6, 4.0e-6),
+    "efficient.forward": (0.45, 2.0e-6, 3.0e-6),
+    "efficient.backward": (0.30, 2.0e-6, 4.0e-6),
+}
+_HALF = ("float16", "bfloat16")
 
 
 def attention_flops(q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool) -> float:
@@ -46,15 +65,58 @@ def _pairs(sq: int, sk: int, causal: bool) -> float:
     return n * (n + 1) / 2.0 + max(sq - sk, 0) * float(sk)
 
 
-def _tiled_pairs(sq: int, sk: int, causal: bool, tile_q: int, tile_k: int) -> float:
-    """Pairs really computed: whole tiles, the diagonal's included."""
-    blocks_q, blocks_k = math.ceil(sq / tile_q), math.ceil(sk / tile_k)
-    if not causal:
-        return float(blocks_q * blocks_k) * tile_q * tile_k
-    total = sum(
-        min(blocks_k, math.ceil(min((i + 1) * tile_q, sq) / tile_k)) for i in range(blocks_q)
-    )
-    return float(total) * tile_q * tile_k
+def tile_shape(backend: str, head_dim: int, backward: bool) -> tuple[int, int, bool]:
+    """Query rows and key rows of a block's step, and whether blocks own keys (not queries).
+
+    Forward: a block owns query rows and walks over the keys. Backward: cuDNN and FlashAttention
+    own key rows and walk over the queries. Read off the kernels' names and grids (cuDNN:
+    `64x128x128_4x1x1` with 128 query rows a block; FlashAttention-2's `Kernel_traits<64, 128, 128`).
+    """
+    if backend == "efficient":
+        if backward:
+            return (64, 64, True) if head_dim <= 64 else (128, 64, True)
+        return (64, 64, False) if head_dim <= 64 else (64, 128, False)
+    if backward:
+        return (64, 128, True) if head_dim <= 128 else (64, 64, True)
+    if backend == "flash" and head_dim > 64:
+        return (128, 64, False)
+    return (128, 128, False) if head_dim <= 128 else (128, 64, False)
+
+
+def unit_load(
+    heads: int, sq: int, sk: int, causal: bool, tile_q: int, tile_k: int, units: int, *,
+    by_key: bool = False,
+) -> tuple[float, float, float]:  # fmt: skip
+    """What the busiest multiprocessor does.
+
+    Args:
+        heads: batch times query heads.
+        by_key: blocks own key rows and walk the queries (backward).
+
+    Returns:
+        (tiles it owns, steps it walks, steps of the whole grid).
+    """
+    own, walk = (sk, sq) if by_key else (sq, sk)
+    tile_own, tile_walk = (tile_k, tile_q) if by_key else (tile_q, tile_k)
+    rows, steps = math.ceil(own / tile_own), math.ceil(walk / tile_walk)
+    if not causal or sq == 1:
+        total, longest = float(rows * steps), float(steps)
+    else:
+        each = [
+            min(steps, math.ceil(min((i + 1) * tile_own, own) / tile_walk))
+            if not by_key
+            else max(1, steps - (i * tile_own) // tile_walk)
+            for i in range(rows)
+        ]
+        total, longest = float(sum(each)), float(max(each))
+    tiles = heads * rows
+    per_unit = math.ceil(tiles / units)
+    if not causal or sq == 1:
+        walked = per_unit * longest
+    else:
+        # Long and short tiles mix: near the average, at least the longest.
+        walked = max(longest, total * heads / units + (longest / 2 if tiles > units else 0.0))
+    return float(per_unit), walked, total * heads
 
 
 def _rate(work: Work, dtype: str) -> tuple[float, str]:
@@ -62,185 +124,231 @@ def _rate(work: Work, dtype: str) -> tuple[float, str]:
     if dtype == "float32":
         if work.setting("tf32_matmul") and work.device.supports("tf32"):
             return work.device.peak_flops_per_s("tf32"), "tf32"
-        return work.device.peak_flops_per_s("float32", tensor_core=False), "float32"
+        if work.device.supports("float32"):
+            return work.device.peak_flops_per_s("float32", tensor_core=False), "float32"
     return work.device.peak_flops_per_s(dtype), dtype
 
 
-def _tiles(work: Work, head_dim: int, backend: str, backward: bool) -> tuple[int, int]:
-    """Query and key tile (FlashAttention-2's choices by head dimension on sm80 and later)."""
-    if backend != "flash":
-        return (64, 64)
-    if backward:
-        return (64, 128) if head_dim <= 128 else (64, 64)
-    if head_dim <= 64:
-        return (128, 128)
-    return (128, 64) if head_dim <= 192 else (64, 64)
+def implementation(work: Work, head_dim: int) -> str:
+    """Whose kernel runs on this device: "cudnn", "flash" or "efficient"."""
+    asked = str(work.op.args.get("backend", "flash"))
+    half = work.op.inputs[0].dtype in _HALF
+    if half and head_dim % 8 == 0 and work.device.compute_capability in ((9, 0), (10, 0)):
+        return "cudnn"
+    return "flash" if asked == "flash" and half else "efficient"
 
 
-def _kernel(
-    work: Work, name: str, flops: float, useful: float, read: float, written: float,
-    least: float, grid: int, tile: tuple[int, ...], key: str, dtype: str, peak: float,
-) -> Kernel:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Constants of one main kernel: share of peak, seconds a tile and at the start, spread."""
+
+    efficiency: float
+    tile_s: float
+    start_s: float
+    spread: float
+
+
+def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) -> _Rates:
+    width = 64 if head_dim <= 64 else 128 if head_dim <= 128 else 256
+    single = work.op.inputs[0].dtype == "float32"
+    base = f"attention.{backend}.{direction}.d{width}"
+    key = base + (".dropout" if drop else "") + (".float32" if single else "")
+    efficiency, tile_s, start_s = _DEFAULTS[f"{backend}.{direction}"]
     constants = work.constants
-    calibrated = constants.calibrated
-    blocks_per_unit = constants.get(f"attention.{key}.blocks_per_unit", 2.0)
-    slots = max(work.units * blocks_per_unit, 1.0)
-    waves = grid / slots
-    # Blocks are dealt out as slots free up: a partly filled last wave costs its share.
-    filled = math.ceil(waves) / waves if waves > 1 else 1.0
-    alone = min(grid / work.units, 1.0) if waves <= 1 else 1.0
-    busy = alone if waves <= 1 else 1.0
-    tail = 1.0 + (filled - 1.0) * constants.get("attention.tail_share", 0.6)
-    efficiency = constants.get(f"attention.{key}.efficiency", 0.45)
-    compute = flops / (peak * efficiency * max(busy, 1e-9)) * (tail if waves > 1 else 1.0)
-    bandwidth = work.bandwidth * constants.get("attention.bandwidth_efficiency", 0.8)
-    memory = (read + written) / bandwidth
-    floor = constants.get(f"attention.{key}.floor_s", _FLOOR_S)
-    duration = floor + max(compute, memory)
+    # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
+    # nothing about the devices that use it.
+    if backend == "flash" and not constants.calibrated:
+        return _Rates(efficiency, tile_s, start_s, 0.25)
+    found = constants.get(f"{key}.efficiency", 0.0)
+    if not found and drop:
+        # Random numbers are drawn for every score: seen once, on 64 wide heads.
+        slower = constants.get("attention.cudnn.forward.d64.dropout.efficiency", 0.19)
+        slower /= constants.get("attention.cudnn.forward.d64.efficiency", 0.47)
+        plain = constants.get(f"{base}.efficiency", efficiency)
+        found = plain * (slower if direction == "forward" else 0.85)
+    return _Rates(
+        found or efficiency,
+        constants.get(f"{key}.tile_s", constants.get(f"{base}.tile_s", tile_s)),
+        constants.get(f"{key}.start_s", constants.get(f"{base}.start_s", start_s)),
+        constants.spread(f"{key}.efficiency", 0.3),
+    )
+
+
+def _main_kernel(
+    work: Work, backend: str, direction: str, useful: float, read: float, written: float,
+    least: float,
+) -> Kernel:  # fmt: skip
+    q, k = _queries_and_keys(work)
+    batch, heads, sq, d = _dims(q)
+    sk, causal = k.shape[-2], bool(work.op.args.get("causal"))
+    backward = direction == "backward"
+    drop = float(work.op.args.get("dropout_p") or 0.0) > 0  # type: ignore[arg-type]
+    rates = _rates(work, backend, direction, d, drop)
+    peak, dtype = _rate(work, q.dtype)
+    tile_q, tile_k, by_key = tile_shape(backend, d, backward)
+    own, walked, total = unit_load(
+        batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
+    )
+    width = 64 if d <= 64 else 128 if d <= 128 else 256
+    step_flops = (10.0 if backward else 4.0) * tile_q * tile_k * width
+    block_s = step_flops / (peak / work.units * rates.efficiency)
+    compute = own * rates.tile_s + walked * block_s
+    memory = (read + written) / (work.bandwidth * 0.85)
+    duration = rates.start_s + max(compute, memory)
     limiter: Limiter = "tensor_core" if compute >= memory else "memory"
-    if max(compute, memory) < floor:
+    if duration < 2 * rates.start_s:
         limiter = "latency"
-    spread = constants.spread(f"attention.{key}.efficiency", 0.3)
+    tiles = batch * heads * math.ceil((sk if by_key else sq) / (tile_k if by_key else tile_q))
+    grid = min(tiles, work.units) if backend == "cudnn" else tiles
     return Kernel(
-        name=name, kind="attention", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread), flops=useful,
-        read_bytes=read, written_bytes=written, least_bytes=least, grid=grid, block=128,
-        tile=tile, waves=waves, limiter=limiter, dtype=dtype, compute_s=compute,
-        memory_s=memory, origin="calibrated" if calibrated else "estimated",
+        name=f"{backend}_{'bwd' if backward else 'fwd'}_{tile_q}x{tile_k}x{width}",
+        kind="attention", op=work.op.index, duration_s=duration,
+        low_s=duration / (1 + rates.spread), high_s=duration * (1 + rates.spread), flops=useful,
+        read_bytes=read, written_bytes=written, least_bytes=least, grid=grid,
+        block=384 if backend == "cudnn" else 128, tile=(tile_q, tile_k, width),
+        waves=tiles / work.units, limiter=limiter, dtype=dtype,
+        compute_s=total * block_s / work.units, memory_s=memory,
+        origin="calibrated" if work.constants.calibrated else "estimated",
+        note="head dimension padded" if d not in (64, 128, 256) else "",
     )  # fmt: skip
+
+
+def _queries_and_keys(work: Work) -> tuple[TensorSpec, TensorSpec]:
+    inputs = work.op.inputs
+    return (inputs[1], inputs[2]) if work.op.name.endswith("backward") else (inputs[0], inputs[1])
 
 
 @kernel_model("gpuscope::attention")
 def attention(work: Work) -> tuple[Kernel, ...]:
     """Forward pass; a split kernel and its combine step when there is one query a head."""
     q, k, v = work.op.inputs[:3]
-    causal = bool(work.op.args.get("causal"))
-    backend = str(work.op.args.get("backend", "flash"))
-    batch, heads, sq, d = _dims(q)
-    sk = k.shape[-2]
-    if backend == "math":
-        backend = "efficient"
-    peak, dtype = _rate(work, q.dtype)
-    tile_q, tile_k = _tiles(work, d, backend, False)
-    useful = attention_flops(q, k, v, causal)
-    kv_bytes = k.touched_bytes + v.touched_bytes
-    least = q.touched_bytes + kv_bytes + sum(t.nbytes for t in work.outputs)
-    if sq <= 16 and backend == "flash":
-        return _decode(work, q, k, v, useful, least, peak, dtype, backend)
-    flops = _tiled_pairs(sq, sk, causal, tile_q, tile_k) * batch * heads * 2.0
-    flops *= d + v.shape[-1]
-    grid = math.ceil(sq / tile_q) * heads * batch
-    width = "64" if d <= 64 else "128" if d <= 128 else "256"
-    key = f"{backend}.forward.d{width}" if q.dtype != "float32" else "efficient.forward.float32"
-    written = float(sum(t.nbytes for t in work.outputs))
-    mask = sum(t.touched_bytes for t in work.inputs[3:])
-    return (
-        _kernel(
-            work, f"{backend}_fwd_{d}", flops, useful, float(q.touched_bytes + kv_bytes + mask),
-            written, float(least + mask), grid, (tile_q, tile_k, d), key, dtype, peak,
-        ),
+    _, _, sq, d = _dims(q)
+    backend = implementation(work, d)
+    useful = attention_flops(q, k, v, bool(work.op.args.get("causal")))
+    out = work.op.outputs[0]
+    read = float(sum(t.touched_bytes for t in work.inputs))
+    written = float(sum(t.nbytes for t in work.op.outputs))
+    if sq == 1 and backend != "efficient":
+        return _decode(work, backend, useful, read, float(out.nbytes))
+    # The log-sum-exp is written only where a backward pass will want it.
+    main = _main_kernel(work, backend, "forward", useful, read, written, read + written)
+    if backend != "cudnn":
+        return (main,)
+    drop = float(work.op.args.get("dropout_p") or 0.0) > 0  # type: ignore[arg-type]
+    extras = (_tiny(work, "unpack_philox"),) if drop else ()
+    return (*extras, _tiny(work, "memset"), main)
+
+
+def _tiny(work: Work, name: str) -> Kernel:
+    seconds = work.constants.get("attention.tiny_s", 0.85e-6)
+    return Kernel(
+        name=name, kind="memset" if name == "memset" else "other", op=work.op.index,
+        duration_s=seconds, low_s=seconds * 0.8, high_s=seconds * 1.2, limiter="latency",
+        written_bytes=4.0, block=1, waves=0.01,
+        origin="calibrated" if work.constants.calibrated else "estimated",
     )  # fmt: skip
+
+
+def decode_splits(units: int, groups: int, sk: int) -> int:
+    """How many ways the keys are split: a power of two that about fills the device twice.
+
+    Read off the grids of cuDNN's decode kernels for 8 to 768 groups and 128 to 32,768 keys.
+    """
+    if sk <= 512:
+        return 1
+    fill = 2 * units // max(groups, 1)
+    splits = 1 << max(fill.bit_length() - 1, 0)
+    splits = splits if splits >= 4 else 1
+    return max(1, min(splits, sk // 128))
 
 
 def _decode(
-    work: Work, q: TensorSpec, k: TensorSpec, v: TensorSpec, useful: float, least: float,
-    peak: float, dtype: str, backend: str,
-) -> tuple[Kernel, ...]:  # fmt: skip
-    """Few queries: K and V stream once, split over enough blocks to fill the device."""
+    work: Work, backend: str, useful: float, read: float, written: float
+) -> tuple[Kernel, ...]:
+    """One query a head: K and V stream once; a block needs a while for each 128 keys."""
+    q, k = work.op.inputs[:2]
     constants = work.constants
-    batch, heads, sq, d = _dims(q)
-    kv_heads = _dims(k)[1]
+    batch, heads, _, d = _dims(q)
+    groups = batch * _dims(k)[1]
     sk = k.shape[-2]
-    tiles_k = math.ceil(sk / 256)
-    alone = batch * heads
-    splits = 1 if alone >= 0.8 * 2 * work.units else min(
-        max(1, math.floor(2 * work.units / alone)), tiles_k, 128
-    )  # fmt: skip
-    grid = alone * splits
-    # A block reads its keys for one query head; heads of one group re-read them through L2.
-    kv_bytes = float(k.touched_bytes + v.touched_bytes)
-    reread = kv_bytes * (heads / max(kv_heads, 1))
+    splits = decode_splits(work.units, groups, sk)
+    steps = math.ceil(math.ceil(sk / 128) / splits)
     hot = len(work.hot) > 2 and work.hot[1] and work.hot[2]
-    fill = min(1.0, grid / work.units)
-    stream = work.bandwidth * constants.get("attention.decode.bandwidth_efficiency", 0.75)
-    l2_rate = work.bandwidth * constants.get("attention.decode.l2_ratio", 1.6)
-    per_block = constants.get("attention.decode.block_bytes_per_s", 3.0e10)
-    memory = max(
-        (0.0 if hot else kv_bytes / stream), reread / l2_rate, reread / grid / per_block
-    ) / max(fill, 0.05) ** 0.0
-    floor = constants.get("attention.decode.floor_s", 5e-6)
-    duration = floor + memory
-    spread = constants.spread("attention.decode.bandwidth_efficiency", 0.3)
+    rounds = max(1.0, groups * splits / (work.units * 8))
+    waiting = steps * rounds * constants.get("attention.decode.block_s", 1.3e-6)
+    share = constants.get("attention.decode.bandwidth_efficiency", 0.85) * (1.25 if hot else 1.0)
+    memory = read / (work.bandwidth * share)
+    start = constants.get("attention.decode.start_s", 3.0e-6) + (0.0 if hot else 1.5e-6)
+    duration = start + math.hypot(waiting, memory)
+    peak, dtype = _rate(work, q.dtype)
+    origin: Origin = "calibrated" if constants.calibrated else "estimated"
     main = Kernel(
-        name=f"{backend}_fwd_splitkv_{d}" if splits > 1 else f"{backend}_fwd_{d}",
-        kind="attention", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread), flops=useful,
-        read_bytes=kv_bytes + q.nbytes, written_bytes=float(sum(t.nbytes for t in work.outputs)),
-        least_bytes=float(least), grid=grid, block=128, tile=(64, 256, d),
-        waves=grid / (work.units * 2.0), limiter="memory" if memory > floor else "latency",
-        dtype=dtype, compute_s=useful / peak, memory_s=memory,
-        origin="calibrated" if constants.calibrated else "estimated",
+        name=f"{backend}_fwd_decode_{d}", kind="attention", op=work.op.index,
+        duration_s=duration, low_s=duration * 0.85, high_s=duration * 1.2, flops=useful,
+        read_bytes=read, written_bytes=written, least_bytes=read + written,
+        grid=groups * splits, block=128, tile=(16, 128, d),
+        waves=groups * splits / (work.units * 2.0),
+        limiter="memory" if memory > waiting and memory > start else "latency", dtype=dtype,
+        compute_s=useful / peak, memory_s=memory, origin=origin,
         note=f"keys split {splits} ways" if splits > 1 else "",
     )  # fmt: skip
     if splits == 1:
         return (main,)
-    combine_s = constants.get("attention.combine_s", 3.5e-6)
+    seconds = constants.get("attention.combine_s", 1.9e-6)
     combine = Kernel(
-        name=f"{backend}_fwd_splitkv_combine", kind="attention", op=work.op.index,
-        duration_s=combine_s, low_s=combine_s * 0.8, high_s=combine_s * 1.3,
-        read_bytes=float(q.numel * splits * 4), written_bytes=float(q.nbytes),
-        least_bytes=float(q.nbytes), grid=max(1, batch * heads * sq // 16), block=128,
-        waves=0.1, limiter="latency", dtype=dtype, memory_s=combine_s,
-        origin="calibrated" if constants.calibrated else "estimated",
+        name="attention_combine", kind="attention", op=work.op.index, duration_s=seconds,
+        low_s=seconds * 0.8, high_s=seconds * 1.3, read_bytes=float(q.numel * splits * 4),
+        written_bytes=written, least_bytes=written, grid=batch * heads, block=128, waves=0.1,
+        limiter="latency", dtype=dtype, memory_s=seconds, origin=origin,
     )  # fmt: skip
     return (main, combine)
 
 
 @kernel_model("gpuscope::attention_backward")
 def attention_backward(work: Work) -> tuple[Kernel, ...]:
-    """Row sums of dO * O, the main kernel (five products), and dQ's conversion."""
+    """Row sums of dO * O, the main kernel (five products), dQ's conversion, shared heads' sums."""
     grad, q, k, v, out = work.op.inputs[:5]
-    causal = bool(work.op.args.get("causal"))
-    backend = str(work.op.args.get("backend", "flash"))
-    backend = "efficient" if backend == "math" else backend
     batch, heads, sq, d = _dims(q)
-    sk, dv = k.shape[-2], v.shape[-1]
-    peak, dtype = _rate(work, q.dtype)
-    tile_q, tile_k = _tiles(work, d, backend, True)
-    pairs = _pairs(sq, sk, causal) * batch * heads
-    useful = 2.0 * pairs * (3 * d + 2 * dv)
-    flops = _tiled_pairs(sq, sk, causal, tile_q, tile_k) * batch * heads * 2.0 * (3 * d + 2 * dv)
-    grid = math.ceil(sk / tile_k) * heads * batch
-    width = "64" if d <= 64 else "128" if d <= 128 else "256"
-    key = f"{backend}.backward.d{width}" if q.dtype != "float32" else "efficient.backward.float32"
-    accumulate = float(math.ceil(sq / 128) * 128 * batch * heads * d * 4)
-    inputs = sum(t.touched_bytes for t in (q, k, v, out, grad))
+    backend = implementation(work, d)
+    pairs = _pairs(sq, k.shape[-2], bool(work.op.args.get("causal"))) * batch * heads
+    useful = 2.0 * pairs * (3 * d + 2 * v.shape[-1])
+    accumulate = float(q.numel * 4)
+    inputs = float(sum(t.touched_bytes for t in (q, k, v, grad)))
     written = float(sum(t.nbytes for t in work.outputs))
-    least = float(inputs) + written
-    pre = _stream(
-        work, f"{backend}_bwd_dot_do_o", float(out.nbytes + grad.nbytes), accumulate, dtype
-    )
-    main = _kernel(
-        work, f"{backend}_bwd_{d}", flops, useful, float(inputs) + accumulate,
-        written + accumulate, least, grid, (tile_q, tile_k, d), key, dtype, peak,
+    main = _main_kernel(
+        work, backend, "backward", useful, inputs + accumulate, written + accumulate,
+        inputs + float(out.nbytes) + written,
     )  # fmt: skip
-    if backend != "flash":
-        return (pre, main)
-    post = _stream(work, "flash_bwd_convert_dq", accumulate, float(q.nbytes), dtype)
-    return (pre, main, post)
+    if backend == "efficient":
+        return (main,)
+    dot = _stream(work, "attention_dot_do_o", float(out.nbytes + grad.nbytes), accumulate, "dot")
+    convert = _stream(work, "attention_convert_dq", accumulate, float(q.nbytes), "convert")
+    if backend == "flash":
+        return (dot, main, convert)
+    shared = heads // max(_dims(k)[1], 1)
+    sums = tuple(
+        _stream(work, "attention_reduce_heads", float(t.nbytes * shared), float(t.nbytes), "reduce")
+        for t in (k, v)
+        if shared > 1
+    )
+    return (_tiny(work, "memset"), dot, main, convert, *sums)
 
 
-def _stream(work: Work, name: str, read: float, written: float, dtype: str) -> Kernel:
-    """A plain memory-bound helper kernel."""
+def _stream(work: Work, name: str, read: float, written: float, key: str) -> Kernel:
+    """A memory-bound helper kernel."""
     constants = work.constants
-    floor = constants.get("attention.helper_floor_s", 2.5e-6)
-    memory = (read + written) / (work.bandwidth * 0.8)
+    floor = constants.get("attention.helper_floor_s", 2.0e-6)
+    share = constants.get(f"attention.{key}.bandwidth_efficiency", 0.7)
+    spread = constants.spread(f"attention.{key}.bandwidth_efficiency", 0.2)
+    # What the kernel before has just written is still in the L2 if it fits.
+    near = 1.3 if read + written < work.l2_bytes * 0.6 else 1.0
+    memory = (read + written) / (work.bandwidth * share * near)
     duration = floor + memory
     return Kernel(
         name=name, kind="attention", op=work.op.index, duration_s=duration,
-        low_s=duration * 0.8, high_s=duration * 1.3, read_bytes=read, written_bytes=written,
-        least_bytes=read + written, grid=max(1, int(read / 32768)), block=128,
-        waves=max(0.01, read / 32768 / (work.units * 8)),
-        limiter="memory" if memory > floor else "latency", dtype=dtype, memory_s=memory,
+        low_s=duration / (1 + spread), high_s=duration * (1 + spread), read_bytes=read,
+        written_bytes=written, least_bytes=read + written, grid=max(1, int(read / 32768)),
+        block=128, waves=max(0.01, read / 32768 / (work.units * 8)),
+        limiter="memory" if memory > floor else "latency", memory_s=memory,
         origin="calibrated" if constants.calibrated else "estimated",
     )  # fmt: skip
