@@ -36,7 +36,7 @@ __all__ = ["capture_folded", "capture_workload"]
 _log = logging.getLogger(__name__)
 
 _PROBE_LAYERS = 2
-_WORTH = 0.7
+WORTH = 0.7
 """Largest share of the layers for which capturing a part and growing it pays."""
 
 Build = Callable[[], Callable[[], object]]
@@ -73,8 +73,9 @@ def capture_workload(workload: Workload, *, strict: bool = False) -> Program:
 
 
 def capture_folded(
-    build: Build, at_depth: Callable[[int], Build], *, task: str = "", strict: bool = False
-) -> Program:
+    build: Build, at_depth: Callable[[int], Build], *, task: str = "", strict: bool = False,
+    largest_share: float = WORTH,
+) -> Program:  # fmt: skip
     """Record one step of a deep model by way of a shallow one.
 
     Args:
@@ -82,6 +83,7 @@ def capture_folded(
         at_depth: the same workload with a given number of layers in every stack.
         task: as for `gpuscope.program.capture.capture`.
         strict: as there.
+        largest_share: refuse if more than this share of the layers would have to be captured.
 
     Raises:
         NotFoldableError: the model does not repeat exactly, or is too shallow for it to pay.
@@ -93,12 +95,15 @@ def capture_folded(
     started = time.perf_counter()
     with without_garbage_collection():
         whole, lists, depth = _read(build, at_depth)
+        stacks = stacks_of(lists, depth)
+        captured = 2 * depth - stacks[0].period
+        if captured > largest_share * min(len(layers) for layers in lists.values()):
+            raise NotFoldableError(f"{captured} layers would have to be captured")
         names = _Names()
         with names.listening():
             program = capture(at_depth(depth), task=task, strict=strict, observer=names)
         if names.tree is None:
             raise NotFoldableError("the step calls more than one model")
-        stacks = stacks_of(lists, depth)
         check_shallow(stacks, whole, names.tree)
         if any(stack.zone(info.path) is not None for stack in stacks for info in names.passing):
             raise NotFoldableError("layers make modules inside of their forward")
@@ -116,10 +121,7 @@ def _read(build: Build, at_depth: Callable[[int], Build]) -> tuple[Tree, Lists, 
     with _silent_failure():
         whole = read_tree(build)
         lists = varying_lists(whole, read_tree(at_depth(_PROBE_LAYERS)), _PROBE_LAYERS)
-    depth = shallow_depth(lists)
-    if depth > _WORTH * min(len(layers) for layers in lists.values()):
-        raise NotFoldableError(f"{depth} layers would have to be captured")
-    return whole, lists, depth
+    return whole, lists, shallow_depth(lists)
 
 
 def _whole(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from gpuscope.program.fold_layers import (
     FIRST,
@@ -20,7 +21,7 @@ from gpuscope.program.fold_layers import (
 )
 from gpuscope.program.types import Op, Storage, TensorSpec
 
-__all__ = ["Chain", "Link", "ListRun", "link_all", "list_runs"]
+__all__ = ["Chain", "Link", "ListRun", "input_runs", "is_tensor_list", "link_all", "list_runs"]
 
 
 @dataclass(slots=True)
@@ -128,6 +129,31 @@ def list_runs(specs: Sequence[TensorSpec], tags: Tags) -> list[ListRun]:
     return runs
 
 
+def input_runs(op: Op, tags: Tags) -> list[ListRun]:
+    """The parts of an operator's flattened inputs that grow with the layers.
+
+    A list that names one tensor again and again (the flag of a gradient scaler) grows like the
+    operator's first list.
+    """
+    runs = list_runs(op.inputs, tags)
+    lengths = [len(v) for v in op.args.values() if is_tensor_list(v)]
+    if not is_list_op(op) or not lengths:
+        return runs
+    first = [run for run in runs if run.start < lengths[0]]
+    start = lengths[0]
+    for length in lengths[1:]:
+        known = any(start <= run.start < start + length for run in runs)
+        if length == lengths[0] and not known:
+            runs += [ListRun(start + run.start, run.length) for run in first]
+        start += length
+    return sorted(runs, key=lambda run: run.start)
+
+
+def is_tensor_list(value: object) -> TypeGuard[tuple[str, ...]]:
+    """Whether a recorded argument stands for a list of tensors."""
+    return isinstance(value, tuple) and bool(value) and set(value) == {"tensor"}
+
+
 def _run_length(zones: Sequence[int | None], start: int, zone: int = FIRST) -> int:
     end = start
     while end < len(zones) and zones[end] == zone:
@@ -154,8 +180,10 @@ def link_all(
     for op in ops:
         if op.index in inside or not (is_list_op(op) or stacks_scalars(op)):
             continue
-        for specs in (op.inputs, op.outputs):
-            for run in list_runs(specs, tags):
+        for specs, runs in (
+            (op.inputs, input_runs(op, tags)), (op.outputs, list_runs(op.outputs, tags)),
+        ):  # fmt: skip
+            for run in runs:
                 middle, end = run.start + run.length, run.start + 2 * run.length
                 link.pair_specs(specs[run.start : middle], specs[middle:end])
     _link_names(link, names, stack)

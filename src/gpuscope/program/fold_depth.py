@@ -14,7 +14,7 @@ from typing import Any
 from gpuscope.program.fold_layers import NotFoldableError, Stack
 from gpuscope.program.types import ModuleInfo
 
-__all__ = ["Tree", "read_tree", "shallow_depth", "stacks_of", "varying_lists"]
+__all__ = ["Tree", "check_shallow", "read_tree", "shallow_depth", "stacks_of", "varying_lists"]
 
 _PERIODS = range(1, 9)
 _LEADS = range(1, 9)
@@ -139,20 +139,16 @@ def varying_lists(whole: Tree, probe: Tree, depth: int) -> dict[str, list[object
     """The lists of layers of `whole` that have `depth` layers in `probe`.
 
     Raises:
-        NotFoldableError: the two differ in more than the length of such lists.
+        NotFoldableError: there are none, or a list has another length at that depth.
     """
-    if whole.rest != probe.rest or whole.lists.keys() != probe.lists.keys():
-        raise NotFoldableError("more than the number of layers changes with the depth")
     out = {}
     for path, layers in whole.lists.items():
-        shorter = probe.lists[path]
-        if len(layers) == len(shorter):
-            if layers != shorter:
-                raise NotFoldableError(f"'{path}' changes with the depth")
-        elif len(shorter) == depth:
-            out[path] = layers
-        else:
-            raise NotFoldableError(f"'{path}' has {len(shorter)} layers at depth {depth}")
+        found = len(probe.lists.get(path, ()))
+        if found == len(layers):
+            continue
+        if found != depth:
+            raise NotFoldableError(f"'{path}' has {found} layers at depth {depth}")
+        out[path] = layers
     if not out:
         raise NotFoldableError("no list of layers changes with the depth")
     return out
@@ -211,13 +207,15 @@ def _stack(path: str, layers: list[object], depth: int) -> Stack | None:
 
 
 def check_shallow(stacks: list[Stack], whole: Tree, shallow: Tree) -> None:
-    """Make sure that the shallow model has the layers that folding takes it to have.
+    """Make sure that the shallow model is the whole one without the layers in the middle.
 
     Raises:
-        NotFoldableError: it has not.
+        NotFoldableError: it is not.
     """
-    for stack in stacks:
-        layers, mine = whole.lists[stack.prefix], shallow.lists[stack.prefix]
-        cut = stack.lead + 2 * stack.period
-        if mine != layers[:cut] + layers[len(layers) - stack.tail :]:
-            raise NotFoldableError(f"the shallow '{stack.prefix}' is not a part of the whole one")
+    if whole.rest != shallow.rest or whole.lists.keys() != shallow.lists.keys():
+        raise NotFoldableError("more than the number of layers changes with the depth")
+    cuts = {s.prefix: (s.lead + 2 * s.period, s.tail) for s in stacks}
+    for path, layers in whole.lists.items():
+        front, back = cuts.get(path, (len(layers), 0))
+        if shallow.lists[path] != layers[:front] + layers[len(layers) - back :]:
+            raise NotFoldableError(f"the shallow '{path}' is not a part of the whole one")

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuscope.program.fold_chains import ListRun, list_runs, stacks_scalars
+from gpuscope.program.fold_chains import (
+    ListRun,
+    input_runs,
+    is_tensor_list,
+    list_runs,
+    stacks_scalars,
+)
 from gpuscope.program.fold_layers import NotFoldableError, Tags, is_list_op
 from gpuscope.program.types import Op, TensorSpec
 
@@ -45,7 +51,7 @@ class ListGrower:
         return self._follow(op)
 
     def _list_op(self, op: Op) -> Op:
-        in_runs, out_runs = list_runs(op.inputs, self.tags), list_runs(op.outputs, self.tags)
+        in_runs, out_runs = input_runs(op, self.tags), list_runs(op.outputs, self.tags)
         if not in_runs and not out_runs:
             return self._follow(op)
         args = self._arguments(op, in_runs)
@@ -72,12 +78,9 @@ class ListGrower:
 
     def _arguments(self, op: Op, runs: Sequence[ListRun]) -> dict[str, object]:
         """Arguments that are one entry per tensor grow with their list."""
-        lists = [
-            value for value in op.args.values()
-            if isinstance(value, tuple) and value and set(value) == {"tensor"}
-        ]  # fmt: skip
-        length = len(lists[0]) if lists else 0
-        if sum(len(value) for value in lists) > len(op.inputs):
+        lengths = [len(v) for v in op.args.values() if is_tensor_list(v)]
+        length = lengths[0] if lengths else 0
+        if sum(lengths) > len(op.inputs):
             raise NotFoldableError(f"the lists of {op.name} are not understood")
         args: dict[str, object] = {}
         start = 0
@@ -85,7 +88,7 @@ class ListGrower:
             args[name] = value
             if not isinstance(value, tuple) or len(value) not in (length, 0):
                 continue
-            tensors = bool(value) and set(value) == {"tensor"}
+            tensors = is_tensor_list(value)
             offset = start if tensors else 0
             args[name] = self._grow(value, runs, offset)
             start += len(value) if tensors else 0
@@ -107,7 +110,7 @@ class ListGrower:
 
     @staticmethod
     def _longer(value: object, inputs: Sequence[TensorSpec]) -> object:
-        if isinstance(value, tuple) and value and set(value) == {"tensor"}:
+        if is_tensor_list(value):
             return ("tensor",) * len(inputs)
         return value
 
