@@ -22,6 +22,16 @@ SIZED_BY_DATA = SYNCING | {"aten::index", "aten::index_put", "aten::index_put_"}
 """Results that depend on more than metadata: never answered from memory."""
 
 
+def histc(args: Any, kwargs: Any) -> torch.Tensor:
+    """`torch.histc` on integers, which CUDA has and the CPU's shape rule refuses."""
+    bins = kwargs.get("bins", args[1] if len(args) > 1 else 100)
+    return torch.empty((int(bins),), dtype=args[0].dtype, device=_device_of(args[0]))
+
+
+OWN_SHAPES = {"aten::histc": histc}
+"""Shape rules of CUDA where those of the CPU differ."""
+
+
 def _device_of(tensor: torch.Tensor) -> Any:
     return torch.device("cuda", 0) if on_device(tensor) else torch.device("cpu")
 

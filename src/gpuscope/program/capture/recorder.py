@@ -170,6 +170,9 @@ class Recorder(TorchDispatchMode):
             return func.decompose(*args, **kwargs)
 
     def _call(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+        own = dynamic.OWN_SHAPES.get(facts.name)
+        if own is not None:
+            return own(args, kwargs)
         try:
             return func(*args, **kwargs)
         except DynamicOutputShapeException:
