@@ -1,7 +1,10 @@
-"""Whole-process time and memory of capturing built-in training steps: `python benchmarks/capture.py`.
+"""Whole-process time and memory of capturing built-in training steps.
+
+Run: python benchmarks/capture.py [runs]
 
 Each workload runs in a fresh Python, imports included, as a user's command does. Prints one JSON
-object: seconds of the process, of the imports, and of the capture; peak resident memory; operators.
+object: seconds of the process, of the imports, of the capture and of the processor (which other
+work on the machine disturbs less); peak resident memory; operators.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ done = time.perf_counter()
 print(json.dumps({
     "import_s": round(imported - started, 3),
     "capture_s": round(done - imported, 3),
+    "process_cpu_s": round(time.process_time(), 3),
     "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     "operators": len(program.ops),
     "parameters": program.parameters,
