@@ -31,17 +31,15 @@ def devices_command(
     ] = None,
     fields: Annotated[bool, typer.Option("--fields", help="List the names of figures.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    lang: Annotated[str, typer.Option(help="Language: en or zh.")] = "en",
+    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
 ) -> None:
     """List accelerators, show one with its sources, or compare several."""
-    from rich.console import Console
-
-    from gpuscope.errors import UnknownNameError
     from gpuscope.views import devices as view
+    from gpuscope.views.i18n import choose_language
+    from gpuscope.views.terminal import make_console
 
-    if lang not in ("en", "zh"):
-        raise UnknownNameError("language", lang, ("en", "zh"))
-    console = Console(soft_wrap=False, highlight=False)
+    lang = choose_language(lang)
+    console = make_console()
     if fields:
         console.print(view.field_table(lang))
         return

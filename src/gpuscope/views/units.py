@@ -114,4 +114,4 @@ def _scaled(value: float | None, scales: tuple[tuple[float, str], ...], lang: st
 def _exact(value: float, scale: float, unit: str) -> str:
     scaled = value / scale
     whole = scale == 1 and scaled == int(scaled) and abs(scaled) < 1e4
-    return f"{int(scaled) if whole else digits(scaled)} {unit}".strip()
+    return f"{f'{scaled:,.0f}' if whole else digits(scaled)} {unit}".strip()

@@ -48,11 +48,13 @@ def _finding(number: int, finding: Finding, run: Run, lang: str) -> RenderableTy
 def assumptions(run: Run, lang: str) -> RenderableType:
     """What had to be assumed."""
     shown = run.assumptions[:TOP_ASSUMPTIONS]
-    lines = [Text.assemble(("· ", "dim"), sentence) for sentence in shown]
+    lines = Table.grid(padding=(0, 1))
+    for sentence in shown:
+        lines.add_row(Text("·", style="dim"), Text(sentence))
     if len(run.assumptions) > len(shown):
         n = len(run.assumptions) - len(shown)
-        lines.append(Text(tr("and {n} more (see --json)", lang, n=n), style="dim"))
-    return section(tr("Assumptions", lang), "", *lines)
+        lines.add_row("", Text(tr("and {n} more (see --json)", lang, n=n), style="dim"))
+    return section(tr("Assumptions", lang), "", lines)
 
 
 def origins(run: Run, lang: str) -> RenderableType:

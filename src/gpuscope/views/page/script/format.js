@@ -22,7 +22,7 @@ function scaled(value, scales, suffix = "") {
   const [scale, unit] = scales.find(([s]) => Math.abs(Number((value / s).toPrecision(3))) >= 1) ?? scales.at(-1);
   const amount = value / scale;
   const whole = scale === 1 && Number.isInteger(amount) && Math.abs(amount) < 1e4;
-  return `${whole ? amount : digits(amount)} ${unit}${suffix}`.trim();
+  return `${whole ? amount.toLocaleString("en-US") : digits(amount)} ${unit}${suffix}`.trim();
 }
 
 const time = (s) => scaled(s, TIMES);

@@ -29,7 +29,7 @@ function familyLegend(points) {
 /** Logarithmic scales that hold every point and the ridge. */
 function rooflineScales(roof, points, peak, width, height) {
   const bandwidth = roof.memory_bandwidth_bytes_per_s, ridge = peak / bandwidth;
-  const xs = [...points.map((p) => p.intensity_flops_per_byte), ridge * 20, 0.1];
+  const xs = [...points.map((p) => p.intensity_flops_per_byte), ridge * 20, ridge / 30];
   const ys = [...points.map((p) => p.flops_per_s), peak * 1.6];
   const [x0, x1] = [Math.log10(Math.min(...xs) * 0.6), Math.log10(Math.max(...xs) * 1.6)];
   const y1 = Math.log10(Math.max(...ys));

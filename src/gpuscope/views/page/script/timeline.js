@@ -6,7 +6,7 @@ let timeline = null;
 class Timeline {
   constructor(d) {
     this.d = d;
-    this.view = [d.low, d.high];
+    this.view = [d.begin, d.high];
     this.selected = -1;
     this.operator = null;
     this.pointers = new Map();

@@ -11,15 +11,20 @@ function timelineData(r) {
   const lanes = tl.lanes.map((lane, index) => ({ ...lane, index, rows: [] }));
   const order = Uint32Array.from({ length: n }, (_, i) => i)
     .sort((a, b) => start[a] - start[b] || end[b] - end[a]);
-  let low = Infinity, high = -Infinity;
+  const launch = tl.kinds.indexOf("launch");
+  let low = Infinity, high = -Infinity, work = Infinity;
   for (const i of order) {
     if (e.kind[i] === step) continue;
     low = Math.min(low, start[i]);
+    if (e.kind[i] < 4 || e.kind[i] === launch) work = Math.min(work, start[i]);
     high = Math.max(high, end[i]);
     place(lanes[e.lane[i]].rows, i, start, end);
   }
   for (const s of tl.steps) { low = Math.min(low, s.start_ns); high = Math.max(high, s.end_ns); }
-  return { tl, e, start, end, low, high: Math.max(high, low + 1), lanes: lanes.filter((lane) => lane.rows.length), links: linkEvents(e) };
+  high = Math.max(high, low + 1);
+  // A host that waits for the step before would fill half of the picture: begin at the first launch.
+  const begin = Number.isFinite(work) ? Math.max(low, work - (high - work) * 0.02) : low;
+  return { tl, e, start, end, low, begin, high, lanes: lanes.filter((lane) => lane.rows.length), links: linkEvents(e) };
 }
 
 /** Put an event into the first row that is free when it begins. */

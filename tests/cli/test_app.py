@@ -1,0 +1,163 @@
+"""The application as a whole: its surface, its speed, its errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from gpuscope import __version__
+from gpuscope.cli import app as application
+from gpuscope.cli import models
+from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
+
+SURFACE = {
+    "predict": [
+        "WORKLOAD", "--on", "--task", "--batch", "--seq", "--dtype", "--attention", "--optimizer",
+        "--compile", "--checkpointing", "--image", "--context", "--layers", "--set", "--sweep",
+        "--json", "--output", "--report", "--trace", "--must-fit", "--strict", "--lang", "--quiet",
+    ],
+    "compare": ["FILES", "--json", "--report", "--lang"],
+    "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
+    "models": ["--json", "--lang"],
+}  # fmt: skip
+"""Frozen: scripts rely on these names. Adding one is a decision, taken here."""
+
+HEAVY = ("torch", "transformers", "pandas", "rich", "pydantic", "numpy", "tomllib")
+
+
+def surface() -> dict[str, list[str]]:
+    found = {}
+    for name, command in typer.main.get_command(application.app).commands.items():
+        names = [
+            max(p.opts, key=len) if p.param_type_name == "option" else p.name.upper()
+            for p in command.params
+        ]
+        found[name] = ["WORKLOAD" if n == "TARGET" else n for n in names if n != "--help"]
+    return found
+
+
+def test_the_surface_is_frozen() -> None:
+    assert surface() == SURFACE
+
+
+def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['gpuscope', '--help']\n"
+        "from gpuscope.cli.app import main\n"
+        "try: main()\n"
+        f"finally: print('HEAVY', [m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    assert "HEAVY []" in start("-c", script).stdout
+
+
+def test_help_is_fast() -> None:
+    """The best of five: a loaded machine must not decide."""
+
+    def once() -> float:
+        begin = time.perf_counter()
+        assert start("-m", "gpuscope", "--help").returncode == 0
+        return time.perf_counter() - begin
+
+    assert min(once() for _ in range(5)) < 0.3
+
+
+def test_help_names_every_verb_and_the_exit_codes() -> None:
+    text = CliRunner().invoke(application.app, ["--help"]).output
+    assert all(f"  {verb} " in text for verb in SURFACE)
+    assert "Exit codes: 0 done; 1 unexpected error; 2 wrong input" in text
+    assert CliRunner().invoke(application.app, ["--version"]).output == f"gpuscope {__version__}\n"
+
+
+def fail_with(monkeypatch, error: BaseException, *arguments: str):
+    """Run a verb whose work raises."""
+
+    def raise_it(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("gpuscope.views.models.model_table", raise_it)
+    return CliRunner().invoke(application.app, ["models", *arguments])
+
+
+def test_an_error_on_purpose_says_what_why_and_what_next(monkeypatch) -> None:
+    result = fail_with(monkeypatch, InvalidValueError("No tea.", "No water.", "Boil some."))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    for part in ("No tea.", "No water.", "→ Boil some."):
+        assert part in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GpuscopeError("x"), 2),
+        (DoesNotFitError("x"), 3),
+        (ZeroDivisionError("x"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes(monkeypatch, error, code) -> None:
+    assert fail_with(monkeypatch, error).exit_code == code
+
+
+def test_an_unexpected_error_is_short_unless_asked(monkeypatch) -> None:
+    monkeypatch.delenv("GPUSCOPE_TRACEBACK", raising=False)
+    short = fail_with(monkeypatch, ZeroDivisionError("division by zero"))
+    assert "ZeroDivisionError: division by zero" in short.stderr
+    assert "GPUSCOPE_TRACEBACK=1" in short.stderr
+    assert "Traceback (most recent call last)" not in short.stderr
+    monkeypatch.setenv("GPUSCOPE_TRACEBACK", "1")
+    long = fail_with(monkeypatch, ZeroDivisionError("division by zero"))
+    assert "Traceback (most recent call last)" in long.stderr
+
+
+def test_square_brackets_in_an_error_are_text(monkeypatch) -> None:
+    assert "[red]x[/red]" in fail_with(monkeypatch, InvalidValueError("[red]x[/red]")).stderr
+
+
+def test_unknown_options_and_verbs_exit_with_2() -> None:
+    assert CliRunner().invoke(application.app, ["predict", "gpt2", "--nope"]).exit_code == 2
+    assert CliRunner().invoke(application.app, ["fly"]).exit_code == 2
+    assert CliRunner().invoke(application.app, ["models", "--lang", "fr"]).exit_code == 2
+
+
+def test_models_in_two_languages_and_as_json() -> None:
+    import json
+
+    english = CliRunner().invoke(application.app, ["models", "--lang", "en"]).output
+    assert "gpt2" in english
+    assert max(map(len, english.splitlines())) <= 100
+    assert "个模型" in CliRunner().invoke(application.app, ["models", "--lang", "zh"]).output
+    document = json.loads(CliRunner().invoke(application.app, ["models", "--json"]).output)
+    assert document["schema"] == "gpuscope.models"
+    gpt2 = next(m for m in document["models"] if m["name"] == "gpt2")
+    assert 120e6 < gpt2["parameters"] < 130e6
+    assert "train" in gpt2["tasks"]
+
+
+def test_every_verb_registers_itself() -> None:
+    app = typer.Typer()
+    models.register(app)
+    assert [command.name for command in app.registered_commands] == ["models"]
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """`gpuscope devices | head -3` must not print a traceback."""
+    command = f"{sys.executable} -m gpuscope devices | head -3"
+    run = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert "Device" in run.stdout
+    assert "Traceback" not in run.stderr
+    assert "Unexpected" not in run.stderr

@@ -1,0 +1,59 @@
+"""`gpuscope compare`: saved runs against each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from run_builders import gpt_run
+from typer.testing import CliRunner
+
+from gpuscope.cli.app import app
+from gpuscope.views.document import run_document, runs_document, write_document
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUSCOPE_LANG", "en")
+    paths = [tmp_path / "a.json", tmp_path / "b.json"]
+    for path, run in zip(paths, (gpt_run(), gpt_run(hidden=1024)), strict=True):
+        write_document(run_document(run), path)
+    return [str(path) for path in paths]
+
+
+def invoke(*arguments: str):
+    return CliRunner().invoke(app, ["compare", *arguments])
+
+
+def test_two_runs(saved) -> None:
+    result = invoke(*saved)
+    assert result.exit_code == 0
+    for part in ("Ratios are to", "By class", "By operator", "addmm", "b − a"):
+        assert part in result.stdout
+
+
+def test_as_json(saved) -> None:
+    document = json.loads(invoke(*saved, "--json").stdout)
+    assert document["schema"] == "gpuscope.comparison"
+    assert document["difference_s"] > 0
+
+
+def test_report(saved, tmp_path) -> None:
+    path = tmp_path / "both.html"
+    assert invoke(*saved, "--report", str(path)).exit_code == 0
+    assert path.read_text("utf-8").count("gpuscope.run") >= 2
+
+
+def test_a_file_of_several_runs(tmp_path, saved) -> None:
+    path = tmp_path / "many.json"
+    write_document(runs_document([gpt_run(), gpt_run(), gpt_run()]), path)
+    result = invoke(str(path))
+    assert result.exit_code == 0
+    assert "By class" not in result.stdout
+
+
+def test_wrong_input(saved, tmp_path) -> None:
+    assert invoke(saved[0]).exit_code == 2
+    assert invoke(saved[0], str(tmp_path / "missing.json")).exit_code == 2
+    assert "There is no file" in invoke(saved[0], str(tmp_path / "missing.json")).stderr
+    assert invoke(*saved, saved[0], "--json").exit_code == 2

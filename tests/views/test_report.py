@@ -1,0 +1,100 @@
+"""The report as a file: self-contained, safe to embed anything, written in full or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from run_builders import bare_run, gpt_run
+
+from gpuscope.errors import InputFileError, InvalidValueError
+from gpuscope.views.document import run_document
+from gpuscope.views.html import SCRIPTS, render_report, write_report
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and the texts of scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.title = ""
+        self._inside = ""
+        self._attributes: dict[str, str | None] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        attributes = dict(attrs)
+        self.links += [attributes[name] for name in ("src", "href") if attributes.get(name)]
+        self._inside, self._attributes = tag, attributes
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+    def handle_data(self, data):
+        if self._inside == "script":
+            self.scripts.append((self._attributes, data))
+        elif self._inside == "title":
+            self.title += data
+
+
+def data_of(page: Page) -> dict:
+    (text,) = (text for attributes, text in page.scripts if attributes.get("id") == "data")
+    return json.loads(text)
+
+
+def test_the_file_needs_no_network() -> None:
+    text = render_report(gpt_run(), "en")
+    page = Page(text)
+    assert all(link.startswith(("#", "data:")) for link in page.links)
+    assert "link" not in [t for t in page.tags if t == "link" and "stylesheet" in text]
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|import\(", text)
+    assert "default-src 'none'" in text
+
+
+def test_the_data_is_the_document() -> None:
+    run = gpt_run()
+    data = data_of(Page(render_report(run, "zh")))
+    shown = data["runs"][0]
+    folded = shown.pop("modules_folded")
+    assert shown == json.loads(json.dumps(run_document(run)))
+    assert len(folded) < len(run.analysis.modules)
+    assert data["lang"] == "zh"
+
+
+def test_names_cannot_break_out_of_the_page() -> None:
+    evil = "</script><script>alert(1)</script><!--\u2028%DATA%%SCRIPT% & <b>"
+    page = Page(render_report(replace(gpt_run(), name=evil), "en"))
+    assert len(page.scripts) == 2
+    assert page.tags.count("script") == 2
+    assert data_of(page)["runs"][0]["name"] == evil
+    assert page.title.startswith("</script>")
+
+
+def test_the_scripts_are_all_used() -> None:
+    from importlib.resources import files
+
+    there = {p.name for p in files("gpuscope.views").joinpath("page", "script").iterdir()}
+    assert there == set(SCRIPTS)
+
+
+def test_several_runs_and_bare_ones() -> None:
+    data = data_of(Page(render_report([gpt_run(), bare_run()], "en")))
+    assert len(data["runs"]) == len(data["names"]) == 2
+    with pytest.raises(InvalidValueError):
+        render_report([], "en")
+
+
+def test_written_in_full_or_not_at_all(tmp_path) -> None:
+    path = tmp_path / "report.html"
+    write_report(gpt_run(), path, "en")
+    assert path.read_text("utf-8").rstrip().endswith("</html>")
+    with pytest.raises(InputFileError):
+        write_report(gpt_run(), tmp_path / "no" / "report.html")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]

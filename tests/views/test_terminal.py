@@ -1,0 +1,129 @@
+"""The story on the terminal: fits, says what is known, hides nothing that is not."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+from run_builders import bare_run, gpt_run
+
+from gpuscope.run import Run
+from gpuscope.views.figures import resample
+from gpuscope.views.roofline_summary import by_family
+from gpuscope.views.terminal import WIDTH, make_console, render_headline, render_run
+from gpuscope.views.terminal.layout import area, bar
+
+
+def story(run: Run, lang: str = "en", width: int | None = None) -> str:
+    console = make_console(io.StringIO())
+    if width:
+        console.width = width
+    console.print(render_run(run, lang))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("run", [gpt_run(12), bare_run()], ids=["full", "bare"])
+def test_fits_a_hundred_columns(run, lang) -> None:
+    assert max(cell_len(line) for line in story(run, lang).splitlines()) <= WIDTH
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_frame_closes_under_wide_characters(lang) -> None:
+    lines = story(gpt_run(12), lang).splitlines()
+    end = next(i for i, line in enumerate(lines) if line.startswith("╰"))
+    assert {cell_len(line) for line in lines[: end + 1]} == {WIDTH}
+
+
+def test_a_narrow_terminal_still_shows_every_figure() -> None:
+    text = story(gpt_run(12), width=80)
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+    assert "12.3 ms" in text
+
+
+def test_a_pipe_gets_plain_text() -> None:
+    assert "\x1b" not in story(gpt_run())
+
+
+def test_the_headline_figures() -> None:
+    run = gpt_run(12)
+    text = story(run)
+    assert re.search(r"Step time\s+12\.3 ms\s+80 % sure: 11\.\d ms to 13\.\d ms", text)
+    assert re.search(r"667 k tokens/s", text)
+    assert re.search(r"Peak memory\s+7\.46 GiB of 140 GiB", text)
+    assert "Does not fit" not in text
+    assert "The host (the CPU that runs Python" in text.replace("│\n│ ", "")
+
+
+def test_classes_add_up_to_the_step() -> None:
+    text = story(gpt_run(12))
+    block = text.split("Where the time goes")[1].split("By kernel family")[0]
+    shares = [float(share) for share in re.findall(r"([\d.]+) %\s*$", block, re.MULTILINE)]
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+
+
+def test_layers_are_folded() -> None:
+    modules = story(gpt_run(12)).split("By module")[1].split("Roofline")[0]
+    assert re.search(r"0…11 ×12\s+Block", modules)
+    assert len(re.findall(r"c_fc", modules)) == 1
+
+
+def test_missing_readings_are_said_and_their_panels_left_out() -> None:
+    text = story(bare_run())
+    for label in ("Peak memory", "Energy", "Cost", "MFU"):
+        assert re.search(rf"{label}\s+not available", text), label
+    for panel in ("Roofline", "By module", "Memory at the peak", "How the work is split"):
+        assert panel not in text
+    assert re.search(r"显存峰值\s+不可用", story(bare_run(), "zh"))
+
+
+def test_what_does_not_fit_says_by_how_much() -> None:
+    run = gpt_run(12)
+    memory = replace(
+        run.analysis.memory, fits=False, missing_bytes=3 * 2**30, capacity_bytes=4 * 2**30
+    )
+    tight = replace(run, fits=False, analysis=replace(run.analysis, memory=memory))
+    assert "Does not fit: 3.00 GiB too much." in story(tight)
+    assert "放不下：超出 3.00 GiB。" in story(tight, "zh")
+
+
+def test_quiet_is_the_headline_alone() -> None:
+    console = make_console(io.StringIO())
+    console.print(render_headline(gpt_run(), "en"))
+    text = console.file.getvalue()
+    assert "Step time" in text
+    assert "Where the time goes" not in text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "    "), (0.5, "██  "), (1, "████"), (2, "████"), (0.125, "▌   "), (1e-9, "▏   ")],
+)
+def test_bars(share, text) -> None:
+    assert bar(share, 4).plain == text
+
+
+def test_area_is_as_high_as_its_values() -> None:
+    assert area([0, 4, 8], 2) == "  █\n ██"
+    assert area([0, 0], 2) == ""
+
+
+def test_resampling_keeps_peaks_and_holds_values() -> None:
+    curve = resample([0, 1, 1.01, 9, 10], [1, 100, 2, 3, 3], 10)
+    assert curve[1] == 100
+    assert curve[5] == 2
+    assert max(curve) == 100
+    assert resample([0, 0], [5, 7], 3)[0] == 7
+
+
+def test_roofline_families_stay_under_their_roof() -> None:
+    families = by_family(gpt_run(12).analysis.roofline)
+    assert [f.time_s for f in families] == sorted((f.time_s for f in families), reverse=True)
+    for family in families:
+        assert 0 < family.share_of_roof <= 1
+    sides = {family.kind: family.compute_side for family in families}
+    assert sides["matmul"]
+    assert not sides["optimizer"]
