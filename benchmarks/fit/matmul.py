@@ -85,13 +85,15 @@ FREE = {
     "efficiency": 0.85, "l2_bytes_per_clock_per_unit": 44.0,
     "store_bytes_per_clock_per_unit": 30.0, "bandwidth_efficiency": 0.89, "floor_s": 1.8e-6,
     "tile_s": 5e-7, "split_s": 1.8e-6, "cold_s": 7e-7, "overlap": 4.0,
+    "bias_store": 1.8,
 }  # fmt: skip
 """Constants that are fitted for every dtype, with where to start."""
 
 UNALIGNED = {
     "efficiency": 0.15, "wider_rows": 1.7, "gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8,
     "l2_bytes_per_clock_per_unit": 20.0, "store_bytes_per_clock_per_unit": 30.0, "tile_s": 5e-7,
-    "bandwidth_efficiency": 0.8, "split_s": 1.0e-6, "narrow": 20.0,
+    "bandwidth_efficiency": 0.8, "split_s": 1.0e-6, "narrow": 20.0, "layout_nt": 1.4,
+    "aligned_store": 5.0, "step_s_per_byte": 1e-9,
 }  # fmt: skip
 OWN_GEMV = {"gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8}
 THROTTLE = {"throttle": 0.2, "throttle_s": 8e-4}
@@ -119,7 +121,7 @@ def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]
     if dtype == "fp32":
         values[key + "narrow"] = 15.0
     if dtype == "tf32":
-        values[key + "transposed"] = 1.6
+        values[key + "layout_tn"] = 1.6
     train = [c for c in cases if not c.recorded.held_out]
     fast = [c for c in train if c.recorded.clock > FULL_CLOCK and aligned(c)]
     names = [n for n in values if "throttle" not in n]

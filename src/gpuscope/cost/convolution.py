@@ -10,13 +10,15 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 
+from gpuscope.cost.conv_depthwise import depthwise, stream
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Problem, machine_for, plan, rate_and_unit
 from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
 from gpuscope.cost.registry import Work, kernel_model
-from gpuscope.cost.types import Kernel, Limiter
+from gpuscope.cost.types import Kernel
+from gpuscope.hardware import rate_name
 from gpuscope.program.types import TensorSpec
 
 _FAMILY = {
@@ -24,6 +26,10 @@ _FAMILY = {
     "data_gradient": "convolution.data_gradient",
     "weight_gradient": "convolution.weight_gradient",
 }
+_LAYOUT = {"forward": "NT", "data_gradient": "NN", "weight_gradient": "TN"}
+_FEW_CHANNELS = 8
+"""Fewer input channels than a 16-byte copy holds."""
+
 _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
 
 
@@ -42,7 +48,7 @@ def convolution(work: Work) -> tuple[Kernel, ...]:
     kernels = _pass(work, shape, which, _operand(work, 0), _operand(work, 1), y)
     biased = len(work.op.inputs) > 2 and len(work.op.inputs[2].shape) == 1
     if biased and not shape.depthwise:
-        kernels.append(_stream(work, "elementwise_add_bias", y.nbytes, y.nbytes, y.dtype, y.numel))
+        kernels.append(stream(work, "elementwise_add_bias", y.nbytes, y.nbytes, y.dtype, y.numel))
     return tuple(kernels)
 
 
@@ -61,7 +67,7 @@ def convolution_backward(work: Work) -> tuple[Kernel, ...]:
         first, second = _operand(work, 0), _operand(work, 1)
         kernels += _pass(work, shape, "weight_gradient", first, second, weight)
     if wants_bias:
-        kernels.append(_stream(work, "reduce_bias", grad.nbytes, 0, grad.dtype, grad.numel))
+        kernels.append(stream(work, "reduce_bias", grad.nbytes, 0, grad.dtype, grad.numel))
     return tuple(kernels)
 
 
@@ -83,12 +89,12 @@ def _pass(
     """Kernels of one pass, conversions included."""
     dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
     if shape.depthwise:
-        return [_depthwise(work, shape, which, first.spec, second.spec, out)]
+        return [depthwise(work, shape, which, first.spec, second.spec, out)]
     matrix = rate_and_unit(work.device, dtype)[1] == "matrix"
+    if matrix and _is_plain_product(shape, which, first.spec):
+        return _plain_product(work, shape, which, dtype, first, second, out)
     if shape.channels_last or not matrix or work.device.vendor != "NVIDIA":
         return _implicit(work, shape, which, dtype, first, second, out)
-    if _is_plain_product(shape, which, first.spec):
-        return _plain_product(work, shape, which, dtype, first, second, out)
     turned = [
         _convert(work, operand.spec, "nchw_to_nhwc")
         for operand in (first, second)
@@ -101,39 +107,52 @@ def _pass(
 
 
 def _is_plain_product(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
-    """Whether a 1x1 filter lets an ordinary product work on channels-first data as it lies.
+    """Whether a 1x1 filter lets an ordinary product work on the data as they lie.
 
-    Positions are then the dense dimension; their bytes must suit the kernels' copies.
+    Channels-first, positions are the dense dimension; their bytes must suit the kernels' copies.
     """
-    row_bytes = shape.positions_in * activation.itemsize
+    if shape.taps != 1 or shape.strides != 1 or shape.groups != 1:
+        return False
+    if shape.channels_last:
+        return True
     least = 16 if which == "weight_gradient" else 4
-    return shape.taps == 1 and shape.strides == 1 and shape.groups == 1 and row_bytes % least == 0
+    return shape.positions_in * activation.itemsize % least == 0
 
 
 def _plain_product(
     work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
     out: TensorSpec,
 ) -> list[Kernel]:  # fmt: skip
-    """One product an image; the weight gradient leaves one partial result an image to add up."""
+    """A 1x1 convolution as a product.
+
+    Channels last, one product over all positions of all images. Channels first, one an image;
+    the weight gradient then leaves one partial result an image, which are added up.
+    """
     weight = which == "weight_gradient"
-    positions = shape.positions_out
-    aligned = next(a for a in (16, 8, 4, 2, 1) if positions * first.spec.itemsize % a == 0)
     channels = (shape.channels_in, shape.channels_out)
     rows, depth = channels[::-1] if which == "forward" else channels
-    m, n, k = (rows, depth, positions) if weight else (rows, positions, depth)
-    partial = 4.0 * shape.images * out.numel if weight else 0.0
+    partial = 0.0
+    if shape.channels_last:
+        m, n, k = shape.product(which)
+        batch, layout, dense = 1, _LAYOUT[which], min(channels)
+    else:
+        positions = shape.positions_out
+        m, n, k = (rows, depth, positions) if weight else (rows, positions, depth)
+        batch, layout, dense = shape.images, "NT" if weight else "NN", positions
+        partial = 4.0 * shape.images * out.numel if weight else 0.0
+    aligned = next(a for a in (16, 8, 4, 2, 1) if dense * first.spec.itemsize % a == 0)
     problem = Problem(
-        m=m, n=n, k=k, batch=shape.images, dtype=dtype, a_bytes=float(first.spec.nbytes),
+        m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(first.spec.nbytes),
         b_bytes=float(second.spec.nbytes), c_bytes=partial or float(out.nbytes),
-        item_bytes=first.spec.itemsize, out_bytes=4.0 if weight else out.itemsize,
-        aligned=aligned, hot_a=first.hot, hot_b=second.hot,
+        item_bytes=first.spec.itemsize, out_bytes=4.0 if partial else out.itemsize,
+        layout=layout, aligned=aligned, out_aligned=aligned, hot_a=first.hot, hot_b=second.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     found = plan(problem, machine)
     name = f"conv_{_SHORT[which]}_1x1_gemm_{dtype}_{found.tile.name}"
-    kernels = gemm_kernels(work, problem, machine, found, name, "convolution", "convolution.plain")
-    if weight:
-        kernels += (_stream(work, "reduce_wgrad", partial, out.nbytes, out.dtype, out.numel),)
+    kernels = gemm_kernels(work, problem, machine, found, name, "convolution", _FAMILY[which])
+    if partial:
+        kernels += (stream(work, "reduce_wgrad", partial, out.nbytes, out.dtype, out.numel),)
     return list(kernels)
 
 
@@ -154,6 +173,13 @@ def _implicit(
     family = _FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
     found = plan(problem, machine)
+    if shape.channels_in // shape.groups < _FEW_CHANNELS:
+        # Channels are padded to a copy's width, and short rows make every copy a small one.
+        slow = work.constants.get(f"{family}.{rate_name(dtype)}.few_channels", 2.0)
+        extra_s = found.compute_s * (slow - 1.0)
+        found = replace(
+            found, duration_s=found.duration_s + extra_s, compute_s=found.compute_s + extra_s
+        )
     name = f"conv_{_SHORT[which]}_{dtype}_{found.tile.name}"
     return list(
         gemm_kernels(
@@ -165,64 +191,20 @@ def _implicit(
 def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:
     """A kernel that turns one layout into the other through shared memory.
 
-    Bound by bytes for 4-byte elements, by elements for smaller ones.
+    It works on squares of 32 channels by 32 positions, whole ones: few channels or small filters
+    waste most of it. Bound by bytes for 4-byte elements, by elements for smaller ones.
     """
-    kernel = _stream(work, name, spec.nbytes, spec.nbytes, spec.dtype, spec.numel)
+    kernel = stream(work, name, spec.nbytes, spec.nbytes, spec.dtype, spec.numel)
     if work.device.clock_hz is None:
         return kernel
     a_clock = work.constants.get("convolution.convert.elements_per_clock_per_unit", 2.3)
-    elements_s = spec.numel / (a_clock * work.device.clock_hz * work.units)
+    channels, positions = spec.shape[1], prod(spec.shape[2:])
+    slots = spec.shape[0] * ceil(channels / 32) * ceil(positions / 32) * 1024
+    elements_s = slots / (a_clock * work.device.clock_hz * work.units)
     if elements_s <= kernel.memory_s:
         return kernel
     scale = (kernel.duration_s - kernel.memory_s + elements_s) / kernel.duration_s
     return replace(
         kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,
         high_s=kernel.high_s * scale, compute_s=elements_s,
-    )  # fmt: skip
-
-
-def _depthwise(
-    work: Work, shape: ConvShape, which: Pass, first: TensorSpec, second: TensorSpec,
-    out: TensorSpec,
-) -> Kernel:  # fmt: skip
-    """One channel at a time on the vector lanes."""
-    kernel = _stream(
-        work, f"conv_depthwise_{_SHORT[which]}", first.nbytes + second.nbytes, out.nbytes,
-        first.dtype, max(first.numel, out.numel), f"convolution.depthwise.{which}",
-    )  # fmt: skip
-    lanes, _ = rate_and_unit(work.device, "float32")
-    share = work.constants.get(f"convolution.depthwise.{which}.efficiency", 0.15)
-    compute = shape.flops / (lanes * share)
-    floor = kernel.duration_s - kernel.memory_s
-    longest = max(compute, kernel.memory_s)
-    limiter: Limiter = "compute" if compute > kernel.memory_s else kernel.limiter
-    spread = work.constants.spread(f"convolution.depthwise.{which}.efficiency", 0.5)
-    duration = floor + longest
-    return replace(
-        kernel, duration_s=duration, low_s=duration / (1 + spread),
-        high_s=duration * (1 + spread), flops=shape.flops, compute_s=compute, limiter=limiter,
-        kind="convolution",
-    )  # fmt: skip
-
-
-def _stream(
-    work: Work, name: str, read: float, written: float, dtype: str, numel: int,
-    key: str = "convolution.stream",
-) -> Kernel:  # fmt: skip
-    """A kernel that only moves bytes: bias, conversions."""
-    constants = work.constants
-    floor = constants.get(f"{key}.floor_s", work.device.launch_latency_s or 2.5e-6)
-    efficiency = constants.get(f"{key}.bandwidth_efficiency", 0.75)
-    memory = (read + written) / (work.bandwidth * efficiency)
-    duration = floor + memory
-    spread = constants.spread(f"{key}.bandwidth_efficiency", 0.3)
-    grid = max(1, -(-numel // 1024))
-    return Kernel(
-        name=name, kind="pointwise", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread),
-        flops=float(numel) if "bias" in name else 0.0, read_bytes=float(read),
-        written_bytes=float(written), least_bytes=float(read + written), grid=grid, block=256,
-        waves=grid / (work.units * 8.0), limiter="memory" if memory > floor else "latency",
-        dtype=dtype, memory_s=memory,
-        origin="calibrated" if constants.calibrated else "estimated",
     )  # fmt: skip

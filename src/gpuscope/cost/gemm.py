@@ -47,10 +47,12 @@ class Problem:
         a_bytes, b_bytes, c_bytes: distinct bytes of both operands and of the result, all
             products together (less than M x K x size where a convolution or a broadcast re-uses).
         extra_read_bytes: bias, or the matrix that is added.
+        biased: a bias row is added as tiles are written out.
         item_bytes: bytes of one operand element.
         out_bytes: bytes of one element of the result.
         layout: row-major ("N") or transposed ("T") storage of A and of B, e.g. "NT".
         aligned: bytes that every row start is a multiple of (16 suits the fast kernels).
+        out_aligned: the same for rows of the result only.
         hot_a, hot_b: the operand is likely in L2 already.
     """
 
@@ -65,8 +67,10 @@ class Problem:
     item_bytes: float
     out_bytes: float = 2.0
     extra_read_bytes: float = 0.0
+    biased: bool = False
     layout: str = "NT"
     aligned: int = 16
+    out_aligned: int = 16
     hot_a: bool = False
     hot_b: bool = False
 
@@ -125,11 +129,14 @@ class Machine:
         step_s: its time when only latency limits it.
         tile_s: start of a tile that its neighbours do not hide.
         store_bytes_per_s: at which one multiprocessor writes a tile out.
+        bias_store: factor on that time where a bias is added.
+        aligned_store: how many times faster, where operands have unaligned rows but it has not.
         cold_s: added latency of the first loads where an operand is not in L2.
         split_s: writing partial results where K is split.
         reduce_s: floor of the kernel that adds up slices of K.
         overlap: exponent of the norm that joins arithmetic and memory time.
-        transposed: factor on the arithmetic of layout TN, which some kernels must transpose.
+        layout_nt, layout_tn: factors on the arithmetic in these layouts, which some kernels must
+            transpose on the way.
         gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
         gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
         dirty_bytes: data of earlier kernels in L2 that must be written back to make room.
@@ -151,11 +158,14 @@ class Machine:
     step_s: float
     tile_s: float
     store_bytes_per_s: float
+    bias_store: float
+    aligned_store: float
     cold_s: float
     split_s: float
     reduce_s: float
     overlap: float
-    transposed: float
+    layout_nt: float
+    layout_tn: float
     gemv_s: float | None
     gemv_bytes_per_s: float
     dirty_bytes: float
@@ -237,9 +247,12 @@ def machine_for(
         l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
         units=units, floor_s=get("floor_s", 1.8e-6),
         step_bytes=2.0 * tiles[0].k, step_s=get("step_s_per_byte", 2.3e-10) * 2.0 * tiles[0].k,
-        tile_s=get("tile_s", 5e-7), store_bytes_per_s=store, cold_s=get("cold_s", 7e-7),
+        tile_s=get("tile_s", 5e-7), store_bytes_per_s=store,
+        bias_store=get("bias_store", 1.8), aligned_store=get("aligned_store", 1.0),
+        cold_s=get("cold_s", 7e-7),
         split_s=get("split_s", 1.8e-6), reduce_s=get("reduce_s", 1.5e-6),
-        overlap=get("overlap", 4.0), transposed=get("transposed", 1.0),
+        overlap=get("overlap", 4.0), layout_nt=get("layout_nt", 1.0),
+        layout_tn=get("layout_tn", 1.0),
         gemv_s=get("gemv_s", 2.2e-6) if own_gemv and device.vendor == "NVIDIA" else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
         dirty_bytes=constants.get("matmul.dirty_l2_share", 0.1) * float(device.l2_bytes or 0),
@@ -305,13 +318,16 @@ def _arithmetic_s(
     depth = steps * (machine.step_bytes / problem.item_bytes)
     rate = machine.flops_per_s * machine.relative
     area = np.tile(machine.tile_m * machine.tile_n / rate, 3)
-    factor = machine.transposed if problem.layout == "TN" else 1.0
+    factor = {"NT": machine.layout_nt, "TN": machine.layout_tn}.get(problem.layout, 1.0)
     multiply = 2.0 * factor * area * depth
     load = loaded * steps * (machine.step_bytes / machine.l2_bytes_per_s)
     each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
-    store = np.tile(m * n, 3) * (problem.out_bytes / machine.store_bytes_per_s)
+    a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
+    if problem.aligned < 16 <= problem.out_aligned:
+        a_byte_s /= machine.aligned_store
+    store = np.tile(m * n, 3) * (problem.out_bytes * a_byte_s)
     rounds = np.ceil(blocks / machine.units)
     total = rounds * (each + store + machine.tile_s)
     return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))

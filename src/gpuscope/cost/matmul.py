@@ -63,7 +63,8 @@ def gemm_kernels(
 
     `flops` are the useful ones where the problem is padded.
     """
-    spread = work.constants.spread(f"{family}.{found.limiter}.scale", 0.3)
+    scale = f"matmul.{found.limiter}.scale" if family == "matmul" else f"{family}.scale"
+    spread = work.constants.spread(scale, 0.3)
     tile = found.tile
     main = Kernel(
         name=name, kind=kind, op=work.op.index, duration_s=found.duration_s,
@@ -161,7 +162,9 @@ def _gemm(
         b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
         out_bytes=out.itemsize,
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
+        biased=extra is not None and len(extra.shape) == 1,
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
+        out_aligned=alignment_bytes(out),
         hot_a=left.hot, hot_b=right.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)

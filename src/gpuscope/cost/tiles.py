@@ -87,7 +87,7 @@ _AMPERE = (
 
 _UNALIGNED = tuple(
     Tile(m, n, 32, 256)
-    for m, n in ((64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
+    for m, n in ((32, 32), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
 )
 """CUTLASS kernels that load element by element ("align1", "align2")."""
 

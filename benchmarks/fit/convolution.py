@@ -1,0 +1,183 @@
+"""Fit the convolution model to recorded kernel durations; print residuals, write the TOML.
+
+    python benchmarks/fit/convolution.py [--write FILE.toml]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from recorded import (
+    MEASURED_WITH,
+    MICRO,
+    Case,
+    Recorded,
+    fit,
+    log_errors,
+    loss,
+    read,
+    summary,
+    write_toml,
+)
+
+from gpuscope.hardware import Device, calibration_for, device
+from gpuscope.hardware.calibration import CalibratedValue
+from gpuscope.program.types import Op, TensorSpec
+
+PASSES = {"fwd": "forward", "dgrad": "data_gradient", "wgrad": "weight_gradient"}
+START = {
+    "efficiency": 0.7, "l2_bytes_per_clock_per_unit": 30.0,
+    "store_bytes_per_clock_per_unit": 20.0, "bandwidth_efficiency": 0.8, "floor_s": 3e-6,
+    "tile_s": 1e-6, "split_s": 2e-6, "overlap": 3.0, "few_channels": 2.0,
+}  # fmt: skip
+STREAM = {
+    "convolution.stream.bandwidth_efficiency": 0.75, "convolution.stream.floor_s": 1.6e-6,
+    "convolution.convert.elements_per_clock_per_unit": 2.3,
+}  # fmt: skip
+DEPTHWISE = {
+    "efficiency": 0.1, "floor_s": 2e-6, "bandwidth_efficiency": 0.6, "multiplies_per_output": 8.0,
+}  # fmt: skip
+DEPTHWISE_WEIGHT = {"clocks_per_multiply": 1.33, "clocks_per_image": 200.0}
+
+
+def tensor(shape: tuple[int, ...], dtype: str, last: bool) -> TensorSpec:
+    """A tensor, channels last or not."""
+    order = (0, *range(2, len(shape)), 1) if last else tuple(range(len(shape)))
+    stride = [0] * len(shape)
+    step = 1
+    for dim in reversed(order):
+        stride[dim] = step
+        step *= shape[dim]
+    return TensorSpec(shape, tuple(stride), dtype)
+
+
+def case(recorded: Recorded) -> Case:
+    """The operator behind a recorded call; 1-D ones are run as images of height 1."""
+    p = {k: v if isinstance(v, str) else int(str(v)) for k, v in recorded.params.items()}
+    n, c, size, k, r = (int(p[name]) for name in ("n", "c", "hw", "k", "r"))
+    stride, pad, groups = int(p["stride"]), int(p["pad"]), int(p["groups"])
+    dims = int(recorded.bench[4])
+    dtype = "bfloat16" if p["dtype"] == "bf16" else "float32"
+    last = p["layout"] == "nhwc"
+    out = (size + 2 * pad - r) // stride + 1
+    x = tensor((n, c, *[size] * dims), dtype, last)
+    weight = tensor((k, c // groups, *[r] * dims), dtype, last)
+    y = tensor((n, k, *[out] * dims), dtype, last)
+    args: dict[str, object] = {
+        "stride": (stride,) * dims, "padding": (pad,) * dims, "dilation": (1,) * dims,
+        "transposed": False, "output_padding": (0,) * dims, "groups": groups,
+        "output_mask": (p["dir"] == "dgrad", p["dir"] == "wgrad", False),
+    }  # fmt: skip
+    settings = (("tf32_cudnn", p["dtype"] == "tf32"),)
+    if p["dir"] == "fwd":
+        op = Op(0, "aten::convolution", inputs=(x, weight), outputs=(y,), args=args)
+    else:
+        gradient = x if p["dir"] == "dgrad" else weight
+        op = Op(
+            0, "aten::convolution_backward", inputs=(y, x, weight), outputs=(gradient,), args=args
+        )
+    return Case(recorded, op, settings)
+
+
+def kind(found: Case) -> str:
+    """Depthwise kernels have constants of their own."""
+    p = found.recorded.params
+    depthwise = p["groups"] == p["c"] and int(str(p["c"])) > 1
+    return f"{'depthwise' if depthwise else 'implicit'} {p['dir']} {p['dtype']} {p['layout']}"
+
+
+def report(cases: list[Case], values: Mapping[str, float], target: Device) -> None:
+    """Print the errors of the held-out half by pass, precision and layout."""
+    held = [c for c in cases if c.recorded.held_out]
+    groups: dict[str, list[float]] = defaultdict(list)
+    for found, error in zip(held, log_errors(held, target, values), strict=True):
+        for name in ("all", kind(found), found.recorded.state):
+            groups[name].append(error)
+    for name in sorted(groups):
+        sys.stdout.write(f"  held out, {name:34s} {summary(groups[name])}\n")
+
+
+def intervals(cases: list[Case], values: Mapping[str, float], target: Device) -> dict[str, float]:
+    """80 % half-widths of measured over predicted on the held-out half, by pass."""
+    out: dict[str, float] = {}
+    held = [c for c in cases if c.recorded.held_out]
+    for short, long in PASSES.items():
+        for depthwise in (False, True):
+            some = [
+                c for c in held
+                if c.recorded.params["dir"] == short
+                and kind(c).startswith("depthwise") == depthwise
+            ]  # fmt: skip
+            errors = sorted(abs(e) for e in log_errors(some, target, values))
+            name = f"convolution.depthwise.{long}" if depthwise else f"convolution.{long}"
+            out[name] = math.expm1(errors[int(0.8 * (len(errors) - 1))])
+    return out
+
+
+def fitted(cases: list[Case], values: dict[str, float], target: Device) -> dict[str, float]:
+    """All constants of convolutions, each group on the training points that it decides."""
+    train = [c for c in cases if not c.recorded.held_out]
+
+    def score(over: list[Case]) -> Callable[[Mapping[str, float]], float]:
+        return lambda trying: loss(log_errors(over, target, trying))
+
+    values |= STREAM
+    for short, long in PASSES.items():
+        mine = [c for c in train if c.recorded.params["dir"] == short]
+        for dtype in ("bf16", "tf32", "fp32"):
+            some = [
+                c for c in mine
+                if c.recorded.params["dtype"] == dtype and kind(c).startswith("implicit")
+            ]  # fmt: skip
+            key = f"convolution.{long}.{dtype}."
+            values |= {key + n: v for n, v in START.items()}
+            values = fit(values, score(some), [key + n for n in START], 6)
+        for layout in ("nchw", "nhwc"):
+            some = [c for c in mine if kind(c).startswith("dep") and layout in kind(c)]
+            key = f"convolution.depthwise.{long}.{layout}."
+            values |= {key + n: v for n, v in DEPTHWISE.items()}
+            if key.endswith("weight_gradient.nchw."):
+                values |= {key + n: v for n, v in DEPTHWISE_WEIGHT.items()}
+            names = [n for n in values if n.startswith(key)]
+            values = fit(values, score(some), names, 6)
+        sys.stdout.write(f"{short}: train {summary(log_errors(mine, target, values))}\n")
+    channels_first = [
+        c for c in train if c.recorded.params["layout"] != "nhwc" and "implicit" in kind(c)
+    ]
+    return fit(values, score(channels_first), list(STREAM), 6)
+
+
+def main() -> int:
+    """Fit the constants on one half of the points, report on the other."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--write", type=Path, default=None, help="calibration file to write")
+    args = parser.parse_args()
+    target = device("h200")
+    cases = [case(r) for r in read(MICRO / "convolution.csv.gz") if r.kernels]
+    products = {
+        n: e.value for n, e in calibration_for(target).entries if n.startswith("matmul.")
+    }
+    values = fitted(cases, products, target)
+    report(cases, values, target)
+    if args.write:
+        own = {n: v for n, v in values.items() if n.startswith("convolution.")}
+        entries = {
+            n: CalibratedValue(v, "s" if n.endswith("_s") else "1", "calibrated", v, v)
+            for n, v in own.items()
+        }
+        for name, half in intervals(cases, values, target).items():
+            entries[f"{name}.scale"] = CalibratedValue(
+                1.0, "1", "calibrated", max(1.0 - half, 0.01), 1.0 + half,
+                "measured over predicted on held-out points",
+            )  # fmt: skip
+        write_toml(args.write, MEASURED_WITH, entries)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

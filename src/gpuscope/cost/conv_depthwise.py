@@ -1,0 +1,84 @@
+"""Convolution kernels without matrix units: depthwise ones, and those that only move bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+
+from gpuscope.cost.conv_shape import ConvShape, Pass
+from gpuscope.cost.gemm import rate_and_unit
+from gpuscope.cost.registry import Work
+from gpuscope.cost.types import Kernel, Limiter
+from gpuscope.program.types import TensorSpec
+
+_SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
+
+
+def stream(
+    work: Work, name: str, read: float, written: float, dtype: str, numel: int,
+    key: str = "convolution.stream",
+) -> Kernel:  # fmt: skip
+    """A kernel that only moves bytes: bias, conversions."""
+    constants = work.constants
+    floor = constants.get(f"{key}.floor_s", work.device.launch_latency_s or 2.5e-6)
+    efficiency = constants.get(f"{key}.bandwidth_efficiency", 0.75)
+    memory = (read + written) / (work.bandwidth * efficiency)
+    duration = floor + memory
+    spread = constants.spread(f"{key}.bandwidth_efficiency", 0.3)
+    grid = max(1, -(-numel // 1024))
+    return Kernel(
+        name=name, kind="pointwise", op=work.op.index, duration_s=duration,
+        low_s=duration / (1 + spread), high_s=duration * (1 + spread),
+        flops=float(numel) if "bias" in name else 0.0, read_bytes=float(read),
+        written_bytes=float(written), least_bytes=float(read + written), grid=grid, block=256,
+        waves=grid / (work.units * 8.0), limiter="memory" if memory > floor else "latency",
+        dtype=dtype, memory_s=memory,
+        origin="calibrated" if constants.calibrated else "estimated",
+    )  # fmt: skip
+
+
+def depthwise(
+    work: Work, shape: ConvShape, which: Pass, first: TensorSpec, second: TensorSpec,
+    out: TensorSpec,
+) -> Kernel:  # fmt: skip
+    """One channel at a time on the vector lanes.
+
+    Time goes with the multiply-adds, plus a fixed effort for each output value (index
+    arithmetic). The weight gradient, channels first, has a block for each weight instead.
+    """
+    layout = "nhwc" if shape.channels_last else "nchw"
+    key = f"convolution.depthwise.{which}.{layout}"
+    kernel = stream(
+        work, f"conv_depthwise_{_SHORT[which]}", first.nbytes + second.nbytes, out.nbytes,
+        first.dtype, max(first.numel, out.numel), key,
+    )  # fmt: skip
+    if which == "weight_gradient" and layout == "nchw" and work.device.clock_hz is not None:
+        compute = _weight_gradient_s(work, shape, out, work.device.clock_hz)
+    else:
+        lanes, _ = rate_and_unit(work.device, "float32")
+        share = work.constants.get(f"{key}.efficiency", 0.1)
+        effort = work.constants.get(f"{key}.multiplies_per_output", 8.0) * out.numel
+        compute = (shape.flops + 2.0 * effort) / (lanes * share)
+    floor = kernel.duration_s - kernel.memory_s
+    duration = floor + max(compute, kernel.memory_s)
+    limiter: Limiter = "compute" if compute > kernel.memory_s else kernel.limiter
+    spread = work.constants.spread(f"convolution.depthwise.{which}.scale", 0.5)
+    return replace(
+        kernel, duration_s=duration, low_s=duration / (1 + spread),
+        high_s=duration * (1 + spread), flops=shape.flops, compute_s=compute, limiter=limiter,
+        kind="convolution",
+    )  # fmt: skip
+
+
+def _weight_gradient_s(work: Work, shape: ConvShape, out: TensorSpec, clock_hz: float) -> float:
+    """PyTorch's own kernel: one block a weight walks over all images and positions.
+
+    A few blocks fit on a multiprocessor; each needs so many clocks for a multiply-add, and some
+    to begin each image.
+    """
+    key = "convolution.depthwise.weight_gradient.nchw"
+    blocks = work.constants.get(f"{key}.blocks_per_unit", 4.0) * work.units
+    multiply = work.constants.get(f"{key}.clocks_per_multiply", 1.33)
+    begin = work.constants.get(f"{key}.clocks_per_image", 200.0)
+    clocks = shape.images * (shape.positions_out * multiply + begin)
+    return ceil(out.numel / blocks) * clocks / clock_hz
