@@ -177,9 +177,13 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     """Name the attention implementation that PyTorch would choose on CUDA.
 
     Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision
-    without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled
-    or the dtype is float64.
+    without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
+    when the dtype is float64, or when the mask wants a gradient (seen on an H200 with T5's
+    relative position bias). cuDNN's kernels stand in for flash and memory-efficient where the
+    device prefers them: that is decided when a program is costed.
     """
+    if mask is not None and mask.requires_grad:
+        return "math"
     half = q.dtype in (torch.float16, torch.bfloat16)
     flash = torch.backends.cuda.flash_sdp_enabled()
     efficient = torch.backends.cuda.mem_efficient_sdp_enabled()
@@ -211,22 +215,35 @@ class _Attention(torch.autograd.Function):
 def _math_attention(
     q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, scale: float | None
 ) -> Any:
-    """The unfused path, operator by operator, as `_scaled_dot_product_attention_math`."""
+    """The unfused path, operator by operator, as `_scaled_dot_product_attention_math`.
+
+    Half-precision inputs are computed in float32 (allow_fp16_bf16_reduction_math_sdp is off by
+    default), and a mask brings `_safe_softmax`, which clears rows that are masked throughout
+    (aten/src/ATen/native/transformers/attention.cpp).
+    """
+    dtype = q.dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        q, k, v = q.float(), k.float(), v.float()
+        mask = mask.float() if mask is not None and mask.dtype is not torch.bool else mask
     factor = math.sqrt(scale if scale is not None else 1.0 / math.sqrt(q.shape[-1]))
     if k.shape[-3] != q.shape[-3]:
         groups = q.shape[-3] // k.shape[-3]
         k, v = k.repeat_interleave(groups, dim=-3), v.repeat_interleave(groups, dim=-3)
     if causal:
         mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device="cuda:0").tril()
+    if mask is not None and mask.dtype is torch.bool:
+        mask = torch.where(mask, 0.0, -math.inf).to(q.dtype)
     scores = (q * factor) @ (k * factor).transpose(-2, -1)
-    if mask is not None:
-        if mask.dtype is torch.bool:
-            mask = torch.where(mask, 0.0, -math.inf).to(q.dtype)
+    if mask is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
         scores = scores + mask
-    weights = torch.softmax(scores, dim=-1)
+        weights = torch.softmax(scores, dim=-1)
+        hidden = (scores == -math.inf).all(dim=-1, keepdim=True)
+        weights = torch.where(hidden, 0.0, weights)
     if dropout_p > 0:
         weights = torch.dropout(weights, dropout_p, True)
-    return weights @ v
+    return (weights @ v).to(dtype)
 
 
 def attention(

@@ -104,10 +104,15 @@ class StorageTracker:
             )
         return tuple(out)
 
-    @staticmethod
-    def _guess(life: Life, first_backward: int, resident: Category) -> Category:
+    def _guess(self, life: Life, first_backward: int, resident: Category) -> Category:
+        if life.floating and life.dims >= 3:
+            if life.born == -1:
+                # Replaced within the step: state that the program carries from step to step.
+                return "cache" if life.died is not None else resident
+            if life.died is None and first_backward == self.clock():
+                return "cache"
         if life.born == -1:
-            return resident if life.floating and life.dims >= 3 else "input"
+            return "input"
         if life.phase == "input":
             return "input"
         saved = life.died is None or life.died > first_backward
