@@ -106,6 +106,8 @@ def _precision(
         )
     if options.amp is not None:
         return dtype, options.amp
+    if dtype == "float16" and task == "train":
+        return dtype, True  # weights in float16 alone do not train: Adam's epsilon rounds to 0
     return dtype, defaults.amp and not full and dtype != "fp8"
 
 

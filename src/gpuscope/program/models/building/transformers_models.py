@@ -58,10 +58,19 @@ def make_model(spec: TransformersSpec, settings: Settings) -> Any:
         # this one.
         model.loss_type = "ForCausalLM"
     if settings.checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        _recompute(model)
     if settings.dtype == "fp8":
         use_float8(model, training=settings.task == "train")
     return model.train(settings.task == "train")
+
+
+def _recompute(model: Any) -> None:
+    """Recompute each block in the backward pass; the method has a new name in recent versions."""
+    reentrant = {"use_reentrant": False}
+    if hasattr(model, "activation_checkpointing_enable"):
+        model.activation_checkpointing_enable(activation_checkpointing_kwargs=reentrant)
+    else:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=reentrant)
 
 
 @contextmanager
