@@ -41,13 +41,11 @@ def capture(
             f"A workload cannot be a {type(workload).__name__}.", "",
             "Give a build function, a model name, or a path.",
         )  # fmt: skip
+    from gpuscope.program.fold import capture_workload
     from gpuscope.program.workload import WorkloadOptions, resolve
 
     resolved = resolve(workload, options or WorkloadOptions())
-    program = record(
-        resolved.build, name=resolved.title or resolved.name, task=resolved.task,
-        samples=resolved.samples, tokens=resolved.tokens, strict=strict,
-    )  # fmt: skip
+    program = capture_workload(resolved, strict=strict)
     if resolved.notes:
         notes = (resolved.notes,) if isinstance(resolved.notes, str) else tuple(resolved.notes)
         program = replace(program, assumptions=(*notes, *program.assumptions))
