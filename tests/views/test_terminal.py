@@ -38,10 +38,26 @@ def test_the_frame_closes_under_wide_characters(lang) -> None:
     assert {cell_len(line) for line in lines[: end + 1]} == {WIDTH}
 
 
-def test_a_narrow_terminal_still_shows_every_figure() -> None:
-    text = story(gpt_run(12), width=80)
+def tables(text: str) -> str:
+    return text.split("Where the time goes")[1].split("What to change first")[0]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_narrow_terminal_cuts_no_figure(lang) -> None:
+    text = story(gpt_run(12), lang, width=80)
     assert max(cell_len(line) for line in text.splitlines()) <= 80
-    assert "12.3 ms" in text
+    if lang == "en":
+        figure = re.compile(r"[\d.,]+ (?:ms|µs|GiB|MiB|%|k|M|TFLOP/s|GFLOP/s|TB/s)(?=\s|$)")
+        wide = figure.findall(tables(story(gpt_run(12))))
+        assert len(wide) > 150
+        assert figure.findall(tables(text)) == wide
+
+
+def test_bars_get_shorter_before_words_break() -> None:
+    narrow, wide = (story(gpt_run(12), width=width) for width in (70, 100))
+    longest = [max(map(len, re.findall("█+", tables(text)))) for text in (narrow, wide)]
+    assert longest[0] < longest[1]
+    assert "idle: host synchronising" in narrow
 
 
 def test_a_pipe_gets_plain_text() -> None:

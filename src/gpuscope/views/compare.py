@@ -14,7 +14,8 @@ from gpuscope.views import units
 from gpuscope.views.figures import figures, short_operator
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import (
-    bar,
+    Bar,
+    bars,
     class_label,
     class_style,
     left,
@@ -39,7 +40,7 @@ def side_by_side(runs: Sequence[Run], lang: str = "en") -> RenderableType:
 def _times(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
     rows = table(
         left(tr("device", lang)), right(tr("step", lang)), right(tr("80 % interval", lang)),
-        right(tr("speed", lang)), left(), right(tr("tokens/s", lang)),
+        right(tr("speed", lang)), bars(), right(tr("tokens/s", lang)),
         left(tr("mostly", lang)),
     )  # fmt: skip
     first_s, fastest_s = runs[0].step_time_s, min(run.step_time_s for run in runs)
@@ -51,7 +52,7 @@ def _times(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
             Text(units.time(run.step_time_s, lang), style="bold"),
             Text(interval(run, lang), style="dim"),
             units.ratio(first_s / run.step_time_s, lang) if run.step_time_s > 0 else "",
-            bar(fastest_s / run.step_time_s if run.step_time_s > 0 else 0.0, 8),
+            Bar(fastest_s / run.step_time_s if run.step_time_s > 0 else 0.0, 8),
             units.count(rate, lang),
             Text(class_label(shown.limiter, lang), style=class_style(shown.limiter)),
         )
@@ -69,8 +70,8 @@ def interval(run: Run, lang: str) -> str:
 def _resources(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
     rows = table(
         left(tr("device", lang)), right(tr("peak memory", lang)), right(tr("capacity", lang)),
-        left(tr("fits?", lang)), right("MFU"), right(tr("energy a step", lang)),
-        right(tr("$ a million tokens", lang)),
+        left(tr("fits?", lang)), right("MFU"), right(tr("energy", lang)),
+        right(tr("$/M tokens", lang)),
     )  # fmt: skip
     for run, name in zip(runs, names, strict=True):
         used, story = run.analysis.utilisation, run.analysis.memory
@@ -126,7 +127,7 @@ def difference(found: Comparison, lang: str = "en") -> RenderableType:
 
 
 def _difference_table(differences: Sequence[Difference], lang: str) -> Table:
-    rows = table(left(), right("a"), right("b"), right("b − a"), left(), left())
+    rows = table(left(), right("a"), right("b"), right("b − a"), bars(), left())
     widest = max(abs(row.difference_s) for row in differences) or 1.0
     # Rounding to nanoseconds leaves differences that are none.
     telling = [row for row in differences if abs(row.difference_s) > 1e-3 * widest]
@@ -137,10 +138,9 @@ def _difference_table(differences: Sequence[Difference], lang: str) -> Table:
             units.time(row.a_s, lang),
             units.time(row.b_s, lang),
             signed_time(row.difference_s, lang),
-            bar(abs(row.difference_s) / widest, 10, "green" if gain else "red"),
+            Bar(abs(row.difference_s) / widest, 10, "green" if gain else "red"),
             Text(row.reason_zh if lang == "zh" else row.reason, style="dim"),
         )
-    rows.columns[5].no_wrap = False
     return rows
 
 

@@ -14,7 +14,8 @@ from gpuscope.views import units
 from gpuscope.views.figures import figures
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import (
-    bar,
+    Bar,
+    bars,
     class_label,
     class_style,
     left,
@@ -54,11 +55,11 @@ def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType
     """Return one row a point: time, rate and limiter, the bars being the curve."""
     per_token = any(run.tokens is not None for _, run in points)
     rows = table(
-        right(field_label(field, lang)), right(tr("step", lang)), left(), right(tr("speed", lang)),
+        right(field_label(field, lang)), right(tr("step", lang)), bars(),
         right(tr("tokens/s", lang) if per_token else tr("samples/s", lang)),
         right(tr("peak memory", lang)), right(tr("elasticity", lang)), left(tr("mostly", lang)),
     )  # fmt: skip
-    slowest_s, first_s = max(run.step_time_s for _, run in points), points[0][1].step_time_s
+    slowest_s = max(run.step_time_s for _, run in points)
     for number, (value, run) in enumerate(points):
         shown = figures(run)
         rate = shown.tokens_per_s if per_token else shown.samples_per_s
@@ -69,8 +70,7 @@ def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType
         rows.add_row(
             format_value(field, value, lang),
             Text(units.time(run.step_time_s, lang), style="bold"),
-            bar(run.step_time_s / slowest_s, 14),
-            units.ratio(first_s / run.step_time_s, lang),
+            Bar(run.step_time_s / slowest_s, 14),
             units.count(rate, lang),
             size,
             _local(points, number),
@@ -97,7 +97,7 @@ def _local(points: Points, number: int) -> str:
 
 def render_worth(found: Sequence[Worth], lang: str = "en") -> RenderableType:
     """Return the resources of the device, most useful first."""
-    rows = table(left(tr("10 % more of", lang)), right(tr("step time", lang)), left())
+    rows = table(left(tr("10 % more of", lang)), right(tr("step time", lang)), bars())
     ordered = sorted(found, key=lambda worth: worth.elasticity)
     for worth in ordered:
         gain = worth.gain_of_ten_percent
@@ -105,7 +105,7 @@ def render_worth(found: Sequence[Worth], lang: str = "en") -> RenderableType:
         shown = (
             sign + units.percent(abs(gain), lang) if abs(gain) >= 5e-4 else tr("no change", lang)
         )
-        rows.add_row(tr(worth.resource, lang), shown, bar(gain / 0.1, 24, "green", "░"))
+        rows.add_row(tr(worth.resource, lang), shown, Bar(gain / 0.1, 24, "green", "░"))
     rest = 1 + sum(min(0.0, worth.elasticity) for worth in found)
     about = tr("A full bar: the step is 10 % faster too. Resources that change nothing are no loss "
                "to save on.", lang)  # fmt: skip

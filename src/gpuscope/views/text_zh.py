@@ -210,7 +210,7 @@ _COMPARE = {
     "capacity": "容量",
     "fits?": "放得下？",
     "energy a step": "每步能耗",
-    "$ a million tokens": "每百万 token 美元",
+    "$/M tokens": "美元/百万 token",
     "yes": "是",
     "no": "否",
     "By class": "按时间类别",

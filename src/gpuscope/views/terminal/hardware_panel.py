@@ -10,7 +10,7 @@ from gpuscope.run import Run
 from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.roofline_summary import FamilyOnRoofline, by_family, main_peak
-from gpuscope.views.terminal.layout import bar, left, right, section, table, word
+from gpuscope.views.terminal.layout import Bar, bars, left, right, section, table, word
 
 TOP_TASKS = 10
 LEAST_SHARE = 0.001
@@ -21,7 +21,7 @@ def roofline(run: Run, points: Roofline, lang: str) -> RenderableType:
     """How close each kernel family comes to the roof over it."""
     rows = table(
         left(tr("family", lang)), right(tr("FLOP per byte", lang)), right(tr("reached", lang)),
-        right(tr("roof", lang)), left(tr("share of the roof", lang)), right(),
+        right(tr("roof", lang)), bars(tr("share of the roof", lang)), right(),
         left(tr("side", lang)),
     )  # fmt: skip
     for family in by_family(points):
@@ -32,7 +32,7 @@ def roofline(run: Run, points: Roofline, lang: str) -> RenderableType:
             units.digits(family.intensity_flops_per_byte),
             units.flop_rate(family.flops_per_s, lang),
             units.flop_rate(family.roof_flops_per_s, lang),
-            bar(family.share_of_roof, 16, _side_style(family), "░"),
+            Bar(family.share_of_roof, 16, _side_style(family), "░"),
             units.percent(family.share_of_roof, lang),
             tr("compute" if family.compute_side else "memory", lang),
         )

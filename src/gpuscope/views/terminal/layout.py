@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
@@ -16,6 +18,9 @@ CLASS_STYLES: dict[str, str] = {
     "transfers": "green", "communication": "cyan", "not classified": "white",
 }  # fmt: skip
 """Colour of each time class; idle is dim. The same on the page."""
+
+LEAST_BAR = 4
+"""Cells below which a bar says nothing."""
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -36,9 +41,18 @@ def table(*columns: Column | str, header: bool = True) -> Table:
     )  # fmt: skip
 
 
-def left(title: str = "", width: int | None = None, ratio: int | None = None) -> Column:
-    """A column of words; cut with an ellipsis where it must be."""
-    return Column(title, no_wrap=True, overflow="ellipsis", width=width, ratio=ratio)
+def left(title: str = "", ratio: int | None = None) -> Column:
+    """A column of words: the first to give way where a terminal is narrow.
+
+    It breaks over lines; with a ratio it takes what the others leave and is cut instead.
+    """
+    cut = ratio is not None
+    return Column(title, no_wrap=cut, overflow="ellipsis" if cut else "fold", ratio=ratio)
+
+
+def bars(title: str = "") -> Column:
+    """A column of `Bar`s, which get shorter where a terminal is narrow."""
+    return Column(title)
 
 
 def right(title: str = "") -> Column:
@@ -58,6 +72,27 @@ def bar(share: float, width: int = 20, style: str = "blue", rest: str = " ") -> 
     full, part = divmod(eighths, 8)
     filled = "█" * full + (_EIGHTHS[part] if part else "")
     return Text.assemble((filled, style), (rest * (width - len(filled)), "dim"))
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar for a table's cell: `width` cells where there is room, down to `LEAST_BAR`.
+
+    Attributes as the arguments of `bar`.
+    """
+
+    share: float
+    width: int = 20
+    style: str = "blue"
+    rest: str = " "
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it in the room there is."""
+        yield bar(self.share, min(self.width, options.max_width), self.style, self.rest)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """State the least and the best width."""
+        return Measurement(min(LEAST_BAR, self.width), self.width)
 
 
 def area(values: Sequence[float], height: int) -> str:

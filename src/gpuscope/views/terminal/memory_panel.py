@@ -9,7 +9,7 @@ from gpuscope.analysis.types import MemoryStory
 from gpuscope.views import units
 from gpuscope.views.figures import resample
 from gpuscope.views.i18n import tr
-from gpuscope.views.terminal.layout import area, bar, left, right, section, table, word
+from gpuscope.views.terminal.layout import Bar, area, bars, left, right, section, table, word
 
 TOP_HOLDERS = 5
 _CURVE_WIDTH, _CURVE_HEIGHT = 72, 4
@@ -30,12 +30,12 @@ def memory(story: MemoryStory, step_s: float, lang: str) -> RenderableType:
 
 
 def _categories(story: MemoryStory, lang: str) -> RenderableType:
-    rows = table(left(), left(), right(), right(), header=False)
+    rows = table(left(), bars(), right(), right(), header=False)
     top = max(story.at_peak.values())
     for category, nbytes in story.at_peak.items():
         rows.add_row(
             word(category, lang),
-            bar(nbytes / top if top else 0.0, 36, "green"),
+            Bar(nbytes / top if top else 0.0, 36, "green"),
             units.size(nbytes, lang),
             units.percent(nbytes / story.peak_bytes if story.peak_bytes else 0.0, lang),
         )

@@ -14,7 +14,8 @@ from gpuscope.views import units
 from gpuscope.views.figures import short_operator
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import (
-    bar,
+    Bar,
+    bars,
     class_label,
     class_style,
     left,
@@ -36,12 +37,12 @@ def classes(run: Run, lang: str) -> RenderableType:
         "Launch-bound: too short to matter but for starting. Idle: the device waits.",
         lang,
     )
-    rows = table(left(), left(), right(), right(), header=False)
+    rows = table(left(), bars(), right(), right(), header=False)
     top = max((share.time_s for share in run.analysis.classes), default=0.0)
     for share in run.analysis.classes:
         rows.add_row(
             class_label(share.label, lang),
-            bar(share.time_s / top if top else 0.0, 36, class_style(share.label)),
+            Bar(share.time_s / top if top else 0.0, 36, class_style(share.label)),
             units.time(share.time_s, lang),
             units.percent(_part(share.time_s, run), lang),
         )
@@ -51,14 +52,14 @@ def classes(run: Run, lang: str) -> RenderableType:
 def families(run: Run, lang: str) -> RenderableType:
     """Device time by kernel family, with the rates that it reaches."""
     rows = table(
-        left(tr("family", lang)), left(), right(tr("time", lang)), right(tr("of step", lang)),
+        left(tr("family", lang)), bars(), right(tr("time", lang)), right(tr("of step", lang)),
         right(tr("launches", lang)), right(tr("arithmetic", lang)), right(tr("traffic", lang)),
     )  # fmt: skip
     top = max((share.time_s for share in run.analysis.kinds), default=0.0)
     for share in run.analysis.kinds:
         rows.add_row(
             word(share.label, lang),
-            bar(share.time_s / top if top else 0.0, 16),
+            Bar(share.time_s / top if top else 0.0, 16),
             units.time(share.time_s, lang),
             units.percent(_part(share.time_s, run), lang),
             units.count(share.count, lang),
@@ -70,13 +71,13 @@ def families(run: Run, lang: str) -> RenderableType:
 
 def phases(run: Run, lang: str) -> RenderableType:
     """Device time by phase, in one line each."""
-    rows = table(left(), left(), right(), right(), header=False)
+    rows = table(left(), bars(), right(), right(), header=False)
     shares = run.analysis.phases
     total = sum(share.time_s for share in shares)
     for share in shares:
         rows.add_row(
             word(share.label, lang),
-            bar(share.time_s / total if total else 0.0, 36),
+            Bar(share.time_s / total if total else 0.0, 36),
             units.time(share.time_s, lang),
             units.percent(_part(share.time_s, run), lang),
         )

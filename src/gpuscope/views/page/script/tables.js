@@ -81,7 +81,7 @@ function sideBySidePanel() {
     column(t("peak memory"), (x) => x.r.peak_memory_bytes, (x) => size(x.r.peak_memory_bytes)),
     column(t("fits?"), (x) => Number(x.r.fits), (x) => fitsCell(x.r)),
     column(t("energy a step"), (x) => x.r.energy_j, (x) => energy(x.r.energy_j)),
-    column(t("$ a million tokens"), (x) => x.r.figures.usd_per_million_tokens, (x) => money(x.r.figures.usd_per_million_tokens)),
+    column(t("$/M tokens"), (x) => x.r.figures.usd_per_million_tokens, (x) => money(x.r.figures.usd_per_million_tokens)),
     column(t("mostly"), (x) => x.r.figures.limiter, (x) => classLabel(x.r.figures.limiter), "l"),
   ], rows, { limit: 30, press: (x) => chooseRun(x.i), selected: (x) => x.i === state.run });
   return section("devices", t("Side by side"), t("Ratios are to {first}: 2.00× takes half the time.", { first: runs[0].target }) + " " + t("Press a row to see that run."), table);
