@@ -4,11 +4,11 @@ A kernel that reads R bytes and writes W bytes with G blocks takes
 
     floor + norm(memory, issue, chain)
 
-* *memory*: cold bytes at the usable memory bandwidth, hot ones at that of the L2 cache, no faster
-  than the bytes in flight allow (Little's law: few threads cannot fill the pipe);
+* *memory*: cold bytes at the usable memory bandwidth, hot ones at that of the L2 cache;
 * *issue*: clocks that the items keep the busiest multiprocessor's pipelines busy (instructions of
   type casts, index arithmetic, erf and so on), blocks dealt out evenly;
-* *chain*: waves of blocks, each as long as the dependent steps of one block.
+* *chain*: waves of blocks, each as long as the dependent steps of one block, at least one load.
+  This is also what keeps few blocks from filling the memory pipe (Little's law).
 
 The three overlap, imperfectly (a p-norm). Constants come from the calibration under
 "bandwidth.*"; their defaults are those fitted on an H200 (docs/cost-bandwidth.md).
@@ -47,7 +47,8 @@ class Machine:
             the catalogue lacks a fact, and instruction issue is then not modelled.
         threads_per_unit: most threads resident on one multiprocessor; 0 if unknown.
         blocks_per_unit: most blocks resident on one multiprocessor.
-        latency_s: of a load from device memory.
+        latency_s: of a load from device memory, busy caches and address translation included.
+        l2_latency_s: of a load from the L2 cache.
         overlap: exponent of the norm.
     """
 
@@ -61,6 +62,7 @@ class Machine:
     threads_per_unit: int
     blocks_per_unit: int
     latency_s: float
+    l2_latency_s: float
     overlap: float
 
 
@@ -85,7 +87,7 @@ def _machine(device: Device, constants: Constants) -> Machine:
     if clocks:
         l2 = clocks * constants.get("bandwidth.l2_bytes_per_clock", 24.0)
     return Machine(
-        floor_s=constants.get("bandwidth.floor_s", 1.0e-6),
+        floor_s=constants.get("bandwidth.floor_s", 0.8e-6),
         read_bytes_per_s=bandwidth * constants.get("bandwidth.read_efficiency", 0.92),
         write_bytes_per_s=bandwidth * constants.get("bandwidth.write_efficiency", 0.90),
         # A cache slower than its memory is not used as one.
@@ -95,7 +97,8 @@ def _machine(device: Device, constants: Constants) -> Machine:
         clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128,
         threads_per_unit=device.max_threads_per_unit or 0,
         blocks_per_unit=device.max_blocks_per_unit or 32,
-        latency_s=constants.get("bandwidth.latency_s", 0.8e-6),
+        latency_s=constants.get("bandwidth.latency_s", 0.6e-6),
+        l2_latency_s=constants.get("bandwidth.l2_latency_s", 0.25e-6),
         overlap=constants.get("bandwidth.overlap", 4.0),
     )
 
@@ -115,9 +118,10 @@ class Launch:
         cycles: clocks that one item keeps a multiprocessor (of 128 lanes) busy.
         grid, block: thread blocks, threads of each.
         resident: blocks that fit on a multiprocessor; 0: as many as threads allow.
-        in_flight: bytes that one thread keeps on the way.
-        chain_s: least time of one block, its dependent steps one after the other.
+        loads: loads of a thread that wait for each other.
+        chain_s: least time of one block besides those loads.
         floor_s: added to the common floor (several dependent phases).
+        overlap: exponent of the norm where it is not the device's (1: nothing overlaps).
         dtype: of the data.
         family: whose "<family>.scale" constant corrects the time and gives its interval.
         note: for a reader.
@@ -134,9 +138,10 @@ class Launch:
     grid: int = 1
     block: int = 128
     resident: int = 0
-    in_flight: float = 32.0
+    loads: float = 1.0
     chain_s: float = 0.0
     floor_s: float = 0.0
+    overlap: float = 0.0
     dtype: str = ""
     family: str = ""
     note: str = ""
@@ -146,12 +151,15 @@ def kernel(work: Work, launch: Launch) -> Kernel:
     """The launch with its time, limiter and 80 % interval."""
     m = machine(work)
     resident = launch.resident or _resident(m, launch.block)
-    memory = _memory_s(m, launch, resident)
+    memory = _memory_s(m, launch)
     issue = _issue_s(m, launch)
     waves = launch.grid / (m.units * resident)
+    chain = launch.chain_s
+    if launch.cold_bytes or launch.hot_bytes:
+        chain += launch.loads * (m.latency_s if launch.cold_bytes else m.l2_latency_s)
     # Without SIMT facts nobody knows how many blocks run at once.
-    chain = ceil(waves) * launch.chain_s if m.threads_per_unit else 0.0
-    body = _join(memory, issue, chain, m.overlap)
+    chain *= ceil(waves) if m.threads_per_unit else 0.0
+    body = _join(memory, issue, chain, launch.overlap or m.overlap)
     floor = m.floor_s + launch.floor_s
     family = launch.family or launch.kind
     scale = work.constants.get(f"{family}.scale", 1.0)
@@ -178,22 +186,15 @@ def _resident(m: Machine, block: int) -> int:
     return max(1, min(m.blocks_per_unit, m.threads_per_unit // max(block, 1)))
 
 
-def _memory_s(m: Machine, launch: Launch, resident: int) -> float:
-    total = launch.cold_bytes + launch.hot_bytes + launch.written_bytes
-    if not total:
-        return 0.0
+def _memory_s(m: Machine, launch: Launch) -> float:
     writes = m.write_bytes_per_s
+    total = launch.cold_bytes + launch.hot_bytes + launch.written_bytes
     if not launch.cold_bytes and total <= m.l2_bytes:
         writes = m.l2_bytes_per_s
-    streamed = (
+    return (
         launch.cold_bytes / m.read_bytes_per_s + launch.hot_bytes / m.l2_bytes_per_s
         + launch.written_bytes / writes
     )  # fmt: skip
-    if not m.threads_per_unit:
-        return streamed
-    threads = min(launch.grid, m.units * resident) * launch.block
-    arriving = (launch.cold_bytes + launch.hot_bytes) * m.latency_s / (threads * launch.in_flight)
-    return max(streamed, arriving)
 
 
 def _issue_s(m: Machine, launch: Launch) -> float:

@@ -66,7 +66,7 @@ def _channel_walk(
         Launch(
             name, "normalization", read, hot, out, items=values * channels,
             cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=channels, block=512,
-            resident=resident, in_flight=16.0,
+            resident=resident,
             chain_s=get(f"normalization.batch.{key}.base_s", base_s)
             + values * get(f"normalization.batch.{key}.value_s", value_s),
             dtype=first_dtype(work), family="normalization.batch",
@@ -89,7 +89,7 @@ def _cut(
         Launch(
             name, "normalization", read, hot, out, items=spec.numel,
             cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=max(grid, 1), block=512,
-            in_flight=16.0, chain_s=get(f"normalization.batch.{key}.base_s", base_s),
+            chain_s=get(f"normalization.batch.{key}.base_s", base_s),
             dtype=spec.dtype, family="normalization.batch",
         ),
     )  # fmt: skip
@@ -108,7 +108,7 @@ def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
         Launch(
             "batch_norm_transform", "normalization", read, hot, float(spec.nbytes),
             items=spec.numel, cycles=get("normalization.batch.transform.cycles", 0.3),
-            grid=channels * min(batch, 256), block=threads, in_flight=8.0,
+            grid=channels * min(batch, 256), block=threads,
             chain_s=get("normalization.batch.transform.base_s", 1.5e-6)
             + ceil(pixels / threads) * max(1.0, batch / 256)
             * get("normalization.batch.transform.step_s", 0.36e-6),

@@ -11,8 +11,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, reads, written
-from gpuscope.cost.elementwise import THREADS, elementwise, issue_cycles, iteration
+from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, written
+from gpuscope.cost.elementwise import (
+    THREADS,
+    dependent_loads,
+    elementwise,
+    issue_cycles,
+    iteration,
+    turning_cycles,
+)
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.transfer import host_copy
 from gpuscope.cost.types import Kernel
@@ -56,39 +63,25 @@ def copy_kernel(
     if casting and source.dtype == "float32" and target.dtype in _NARROWED:
         casting = False
     plan = iteration((source,), target, casting)
-    cycles = issue_cycles(work, plan, 2, "cheap") + _turning_cycles(work, source, target)
+    cycles = issue_cycles(work, plan, 2, "cheap") + turning_cycles(work, source, target)
     read, out = fetched_bytes(source), fetched_bytes(target)
-    name = f"copy_{plan.style}"
+    name, extra = f"copy_{plan.style}", 0.0
     if source.dtype == target.dtype and plan.style == "vectorized":
         name = "memcpy_d2d"
+        if target.nbytes > 2**19 and target.nbytes % 4096:
+            # A memcpy of an odd size is cut in two, one after the other.
+            extra = work.constants.get("copy.memcpy.odd_size_s", 2.0e-6)
     return kernel(
         work,
         Launch(
             name, "copy", 0.0 if hot else read, read if hot else 0.0, out,
             source.touched_bytes + target.touched_bytes, target.numel, cycles,
             max(1, ceil(target.numel / (THREADS * plan.per_thread))), THREADS,
-            in_flight=plan.per_thread * source.itemsize, dtype=target.dtype,
+            loads=dependent_loads(plan) if name != "memcpy_d2d" else 0.5, floor_s=extra,
+            dtype=target.dtype,
             note=note or (f"{source.dtype} to {target.dtype}" if casting else ""),
         ),
     )  # fmt: skip
-
-
-def _turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
-    """Extra clocks an element where the two tensors' dense dimensions differ (a transposition).
-
-    Neighbouring threads then touch different sectors on one side.
-    """
-    if len(source.shape) != len(target.shape):
-        return 0.0
-    turned = _dense_dim(source) != _dense_dim(target)
-    return work.constants.get("copy.transposed.cycles", 0.8) if turned else 0.0
-
-
-def _dense_dim(spec: TensorSpec) -> int:
-    """The dimension of least stride, broadcast ones aside; -1 if none has a length."""
-    found = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True))
-             if s > 1 and st]  # fmt: skip
-    return min(found)[1] if found else -1
 
 
 @kernel_model(
@@ -115,12 +108,30 @@ def fill_kernel(work: Work, target: TensorSpec) -> Kernel:
 
 
 @kernel_model(
-    "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::tril", "aten::triu",
-    "aten::tril_", "aten::triu_", "aten::tril_indices", "aten::triu_indices", "aten::flip",
-    "aten::roll", "aten::diag_embed", "aten::rot90",
+    "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::tril_indices",
+    "aten::triu_indices",
 )  # fmt: skip
+def ramp(work: Work) -> tuple[Kernel, ...]:
+    """Each element from its position alone, in blocks of 64 threads (RangeFactories.cu)."""
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    out = work.outputs[0]
+    return (
+        kernel(
+            work,
+            Launch(
+                "elementwise_with_index", "copy", written_bytes=written(work), items=out.numel,
+                cycles=work.constants.get("copy.ramp.cycles", 2.45),
+                grid=max(1, ceil(out.numel / 64)), block=64, dtype=out.dtype,
+            ),
+        ),
+    )  # fmt: skip
+
+
+@kernel_model("aten::tril", "aten::triu", "aten::tril_", "aten::triu_", "aten::flip",
+              "aten::roll", "aten::diag_embed", "aten::rot90")  # fmt: skip
 def indexed(work: Work) -> tuple[Kernel, ...]:
-    """Each element from its own position: ramps, triangles, reversals."""
+    """Each element by its own position: triangles, reversals, shifts."""
     return elementwise(work, name=work.op.name.rpartition("::")[2].rstrip("_"), kind="copy",
                        casting=bool(work.inputs))  # fmt: skip
 
@@ -191,7 +202,10 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     parts = [t for t in work.inputs if t.numel]
     if len({t.dtype for t in (*parts, work.outputs[0])}) > 1:
         return tuple(copy_kernel(work, t, _part_of(work.outputs[0], t)) for t in parts)
-    read, total = reads(work), written(work)
+    total = written(work)
+    # The same tensor given twice is read twice.
+    hot = sum(fetched_bytes(t) for i, t in enumerate(work.op.inputs) if is_hot(work, i))
+    cold = sum(fetched_bytes(t) for t in parts) - hot
     launches = ceil(len(parts) / _CAT_BATCH)
     dense = _cat_vectorized(work, parts)
     largest = max(t.numel for t in parts)
@@ -206,11 +220,10 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     one = kernel(
         work,
         Launch(
-            "cat_vectorized" if dense else "cat", "copy", read.cold / launches,
-            read.hot / launches, total / launches,
+            "cat_vectorized" if dense else "cat", "copy", cold / launches,
+            hot / launches, total / launches,
             items=work.outputs[0].numel / launches, cycles=cycles,
             grid=per_input * ceil(len(parts) / launches), block=block,
-            in_flight=16.0 if dense else work.outputs[0].itemsize * 4,
             chain_s=0.0 if dense else steps * step_s / _rounds(work, per_input * len(parts), 4),
             dtype=work.outputs[0].dtype, family="copy.cat",
             note="" if dense else "strided or unaligned inputs: element by element",

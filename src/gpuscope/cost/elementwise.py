@@ -127,6 +127,37 @@ def issue_cycles(work: Work, chosen: Iteration, operands: int, arithmetic: str) 
 
 
 _ARITHMETIC = {"cheap": 0.1, "transcendental": 0.26, "heavy": 0.4, "special": 4.0}
+_ARITHMETIC_S = {"cheap": 0.0, "transcendental": 0.3e-6, "heavy": 0.5e-6, "special": 1.5e-6}
+
+
+def arithmetic_s(work: Work, arithmetic: str) -> float:
+    """Time of one element's dependent instructions, seconds."""
+    return work.constants.get(f"pointwise.latency.{arithmetic}_s", _ARITHMETIC_S[arithmetic])
+
+
+def dependent_loads(plan: Iteration) -> float:
+    """Loads of a thread one after the other: all at once only where accesses are vectorized."""
+    return 1.0 if plan.style == "vectorized" else float(plan.per_thread)
+
+
+def turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
+    """Extra clocks an element where two tensors' dense dimensions differ (a transposition).
+
+    Neighbouring threads then touch different sectors on one side.
+    """
+    if len(source.shape) != len(target.shape) or source.numel != target.numel:
+        return 0.0
+    if source.stride == target.stride:
+        return 0.0
+    turned = _dense_dim(source) != _dense_dim(target)
+    return work.constants.get("copy.transposed.cycles", 1.1) if turned else 0.0
+
+
+def _dense_dim(spec: TensorSpec) -> int:
+    """The dimension of least stride, broadcast ones aside; -1 if none has a length."""
+    found = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True))
+             if s > 1 and st]  # fmt: skip
+    return min(found)[1] if found else -1
 
 
 def elementwise(
@@ -160,6 +191,7 @@ def elementwise(
     plan = iteration(operands, out, casting)
     read = reads(work, positions)
     cycles = issue_cycles(work, plan, len(operands) + len(outs), arithmetic)
+    cycles += max((turning_cycles(work, t, out) for t in operands), default=0.0)
     least = sum(t.touched_bytes for t in operands) + written(work)
     grid = max(1, ceil(out.numel / (THREADS * plan.per_thread)))
     return (
@@ -168,7 +200,8 @@ def elementwise(
             Launch(
                 f"elementwise_{plan.style}_{name}", kind, read.cold, read.hot, written(work),
                 min(least, read.total + written(work)), out.numel, cycles, grid, THREADS,
-                in_flight=_in_flight(plan, operands, out), dtype=out.dtype, family=family,
+                loads=dependent_loads(plan), chain_s=arithmetic_s(work, arithmetic),
+                dtype=out.dtype, family=family,
                 note=note or _note(plan),
             ),
         ),
@@ -178,12 +211,6 @@ def elementwise(
 def converts(operands: Sequence[TensorSpec]) -> bool:
     """Whether floating-point operands of several types meet (a bool is a mask, not a number)."""
     return len({t.dtype for t in operands if t.dtype != "bool"}) > 1
-
-
-def _in_flight(plan: Iteration, operands: Sequence[TensorSpec], out: TensorSpec) -> float:
-    """Bytes that a thread has on the way: its elements of every operand."""
-    width = sum(t.itemsize for t in operands) or out.itemsize
-    return plan.per_thread * width
 
 
 def _note(plan: Iteration) -> str:

@@ -17,7 +17,7 @@ CHEAP = (
     "hardsigmoid_backward", "hardswish", "hardswish_backward", "hardtanh", "hardtanh_backward",
     "heaviside", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal",
     "ldexp", "le", "leaky_relu", "leaky_relu_backward", "lerp", "less", "less_equal",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "maximum",
     "minimum", "mul", "multiply", "nan_to_num", "native_dropout_backward", "ne", "neg", "negative",
     "nextafter", "not_equal", "polar", "positive", "prelu", "_prelu_kernel",
     "_prelu_kernel_backward", "rad2deg", "real", "relu", "relu6", "round", "rrelu", "rsub",

@@ -43,7 +43,7 @@ def _rows_kernel(
         Launch(
             name, "gather", 0.0 if in_cache else distinct, rows * row_bytes if in_cache else 0.0,
             rows * row_bytes, distinct + rows * row_bytes + index_bytes, grid=max(grid, 1),
-            block=threads, in_flight=16.0,
+            block=threads,
             # Waves overlap: a started one counts only for its share.
             chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)), dtype=table.dtype,
             family="gather.rows", note="index, then data: two loads in a row",
@@ -62,7 +62,7 @@ def _element_kernel(
         Launch(
             name, "gather", read, 0.0, out, items=items,
             cycles=get(f"gather.{key}.cycles", cycles), grid=max(1, ceil(items / 512)),
-            in_flight=16.0, chain_s=get("gather.element.base_s", 1.6e-6),
+            chain_s=get("gather.element.base_s", 1.6e-6),
             dtype=first_dtype(work), family="gather.element", note=note,
         ),
     )  # fmt: skip
@@ -217,7 +217,7 @@ def _walk(work: Work, count: int, width: int, grad: TensorSpec) -> Kernel:
         work,
         Launch(
             "embedding_backward_feature", "gather", size, 0.0, size, items=grad.numel, cycles=0.5,
-            grid=max(1, ceil(width / 32)), block=1024, resident=2, in_flight=8.0,
+            grid=max(1, ceil(width / 32)), block=1024, resident=2,
             chain_s=get("gather.walk.base_s", 1e-6)
             + count * get("gather.walk.step_s", 45e-9), dtype=grad.dtype, family="gather.backward",
             note="every block walks all indices",
@@ -259,7 +259,7 @@ def _segments(
     return kernel(
         work,
         Launch(
-            name, "gather", size, 0.0, size, grid=grid, block=threads, in_flight=4.0,
+            name, "gather", size, 0.0, size, grid=grid, block=threads,
             chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)), dtype=grad.dtype,
             family="gather.backward", note="a block for each segment of equal indices",
         ),
@@ -288,7 +288,7 @@ def embedding_bag(work: Work) -> tuple[Kernel, ...]:
             Launch(
                 "embedding_bag", "gather", gathered + index.nbytes, 0.0,
                 float(work.outputs[0].nbytes), items=items, cycles=get("gather.bag.cycles", 1.08),
-                grid=1024, block=256, resident=6, in_flight=8.0,
+                grid=1024, block=256, resident=6,
                 chain_s=get("gather.bag.base_s", 4e-6), dtype=table.dtype, family="gather.element",
             ),
         ),

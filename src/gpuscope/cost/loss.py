@@ -60,7 +60,6 @@ def _one_block(work: Work, name: str, rows: int, picked: float) -> Kernel:
         work,
         Launch(
             name, "reduction", picked + rows * 8.0, 0.0, 8.0, grid=1, block=threads,
-            in_flight=64.0,
             chain_s=get("loss.nll.base_s", 0.4e-6) + steps * get("loss.nll.step_s", 0.95e-6),
             dtype=first_dtype(work), family="loss", note="one block for the whole batch",
         ),
@@ -79,7 +78,7 @@ def nll_loss_backward(work: Work) -> tuple[Kernel, ...]:
         work,
         Launch(
             "nll_loss_backward", "reduction", rows * 8.0, 0.0, rows * 32.0, grid=1,
-            block=threads, in_flight=64.0,
+            block=threads,
             chain_s=get("loss.nll.base_s", 0.4e-6)
             + ceil(rows / threads) * get("loss.nll_backward.step_s", 0.5e-6),
             dtype=first_dtype(work), family="loss", note="one block for the whole batch",

@@ -42,6 +42,15 @@ def layer_norm(work: Work) -> tuple[Kernel, ...]:
     return (_layer_norm_rows(work, spec, rows, columns),)
 
 
+# Clocks a row and a step of 512 values, seconds a row and a step, by (rms, 4-byte data).
+_ROW_DEFAULTS = {
+    (False, True): (40.0, 345.0, 1.0e-6, 0.95e-6),
+    (False, False): (80.0, 215.0, 0.6e-6, 0.95e-6),
+    (True, True): (60.0, 140.0, 0.8e-6, 0.55e-6),
+    (True, False): (60.0, 120.0, 0.5e-6, 0.75e-6),
+}
+
+
 def _layer_norm_rows(work: Work, spec: TensorSpec, rows: int, columns: int) -> Kernel:
     get = work.constants.get
     m = machine(work)
@@ -52,22 +61,19 @@ def _layer_norm_rows(work: Work, spec: TensorSpec, rows: int, columns: int) -> K
     read, out = reads(work), written(work)
     missed = missed_share(m, spec.nbytes / rows, rows, resident)
     again = float(spec.nbytes)
-    per_step = get("normalization.layer.step_cycles", 350.0 if wide else 215.0)
-    if not wide:
-        per_step = get("normalization.layer.step_cycles_16bit", 215.0)
-    if rms:
-        per_step *= get("normalization.rms.relative", 0.6)
+    key = f"normalization.{'rms' if rms else 'layer'}.{'wide' if wide else 'narrow'}"
+    row, step, base, wait = _ROW_DEFAULTS[rms, wide]
     return kernel(
         work,
         Launch(
             "rms_norm_vectorized" if rms else "layer_norm_vectorized", "normalization",
             read.cold + again * missed, read.hot + again * (1 - missed), out, read.total + out,
-            items=rows, cycles=get("normalization.layer.row_cycles", 60.0) + steps * per_step,
-            grid=rows, block=_ROW_THREADS, resident=resident, in_flight=_VECTOR * spec.itemsize,
-            chain_s=get("normalization.layer.base_s", 1.6e-6)
-            + steps * get("normalization.layer.step_s", 0.9e-6),
+            items=rows,
+            cycles=get(f"{key}.row_cycles", row) + steps * get(f"{key}.step_cycles", step),
+            grid=rows, block=_ROW_THREADS, resident=resident,
+            chain_s=get(f"{key}.base_s", base) + steps * get(f"{key}.step_s", wait),
             dtype=spec.dtype, family="normalization.layer",
-            note="limited by the running-variance arithmetic of each row",
+            note="" if rms else "limited by the running-variance arithmetic of each row",
         ),
     )  # fmt: skip
 
@@ -82,7 +88,7 @@ def _layer_norm_unaligned(work: Work, rows: int, columns: int) -> tuple[Kernel, 
         Launch(
             "row_moments", "normalization", read.cold, read.hot, rows * 8.0,
             items=spec.numel, cycles=get("normalization.moments.cycles", 0.48), grid=rows,
-            block=512, in_flight=16.0,
+            block=512,
             chain_s=get("normalization.moments.base_s", 1.6e-6)
             + ceil(columns / 512) * get("normalization.moments.step_s", 0.3e-6),
             dtype=spec.dtype, family="normalization.layer",
@@ -92,8 +98,9 @@ def _layer_norm_unaligned(work: Work, rows: int, columns: int) -> tuple[Kernel, 
         work,
         Launch(
             "layer_norm_apply", "normalization", float(spec.nbytes), 0.0, out,
-            items=spec.numel, cycles=get("normalization.apply.cycles", 0.5), grid=rows,
-            block=256, in_flight=8.0, chain_s=ceil(columns / 256) * 0.45e-6,
+            items=spec.numel, grid=rows,
+            cycles=get("normalization.apply.cycles", 0.27) * spec.itemsize,
+            block=256, chain_s=ceil(columns / 256) * 0.45e-6,
             dtype=spec.dtype, family="normalization.layer",
         ),
     )  # fmt: skip
@@ -127,7 +134,9 @@ def _grad_input(
     row_bytes = (grad.nbytes + spec.nbytes) / rows
     missed = missed_share(m, row_bytes, rows, resident)
     steps = ceil(columns / (_ROW_THREADS * (_VECTOR if aligned else 1)))
-    per_step = get("normalization.backward.step_cycles", 150.0) / (1 if aligned else 2)
+    per_step = get("normalization.backward.step_cycles", 90.0)
+    if not aligned:
+        per_step = get("normalization.backward.odd_step_cycles", 65.0) * spec.itemsize
     return kernel(
         work,
         Launch(
@@ -135,7 +144,6 @@ def _grad_input(
             read.hot + read.total * (1 - missed), out, read.total + out,
             items=rows, cycles=get("normalization.backward.row_cycles", 60.0) + steps * per_step,
             grid=rows, block=_ROW_THREADS, resident=resident,
-            in_flight=2 * _VECTOR * spec.itemsize,
             chain_s=get("normalization.backward.base_s", 1.0e-6)
             + steps * get("normalization.backward.step_s", 0.62e-6),
             dtype=spec.dtype, family="normalization.backward",
@@ -165,7 +173,7 @@ def _grad_weight(
             Launch("layer_norm_grad_weight_partial", "normalization", cold, warm,
                    float(partial.nbytes * count), items=spec.numel,
                    cycles=get("normalization.weight.cycles", 0.4), grid=groups * parts, block=32,
-                   resident=32, in_flight=64.0, chain_s=2e-6, dtype=spec.dtype,
+                   resident=32, chain_s=2e-6, dtype=spec.dtype,
                    family="normalization.weight"),
         )  # fmt: skip
         second = reduce_kernels(work, partial, (0,), name="sum", hot=True)
@@ -180,7 +188,7 @@ def _grad_weight(
                 "layer_norm_grad_weight", "normalization", cold, warm,
                 float(columns * count * 4), items=spec.numel,
                 cycles=get("normalization.weight.cycles", 0.4), grid=groups,
-                block=min(1024, 32 * max(1, ceil(rows / 8))), resident=2, in_flight=32.0,
+                block=min(1024, 32 * max(1, ceil(rows / 8))), resident=2,
                 chain_s=get("normalization.weight.base_s", 0.4e-6) + steps * step_s,
                 dtype=spec.dtype, family="normalization.weight",
                 note=f"{groups} blocks walk all {rows} rows" if groups < m.units else "",

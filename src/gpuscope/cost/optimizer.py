@@ -109,7 +109,7 @@ def _list_kernels(
                 Launch(
                     f"multi_tensor_{name}", "optimizer", launch.elements * read, 0.0,
                     launch.elements * written, items=launch.elements, cycles=cycles,
-                    grid=launch.blocks, block=_THREADS, resident=4, in_flight=32.0,
+                    grid=launch.blocks, block=_THREADS, resident=4,
                     chain_s=get("optimizer.base_s", 0.6e-6)
                     + ceil(launch.largest / (_THREADS * 4)) * step_s,
                     dtype=device[0].dtype, family="optimizer",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuscope.cost.bandwidth import is_hot
+from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.elementwise import converts, elementwise
 from gpuscope.cost.elementwise_names import CHEAP, HEAVY, SPECIAL, TRANSCENDENTAL, operators
 from gpuscope.cost.registry import KernelModel, Work, kernel_model
@@ -76,6 +78,15 @@ def where(work: Work) -> tuple[Kernel, ...]:
 
         return nonzero(work)
     return elementwise(work, name="where", casting=converts(work.inputs))
+
+
+@kernel_model("aten::masked_fill", "aten::masked_fill_")
+def masked_fill(work: Work) -> tuple[Kernel, ...]:
+    """In place where a mask is set; out of place the whole tensor is cloned first."""
+    fill = elementwise(work, name="masked_fill", casting=False)
+    if work.op.name.endswith("_") or not fill:
+        return fill
+    return copy_kernel(work, work.op.inputs[0], work.outputs[0], is_hot(work, 0)), *fill
 
 
 @kernel_model("aten::glu")

@@ -34,7 +34,7 @@ def _philox(work: Work, name: str, key: str, default: float) -> tuple[Kernel, ..
             Launch(
                 name, "random", read.cold if read else 0.0, read.hot if read else 0.0,
                 written(work), items=out.numel, cycles=get(f"random.{key}.cycles", default),
-                grid=grid, block=_BLOCK, in_flight=16.0,
+                grid=grid, block=_BLOCK,
                 chain_s=get("random.base_s", 0.5e-6)
                 + min(steps, 4) * get("random.step_s", 0.35e-6), dtype=out.dtype, family="random",
             ),

@@ -75,7 +75,7 @@ def _cell(work: Work, layer: _Layer, name: str, key: str) -> Kernel:
         Launch(
             name, "recurrent", 0.0, moved, items * (layer.gates + 2) * item, items=items,
             cycles=work.constants.get(f"recurrent.{key}.cycles", 4.0),
-            grid=max(1, ceil(items / 256)), block=256, in_flight=32.0,
+            grid=max(1, ceil(items / 256)), block=256,
             chain_s=work.constants.get(f"recurrent.{key}.base_s", 0.9e-6),
             dtype=work.op.inputs[0].dtype, family="recurrent",
         ),

@@ -135,20 +135,22 @@ def reduce_kernels(
     unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
     steps = ceil(plan.per_thread / unroll)
     rows = plan.threads // min(plan.threads, _WARP)
-    chain = get("reduction.base_s", 1.0e-6) + steps * get("reduction.step_s", 0.75e-6)
+    way = "rows" if innermost else "columns"
+    step_s = get(f"reduction.{way}.step_s", 0.45e-6)
+    chain = get(f"reduction.{way}.base_s", 0.6e-6) + (steps - 1) * step_s
     if plan.shared_by > 1:
-        chain += get("reduction.shared_s", 3.0e-6)
+        chain += get("reduction.shared.base_s", 2.0e-6)
         depth = plan.shared_by / (rows if not innermost else plan.threads)
-        chain += depth * get("reduction.shared_step_s", 0.35e-6)
+        chain += depth * get("reduction.shared.step_s", 0.25e-6)
     total = float(spec.touched_bytes)
     main = kernel(
         work,
         Launch(
             f"reduce_{name}", "reduction", 0.0 if hot else total, total if hot else 0.0,
             out_bytes, items=spec.numel,
-            cycles=get("reduction.cycles", 0.12) * arithmetic
-            * (1.0 if innermost else 1.2),
-            grid=plan.grid, block=plan.threads, in_flight=unroll * spec.itemsize * plan.vector,
+            cycles=get(f"reduction.{way}.cycles", 0.12) * arithmetic,
+            overlap=get("reduction.overlap", 2.0),
+            grid=plan.grid, block=plan.threads,
             chain_s=chain, dtype=spec.dtype, family=family,
             note=note or (f"{plan.shared_by} blocks share each output"
                           if plan.shared_by > 1 else ""),

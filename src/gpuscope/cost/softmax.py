@@ -89,7 +89,6 @@ def _warp(work: Work, rows: int, columns: int, name: str, more: float) -> Kernel
             name, "normalization", read.cold, read.hot, written(work),
             items=rows, cycles=padded * per_value + row_cycles,
             grid=max(1, ceil(rows / per_block)), resident=resident,
-            in_flight=padded / 32 * work.op.inputs[0].itemsize,
             chain_s=get("softmax.warp.base_s", 0.4e-6)
             + padded / 32 * get("softmax.warp.step_s", 0.06e-6),
             dtype=work.op.inputs[0].dtype, family="softmax",
@@ -106,7 +105,6 @@ def _block_in_registers(work: Work, rows: int, columns: int) -> Kernel:
         Launch(
             "softmax_block_in_registers", "normalization", read.cold, read.hot, written(work),
             grid=rows, block=1024, resident=2 if columns <= 4096 else 1,
-            in_flight=columns / 1024 * work.op.inputs[0].itemsize,
             chain_s=get("softmax.block.base_s", 2.4e-6)
             + columns / 1024 * get("softmax.block.step_s", 0.26e-6),
             dtype=work.op.inputs[0].dtype, family="softmax",
@@ -131,7 +129,7 @@ def _block(
             name, "normalization", read.cold + again * missed, read.hot + again * (1 - missed),
             written(work), read.total + written(work), items=rows * columns,
             cycles=get("softmax.block.cycles", 0.3), grid=max(rows, 1), block=threads,
-            resident=resident, in_flight=32.0,
+            resident=resident,
             chain_s=get("softmax.block.start_s", 2.0e-6)
             + steps * (1 + passes) * get("softmax.block.pass_step_s", 0.5e-6),
             dtype=work.op.inputs[0].dtype, family="softmax",
@@ -154,7 +152,7 @@ def _spatial(work: Work, rows: int, columns: int, passes: int) -> Kernel:
             "softmax_spatial", "normalization", read.cold + again * missed,
             read.hot + again * (1 - missed), written(work), read.total + written(work),
             items=rows * columns * passes, cycles=get("softmax.spatial.cycles", 0.4),
-            grid=max(1, ceil(rows / threads)), block=threads, in_flight=4.0,
+            grid=max(1, ceil(rows / threads)), block=threads,
             chain_s=columns * passes * get("softmax.spatial.step_s", 0.5e-6),
             dtype=work.op.inputs[0].dtype, family="softmax.spatial",
         ),

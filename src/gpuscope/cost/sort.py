@@ -41,13 +41,13 @@ def key_sort(
                block=128, chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
     )  # fmt: skip
     scan_ = kernel(work, Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0,
-                                chain_s=0.1e-6, grid=key_bytes, block=256))  # fmt: skip
+                                grid=key_bytes, block=256))  # fmt: skip
     one = kernel(
         work,
         Launch(
             "radix_sort_onesweep", "sort", 0.0 if hot else size, size if hot else 0.0, size,
             items=count, cycles=get("sort.pass_cycles", 2.6) * relative, grid=blocks, block=384,
-            resident=4, in_flight=32.0, chain_s=get("sort.pass_s", 4.6e-6), family="sort",
+            resident=4, chain_s=get("sort.pass_s", 4.6e-6), family="sort",
             note="one pass for each byte of the key",
         ),
     )  # fmt: skip
@@ -75,7 +75,7 @@ def _block_rows(
         work,
         Launch(
             name, "sort", moved, 0.0, moved, grid=max(rows, 1), block=threads, resident=resident,
-            in_flight=16.0, chain_s=base_s * max(waves, 1.0) / ceil(max(waves, 1e-9)),
+            chain_s=base_s * max(waves, 1.0) / ceil(max(waves, 1e-9)),
             family=family,
         ),
     )  # fmt: skip
@@ -151,7 +151,7 @@ def _topk_several_blocks(
             work,
             Launch(name, "sort", size * again, 0.0, blocks * 512.0, items=spec.numel * again,
                    cycles=get(f"sort.topk.{key}_cycles", cycles), grid=blocks, block=256,
-                   in_flight=16.0, chain_s=2e-6, family="sort"),
+                   chain_s=2e-6, family="sort"),
         )  # fmt: skip
 
     def per_block(name: str, value_s: float) -> Kernel:

@@ -14,6 +14,9 @@ from gpuscope.program.types import TensorSpec
 _UNKNOWN_LINK = 16e9
 """Bytes/s one direction where the catalogue names no host link (PCIe 3.0 x16, the oldest here)."""
 
+_STAGED_ABOVE_BYTES = 2**20
+"""Pageable copies above this size go through a staging buffer (measured on an H200's host)."""
+
 
 def host_copy(work: Work, source: TensorSpec, target: TensorSpec) -> tuple[Kernel, ...]:
     """The copy of `source` to `target` across the host link; a cast or a gather goes before it.
@@ -54,20 +57,21 @@ def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:
     """A copy of `size` bytes across the host link, "h2d" or "d2h"."""
     link = work.device.host_link
     rate = (link.bandwidth_bytes_per_s if link is not None else None) or _UNKNOWN_LINK
-    kind = "pinned" if pinned else "pageable"
+    # The driver copies small pageable buffers at once, larger ones piece by piece.
+    staged = not pinned and size > _STAGED_ABOVE_BYTES
+    kind = "pageable" if staged else "pinned"
     key = f"transfer.{way}_{kind}"
-    default = {"pinned": 0.86, "pageable": 0.2}[kind]
-    usable = rate * work.constants.get(f"{key}.efficiency", default)
-    latency = work.constants.get(f"{key}.latency_s", 1.5e-6 if pinned else 3e-6)
+    usable = rate * work.constants.get(f"{key}.efficiency", 0.25 if staged else 0.86)
+    latency = work.constants.get(f"{key}.latency_s", 1.2e-6)
     moving = size / usable
     duration = latency + moving
-    spread = work.constants.spread(f"{key}.scale", 0.15 if pinned else 0.5)
+    spread = work.constants.spread(f"{key}.scale", 0.5 if staged else 0.15)
     return Kernel(
-        name=f"memcpy_{way}_{kind}", kind="transfer", op=work.op.index, duration_s=duration,
+        name=f"memcpy_{way}_{'pinned' if pinned else 'pageable'}", kind="transfer", op=work.op.index, duration_s=duration,
         low_s=duration / (1 + spread), high_s=duration * (1 + spread),
         read_bytes=size if way == "d2h" else 0.0, written_bytes=size if way == "h2d" else 0.0,
         least_bytes=size, grid=0, block=0, limiter="latency" if latency > moving else "link",
         memory_s=size / work.bandwidth, lane=f"copy_{way}",
         origin="calibrated" if work.constants.calibrated else "estimated",
-        note="" if pinned else "pageable host memory is staged by the CPU",
+        note="" if not staged else "pageable host memory is staged by the CPU",
     )  # fmt: skip
