@@ -149,7 +149,7 @@ def few_points(
     key = f"matmul.{dtype}."
     values = {n.replace("matmul.bf16", f"matmul.{dtype}"): v for n, v in like.items()}
     train = [c for c in cases if not c.recorded.held_out]
-    names = [key + "efficiency", key + "l2_bytes_per_clock_per_unit", key + "throttle"]
+    names = [key + "efficiency", key + "l2_bytes_per_clock_per_unit"]
     return fit(values, lambda trying: loss(log_errors(train, target, trying)), names, 7)
 
 

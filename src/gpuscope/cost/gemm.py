@@ -119,7 +119,6 @@ class Machine:
     """A device as the model sees it, for one compute dtype and family of operators.
 
     Attributes:
-        flops_per_s: usable rate of one multiprocessor.
         l2_bytes_per_s: what one multiprocessor can load from L2.
         memory_bytes_per_s: usable device memory bandwidth.
         l2_bytes: usable L2 capacity.
@@ -139,16 +138,17 @@ class Machine:
             transpose on the way.
         gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
         gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
-        dirty_bytes: data of earlier kernels in L2 that must be written back to make room.
+        dirty_share: share of what a kernel's reads push out of L2 that must be written back, left
+            there by earlier kernels.
         throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
             up to 1 + throttle times as long, half of that at `throttle_s`.
         vector: runs on the vector lanes, there is no matrix unit for the dtype.
         tiles: what the library has.
-        tile_m, tile_n, relative, shared: their sizes, rate relative to a large tile's, and the
-            share of one operand that a multicast from the neighbour saves, as arrays.
+        tile_m, tile_n, tile_s_per_k, shared: their sizes, arithmetic time for each element of
+            depth, and the share of one operand that a multicast from the neighbour saves, as
+            arrays.
     """
 
-    flops_per_s: float
     l2_bytes_per_s: float
     memory_bytes_per_s: float
     l2_bytes: float
@@ -168,7 +168,7 @@ class Machine:
     layout_tn: float
     gemv_s: float | None
     gemv_bytes_per_s: float
-    dirty_bytes: float
+    dirty_share: float
     throttle: float
     throttle_s: float
     vector: bool
@@ -176,7 +176,7 @@ class Machine:
     tile_m: Numbers
     tile_n: Numbers
     shared: Numbers
-    relative: Numbers
+    tile_s_per_k: Numbers
 
 
 def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
@@ -240,14 +240,15 @@ def machine_for(
     # Narrow tiles re-read shared memory more often for each multiply-add.
     side = 2.0 * tile_m * tile_n / (tile_m + tile_n)
     relative = side / (side + get("narrow", 15.0 if unit == "vector" else 1e-3))
+    blocks = device.warp_size is not None  # else tiles stream through without launching each
     own_gemv = unit == "vector" or unaligned or rate == "tf32"
     return Machine(
-        flops_per_s=peak / units * efficiency, l2_bytes_per_s=l2,
+        l2_bytes_per_s=l2,
         memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.88),
         l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
         units=units, floor_s=get("floor_s", 1.8e-6),
-        step_bytes=2.0 * tiles[0].k, step_s=get("step_s_per_byte", 2.3e-10) * 2.0 * tiles[0].k,
-        tile_s=get("tile_s", 5e-7), store_bytes_per_s=store,
+        step_bytes=2.0 * tiles[0].k, step_s=get("step_s_per_byte", 2.3e-10) * 2.0 * tiles[0].k * blocks,
+        tile_s=get("tile_s", 5e-7) * blocks, store_bytes_per_s=store,
         bias_store=get("bias_store", 1.8), aligned_store=get("aligned_store", 1.0),
         cold_s=get("cold_s", 7e-7),
         split_s=get("split_s", 1.8e-6), reduce_s=get("reduce_s", 1.5e-6),
@@ -255,10 +256,11 @@ def machine_for(
         layout_tn=get("layout_tn", 1.0),
         gemv_s=get("gemv_s", 2.2e-6) if own_gemv and device.vendor == "NVIDIA" else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
-        dirty_bytes=constants.get("matmul.dirty_l2_share", 0.1) * float(device.l2_bytes or 0),
+        dirty_share=constants.get("matmul.dirty_l2_share", 0.1),
         throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 8e-4),
         vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
-        shared=1.0 - 1.0 / cluster, relative=relative,
+        shared=1.0 - 1.0 / cluster,
+        tile_s_per_k=2.0 * tile_m * tile_n / (peak / units * efficiency * relative),
     )  # fmt: skip
 
 
@@ -273,23 +275,35 @@ def plan(problem: Problem, machine: Machine) -> Plan:
         np.where(rows > 1, machine.tile_n, 0.0), np.where(columns > 1, machine.tile_m, 0.0)
     )
     loaded = machine.tile_m + machine.tile_n - saved
-    # Slices of K that fill the device, but keep at least eight steps each.
-    depth = problem.k * problem.item_bytes / machine.step_bytes
-    fill = np.clip(machine.units // blocks, 1.0, min(max(depth // 8, 1.0), _MOST_SLICES))
-    slices = np.concatenate((np.ones_like(fill), np.maximum(fill // 2, 1.0), fill))
-    tripled = np.tile(blocks, 3) * slices
-    compute = _arithmetic_s(problem, machine, tripled, slices, np.tile(loaded, 3))
-    memory = np.tile(_memory_s(problem, machine), 3)
+    slices = _slices(problem, machine, blocks)
+    sliced = blocks * slices
+    compute = _arithmetic_s(problem, machine, sliced, slices, loaded)
+    memory = _memory_s(problem, machine)
     high, low = np.maximum(compute, memory), np.minimum(compute, memory)
     total = high * (1.0 + (low / high) ** machine.overlap) ** (1.0 / machine.overlap)
-    total += np.where(slices > 1, machine.split_s, 0.0)
-    added = np.where(slices > 1, _reduction_s(problem, machine, slices), 0.0)
-    best = int(np.argmin(total + added))
-    at = best % len(machine.tiles)
+    whole = total
+    if len(slices) > 1:
+        split = slices > 1
+        total = total + np.where(split, machine.split_s, 0.0)
+        whole = total + np.where(split, _reduction_s(problem, machine, slices), 0.0)
+    at = np.unravel_index(np.argmin(whole), whole.shape)
     return _as_plan(
-        problem, machine, machine.tiles[at], int(slices[best]), int(tripled[best]),
-        float(total[best]), float(compute[best]), float(memory[best]),
+        problem, machine, machine.tiles[int(at[1])], int(slices[at]), int(sliced[at]),
+        float(total[at]), float(compute[at]), float(memory[at[1]]),
     )  # fmt: skip
+
+
+def _slices(problem: Problem, machine: Machine, blocks: Numbers) -> Numbers:
+    """How many slices of K to try, one row a choice: 1, and what half or wholly fills the device.
+
+    A slice keeps at least eight main-loop steps.
+    """
+    depth = problem.k * problem.item_bytes / machine.step_bytes
+    fill = np.clip(machine.units // blocks, 1.0, min(max(depth // 8, 1.0), _MOST_SLICES))
+    one = np.ones_like(fill)
+    if fill.max() == 1.0:
+        return one[np.newaxis]
+    return np.stack((one, np.maximum(fill // 2, 1.0), fill))
 
 
 def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
@@ -316,10 +330,8 @@ def _arithmetic_s(
     """Time of the busiest multiprocessor: its tiles one after the other."""
     steps = np.ceil(problem.k * problem.item_bytes / slices / machine.step_bytes)
     depth = steps * (machine.step_bytes / problem.item_bytes)
-    rate = machine.flops_per_s * machine.relative
-    area = np.tile(machine.tile_m * machine.tile_n / rate, 3)
     factor = {"NT": machine.layout_nt, "TN": machine.layout_tn}.get(problem.layout, 1.0)
-    multiply = 2.0 * factor * area * depth
+    multiply = machine.tile_s_per_k * (factor * depth)
     load = loaded * steps * (machine.step_bytes / machine.l2_bytes_per_s)
     each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
     # Masked rows and columns are computed, but not written.
@@ -327,7 +339,7 @@ def _arithmetic_s(
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
     if problem.aligned < 16 <= problem.out_aligned:
         a_byte_s /= machine.aligned_store
-    store = np.tile(m * n, 3) * (problem.out_bytes * a_byte_s)
+    store = m * n * (problem.out_bytes * a_byte_s)
     rounds = np.ceil(blocks / machine.units)
     total = rounds * (each + store + machine.tile_s)
     return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))
@@ -345,7 +357,7 @@ def _reduction_s(problem: Problem, machine: Machine, slices: Numbers) -> Numbers
 
 def _memory_s(problem: Problem, machine: Machine) -> Numbers:
     read, written = traffic_bytes(problem, machine, machine.tile_m * machine.tile_n)
-    back = np.minimum(read, machine.dirty_bytes)
+    back = machine.dirty_share * np.minimum(read, machine.l2_bytes)
     return (read + written + back) / machine.memory_bytes_per_s
 
 

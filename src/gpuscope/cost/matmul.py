@@ -48,6 +48,8 @@ def alignment_bytes(*specs: TensorSpec) -> int:
     """Largest power of two, at most 16, that divides the byte steps between rows."""
     aligned = 16
     for spec in specs:
+        if len(spec.shape) < 2:
+            continue
         leading = max(spec.stride[-2:], default=1)
         step = int(leading * spec.itemsize) if leading > 1 else int(spec.shape[-1] * spec.itemsize)
         while aligned > 1 and step % aligned:
