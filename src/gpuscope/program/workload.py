@@ -123,7 +123,7 @@ def _title(model: Model, settings: Settings) -> str:
     parts = [f"{model.name} {settings.task}", size]
     parts.append(settings.dtype + (" autocast" if settings.amp else ""))
     if settings.layers is not None:
-        parts.append(f"{settings.layers} layers")
+        parts.append(f"{settings.layers} layer" + "s" * (settings.layers > 1))
     if settings.task == "train":
         parts.append(settings.optimizer)
     if settings.attention in ("eager", "flash"):
