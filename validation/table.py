@@ -184,6 +184,9 @@ def main() -> int:
         for lang, name in (("en", "accuracy.md"), ("zh", "accuracy.zh-CN.md")):
             _splice(DOCS / name, "table", markdown(table, lang))
             _splice(DOCS / name, "summary", summary_lines(s, lang))
+        root = HERE.parent
+        _splice(root / "README.md", "summary", summary_lines(s, "en"))
+        _splice(root / "README.zh-CN.md", "summary", summary_lines(s, "zh"))
     return 0
 
 
