@@ -116,6 +116,10 @@ def intervals(cases: list[Case], values: Mapping[str, float], target: Device) ->
             errors = sorted(abs(e) for e in log_errors(some, target, values))
             name = f"convolution.depthwise.{long}" if depthwise else f"convolution.{long}"
             out[name] = math.expm1(errors[int(0.8 * (len(errors) - 1))])
+    # Conversions were fitted together with the products between them: same errors.
+    first = [c for c in held if "implicit" in kind(c) and c.recorded.params["layout"] == "nchw"]
+    errors = sorted(abs(e) for e in log_errors(first, target, values))
+    out["convolution.stream"] = math.expm1(errors[int(0.8 * (len(errors) - 1))])
     return out
 
 

@@ -24,7 +24,7 @@ def stream(
     efficiency = constants.get(f"{key}.bandwidth_efficiency", 0.75)
     memory = (read + written) / (work.bandwidth * efficiency)
     duration = floor + memory
-    spread = constants.spread(f"{key}.bandwidth_efficiency", 0.3)
+    spread = constants.spread("convolution.stream.scale", 0.3)
     grid = max(1, -(-numel // 1024))
     return Kernel(
         name=name, kind="pointwise", op=work.op.index, duration_s=duration,

@@ -71,7 +71,7 @@ _HOPPER_FIXED = tuple(
 """cuDNN's and cuBLAS' "sm90_xmma" kernels: convolutions, and products in TF32 and int8."""
 
 _BLACKWELL = (
-    Tile(256, 256, 64, 256, 1, 2), Tile(256, 192, 64, 256, 1, 2), Tile(128, 256, 64, 256, 1, 2),
+    Tile(256, 256, 64, 256, 1, 2), Tile(256, 192, 64, 256, 1, 2), Tile(192, 256, 64, 256, 1, 2),
     *_HOPPER,
 )  # fmt: skip
 """tcgen05 pairs two multiprocessors on one 256-row tile."""

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuscope.cost.tiles import tiles_for
+from gpuscope.hardware import device, devices
+
+
+def test_every_device_has_tiles_of_distinct_sizes() -> None:
+    for each in devices():
+        for unit in ("matrix", "vector"):
+            tiles = tiles_for(each, unit)  # type: ignore[arg-type]
+            assert tiles
+            assert len({tile.name for tile in tiles}) == len(tiles), each.id
+
+
+def test_hopper_has_the_tiles_that_kernel_names_show() -> None:
+    names = {tile.name for tile in tiles_for(device("h200"), "matrix")}
+    # Recorded as nvjet_sm90_tst_256x128, 192x192, 320x128, 128x160, 64x8 and 512x64.
+    assert {"256x128", "128x256", "192x192", "320x128", "128x160", "64x8", "8x64", "512x64"} <= names
+
+
+def test_accumulators_fit_in_registers() -> None:
+    """Two warpgroups of 128 threads hold at most 160 float32 accumulators a thread here."""
+    for tile in tiles_for(device("h200"), "matrix"):
+        assert tile.m * tile.n <= 2 * 128 * 160
+        assert tile.m % 64 == 0 or tile.n % 64 == 0
+        assert tile.m % 8 == tile.n % 8 == 0
+
+
+@pytest.mark.parametrize(("name", "unit", "largest"), [
+    ("a100", "matrix", (256, 128)), ("mi300x", "matrix", (256, 256)),
+    ("h200", "vector", (128, 256)), ("m2-max", "vector", (64, 64)),
+])  # fmt: skip
+def test_largest_tiles_of_other_families(name: str, unit: str, largest: tuple[int, int]) -> None:
+    tiles = tiles_for(device(name), unit)  # type: ignore[arg-type]
+    best = max(tiles, key=lambda tile: tile.m * tile.n)
+    assert best.m * best.n == largest[0] * largest[1]
+
+
+def test_unaligned_operands_fall_back_to_kernels_of_earlier_generations() -> None:
+    earlier = tiles_for(device("h200"), "matrix", "earlier")
+    assert all(tile.cluster == 1 for tile in earlier)
+    assert min(tile.m for tile in earlier) == 32
