@@ -95,7 +95,7 @@ def analyze(
         roofline=roofline(rows, groups, roofs),
         tasks=tasks(rows, groups),
         memory=story,
-        energy=energy(rows, roofs, timed.step_s, timed.busy_s, calibration),
+        energy=energy(rows, roofs, timed.step_s, calibration),
         utilisation=used,
         findings=findings(facts),
     )

@@ -1,0 +1,350 @@
+"""Power of a device at work, and the clock that a power limit leaves.
+
+    power x period = power at rest x period
+        + sum over kernels of   energy per FLOP (by dtype) x FLOPs      matrix families
+                                vector power x time spent issuing       all other kernels
+                                energy per byte x device-memory bytes
+                                energy per L2 byte x bytes found in L2  all other kernels
+
+Nothing is charged for merely running: a stream of tiny kernels drew 2 W more than rest. Arithmetic
+costs more per operation at a higher clock, whose voltage is higher: energy(f) = energy(f0) x
+(f / f0)^k, where f0 is the clock that a lone kernel of its kind runs at (a dense product pulls the
+clock below its maximum even with power to spare). Memory has its own clock and costs the same at
+any.
+
+At the power limit a device lowers the clock of its multiprocessors until the average power holds.
+The controller of an H200 acts about every 100 ms, longer than most steps, so that the average over
+the step decides. Kernels that wait for memory keep their time.
+
+The constants come from steady loads of one operator each on an H200 (`benchmarks/fit/power.py`).
+Powers and energies per FLOP are kept as shares of the board power (an energy per FLOP as the share
+drawn at the dense peak), which carries them to other devices in proportion to their board power:
+an assumption that nobody has checked. Bytes are charged by the kind of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.cost.types import CostedProgram, Kernel
+from gpuscope.errors import UnknownNameError, UnsupportedError
+from gpuscope.hardware import Device
+from gpuscope.hardware import device as catalogue_device
+from gpuscope.hardware.device import rate_name
+
+MATRIX_KINDS = frozenset({"matmul", "attention", "convolution", "recurrent"})
+"""Kernel families that are charged by FLOP; all others by the time that they issue for."""
+
+PJ_PER_BIT: tuple[tuple[str, float], ...] = (
+    ("HBM2E", 6.0), ("HBM2", 3.92), ("HBM", 6.0), ("GDDR6X", 7.25), ("GDDR", 7.5),
+)  # fmt: skip
+"""Energy of moving one bit in the memory itself, by how its name begins; newer HBM as HBM2E.
+Micron's memory comparison: 6.0 pJ/bit for HBM2E, 7.25 for GDDR6X, 7.5 for GDDR6 as average device
+power; O'Connor et al., MICRO 2017: 3.92 for HBM2."""
+
+OTHER_PJ_PER_BIT = 6.0
+"""For memory types without a published figure (LPDDR and others): that of HBM2E."""
+
+LOWEST_CLOCK = 0.2
+"""Least share of the boost clock considered (an H200 goes down to 345 of 1980 MHz)."""
+
+DEFAULTS: Mapping[str, float] = {
+    "power.idle_share": 0.164, "power.vector_share": 0.26, "power.byte_factor": 2.4,
+    "power.l2_byte_factor": 0.87, "power.voltage_exponent": 1.1, "power.limit_share": 0.98,
+}  # fmt: skip
+"""Constants where no calibration gives them, rounded from the H200's: rest and issuing over board
+power; a byte's energy, and an L2 byte's, over that in the memory itself; exponent k; power held
+over power limit. For FLOPs see `DEFAULT_FLOP_SHARE` and `DEFAULT_CLOCK_SHARE`;
+`power.flop_factor.<kind>` (1 by default) is a family's energy per FLOP over a plain product's."""
+
+DEFAULT_FLOP_SHARE = 1.25
+"""Power above rest at the dense peak over board power: matrix units cannot run at their peak."""
+
+DEFAULT_CLOCK_SHARE = 0.9
+"""Clock of a lone matrix product over the boost clock."""
+
+_LIKE = {"fp16": "bf16", "int8": "fp8", "fp4": "fp8", "int4": "fp8", "fp64": "fp32"}
+"""Which dtype's share serves one that has none of its own."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Named(Protocol):
+    """Named constants: a `Calibration`, a kernel model's `Constants`, or a plain dict."""
+
+    def get(self, name: str, default: float, /) -> float:
+        """Return a constant, or the default where it is not known."""
+        ...
+
+
+@dataclass(frozen=True)
+class PowerModel:
+    """What work costs on one device. A what-if device keeps the physics of the real one.
+
+    Attributes:
+        device: may be a what-if; its `tdp_w` is the limit.
+        constants: calibrated ones, as shares.
+        reference: the catalogue's device, whose board power the shares belong to.
+        board_w: its board power.
+    """
+
+    device: Device
+    constants: Named | Mapping[str, float]
+    reference: Device
+    board_w: float
+    _flop_pj: dict[str, float] = field(default_factory=dict)
+
+    def _constant(self, name: str) -> float:
+        return float(self.constants.get(name, DEFAULTS[name]))
+
+    @cached_property
+    def idle_w(self) -> float:
+        """Power with a context open and nothing running, clocks up."""
+        shared = self._constant("power.idle_share") * self.board_w
+        return max(shared, self.reference.idle_power_w or 0.0)
+
+    @cached_property
+    def vector_w(self) -> float:
+        """Power above rest of multiprocessors that issue vector instructions all the time."""
+        return self._constant("power.vector_share") * self.board_w
+
+    @cached_property
+    def pj_per_byte(self) -> float:
+        """Energy of a byte between device memory and multiprocessor."""
+        return self._constant("power.byte_factor") * self._memory_pj_per_byte
+
+    @cached_property
+    def pj_per_l2_byte(self) -> float:
+        """Energy of a byte between L2 and multiprocessor."""
+        return self._constant("power.l2_byte_factor") * self._memory_pj_per_byte
+
+    @cached_property
+    def _memory_pj_per_byte(self) -> float:
+        memory = (self.reference.memory_type or "").upper()
+        known = (pj for name, pj in PJ_PER_BIT if memory.startswith(name))
+        return 8 * next(known, OTHER_PJ_PER_BIT)
+
+    @cached_property
+    def exponent(self) -> float:
+        """k of energy(f) = energy(f0) (f / f0)^k."""
+        return self._constant("power.voltage_exponent")
+
+    @cached_property
+    def limit_w(self) -> float:
+        """Average power that the device holds under its limit (an H200: 1 to 2 % below it)."""
+        share = min(1.0, self._constant("power.limit_share"))
+        return share * (self.device.tdp_w or self.board_w)
+
+    def pj_per_flop(self, dtype: str) -> float:
+        """Energy of a FLOP of a plain product, at the clock of a lone kernel.
+
+        A dtype that the device has no rate for costs what the next wider one does; 0 where no
+        rate is known at all.
+        """
+        if dtype not in self._flop_pj:
+            self._flop_pj[dtype] = self._look_up_flop(_rate(dtype))
+        return self._flop_pj[dtype]
+
+    def _look_up_flop(self, rate: str) -> float:
+        for name in dict.fromkeys((rate, "fp16", "bf16", "fp32")):
+            peak = self._peak(name)
+            if peak:
+                share = self._by_rate("power.flop_share", name, DEFAULT_FLOP_SHARE)
+                return share * self.board_w / peak * 1e12
+        return 0.0
+
+    def _peak(self, rate: str) -> float | None:
+        try:
+            return self.reference.peak_flops_per_s(rate, tensor_core=rate != "fp32")
+        except UnsupportedError:
+            return None
+
+    def _by_rate(self, name: str, rate: str, default: float) -> float:
+        like = self.constants.get(f"{name}.{_LIKE.get(rate, 'bf16')}", default)
+        return float(self.constants.get(f"{name}.{rate}", like))
+
+    def clock_share(self, kernel: Kernel) -> float:
+        """Clock that the kernel alone runs at, over the boost clock: what its duration implies.
+
+        Dense products run below the boost clock, the more so the longer they last
+        (`throttle` and `throttle_s` of `gpuscope.cost.gemm`, which their durations contain).
+        """
+        rate = _rate(kernel.dtype)
+        if kernel.kind not in ("matmul", "convolution") or kernel.flops <= 0 or rate == "fp32":
+            return 1.0
+        share = self._by_rate("power.clock_share", rate, DEFAULT_CLOCK_SHARE)
+        throttle = float(self.constants.get(f"matmul.{rate}.throttle", 0.0))
+        half_s = float(self.constants.get(f"matmul.{rate}.throttle_s", 1.0))
+        return share / (1.0 + throttle * kernel.compute_s / (kernel.compute_s + half_s))
+
+    def work_j(self, kernel: Kernel) -> tuple[float, float]:
+        """Joules of a kernel above rest, at its own clock: (arithmetic and L2, device memory)."""
+        moved = kernel.read_bytes + kernel.written_bytes
+        if kernel.kind in MATRIX_KINDS:
+            factor = float(self.constants.get(f"power.flop_factor.{kernel.kind}", 1.0))
+            arithmetic = kernel.flops * factor * self.pj_per_flop(kernel.dtype) * 1e-12
+        else:
+            found_in_l2 = max(0.0, kernel.least_bytes - moved)
+            arithmetic = kernel.compute_s * self.vector_w + (
+                found_in_l2 * self.pj_per_l2_byte * 1e-12
+            )
+        return arithmetic, moved * self.pj_per_byte * 1e-12
+
+
+def _rate(dtype: str) -> str:
+    try:
+        return rate_name(dtype)
+    except UnknownNameError:
+        return "fp32"  # bool, int64, complex: the vector lanes
+
+
+def power_model(device: Device, constants: Named | Mapping[str, float]) -> PowerModel | None:
+    """The power model of a device; None where the catalogue states no board power for it."""
+    try:
+        reference = catalogue_device(device.id)
+    except UnknownNameError:
+        reference = device
+    board_w = reference.tdp_w or device.tdp_w
+    if board_w is None:
+        return None
+    return PowerModel(device, constants, reference, board_w)
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """A device that repeats one step for long.
+
+    Attributes:
+        clock_share: cap on the clock over the boost clock; 1 where nothing is limited.
+        average_w: power over the step at that clock.
+        period_s: the step at that clock, for the average: the device's work with the gaps between
+            kernels, or the host's work where that is longer.
+        stretch: for each kernel of each operator in order, time over time alone.
+    """
+
+    clock_share: float
+    average_w: float
+    period_s: float
+    stretch: tuple[float, ...]
+
+
+def steady_state(costed: CostedProgram, model: PowerModel) -> SteadyState:
+    """The clock at which the average power of a step is what the device holds."""
+    load = _Load(costed, model)
+    if load.average_w(1.0) <= model.limit_w:
+        return SteadyState(1.0, load.average_w(1.0), load.period_s(1.0), load.stretches(1.0))
+    low, high = LOWEST_CLOCK, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if load.average_w(middle) <= model.limit_w else (low, middle)
+    return SteadyState(low, load.average_w(low), load.period_s(low), load.stretches(low))
+
+
+class _Load:
+    """The kernels of a step as columns."""
+
+    def __init__(self, costed: CostedProgram, model: PowerModel) -> None:
+        self._idle_w, self._exponent = model.idle_w, model.exponent
+        pairs = [(k, item.op.repeat) for item in costed.ops for k in item.kernels]
+
+        def column(values: list[float]) -> Floats:
+            return np.array(values, np.float64)
+
+        # Copies over a link and collectives run beside the kernels: they keep their time.
+        self._repeat = column([repeat * (k.lane == "compute") for k, repeat in pairs])
+        self._duration = column([k.duration_s for k, _ in pairs])
+        self._compute = column([k.compute_s * (k.lane == "compute") for k, _ in pairs])
+        self._memory = column([k.memory_s for k, _ in pairs])
+        self._own_clock = column([model.clock_share(k) for k, _ in pairs])
+        energies = [model.work_j(k) for k, _ in pairs]
+        self._arithmetic_j = column([arithmetic for arithmetic, _ in energies])
+        self._memory_j = float(self._repeat @ column([memory for _, memory in energies]))
+        self._gaps_s = float(self._repeat.sum()) * costed.kernel_gap_s
+        self._host_s = 0.0 if costed.graph else sum(
+            item.op.repeat
+            * (item.host.before_s + item.host.after_s + len(item.kernels) * item.host.per_launch_s)
+            for item in costed.ops
+        )  # fmt: skip
+
+    def _slowed(self, clock_share: float) -> Floats:
+        """Own clock over the clock under a cap, by kernel; at least 1."""
+        return np.maximum(self._own_clock / clock_share, 1.0)
+
+    def _durations_s(self, clock_share: float) -> Floats:
+        limited = np.maximum(self._compute * self._slowed(clock_share), self._memory)
+        return self._duration + limited - np.maximum(self._compute, self._memory)
+
+    def stretches(self, clock_share: float) -> tuple[float, ...]:
+        """Time under a cap on the clock over time alone, by kernel."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = self._durations_s(clock_share) / self._duration
+        return tuple(np.where(self._duration > 0, ratio, 1.0).tolist())
+
+    def period_s(self, clock_share: float) -> float:
+        """The step under a cap on the clock, without synchronisations."""
+        busy_s = float(self._repeat @ self._durations_s(clock_share))
+        return max(busy_s + self._gaps_s, self._host_s)
+
+    def average_w(self, clock_share: float) -> float:
+        """Power over the step under a cap on the clock."""
+        period_s = self.period_s(clock_share)
+        if period_s <= 0:
+            return self._idle_w
+        arithmetic = self._arithmetic_j * self._slowed(clock_share) ** -self._exponent
+        return self._idle_w + (float(self._repeat @ arithmetic) + self._memory_j) / period_s
+
+
+def limit_power(
+    costed: CostedProgram, device: Device, constants: Named | Mapping[str, float]
+) -> CostedProgram:
+    """Stretch kernels to the clock that the device's power limit leaves in steady state.
+
+    A kernel's new time is max(arithmetic x own clock / clock left, memory) plus what neither
+    explains; memory-bound kernels keep theirs.
+
+    Args:
+        costed: kernels as they run alone.
+        device: its `tdp_w` is the limit; without one nothing changes.
+        constants: calibrated ones; see the module.
+
+    Returns:
+        `costed` itself where the limit does not bind; else a copy with stretched kernels and one
+        more assumption that names the clock.
+    """
+    model = power_model(device, constants)
+    if model is None:
+        return costed
+    steady = steady_state(costed, model)
+    if steady.clock_share >= 1.0:
+        return costed
+    stretches = iter(steady.stretch)
+    ops = tuple(
+        replace(item, kernels=tuple(_stretched(k, next(stretches)) for k in item.kernels))
+        for item in costed.ops
+    )
+    return replace(costed, ops=ops, assumptions=(*costed.assumptions, _sentence(device, steady)))
+
+
+def _stretched(kernel: Kernel, stretch: float) -> Kernel:
+    if stretch <= 1.0:
+        return kernel
+    more_s = kernel.duration_s * (stretch - 1.0)
+    return replace(
+        kernel, duration_s=kernel.duration_s * stretch, low_s=kernel.low_s * stretch,
+        high_s=kernel.high_s * stretch,
+        compute_s=max(kernel.compute_s, kernel.memory_s) + more_s,
+    )  # fmt: skip
+
+
+def _sentence(device: Device, steady: SteadyState) -> str:
+    clock = f"{steady.clock_share:.0%} of its maximum"
+    if device.clock_hz is not None:
+        clock = f"{steady.clock_share * device.clock_hz / 1e9:.2f} GHz"
+    limit = f"The power limit of {device.tdp_w:g} W"
+    return f"{limit} lowers the clock to about {clock} in this step."
