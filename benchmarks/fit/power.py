@@ -1,6 +1,7 @@
 """Fit the power model to steady loads of one operator each; print residuals, write the TOML.
 
     python benchmarks/fit/power.py [--write FILE.toml]
+    python benchmarks/fit/power.py --check      the catalogue's constants against whole workloads
 
 The loads of `benchmarks/micro/power.py` are captured and costed, so that FLOPs, bytes and issue
 times are those that predictions use; power, clock and rate are the recorded ones. Left out: loads
@@ -24,13 +25,18 @@ from statistics import geometric_mean
 import numpy as np
 from recorded import MAX_MHZ, MEASURED_WITH, MICRO, write_toml
 
+from gpuscope.api import capture as record
 from gpuscope.cost.engine import cost_program
-from gpuscope.cost.power import MATRIX_KINDS, PJ_PER_BIT
+from gpuscope.cost.power import MATRIX_KINDS, PJ_PER_BIT, limit_power, power_model
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import device
+from gpuscope.cost.workspace import with_workspaces
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import calibration_for, device
 from gpuscope.hardware.calibration import CalibratedValue
 from gpuscope.hardware.device import rate_name
 from gpuscope.program.capture import capture
+from gpuscope.program.workload import WorkloadOptions
+from gpuscope.timeline import simulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "micro"))
 
@@ -213,11 +219,65 @@ def entries(
     }
 
 
+def check() -> None:
+    """Print power (at the measured step), energy and step of the whole workloads.
+
+    For judging only: no constant is fitted to them. Takes some minutes.
+    """
+    constants, say = calibration_for(DEVICE), sys.stdout.write
+    model = power_model(DEVICE, constants)
+    assert model is not None
+    errors, limited_errors = [], []
+    for path in sorted((MICRO.parent / "zoo").glob("*.json")):
+        recording = json.loads(path.read_text())
+        if not recording.get("energy_j"):
+            continue
+        target = recording["target"]
+        if ".py:" in target:
+            target = str(MICRO.parents[2] / "workloads" / target)
+        try:
+            program = record(target, options=WorkloadOptions(**recording["options"]))
+            costed = cost_program(with_workspaces(program, DEVICE), DEVICE, constants)
+        except GpuscopeError as error:
+            say(f"{path.stem}: left out: {error}\n")
+            continue
+        limited = limit_power(costed, DEVICE, constants)
+        steps = [simulate(costed).step_time_s, simulate(limited).step_time_s]
+        above_j = sum(
+            sum(model.work_j(k)) * item.op.repeat
+            for item in costed.ops for k in item.kernels if k.lane == "compute"
+        )  # fmt: skip
+
+        def energy_j(step_s: float, above_j: float = above_j) -> float:
+            return min(model.idle_w * step_s + above_j, model.limit_w * step_s)
+
+        measured_s, measured_j = recording["step_time_s"], recording["energy_j"]
+        found = (
+            energy_j(measured_s) / measured_j - 1, energy_j(steps[1]) / measured_j - 1,
+            steps[0] / measured_s - 1, steps[1] / measured_s - 1,
+        )  # fmt: skip
+        errors.append(found)
+        if limited is not costed:
+            limited_errors.append(found[2:])
+        say(f"{path.stem:22s} power {found[0]:+6.1%}  energy {found[1]:+6.1%}"
+            f"  step {found[2]:+6.1%}, limited {found[3]:+6.1%}\n")  # fmt: skip
+    size = np.abs(errors)
+    say(f"mean errors {size.mean(0).round(3)}, medians {np.median(size, 0).round(3)}, "
+        f"bias {np.mean(errors, 0).round(3)}\n")  # fmt: skip
+    if limited_errors:
+        say(f"step of {len(limited_errors)} limited ones: without, with the limit "
+            f"{np.abs(limited_errors).mean(0).round(3)}\n")  # fmt: skip
+
+
 def main() -> None:
     """Fit, report, write."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--write", type=Path)
-    write = arguments.parse_args().write
+    arguments.add_argument("--check", action="store_true")
+    given = arguments.parse_args()
+    if given.check:
+        check()
+        return
     recorded = rows()
     idle_w = sum(float(r["mean_w"]) for n, r in recorded.items() if n.startswith("idle")) / 2
     loads = [
@@ -244,8 +304,8 @@ def main() -> None:
         say(f"{x.name:24s} {x.above_w + idle_w:6.1f} W, {predicted:6.1f} W {errors[-1]:+7.1%}"
             f"  clock {x.share:.3f}\n")  # fmt: skip
     say(f"mean error {np.mean(np.abs(errors)):.1%}\n")
-    if write:
-        write_toml(write, MEASURED_WITH, entries(found, clocks, idle_w, held_w))
+    if given.write:
+        write_toml(given.write, MEASURED_WITH, entries(found, clocks, idle_w, held_w))
 
 
 if __name__ == "__main__":

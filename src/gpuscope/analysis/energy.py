@@ -10,8 +10,7 @@ constants (`power.*` of a calibration) are those of `gpuscope.cost.power`, which
 clock where the limit binds: steady loads of one operator each on an H200, met with a mean error of
 2 %; carried to other devices in proportion to their board power, which nobody has checked.
 
-Checked against 37 whole workloads on that H200, none of which a constant was fitted to: see
-docs/analysis.md.
+How it fares on whole workloads, none of which a constant was fitted to: docs/analysis.md.
 """
 
 from __future__ import annotations
