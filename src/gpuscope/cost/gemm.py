@@ -13,31 +13,20 @@ traffic counts re-reading of operands that outgrow the L2 cache. Both sides over
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpuscope.cost.registry import Constants
-from gpuscope.cost.tiles import Choice, Tile, Unit, tiles_for
+from gpuscope.cost.gemm_machine import Machine, Numbers, machine_for, rate_and_unit
+from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Limiter
-from gpuscope.hardware import Device, rate_name
 
-Numbers: TypeAlias = NDArray[np.float64]
-
-_L2_SHARE = 0.75
-"""Share of the L2 that a working set survives in."""
+__all__ = [
+    "Machine", "Plan", "Problem", "machine_for", "plan", "rate_and_unit", "reduction_s",
+    "traffic_bytes",
+]  # fmt: skip
 
 _MOST_SLICES = 64.0
 """Most slices of K."""
-
-_REACH = {"AMD": 0.65}
-"""How much of their peak a vendor's libraries reach, relative to NVIDIA's: large bfloat16 products
-ran at 620 of 1,307 TFLOP/s on an MI300X, at 720 of 989 on an H100 (SemiAnalysis, December 2024)."""
-
-_DATASHEET_L2_RATIO = 2.0
-"""L2 bandwidth over memory bandwidth where neither clock nor unit count is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,158 +107,6 @@ class Plan:
     vector: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A device as the model sees it, for one compute dtype and family of operators.
-
-    Attributes:
-        l2_bytes_per_s: what one multiprocessor can load from L2.
-        memory_bytes_per_s: usable device memory bandwidth.
-        l2_bytes: usable L2 capacity.
-        units: multiprocessors.
-        floor_s: shortest kernel, launch overhead on the device included.
-        step_bytes: depth of one main-loop step.
-        step_s: its time when only latency limits it.
-        tile_s: start of a tile that its neighbours do not hide.
-        store_bytes_per_s: at which one multiprocessor writes a tile out.
-        bias_store: factor on that time where a bias is added.
-        aligned_store: how many times faster, where operands have unaligned rows but it has not.
-        cold_s: added latency of the first loads where an operand is not in L2.
-        split_s: writing partial results where K is split.
-        reduce_s: floor of the kernel that adds up slices of K.
-        overlap: exponent of the norm that joins arithmetic and memory time.
-        layout_nt, layout_tn: factors on the arithmetic in these layouts, which some kernels must
-            transpose on the way.
-        gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
-        gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
-        dirty_share: share of what a kernel's reads push out of L2 that must be written back, left
-            there by earlier kernels.
-        throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
-            up to 1 + throttle times as long, half of that at `throttle_s`.
-        vector: runs on the vector lanes, there is no matrix unit for the dtype.
-        tiles: what the library has.
-        tile_m, tile_n, tile_s_per_k, shared: their sizes, arithmetic time for each element of
-            depth, and the share of one operand that a multicast from the neighbour saves, as
-            arrays.
-    """
-
-    l2_bytes_per_s: float
-    memory_bytes_per_s: float
-    l2_bytes: float
-    units: int
-    floor_s: float
-    step_bytes: float
-    step_s: float
-    tile_s: float
-    store_bytes_per_s: float
-    bias_store: float
-    aligned_store: float
-    cold_s: float
-    split_s: float
-    reduce_s: float
-    overlap: float
-    layout_nt: float
-    layout_tn: float
-    gemv_s: float | None
-    gemv_bytes_per_s: float
-    dirty_share: float
-    throttle: float
-    throttle_s: float
-    vector: bool
-    tiles: tuple[Tile, ...]
-    tile_m: Numbers
-    tile_n: Numbers
-    shared: Numbers
-    tile_s_per_k: Numbers
-
-
-def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
-    """Peak FLOP/s for a compute dtype and the unit that reaches it.
-
-    float32 on accelerators without float32 rate runs as six passes of bfloat16 (the "highest"
-    precision of XLA on TPUs).
-
-    Raises:
-        UnsupportedError: the device cannot compute in this dtype; says in which it can.
-    """
-    if dtype == "float32":
-        if device.supports("float32"):
-            return device.peak_flops_per_s("float32", tensor_core=False), "vector"
-        if device.supports("bfloat16"):
-            return device.peak_flops_per_s("bfloat16") / 6.0, "matrix"
-    peak = device.peak_flops_per_s(dtype)
-    if dtype == "float64" and "fp64_tensor" not in dict(device.peaks):
-        return peak, "vector"
-    return peak, "matrix"
-
-
-@lru_cache(maxsize=256)
-def machine_for(
-    device: Device, constants: Constants, dtype: str, family: str, aligned: int = 16
-) -> Machine:
-    """The device under its calibrated constants.
-
-    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency". On NVIDIA
-    devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
-    constants of their own ("matmul.bf16_unaligned.efficiency").
-
-    Raises:
-        UnsupportedError: the device cannot compute in this dtype.
-    """
-    peak, unit = rate_and_unit(device, dtype)
-    rate = rate_name(dtype)
-    unaligned = aligned < 16 and unit == "matrix" and device.vendor == "NVIDIA"
-    key = f"{family}.{rate}_unaligned" if unaligned else f"{family}.{rate}"
-    choice: Choice = "any width" if rate in ("bf16", "fp16", "fp8") else "fixed"
-    tiles = tiles_for(
-        device, unit, "earlier" if unaligned else choice if family == "matmul" else "fixed"
-    )
-
-    def get(name: str, default: float) -> float:
-        return constants.get(f"{key}.{name}", default)
-
-    units = device.compute_units or 1
-    bandwidth = device.memory_bandwidth_bytes_per_s
-    if device.clock_hz is not None and device.warp_size is not None:
-        l2 = get("l2_bytes_per_clock_per_unit", 44.0) * device.clock_hz
-        store = get("store_bytes_per_clock_per_unit", 30.0) * device.clock_hz
-    else:
-        l2 = store = _DATASHEET_L2_RATIO * bandwidth / units
-    efficiency = get("efficiency", 0.15 if unaligned else 0.85)
-    if not constants.calibrated:
-        efficiency *= _REACH.get(device.vendor, 1.0)
-    if unaligned and aligned >= 4:
-        efficiency *= get("wider_rows", 1.7)
-    tile_m = np.array([t.m for t in tiles], dtype=float)
-    tile_n = np.array([t.n for t in tiles], dtype=float)
-    cluster = np.array([t.cluster for t in tiles], dtype=float)
-    # Narrow tiles re-read shared memory more often for each multiply-add.
-    side = 2.0 * tile_m * tile_n / (tile_m + tile_n)
-    relative = side / (side + get("narrow", 15.0 if unit == "vector" else 1e-3))
-    blocks = device.warp_size is not None  # else tiles stream through without launching each
-    own_gemv = unit == "vector" or unaligned or rate == "tf32"
-    return Machine(
-        l2_bytes_per_s=l2,
-        memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.88),
-        l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
-        units=units, floor_s=get("floor_s", 1.8e-6),
-        step_bytes=2.0 * tiles[0].k, step_s=get("step_s_per_byte", 2.3e-10) * 2.0 * tiles[0].k * blocks,
-        tile_s=get("tile_s", 5e-7) * blocks, store_bytes_per_s=store,
-        bias_store=get("bias_store", 1.8), aligned_store=get("aligned_store", 1.0),
-        cold_s=get("cold_s", 7e-7),
-        split_s=get("split_s", 1.8e-6), reduce_s=get("reduce_s", 1.5e-6),
-        overlap=get("overlap", 4.0), layout_nt=get("layout_nt", 1.0),
-        layout_tn=get("layout_tn", 1.0),
-        gemv_s=get("gemv_s", 2.2e-6) if own_gemv and device.vendor == "NVIDIA" else None,
-        gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
-        dirty_share=constants.get("matmul.dirty_l2_share", 0.1),
-        throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 8e-4),
-        vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
-        shared=1.0 - 1.0 / cluster,
-        tile_s_per_k=2.0 * tile_m * tile_n / (peak / units * efficiency * relative),
-    )  # fmt: skip
-
-
 def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
     if machine.gemv_s is not None and min(problem.m, problem.n) == 1 and problem.k > 1:
@@ -338,6 +175,8 @@ def _arithmetic_s(
     steps = np.ceil(problem.k * problem.item_bytes / slices / machine.step_bytes)
     depth = steps * (machine.step_bytes / problem.item_bytes)
     factor = {"NT": machine.layout_nt, "TN": machine.layout_tn}.get(problem.layout, 1.0)
+    if problem.item_bytes < problem.aligned < 16:
+        factor = 1.0  # two elements a copy already: the layout no longer matters
     multiply = machine.tile_s_per_k * (factor * depth)
     load = loaded * steps * (machine.step_bytes / machine.l2_bytes_per_s)
     each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
@@ -348,7 +187,9 @@ def _arithmetic_s(
         a_byte_s /= machine.aligned_store
     store = m * n * (problem.out_bytes * a_byte_s)
     rounds = np.ceil(blocks / machine.units)
-    total = rounds * (each + store + machine.tile_s)
+    # Blocks that share a multiprocessor hide each other's start and write-out.
+    hidden = np.minimum(machine.resident, rounds)
+    total = rounds * (each + (store + machine.tile_s) / hidden)
     return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))
 
 

@@ -86,9 +86,12 @@ _AMPERE = (
 """mma.sync kernels of compute capability 7.x and 8.x."""
 
 _UNALIGNED = tuple(
-    Tile(m, n, 32, 256)
-    for m, n in ((32, 32), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
-)
+    Tile(m, n, 32, 256 if m * n > 4096 else 128, resident)
+    for m, n, resident in (
+        (32, 32, 8), (64, 64, 4), (64, 128, 2), (128, 64, 2), (128, 128, 1), (128, 256, 1),
+        (256, 128, 1),
+    )
+)  # fmt: skip
 """CUTLASS kernels that load element by element ("align1", "align2")."""
 
 _VECTOR = (

@@ -1,0 +1,212 @@
+"""A device as the matrix product model sees it: usable rates and latencies under a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuscope.cost.registry import Constants
+from gpuscope.cost.tiles import Choice, Tile, Unit, tiles_for
+from gpuscope.hardware import Device, rate_name
+
+Numbers: TypeAlias = NDArray[np.float64]
+
+_L2_SHARE = 0.75
+"""Share of the L2 that a working set survives in."""
+
+_REACH = {"AMD": 0.65}
+"""How much of their peak a vendor's libraries reach, relative to NVIDIA's: large bfloat16 products
+ran at 620 of 1,307 TFLOP/s on an MI300X, at 720 of 989 on an H100 (SemiAnalysis, December 2024)."""
+
+_ITEM_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp8": 1, "int8": 1}
+"""Bytes of an operand's element by rate."""
+
+_DATASHEET_L2_RATIO = 8.0
+"""On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: software
+moves data through scratchpads much faster than memory, how fast no sheet says."""
+
+_UNKNOWN_CACHE_BYTES = 33_554_432
+"""On-chip memory where no sheet states it; most accelerators have 32 to 128 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A device as the model sees it, for one compute dtype and family of operators.
+
+    Attributes:
+        l2_bytes_per_s: what one multiprocessor can load from L2.
+        memory_bytes_per_s: usable device memory bandwidth.
+        l2_bytes: usable L2 capacity.
+        units: multiprocessors.
+        floor_s: shortest kernel, launch overhead on the device included.
+        step_bytes: depth of one main-loop step.
+        step_s: its time when only latency limits it.
+        tile_s: start of a tile that its neighbours do not hide.
+        store_bytes_per_s: at which one multiprocessor writes a tile out.
+        bias_store: factor on that time where a bias is added.
+        aligned_store: how many times faster, where operands have unaligned rows but it has not.
+        cold_s: added latency of the first loads where an operand is not in L2.
+        split_s: writing partial results where K is split.
+        reduce_s: floor of the kernel that adds up slices of K.
+        overlap: exponent of the norm that joins arithmetic and memory time.
+        layout_nt, layout_tn: factors on the arithmetic in these layouts, which some kernels must
+            transpose on the way.
+        gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
+        gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
+        dirty_share: share of what a kernel's reads push out of L2 that must be written back, left
+            there by earlier kernels.
+        throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
+            up to 1 + throttle times as long, half of that at `throttle_s`.
+        vector: runs on the vector lanes, there is no matrix unit for the dtype.
+        tiles: what the library has.
+        tile_m, tile_n, tile_s_per_k, shared, resident: their sizes, arithmetic time for each
+            element of depth, the share of one operand that a multicast from the neighbour saves,
+            and blocks that share a multiprocessor, as arrays.
+    """
+
+    l2_bytes_per_s: float
+    memory_bytes_per_s: float
+    l2_bytes: float
+    units: int
+    floor_s: float
+    step_bytes: float
+    step_s: float
+    tile_s: float
+    store_bytes_per_s: float
+    bias_store: float
+    aligned_store: float
+    cold_s: float
+    split_s: float
+    reduce_s: float
+    overlap: float
+    layout_nt: float
+    layout_tn: float
+    gemv_s: float | None
+    gemv_bytes_per_s: float
+    dirty_share: float
+    throttle: float
+    throttle_s: float
+    vector: bool
+    tiles: tuple[Tile, ...]
+    tile_m: Numbers
+    tile_n: Numbers
+    shared: Numbers
+    resident: Numbers
+    tile_s_per_k: Numbers
+
+
+def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
+    """Peak FLOP/s for a compute dtype and the unit that reaches it.
+
+    float32 on accelerators without float32 rate runs as six passes of bfloat16 (the "highest"
+    precision of XLA on TPUs).
+
+    Raises:
+        UnsupportedError: the device cannot compute in this dtype; says in which it can.
+    """
+    if dtype == "float32":
+        if device.supports("float32"):
+            return device.peak_flops_per_s("float32", tensor_core=False), "vector"
+        if device.supports("bfloat16"):
+            return device.peak_flops_per_s("bfloat16") / 6.0, "matrix"
+    peak = device.peak_flops_per_s(dtype)
+    if dtype == "float64" and "fp64_tensor" not in dict(device.peaks):
+        return peak, "vector"
+    return peak, "matrix"
+
+
+@lru_cache(maxsize=256)
+def machine_for(
+    device: Device, constants: Constants, dtype: str, family: str, aligned: int = 16
+) -> Machine:
+    """The device under its calibrated constants.
+
+    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency". On NVIDIA
+    devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
+    constants of their own ("matmul.bf16_unaligned.efficiency").
+
+    Raises:
+        UnsupportedError: the device cannot compute in this dtype.
+    """
+    peak, unit = rate_and_unit(device, dtype)
+    rate = rate_name(dtype)
+    unaligned = aligned < 16 and unit == "matrix" and device.vendor == "NVIDIA"
+    key = f"{family}.{rate}_unaligned" if unaligned else f"{family}.{rate}"
+
+    def get(name: str, default: float) -> float:
+        return constants.get(f"{key}.{name}", default)
+
+    efficiency = get("efficiency", 0.15 if unaligned else 0.85)
+    if not constants.calibrated:
+        efficiency *= _REACH.get(device.vendor, 1.0)
+    if unaligned and aligned > _ITEM_BYTES.get(rate, 4):
+        efficiency *= get("wider_rows", 1.7)
+    tiles = tiles_for(device, unit, _choice(rate, family, unaligned))
+    narrow = get("narrow", 15.0 if unit == "vector" else 1e-3)
+    units = device.compute_units or 1
+    tile_m, tile_n, tile_s_per_k = _tile_times(tiles, peak / units * efficiency, narrow)
+    l2, store = _on_chip_rates(device, get)
+    bandwidth = device.memory_bandwidth_bytes_per_s
+    step_bytes = 2.0 * tiles[0].k
+    blocks = device.warp_size is not None  # else tiles stream through without launching each
+    own_gemv = device.vendor == "NVIDIA" and (unit == "vector" or unaligned or rate == "tf32")
+    return Machine(
+        l2_bytes_per_s=l2, memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.88),
+        l2_bytes=_cache_bytes(device) * _L2_SHARE, units=units, floor_s=get("floor_s", 1.8e-6),
+        step_bytes=step_bytes, step_s=get("step_s_per_byte", 2.3e-10) * step_bytes * blocks,
+        tile_s=get("tile_s", 5e-7) * blocks, store_bytes_per_s=store,
+        bias_store=get("bias_store", 1.8), aligned_store=get("aligned_store", 1.0),
+        cold_s=get("cold_s", 7e-7), split_s=get("split_s", 1.8e-6),
+        reduce_s=get("reduce_s", 1.5e-6), overlap=get("overlap", 4.0),
+        layout_nt=get("layout_nt", 1.0), layout_tn=get("layout_tn", 1.0),
+        gemv_s=get("gemv_s", 2.2e-6) if own_gemv else None,
+        gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
+        dirty_share=constants.get("matmul.dirty_l2_share", 0.1),
+        throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 8e-4),
+        vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        shared=np.array([1.0 - 1.0 / t.cluster for t in tiles]),
+        resident=np.array([float(t.resident) for t in tiles]), tile_s_per_k=tile_s_per_k,
+    )  # fmt: skip
+
+
+def _choice(rate: str, family: str, unaligned: bool) -> Choice:
+    """Which of the library's tiles a product can use."""
+    if unaligned:
+        return "earlier"
+    return "any width" if family == "matmul" and rate in ("bf16", "fp16", "fp8") else "fixed"
+
+
+def _tile_times(
+    tiles: tuple[Tile, ...], flops_per_s: float, narrow: float
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Rows, columns and arithmetic time for each element of depth, by tile.
+
+    Narrow tiles re-read shared memory more often for each multiply-add: a tile of `narrow` rows
+    and columns reaches half the rate.
+    """
+    tile_m = np.array([float(t.m) for t in tiles])
+    tile_n = np.array([float(t.n) for t in tiles])
+    side = 2.0 * tile_m * tile_n / (tile_m + tile_n)
+    return tile_m, tile_n, 2.0 * tile_m * tile_n * (1.0 + narrow / side) / flops_per_s
+
+
+def _on_chip_rates(device: Device, get: Callable[[str, float], float]) -> tuple[float, float]:
+    """Bytes/s that one multiprocessor loads from L2, and at which it writes a tile out."""
+    if device.clock_hz is not None and device.warp_size is not None:
+        load = get("l2_bytes_per_clock_per_unit", 44.0)
+        store = get("store_bytes_per_clock_per_unit", 30.0)
+        return load * device.clock_hz, store * device.clock_hz
+    units = device.compute_units or 1
+    rate = _DATASHEET_L2_RATIO * device.memory_bandwidth_bytes_per_s / units
+    return rate, rate
+
+
+def _cache_bytes(device: Device) -> float:
+    """What keeps operands on the chip: L2, a last-level cache, or scratchpads."""
+    known = device.l2_bytes or device.last_level_cache_bytes or device.on_chip_sram_bytes
+    return float(known or _UNKNOWN_CACHE_BYTES)
