@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -11,6 +12,14 @@ from gpuscope.program.models import find
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+from gpuscope.program.models.building.caches import (  # noqa: E402
+    entries,
+    heads_shapes,
+    probed_shapes,
+)
+
+TRANSFORMERS = tuple(int(part) for part in version("transformers").split(".")[:2])
 
 
 @pytest.fixture(autouse=True)
@@ -55,34 +64,35 @@ def cache_of(step: Callable[[], Any]) -> Any:
         function = pending.pop()
         for cell in getattr(function, "__closure__", None) or ():
             value = cell.cell_contents
-            if hasattr(value, "layers") and hasattr(value, "update"):
+            if hasattr(value, "get_seq_length") and hasattr(value, "update"):
                 return value
             if callable(value) and not isinstance(value, torch.nn.Module):
                 pending.append(value)
     raise AssertionError("no cache")
 
 
-@pytest.mark.parametrize(
-    ("name", "held"), [("llama-3.1-8b", 16), ("deepseek-v3", 16), ("phi-3-mini", 7)]
-)
+@pytest.mark.parametrize(("name", "held"), [("llama-3.1-8b", 16), ("phi-3-mini", 7)])
 def test_cache_holds_the_context_or_the_window(name: str, held: int) -> None:
+    if name == "phi-3-mini" and TRANSFORMERS < (4, 56):
+        held = 16  # before, a window did not shorten the cache
     step = step_of(name, task="decode")
     cache = cache_of(step)
     for _ in range(2):
         step()
-        assert cache.layers[0].keys.shape[-2] == held
+        keys, values = entries(cache)[0]
+        assert keys.shape[-2] == values.shape[-2] == held
         assert cache.get_seq_length() == 16
 
 
+@pytest.mark.skipif(TRANSFORMERS < (5, 0), reason="keys and values of every head are cached there")
 def test_latent_attention_caches_latents() -> None:
-    cache = cache_of(step_of("deepseek-v3", task="decode"))
-    assert cache.layers[0].keys.shape == (2, 1, 16, 16)  # one head of kv_lora_rank
-    assert cache.layers[0].values.shape == (2, 1, 16, 8)  # one rotary part
+    keys, values = entries(cache_of(step_of("deepseek-v3", task="decode")))[0]
+    assert keys.shape == (2, 1, 16, 16)  # one head of kv_lora_rank
+    assert values.shape == (2, 1, 16, 8)  # one rotary part
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen3-8b"])
 def test_shapes_from_the_configuration_are_those_of_a_real_cache(name: str) -> None:
-    from gpuscope.program.models.building.caches import heads_shapes, probed_shapes
     from gpuscope.program.models.building.transformers_models import make_model
 
     find(name).load()

@@ -79,11 +79,11 @@ def import_transformers(module: str) -> ModuleType:
     tools = importlib.import_module("transformers.utils")
     name = "direct_transformers_import"
     original = getattr(tools, name, None)
-    if original is None or not isinstance(package, DeferredPackage):
+    if original is None:
         return importlib.import_module(f"transformers.{module}")
 
     def direct(path: object, file: str = "__init__.py") -> ModuleType:
-        """A module that asks for the whole package gets it deferred as well."""
+        """A module that would run the package's `__init__` again gets the package as it is."""
         return package
 
     setattr(tools, name, direct)

@@ -28,10 +28,11 @@ def _attribute(config: Any, *names: str) -> int:
 def probed_shapes(model: Any, token: torch.Tensor) -> list[tuple[Shape, Shape]]:
     """The same, read from the cache that one forward pass of one token fills."""
     cache = model(input_ids=token, use_cache=True).past_key_values
-    return [(tuple(key.shape), tuple(value.shape)) for key, value in _entries(cache)]
+    return [(tuple(key.shape), tuple(value.shape)) for key, value in entries(cache)]
 
 
-def _entries(cache: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def entries(cache: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Keys and values that a cache holds now, by layer."""
     if hasattr(cache, "layers"):
         return [(layer.keys, layer.values) for layer in cache.layers]
     return list(zip(cache.key_cache, cache.value_cache, strict=True))
@@ -75,7 +76,7 @@ class SteadyCache:
 
     def __init__(self, cache: Any) -> None:
         self._cache = cache
-        self._lengths = [key.shape[-2] for key, _ in _entries(cache)]
+        self._lengths = [key.shape[-2] for key, _ in entries(cache)]
         self._seen = [
             getattr(layer, "cumulative_length", None) for layer in getattr(cache, "layers", ())
         ]
