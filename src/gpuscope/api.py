@@ -155,13 +155,16 @@ def _predict(
 ) -> Run:
     from gpuscope.analysis import analyze
     from gpuscope.cost.engine import cost_program
+    from gpuscope.cost.power import limit_power
     from gpuscope.cost.workspace import with_workspaces
     from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 
     device = cluster.device
     constants = calibration or calibration_for(device)
     program = with_workspaces(program, device)
-    costed = cost_program(program, device, constants, strict=strict)
+    costed = limit_power(
+        cost_program(program, device, constants, strict=strict), device, constants
+    )
     simulation = simulate(costed)
     memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
     low, high = step_time_interval(costed)

@@ -7,8 +7,10 @@ Classes of device work:
 
 - communication: collectives, where no kernel hides them;
 - transfers: copies between host and device, where no kernel hides them;
-- launch-bound: the cost model names launch or latency as the limit, or the kernel is shorter than
+- launch-bound: the cost model names the launch as the limit, or the kernel is shorter than
   `SHORT_KERNEL_S` and neither its arithmetic nor its traffic explains half of its time;
+- instruction-bound: issuing instructions or waiting for them sets the time of a longer kernel
+  (index arithmetic, conversions, few warps), neither arithmetic nor memory is near its limit;
 - compute-bound, bandwidth-bound: the cost model's limiter; where it names none, whichever of
   arithmetic and traffic explains more, if that is at least half;
 - not classified: kernels of a recorded timeline without a cost model.
@@ -35,12 +37,14 @@ from gpuscope.analysis.window import COMMUNICATION, MEMCPY, DeviceWork
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
 CLASSES: tuple[str, ...] = (
-    "compute-bound", "bandwidth-bound", "launch-bound", "transfers", "communication",
+    "compute-bound", "bandwidth-bound", "instruction-bound", "launch-bound", "transfers", "communication",
     "not classified",
 )  # fmt: skip
 """Classes of device work; idle rows are labelled "idle: " + cause."""
 
-COMPUTE, BANDWIDTH, LAUNCH_BOUND, TRANSFERS, COMMUNICATED, UNCLASSIFIED = range(len(CLASSES))
+(
+    COMPUTE, BANDWIDTH, INSTRUCTIONS, LAUNCH_BOUND, TRANSFERS, COMMUNICATED, UNCLASSIFIED,
+) = range(len(CLASSES))  # fmt: skip
 
 IDLE_PREFIX = "idle: "
 
@@ -50,7 +54,7 @@ about 2.3 us, so that a 5-us kernel spends half of its time starting and stoppin
 
 _LIMITER_CLASS: Mapping[str, int] = {
     "compute": COMPUTE, "tensor_core": COMPUTE, "memory": BANDWIDTH, "l2": BANDWIDTH,
-    "latency": LAUNCH_BOUND, "launch": LAUNCH_BOUND, "host": LAUNCH_BOUND,
+    "issue": INSTRUCTIONS, "latency": INSTRUCTIONS, "launch": LAUNCH_BOUND, "host": LAUNCH_BOUND,
 }  # fmt: skip
 
 
@@ -122,7 +126,8 @@ def _classify(timeline: Timeline, work: DeviceWork, kernels: KernelColumns) -> I
     explained = np.maximum(compute, memory) >= duration / 2
     guessed = np.where(compute > memory, COMPUTE, BANDWIDTH)
     code = np.where((named == UNCLASSIFIED) & explained & known, guessed, named)
-    code = np.where(known & ~explained & (duration < SHORT_KERNEL_S), LAUNCH_BOUND, code)
+    short = known & (duration < SHORT_KERNEL_S) & (~explained | (named == INSTRUCTIONS))
+    code = np.where(short, LAUNCH_BOUND, code)
     return _classify_copies(timeline, work, code)
 
 

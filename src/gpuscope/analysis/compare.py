@@ -207,6 +207,7 @@ def _rate_reason(a: Share, b: Share) -> tuple[str, str]:
 _CLASSES_ZH = {
     "compute-bound": "受计算限制的内核",
     "bandwidth-bound": "受带宽限制的内核",
+    "instruction-bound": "受指令发射限制的内核",
     "launch-bound": "受启动限制的内核",
     "transfers": "数据传输",
     "communication": "通信",

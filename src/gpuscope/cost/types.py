@@ -10,7 +10,8 @@ from gpuscope.program.types import Op, Program
 Origin = Literal["measured", "calibrated", "datasheet", "estimated", "what-if"]
 
 Limiter = Literal[
-    "compute", "tensor_core", "memory", "l2", "latency", "launch", "link", "host", "unknown"
+    "compute", "tensor_core", "memory", "l2", "issue", "latency", "launch", "link", "host",
+    "unknown",
 ]
 
 Kind = Literal[

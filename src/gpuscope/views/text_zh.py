@@ -47,13 +47,15 @@ _HEADLINE = {
 
 _TIME = {
     "Where the time goes": "时间花在哪里",
-    "Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. Launch-bound: "
+    "Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. "
+    "Instruction-bound: neither, the units are busy issuing instructions. Launch-bound: "
     "too short to matter but for starting. Idle: the device waits.": (
-        "计算受限：时间由运算决定。带宽受限：由显存决定。启动受限：内核太短，主要耗在启动上。"
-        "空闲：设备在等待。"
+        "计算受限：时间由运算决定。带宽受限：由显存决定。指令受限：两者都不是，单元忙于发射指令。"
+        "启动受限：内核太短，主要耗在启动上。空闲：设备在等待。"
     ),
     "compute-bound": "计算受限",
     "bandwidth-bound": "带宽受限",
+    "instruction-bound": "指令受限",
     "launch-bound": "启动受限",
     "transfers": "数据传输",
     "communication": "通信",
@@ -110,6 +112,7 @@ _FAMILIES = {
 
 _LIMITERS = {
     "compute": "运算单元",
+    "issue": "指令发射",
     "tensor core": "张量核心",
     "memory": "显存",
     "l2": "L2 缓存",

@@ -14,7 +14,8 @@ from rich.text import Text
 from gpuscope.views.i18n import tr
 
 CLASS_STYLES: dict[str, str] = {
-    "compute-bound": "blue", "bandwidth-bound": "magenta", "launch-bound": "yellow",
+    "compute-bound": "blue", "bandwidth-bound": "magenta", "instruction-bound": "bright_blue",
+    "launch-bound": "yellow",
     "transfers": "green", "communication": "cyan", "not classified": "white",
 }  # fmt: skip
 """Colour of each time class; idle is dim. The same on the page."""

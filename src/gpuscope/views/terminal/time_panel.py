@@ -34,7 +34,8 @@ def classes(run: Run, lang: str) -> RenderableType:
     """The step by what sets its time; the rows add up to the step."""
     about = tr(
         "Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. "
-        "Launch-bound: too short to matter but for starting. Idle: the device waits.",
+        "Instruction-bound: neither, the units are busy issuing instructions. Launch-bound: "
+        "too short to matter but for starting. Idle: the device waits.",
         lang,
     )
     rows = table(left(), bars(), right(), right(), header=False)

@@ -8,7 +8,7 @@ const FAMILY_COLOURS = {
   communication: "#d6476b", memcpy: "#c06a3a", kernel: "#3b76d9",
 };
 const CLASS_COLOURS = {
-  "compute-bound": "#3b76d9", "bandwidth-bound": "#9a5bd0", "launch-bound": "#d98a1f",
+  "compute-bound": "#3b76d9", "bandwidth-bound": "#9a5bd0", "instruction-bound": "#2f8f7a", "launch-bound": "#d98a1f",
   transfers: "#c06a3a", communication: "#d6476b", "not classified": "#7d8795",
 };
 const PHASE_COLOURS = { forward: "#3b76d9", backward: "#0f9b8e", optimizer: "#d98a1f", input: "#c06a3a", other: "#7d8795" };

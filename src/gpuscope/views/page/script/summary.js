@@ -109,7 +109,7 @@ function breakdown(id, title, about, rows, label, colour) {
 
 function classesPanel() {
   return breakdown("time", t("Where the time goes"),
-    t("Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. Launch-bound: too short to matter but for starting. Idle: the device waits."),
+    t("Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. Instruction-bound: neither, the units are busy issuing instructions. Launch-bound: too short to matter but for starting. Idle: the device waits."),
     run().analysis.classes, classLabel, classColour);
 }
 
