@@ -91,9 +91,9 @@ FREE = {
 
 UNALIGNED = {
     "efficiency": 0.15, "wider_rows": 1.7, "gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8,
-    "l2_bytes_per_clock_per_unit": 20.0, "store_bytes_per_clock_per_unit": 30.0, "tile_s": 5e-7,
-    "bandwidth_efficiency": 0.8, "split_s": 1.0e-6, "narrow": 20.0, "layout_nt": 1.4,
-    "aligned_store": 5.0, "step_s_per_byte": 1e-9,
+    "l2_bytes_per_clock_per_unit": 20.0, "store_bytes_per_clock_per_unit": 200.0,
+    "tile_s": 5e-7, "bandwidth_efficiency": 0.8, "split_s": 1.0e-6, "layout_nt": 1.4,
+    "step_s_per_byte": 1e-9, "floor_s": 2.5e-6,
 }  # fmt: skip
 OWN_GEMV = {"gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8}
 THROTTLE = {"throttle": 0.2, "throttle_s": 8e-4}
@@ -135,7 +135,7 @@ def fit_dtype(dtype: str, cases: list[Case], target: Device) -> dict[str, float]
         odd = [c for c in train if not aligned(c)]
         other = f"matmul.{dtype}_unaligned."
         values |= {other + n: v for n, v in (THROTTLE | UNALIGNED).items()}
-        values |= {other + n: values[key + n] for n in ("floor_s", "cold_s", "overlap")}
+        values |= {other + n: values[key + n] for n in ("cold_s", "overlap")}
         values = fit(values, score(odd), [other + n for n in UNALIGNED], 7)
     values[key + "throttle"] = THROTTLE["throttle"]
     slow = [c for c in train if aligned(c) and c.op.inputs[-1].numel > 1e6]

@@ -145,7 +145,7 @@ def _plain_product(
         m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(first.spec.nbytes),
         b_bytes=float(second.spec.nbytes), c_bytes=partial or float(out.nbytes),
         item_bytes=first.spec.itemsize, out_bytes=4.0 if partial else out.itemsize,
-        layout=layout, aligned=aligned, out_aligned=aligned, hot_a=first.hot, hot_b=second.hot,
+        layout=layout, aligned=aligned, hot_a=first.hot, hot_b=second.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     found = plan(problem, machine)

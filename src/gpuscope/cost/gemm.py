@@ -45,7 +45,6 @@ class Problem:
         out_bytes: bytes of one element of the result.
         layout: row-major ("N") or transposed ("T") storage of A and of B, e.g. "NT".
         aligned: bytes that every row start is a multiple of (16 suits the fast kernels).
-        out_aligned: the same for rows of the result only.
         hot_a, hot_b: the operand is likely in L2 already.
     """
 
@@ -63,7 +62,6 @@ class Problem:
     biased: bool = False
     layout: str = "NT"
     aligned: int = 16
-    out_aligned: int = 16
     hot_a: bool = False
     hot_b: bool = False
 
@@ -183,8 +181,6 @@ def _arithmetic_s(
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
-    if problem.aligned < 16 <= problem.out_aligned:
-        a_byte_s /= machine.aligned_store
     store = m * n * (problem.out_bytes * a_byte_s)
     rounds = np.ceil(blocks / machine.units)
     # Blocks that share a multiprocessor hide each other's start and write-out.

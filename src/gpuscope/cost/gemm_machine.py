@@ -49,7 +49,6 @@ class Machine:
         tile_s: start of a tile that its neighbours do not hide.
         store_bytes_per_s: at which one multiprocessor writes a tile out.
         bias_store: factor on that time where a bias is added.
-        aligned_store: how many times faster, where operands have unaligned rows but it has not.
         cold_s: added latency of the first loads where an operand is not in L2.
         split_s: writing partial results where K is split.
         reduce_s: floor of the kernel that adds up slices of K.
@@ -79,7 +78,6 @@ class Machine:
     tile_s: float
     store_bytes_per_s: float
     bias_store: float
-    aligned_store: float
     cold_s: float
     split_s: float
     reduce_s: float
@@ -160,7 +158,7 @@ def machine_for(
         l2_bytes=_cache_bytes(device) * _L2_SHARE, units=units, floor_s=get("floor_s", 1.8e-6),
         step_bytes=step_bytes, step_s=get("step_s_per_byte", 2.3e-10) * step_bytes * blocks,
         tile_s=get("tile_s", 5e-7) * blocks, store_bytes_per_s=store,
-        bias_store=get("bias_store", 1.8), aligned_store=get("aligned_store", 1.0),
+        bias_store=get("bias_store", 1.8),
         cold_s=get("cold_s", 7e-7), split_s=get("split_s", 1.8e-6),
         reduce_s=get("reduce_s", 1.5e-6), overlap=get("overlap", 4.0),
         layout_nt=get("layout_nt", 1.0), layout_tn=get("layout_tn", 1.0),

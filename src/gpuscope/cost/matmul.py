@@ -166,7 +166,6 @@ def _gemm(
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
         biased=extra is not None and len(extra.shape) == 1,
         layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
-        out_aligned=alignment_bytes(out),
         hot_a=left.hot, hot_b=right.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
