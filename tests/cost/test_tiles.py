@@ -17,7 +17,8 @@ def test_every_device_has_tiles_of_distinct_sizes() -> None:
 def test_hopper_has_the_tiles_that_kernel_names_show() -> None:
     names = {tile.name for tile in tiles_for(device("h200"), "matrix")}
     # Recorded as nvjet_sm90_tst_256x128, 192x192, 320x128, 128x160, 64x8 and 512x64.
-    assert {"256x128", "128x256", "192x192", "320x128", "128x160", "64x8", "8x64", "512x64"} <= names
+    assert {"256x128", "128x256", "192x192", "320x128", "128x160"} <= names
+    assert {"64x8", "8x64", "512x64"} <= names
 
 
 def test_accumulators_fit_in_registers() -> None:
