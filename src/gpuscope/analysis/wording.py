@@ -15,8 +15,11 @@ def seconds(time_s: float) -> str:
 
 
 def size(nbytes: float) -> str:
-    """Return "12.3 GB", in powers of ten."""
-    return _scaled(nbytes, "B")
+    """Return "12.3 GiB", in powers of two, as every view shows memory."""
+    for scale, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if abs(nbytes) >= scale:
+            return f"{_digits(nbytes / scale)} {unit}"
+    return f"{_digits(nbytes)} B"
 
 
 def byte_rate(bytes_per_s: float) -> str:

@@ -31,9 +31,9 @@ def first(weights: int, activations: int = 80 * GIB, samples: int | None = 8) ->
 def test_what_does_not_fit_comes_first_with_what_would() -> None:
     kind, title, evidence, hint = first(100 * GIB)
     assert kind == "does_not_fit"
-    assert "193 GB" in title
-    assert "150 GB" in title
-    assert "parameters 107 GB, activations 85.9 GB" in evidence
+    assert "180 GiB" in title
+    assert "140 GiB" in title
+    assert "parameters 100 GiB, activations 80.0 GiB" in evidence
     assert hint.startswith("A batch of 3 instead of 8")
 
 

@@ -23,7 +23,7 @@ def test_an_exposed_copy_is_found_with_its_rate() -> None:
     found = find(copying(70), "transfer_bound")
     assert found is not None
     assert found.max_gain_s == pytest.approx(30e-6)
-    assert "1.50 MB at 50.0 GB/s" in found.evidence
+    assert "1.43 MiB at 50.0 GB/s" in found.evidence
 
 
 def test_only_the_exposed_part_counts() -> None:
