@@ -330,8 +330,8 @@ def rnn(p: Params) -> tuple[Op, ...] | None:
             "bidirectional": False, "batch_first": False}  # fmt: skip
     weights = tuple(dense(gates * hidden, hidden, dtype=dtype, at=10 + i)
                     for i in range(2 * layers))  # fmt: skip
-    forward = Op(0, "gpuscope::rnn", "default", (x, *weights), (dense(*x.shape, dtype=dtype, at=2),),
-                 args)  # fmt: skip
+    forward = Op(0, "gpuscope::rnn", "default", (x, *weights),
+                 (dense(*x.shape, dtype=dtype, at=2),), args)  # fmt: skip
     if p["dir"] != "fwdbwd":
         return (forward,)
     back = Op(0, "gpuscope::rnn_backward", "default", (x, *weights),

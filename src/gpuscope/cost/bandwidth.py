@@ -2,16 +2,20 @@
 
 A kernel that reads R bytes and writes W bytes with G blocks takes
 
-    floor + norm(memory, issue, chain)
+    floor + norm(memory, issue, waves x chain)      blocks long, in step with each other
+    floor + chain + norm(memory, issue)             many short blocks that follow each other
 
-* *memory*: cold bytes at the usable memory bandwidth, hot ones at that of the L2 cache;
+* *memory*: cold bytes at the usable memory bandwidth, plus a share lost to turning the bus between
+  reads and writes; hot ones at that of the L2 cache, which reads and writes at once;
 * *issue*: clocks that the items keep the busiest multiprocessor's pipelines busy (instructions of
   type casts, index arithmetic, erf and so on), blocks dealt out evenly;
-* *chain*: waves of blocks, each as long as the dependent steps of one block, at least one load.
-  This is also what keeps few blocks from filling the memory pipe (Little's law).
+* *chain*: the dependent steps of one block, at least one load. This is also what keeps few blocks
+  from filling the memory pipe (Little's law).
 
-The three overlap, imperfectly (a p-norm). Constants come from the calibration under
-"bandwidth.*"; their defaults are those fitted on an H200 (docs/cost-bandwidth.md).
+What overlaps does so imperfectly (a p-norm), better the more waves there are. Reading from device
+memory also pushes dirty lines of earlier kernels out of the L2 cache, whose write-back it waits
+for. Constants come from the calibration under "bandwidth.*"; their defaults are those of an H200
+(docs/cost-bandwidth.md).
 """
 
 from __future__ import annotations
@@ -32,6 +36,9 @@ SECTOR_BYTES = 32
 _L2_SHARE = 0.75
 """Share of the L2 that a working set survives in, as in `gpuscope.cost.engine`."""
 
+_L2_COPY_SHARE = 0.75
+"""Share of the usable L2 up to which what is written stays there, too (measured on an H200)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -40,7 +47,9 @@ class Machine:
     Attributes:
         floor_s: shortest kernel.
         read_bytes_per_s, write_bytes_per_s: usable memory bandwidth of either direction.
-        l2_bytes_per_s: usable bandwidth of the last shared cache.
+        dirty_share: part of the L2 cache's lines that earlier kernels left to be written back.
+        turnaround: bytes lost for each byte that is both read and written (the bus turns).
+        l2_bytes_per_s, l2_write_bytes_per_s: usable bandwidth of the last shared cache.
         l2_bytes: its usable capacity; 0 if unknown.
         units: multiprocessors.
         clocks_per_s: clocks of all multiprocessors together, scaled to 128 lanes each; 0 where
@@ -55,7 +64,10 @@ class Machine:
     floor_s: float
     read_bytes_per_s: float
     write_bytes_per_s: float
+    dirty_share: float
+    turnaround: float
     l2_bytes_per_s: float
+    l2_write_bytes_per_s: float
     l2_bytes: float
     units: int
     clocks_per_s: float
@@ -83,16 +95,21 @@ def _machine(device: Device, constants: Constants) -> Machine:
     bandwidth = device.memory_bandwidth_bytes_per_s
     known = device.compute_units and device.clock_hz and device.warp_size
     clocks = units * (device.clock_hz or 0.0) if known else 0.0
-    l2 = bandwidth * constants.get("bandwidth.l2_without_clock", 2.0)
+    l2 = l2_write = bandwidth * constants.get("bandwidth.l2_without_clock", 1.4)
     if clocks:
-        l2 = clocks * constants.get("bandwidth.l2_bytes_per_clock", 24.0)
+        l2 = clocks * constants.get("bandwidth.l2_bytes_per_clock", 26.0)
+        l2_write = clocks * constants.get("bandwidth.l2_write_bytes_per_clock", 18.0)
+    l2_bytes = float(device.l2_bytes or device.last_level_cache_bytes or 0)
     return Machine(
         floor_s=constants.get("bandwidth.floor_s", 0.8e-6),
         read_bytes_per_s=bandwidth * constants.get("bandwidth.read_efficiency", 0.92),
         write_bytes_per_s=bandwidth * constants.get("bandwidth.write_efficiency", 0.90),
+        dirty_share=constants.get("bandwidth.dirty_share", 0.3),
+        turnaround=constants.get("bandwidth.turnaround", 0.09),
         # A cache slower than its memory is not used as one.
         l2_bytes_per_s=max(l2, bandwidth),
-        l2_bytes=float(device.l2_bytes or device.last_level_cache_bytes or 0) * _L2_SHARE,
+        l2_write_bytes_per_s=max(l2_write, bandwidth),
+        l2_bytes=l2_bytes * _L2_SHARE,
         units=units,
         clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128,
         threads_per_unit=device.max_threads_per_unit or 0,
@@ -122,6 +139,7 @@ class Launch:
         chain_s: least time of one block besides those loads.
         floor_s: added to the common floor (several dependent phases).
         overlap: exponent of the norm where it is not the device's (1: nothing overlaps).
+        streaming: short blocks replace each other, so the chain counts once, not for each wave.
         dtype: of the data.
         family: whose "<family>.scale" constant corrects the time and gives its interval.
         note: for a reader.
@@ -142,6 +160,7 @@ class Launch:
     chain_s: float = 0.0
     floor_s: float = 0.0
     overlap: float = 0.0
+    streaming: bool = False
     dtype: str = ""
     family: str = ""
     note: str = ""
@@ -157,9 +176,14 @@ def kernel(work: Work, launch: Launch) -> Kernel:
     chain = launch.chain_s
     if launch.cold_bytes or launch.hot_bytes:
         chain += launch.loads * (m.latency_s if launch.cold_bytes else m.l2_latency_s)
-    # Without SIMT facts nobody knows how many blocks run at once.
-    chain *= ceil(waves) if m.threads_per_unit else 0.0
-    body = _join(memory, issue, chain, launch.overlap or m.overlap)
+    if not m.threads_per_unit:
+        chain = 0.0  # without SIMT facts nobody knows how many blocks run at once
+    overlap = launch.overlap or m.overlap
+    if launch.streaming:
+        body = chain + _join(memory, issue, 0.0, overlap)
+    else:
+        chain *= ceil(waves)
+        body = _join(memory, issue, chain, overlap + min(waves, 16.0) / 4)
     floor = m.floor_s + launch.floor_s
     family = launch.family or launch.kind
     scale = work.constants.get(f"{family}.scale", 1.0)
@@ -187,14 +211,14 @@ def _resident(m: Machine, block: int) -> int:
 
 
 def _memory_s(m: Machine, launch: Launch) -> float:
-    writes = m.write_bytes_per_s
-    total = launch.cold_bytes + launch.hot_bytes + launch.written_bytes
-    if not launch.cold_bytes and total <= m.l2_bytes:
-        writes = m.l2_bytes_per_s
-    return (
-        launch.cold_bytes / m.read_bytes_per_s + launch.hot_bytes / m.l2_bytes_per_s
-        + launch.written_bytes / writes
-    )  # fmt: skip
+    cold, hot, out = launch.cold_bytes, launch.hot_bytes, launch.written_bytes
+    if not cold and hot + out <= _L2_COPY_SHARE * m.l2_bytes:
+        return max(hot / m.l2_bytes_per_s, out / m.l2_write_bytes_per_s)
+    turned = m.turnaround * min(cold, out) / m.read_bytes_per_s
+    # What is read pushes out earlier kernels' dirty lines; what is written takes their place.
+    evicted = max(out, m.dirty_share * min(cold, m.l2_bytes / _L2_SHARE))
+    streamed = cold / m.read_bytes_per_s + evicted / m.write_bytes_per_s + turned
+    return streamed + hot / m.l2_bytes_per_s
 
 
 def _issue_s(m: Machine, launch: Launch) -> float:
@@ -228,7 +252,7 @@ def _limiter(
     if chain >= max(memory, issue):
         return "latency"
     if issue > memory:
-        return "compute"
+        return "issue"
     cold = launch.cold_bytes / m.read_bytes_per_s + launch.written_bytes / m.write_bytes_per_s
     return "l2" if launch.hot_bytes / m.l2_bytes_per_s > cold else "memory"
 

@@ -52,23 +52,25 @@ def _training(work: Work) -> bool:
 
 def _channel_walk(
     work: Work, name: str, key: str, values: float, channels: int, resident: int,
-    read: float, hot: float, out: float, defaults: tuple[float, float, float],
+    read: float, hot: float, out: float, defaults: tuple[float, float, float, float],
+    block: int = 512,
 ) -> Kernel:  # fmt: skip
     """A block a channel that walks `values` values of it.
 
-    `defaults`: clocks a value where blocks share a multiprocessor, seconds a value where a block
-    is alone, seconds a block.
+    `defaults`: clocks a value where blocks share a multiprocessor; dependent loads a step of
+    `block` values and seconds a value where a block is alone; seconds a block.
     """
     get = work.constants.get
-    cycles, value_s, base_s = defaults
+    cycles, load, value_s, base_s = defaults
     return kernel(
         work,
         Launch(
             name, "normalization", read, hot, out, items=values * channels,
-            cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=channels, block=512,
+            cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=channels, block=block,
             resident=resident,
             chain_s=get(f"normalization.batch.{key}.base_s", base_s)
             + values * get(f"normalization.batch.{key}.value_s", value_s),
+            loads=ceil(values / block) * get(f"normalization.batch.{key}.load", load),
             dtype=first_dtype(work), family="normalization.batch",
             note=f"one block for each of {channels} channels",
         ),
@@ -89,6 +91,7 @@ def _cut(
         Launch(
             name, "normalization", read, hot, out, items=spec.numel,
             cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=max(grid, 1), block=512,
+            streaming=True,
             chain_s=get(f"normalization.batch.{key}.base_s", base_s),
             dtype=spec.dtype, family="normalization.batch",
         ),
@@ -101,16 +104,18 @@ def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
     batch, channels, pixels = _shape(spec)
     if spec.is_channels_last:
         return _cut(work, "batch_norm_transform_channels_last", "nhwc.transform", spec, read, hot,
-                    float(spec.nbytes), 0.38)  # fmt: skip
+                    float(spec.nbytes), 0.35, 1.5e-6)  # fmt: skip
     threads = min(512, max(64, 1 << max(pixels // 4, 1).bit_length() - 1))
+    # At most 2^18 blocks; each then works on several images (Normalization.cuh).
+    images = min(batch, max(1, 2**18 // max(channels, 1)))
     return kernel(
         work,
         Launch(
             "batch_norm_transform", "normalization", read, hot, float(spec.nbytes),
             items=spec.numel, cycles=get("normalization.batch.transform.cycles", 0.3),
-            grid=channels * min(batch, 256), block=threads,
+            grid=channels * images, block=threads,
             chain_s=get("normalization.batch.transform.base_s", 1.5e-6)
-            + ceil(pixels / threads) * max(1.0, batch / 256)
+            + ceil(pixels / threads) * ceil(batch / images)
             * get("normalization.batch.transform.step_s", 0.36e-6),
             dtype=spec.dtype, family="normalization.batch",
         ),
@@ -139,19 +144,19 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
             return (
                 _small(work, "memset"),
                 _cut(work, "batch_norm_library_channels_last", "nhwc.library", spec, read.cold,
-                     read.hot + size, size, 1.1, 4e-6),
+                     read.hot + size, size, 0.8, 2.5e-6),
             )  # fmt: skip
         return (
             _channel_walk(work, "batch_norm_library", "library", values, channels, 2, read.cold,
-                          read.hot + size, size, (1.0, 0.56e-9, 3e-6)),
+                          read.hot + size, size, (0.75, 0.0, 0.55e-9, 2e-6)),
         )  # fmt: skip
     apply = _transform(work, spec, size, 0.0)
     if last:
         stats = _cut(work, "batch_norm_statistics_channels_last", "nhwc.statistics", spec,
-                     read.cold, read.hot, 0.0, 1.05, 5e-6)  # fmt: skip
+                     read.cold, read.hot, 0.0, 0.9, 4e-6)  # fmt: skip
         return _small(work, "fill"), stats, _small(work, "batch_norm_update"), apply
     stats = _channel_walk(work, "batch_norm_statistics", "statistics", values, channels, 4,
-                          read.cold, read.hot, 0.0, (0.6, 0.93e-9, 3e-6))  # fmt: skip
+                          read.cold, read.hot, 0.0, (0.5, 0.75, 0.0, 1.5e-6))  # fmt: skip
     return stats, _small(work, "batch_norm_update"), apply
 
 
@@ -170,22 +175,22 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
             return (
                 _small(work, "memset"),
                 _cut(work, "batch_norm_library_backward_channels_last", "nhwc.library_backward",
-                     spec, read.cold, read.hot + read.total, size, 1.4, 4e-6),
+                     spec, read.cold, read.hot + read.total, size, 1.1, 2.5e-6),
             )  # fmt: skip
         return (
             _channel_walk(work, "batch_norm_library_backward", "library_backward", values,
                           channels, 2, read.cold, read.hot + read.total, size,
-                          (1.85, 1.25e-9, 3e-6)),
+                          (1.3, 0.3, 0.8e-9, 2e-6)),
         )  # fmt: skip
     if last:
         reduce = _cut(work, "batch_norm_backward_reduce_channels_last", "nhwc.backward_reduce",
-                      spec, read.cold, read.hot, 0.0, 0.72, 4e-6)  # fmt: skip
+                      spec, read.cold, read.hot, 0.0, 0.55, 2.5e-6)  # fmt: skip
         apply = _cut(work, "batch_norm_backward_apply_channels_last", "nhwc.backward_apply", spec,
-                     read.total, 0.0, size, 0.58)  # fmt: skip
+                     read.total, 0.0, size, 0.45, 1.5e-6)  # fmt: skip
         return _small(work, "fill"), reduce, apply
     return (
         _channel_walk(work, "batch_norm_backward", "backward", values, channels, 4, read.cold,
-                      read.hot + read.total, size, (1.45, 1.9e-9, 3e-6)),
+                      read.hot + read.total, size, (1.2, 1.3, 0.0, 1.5e-6)),
     )  # fmt: skip
 
 
@@ -207,7 +212,7 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
     values = channels // max(groups, 1) * pixels
     kernels += [
         _channel_walk(work, "group_norm_moments", "group_moments", float(values), batch * groups,
-                      4, cold, hot, 0.0, (0.5, 0.6e-9, 2e-6)),
+                      4, cold, hot, 0.0, (0.5, 0.5, 0.0, 1.5e-6)),
         _small(work, "group_norm_factors"),
         kernel(
             work,
@@ -231,8 +236,9 @@ def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
     batch, channels, pixels = _shape(spec)
     read = reads(work, (0, 1))
     sums = _channel_walk(
-        work, "group_norm_sums", "group_sums", float(pixels), batch * channels, 4, read.cold,
-        read.hot, 0.0, (0.72, 0.3e-9, 1.5e-6),
+        work, "group_norm_sums", "group_sums", float(pixels), batch * channels,
+        4 if pixels >= 512 else 32, read.cold, read.hot, 0.0, (0.72, 0.5, 0.0, 1e-6),
+        block=512 if pixels >= 512 else 32,
     )  # fmt: skip
     apply = kernel(
         work,
@@ -280,6 +286,6 @@ def synchronised_batch_norm(work: Work) -> tuple[Kernel, ...]:
         return (_small(work, "batch_norm_gather"),)
     return (
         _channel_walk(work, "batch_norm_statistics", "statistics", float(batch * pixels),
-                      channels, 4, read.cold, read.hot, 0.0, (0.6, 0.93e-9, 3e-6)),
+                      channels, 4, read.cold, read.hot, 0.0, (0.5, 0.75, 0.0, 1.5e-6)),
     )  # fmt: skip
 

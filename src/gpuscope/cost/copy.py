@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, written
+from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, reads, written
 from gpuscope.cost.elementwise import (
     THREADS,
     dependent_loads,
@@ -77,7 +77,7 @@ def copy_kernel(
             name, "copy", 0.0 if hot else read, read if hot else 0.0, out,
             source.touched_bytes + target.touched_bytes, target.numel, cycles,
             max(1, ceil(target.numel / (THREADS * plan.per_thread))), THREADS,
-            loads=dependent_loads(plan) if name != "memcpy_d2d" else 0.5, floor_s=extra,
+            streaming=True, loads=dependent_loads(plan) if name != "memcpy_d2d" else 0.5, floor_s=extra,
             dtype=target.dtype,
             note=note or (f"{source.dtype} to {target.dtype}" if casting else ""),
         ),
@@ -101,7 +101,7 @@ def fill_kernel(work: Work, target: TensorSpec) -> Kernel:
         work,
         Launch(
             f"elementwise_{plan.style}_fill", "copy", written_bytes=float(target.nbytes),
-            items=target.numel, cycles=issue_cycles(work, plan, 1, "cheap"),
+            items=target.numel, cycles=issue_cycles(work, plan, 1, "cheap"), streaming=True,
             grid=max(1, ceil(target.numel / (THREADS * plan.per_thread))), dtype=target.dtype,
         ),
     )  # fmt: skip
@@ -132,8 +132,21 @@ def ramp(work: Work) -> tuple[Kernel, ...]:
               "aten::roll", "aten::diag_embed", "aten::rot90")  # fmt: skip
 def indexed(work: Work) -> tuple[Kernel, ...]:
     """Each element by its own position: triangles, reversals, shifts."""
-    return elementwise(work, name=work.op.name.rpartition("::")[2].rstrip("_"), kind="copy",
-                       casting=bool(work.inputs))  # fmt: skip
+    if not work.outputs or not work.outputs[0].numel:
+        return ()
+    out, read = work.outputs[0], reads(work)
+    return (
+        kernel(
+            work,
+            Launch(
+                work.op.name.rpartition("::")[2].rstrip("_"), "copy", read.cold, read.hot,
+                written(work), items=out.numel,
+                cycles=work.constants.get("copy.indexed.cycles", 0.58),
+                grid=max(1, ceil(out.numel / (2 * 512))), block=512, streaming=True,
+                chain_s=work.constants.get("copy.indexed.base_s", 0.4e-6), dtype=out.dtype,
+            ),
+        ),
+    )  # fmt: skip
 
 
 @kernel_model("aten::eye")

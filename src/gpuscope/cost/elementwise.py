@@ -121,9 +121,11 @@ def issue_cycles(work: Work, chosen: Iteration, operands: int, arithmetic: str) 
     if chosen.style == "unrolled":
         access = get("pointwise.unrolled.cycles_per_operand", 0.25)
         return get("pointwise.unrolled.cycles", 0.27) + access * operands + extra / 2
-    access = get("pointwise.strided.cycles_per_operand", 0.2)
-    index = get("pointwise.strided.cycles_per_dim", 0.08) * (chosen.dims - 1)
-    return get("pointwise.strided.cycles", 0.2) + access * operands + index + extra / 2
+    access = get("pointwise.strided.cycles_per_operand", 0.1)
+    index = get("pointwise.strided.cycles_per_dim", 0.03) * (chosen.dims - 1)
+    thread = get("pointwise.strided.cycles_per_thread", 0.5) / chosen.per_thread
+    base = get("pointwise.strided.cycles", 0.2)
+    return base + thread + access * operands + index + extra / 2
 
 
 _ARITHMETIC = {"cheap": 0.1, "transcendental": 0.26, "heavy": 0.4, "special": 4.0}
@@ -200,7 +202,7 @@ def elementwise(
             Launch(
                 f"elementwise_{plan.style}_{name}", kind, read.cold, read.hot, written(work),
                 min(least, read.total + written(work)), out.numel, cycles, grid, THREADS,
-                loads=dependent_loads(plan), chain_s=arithmetic_s(work, arithmetic),
+                streaming=True, loads=dependent_loads(plan), chain_s=arithmetic_s(work, arithmetic),
                 dtype=out.dtype, family=family,
                 note=note or _note(plan),
             ),

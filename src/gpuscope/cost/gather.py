@@ -62,7 +62,7 @@ def _element_kernel(
         Launch(
             name, "gather", read, 0.0, out, items=items,
             cycles=get(f"gather.{key}.cycles", cycles), grid=max(1, ceil(items / 512)),
-            chain_s=get("gather.element.base_s", 1.6e-6),
+            streaming=True, chain_s=get("gather.element.base_s", 1.0e-6),
             dtype=first_dtype(work), family="gather.element", note=note,
         ),
     )  # fmt: skip

@@ -99,7 +99,9 @@ def _list_kernels(
     limits = _TENSORS_WITH_SCALARS if scalars else _TENSORS
     most = limits[min(depth, len(limits)) - 1]
     get = work.constants.get
-    step_s = get("optimizer.step_s", 0.36e-6) * steps
+    # Tensors that no 16-byte access fits are walked element by element.
+    odd = any(t.numel * t.itemsize % 16 for t in device)
+    load = get("optimizer.load", 0.65) * steps * (get("optimizer.odd", 1.5) if odd else 1.0)
     kernels = []
     made: dict[ListLaunch, Kernel] = {}
     for launch in list_launches(tuple(t.numel for t in device), most):
@@ -110,8 +112,8 @@ def _list_kernels(
                     f"multi_tensor_{name}", "optimizer", launch.elements * read, 0.0,
                     launch.elements * written, items=launch.elements, cycles=cycles,
                     grid=launch.blocks, block=_THREADS, resident=4,
-                    chain_s=get("optimizer.base_s", 0.6e-6)
-                    + ceil(launch.largest / (_THREADS * 4)) * step_s,
+                    chain_s=get("optimizer.base_s", 0.6e-6),
+                    loads=ceil(launch.largest / (_THREADS * 4)) * load,
                     dtype=device[0].dtype, family="optimizer",
                     note=f"{launch.blocks} chunks of up to 65,536 elements",
                 ),

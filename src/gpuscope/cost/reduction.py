@@ -136,8 +136,7 @@ def reduce_kernels(
     steps = ceil(plan.per_thread / unroll)
     rows = plan.threads // min(plan.threads, _WARP)
     way = "rows" if innermost else "columns"
-    step_s = get(f"reduction.{way}.step_s", 0.45e-6)
-    chain = get(f"reduction.{way}.base_s", 0.6e-6) + (steps - 1) * step_s
+    chain = get(f"reduction.{way}.base_s", 0.5e-6)
     if plan.shared_by > 1:
         chain += get("reduction.shared.base_s", 2.0e-6)
         depth = plan.shared_by / (rows if not innermost else plan.threads)
@@ -149,7 +148,8 @@ def reduce_kernels(
             f"reduce_{name}", "reduction", 0.0 if hot else total, total if hot else 0.0,
             out_bytes, items=spec.numel,
             cycles=get(f"reduction.{way}.cycles", 0.12) * arithmetic,
-            overlap=get("reduction.overlap", 2.0),
+            overlap=get("reduction.overlap", 1.5),
+            loads=steps * get(f"reduction.{way}.load", 0.85),
             grid=plan.grid, block=plan.threads,
             chain_s=chain, dtype=spec.dtype, family=family,
             note=note or (f"{plan.shared_by} blocks share each output"
@@ -257,15 +257,24 @@ def scan(work: Work) -> tuple[Kernel, ...]:
             family="reduction.scan",
         )  # fmt: skip
         return (kernel(work, body),)
-    across = min(max(_power_of_two(length, 512) // 2, 16), 512)
-    rows_per_block = max(1, 512 // across)
-    blocks = max(1, ceil(rows / rows_per_block))
+    across = scan_threads(rows, length)
+    per_block = max(1, 512 // across)
     passes = ceil(length / (2 * across))
-    resident = max(1, (m.threads_per_unit or 2048) // 512)
     body = Launch(
         "scan_innermost_dim", "reduction", read.cold, read.hot, written(work),
-        items=spec.numel, cycles=get("reduction.scan.cycles", 0.5), grid=blocks, block=512,
-        resident=resident, chain_s=passes * get("reduction.scan.step_s", 2.2e-6),
+        items=float(rows * passes * 2 * across), cycles=get("reduction.scan.cycles", 1.1),
+        grid=max(1, ceil(rows / per_block)), block=512,
+        resident=max(1, (m.threads_per_unit or 2048) // 512), loads=0.0,
+        chain_s=get("reduction.scan.base_s", 0.6e-6)
+        + passes * get("reduction.scan.step_s", 1.35e-6),
         dtype=spec.dtype, family="reduction.scan",
     )  # fmt: skip
     return (kernel(work, body),)
+
+
+def scan_threads(rows: int, length: int) -> int:
+    """Threads that share a row of a scan (get_log_num_threads_x_inner_scan in ScanUtils.cuh)."""
+    difference = max(length - 1, 0).bit_length() - max(rows - 1, 0).bit_length()
+    # An unsigned number there: far more rows than columns wrap around to the most threads.
+    exponent = (9 + difference) // 2 if difference >= -9 else 9
+    return int(1 << min(max(exponent, 4), 9))

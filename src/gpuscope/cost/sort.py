@@ -65,18 +65,15 @@ def _rows(work: Work) -> tuple[int, int]:
 
 
 def _block_rows(
-    work: Work, name: str, rows: int, threads: int, resident: int, base_s: float,
-    moved: float, family: str = "sort",
+    work: Work, name: str, rows: int, threads: int, resident: int, base_s: float, cycles: float,
+    moved: float,
 ) -> Kernel:  # fmt: skip
-    """One block a row, `base_s` each; waves overlap."""
-    units = work.units
-    waves = rows / (units * resident)
+    """One block a row: `base_s` for a block alone, `cycles` where multiprocessors are full."""
     return kernel(
         work,
         Launch(
-            name, "sort", moved, 0.0, moved, grid=max(rows, 1), block=threads, resident=resident,
-            chain_s=base_s * max(waves, 1.0) / ceil(max(waves, 1e-9)),
-            family=family,
+            name, "sort", moved, 0.0, moved, items=rows, cycles=cycles, grid=max(rows, 1),
+            block=threads, resident=resident, streaming=True, chain_s=base_s, family="sort",
         ),
     )  # fmt: skip
 
@@ -95,9 +92,11 @@ def sort(work: Work) -> tuple[Kernel, ...]:
     moved = float(spec.nbytes + index.nbytes)
     if columns <= 4096 and rows > 1:
         threads = min(512, max(32, columns // 8))
-        base = get("sort.row.base_s", 4.0e-6) + columns * get("sort.row.value_s", 11e-9)
+        base = get("sort.row.base_s", 4.0e-6) + columns * get("sort.row.value_s", 8e-9)
+        cycles = columns * spec.itemsize * get("sort.row.value_cycles", 2.4)
+        cycles += get("sort.row.cycles", 400.0)
         resident = max(1, min(16, 2048 // threads // 2))
-        return ramp, _block_rows(work, "sort_rows", rows, threads, resident, base, moved)
+        return ramp, _block_rows(work, "sort_rows", rows, threads, resident, base, cycles, moved)
     passes = int(spec.itemsize)
     flat = key_sort(work, spec.numel, passes, 8)
     if rows == 1:
@@ -127,14 +126,20 @@ def topk(work: Work) -> tuple[Kernel, ...]:
     rows, columns = _rows(work)
     k = work.outputs[0].numel // max(rows, 1)
     get = work.constants.get
-    ordered = (_block_rows(work, "sort_rows_in_place", rows, 32, 32,
-                           get("sort.small_row_s", 3.6e-6) * max(1.0, k / 128),
-                           written(work)),) if k > 1 else ()  # fmt: skip
+    ordered: tuple[Kernel, ...] = ()
+    if k > 1:
+        ordered = (
+            _block_rows(work, "sort_rows_in_place", rows, 32, 32, get("sort.few.base_s", 3.0e-6),
+                        get("sort.few.cycles", 1500.0) * max(1.0, k / 64), written(work)),
+        )  # fmt: skip
     if not _several_blocks(rows, columns):
         threads = min(1024, max(32, ceil(columns / 32) * 32))
-        base = get("sort.topk.base_s", 3.0e-6) + columns * get("sort.topk.value_s", 6e-9)
+        base = get("sort.topk.base_s", 7.0e-6) + columns * get("sort.topk.value_s", 5e-9)
+        cycles = get("sort.topk.row_cycles", 1000.0)
+        cycles += columns * get("sort.topk.value_cycles", 4.0)
         resident = max(1, 2048 // threads)
-        pick = _block_rows(work, "topk_rows", rows, threads, resident, base, float(spec.nbytes))
+        size = float(spec.nbytes)
+        pick = _block_rows(work, "topk_rows", rows, threads, resident, base, cycles, size)
         return (pick, *ordered)
     return (*_topk_several_blocks(work, spec, rows, columns), *ordered)
 
@@ -154,12 +159,12 @@ def _topk_several_blocks(
                    chain_s=2e-6, family="sort"),
         )  # fmt: skip
 
-    def per_block(name: str, value_s: float) -> Kernel:
-        return _block_rows(work, name, blocks, 256, 8, value_s, blocks * 512.0)
+    def per_block(name: str, cycles: float) -> Kernel:
+        return _block_rows(work, name, blocks, 256, 8, 1.0e-6, cycles, blocks * 512.0)
 
     digits = (
-        walk("topk_digit_counts", "count", 0.53), per_block("topk_digit_sums", 1.1e-6),
-        per_block("topk_within_counts", 1.9e-6),
+        walk("topk_digit_counts", "count", 0.53), per_block("topk_digit_sums", 250.0),
+        per_block("topk_within_counts", 440.0),
     )  # fmt: skip
     scan_pair = (
         kernel(work, Launch("scan_init", "sort", grid=1)),

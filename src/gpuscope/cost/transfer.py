@@ -67,7 +67,8 @@ def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:
     duration = latency + moving
     spread = work.constants.spread(f"{key}.scale", 0.5 if staged else 0.15)
     return Kernel(
-        name=f"memcpy_{way}_{'pinned' if pinned else 'pageable'}", kind="transfer", op=work.op.index, duration_s=duration,
+        name=f"memcpy_{way}_{'pinned' if pinned else 'pageable'}", kind="transfer",
+        op=work.op.index, duration_s=duration,
         low_s=duration / (1 + spread), high_s=duration * (1 + spread),
         read_bytes=size if way == "d2h" else 0.0, written_bytes=size if way == "h2d" else 0.0,
         least_bytes=size, grid=0, block=0, limiter="latency" if latency > moving else "link",
