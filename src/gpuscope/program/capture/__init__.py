@@ -130,7 +130,7 @@ def _complete(
 def _capturing(strict: bool) -> Iterator[Any]:
     import torch
 
-    from gpuscope.program.capture import autocast, compiled, cuda, foreign, operators
+    from gpuscope.program.capture import autocast, compiled, conversions, cuda, foreign, operators
     from gpuscope.program.capture.fakes import device_queries_answered, fake_mode
     from gpuscope.program.capture.patches import patches
     from gpuscope.program.capture.recorder import Recorder
@@ -146,6 +146,7 @@ def _capturing(strict: bool) -> Iterator[Any]:
         stack.enter_context(device_queries_answered())
         patch = stack.enter_context(patches())
         cuda.install(patch, recorder.sync)
+        conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
         foreign.install(patch)
         autocast_exit = torch.autocast.__exit__

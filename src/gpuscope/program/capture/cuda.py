@@ -7,9 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-from gpuscope.program.capture.fakes import is_device_type, on_device, with_index
 from gpuscope.program.capture.patches import Patches
 
 
@@ -38,6 +36,10 @@ class FakeStream:
     def query(self) -> bool:
         """Whether all work is done: yes."""
         return True
+
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is being captured: no."""
+        return False
 
     def synchronize(self) -> None:
         """Replaced per capture so that the wait is recorded."""
@@ -193,6 +195,16 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
     patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "range_pop", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "mark", lambda *a, **k: None)
+    if hasattr(torch, "accelerator"):
+        for name, value in {
+            "is_available": lambda: True,
+            "current_accelerator": lambda check_available=False: torch.device("cuda"),
+            "device_count": lambda: device_count,
+            "current_device_index": lambda: 0,
+            "current_stream": lambda device=None: stream,
+            "synchronize": lambda device=None: record_sync("synchronize"),
+        }.items():
+            patch.set(torch.accelerator, name, value, only_if_present=True)
     if hasattr(torch.cuda.amp, "common"):
         patch.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
     for module in (torch, torch.random):
@@ -200,77 +212,3 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
             if name in vars(module):
                 patch.set(module, name, lambda *a, **k: _DeviceContext())
     patch.set(torch, "Generator", lambda device="cpu": torch._C.Generator("cpu"))
-    _install_conversions(patch)
-
-
-def _install_conversions(patch: Patches) -> None:
-    """`.to("cuda")`, `.cuda()`, `torch.tensor(..., device="cuda")` without a device guard."""
-    original_to = torch.Tensor.to
-    original_tensor = torch.tensor
-    original_as_tensor = torch.as_tensor
-
-    def stays(tensor: torch.Tensor, device: Any, dtype: Any, rest: Any) -> bool:
-        """Nothing to do, which C++ cannot see: it takes every fake for a CPU tensor."""
-        return (
-            not rest
-            and isinstance(tensor, FakeTensor)
-            and (dtype is None or dtype is tensor.dtype)
-            and is_device_type(device)
-            and tensor.fake_device.type == "cuda"
-        )
-
-    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        rest = {k: v for k, v in kwargs.items() if k not in ("device", "dtype", "non_blocking")}
-        first = args[0] if args else kwargs.get("device")
-        if isinstance(first, torch.Tensor):
-            device, dtype = first.device, first.dtype
-        else:
-            device = None if isinstance(first, torch.dtype) else first
-            dtype = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-        if stays(self, device, dtype if isinstance(dtype, torch.dtype) else None, rest):
-            return self
-        if args and isinstance(args[0], torch.Tensor):
-            other = args[0]
-            device = torch.device("cuda", 0) if on_device(other) else other.device
-            return original_to(self, device, other.dtype, *args[1:], **kwargs)
-        if args and not isinstance(args[0], torch.dtype):
-            args = (with_index(args[0]), *args[1:])
-        if "device" in kwargs:
-            kwargs["device"] = with_index(kwargs["device"])
-        if "other" in kwargs:
-            other = kwargs.pop("other")
-            kwargs.setdefault("device", with_index(other.device))
-            kwargs.setdefault("dtype", other.dtype)
-        return original_to(self, *args, **kwargs)
-
-    def cuda(
-        self: torch.Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any
-    ) -> torch.Tensor:
-        if on_device(self):
-            return self
-        target = with_index(0 if device is None else device)
-        return original_to(self, target, non_blocking=non_blocking)
-
-    def cpu(self: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        return original_to(self, "cpu")
-
-    def from_data(original: Any) -> Any:
-        def make(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
-            if is_device_type(device):
-                if isinstance(data, torch.Tensor) and on_device(data):
-                    return to(data, *args, **kwargs)
-                made: torch.Tensor = original(data, *args, **kwargs)
-                if made.numel() == 0:  # nothing is copied
-                    return torch.empty(made.shape, dtype=made.dtype, device=with_index(device))
-                return original_to(made, with_index(device))
-            result: torch.Tensor = original(data, *args, device=device, **kwargs)
-            return result
-
-        return make
-
-    patch.set(torch.Tensor, "to", to)
-    patch.set(torch.Tensor, "cuda", cuda)
-    patch.set(torch.Tensor, "cpu", cpu)
-    patch.set(torch, "tensor", from_data(original_tensor))
-    patch.set(torch, "as_tensor", from_data(original_as_tensor))
-    patch.set(torch, "asarray", from_data(torch.asarray))

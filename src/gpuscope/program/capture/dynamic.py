@@ -13,13 +13,64 @@ from gpuscope.program.capture.values import Values
 SYNCING = frozenset(
     {
         "aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
-        "aten::unique_consecutive", "aten::repeat_interleave", "aten::bincount",
+        "aten::unique_consecutive", "aten::repeat_interleave", "aten::bincount", "aten::histc",
+        "aten::_linalg_svd", "aten::_linalg_check_errors", "aten::_linalg_eigh",
     }
 )  # fmt: skip
-"""The host waits for the device to learn their result's size."""
+"""The host waits for the device to learn their result's size, or whether they succeeded
+(benchmarks/micro/synchronisation.py)."""
 
-SIZED_BY_DATA = SYNCING | {"aten::index", "aten::index_put", "aten::index_put_"}
+SIZED_BY_DATA = SYNCING
 """Results that depend on more than metadata: never answered from memory."""
+
+INDEXING = frozenset(
+    {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+)
+
+
+def index(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """`x[indices]` on the device as CUDA takes it apart, or NotImplemented where it would not.
+
+    A mask becomes integer indices by `nonzero`, for whose size the host waits; indices in host
+    memory are copied to the device; a number written through one mask is `masked_fill_`
+    (aten/src/ATen/native/TensorAdvancedIndexing.cpp, `make_info`, `canDispatchToMaskedFill`).
+    """
+    x, indices = args[0], args[1]
+    if not on_device(x):
+        return NotImplemented
+    given = [i for i in indices if i is not None]
+    masks = [i for i in given if i.dtype in (torch.bool, torch.uint8)]
+    if not masks and all(on_device(i) for i in given):
+        return NotImplemented
+    if name != "aten::index" and len(given) == 1 and masks and not any((*args[3:4],)):
+        value = args[2]
+        if value.numel() == 1 and not on_device(value) and on_device(masks[0]):
+            return _masked_fill(x, indices, masks[0], value, in_place=name.endswith("_"))
+    expanded: list[torch.Tensor | None] = []
+    for i in indices:
+        if i is None:
+            expanded.append(None)
+            continue
+        found = [i]
+        if i.dtype in (torch.bool, torch.uint8):
+            places = torch.ops.aten.nonzero.default(i)
+            found = [torch.ops.aten.select.int(places, 1, d) for d in range(i.dim())]
+        expanded.extend(
+            f if on_device(f) else torch.ops.aten._to_copy.default(f, device=_device_of(x))
+            for f in found
+        )
+    return func(x, expanded, *args[2:], **kwargs)
+
+
+def _masked_fill(
+    x: torch.Tensor, indices: Any, mask: torch.Tensor, value: torch.Tensor, in_place: bool
+) -> torch.Tensor:
+    trailing = x.dim() - (len(indices) - 1) - mask.dim()
+    for _ in range(trailing):
+        mask = torch.ops.aten.unsqueeze.default(mask, -1)
+    fill = torch.ops.aten.masked_fill_ if in_place else torch.ops.aten.masked_fill
+    filled: torch.Tensor = fill.Tensor(x, mask, value)
+    return filled
 
 
 def histc(args: Any, kwargs: Any) -> torch.Tensor:
@@ -53,8 +104,6 @@ def run(
     if name == "aten::masked_select":
         found = values.count_nonzero(storage_of(args[1]), args[1].numel())
         return torch.empty((found,), dtype=x.dtype, device=device)
-    if name == "aten::index":
-        return _masked_index(x, args[1], values, storage_of, device)
     if name in ("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"):
         values.assume("All values given to unique() are taken as distinct.")
         empty = torch.empty((x.numel(),), dtype=torch.int64, device=device)
@@ -66,22 +115,3 @@ def run(
         size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
         return torch.empty((max(int(size), 1),), dtype=torch.int64, device=device)
     return func(*args, **kwargs)
-
-
-def _masked_index(
-    x: torch.Tensor, indices: Any, values: Values, storage_of: Any, device: Any
-) -> torch.Tensor:
-    """`x[mask]` and mixes of masks and integer indices (one mask)."""
-    shape: list[int] = []
-    dim = 0
-    for index in indices:
-        if index is None:
-            shape.append(x.shape[dim])
-            dim += 1
-        elif index.dtype in (torch.bool, torch.uint8):
-            shape.append(values.count_nonzero(storage_of(index), index.numel()))
-            dim += index.dim()
-        else:
-            shape.extend(index.shape)
-            dim += 1
-    return torch.empty((*shape, *x.shape[dim:]), dtype=x.dtype, device=device)

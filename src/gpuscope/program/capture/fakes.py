@@ -130,6 +130,10 @@ class CaptureFakeMode(FakeTensorMode):
 
     _outer_on_device: bool | None = None
 
+    def __deepcopy__(self, memo: Any) -> CaptureFakeMode:
+        """Copied tensors stay in this mode (a copied model is one of the same capture)."""
+        return self
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:

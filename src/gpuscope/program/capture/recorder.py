@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture import dynamic
+from gpuscope.program.capture.conversions import Departures
 from gpuscope.program.capture.cuda import StreamContext
 from gpuscope.program.capture.fakes import (
     PRIM_DEVICE,
@@ -23,6 +24,7 @@ from gpuscope.program.capture.fakes import (
     on_device,
     without_dynamo,
 )
+from gpuscope.program.capture.helpers import Helpers
 from gpuscope.program.capture.modules import ModuleTracker
 from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
 from gpuscope.program.capture.python_work import PythonWork
@@ -48,6 +50,11 @@ _DTYPES = {
     if isinstance(getattr(torch, name), torch.dtype)
 }
 _DTYPES.update({dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES})
+
+_STAGED_BYTES = 2**20
+"""A copy from pageable memory that nobody waits for is staged by the driver up to about this size;
+a larger one holds up the host all the same (benchmarks/micro/synchronisation.py: 1 MiB returns
+at once, 16 MiB waits)."""
 
 _SYNCS = {"aten::equal": "equal", "aten::is_nonzero": "item"}
 
@@ -88,6 +95,7 @@ class Recorder(TorchDispatchMode):
         self.seen_backward = False
         self.first_backward: int | None = None
         self.replay = Replay(fake)
+        self.helpers = Helpers()
         self._facts: dict[Any, _Facts] = {}
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
@@ -127,9 +135,7 @@ class Recorder(TorchDispatchMode):
             self.python.resume()
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        facts = self._facts.get(func)
-        if facts is None:
-            facts = self._facts[func] = _facts(func)
+        facts = self._facts_of(func)
         if facts.skip:
             return self._skipped(func, facts, args, kwargs)
         if facts.composite:
@@ -140,16 +146,48 @@ class Recorder(TorchDispatchMode):
             return self._item(facts, args)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
+        if facts.name in dynamic.INDEXING:
+            with self:
+                taken = dynamic.index(func, facts.name, args, kwargs)
+            if taken is not NotImplemented:
+                return taken
         args, kwargs = self._keep_on_device(facts, args, kwargs)
+        if func is torch.ops.aten.index_put.default and _accumulates_in_backward(args):
+            # Into fresh zeros; C++ avoids the in-place operator only for tensor subclasses.
+            func, facts = _INDEX_PUT_IMPL, self._facts_of(_INDEX_PUT_IMPL)
         key = self.replay.key(func, args, kwargs)
+        if key is None:
+            args, kwargs = self._as_fakes(args), self._as_fakes(kwargs)
         if key is not None and self.replay.known(key):
             out = self.replay.make(key, args)
         else:
+            adopted = self.helpers.adopted
             out = self._call(func, facts, args, kwargs)
-            if key is not None and facts.name not in dynamic.SIZED_BY_DATA:
+            if not func._schema.returns:
+                out = None
+            usual = adopted == self.helpers.adopted and facts.name not in dynamic.SIZED_BY_DATA
+            if key is not None and usual:
                 self.replay.learn(key, args, out)
+        if facts.viewing and torch.is_inference_mode_enabled():
+            _like_its_base(args[0], out)
         self._record(facts, args, kwargs, out)
         return out
+
+    def _facts_of(self, func: Any) -> _Facts:
+        facts = self._facts.get(func)
+        if facts is None:
+            facts = self._facts[func] = _facts(func)
+        return facts
+
+    def _as_fakes(self, value: Any) -> Any:
+        """Real tensors (made before the capture) as fakes of their own, so that they stay as is."""
+        if isinstance(value, torch.Tensor):
+            return value if isinstance(value, FakeTensor) else self.fake.from_tensor(value)
+        if isinstance(value, dict):
+            return {k: self._as_fakes(v) for k, v in value.items()}
+        if type(value) in (list, tuple):
+            return type(value)(self._as_fakes(v) for v in value)
+        return value
 
     def _skipped(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
         key = self.replay.key(func, args, kwargs) if facts.name == "aten::detach" else None
@@ -182,10 +220,9 @@ class Recorder(TorchDispatchMode):
         except NotImplementedError:
             return self._unsupported(facts, args, kwargs)
         except RuntimeError as error:
-            moved = self._mixed_to_device(error, args, kwargs)
-            if moved is None:
+            if not self._adopt_helpers(error, facts, args, kwargs):
                 raise
-            return func(*moved[0], **moved[1])
+            return func(*args, **kwargs)
 
     def _unsupported(self, facts: _Facts, args: Any, kwargs: Any) -> Any:
         tensors = [t for t in _flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
@@ -201,8 +238,12 @@ class Recorder(TorchDispatchMode):
             return torch.empty_like(tensors[0])
 
     def _keep_on_device(self, facts: _Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Autograd formulas read "cpu" as the device of the forward tensor: put that right."""
+        """C++ reads "cpu" as the device of a fake and asks for it again: put that right."""
         device = kwargs.get("device")
+        if facts.name == "aten::_to_copy" and device is not None and on_device(args[0]):
+            if torch.device(device).type == "cpu" and not Departures.asked:
+                kwargs = dict(kwargs, device=torch.device("cuda", 0))
+            return args, kwargs
         if device is None or torch._C._current_autograd_node() is None:
             return args, kwargs
         if torch.device(device).type == "cpu" and (not self.modules.stack):
@@ -211,21 +252,21 @@ class Recorder(TorchDispatchMode):
                 kwargs = dict(kwargs, device=torch.device("cuda", 0))
         return args, kwargs
 
-    def _mixed_to_device(self, error: Exception, args: Any, kwargs: Any) -> Any:
-        """C++ composites create helpers on "cpu" (see fakes.py): move them, not the user's."""
-        if "device" not in str(error):
-            return None
-        if not any(on_device(t) for t in _flat((args, tuple(kwargs.values())))):
-            return None
-
-        def move(value: Any) -> Any:
-            if isinstance(value, FakeTensor) and value.fake_device.type == "cpu":
-                return torch.ops.aten._to_copy.default(value, device=torch.device("cuda", 0))
-            if isinstance(value, (list, tuple)):
-                return type(value)(move(v) for v in value)
-            return value
-
-        return move(args), {k: move(v) for k, v in kwargs.items()}
+    def _adopt_helpers(self, error: Exception, facts: _Facts, args: Any, kwargs: Any) -> bool:
+        """Helpers of C++ composites, made on "cpu" (see helpers.py), belong on the device."""
+        given = _flat((args, tuple(kwargs.values())))
+        if "device" not in str(error) or not any(on_device(t) for t in given):
+            return False
+        adopted = self.helpers.adopt(facts.name, given, self._storage_id)
+        for storage in adopted:
+            self.storages.lives[storage].device = True
+        for at in range(len(self.ops) - 1, max(len(self.ops) - 9, -1), -1):
+            op = self.ops[at]
+            if any(s.storage in adopted for s in (*op.inputs, *op.outputs)):
+                self.ops[at] = replace(
+                    op, inputs=_moved(op.inputs, adopted), outputs=_moved(op.outputs, adopted)
+                )
+        return bool(adopted)
 
     def _item(self, facts: _Facts, args: Any) -> Any:
         tensor = args[0]
@@ -244,9 +285,16 @@ class Recorder(TorchDispatchMode):
     def _pin(self, func: Any, args: Any) -> Any:
         with self.fake:
             pinned = torch.empty_like(args[0])
-        number = self.storages.see(pinned, False, "", "pinned", "input")
-        self.storages.lives[number].pinned = True
+        self._pinned(pinned)
         return pinned
+
+    def _pinned(self, tensor: torch.Tensor) -> None:
+        number = self.storages.see(tensor, False, "", "pinned", "input")
+        self.storages.lives[number].pinned = True
+
+    def value_of(self, tensor: torch.Tensor) -> Any:
+        """The value taken for every element of a tensor that the host reads."""
+        return self.values.scalar(self._storage_id(tensor), tensor.dtype)
 
     # ---- writing down -------------------------------------------------------------------
 
@@ -262,8 +310,13 @@ class Recorder(TorchDispatchMode):
         module, recomputed = self._module(phase)
         label = facts.name
         outs = [t for t in _flat(out) if isinstance(t, torch.Tensor)]
+        if Departures.asked and kwargs.get("non_blocking"):
+            self._pinned(outs[0])  # as aten::_to_copy makes it
         outputs = [self._spec(t, module, label, phase) for t in outs]
         in_storages = {s.storage for s in inputs}
+        for spec in outputs:
+            if spec.device == "host" and spec.storage not in in_storages:
+                self.helpers.made(spec.storage)
         moves_host = any(s.device == "host" for s in inputs) and any(
             s.device == "device" for s in outputs
         )
@@ -282,7 +335,7 @@ class Recorder(TorchDispatchMode):
             module=module, phase=phase, recomputed=recomputed, view=view,
             autograd=(torch.is_grad_enabled() or facts.name.startswith("gpuscope::"))
             and _wants_grad(args),
-            sync=self._sync_of(facts, kwargs, inputs, outputs),
+            sync=self._sync_of(facts, args, kwargs, inputs, outputs),
         )  # fmt: skip
 
     def _learn(self, facts: _Facts, args: Any, inputs: Any, outputs: Any) -> None:
@@ -358,19 +411,37 @@ class Recorder(TorchDispatchMode):
             )
         return spec
 
-    def _sync_of(self, facts: _Facts, kwargs: Any, inputs: Any, outputs: Any) -> str:
+    def _sync_of(self, facts: _Facts, args: Any, kwargs: Any, inputs: Any, outputs: Any) -> str:
         if facts.name in _SYNCS and any(s.device == "device" for s in inputs):
             return _SYNCS[facts.name]
         if facts.name in dynamic.SYNCING and any(s.device == "device" for s in inputs):
-            return "nonzero"
-        if facts.name in ("aten::_to_copy", "aten::copy_") and not kwargs.get("non_blocking"):
-            devices = {s.device for s in (*inputs, *outputs)}
-            if len(devices) == 2:
-                return "blocking_copy"
-        return ""
+            waits = facts.name != "aten::repeat_interleave" or kwargs.get("output_size") is None
+            return "nonzero" if waits else ""
+        if facts.name not in ("aten::_to_copy", "aten::copy_"):
+            return ""
+        source, target = inputs[-1], outputs[0]
+        if source.device == target.device:
+            return ""
+        given = dict(zip(facts.argument_names, args, strict=False)) | kwargs
+        if not given.get("non_blocking"):
+            return "blocking_copy"
+        host = source if source.device == "host" else target
+        staged = source.device == "host" and source.nbytes <= _STAGED_BYTES
+        return "" if host.pinned or staged else "blocking_copy"
 
 
 without_dynamo(Recorder)
+
+_INDEX_PUT_IMPL = torch.ops.aten._index_put_impl_.default
+
+
+def _accumulates_in_backward(args: Any) -> bool:
+    return (
+        len(args) > 3
+        and bool(args[3])
+        and torch._C._current_autograd_node() is not None
+        and not torch.is_grad_enabled()
+    )
 
 
 def _facts(func: Any) -> _Facts:
@@ -395,6 +466,16 @@ def _facts(func: Any) -> _Facts:
     return _Facts(
         name, func._overloadname or "default", skip, composite, writes, tuple(a.name for a in schema.arguments), viewing,
     )  # fmt: skip
+
+
+def _like_its_base(base: Any, out: Any) -> None:
+    """A view made in inference mode still says that it requires grad (`linear` looks at it)."""
+    if isinstance(out, torch.Tensor) and base.requires_grad and not out.requires_grad:
+        out.requires_grad_(True)
+
+
+def _moved(specs: tuple[TensorSpec, ...], storages: list[int]) -> tuple[TensorSpec, ...]:
+    return tuple(replace(s, device="device") if s.storage in storages else s for s in specs)
 
 
 def _flat(value: Any) -> list[Any]:

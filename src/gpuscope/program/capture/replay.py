@@ -56,9 +56,13 @@ class Replay:
         plan = self._plans[key]
         assert plan is not None
         many, items = plan
-        with in_kernel_invocation_manager(self.fake):
-            raw = [self._raw(item, args) for item in items]
-        made = [self._wrap(item, elem) for item, elem in zip(items, raw, strict=True)]
+        base = next((args[item[5]] for item in items if item[0] == _VIEW), None)
+        if torch.is_inference_mode_enabled() and base is not None and not base.is_inference():
+            # A view of an ordinary tensor is an ordinary tensor, also in inference mode.
+            with torch.inference_mode(False), torch.no_grad():
+                made = self._made(items, args)
+        else:
+            made = self._made(items, args)
         return made[0] if many is None else many(made)
 
     def learn(self, key: Key, args: Any, out: Any) -> None:
@@ -73,6 +77,11 @@ class Replay:
             self._plans[key] = None
         else:
             self._plans[key] = None if any(i is None for i in items) else [many, items]
+
+    def _made(self, items: Any, args: Any) -> list[Any]:
+        with in_kernel_invocation_manager(self.fake):
+            raw = [self._raw(item, args) for item in items]
+        return [self._wrap(item, elem) for item, elem in zip(items, raw, strict=True)]
 
     def _raw(self, item: Any, args: Any) -> Any:
         kind = item[0]

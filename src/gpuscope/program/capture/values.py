@@ -62,11 +62,11 @@ class Values:
                 self.assume(known.assumed)
             return float(known.fill) if dtype.is_floating_point else _as(dtype, known.fill)
         if dtype is torch.bool:
-            self.assume("Flags read from the device (.item() on a bool) are taken as False.")
+            self.assume("Flags read from tensors (.item() on a bool) are taken as False.")
             return False
         if dtype.is_floating_point:
             return 1.0
-        self.assume("Integers read from the device (.item()) are taken as 1.")
+        self.assume("Integers read from tensors (.item()) are taken as 1.")
         return 1
 
     def count_nonzero(self, storage: int, numel: int) -> int:

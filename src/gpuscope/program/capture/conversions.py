@@ -1,0 +1,227 @@
+"""Moves between host and device, where C++ would see none: it takes every fake for a CPU tensor.
+
+`.to("cuda")`, `.cuda()`, `torch.tensor(..., device="cuda")` work without a device guard; `.cpu()`,
+`.to("cpu")`, `.tolist()` and `.numpy()` are real copies, that the host waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gpuscope.program.capture.fakes import is_device_type, on_device, with_index
+from gpuscope.program.capture.patches import Patches
+
+_TYPE_NAMES = {
+    "FloatTensor": torch.float32, "DoubleTensor": torch.float64, "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16, "LongTensor": torch.int64, "IntTensor": torch.int32,
+    "ShortTensor": torch.int16, "CharTensor": torch.int8, "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}  # fmt: skip
+
+_ORIGINAL_TO = torch.Tensor.to
+_ORIGINAL_TYPE = torch.Tensor.type
+
+
+class Departures:
+    """Whether a copy to the host is what the user asked for.
+
+    C++ composites ask a fake for its device, hear "cpu", and pass that on: only a copy made by
+    the functions of this file really goes to the host.
+    """
+
+    asked = False
+
+
+class _Crossing(torch.autograd.Function):
+    """A copy between host and device whose gradient goes the other way."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, device: Any, dtype: Any, non_blocking: bool) -> Any:
+        ctx.back = (not is_device_type(device), x.dtype)
+        return _copied(x, device, dtype, non_blocking)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
+        came_from_device, dtype = ctx.back
+        back = torch.device("cuda", 0) if came_from_device else torch.device("cpu")
+        if on_device(grad) is came_from_device:
+            return grad.to(dtype), None, None, None
+        return _copied(grad, back, dtype, False), None, None, None
+
+
+def crossing(x: torch.Tensor, device: Any, dtype: Any, non_blocking: bool) -> torch.Tensor:
+    """Copy to the other side; the gradient, if one is wanted, is copied back."""
+    if torch.is_grad_enabled() and x.requires_grad:
+        copied: torch.Tensor = _Crossing.apply(x, device, dtype, non_blocking)
+        return copied
+    return _copied(x, device, dtype, non_blocking)
+
+
+def _copied(x: torch.Tensor, device: Any, dtype: Any, non_blocking: bool) -> torch.Tensor:
+    if is_device_type(device):
+        kept: torch.Tensor = torch.ops.aten._to_copy.default(
+            x, dtype=dtype, device=with_index(device), non_blocking=non_blocking
+        )
+        return kept
+    return to_host(x, dtype, non_blocking)
+
+
+def to_host(
+    tensor: torch.Tensor, dtype: torch.dtype | None = None, non_blocking: bool = False
+) -> torch.Tensor:
+    """Copy a device tensor to host memory (pinned and not waited for if `non_blocking`)."""
+    Departures.asked = True
+    try:
+        copied: torch.Tensor = torch.ops.aten._to_copy.default(
+            tensor, dtype=dtype, device=torch.device("cpu"), non_blocking=non_blocking
+        )
+        return copied
+    finally:
+        Departures.asked = False
+
+
+def _wanted(args: Any, kwargs: Any) -> tuple[Any, torch.dtype | None, bool, bool]:
+    """(device or None, dtype or None, non_blocking, anything else asked) of a `.to()` call."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    rest = list(args)
+    other = kwargs.get("other")
+    if rest and isinstance(rest[0], torch.Tensor):
+        other = rest.pop(0)
+    elif rest and isinstance(rest[0], torch.dtype):
+        dtype = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+            dtype = rest.pop(0)
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    non_blocking = bool(rest[0] if rest else kwargs.get("non_blocking", False))
+    copy = bool(rest[1] if len(rest) > 1 else kwargs.get("copy", False))
+    return device, dtype, non_blocking, copy or kwargs.get("memory_format") is not None
+
+
+def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    device, dtype, non_blocking, more = _wanted(args, kwargs)
+    if device is not None and on_device(self):
+        if not is_device_type(device):
+            if torch.device(device).type == "cpu":
+                return crossing(self, device, dtype, non_blocking)
+        elif not more and (dtype is None or dtype is self.dtype):
+            return self
+    if device is None:
+        return _ORIGINAL_TO(self, *args, **kwargs)
+    if is_device_type(device) and not on_device(self) and self.layout is torch.strided:
+        return crossing(self, device, dtype, non_blocking)
+    extra = {k: kwargs[k] for k in ("copy", "memory_format") if k in kwargs}
+    if dtype is not None:
+        extra["dtype"] = dtype
+    return _ORIGINAL_TO(self, device=with_index(device), non_blocking=non_blocking, **extra)
+
+
+def _cuda(
+    self: torch.Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any
+) -> torch.Tensor:
+    return _to(self, 0 if device is None else device, non_blocking=non_blocking)
+
+
+def _cpu(self: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    return _to(self, "cpu")
+
+
+def _type_as(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return _to(self, other)
+
+
+def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **_: Any) -> Any:
+    if dtype is None:
+        prefix = "torch.cuda." if on_device(self) else "torch."
+        return _ORIGINAL_TYPE(self).replace("torch.", prefix, 1)
+    if isinstance(dtype, torch.dtype):
+        return _to(self, dtype)
+    name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+    device = "cuda" if ".cuda." in name else "cpu"
+    return _to(self, device, _TYPE_NAMES[name.rpartition(".")[2]], non_blocking=non_blocking)
+
+
+def _from_data(original: Any) -> Any:
+    def make(data: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        from_device = isinstance(data, torch.Tensor) and on_device(data)
+        if from_device and (device is not None):
+            return _to(data, device=device, dtype=kwargs.get("dtype"))
+        if is_device_type(device):
+            made: torch.Tensor = original(data, *args, **kwargs)
+            if made.numel() == 0:  # nothing is copied
+                return torch.empty(made.shape, dtype=made.dtype, device=with_index(device))
+            return _ORIGINAL_TO(made, with_index(device))
+        result: torch.Tensor = original(data, *args, device=device, **kwargs)
+        return result
+
+    return make
+
+
+def _reading(value_of: Callable[[torch.Tensor], Any], assume: Callable[[str], None]) -> Any:
+    """`.tolist()` and `.numpy()` of fakes: one copy, and values that are assumed."""
+
+    def tolist(self: torch.Tensor) -> Any:
+        if not isinstance(self, FakeTensor):
+            return torch._C.TensorBase.tolist(self)
+        host = to_host(self) if on_device(self) and self.dim() else self
+        value = host.item() if not host.dim() else value_of(host)
+
+        def nest(shape: tuple[int, ...]) -> Any:
+            return [nest(shape[1:]) for _ in range(shape[0])] if shape else value
+
+        return nest(tuple(self.shape))
+
+    def numpy(self: torch.Tensor, *, force: bool = False) -> Any:
+        if not isinstance(self, FakeTensor):
+            return torch._C.TensorBase.numpy(self, force=force)
+        if on_device(self) and not force:
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the"
+                " tensor to host memory first."
+            )
+        if self.requires_grad and not force:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy()"
+                " instead."
+            )
+        import numpy as np
+
+        host = to_host(self) if on_device(self) else self
+        assume("Arrays read by NumPy are taken as zeros.")
+        return np.zeros(tuple(host.shape), _numpy_dtype(host.dtype))
+
+    return tolist, numpy
+
+
+def _numpy_dtype(dtype: torch.dtype) -> str:
+    name = str(dtype).removeprefix("torch.")
+    if name == "bfloat16":
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    return name
+
+
+def install(
+    patch: Patches, value_of: Callable[[torch.Tensor], Any], assume: Callable[[str], None]
+) -> None:
+    """Put the conversions in place.
+
+    Args:
+        patch: where the replacements are remembered.
+        value_of: the value taken for the elements of a tensor that the host reads.
+        assume: called with what had to be assumed.
+    """
+    tolist, numpy = _reading(value_of, assume)
+    for name, function in {
+        "to": _to, "cuda": _cuda, "cpu": _cpu, "type_as": _type_as, "type": _type,
+        "tolist": tolist, "numpy": numpy,
+    }.items():  # fmt: skip
+        patch.set(torch.Tensor, name, function)
+    patch.set(FakeTensor, "tolist", tolist)
+    for name in ("tensor", "as_tensor", "asarray"):
+        patch.set(torch, name, _from_data(getattr(torch, name)))
