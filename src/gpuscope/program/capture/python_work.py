@@ -37,7 +37,8 @@ class PythonWork:
 
     def pause(self) -> None:
         """Do not count until `resume` (the recorder works)."""
-        sys.setprofile(None)
+        if self._on:
+            sys.setprofile(None)
 
     def resume(self) -> None:
         """Count again, if counting was on."""
