@@ -85,7 +85,7 @@ class _Coster:
         self._known: dict[object, tuple[Kernel, ...]] = {}
 
     def kernels(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
-        """The launches of `op`, with its index and stream filled in."""
+        """The launches of `op`; equal operators share them."""
         if op.view or op.name in NO_KERNEL or not self._touches_device(op):
             return ()
         key = (
@@ -95,7 +95,9 @@ class _Coster:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._cost(op, hot)
-        return tuple(replace(k, op=op.index, stream=op.stream) for k in found)
+        if op.stream:
+            return tuple(replace(k, stream=op.stream) for k in found)
+        return found
 
     @staticmethod
     def _touches_device(op: Op) -> bool:

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.cost.types import CostedProgram, Kernel
+from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.errors import UnknownNameError, UnsupportedError
 from gpuscope.hardware import Device
 from gpuscope.hardware import device as catalogue_device
@@ -197,6 +197,7 @@ class PowerModel:
         return arithmetic, moved * self.pj_per_byte * 1e-12
 
 
+@lru_cache(maxsize=256)
 def _rate(dtype: str) -> str:
     try:
         return rate_name(dtype)
@@ -251,7 +252,21 @@ class _Load:
 
     def __init__(self, costed: CostedProgram, model: PowerModel) -> None:
         self._idle_w, self._exponent = model.idle_w, model.exponent
-        pairs = [(k, item.op.repeat) for item in costed.ops for k in item.kernels]
+        # Equal operators share their kernels: each distinct kernel is one row.
+        order: dict[int, int] = {}
+        kernels: list[Kernel] = []
+        repeats: list[float] = []
+        occurrences: list[int] = []
+        for item in costed.ops:
+            for kernel in item.kernels:
+                at = order.setdefault(id(kernel), len(kernels))
+                if at == len(kernels):
+                    kernels.append(kernel)
+                    repeats.append(0.0)
+                repeats[at] += item.op.repeat
+                occurrences.append(at)
+        pairs = list(zip(kernels, repeats, strict=True))
+        self._occurrences = np.array(occurrences, np.int64)
 
         def column(values: list[float]) -> Floats:
             return np.array(values, np.float64)
@@ -284,7 +299,8 @@ class _Load:
         """Time under a cap on the clock over time alone, by kernel."""
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = self._durations_s(clock_share) / self._duration
-        return tuple(np.where(self._duration > 0, ratio, 1.0).tolist())
+        ratio = np.where(self._duration > 0, ratio, 1.0)
+        return tuple(ratio[self._occurrences].tolist())
 
     def period_s(self, clock_share: float) -> float:
         """The step under a cap on the clock, without synchronisations."""
@@ -324,8 +340,16 @@ def limit_power(
     if steady.clock_share >= 1.0:
         return costed
     stretches = iter(steady.stretch)
+    made: dict[int, Kernel] = {}
+
+    def slowed(kernel: Kernel, stretch: float) -> Kernel:
+        found = made.get(id(kernel))
+        if found is None:
+            found = made[id(kernel)] = _stretched(kernel, stretch)
+        return found
+
     ops = tuple(
-        replace(item, kernels=tuple(_stretched(k, next(stretches)) for k in item.kernels))
+        CostedOp(item.op, tuple(slowed(k, next(stretches)) for k in item.kernels), item.host)
         for item in costed.ops
     )
     return replace(costed, ops=ops, assumptions=(*costed.assumptions, _sentence(device, steady)))

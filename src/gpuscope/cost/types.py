@@ -28,7 +28,7 @@ class Kernel:
     Attributes:
         name: a descriptive symbol ("gemm_bf16_128x256x64_tn", "elementwise_vectorized").
         kind: family, for breakdowns.
-        op: index of the operator in the program.
+        op: index of the first operator in the program that makes this very launch.
         duration_s: expected time on the device, the launch floor included.
         low_s, high_s: 80 % interval of the duration.
         flops: useful floating-point operations (2 per multiply-add), 0 if none.
