@@ -40,7 +40,8 @@ def _pixelwise(
         Launch(
             name, "copy", read.cold, read.hot, written(work), items=items,
             cycles=cycles * factor, grid=max(1, ceil(items / 256)), block=256,
-            streaming=True, chain_s=get("copy.pixel.base_s", 1.0e-6), dtype=dtype, family=f"copy.{key}",
+            streaming=True, chain_s=get("copy.pixel.base_s", 1.0e-6), dtype=dtype,
+            family=f"copy.{key}",
         ),
     )  # fmt: skip
 

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from memory_work import dense, median_error, one, run
+
+from gpuscope.program.types import TensorSpec
+
+N = 2**24
+
+
+def test_a_clone_is_a_memcpy_and_reads_what_it_writes() -> None:
+    made = one("clone", (dense(N, at=0),), (dense(N, at=1),))
+    assert (made.name, made.read_bytes, made.written_bytes) == ("memcpy_d2d", 4 * N, 4 * N)
+
+
+def test_narrowing_is_vectorized_and_widening_is_not() -> None:
+    wide, narrow = dense(N, at=0), dense(N, dtype="bfloat16", at=1)
+    down = one("_to_copy", (wide,), (narrow,))
+    up = one("_to_copy", (narrow,), (wide,))
+    assert down.name == "copy_vectorized"
+    assert up.name == "copy_unrolled"
+    assert up.duration_s > 1.5 * down.duration_s
+
+
+def test_copy_reads_its_source_only() -> None:
+    target, source = dense(N, at=0), dense(N, dtype="bfloat16", at=1)
+    made = one("copy_", (target, source), (target,))
+    assert (made.read_bytes, made.written_bytes) == (2 * N, 4 * N)
+
+
+def test_transposing_is_slower_than_copying() -> None:
+    turned = TensorSpec((4096, 4096), (1, 4096), "float32")
+    out = dense(4096, 4096)
+    assert one("clone", (turned,), (out,)).duration_s > 2 * one("clone", (out,), (out,)).duration_s
+
+
+def test_empty_launches_nothing_and_fill_writes_once() -> None:
+    assert run("zeros", (), (dense(0),)) == ()
+    made = one("zeros", (), (dense(N),))
+    assert (made.read_bytes, made.written_bytes) == (0, 4 * N)
+
+
+def test_concatenation_moves_every_byte_once_each_way() -> None:
+    parts = (dense(1024, 4096, at=0), dense(512, 4096, at=1))
+    made = one("cat", parts, (dense(1536, 4096, at=2),), dim=0)
+    size = 1536 * 4096 * 4
+    assert (made.read_bytes, made.written_bytes) == (size, size)
+    assert made.name == "cat_vectorized"
+
+
+def test_strided_parts_are_concatenated_element_by_element() -> None:
+    part = TensorSpec((8, 32, 2048, 64), (32 * 2048 * 128, 2048 * 128, 128, 1), "bfloat16")
+    made = one("cat", (part, part), (dense(8, 32, 2048, 128, dtype="bfloat16"),), dim=-1)
+    assert made.name == "cat"
+
+
+def test_many_parts_need_several_launches() -> None:
+    parts = tuple(dense(64, at=i) for i in range(300))
+    assert len(run("cat", parts, (dense(300 * 64),), dim=0)) == 3
+
+
+def test_slices_gradients_fill_and_copy() -> None:
+    fill, copy = run("slice_backward", (dense(256, 1024),), (dense(1024, 1024),))
+    assert fill.written_bytes == 4 * 2**20
+    assert copy.written_bytes == 2**20
+
+
+def test_a_view_operator_launches_nothing() -> None:
+    assert run("as_strided_", (dense(8),), (dense(8),)) == ()
+
+
+def test_recorded_calls() -> None:
+    assert median_error("clone", "copy_", "_to_copy") < 0.13
+    assert median_error("cat", "stack", "triu", "arange", "fill_", "zero_", "zeros_like") < 0.13

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from memory_work import dense, median_error, one, run, seconds
+
+
+def embedding(vocabulary: int, width: int, count: int) -> float:
+    table, index = dense(vocabulary, width, at=0), dense(count, dtype="int64", at=1)
+    return one("embedding", (table, index), (dense(count, width, at=2),)).duration_s
+
+
+def test_rows_cross_memory_once_each_way() -> None:
+    table, index = dense(50257, 768, at=0), dense(8192, dtype="int64", at=1)
+    made = one("embedding", (table, index), (dense(8192, 768, at=2),))
+    assert (made.read_bytes, made.written_bytes) == (8192 * 768 * 4, 8192 * 768 * 4)
+
+
+def test_many_short_rows_are_latency() -> None:
+    """A million rows of 512 bytes took 603 us on an H200, twice what their bytes need."""
+    taken = embedding(1_000_000, 128, 1_000_000)
+    assert taken == pytest.approx(603e-6, rel=0.25)
+    assert taken > 1.5 * 2 * 512e6 / 4.8e12
+
+
+def test_few_indices_are_walked_and_many_are_sorted() -> None:
+    table = dense(50257, 768)
+
+    def gradient(count: int) -> list[str]:
+        rows, index = dense(count, 768), dense(count, dtype="int64")
+        return [k.name for k in run("embedding_dense_backward", (rows, index), (table,))]
+
+    assert len(gradient(1000)) == 2
+    assert gradient(8192).count("radix_sort_onesweep") == 8
+    assert gradient(8192)[-2:] == ["compute_grad_weight", "sum_and_scatter"]
+
+
+def test_the_gradient_of_a_table_writes_all_of_it() -> None:
+    rows, index, table = dense(8192, 64), dense(8192, dtype="int64"), dense(1_000_000, 64)
+    kernels = run("embedding_dense_backward", (rows, index), (table,))
+    fill = max(kernels, key=lambda k: k.written_bytes)
+    assert fill.written_bytes == 1_000_000 * 64 * 4
+
+
+def test_out_of_place_scatter_copies_first() -> None:
+    x, index = dense(1024, 64), dense(1024, 64, dtype="int64")
+    assert len(run("scatter_add", (x, index, x), (x,))) == 2
+    assert len(run("scatter_add_", (x, index, x), (x,))) == 1
+
+
+def test_accumulating_writes_sort_their_indices() -> None:
+    x, index = dense(1024, 64), dense(512, dtype="int64")
+    plain = run("index_put_", (x, index, dense(512, 64)), (x,))
+    adding = run("index_put_", (x, index, dense(512, 64)), (x,), accumulate=True)
+    assert len(plain) == 1
+    assert len(adding) > 10
+
+
+def test_positions_of_a_mask_are_fetched_by_the_host() -> None:
+    kernels = run("nonzero", (dense(10**6, dtype="bool"),), (dense(5 * 10**5, 1, dtype="int64"),))
+    assert any(k.lane == "copy_d2h" for k in kernels)
+
+
+def test_empty_index_launches_nothing() -> None:
+    assert run("embedding", (dense(8, 8), dense(0, dtype="int64")), (dense(0, 8),)) == ()
+
+
+def test_more_indices_take_longer() -> None:
+    times = [embedding(50257, 768, n) for n in (10, 1000, 30_000, 300_000)]
+    assert times == sorted(times)
+    assert seconds(run("index_add_", (dense(9, 8), dense(4, dtype="int64"), dense(4, 8)),
+                       (dense(9, 8),))) > 0  # fmt: skip
+
+
+def test_recorded_calls() -> None:
+    assert median_error("embedding", "index_select", "index", "gather") < 0.2
+    assert median_error("index_put_", "index_add_", "scatter_add_", "_embedding_bag") < 0.2
+    assert median_error("embedding_dense_backward", "_embedding_bag_backward") < 0.15
