@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import sqrt
 
 import pytest
@@ -23,9 +24,15 @@ def test_when_the_device_sets_the_pace_the_interval_is_the_devices():
     assert high == pytest.approx(50 * (110 * US + GAP_S))
 
 
-def test_errors_of_single_kernels_average_out():
+def test_errors_of_different_kernels_average_out_and_of_equal_ones_do_not():
     one = costed([call(kernel(100, low_us=80, high_us=120))], device_spread=0.0)
-    many = costed([call(kernel(100, low_us=80, high_us=120))] * 100, device_spread=0.0)
+    many = costed(
+        [call(replace(kernel(100, low_us=80, high_us=120), grid=n)) for n in range(1, 101)],
+        device_spread=0.0,
+    )
+    equal = costed(
+        [call(kernel(100, low_us=80, high_us=120)) for _ in range(100)], device_spread=0.0
+    )
     folded = costed([call(kernel(100, low_us=80, high_us=120), repeat=100)], device_spread=0.0)
 
     def high(program):
@@ -33,7 +40,8 @@ def test_errors_of_single_kernels_average_out():
 
     assert high(one) == pytest.approx(0.2)
     assert high(many) == pytest.approx(0.2 / 10)
-    assert high(folded) == pytest.approx(0.2 / 10)
+    assert high(equal) == pytest.approx(0.2)
+    assert high(folded) == pytest.approx(0.2)
 
 
 def test_kinds_err_independently():

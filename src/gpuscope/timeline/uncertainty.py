@@ -5,11 +5,12 @@ Two kinds of error are kept apart.
 Host. All host costs share one factor, since a slower CPU is slower at everything:
 1 +- `CostedProgram.host_spread`.
 
-Device. Every kernel has its own interval; the errors of single kernels are independent and
-average out, while the kernels of one kind also share a systematic error, `device_spread`. With
-half-widths a_i and durations d_i, the relative error of the total time D_k of kind k is
+Device. Every kernel has its own interval. Launches of the same kernel err together (a model
+repeats its few shapes in every layer), different kernels err independently and average out, and
+the kernels of one kind also share a systematic error, `device_spread`. With half-widths a_i,
+launches n_i and the total time D_k of kind k, its relative error is
 
-    e_k = sqrt( (sqrt(sum a_i^2) / D_k)^2 + device_spread^2 )
+    e_k = sqrt( (sqrt(sum (n_i a_i)^2) / D_k)^2 + device_spread^2 )
 
 and the kinds are independent of each other, so the device time as a whole errs by
 
@@ -66,12 +67,20 @@ def device_error(costed: CostedProgram, half_width_s: Callable[[Kernel], float])
         costed: the step.
         half_width_s: a kernel's own half-width; negative ones count as 0.
     """
-    time_s: dict[str, float] = defaultdict(float)
-    square_s2: dict[str, float] = defaultdict(float)
+    launches: dict[int, int] = defaultdict(int)
+    objects: dict[int, Kernel] = {}
     for item in costed.ops:
         for kernel in item.kernels:
-            time_s[kernel.kind] += kernel.duration_s * item.op.repeat
-            square_s2[kernel.kind] += max(0.0, half_width_s(kernel)) ** 2 * item.op.repeat
+            launches[id(kernel)] += item.op.repeat
+            objects[id(kernel)] = kernel
+    count: dict[Kernel, int] = defaultdict(int)
+    for identity, kernel in objects.items():
+        count[kernel] += launches[identity]
+    time_s: dict[str, float] = defaultdict(float)
+    square_s2: dict[str, float] = defaultdict(float)
+    for kernel, times in count.items():
+        time_s[kernel.kind] += kernel.duration_s * times
+        square_s2[kernel.kind] += (max(0.0, half_width_s(kernel)) * times) ** 2
     total_s = sum(time_s.values())
     if total_s <= 0:
         return 0.0
