@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
-from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
+from gpuscope.errors import WorkloadError
 from gpuscope.program.types import Op, Program
 
 __all__ = ["capture"]
@@ -56,6 +56,7 @@ def capture(
     """
     import torch
 
+    from gpuscope.program.capture.failure import run_user_code
     from gpuscope.program.capture.recorder import Recorder
 
     started = time.perf_counter()
@@ -63,7 +64,7 @@ def capture(
         assert isinstance(recorder, Recorder)
         if observer is not None:
             observer.build_begins(recorder)
-        step = _user("build()", build)
+        step = run_user_code("build()", build)
         if not callable(step):
             raise WorkloadError(
                 "build() did not return a step.",
@@ -71,7 +72,7 @@ def capture(
                 " that runs one step.",
                 "End build() with `return step`.",
             )
-        _user("the first step", step)
+        run_user_code("the first step", step)
         gc.collect()
         compiled = recorder.compiled  # type: ignore[attr-defined]
         recorder.begin_step()
@@ -79,7 +80,7 @@ def capture(
             observer.step_begins(recorder)
         recorder.python.start()
         try:
-            _user("the second step", step)
+            run_user_code("the second step", step)
         finally:
             recorder.python.stop()
         recorder.recording = False
@@ -130,16 +131,19 @@ def _complete(
 def _capturing(strict: bool) -> Iterator[Any]:
     import torch
 
-    from gpuscope.program.capture import autocast, compiled, conversions, cuda, foreign, operators
+    from gpuscope.program.capture import (
+        autocast, compiled, conversions, cuda, data_loading, foreign, network, operators,
+    )  # fmt: skip
     from gpuscope.program.capture.fakes import device_queries_answered, fake_mode
     from gpuscope.program.capture.patches import patches
+    from gpuscope.program.capture.process_state import preserved
     from gpuscope.program.capture.recorder import Recorder
 
     operators.define()
     library = torch.library.Library("aten", "IMPL")
     fake = fake_mode()
     recorder = Recorder(fake, strict=strict)
-    with ExitStack() as stack:
+    with preserved(), ExitStack() as stack:
         stack.callback(library._destroy)
         cache = autocast.register(library)
         operators.register(library)
@@ -149,6 +153,8 @@ def _capturing(strict: bool) -> Iterator[Any]:
         conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
         foreign.install(patch)
+        network.install(patch)
+        data_loading.install(patch, recorder)
         autocast_exit = torch.autocast.__exit__
 
         def leave(self: Any, *args: Any) -> Any:
@@ -194,36 +200,6 @@ def _optimizer_marked(recorder: Any) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _user(what: str, call: Callable[[], Any]) -> Any:
-    """Run the user's code; whatever it raises becomes one clear error."""
-    import torch
-
-    try:
-        return call()
-    except GpuscopeError:
-        raise
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:
-        last = error.__traceback__
-        place = ""
-        while last is not None:
-            file = last.tb_frame.f_code.co_filename
-            if "gpuscope" not in file and "site-packages" not in file:
-                place = f" (line {last.tb_lineno} of {file})"
-            last = last.tb_next
-        text = str(error).strip().split("\n")[0] or type(error).__name__
-        if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
-            raise CaptureError(
-                f"{what} depends on data in a way that cannot be followed{place}.", text,
-                "Take the branch out of the step, or give it a fixed answer.",
-            ) from error
-        raise WorkloadError(
-            f"{what} raised {type(error).__name__}{place}.", text,
-            "Make it run by itself first: call build()() in Python.",
-        ) from error
 
 
 def _program(recorder: Any, name: str, task: str) -> Program:

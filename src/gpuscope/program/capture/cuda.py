@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -78,7 +79,7 @@ class FakeEvent:
 class StreamContext:
     """`with torch.cuda.stream(s)`: the recorder reads the current stream from here."""
 
-    current: list[int] = [0]
+    current: ClassVar[list[int]] = [0]
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -118,6 +119,7 @@ def _properties(total_memory: int, name: str, capability: tuple[int, int], units
         gcnArchName="",
         is_integrated=0,
         is_multi_gpu_board=0,
+        uuid="",
     )
 
 
@@ -173,7 +175,9 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
         "max_memory_allocated": lambda device=None: 0,
         "memory_reserved": lambda device=None: 0,
         "max_memory_reserved": lambda device=None: 0,
-        "memory_stats": lambda device=None: {},
+        "memory_stats": lambda device=None: defaultdict(int),
+        "memory_summary": lambda *a, **k: "",
+        "memory_snapshot": lambda *a, **k: [],
         "mem_get_info": lambda device=None: (properties.total_memory, properties.total_memory),
         "reset_peak_memory_stats": lambda device=None: None,
         "reset_max_memory_allocated": lambda device=None: None,
@@ -189,6 +193,9 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
         "is_current_stream_capturing": lambda: False,
         "_is_in_bad_fork": lambda: False,
         "utilization": lambda device=None: 0,
+        "temperature": lambda device=None: 0,
+        "power_draw": lambda device=None: 0,
+        "clock_rate": lambda device=None: 0,
     }
     for name, value in answers.items():
         patch.set(torch.cuda, name, value, only_if_present=True)

@@ -22,12 +22,16 @@ class Known:
     Attributes:
         fill: the value of every element, if all are equal and known.
         density: share of elements that are true or non-zero, if it follows from structure.
+        classes: the values are indices into a dimension of this size (topk, argmax, randint).
+        rare: a comparison for equality, so unlikely to hold everywhere.
         assumed: the sentence to tell when this is used, if it is a guess; "" if it is certain.
     """
 
     fill: float | None = None
     density: float | None = None
     assumed: str = ""
+    classes: int | None = None
+    rare: bool = False
 
 
 @dataclass
@@ -75,6 +79,8 @@ class Values:
         if known is not None and known.fill is not None:
             return numel if known.fill else 0
         if known is not None and known.density is not None:
+            if known.assumed:
+                self.assume(known.assumed)
             return max(1, math.ceil(numel * known.density))
         self.assume("Half of a data-dependent selection (nonzero, boolean index) is taken as true.")
         return max(1, numel // 2)
@@ -89,11 +95,19 @@ _FILL = {
     "aten::new_ones": 1.0, "aten::new_zeros": 0.0, "aten::zero_": 0.0,
 }  # fmt: skip
 
-_CHECKS = "Checks of data read by the host are taken as passed: .all() true, .any() false."
+_CHECKS = (
+    "Checks of data read by the host are taken as passed: .all() true, .any() false; all elements"
+    " equal to one value (the end of generation), false."
+)
+
+_EVEN = "Indices picked by topk, argmax or sort are taken as spread evenly over their range."
+
+_PICKS = {"aten::topk", "aten::argmax", "aten::argmin", "aten::sort", "aten::argsort"}
 
 _KEEP = {
     "aten::_to_copy", "aten::clone", "aten::copy_", "aten::expand", "aten::permute",
     "aten::contiguous", "aten::lift_fresh", "aten::repeat", "aten::reshape", "aten::_unsafe_view",
+    "aten::view", "aten::unsqueeze", "aten::squeeze", "aten::select", "aten::slice",
 }  # fmt: skip
 
 _COMPARE = {
@@ -101,6 +115,10 @@ _COMPARE = {
     "aten::gt": lambda a, b: a > b, "aten::lt": lambda a, b: a < b,
     "aten::ge": lambda a, b: a >= b, "aten::le": lambda a, b: a <= b,
 }  # fmt: skip
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
@@ -114,6 +132,15 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         other = args[1]
         if isinstance(other, (int, float, bool)):
             return Known(fill=float(_COMPARE[name](first.fill, other)))
+    if name in _PICKS and args:
+        dim = next((a for a in args[2 if name == "aten::topk" else 1 :] if _is_int(a)), -1)
+        return Known(classes=args[0].shape[dim]) if args[0].dim() else None
+    if name == "aten::eq":
+        if first is not None and first.classes:
+            return Known(density=1 / first.classes, assumed=_EVEN, rare=True)
+        return Known(rare=True)
+    if name == "aten::all" and first is not None and first.rare:
+        return Known(fill=0.0, assumed=_CHECKS)
     if name in ("aten::all", "aten::any") and (first is None or first.fill is None):
         return Known(fill=float(name == "aten::all"), assumed=_CHECKS)
     if name in ("aten::all", "aten::any", "aten::max", "aten::min", "aten::amax", "aten::amin"):

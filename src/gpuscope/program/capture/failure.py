@@ -1,0 +1,142 @@
+"""Run the user's code; whatever it raises becomes one clear error that says what to do next."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
+from gpuscope.program.capture.network import refused
+
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+_STDLIB = sysconfig.get_paths()["stdlib"]
+_BY_ITSELF = "Make it run by itself first: call build()() in Python."
+_NO_CUDA = re.compile(
+    r"dummy base class (?P<name>\w+)|Torch not compiled with CUDA enabled"
+    r"|has no attribute '_(cuda|nccl|cudnn)\w*'|not linked with support for cuda"
+)
+
+
+def run_user_code(what: str, call: Callable[[], Any]) -> Any:
+    """Call `call()`, with errors in the user's terms.
+
+    Args:
+        what: what is called, as the user knows it: "build()", "the first step".
+
+    Raises:
+        WorkloadError: it raised, or wants arguments.
+        CaptureError: it follows data in a way that has no answer without them.
+    """
+    _refuse_arguments(what, call)
+    try:
+        return call()
+    except (GpuscopeError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise _explained(what, error) from error
+
+
+def _refuse_arguments(what: str, call: Callable[[], Any]) -> None:
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
+    if needed:
+        raise WorkloadError(
+            f"{_capital(what)} needs arguments: {', '.join(needed)}.",
+            "gpuscope calls it without any.",
+            "Give them defaults, or take them from the surrounding function.",
+        )
+
+
+def _explained(what: str, error: BaseException) -> WorkloadError:
+    import torch
+
+    place = _place(error.__traceback__)
+    what = _capital(what)
+    text = str(error).strip().split("\n")[0] or type(error).__name__
+    if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
+        return CaptureError(
+            f"{what} depends on data in a way that cannot be followed{place}.", text,
+            "Take the branch out of the step, or give it a fixed answer.",
+        )  # fmt: skip
+    raised = f"{what} raised {type(error).__name__}{place}."
+    host = refused.host
+    if host and _in_chain(error, OSError):
+        return WorkloadError(
+            f"{what} wants to download from {host}{place}.",
+            "Capturing needs no weights and no data, and the network is closed meanwhile.",
+            "Build the model from its configuration (AutoModel.from_config(...), weights=None)"
+            " and make up the inputs with torch.randint or torch.randn.",
+        )
+    missing = _NO_CUDA.search(str(error))
+    if missing:
+        return WorkloadError(
+            f"{what} uses {_cuda_name(error, missing)}, which has no stand-in here{place}.", text,
+            "Leave it out of the workload while predicting: guard it by a flag.",
+        )  # fmt: skip
+    return WorkloadError(raised, text, _next_step(error))
+
+
+def _next_step(error: BaseException) -> str:
+    from gpuscope.program.capture.helpers import MixedDevicesError
+
+    if isinstance(error, MixedDevicesError):
+        return 'Move it to the device, too: .cuda() or .to("cuda").'
+    if isinstance(error, FileNotFoundError):
+        return f"Give a path that exists from here ({Path.cwd()}), or make the data up."
+    if isinstance(error, ModuleNotFoundError):
+        return f"Install '{error.name}' in this environment, or do without it."
+    if isinstance(error, StopIteration):
+        return "Provide data for at least two steps: gpuscope records the second."
+    if isinstance(error, SystemExit):
+        return "Take the exit out of the workload, and return a step from build()."
+    return _BY_ITSELF
+
+
+def _in_chain(error: BaseException | None, kind: type[BaseException]) -> bool:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        text = str(error)
+        if isinstance(error, kind) or "connect" in text or "internet" in text:
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _cuda_name(error: BaseException, missing: re.Match[str]) -> str:
+    """The `torch.cuda` function that failed, as the user called it."""
+    if missing["name"]:
+        return f"torch.cuda.{missing['name']}"
+    at, calls = error.__traceback__, []
+    while at is not None:
+        code = at.tb_frame.f_code
+        if "/torch/cuda/" in code.co_filename.replace("\\", "/"):
+            module = Path(code.co_filename).stem
+            prefix = "torch.cuda" if module == "__init__" else f"torch.cuda.{module}"
+            calls.append(f"{prefix}.{code.co_name}")
+        at = at.tb_next
+    return calls[0] + "()" if calls else "a part of torch.cuda"
+
+
+def _place(traceback: TracebackType | None) -> str:
+    place = ""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        foreign = file.startswith((_PACKAGE, _STDLIB, "<")) or "site-packages" in file
+        if not foreign:
+            place = f" (line {traceback.tb_lineno} of {file})"
+        traceback = traceback.tb_next
+    return place
+
+
+def _capital(text: str) -> str:
+    return text if text.endswith("()") else text[:1].upper() + text[1:]
