@@ -213,8 +213,13 @@ class CachingAllocator:
         mapped = -(-(size - tail) // page) * page
         self._make_room(mapped)
         last = pool.last
+        left = last.nbytes if last is not None and last.free else 0
+        if left < tail:
+            # The release unmapped the free end: more is missing than was asked room for.
+            mapped = max(0, -(-(size - left) // page) * page)
+            self._make_room(mapped)
+            last = pool.last
         if last is not None and last.free:
-            # A release may have unmapped the free end; map what is now missing.
             mapped = max(0, -(-(size - last.nbytes) // page) * page)
             pool.remove(last)
             last.nbytes += mapped
