@@ -122,7 +122,7 @@ def sweep(
             (
                 value,
                 predict(
-                    workload, on, options=replace(base, **{field: int(value)}),
+                    workload, on, options=_with(base, field, int(value)),
                     calibration=calibration, overrides=overrides, strict=strict,
                 ),
             )
@@ -139,6 +139,11 @@ def sweep(
         )
         for value in values
     ]  # fmt: skip
+
+
+def _with(options: WorkloadOptions, field: str, value: int) -> WorkloadOptions:
+    changes: dict[str, Any] = {field: value}
+    return replace(options, **changes)
 
 
 def resolve_target(on: Target) -> Cluster:

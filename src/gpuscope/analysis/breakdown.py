@@ -37,8 +37,8 @@ from gpuscope.analysis.window import COMMUNICATION, MEMCPY, DeviceWork
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
 CLASSES: tuple[str, ...] = (
-    "compute-bound", "bandwidth-bound", "instruction-bound", "launch-bound", "transfers", "communication",
-    "not classified",
+    "compute-bound", "bandwidth-bound", "instruction-bound", "launch-bound", "transfers",
+    "communication", "not classified",
 )  # fmt: skip
 """Classes of device work; idle rows are labelled "idle: " + cause."""
 

@@ -70,7 +70,7 @@ def tile_shape(backend: str, head_dim: int, backward: bool) -> tuple[int, int, b
 
     Forward: a block owns query rows and walks over the keys. Backward: cuDNN and FlashAttention
     own key rows and walk over the queries. Read off the kernels' names and grids (cuDNN:
-    `64x128x128_4x1x1` with 128 query rows a block; FlashAttention-2's `Kernel_traits<64, 128, 128`).
+    `64x128x128_4x1x1`, 128 query rows a block; FlashAttention-2: `Kernel_traits<64, 128, 128>`).
     """
     if backend == "efficient":
         if backward:

@@ -16,7 +16,9 @@ from gpuscope.hardware import Device
 from gpuscope.program.types import Op, Program, Storage
 
 _MIB = 2**20
-_GEMMS = frozenset({"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "linear", "addbmm", "mv", "addmv"})
+_GEMMS = frozenset(
+    {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "linear", "addbmm", "mv", "addmv"}
+)
 
 
 def with_workspaces(program: Program, device: Device) -> Program:

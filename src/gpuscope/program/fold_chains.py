@@ -171,7 +171,7 @@ def link_all(
         NotFoldableError: the periods differ.
     """
     stack, link = tags.stack, Link()
-    inside = set()
+    inside: set[int] = set()
     for walk in passes:
         inside.update(range(walk.start, walk.end))
         first, second = walk.segment_start(FIRST), walk.segment_start(SECOND)
@@ -232,10 +232,10 @@ def _link_unnamed(link: Link, storages: Sequence[Storage], stack: Stack) -> None
         path = stack.moved(storage.module, 1) if zone == FIRST else storage.module
         key = (path, storage.label, storage.category, storage.nbytes, storage.died)
         found[zone].setdefault(key, []).append(storage.id)
-    for key, first in found[FIRST].items():
-        second = found[SECOND].pop(key, [])
+    for what, first in found[FIRST].items():
+        second = found[SECOND].pop(what, [])
         if len(first) != len(second):
-            raise NotFoldableError(f"memory without a counterpart one period on: {key}")
+            raise NotFoldableError(f"memory without a counterpart one period on: {what}")
         for one, other in zip(first, second, strict=True):
             link.pair(one, other)
     if found[SECOND]:

@@ -78,7 +78,9 @@ def tree_of(root: Any) -> Tree:
     """The modules under `root`."""
     from torch.nn import ModuleList, Sequential
 
-    infos, lists, rest = [], {}, []
+    infos: list[ModuleInfo] = []
+    lists: dict[str, list[object]] = {}
+    rest: list[object] = []
     members: dict[str, list[Any]] = {}
     for path, module in root.named_modules():
         own = sum(p.numel() for p in module.parameters(recurse=False))

@@ -78,9 +78,7 @@ class ModuleTracker:
 
     def _mark(self) -> None:
         """From this autograd number on, nodes belong to the current module."""
-        if torch._C._current_autograd_node() is not None:
-            return  # recomputation during backward keeps the owners of the first pass
-        number = torch.autograd._get_sequence_nr()
+        number = torch._C._autograd._get_sequence_nr()
         if self._numbers and self._numbers[-1] == number:
             self._owners[-1] = self.current
         else:

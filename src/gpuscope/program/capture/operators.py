@@ -71,7 +71,7 @@ def _output_like(q: torch.Tensor, head_dim: int) -> torch.Tensor:
     """An output [B, H, S, D] in the memory order of the query, as cuDNN's attention makes it."""
     if head_dim == q.shape[-1]:
         return torch.empty_like(q)
-    order = sorted(range(q.dim()), key=lambda d: -q.stride(d))
+    order = sorted(range(q.dim()), key=lambda d: q.stride()[d], reverse=True)
     shape = (*q.shape[:-1], head_dim)
     made = q.new_empty([shape[d] for d in order])
     return made.permute([order.index(d) for d in range(q.dim())])

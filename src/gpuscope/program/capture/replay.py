@@ -71,7 +71,7 @@ class Replay:
             return
         many = type(out) if isinstance(out, (list, tuple)) else None
         values = list(out) if many is not None else [out]
-        tensors = [a for a in _flat_tensors(args)]
+        tensors = _flat_tensors(args)
         items = [_plan(v, args, tensors) for v in values]
         if many is not None and many not in (list, tuple):
             self._plans[key] = None

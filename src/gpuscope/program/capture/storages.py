@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,8 +58,11 @@ class StorageTracker:
         )  # fmt: skip
         self.lives.append(life)
         self._by_key[key] = number
-        self._refs[key] = weakref.ref(storage, lambda _, k=key: self._gone(k))
+        self._refs[key] = weakref.ref(storage, partial(self._gone_ref, key))
         return number
+
+    def _gone_ref(self, key: int, _: object) -> None:
+        self._gone(key)
 
     def _gone(self, key: int) -> None:
         number = self._by_key.pop(key, None)
