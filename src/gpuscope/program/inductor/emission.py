@@ -1,0 +1,267 @@
+"""Kernels back into operators: their order, what they read and write, and when memory lives."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from gpuscope.program.inductor.lowering import base_name
+from gpuscope.program.inductor.values import Graph, Group, Node, Value
+from gpuscope.program.types import Op, Program, Storage, TensorSpec
+
+FUSED = "gpuscope::fused"
+"""Name of an operator that stands for one generated kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """One operator of the compiled step.
+
+    Attributes:
+        op: the operator, its index in the compiled step.
+        order: index of the last captured operator that it stands for.
+    """
+
+    op: Op
+    order: int
+
+
+def emit(program: Program, graph: Graph, nodes: Iterable[Node]) -> Program:
+    """The compiled step of grouped nodes."""
+    emitted: list[Emitted] = []
+    for group in _in_order(nodes):
+        made = _operator(group, len(emitted))
+        if made is not None:
+            emitted.append(Emitted(made, max(n.op.index for n in group.nodes)))
+    return replace(
+        program, ops=tuple(e.op for e in emitted), storages=_storages(program, graph, emitted)
+    )
+
+
+def _in_order(nodes: Iterable[Node]) -> Iterator[Group]:
+    """Groups so that each comes after what it needs, else as the host issued them."""
+    segment: list[Group] = []
+    for node in nodes:
+        group = node.group
+        assert group is not None
+        if segment and segment[0].segment != node.segment:
+            yield from _sorted(segment)
+            segment = []
+        if group.nodes[0] is node:
+            segment.append(group)
+    yield from _sorted(segment)
+
+
+def _sorted(groups: list[Group]) -> Iterator[Group]:
+    members = set(groups)
+    waits: dict[Group, int] = {}
+    followers: dict[Group, list[Group]] = {}
+    for group in groups:
+        before = {
+            earlier.group for node in group.nodes for earlier in node.before()
+            if earlier.group is not group and earlier.group in members
+        }  # fmt: skip
+        waits[group] = len(before)
+        for earlier in before:
+            if earlier is not None:
+                followers.setdefault(earlier, []).append(group)
+    ready = [(g.nodes[-1].op.index, number) for number, g in enumerate(groups) if not waits[g]]
+    heapq.heapify(ready)
+    number_of = {g: number for number, g in enumerate(groups)}
+    while ready:
+        _, number = heapq.heappop(ready)
+        group = groups[number]
+        yield group
+        for follower in followers.get(group, ()):
+            waits[follower] -= 1
+            if not waits[follower]:
+                heapq.heappush(ready, (follower.nodes[-1].op.index, number_of[follower]))
+
+
+def _operator(group: Group, index: int) -> Op | None:
+    first = group.nodes[0]
+    if first.kind == "loop":
+        return _fused(group, index)
+    op = first.op
+    specs = [(value, spec) for value, spec in first.reads]
+    inputs = tuple(_at(spec, value) for value, spec in specs)
+    if first.kind == "outside":
+        return replace(op, index=index, inputs=inputs)
+    # Generated code calls the library directly: no module, no autograd, no Python API.
+    return replace(
+        op, index=index, inputs=inputs, autograd=False, module_calls=0, python_calls=0,
+        autograd_nodes=0,
+    )  # fmt: skip
+
+
+def _at(spec: TensorSpec, value: Value) -> TensorSpec:
+    return spec if spec.storage == value.storage else replace(spec, storage=value.storage)
+
+
+def _needed(group: Group) -> list[Node]:
+    """Nodes of a group whose results are stored, and those that they are computed from."""
+    wanted: set[Value] = set()
+    found = []
+    for node in reversed(group.nodes):
+        if any(_stored(v, group) or v in wanted for v in node.writes):
+            found.append(node)
+            wanted.update(value for value, _ in node.reads)
+    found.reverse()
+    return found
+
+
+def _stored(value: Value, group: Group) -> bool:
+    return value.kept or any(reader.group is not group for reader in value.readers)
+
+
+def _fused(group: Group, index: int) -> Op | None:
+    nodes = _needed(group)
+    if not nodes:
+        return None
+    members = set(nodes)
+    outputs: dict[int, TensorSpec] = {}
+    for node in nodes:
+        for value in node.writes:
+            if _stored(value, group):
+                held = outputs.get(value.storage)
+                if held is None or value.spec.nbytes >= held.nbytes:
+                    outputs[value.storage] = value.spec
+    ops = {id(op): op for n in nodes for op in (n.op, *n.inlined)}.values()
+    last = nodes[-1].op
+    parts = [n.part for n in nodes if n.part is not None]
+    reduces = [p for p in parts if p.loop == "reduction"]
+    return Op(
+        index=index, name=FUSED, inputs=_inputs(nodes, members),
+        outputs=tuple(outputs.values()),
+        args={
+            "operators": tuple(sorted({base_name(op) for op in ops})),
+            "count": len(ops),
+            "rows": group.rows,
+            "columns": group.columns,
+            "reduction": _reduction(group) if reduces else "",
+            "split": any(p.split for p in reduces),
+            "passes": _passes(group, nodes),
+            "random": any(p.random for p in parts),
+        },
+        module=Counter(op.module for op in ops).most_common(1)[0][0],
+        phase=last.phase, stream=last.stream, recomputed=all(op.recomputed for op in ops),
+    )  # fmt: skip
+
+
+def _reduction(group: Group) -> str:
+    if group.mixed:
+        return "both"
+    return "inner" if group.inner else "outer"
+
+
+def _passes(group: Group, nodes: Iterable[Node]) -> int:
+    """How often a kernel goes over its rows: once for each reduction that waits for another, and
+    once more if elements need the last one's results."""
+    depth: dict[Node, int] = {}
+    passes = 1
+    for node in nodes:
+        part = node.part
+        own = max((depth[n] for n in node.before() if n in depth), default=0)
+        if part is not None and part.loop == "reduction":
+            own += 1
+            passes = max(passes, own)
+        elif part is not None and own and part.rows == group.rows * group.columns:
+            passes = max(passes, own + 1)
+        depth[node] = own
+    return passes
+
+
+def _inputs(nodes: Iterable[Node], members: set[Node]) -> tuple[TensorSpec, ...]:
+    """What a kernel reads from memory, each value once; slices of one value add up."""
+    best: dict[Value, TensorSpec] = {}
+    total: dict[Value, int] = {}
+    for node in nodes:
+        for value, spec in node.reads:
+            if value.node is not None and value.node in members:
+                continue
+            held = best.get(value)
+            if held is None or spec.touched_bytes > held.touched_bytes:
+                best[value] = spec
+            total[value] = total.get(value, 0) + spec.touched_bytes
+    return tuple(_whole(value, spec, total[value]) for value, spec in best.items())
+
+
+def _whole(value: Value, spec: TensorSpec, read_bytes: int) -> TensorSpec:
+    full = value.spec
+    if read_bytes > spec.touched_bytes and spec.touched_bytes < full.nbytes and full.is_dense:
+        count = min(full.numel, ceil(read_bytes / full.itemsize))
+        if count == full.numel:
+            return _at(full, value)
+        return TensorSpec((count,), (1,), full.dtype, full.device, value.storage)
+    return _at(spec, value)
+
+
+def _storages(program: Program, graph: Graph, emitted: list[Emitted]) -> tuple[Storage, ...]:
+    """Lives of the memory under the new order: freed after the last use, as generated code does.
+
+    Memory that the captured program held beyond the compiled region keeps its end.
+    """
+    written, used = _uses(emitted)
+    freed_at = _new_indices(emitted, len(program.ops))
+    end = 1 + max((e.order for e in emitted if e.op.phase in ("forward", "backward")), default=-1)
+    captured = {t.storage for op in program.ops if not op.view for t in op.outputs}
+    count = len(emitted)
+    out = []
+    for s in program.storages:
+        if s.born >= 0 and s.id in captured and s.id not in used:
+            continue
+        last = used.get(s.id, -1)
+        died = s.died
+        if died is not None:
+            held = s.born < 0 or died >= end or s.id not in used
+            died = max(freed_at[min(died, len(program.ops))], last + 1) if held else last + 1
+        born = s.born
+        if born >= 0:
+            born = written.get(s.id, min(freed_at[born], max(count - 1, 0)))
+            died = died if died is None else max(died, born + 1)
+        nbytes = graph.resized.get(s.id, s.nbytes)
+        out.append(replace(s, nbytes=nbytes, born=born, died=died))
+    out.extend(_made(graph, emitted, written, used))
+    return tuple(out)
+
+
+def _uses(emitted: Iterable[Emitted]) -> tuple[dict[int, int], dict[int, int]]:
+    """Index of the first operator that writes each storage, and of the last that uses it."""
+    written: dict[int, int] = {}
+    used: dict[int, int] = {}
+    for e in emitted:
+        for t in e.op.outputs:
+            written.setdefault(t.storage, e.op.index)
+            used[t.storage] = e.op.index
+        for t in e.op.inputs:
+            used[t.storage] = e.op.index
+    return written, used
+
+
+def _new_indices(emitted: Iterable[Emitted], count: int) -> list[int]:
+    """For each captured index, how many emitted operators come before it."""
+    before = [0] * (count + 1)
+    for e in emitted:
+        before[e.order + 1] = max(before[e.order + 1], e.op.index + 1)
+    for i in range(1, count + 1):
+        before[i] = max(before[i], before[i - 1])
+    return before
+
+
+def _made(
+    graph: Graph, emitted: list[Emitted], written: dict[int, int], used: dict[int, int]
+) -> Iterator[Storage]:
+    """Memory that only the compiled step has: row statistics, padded operands."""
+    for number, (spec, op) in graph.made.items():
+        born = written.get(number)
+        if born is None:
+            continue
+        last = used[number]
+        crosses = emitted[born].op.phase == "forward" and emitted[last].op.phase == "backward"
+        yield Storage(
+            number, spec.nbytes, "activation" if crosses else "temporary", born, last + 1,
+            op.module, f"{op.name} in a kernel",
+        )  # fmt: skip

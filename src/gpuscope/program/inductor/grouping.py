@@ -1,0 +1,212 @@
+"""Which loops share a kernel: the rules of Inductor's scheduler.
+
+Two loop nests of one graph fuse when one makes what the other reads, or both read the same data,
+and their sizes agree (torch/_inductor/codegen/simd.py, `can_fuse`): elementwise loops of as many
+points; an elementwise loop over the rows, or over all elements, of a reduction; reductions of the
+same rows and columns. Reductions along and across the rows of a large tensor share a kernel too
+(`MixOrderReduction`). Loops that read the result of a split reduction or of a scatter cannot be in
+its kernel.
+
+The kernels' order has no cycle because every kernel has a *level*: a node joins a kernel only if
+all that it depends on outside of this kernel has a lower level; else it begins a kernel one level
+above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuscope.program.inductor.lowering import Part
+from gpuscope.program.inductor.values import Group, Node, Value
+
+MAX_NODES = 64
+"""`max_fusion_size` (torch/_inductor/config.py)."""
+
+LEAST_SHARED_BYTES = 10
+"""`score_fusion_memory_threshold` (same file)."""
+
+FARTHEST = 64
+"""Nodes between two kernels that only share a read (`are_long_distant_nodes`)."""
+
+_READERS_KEPT = 4
+
+
+class Grouper:
+    """Puts nodes into kernels, in program order."""
+
+    def __init__(self) -> None:
+        self.floor = 0
+        self.highest = 0
+        self.segment = -1
+        self._readers: dict[Value, list[Group]] = {}
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """Group more nodes; those before them have been grouped."""
+        for node in nodes:
+            if node.segment != self.segment:
+                self.segment = node.segment
+                self.floor = self.highest
+                self._readers.clear()
+            group = self._find(node) if node.kind == "loop" else None
+            if group is None:
+                group = self._begin(node)
+            else:
+                _join(group, node)
+            node.group = group
+            for value, _ in node.reads:
+                groups = self._readers.setdefault(value, [])
+                if group not in groups:
+                    groups.append(group)
+                    del groups[:-_READERS_KEPT]
+
+    def _begin(self, node: Node) -> Group:
+        level = self.floor
+        for earlier in node.before():
+            if earlier.group is not None and earlier.group.level > level:
+                level = earlier.group.level
+        group = Group(level + 1, node.segment, nodes=[node])
+        if node.part is not None:
+            part = node.part
+            group.rows, group.columns, group.inner = part.rows, part.columns, part.inner
+            node.reduced = part.loop == "reduction"
+            node.late = part.split or part.loop == "scatter"
+        self.highest = max(self.highest, group.level)
+        return group
+
+    def _find(self, node: Node) -> Group | None:
+        """The kernel that shares the most bytes with the node, of those that it may join."""
+        shared: dict[Group, int] = {}
+        producers: set[Group] = set()
+        for value, spec in node.reads:
+            groups = list(self._readers.get(value, ()))
+            if value.node is not None and value.node.group is not None:
+                producers.add(value.node.group)
+                if value.node.group not in groups:
+                    groups.append(value.node.group)
+            for group in groups:
+                if group.segment == node.segment:
+                    shared[group] = shared.get(group, 0) + spec.touched_bytes
+        ranked = sorted(shared, key=lambda g: (-shared[g], g not in producers))
+        for group in ranked:
+            if shared[group] < LEAST_SHARED_BYTES:
+                break
+            if group.nodes[0].kind != "loop" or len(group.nodes) >= MAX_NODES:
+                continue
+            if group not in producers and _distance(group, node) > FARTHEST:
+                continue
+            others = _allowed(group, node)
+            if others is not None:
+                for other in others:
+                    self._merge(group, other)
+                return group
+        return None
+
+    def _merge(self, group: Group, other: Group) -> None:
+        for node in other.nodes:
+            node.group = group
+            for value, _ in node.reads:
+                groups = self._readers.get(value)
+                if groups is not None:
+                    kept = [g for g in groups if g is not other and g is not group]
+                    self._readers[value] = [*kept, group]
+        group.nodes = sorted((*group.nodes, *other.nodes), key=lambda n: n.number)
+        if other.columns > 1:
+            group.rows, group.columns, group.inner = other.rows, other.columns, other.inner
+        other.nodes = []
+
+
+def _distance(group: Group, node: Node) -> int:
+    return node.op.index - group.nodes[-1].op.index
+
+
+def _allowed(group: Group, node: Node) -> list[Group] | None:
+    """Kernels to merge into `group` so that the node can join it; None if it cannot.
+
+    Kernels of one level do not depend on each other, so they can be merged.
+    """
+    part = node.part
+    assert part is not None
+    if node.op.stream != group.nodes[0].op.stream:
+        return None
+    late = False
+    level = [group]
+    for earlier in node.before():
+        held = earlier.group
+        if held is not group and (held is None or held.level < group.level):
+            continue
+        if held is not group and held not in level:
+            if held is None or held.level > group.level or not _mergeable(group, held):
+                return None
+            level.append(held)
+        if earlier.late:
+            late = True
+            if not _fits_late(part, earlier.part):
+                return None
+    if sum(len(g.nodes) for g in level) >= MAX_NODES:
+        return None
+    if late or _mixes(group, node) or all(fits(g, part) for g in level):
+        return level[1:]
+    return None
+
+
+def _mergeable(group: Group, other: Group) -> bool:
+    if other.nodes[0].kind != "loop" or other.segment != group.segment or other.mixed:
+        return False
+    sizes = (other.rows, other.columns, other.inner)
+    if other.columns > 1 and group.columns > 1:
+        return not group.mixed and sizes == (group.rows, group.columns, group.inner)
+    wide, narrow = (other, group) if other.columns > 1 else (group, other)
+    return narrow.rows == wide.rows * wide.columns or (
+        wide.columns > 1 and narrow.rows == wide.rows
+    )
+
+
+def _fits_late(part: Part, earlier: Part | None) -> bool:
+    """Whether a loop can go on where a split reduction's second kernel has its results."""
+    if earlier is None or earlier.loop == "scatter":
+        return False
+    return part.loop == "pointwise" and part.rows == earlier.rows
+
+
+def fits(group: Group, part: Part) -> bool:
+    """Whether the sizes of a loop agree with those of a kernel."""
+    points = group.rows * group.columns
+    if part.loop != "reduction":
+        return part.rows == points or (group.columns > 1 and part.rows == group.rows)
+    if group.columns == 1:
+        return group.rows in (part.rows * part.columns, part.rows)
+    return (part.rows, part.columns, part.inner) == (group.rows, group.columns, group.inner)
+
+
+def _mixes(group: Group, node: Node) -> bool:
+    """Whether a sum across rows may join a reduction along them.
+
+    Sizes after `MixOrderReduction.can_fuse` (torch/_inductor/scheduler.py).
+    """
+    part = node.part
+    if part is None or part.loop != "reduction" or group.columns == 1:
+        return False
+    if part.inner or not group.inner or (part.rows, part.columns) != (group.columns, group.rows):
+        return False
+    rows, columns = group.rows, group.columns
+    if rows * columns < 5 * 2**20 or rows < max(2 * columns, 4096) or columns > 16384:
+        return False
+    # Siblings only: it must not need what the other reduction makes.
+    return not any(earlier.group is group and earlier.reduced for earlier in node.before())
+
+
+def _join(group: Group, node: Node) -> None:
+    part = node.part
+    assert part is not None
+    group.nodes.append(node)
+    inside = [earlier for earlier in node.before() if earlier.group is group]
+    node.reduced = part.loop == "reduction" or any(earlier.reduced for earlier in inside)
+    node.late = (
+        part.split or part.loop == "scatter" or any(earlier.late for earlier in inside)
+    )
+    if part.loop != "reduction":
+        return
+    if group.columns == 1:
+        group.rows, group.columns, group.inner = part.rows, part.columns, part.inner
+    elif part.inner != group.inner:
+        group.mixed = True

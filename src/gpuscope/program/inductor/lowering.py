@@ -1,0 +1,358 @@
+"""The loops that an operator becomes: elementwise over a number of points, or a reduction.
+
+Inductor gives every generated loop nest the sizes (rows, columns): an elementwise one has
+columns = 1, a reduction makes `rows` results of `columns` values each
+(torch/_inductor/codegen/simd.py). Composite operators become several: a softmax is a reduction
+(maximum and sum of a row) and an elementwise loop that reads its results. Operators that are not
+known here stay calls to a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from gpuscope.program.types import Op, TensorSpec
+
+Loop = Literal["pointwise", "reduction", "scatter"]
+
+_UNITS = 132
+"""Multiprocessors that the compiler is taken to see when it splits reductions (H100, H200)."""
+
+_THREADS = 2048
+"""Threads of one of them."""
+
+POINTWISE = frozenset(
+    [
+        "add", "sub", "mul", "div", "neg", "exp", "exp2", "expm1", "log", "log1p", "log2",
+        "pow", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "silu", "gelu",
+        "relu", "erf", "erfc", "leaky_relu", "elu", "celu", "hardtanh", "hardswish",
+        "hardsigmoid", "mish", "softplus", "log_sigmoid", "log_sigmoid_forward",
+        "log_sigmoid_backward", "threshold", "threshold_backward", "gelu_backward",
+        "silu_backward", "tanh_backward", "sigmoid_backward", "hardtanh_backward",
+        "hardswish_backward", "hardsigmoid_backward", "leaky_relu_backward", "elu_backward",
+        "softplus_backward", "mish_backward", "native_dropout_backward", "where",
+        "masked_fill", "eq", "ne", "gt", "lt", "ge", "le", "bitwise_and", "bitwise_or",
+        "bitwise_xor", "bitwise_not", "logical_and", "logical_or", "logical_not", "clamp",
+        "clamp_min", "clamp_max", "reciprocal", "abs", "sign", "sgn", "addcmul", "addcdiv",
+        "lerp", "maximum", "minimum", "fmod", "remainder", "floor", "ceil", "round",
+        "trunc", "isnan", "isinf", "isfinite", "atan2", "rsub", "square", "_to_copy",
+        "clone", "contiguous", "zeros", "zeros_like", "ones", "ones_like", "full",
+        "full_like", "new_zeros", "new_ones", "new_full", "arange", "linspace",
+        "scalar_tensor", "cat", "stack", "constant_pad_nd", "slice_backward",
+        "select_backward", "slice_scatter", "select_scatter", "triu", "tril", "flip",
+        "roll", "repeat", "pow_backward", "floor_divide", "glu", "glu_backward",
+        "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
+        "avg_pool2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward",
+        "upsample_bilinear2d", "nll_loss_backward", "mse_loss_backward",
+        "binary_cross_entropy_with_logits", "squeeze_copy", "unsqueeze_copy", "view_copy",
+        "expand_copy", "permute_copy", "transpose_copy", "t_copy", "slice_copy",
+        "select_copy",
+    ]
+)  # fmt: skip
+"""Operators that are one elementwise loop over their (first) result."""
+
+RANDOM = frozenset(
+    [
+        "native_dropout", "bernoulli", "rand", "randn", "rand_like", "randn_like",
+        "randint", "uniform", "normal", "exponential",
+    ]
+)  # fmt: skip
+"""Elementwise operators that draw random numbers: never computed twice."""
+
+_OVERWRITES = frozenset(["fill", "zero", "copy"])
+"""In-place operators that do not read what they overwrite."""
+
+_LOOK_UPS = frozenset(["embedding", "gather", "index_select", "index"])
+
+_SCATTERS = frozenset(
+    ["index_put", "index_copy", "index_add", "scatter", "scatter_add", "scatter_reduce"]
+)
+
+_SIMPLE_REDUCTIONS = frozenset(
+    [
+        "sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any",
+        "all", "var", "std", "var_mean", "std_mean", "linalg_vector_norm", "norm",
+        "logsumexp", "cumsum", "cumprod",
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One loop nest.
+
+    Attributes:
+        loop: what kind.
+        rows: points of an elementwise loop, results of a reduction.
+        columns: values reduced into one result; 1 for elementwise loops.
+        reads: what it reads from memory if nothing is fused.
+        writes: what it makes.
+        inner: a reduction runs along the densest dimension.
+        random: draws random numbers.
+    """
+
+    loop: Loop
+    rows: int
+    columns: int
+    reads: tuple[TensorSpec, ...]
+    writes: tuple[TensorSpec, ...]
+    inner: bool = True
+    random: bool = False
+
+    @property
+    def split(self) -> bool:
+        """Whether a reduction is made in two kernels, so that it fills the device.
+
+        After `InductorChoices.reduction_split_factor` (torch/_inductor/choices.py).
+        """
+        if self.loop != "reduction":
+            return False
+        if self.inner:
+            return self.rows < 2 * _UNITS and self.columns > 8192
+        total = self.rows * self.columns
+        lanes = _UNITS * _THREADS
+        size = 32
+        if total >= 512 * lanes:
+            size = 512
+        elif total >= 32 * lanes:
+            blocks = -(-(lanes // 256) // -(-self.rows // 128))
+            size = max(32, -(-self.columns // (4 * blocks)))
+        return self.columns > 4 * size
+
+
+Fresh = Callable[[], int]
+"""Hands out storage ids for intermediate results that the captured program does not have."""
+
+Lowering = Callable[[Op, Fresh], tuple[Part, ...]]
+
+
+def base_name(op: Op) -> str:
+    """ "aten::add_" -> "add"; dunder names and private prefixes stay."""
+    name = op.name.rpartition("::")[2]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def lower(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """The loop nests of an operator, in order; () if it stays a call to a library.
+
+    Args:
+        op: from the forward or backward pass, no view.
+        fresh: gives storage ids for row statistics and the like.
+    """
+    if not any(t.device == "device" for t in op.outputs):
+        return ()
+    if any(t.device == "host" and t.shape for t in (*op.inputs, *op.outputs)):
+        return ()
+    base = base_name(op)
+    special = _SPECIAL.get(base)
+    if special is not None:
+        return special(op, fresh)
+    if base in POINTWISE or base in RANDOM or base in _OVERWRITES:
+        return (_pointwise(op, base),)
+    if base in _SIMPLE_REDUCTIONS:
+        return _simple_reduction(op, base)
+    if base in _LOOK_UPS:
+        return (_look_up(op, base),)
+    if base in _SCATTERS and op.name.endswith("_"):
+        return (_scatter(op),)
+    return ()
+
+
+def _device(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+    return tuple(t for t in specs if t.device == "device")
+
+
+def _pointwise(op: Op, base: str) -> Part:
+    reads = _device(op.inputs)
+    if base in _OVERWRITES and op.name.endswith("_"):
+        reads = reads[1:]
+    writes = op.outputs
+    if base == "max_pool2d_with_indices" and len(writes) > 1:
+        # Inductor keeps offsets inside the window, one byte each.
+        writes = (writes[0], replace(writes[1], dtype="int8"))
+    elif base == "max_pool2d_with_indices_backward":
+        reads = tuple(replace(t, dtype="int8") if t.dtype == "int64" else t for t in reads)
+    rows = max(t.numel for t in writes)
+    return Part("pointwise", rows, 1, reads, writes, random=base in RANDOM)
+
+
+def _look_up(op: Op, base: str) -> Part:
+    """Only the rows that are looked up are read."""
+    table, out = op.inputs[0], op.outputs[0]
+    if base == "gather" or out.numel < table.numel:
+        table = replace(table, shape=out.shape, stride=_dense(out.shape))
+    return Part("pointwise", out.numel, 1, _device((table, *op.inputs[1:])), op.outputs)
+
+
+def _scatter(op: Op) -> Part:
+    """Rows written into a tensor that stays: only they move."""
+    source = max(op.inputs[1:], key=lambda t: t.nbytes, default=op.inputs[0])
+    target = replace(op.outputs[0], shape=source.shape, stride=_dense(source.shape))
+    return Part("scatter", source.numel, 1, _device(op.inputs[1:]), (target,))
+
+
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _inner(spec: TensorSpec, dims: Sequence[int]) -> bool:
+    """Whether `dims` contain the dimension of least stride."""
+    sizes = zip(spec.shape, spec.stride, strict=True)
+    steps = [(step, d) for d, (size, step) in enumerate(sizes) if size > 1]
+    rank = len(spec.shape)
+    return not steps or min(steps)[1] in {d % rank for d in dims}
+
+
+def _dims(op: Op, rank: int) -> tuple[int, ...]:
+    dim = op.args.get("dim")
+    if isinstance(dim, int):
+        return (dim,)
+    if isinstance(dim, tuple) and dim:
+        return tuple(d for d in dim if isinstance(d, int))
+    return tuple(range(rank))
+
+
+def _simple_reduction(op: Op, base: str) -> tuple[Part, ...]:
+    reads, out = _device(op.inputs), op.outputs[0]
+    if not reads or (base in ("max", "min") and len(op.inputs) > 1):
+        return (_pointwise(op, base),)
+    source = reads[0]
+    dims = _dims(op, len(source.shape))
+    rows = max(out.numel, 1)
+    if base.startswith("cum"):
+        rows = max(1, out.numel // max(source.shape[dims[0]] if source.shape else 1, 1))
+    columns = max(1, source.numel // rows)
+    if columns == 1:
+        return (_pointwise(op, base),)
+    return (Part("reduction", rows, columns, reads, op.outputs, _inner(source, dims)),)
+
+
+def _statistics(rows: int, count: int, fresh: Fresh) -> TensorSpec:
+    return TensorSpec((rows, count), (count, 1), "float32", "device", fresh())
+
+
+def _softmax(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """A row's statistics, then the result from them; the same shape forward and backward."""
+    backward = "backward" in op.name
+    reads, out = _device(op.inputs), op.outputs[0]
+    dim = op.args.get("dim", -1)
+    dim = dim if isinstance(dim, int) else -1
+    columns = out.shape[dim] if out.shape else 1
+    rows = max(1, out.numel // max(columns, 1))
+    statistics = _statistics(rows, 1 if backward else 2, fresh)
+    return (
+        Part("reduction", rows, columns, reads, (statistics,), _inner(out, (dim,))),
+        Part("pointwise", out.numel, 1, (*reads, statistics), op.outputs),
+    )
+
+
+def _row_norm(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """Layer, group and RMS normalization: statistics of a row, then the normalized row."""
+    x, out, *statistics = op.inputs[0], *op.outputs
+    if not statistics:
+        return ()
+    rows = max(statistics[0].numel, 1)
+    return (
+        Part("reduction", rows, max(1, x.numel // rows), (x,), tuple(statistics)),
+        Part("pointwise", out.numel, 1, (*_device(op.inputs), *statistics), (out,)),
+    )
+
+
+def _row_norm_backward(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """Two sums of a row and the input's gradient; sums over rows for weight and bias."""
+    reads = _device(op.inputs)
+    x = reads[1]
+    rows = max(1, reads[2].numel)
+    columns = max(1, x.numel // rows)
+    parts: list[Part] = []
+    dx = [t for t in op.outputs if t.shape == x.shape]
+    if dx:
+        sums = _statistics(rows, 2, fresh)
+        parts.append(Part("reduction", rows, columns, reads, (sums,)))
+        parts.append(Part("pointwise", x.numel, 1, (*reads, sums), tuple(dx[:1])))
+    weights = tuple(t for t in op.outputs if t.shape != x.shape)
+    if weights:
+        count = max(t.numel for t in weights)
+        across = max(1, x.numel // max(count, 1))
+        group = "group_norm" in op.name
+        parts.append(Part("reduction", count, across, reads[:4], weights, inner=group))
+    return tuple(parts)
+
+
+def _batch_norm(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    x, out = op.inputs[0], op.outputs[0]
+    statistics = tuple(t for t in op.outputs[1:3] if t.numel)
+    training = bool(op.args.get("training", op.args.get("train", False))) and statistics
+    apply = Part("pointwise", out.numel, 1, (*_device(op.inputs), *statistics), (out,))
+    if not training:
+        return (apply,)
+    rows = max(statistics[0].numel, 1)
+    columns = max(1, x.numel // rows)
+    inner = not x.is_channels_last
+    return Part("reduction", rows, columns, (x,), statistics, inner), apply
+
+
+def _batch_norm_backward(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    reads = _device(op.inputs)
+    dy, x = reads[:2]
+    channels = x.shape[1] if len(x.shape) > 1 else 1
+    sums = tuple(t for t in op.outputs if t.shape != x.shape and t.numel)
+    sums = sums or (_statistics(channels, 2, fresh),)
+    dx = tuple(t for t in op.outputs if t.shape == x.shape)
+    rows = max(sums[0].numel, 1) if len(sums) > 1 else channels
+    columns = max(1, x.numel // rows)
+    inner = not x.is_channels_last
+    reduce = Part("reduction", rows, columns, (dy, x, *reads[2:]), sums, inner)
+    if not dx:
+        return (reduce,)
+    return reduce, Part("pointwise", x.numel, 1, (*reads, *sums), dx[:1])
+
+
+def _nll_forward(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """One value of each row, then their mean."""
+    scores, target = op.inputs[0], op.inputs[1]
+    rows = max(target.numel, 1)
+    picked = TensorSpec((rows,), (1,), scores.dtype, scores.device, scores.storage)
+    each = TensorSpec((rows,), (1,), "float32", "device", fresh())
+    take = Part("pointwise", rows, 1, (picked, *_device(op.inputs[1:])), (each,))
+    if max(t.numel for t in op.outputs) >= rows > 1:
+        return (replace(take, writes=op.outputs),)
+    return take, Part("reduction", 1, rows, (each, target), op.outputs)
+
+
+def _mean_loss(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    source, out = op.inputs[0], op.outputs[0]
+    if out.numel == source.numel:
+        return (_pointwise(op, ""),)
+    return (Part("reduction", 1, source.numel, _device(op.inputs), op.outputs),)
+
+
+def _embedding_backward(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """The table's gradient is cleared, then rows are added to it with atomics."""
+    grad, out = op.inputs[0], op.outputs[0]
+    rows = replace(out, shape=grad.shape, stride=_dense(grad.shape))
+    return (
+        Part("pointwise", out.numel, 1, (), (out,)),
+        Part("scatter", grad.numel, 1, (*_device(op.inputs), rows), (rows,)),
+    )
+
+
+_SPECIAL: dict[str, Lowering] = {
+    "_softmax": _softmax, "_log_softmax": _softmax,
+    "_softmax_backward_data": _softmax, "_log_softmax_backward_data": _softmax,
+    "native_layer_norm": _row_norm, "native_group_norm": _row_norm, "_fused_rms_norm": _row_norm,
+    "native_layer_norm_backward": _row_norm_backward,
+    "native_group_norm_backward": _row_norm_backward,
+    "_fused_rms_norm_backward": _row_norm_backward,
+    "native_batch_norm": _batch_norm, "cudnn_batch_norm": _batch_norm,
+    "_native_batch_norm_legit": _batch_norm, "_batch_norm_with_update": _batch_norm,
+    "_native_batch_norm_legit_no_training": _batch_norm,
+    "native_batch_norm_backward": _batch_norm_backward,
+    "cudnn_batch_norm_backward": _batch_norm_backward,
+    "batch_norm_backward": _batch_norm_backward,
+    "nll_loss_forward": _nll_forward, "mse_loss": _mean_loss,
+    "embedding_dense_backward": _embedding_backward,
+}  # fmt: skip

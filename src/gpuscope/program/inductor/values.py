@@ -1,0 +1,313 @@
+"""Who makes and who reads which data: the step as loops and values, without in-place writes.
+
+A *value* is what one loop or library call made of a storage. Views are looked through; an operator
+that writes in place makes a new value of the same storage, ordered after all readers of the old
+one. Equal operators on equal values are kept once, as AOTAutograd's common-subexpression pass does
+(autocast casts an activation once for each matrix product that reads it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from gpuscope.program.inductor.lowering import Part, base_name, lower
+from gpuscope.program.inductor.padding import Padding, padding_of
+from gpuscope.program.types import Op, Phase, Program, TensorSpec
+
+Kind = Literal["loop", "library", "outside"]
+
+COMPILED_PHASES: frozenset[Phase] = frozenset(["forward", "backward"])
+
+_ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Value:
+    """Data that one node made (or that was there before the step).
+
+    Attributes:
+        storage: where it lies.
+        spec: as it was made.
+        node: who made it; None if it was there before.
+        readers: nodes that read it.
+        overwritten_in: segment in which a later value takes its storage; None if none does.
+        kept: must be in memory whatever fuses: it outlives the compiled region.
+        saved: the backward pass reads it from memory.
+    """
+
+    storage: int
+    spec: TensorSpec
+    node: Node | None = None
+    readers: list[Node] = field(default_factory=list)
+    overwritten_in: int | None = None
+    kept: bool = False
+    saved: bool = False
+
+    def lasts(self, segment: int) -> bool:
+        """Whether it can still be read at the end of a segment."""
+        return self.overwritten_in is None or self.overwritten_in > segment
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Node:
+    """One loop nest, one library call, or one operator outside of the compiled region.
+
+    Attributes:
+        number: position among the nodes.
+        op: the operator that it belongs to, its arguments as they are to be called.
+        kind: loop (can be fused), library, or outside.
+        part: the loop nest; None for the others.
+        segment: number of the stretch of one compiled graph that it lies in; outside nodes have
+            one of their own.
+        reads: values with how they are read.
+        writes: values it makes.
+        after: nodes of the same segment that must come first though none of their data is read.
+        over: values that it overwrites, wholly or in part.
+        group: the kernel that it is in.
+        reduced: inside this kernel it needs the result of a reduction, or is one.
+        late: it runs in the second kernel of a split reduction, or after a scatter.
+        inlined: operators whose loops were written into this one.
+    """
+
+    number: int
+    op: Op
+    kind: Kind
+    part: Part | None
+    segment: int
+    reads: list[tuple[Value, TensorSpec]] = field(default_factory=list)
+    writes: list[Value] = field(default_factory=list)
+    after: list[Node] = field(default_factory=list)
+    over: list[Value] = field(default_factory=list)
+    group: Group | None = None
+    reduced: bool = False
+    late: bool = False
+    inlined: list[Op] = field(default_factory=list)
+
+    def before(self) -> Iterator[Node]:
+        """Nodes that must come first."""
+        for value, _ in self.reads:
+            if value.node is not None:
+                yield value.node
+        yield from self.after
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Group:
+    """A kernel in the making: nodes, the level that orders kernels, and the loop sizes.
+
+    Attributes:
+        level: larger than that of every kernel it depends on.
+        rows, columns, inner: as in `Part`; columns == 1 while it has no reduction.
+        mixed: reduces along rows and across them at once.
+    """
+
+    level: int
+    segment: int
+    rows: int = 1
+    columns: int = 1
+    inner: bool = True
+    mixed: bool = False
+    nodes: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Graph:
+    """The step as nodes in the order the host issued them.
+
+    Attributes:
+        nodes: all nodes.
+        last: the value that each storage holds at the end of the step.
+        resized: bytes of storages that the compiler makes larger or smaller, by id.
+        made: specs of storages that only the compiler makes, by id, with the operator.
+        breaks: places where the host waits in the middle of the forward or backward pass.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    last: dict[int, Value] = field(default_factory=dict)
+    resized: dict[int, int] = field(default_factory=dict)
+    made: dict[int, tuple[TensorSpec, Op]] = field(default_factory=dict)
+    breaks: int = 0
+
+
+def build_graph(program: Program) -> Graph:
+    """The nodes and values of a captured step."""
+    builder = _Builder(program)
+    for op in program.ops:
+        builder.add(op)
+    builder.mark_kept(program)
+    return builder.graph
+
+
+class _Builder:
+    def __init__(self, program: Program) -> None:
+        self.graph = Graph()
+        self.current = self.graph.last
+        self.segment = 0
+        self.phase: Phase = "other"
+        highest = max((s.id for s in program.storages), default=0)
+        for op in program.ops:
+            for t in op.outputs:
+                highest = max(highest, t.storage)
+        self.next_storage = highest
+        self.mutated = _mutated(program.ops)
+        self.known: dict[Hashable, list[Value]] = {}
+        self.padded: dict[Hashable, TensorSpec] = {}
+
+    def fresh(self) -> int:
+        self.next_storage += 1
+        return self.next_storage
+
+    def add(self, op: Op) -> None:
+        inside = op.phase in COMPILED_PHASES and not op.sync
+        if op.view and inside:
+            return
+        if not inside:
+            self._outside(op)
+            return
+        if op.phase != self.phase:
+            self._cut(op.phase)
+        if base_name(op) in _ALLOCATIONS:
+            return
+        parts = lower(op, self.fresh)
+        if parts:
+            self._loops(op, parts)
+            return
+        padding = padding_of(op)
+        self._library(self._pad(op, padding) if padding else op)
+
+    def _cut(self, phase: Phase) -> None:
+        """A new compiled graph begins: nothing fuses or is shared across."""
+        self.phase = phase
+        self.segment += 1
+        self.known.clear()
+        self.padded.clear()
+
+    def _outside(self, op: Op) -> None:
+        if op.sync and op.phase in COMPILED_PHASES:
+            self.graph.breaks += 1
+        self._cut("other")
+        self._call(op, "outside")
+
+    def _library(self, op: Op) -> None:
+        self._call(op, "library")
+
+    def _call(self, op: Op, kind: Kind) -> None:
+        node = Node(len(self.graph.nodes), op, kind, None, self.segment)
+        self.graph.nodes.append(node)
+        self._read(node, op.inputs)
+        written = op.outputs
+        if not written and op.name.endswith("_"):
+            written = op.inputs
+        if not op.view:
+            self._write(node, written)
+
+    def _loops(self, op: Op, parts: tuple[Part, ...]) -> None:
+        key = self._key(op, parts)
+        if key is not None:
+            same = self.known.get(key)
+            if same is not None:
+                for spec, value in zip(op.outputs, same, strict=True):
+                    self.current[spec.storage] = value
+                return
+        outputs = {t.storage: t for t in op.outputs}
+        for part in parts:
+            node = Node(len(self.graph.nodes), op, "loop", part, self.segment)
+            self.graph.nodes.append(node)
+            self._read(node, part.reads)
+            self._write(node, part.writes)
+            for spec in part.writes:
+                captured = outputs.get(spec.storage)
+                if captured is None:
+                    self.graph.made[spec.storage] = spec, op
+                elif captured.dtype != spec.dtype:
+                    self.graph.resized[spec.storage] = spec.nbytes
+        if key is not None:
+            self.known[key] = [self.current[t.storage] for t in op.outputs]
+
+    def _key(self, op: Op, parts: tuple[Part, ...]) -> Hashable | None:
+        """What makes two operators equal; None for those that must not be merged."""
+        if any(part.random or part.loop == "scatter" for part in parts):
+            return None
+        if any(t.storage in self.mutated for t in op.outputs):
+            return None
+        reads = tuple((id(self._value(t)), t.shape, t.stride) for t in op.inputs)
+        results = tuple((t.shape, t.stride, t.dtype) for t in op.outputs)
+        key = (op.name, op.overload, reads, results, tuple(op.args.items()))
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def _pad(self, op: Op, padding: Padding) -> Op:
+        """Aligned operands for a matrix product, each copied once a graph."""
+        specs = list(op.inputs)
+        for position, shape in padding.operands:
+            spec = specs[position]
+            key = (id(self._value(spec)), *sorted(shape))
+            held = self.padded.get(key)
+            if held is None:
+                held = padding.padded(spec, shape, self.fresh())
+                self.padded[key] = held
+                copy = replace(op, name="aten::constant_pad_nd", overload="default", inputs=(spec,),
+                               outputs=(held,), args={}, autograd=False)  # fmt: skip
+                self._loops(copy, (Part("pointwise", spec.numel, 1, (spec,), (held,)),))
+                self.graph.made[held.storage] = held, copy
+            specs[position] = padding.like(held, shape, specs[position])
+        out = padding.result(op.outputs[0])
+        self.graph.resized[out.storage] = out.nbytes
+        return replace(op, inputs=tuple(specs), outputs=(out, *op.outputs[1:]))
+
+    def _value(self, spec: TensorSpec) -> Value:
+        value = self.current.get(spec.storage)
+        if value is None:
+            value = self.current[spec.storage] = Value(spec.storage, spec)
+        return value
+
+    def _read(self, node: Node, specs: Iterable[TensorSpec]) -> None:
+        for spec in specs:
+            value = self._value(spec)
+            node.reads.append((value, spec))
+            value.readers.append(node)
+
+    def _write(self, node: Node, specs: Iterable[TensorSpec]) -> None:
+        for spec in specs:
+            old = self.current.get(spec.storage)
+            if old is not None and old.storage == spec.storage:
+                old.overwritten_in = node.segment
+                old.kept = old.kept or spec.touched_bytes < old.spec.touched_bytes
+                node.over.append(old)
+                earlier = old.readers if old.node is None else (*old.readers, old.node)
+                node.after.extend(
+                    n for n in earlier if n.segment == node.segment and n is not node
+                )
+            value = Value(spec.storage, spec, node)
+            self.current[spec.storage] = value
+            node.writes.append(value)
+
+    def mark_kept(self, program: Program) -> None:
+        """Values that the world outside of the compiled region sees: state, gradients, results."""
+        end = 1 + max((n.op.index for n in self.graph.nodes if n.kind != "outside"), default=-1)
+        for storage in program.storages:
+            if storage.died is None or storage.died >= end or storage.born < 0:
+                value = self.current.get(storage.id)
+                if value is not None:
+                    value.kept = True
+
+
+def _mutated(ops: Iterable[Op]) -> set[int]:
+    """Storages that are written more than once."""
+    written: set[int] = set()
+    mutated: set[int] = set()
+    for op in ops:
+        if op.view:
+            continue
+        for t in op.outputs:
+            (mutated if t.storage in written else written).add(t.storage)
+        read = {t.storage for t in op.inputs}
+        mutated.update(t.storage for t in op.outputs if t.storage in read)
+        if not op.outputs and op.name.endswith("_"):
+            mutated |= read
+    return mutated
