@@ -95,3 +95,10 @@ def test_recorded_calls() -> None:
     assert median_error("native_layer_norm", "_fused_rms_norm", "_fused_rms_norm_backward") < 0.15
     assert median_error("native_batch_norm", "native_batch_norm_backward", "native_group_norm",
                         "native_group_norm_backward") < 0.35  # fmt: skip
+
+
+def test_rows_that_are_not_dense_are_copied_first() -> None:
+    turned = TensorSpec((16, 256, 1152), (294912, 1, 256), "float32")
+    w, stat, out = dense(1152), dense(16, 256, 1), dense(16, 256, 1152)
+    kernels = run("native_layer_norm", (turned, w, w), (out, stat, stat), normalized_shape=(1152,))
+    assert [k.kind for k in kernels] == ["copy", "normalization"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, reads, written
-from gpuscope.cost.copy import copy_kernel
+from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -204,11 +204,8 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
     batch, channels, pixels = _shape(spec)
     groups = _groups(work, channels)
     read = reads(work, (0,))
-    kernels: list[Kernel] = []
+    kernels = list(made_contiguous(work, 0))
     cold, hot = read.cold, read.hot
-    if not spec.is_contiguous:
-        dense = TensorSpec(spec.shape, _row_major(spec.shape), spec.dtype)
-        kernels.append(copy_kernel(work, spec, dense, note="made contiguous first"))
     values = channels // max(groups, 1) * pixels
     kernels += [
         _channel_walk(work, "group_norm_moments", "group_moments", float(values), batch * groups,
@@ -254,20 +251,12 @@ def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
                chain_s=batch * get("normalization.group.weight_step_s", 0.4e-6)),
     )  # fmt: skip
     small = _small(work, "group_norm_factors")
-    return sums, small, small, apply, weight
+    return *made_contiguous(work, 0, 1), sums, small, small, apply, weight
 
 
 def _groups(work: Work, channels: int) -> int:
     given = work.op.args.get("group", work.op.args.get("num_groups", 32))
     return int(given) if isinstance(given, int) else min(32, channels)
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    steps, step = [], 1
-    for size in reversed(shape):
-        steps.append(step)
-        step *= size
-    return tuple(reversed(steps))
 
 
 @kernel_model("aten::batch_norm_stats", "aten::batch_norm_gather_stats_with_counts",

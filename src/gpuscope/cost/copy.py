@@ -85,6 +85,23 @@ def copy_kernel(
     )  # fmt: skip
 
 
+def made_contiguous(work: Work, *positions: int) -> tuple[Kernel, ...]:
+    """Copies of the inputs at `positions` that are not row-major, for kernels that need them so."""
+    kernels = []
+    for position in positions:
+        spec = work.op.inputs[position]
+        if spec.device == "device" and spec.numel and not spec.is_contiguous:
+            steps, step = [], 1
+            for size in reversed(spec.shape):
+                steps.append(step)
+                step *= size
+            target = replace(spec, stride=tuple(reversed(steps)), storage=-1)
+            kernels.append(
+                copy_kernel(work, spec, target, is_hot(work, position), "made contiguous first")
+            )
+    return tuple(kernels)
+
+
 @kernel_model(
     "aten::fill_", "aten::fill", "aten::zero_", "aten::zeros", "aten::zeros_like", "aten::ones",
     "aten::ones_like", "aten::full", "aten::full_like", "aten::new_zeros", "aten::new_ones",
@@ -132,22 +149,27 @@ def ramp(work: Work) -> tuple[Kernel, ...]:
 @kernel_model("aten::tril", "aten::triu", "aten::tril_", "aten::triu_", "aten::flip",
               "aten::roll", "aten::diag_embed", "aten::rot90")  # fmt: skip
 def indexed(work: Work) -> tuple[Kernel, ...]:
-    """Each element by its own position: triangles, reversals, shifts."""
+    """Each element by its own position: triangles, reversals, shifts (one dimension at a time)."""
     if not work.outputs or not work.outputs[0].numel:
         return ()
     out, read = work.outputs[0], reads(work)
+    dims = work.op.args.get("dims")
+    times = len(dims) if isinstance(dims, (tuple, list)) and "roll" in work.op.name else 1
+    # A shift or a reversal divides by every size to find where an element comes from.
+    triangle = "tri" in work.op.name
+    key, cycles = ("indexed", 0.58) if triangle else ("shifted", 1.2)
     return (
         kernel(
             work,
             Launch(
                 work.op.name.rpartition("::")[2].rstrip("_"), "copy", read.cold, read.hot,
                 written(work), items=out.numel,
-                cycles=work.constants.get("copy.indexed.cycles", 0.58),
+                cycles=work.constants.get(f"copy.{key}.cycles", cycles),
                 grid=max(1, ceil(out.numel / (2 * 512))), block=512, streaming=True,
                 chain_s=work.constants.get("copy.indexed.base_s", 0.4e-6), dtype=out.dtype,
             ),
         ),
-    )  # fmt: skip
+    ) * max(times, 1)  # fmt: skip
 
 
 @kernel_model("aten::eye")

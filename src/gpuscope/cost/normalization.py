@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine, missed_share, reads, written
+from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -38,8 +39,8 @@ def layer_norm(work: Work) -> tuple[Kernel, ...]:
     columns = _columns(work, spec)
     rows = spec.numel // columns
     if columns % _VECTOR:
-        return _layer_norm_unaligned(work, rows, columns)
-    return (_layer_norm_rows(work, spec, rows, columns),)
+        return *made_contiguous(work, 0), *_layer_norm_unaligned(work, rows, columns)
+    return *made_contiguous(work, 0), _layer_norm_rows(work, spec, rows, columns)
 
 
 # Clocks a row and a step of 512 values, seconds a row and a step, by (rms, 4-byte data).
@@ -115,7 +116,7 @@ def layer_norm_backward(work: Work) -> tuple[Kernel, ...]:
         return ()
     columns = _columns(work, spec)
     rows = spec.numel // columns
-    kernels = [_grad_input(work, grad, spec, rows, columns)]
+    kernels = [*made_contiguous(work, 0, 1), _grad_input(work, grad, spec, rows, columns)]
     weights = [t for t in work.op.outputs[1:] if t.numel and t.device == "device"]
     if weights:
         kernels += _grad_weight(work, grad, spec, rows, columns, len(weights))

@@ -137,10 +137,12 @@ def reduce_kernels(
     rows = plan.threads // min(plan.threads, _WARP)
     way = "rows" if innermost else "columns"
     chain = get(f"reduction.{way}.base_s", 0.5e-6)
+    finish = 0.0
     if plan.shared_by > 1:
-        chain += get("reduction.shared.base_s", 2.0e-6)
+        # The last block to finish adds up the others' partial results, after all have been read.
         depth = plan.shared_by / (rows if not innermost else plan.threads)
-        chain += depth * get("reduction.shared.step_s", 0.25e-6)
+        finish = get("reduction.shared.base_s", 1.5e-6)
+        finish += depth * get("reduction.shared.step_s", 0.35e-6)
     total = float(spec.touched_bytes)
     main = kernel(
         work,
@@ -151,7 +153,7 @@ def reduce_kernels(
             overlap=get("reduction.overlap", 1.5),
             loads=steps * get(f"reduction.{way}.load", 0.85),
             grid=plan.grid, block=plan.threads,
-            chain_s=chain, dtype=spec.dtype, family=family,
+            chain_s=chain, floor_s=finish, dtype=spec.dtype, family=family,
             note=note or (f"{plan.shared_by} blocks share each output"
                           if plan.shared_by > 1 else ""),
         ),

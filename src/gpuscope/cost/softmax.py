@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine, missed_share, reads, written
+from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 
@@ -43,13 +44,17 @@ def softmax(work: Work) -> tuple[Kernel, ...]:
     rows, columns, dense = _rows_and_columns(work)
     if not dense:
         return (_spatial(work, rows, columns, 3),)
+    return *made_contiguous(work, 0), _forward(work, rows, columns)
+
+
+def _forward(work: Work, rows: int, columns: int) -> Kernel:
     spec = work.op.inputs[0]
     if columns <= _WARP_COLUMNS:
-        return (_warp(work, rows, columns, "softmax_warp_forward", 1.0),)
+        return _warp(work, rows, columns, "softmax_warp_forward", 1.0)
     aligned = columns * spec.itemsize % 16 == 0
     if columns <= _BLOCK_COLUMNS and aligned:
-        return (_block_in_registers(work, rows, columns),)
-    return (_block(work, rows, columns, "softmax_block_forward", passes=2.0, threads=1024),)
+        return _block_in_registers(work, rows, columns)
+    return _block(work, rows, columns, "softmax_block_forward", passes=2.0, threads=1024)
 
 
 @kernel_model("aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
@@ -61,15 +66,19 @@ def softmax_backward(work: Work) -> tuple[Kernel, ...]:
     rows, columns, dense = _rows_and_columns(work)
     if not dense:
         return (_spatial(work, rows, columns, 2),)
+    return *made_contiguous(work, 0, 1), _backward(work, rows, columns)
+
+
+def _backward(work: Work, rows: int, columns: int) -> Kernel:
     spec = work.op.inputs[0]
     if columns <= 1024:
-        return (_warp(work, rows, columns, "softmax_warp_backward", 1.25),)
+        return _warp(work, rows, columns, "softmax_warp_backward", 1.25)
     aligned = columns * spec.itemsize % 16 == 0
     shared = work.device.shared_memory_per_block_bytes or 48 * 1024
     fits = columns * spec.itemsize <= shared / 2 and aligned
     again = 0.0 if fits else 0.5 if "log" in work.op.name else 1.0
     name = "softmax_block_backward" + ("_in_shared_memory" if fits else "")
-    return (_block(work, rows, columns, name, passes=again, threads=512),)
+    return _block(work, rows, columns, name, passes=again, threads=512)
 
 
 def _warp(work: Work, rows: int, columns: int, name: str, more: float) -> Kernel:
