@@ -14,6 +14,7 @@ from gpuscope.program.capture.patches import Patches
 def install(patch: Patches) -> None:
     """Make them take the path of a real run."""
     _foreach(patch)
+    _grouping(patch)
     _module_conversion(patch)
     _transformers(patch)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
@@ -30,6 +31,20 @@ def _foreach(patch: Patches) -> None:
         types = getattr(module, "_foreach_supported_types", None)
         if types is not None and FakeTensor not in types:
             patch.set(module, "_foreach_supported_types", [*types, FakeTensor])
+
+
+def _grouping(patch: Patches) -> None:
+    """Optimizers and clipping group tensors in C++, which takes every fake for a CPU tensor."""
+    group = torch._C._group_tensors_by_device_and_dtype
+
+    def by_device(tensorlists: Any, with_indices: bool = False) -> Any:
+        groups: dict[Any, Any] = {}
+        for (device, dtype), found in group(tensorlists, with_indices).items():
+            first = next((t for t in found[0][0] if t is not None), None)
+            groups[(device if first is None else first.device, dtype)] = found
+        return groups
+
+    patch.set(torch._C, "_group_tensors_by_device_and_dtype", by_device)
 
 
 def _module_conversion(patch: Patches) -> None:

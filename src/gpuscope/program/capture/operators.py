@@ -192,6 +192,8 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     same_heads = q.dim() < 4 or q.shape[1] == k.shape[1]
     if efficient and same_heads and q.dtype is not torch.float64:
         return "efficient"
+    if half and getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)() and not flash:
+        return "cudnn"
     return "math"
 
 

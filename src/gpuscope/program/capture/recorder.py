@@ -374,7 +374,7 @@ class Recorder(TorchDispatchMode):
         self._last_python = python
 
     def _phase(self, args: Any) -> Phase:
-        if self.in_optimizer:
+        if self.in_optimizer and not self._in_closure(args):
             return "optimizer"
         if torch._C._current_autograd_node() is not None:
             self.seen_backward = True
@@ -385,6 +385,12 @@ class Recorder(TorchDispatchMode):
             builds = torch.is_grad_enabled() and _wants_grad(args)
             return "forward" if builds else "optimizer"
         return "forward"
+
+    def _in_closure(self, args: Any) -> bool:
+        """An optimizer's own work builds no graph; the closure it is given does."""
+        if torch._C._current_autograd_node() is not None:
+            return True
+        return torch.is_grad_enabled() and (bool(self.modules.stack) or _wants_grad(args))
 
     def _module(self, phase: Phase) -> tuple[str, bool]:
         if phase == "backward":

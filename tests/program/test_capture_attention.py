@@ -1,0 +1,184 @@
+"""Attention is one operator, whichever way it is asked for; the math path where CUDA takes it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from captured import named, of, one, work
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+F = torch.nn.functional
+sdpa_kernel = pytest.importorskip("torch.nn.attention").sdpa_kernel
+SDPBackend = torch.nn.attention.SDPBackend
+
+
+def attention(
+    *, dtype=torch.bfloat16, kv_heads=4, mask=None, only=None, head_dim=16, grad=True, **options
+):
+    def build():
+        def tensor(heads):
+            return torch.randn(
+                2, heads, 8, head_dim, device="cuda", dtype=dtype, requires_grad=grad
+            )
+
+        q, k, v = tensor(4), tensor(kv_heads), tensor(kv_heads)
+        bias = mask() if mask is not None else None
+
+        def step():
+            q.grad = k.grad = v.grad = None
+            with sdpa_kernel(only) if only is not None else nullcontext():
+                out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, **options)
+            if grad:
+                out.sum().backward()
+
+        return step
+
+    return of(build)
+
+
+def test_forward_and_backward_are_one_operator_each() -> None:
+    program = attention()
+    assert work(program) == ["attention", "sum", "ones_like", "attention_backward"]
+    forward = one(program, "attention")
+    assert [s.shape for s in forward.outputs] == [(2, 4, 8, 16), (2, 4, 8)]
+    assert forward.outputs[1].dtype == "float32"
+    assert (forward.args["causal"], forward.args["dropout_p"]) == (False, 0.0)
+    assert forward.args["backend"] == "flash"
+    backward = one(program, "attention_backward")
+    assert backward.phase == "backward"
+    assert [s.shape for s in backward.outputs] == [(2, 4, 8, 16)] * 3
+
+
+def test_flags_are_kept() -> None:
+    program = attention(is_causal=True, dropout_p=0.1, scale=2.0)
+    for op in (one(program, "attention"), one(program, "attention_backward")):
+        assert op.args["causal"] is True
+        assert op.args["dropout_p"] == 0.1
+        assert op.args["scale"] == 2.0
+
+
+def test_shared_heads_stay_shared() -> None:
+    program = attention(kv_heads=2, enable_gqa=True)
+    assert one(program, "attention").inputs[1].shape == (2, 2, 8, 16)
+    assert one(program, "attention_backward").outputs[1].shape == (2, 2, 8, 16)
+
+
+def test_a_bool_mask_becomes_additive_first() -> None:
+    program = attention(mask=lambda: torch.ones(8, 8, dtype=torch.bool, device="cuda"))
+    assert "where" in work(program)
+    forward = one(program, "attention")
+    assert forward.args["backend"] == "efficient"
+    assert forward.inputs[3].dtype == "bfloat16"
+
+
+def test_single_precision_takes_the_memory_efficient_kernel() -> None:
+    assert one(attention(dtype=torch.float32), "attention").args["backend"] == "efficient"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"only": SDPBackend.MATH},
+        {"dtype": torch.float64},
+        {
+            "mask": lambda: torch.zeros(
+                8, 8, device="cuda", dtype=torch.bfloat16, requires_grad=True
+            )
+        },
+    ],
+    ids=["asked for", "double precision", "mask wants a gradient"],
+)
+def test_the_math_path(options) -> None:
+    program = attention(**options)
+    assert not named(program, "attention")
+    assert len([op for op in named(program, "bmm") if op.phase == "forward"]) == 2
+    assert len([op for op in named(program, "bmm") if op.phase == "backward"]) == 4
+    assert len(named(program, "_softmax")) == 1
+
+
+def test_only_cudnn_is_still_one_operator() -> None:
+    program = attention(only=SDPBackend.CUDNN_ATTENTION)
+    assert len(named(program, "attention")) == 1
+
+
+def test_without_gradients_there_is_no_backward() -> None:
+    assert work(attention(grad=False)) == ["attention"]
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_multi_head_attention_module(batch_first) -> None:
+    def build():
+        module = nn.MultiheadAttention(8, 2, batch_first=batch_first).cuda()
+        x = torch.randn(2, 3, 8, device="cuda")
+
+        def step():
+            module.zero_grad()
+            module(x, x, x, need_weights=False)[0].sum().backward()
+
+        return step
+
+    program = of(build)
+    assert one(program, "attention").module == ""
+    assert len(named(program, "attention_backward")) == 1
+
+
+def test_module_that_returns_weights_computes_them() -> None:
+    def build():
+        module = nn.MultiheadAttention(8, 2, batch_first=True).cuda()
+        x = torch.randn(2, 3, 8, device="cuda")
+        return lambda: module(x, x, x, need_weights=True)
+
+    program = of(build)
+    assert not named(program, "attention")
+    assert "_softmax" in work(program)
+
+
+def test_autocast_gives_attention_half_precision_inputs() -> None:
+    def build():
+        q = torch.randn(2, 4, 8, 16, device="cuda")
+
+        def step():
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                return F.scaled_dot_product_attention(q, q, q)
+
+        return step
+
+    forward = one(of(build), "attention")
+    assert forward.inputs[0].dtype == "bfloat16"
+    assert forward.args["backend"] == "flash"
+
+
+def test_the_output_is_saved_for_backward_and_scores_are_not() -> None:
+    program = attention(head_dim=64)
+    held = [
+        s for s in program.storages
+        if s.category == "activation" and s.label == "gpuscope::attention"
+    ]  # fmt: skip
+    assert sorted(s.nbytes for s in held) == [2 * 4 * 8 * 4, 2 * 4 * 8 * 64 * 2]
+
+
+def test_decoding_with_a_growing_cache() -> None:
+    def build():
+        qkv = nn.Linear(8, 24).cuda()
+        state = {
+            "x": torch.randn(2, 8, device="cuda"),
+            "k": torch.randn(2, 2, 5, 4, device="cuda"),
+            "v": torch.randn(2, 2, 5, 4, device="cuda"),
+        }
+
+        @torch.no_grad()
+        def step():
+            q, k, v = qkv(state["x"]).view(2, 1, 3, 2, 4).permute(2, 0, 3, 1, 4)
+            state["k"] = torch.cat([state["k"], k], 2)
+            state["v"] = torch.cat([state["v"], v], 2)
+            return F.scaled_dot_product_attention(q, state["k"], state["v"])
+
+        return step
+
+    program = of(build, task="decode")
+    assert one(program, "attention").inputs[1].shape == (2, 2, 7, 4)  # the second step's
+    caches = [s for s in program.storages if s.category == "cache"]
+    assert sorted(s.nbytes for s in caches if s.born < 0) == [2 * 2 * 6 * 4 * 4] * 2
+    assert sorted(s.nbytes for s in caches if s.born >= 0) == [2 * 2 * 7 * 4 * 4] * 2
