@@ -18,10 +18,7 @@ def build_with(checkpointing, use_reentrant=False):
 
         def step():
             model.zero_grad()
-            if checkpointing:
-                y = checkpoint(model, x, use_reentrant=use_reentrant)
-            else:
-                y = model(x)
+            y = checkpoint(model, x, use_reentrant=use_reentrant) if checkpointing else model(x)
             y.sum().backward()
             x.grad = None
 

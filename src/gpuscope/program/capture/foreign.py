@@ -6,13 +6,17 @@ import sys
 from typing import Any
 
 import torch
+import torch._subclasses.fake_tensor as fake_tensor_module
 from torch._subclasses.fake_tensor import FakeTensor
 
+from gpuscope.program.capture.fakes import with_index
 from gpuscope.program.capture.patches import Patches
 
 
 def install(patch: Patches) -> None:
     """Make them take the path of a real run."""
+    # Small constants of the user's code (lists of lengths, offsets) keep their values on the host.
+    patch.set(fake_tensor_module, "CONSTANT_NUMEL_LIMIT", 256, only_if_present=True)
     _foreach(patch)
     _grouping(patch)
     _module_conversion(patch)
@@ -63,6 +67,12 @@ def _module_conversion(patch: Patches) -> None:
         rebuilt[id(tensor)] = (tensor, made)
         return made
 
+    def replace(owner: Any, key: str, old: Any, new: Any) -> None:
+        if isinstance(old, FakeTensor):
+            owner[key] = new
+        else:  # of a model made before the capture, which gets it back
+            patch.set_item(owner, key, new)
+
     def apply(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
         if recurse:
             for child in self.children():
@@ -71,16 +81,25 @@ def _module_conversion(patch: Patches) -> None:
             if parameter is None:
                 continue
             grad = parameter.grad
-            self._parameters[key] = made = convert(parameter, fn)
+            made = convert(parameter, fn)
+            replace(self._parameters, key, parameter, made)
             if grad is not None:
                 with torch.no_grad():
                     made.grad = fn(grad)
         for key, buffer in self._buffers.items():
             if buffer is not None:
-                self._buffers[key] = fn(buffer)
+                replace(self._buffers, key, buffer, fn(buffer))
         return self
 
+    parse = torch._C._nn._parse_to
+
+    def parse_to(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], int):
+            args = (with_index(args[0]), *args[1:])
+        return parse(*args, **kwargs)
+
     patch.set(torch.nn.Module, "_apply", apply)
+    patch.set(torch._C._nn, "_parse_to", parse_to)
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,10 @@ _MISSING = object()
 
 
 class Patches:
-    """A list of attribute replacements, undone in reverse order."""
+    """A list of replacements, undone in reverse order."""
 
     def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any]] = []
+        self._undo: list[Callable[[], None]] = []
 
     def set(self, owner: Any, name: str, value: Any, *, only_if_present: bool = False) -> None:
         """Replace `owner.name`; remember whether and what it was.
@@ -23,17 +23,22 @@ class Patches:
         original = vars(owner).get(name, _MISSING) if hasattr(owner, "__dict__") else _MISSING
         if only_if_present and not hasattr(owner, name):
             return
-        self._undo.append((owner, name, original))
+        if original is _MISSING:
+            self._undo.append(lambda: delattr(owner, name))
+        else:
+            self._undo.append(lambda: setattr(owner, name, original))
         setattr(owner, name, value)
+
+    def set_item(self, owner: MutableMapping[str, Any], key: str, value: Any) -> None:
+        """Replace `owner[key]`, which is there already."""
+        original = owner[key]
+        self._undo.append(lambda: owner.__setitem__(key, original))
+        owner[key] = value
 
     def undo(self) -> None:
         """Put everything back."""
         while self._undo:
-            owner, name, original = self._undo.pop()
-            if original is _MISSING:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
+            self._undo.pop()()
 
 
 @contextmanager

@@ -56,7 +56,6 @@ _STAGED_BYTES = 2**20
 a larger one holds up the host all the same (benchmarks/micro/synchronisation.py: 1 MiB returns
 at once, 16 MiB waits)."""
 
-_SYNCS = {"aten::equal": "equal", "aten::is_nonzero": "item"}
 
 
 @dataclass(slots=True)
@@ -144,6 +143,8 @@ class Recorder(TorchDispatchMode):
                 return taken
         if facts.name == "aten::_local_scalar_dense":
             return self._item(facts, args)
+        if facts.name == "aten::equal":
+            return self._equal(facts, args)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
         if facts.name in dynamic.INDEXING:
@@ -282,6 +283,18 @@ class Recorder(TorchDispatchMode):
             self._append(facts.name, facts.overload, (spec,), (), {}, sync=sync)
         return value
 
+    def _equal(self, facts: _Facts, args: Any) -> bool:
+        """`torch.equal`: the host waits for one flag, unless shapes or identity decide."""
+        first, second = self._as_fakes(args)
+        if first.shape != second.shape:
+            return False
+        self.values.assume("Tensors compared by torch.equal are taken as equal.")
+        if self.recording and first is not second:
+            specs = (self._spec(first), self._spec(second))
+            sync = "equal" if on_device(first) else ""
+            self._append(facts.name, facts.overload, specs, (), {}, sync=sync)
+        return True
+
     def _pin(self, func: Any, args: Any) -> Any:
         with self.fake:
             pinned = torch.empty_like(args[0])
@@ -418,8 +431,6 @@ class Recorder(TorchDispatchMode):
         return spec
 
     def _sync_of(self, facts: _Facts, args: Any, kwargs: Any, inputs: Any, outputs: Any) -> str:
-        if facts.name in _SYNCS and any(s.device == "device" for s in inputs):
-            return _SYNCS[facts.name]
         if facts.name in dynamic.SYNCING and any(s.device == "device" for s in inputs):
             waits = facts.name != "aten::repeat_interleave" or kwargs.get("output_size") is None
             return "nonzero" if waits else ""
