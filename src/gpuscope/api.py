@@ -162,13 +162,14 @@ def _predict(
     from gpuscope.cost.engine import cost_program
     from gpuscope.cost.power import limit_power
     from gpuscope.cost.workspace import with_workspaces
+    from gpuscope.program.fusion import fuse
     from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 
     device = cluster.device
     constants = calibration or calibration_for(device)
-    program = with_workspaces(program, device)
+    program = with_workspaces(fuse(program) if program.compiled else program, device)
     costed = limit_power(
-        cost_program(program, device, constants, strict=strict), device, constants
+        cost_program(program, device, constants, strict=strict, cluster=cluster), device, constants
     )
     simulation = simulate(costed)
     memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
@@ -188,7 +189,11 @@ def _predict(
         reserved_memory_bytes=memory.peak_reserved_bytes, energy_j=energy,
         fits=memory.peak_allocated_bytes <= device.memory_usable_bytes,
         timeline=timeline, analysis=analysis, program=program,
-        assumptions=tuple(dict.fromkeys((*costed.assumptions, *cluster.assumptions))),
+        assumptions=tuple(
+            dict.fromkeys(
+                (*costed.assumptions, *_replicas(program, cluster), *cluster.assumptions)
+            )
+        ),
         origins={
             "step_time_s": origin, "device_busy_s": origin, "host_busy_s": origin,
             "peak_memory_bytes": "calibrated", "reserved_memory_bytes": "estimated",
@@ -196,3 +201,12 @@ def _predict(
         },
         samples=program.samples, tokens=program.tokens,
     )  # fmt: skip
+
+
+def _replicas(program: Program, cluster: Cluster) -> tuple[str, ...]:
+    """What it means to run a program without communication on several devices."""
+    if cluster.n_devices == 1 or any("c10d" in op.name for op in program.ops):
+        return ()
+    return (
+        f"No collective in the program: each of the {cluster.n_devices} devices runs its own copy.",
+    )

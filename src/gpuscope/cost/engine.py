@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from math import hypot
 
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.errors import CaptureError
-from gpuscope.hardware import Calibration, Device, calibration_for
+from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
 from gpuscope.program.types import Op, Program, TensorSpec
 
 _L2_SHARE = 0.75
@@ -26,12 +27,16 @@ NO_KERNEL = frozenset(
 )  # fmt: skip
 """Operators that launch nothing (or, for `.item()`, only a copy that the host waits for)."""
 
+COMPILED_SPREAD = 0.25
+"""Relative 80 % half-width that compiling adds to the device time of every kind of kernel: which
+operators fuse and which attention kernel is taken is the compiler's choice (a judgement)."""
+
 GRAPHED_MODES = frozenset({"reduce-overhead", "max-autotune", "cudagraphs"})
 
 
 def cost_program(
     program: Program, device: Device, calibration: Calibration | None = None, *,
-    strict: bool = False,
+    strict: bool = False, cluster: Cluster | None = None,
 ) -> CostedProgram:  # fmt: skip
     """Turn a program into kernels and host times on `device`.
 
@@ -41,13 +46,14 @@ def cost_program(
         calibration: measured constants; the catalogue's own for this device by default.
         strict: refuse operators without a kernel model instead of taking them as
             bandwidth-bound.
+        cluster: what collectives run on; None: as small a cluster of `device` as they need.
 
     Raises:
         UnsupportedError: the device lacks a dtype that the program computes in.
         CaptureError: an operator without a model, under `strict`.
     """
     constants = Constants(calibration or calibration_for(device))
-    coster = _Coster(device, constants, tuple(sorted(program.settings.items())), strict)
+    coster = _Coster(device, constants, tuple(sorted(program.settings.items())), strict, cluster)
     host = HostModel(constants, program)
     hot = _residency(program.ops, float(device.l2_bytes or 0))
     ops = []
@@ -58,14 +64,18 @@ def cost_program(
     if coster.unmodelled:
         names = ", ".join(sorted(coster.unmodelled))
         assumptions.append(f"Operators without a kernel model, taken as bandwidth-bound: {names}.")
+    device_spread = constants.spread("device.scale", 0.06 if constants.calibrated else 0.2)
+    if host.compiled.active:
+        device_spread = hypot(device_spread, COMPILED_SPREAD)
     return CostedProgram(
         program=program, device_id=device.id, ops=tuple(ops),
         host_spread=constants.spread("host.scale", 0.5),
-        device_spread=constants.spread("device.scale", 0.06 if constants.calibrated else 0.2),
+        device_spread=device_spread,
         launch_latency_s=device.launch_latency_s
         or constants.get("launch.latency_s", 4e-6),
         kernel_gap_s=constants.get("launch.gap_s", 1e-6),
         graph=program.compiled in GRAPHED_MODES,
+        graph_call_s=host.compiled.call_s if host.compiled.active else {},
         assumptions=tuple(assumptions),
     )  # fmt: skip
 
@@ -75,12 +85,13 @@ class _Coster:
 
     def __init__(
         self, device: Device, constants: Constants, settings: tuple[tuple[str, bool], ...],
-        strict: bool,
+        strict: bool, cluster: Cluster | None = None,
     ) -> None:  # fmt: skip
         self.device = device
         self.constants = constants
         self.settings = settings
         self.strict = strict
+        self.cluster = cluster
         self.unmodelled: set[str] = set()
         self._known: dict[object, tuple[Kernel, ...]] = {}
 
@@ -106,7 +117,7 @@ class _Coster:
         )
 
     def _cost(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
-        work = Work(op, self.device, self.constants, self.settings, hot)
+        work = Work(op, self.device, self.constants, self.settings, hot, self.cluster)
         model = model_for(op.name)
         if model is not None:
             return model(work)

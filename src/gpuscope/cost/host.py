@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from gpuscope.cost.host_compiled import CompiledHost
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
 from gpuscope.program.types import Op, Program
@@ -103,8 +104,7 @@ class HostModel:
         self.item_s = get("host.item_s", 7e-6)
         self.item_host_s = get("host.item_host_s", 0.7e-6)
         self.synchronize_s = get("host.synchronize_s", 3.3e-6)
-        self.compiled = bool(program.compiled)
-        self.compiled_launch_s = get("host.compiled.per_kernel_s", 3.5e-6)
+        self.compiled = CompiledHost(constants, program, self._parameters(program))
         per_parameter = get("host.adamw_foreach.per_parameter_s", 5.6e-6)
         # AdamW's foreach step makes 12 list operators and reads two CPU scalars a parameter.
         self.foreach_tensor_s = (per_parameter - 2 * self.item_host_s) / 12
@@ -143,8 +143,8 @@ class HostModel:
 
     def cost(self, op: Op, launches: int) -> HostCost:
         """Host time of one operator that makes `launches` launches."""
-        if self.compiled and op.phase != "optimizer" and op.name == "gpuscope::fused":
-            return HostCost(0.0, self.compiled_launch_s * self.scale, 0.0, op.sync)
+        if self.compiled.covers(op):
+            return self.compiled.cost(op, launches)
         before = max(self._call_s(op) - self.launch_s * min(launches, 1), 0.2e-6)
         before += op.module_calls * self.module_s
         if op.phase == "backward" and not op.recomputed:

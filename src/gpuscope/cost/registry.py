@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import Calibration, Device
+from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.types import Op, TensorSpec
 
 KernelModel = Callable[["Work"], tuple[Kernel, ...]]
@@ -61,6 +61,7 @@ class Work:
         settings: the program's switches ("tf32_matmul", "tf32_cudnn", "cudnn_benchmark").
         hot: for each of `op.inputs`, whether it was used so recently that it is likely still in
             the L2 cache (small working set since its last use).
+        cluster: what collectives run on; None for a device by itself.
     """
 
     op: Op
@@ -68,6 +69,7 @@ class Work:
     constants: Constants
     settings: tuple[tuple[str, bool], ...] = ()
     hot: tuple[bool, ...] = ()
+    cluster: Cluster | None = None
 
     @cached_property
     def inputs(self) -> tuple[TensorSpec, ...]:

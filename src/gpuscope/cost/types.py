@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -111,7 +112,9 @@ class CostedProgram:
         device_spread: relative 80 % half-width of systematic device error (calibration).
         launch_latency_s: from the launch call to the kernel's start on an idle device.
         kernel_gap_s: least gap between two kernels that are queued back to back on a stream.
-        graph: the step is replayed as one CUDA graph (host cost is one launch).
+        graph: forward and backward passes are replayed as CUDA graphs (one launch each).
+        graph_call_s: host time of a replay besides its launch, by phase (guards, copies of
+            arguments); none where a phase is absent.
         assumptions: sentences for the user, the program's own included.
     """
 
@@ -123,4 +126,5 @@ class CostedProgram:
     launch_latency_s: float = 3e-6
     kernel_gap_s: float = 1e-6
     graph: bool = False
+    graph_call_s: Mapping[str, float] = field(default_factory=dict)
     assumptions: tuple[str, ...] = field(default_factory=tuple)

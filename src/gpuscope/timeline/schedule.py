@@ -40,6 +40,10 @@ GRAPH_GAP_SAVING_S = 1e-6
 """How much shorter the gap between two nodes of a graph is than between two launches queued on a
 stream; the gap never falls below zero."""
 
+GRAPHED_PHASES = ("forward", "backward")
+"""What `torch.compile(mode="reduce-overhead")` and `make_graphed_callables` put into graphs: the
+forward and the backward pass, not the optimizer."""
+
 WAIT_ALL = -1
 """`Schedule.queue` of a wait for the whole device; a wait for queue q is stored as -2 - q."""
 
@@ -193,6 +197,7 @@ class _Builder:
             return
         gap_s = max(0.0, self.costed.kernel_gap_s - GRAPH_GAP_SAVING_S)
         begin_s, first_row = self.clock_s, len(self.rows)
+        self.clock_s += self.costed.graph_call_s.get(items[0][0].op.phase, 0.0)
         cost_s = GRAPH_LAUNCH_S + GRAPH_NODE_S * nodes
         self.clock_s += cost_s
         self.launches.append((self.clock_s, cost_s, first_row, -1))
@@ -205,18 +210,20 @@ class _Builder:
         self.calls.append((begin_s, self.clock_s, first_row, len(self.rows), -1, 0))
 
     def walk(self) -> None:
-        """Add every operator; under `graph`, runs between host waits and input copies fold."""
+        """Add every operator; under `graph`, each forward and backward pass between host waits
+        and input copies is one graph, and the optimizer is issued call by call."""
         pending: list[tuple[CostedOp, int, int]] = []
         for position, item in enumerate(self.costed.ops):
             first_kernel = len(self.kernels)
             self.kernels.extend(item.kernels)
-            if self.costed.graph and not item.host.sync and item.op.phase != "input":
-                pending.append((item, position, first_kernel))
-                continue
-            if pending:
+            graphed = self.costed.graph and not item.host.sync and item.op.phase in GRAPHED_PHASES
+            if pending and (not graphed or pending[0][0].op.phase != item.op.phase):
                 self.graph(pending)
                 pending = []
-            self.eager(item, position, first_kernel)
+            if graphed:
+                pending.append((item, position, first_kernel))
+            else:
+                self.eager(item, position, first_kernel)
         self.graph(pending)
 
     def lanes(self) -> tuple[Lane, ...]:

@@ -1,0 +1,90 @@
+"""What the host spends inside `torch.compile`d code: a generated wrapper instead of dispatch.
+
+A call of a compiled function checks its guards (sizes, types and flags of every parameter and
+input), enters the generated wrapper, and there launches kernel after kernel: no module, no
+dispatcher, no autograd node per operator. The backward pass is one autograd node, but every
+parameter's gradient is still accumulated by a node of its own. The constants are judgements from
+what such steps cost on a server CPU; `host.compiled.*` of a calibration overrides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuscope.cost.registry import Constants
+from gpuscope.cost.types import HostCost
+from gpuscope.program.fusion import FUSED
+from gpuscope.program.types import Op, Program
+
+CALL_S = 40e-6
+"""One call of a compiled function, or of its backward pass, beside what each parameter costs."""
+
+GUARD_S = 0.15e-6
+"""Guards and argument handling, for each parameter."""
+
+GRADIENT_S = 1.5e-6
+"""The autograd node that keeps a parameter's gradient."""
+
+KERNEL_S = 3.5e-6
+"""Launching one generated kernel: Triton's launcher, arguments, the driver's call."""
+
+LIBRARY_S = 5e-6
+"""Calling a library (matrix product, convolution, attention) with its first launch."""
+
+_SCALAR_S = 1e-6
+"""An operator on host tensors, generated as C++."""
+
+_PHASES = ("forward", "backward")
+
+
+class CompiledHost:
+    """Host cost of the operators of a step that Inductor compiled.
+
+    Args:
+        constants: calibrated `host.compiled.*` constants; defaults where absent.
+        program: fused, see `gpuscope.program.fusion`.
+        parameters: gradients that the step makes.
+    """
+
+    def __init__(self, constants: Constants, program: Program, parameters: int) -> None:
+        get = constants.get
+        scale = get("host.scale", 1.0)
+        self.active = any(op.name == FUSED for op in program.ops)
+        self.kernel_s = get("host.compiled.per_kernel_s", KERNEL_S) * scale
+        self.library_s = get("host.compiled.library_s", LIBRARY_S) * scale
+        self.launch_s = get("host.launch_s", 2.2e-6) * scale
+        self.scalar_s = _SCALAR_S * scale
+        call_s = get("host.compiled.call_s", CALL_S)
+        guards_s = parameters * get("host.compiled.guard_s", GUARD_S)
+        gradients_s = parameters * get("host.compiled.gradient_s", GRADIENT_S)
+        self.call_s = {
+            "forward": (call_s + guards_s) * scale,
+            "backward": (call_s + gradients_s) * scale,
+        }
+        self._begins = _begins(program.ops) if self.active else frozenset()
+
+    def covers(self, op: Op) -> bool:
+        """Whether the operator is issued by generated code."""
+        return self.active and op.phase in _PHASES and not op.sync
+
+    def cost(self, op: Op, launches: int) -> HostCost:
+        """Host time of one operator inside of generated code that makes `launches` launches."""
+        before = self.call_s[op.phase] if op.index in self._begins else 0.0
+        if op.name == FUSED:
+            return HostCost(before, self.kernel_s, 0.0)
+        if not launches:
+            return HostCost(before + self.scalar_s, self.launch_s, 0.0)
+        before += max(self.library_s - self.launch_s, 0.0)
+        return HostCost(before, self.launch_s, 0.0)
+
+
+def _begins(ops: Sequence[Op]) -> frozenset[int]:
+    """Indices of operators that a compiled function, or its backward pass, begins with."""
+    begins = set()
+    before = ""
+    for op in ops:
+        graph = op.phase if op.phase in _PHASES and not op.sync else ""
+        if graph and graph != before:
+            begins.add(op.index)
+        before = graph
+    return frozenset(begins)
