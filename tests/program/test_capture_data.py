@@ -141,14 +141,33 @@ def test_generation_goes_on_until_its_last_token() -> None:
     assert says(program, "end of generation")
 
 
+def test_generation_with_a_flag_for_each_sequence() -> None:
+    def build():
+        head = nn.Linear(8, 10).cuda()
+        x = device(2, 8)
+
+        def step():
+            finished = torch.zeros(2, dtype=torch.bool, device="cuda")
+            for _ in range(3):
+                token = torch.multinomial(head(x).softmax(-1), 1)[:, 0]
+                finished |= token == 2
+                if finished.all():
+                    break
+
+        return step
+
+    assert len(named(of(build), "addmm")) == 3
+
+
 def test_checks_pass() -> None:
     def call(x):
         assert (x < 100).all()
+        assert (x == 0).all()
         assert not torch.isnan(x).any()
         assert not (x > 100).any()
 
     program = program_of(call)
-    assert len([op for op in program.ops if op.sync == "item"]) == 3
+    assert len([op for op in program.ops if op.sync == "item"]) == 4
     assert says(program, "Checks")
 
 

@@ -65,6 +65,7 @@ def capture(
         if observer is not None:
             observer.build_begins(recorder)
         step = run_user_code("build()", build)
+        recorder.built()
         if not callable(step):
             raise WorkloadError(
                 "build() did not return a step.",
@@ -153,6 +154,7 @@ def _capturing(strict: bool) -> Iterator[Any]:
         conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
         foreign.install(patch)
+        recorder.built = lambda: foreign.transformers_as_run(patch)  # type: ignore[method-assign]
         network.install(patch)
         data_loading.install(patch, recorder)
         autocast_exit = torch.autocast.__exit__

@@ -20,7 +20,7 @@ def install(patch: Patches) -> None:
     _foreach(patch)
     _grouping(patch)
     _module_conversion(patch)
-    _transformers(patch)
+    transformers_as_run(patch)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
     # the same kernels as the unfused ones below.
     patch.set(torch.backends.cudnn, "is_acceptable", _no)
@@ -106,12 +106,15 @@ def _no(*args: Any, **kwargs: Any) -> bool:
     return False
 
 
-def _transformers(patch: Patches) -> None:
-    """transformers takes fake tensors for a trace, and then builds 4-D masks for attention."""
+def transformers_as_run(patch: Patches) -> None:
+    """transformers takes fake tensors for a trace, and then builds 4-D masks for attention.
+
+    To be called again when the user's code may have imported more of it.
+    """
     names = ("is_tracing", "is_fake_tensor", "is_torchdynamo_compiling", "is_jit_tracing")
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith("transformers") or module is None:
             continue
         for name in names:
-            if name in vars(module) and callable(vars(module)[name]):
+            if callable(vars(module).get(name, None)) and vars(module)[name] is not _no:
                 patch.set(module, name, _no)

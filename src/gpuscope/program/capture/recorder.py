@@ -104,6 +104,9 @@ class Recorder(TorchDispatchMode):
 
     # ---- the step -----------------------------------------------------------------------
 
+    def built(self) -> None:
+        """The user's build() is over; replaced by what is to be done then."""
+
     def begin_step(self) -> None:
         """Start writing; what lives now was there before the step."""
         self.ops.clear()
@@ -325,16 +328,14 @@ class Recorder(TorchDispatchMode):
         outs = [t for t in _flat(out) if isinstance(t, torch.Tensor)]
         if Departures.asked and kwargs.get("non_blocking"):
             self._pinned(outs[0])  # as aten::_to_copy makes it
+        if facts.name in ("aten::_to_copy", "aten::copy_") and not module:
+            crosses = inputs[-1].device == "host" and on_device(outs[0])
+            phase = "input" if crosses else phase
         outputs = [self._spec(t, module, label, phase) for t in outs]
         in_storages = {s.storage for s in inputs}
         for spec in outputs:
             if spec.device == "host" and spec.storage not in in_storages:
                 self.helpers.made(spec.storage)
-        moves_host = any(s.device == "host" for s in inputs) and any(
-            s.device == "device" for s in outputs
-        )
-        if moves_host and facts.name in ("aten::_to_copy", "aten::copy_"):
-            phase = "input" if not module else phase
         self._learn(facts, args, inputs, outputs)
         if not self.recording or (facts.name == "aten::empty" and not outputs[0].numel):
             return

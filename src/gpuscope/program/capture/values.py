@@ -23,7 +23,7 @@ class Known:
         fill: the value of every element, if all are equal and known.
         density: share of elements that are true or non-zero, if it follows from structure.
         classes: the values are indices into a dimension of this size (topk, argmax, randint).
-        rare: a comparison for equality, so unlikely to hold everywhere.
+        rare: whether one certain index was picked, so unlikely to hold everywhere.
         assumed: the sentence to tell when this is used, if it is a guess; "" if it is certain.
     """
 
@@ -96,13 +96,17 @@ _FILL = {
 }  # fmt: skip
 
 _CHECKS = (
-    "Checks of data read by the host are taken as passed: .all() true, .any() false; all elements"
-    " equal to one value (the end of generation), false."
+    "Checks of data read by the host are taken as passed: .all() true, .any() false; but not that"
+    " all picked indices are equal to one (the end of generation)."
 )
 
 _EVEN = "Indices picked by topk, argmax or sort are taken as spread evenly over their range."
 
-_PICKS = {"aten::topk", "aten::argmax", "aten::argmin", "aten::sort", "aten::argsort"}
+_PICKS = {
+    "aten::topk", "aten::argmax", "aten::argmin", "aten::sort", "aten::argsort", "aten::multinomial",
+}  # fmt: skip
+
+_OR = {"aten::bitwise_or", "aten::bitwise_or_", "aten::logical_or", "aten::logical_or_"}
 
 _KEEP = {
     "aten::_to_copy", "aten::clone", "aten::copy_", "aten::expand", "aten::permute",
@@ -133,11 +137,12 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         if isinstance(other, (int, float, bool)):
             return Known(fill=float(_COMPARE[name](first.fill, other)))
     if name in _PICKS and args:
-        dim = next((a for a in args[2 if name == "aten::topk" else 1 :] if _is_int(a)), -1)
+        given = args[2:] if name in ("aten::topk", "aten::multinomial") else args[1:]
+        dim = next((a for a in given if _is_int(a)), -1)
         return Known(classes=args[0].shape[dim]) if args[0].dim() else None
-    if name == "aten::eq":
-        if first is not None and first.classes:
-            return Known(density=1 / first.classes, assumed=_EVEN, rare=True)
+    if name == "aten::eq" and first is not None and first.classes:
+        return Known(density=1 / first.classes, assumed=_EVEN, rare=True)
+    if name in _OR and any(k is not None and k.rare for k in inputs):
         return Known(rare=True)
     if name == "aten::all" and first is not None and first.rare:
         return Known(fill=0.0, assumed=_CHECKS)
