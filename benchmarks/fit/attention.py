@@ -87,6 +87,7 @@ def main() -> None:
                         ]  # fmt: skip
                         fit(backend, is_backward, w, drop, dtype, points, put)
     stream(rows, put)
+    dropout(rows, put)
     decode(rows, put)
     OUT.write_text("\n".join(lines))
 
@@ -162,6 +163,28 @@ def stream(rows, put) -> None:
             spread = float(np.quantile(np.abs(np.array(rates) / value - 1), 0.8))
             print(name, "rate share", value, spread, "floor", np.median(floors) if floors else None)
             put(f"attention.{name}.bandwidth_efficiency", value, max(spread, 0.05), "1")
+
+
+def dropout(rows, put) -> None:
+    """What drawing random numbers adds a score: pairs of points with and without dropout."""
+    for direction, needle in (("forward", "flash_fprop_wgmma"), ("backward", "flash_bprop_wgmma")):
+        times = {}
+        for r in rows:
+            p = r["p"]
+            if needle in r["kernel"] and p["sq"] > 1 and r["state"] == "hot":
+                if (p["dir"] == "bwd") == (direction == "backward"):
+                    same = tuple(sorted((k, str(v)) for k, v in p.items() if k != "p"))
+                    times[same, p["p"] > 0] = (float(r["median_us"]) * 1e-6, p)
+        added = []
+        for (same, drop), (seconds, p) in times.items():
+            plain = times.get((same, False))
+            if drop and plain:
+                scores = p["b"] * p["h"] * p["sq"] * p["skv"] * (0.5 if p["causal"] else 1.0)
+                if scores > 1e7:
+                    added.append((seconds - plain[0]) / (scores / UNITS))
+        print("dropout", direction, added)
+        put(f"attention.dropout.{direction}.score_s", float(np.median(added)), 0.2, "s",
+            f"{len(added)} pairs of points with and without dropout")
 
 
 def decode(rows, put) -> None:

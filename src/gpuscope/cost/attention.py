@@ -140,12 +140,14 @@ def implementation(work: Work, head_dim: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Constants of one main kernel: share of peak, seconds a tile and at the start, spread."""
+    """Constants of one main kernel: share of peak, seconds a tile and at the start, relative
+    80 % half-width, seconds of drawing a random number for a score on one multiprocessor."""
 
     efficiency: float
     tile_s: float
     start_s: float
     spread: float
+    score_s: float = 0.0
 
 
 def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) -> _Rates:
@@ -160,17 +162,19 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     if backend == "flash" and not constants.calibrated:
         return _Rates(efficiency, tile_s, start_s, 0.25)
     found = constants.get(f"{key}.efficiency", 0.0)
+    plain = base + (".float32" if single else "")
+    score_s = 0.0
     if not found and drop:
-        # Random numbers are drawn for every score: seen once, on 64 wide heads.
-        slower = constants.get("attention.cudnn.forward.d64.dropout.efficiency", 0.19)
-        slower /= constants.get("attention.cudnn.forward.d64.efficiency", 0.47)
-        plain = constants.get(f"{base}.efficiency", efficiency)
-        found = plain * (slower if direction == "forward" else 0.85)
+        # Random numbers are drawn for every score, whatever else the kernel does.
+        found = constants.get(f"{plain}.efficiency", efficiency)
+        score_s = constants.get(f"attention.dropout.{direction}.score_s", 1.1e-10)
+        key = plain
     return _Rates(
         found or efficiency,
         constants.get(f"{key}.tile_s", constants.get(f"{base}.tile_s", tile_s)),
         constants.get(f"{key}.start_s", constants.get(f"{base}.start_s", start_s)),
         constants.spread(f"{key}.efficiency", 0.3),
+        score_s,
     )
 
 
@@ -192,6 +196,7 @@ def _main_kernel(
     width = 64 if d <= 64 else 128 if d <= 128 else 256
     step_flops = (10.0 if backward else 4.0) * tile_q * tile_k * width
     block_s = step_flops / (peak / work.units * rates.efficiency)
+    block_s += rates.score_s * tile_q * tile_k
     compute = own * rates.tile_s + walked * block_s
     memory = (read + written) / (work.bandwidth * 0.85)
     duration = rates.start_s + max(compute, memory)
