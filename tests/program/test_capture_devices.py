@@ -165,3 +165,22 @@ def test_a_model_made_before_the_capture_is_given_back_unharmed() -> None:
     assert work(of(build)) == ["addmm"]
     assert model.weight is before
     assert model(torch.randn(2, 4)).shape == (2, 4)
+
+
+def test_a_model_made_on_meta_and_given_memory_later() -> None:
+    def build():
+        with torch.device("meta"):
+            model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        model.to_empty(device="cuda")
+        assert all(p.is_cuda for p in model.parameters())
+        x = torch.randn(2, 4, device="cuda")
+
+        def step():
+            model.zero_grad()
+            model(x).sum().backward()
+
+        return step
+
+    program = of(build)
+    assert bytes_of(program, "parameter") == (4 * 4 + 4 + 2 * 4) * 4
+    assert len(named(program, "addmm")) == 1

@@ -77,7 +77,8 @@ def test_mixed_arguments_are_promoted_to_the_widest() -> None:
 
 
 def test_double_precision_is_left_alone() -> None:
-    assert one(under_autocast(lambda x: x.double() @ x.double()), "mm").outputs[0].dtype == "float64"
+    product = one(under_autocast(lambda x: x.double() @ x.double()), "mm")
+    assert product.outputs[0].dtype == "float64"
 
 
 def test_a_named_dtype_is_honoured() -> None:

@@ -8,6 +8,7 @@ read, no device is touched; "cuda" in the code means the device to be predicted.
 from __future__ import annotations
 
 import gc
+import logging
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -157,6 +158,8 @@ def _capturing(strict: bool) -> Iterator[Any]:
         recorder.built = lambda: foreign.transformers_as_run(patch)  # type: ignore[method-assign]
         network.install(patch)
         data_loading.install(patch, recorder)
+        # A failing operator is told once, as the user's error, not with torch's own traceback.
+        patch.set(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
         autocast_exit = torch.autocast.__exit__
 
         def leave(self: Any, *args: Any) -> Any:

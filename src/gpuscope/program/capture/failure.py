@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -68,8 +68,10 @@ def _explained(what: str, error: BaseException) -> WorkloadError:
             "Take the branch out of the step, or give it a fixed answer.",
         )  # fmt: skip
     raised = f"{what} raised {type(error).__name__}{place}."
-    host = refused.host
-    if host and _in_chain(error, OSError):
+    host = refused.host if _in_chain(error, OSError) else ""
+    if "huggingface.co" in str(error) or _named_in_chain(error, "OfflineModeIsEnabled"):
+        host = host or "huggingface.co"
+    if host:
         return WorkloadError(
             f"{what} wants to download from {host}{place}.",
             "Capturing needs no weights and no data, and the network is closed meanwhile.",
@@ -103,15 +105,22 @@ def _next_step(error: BaseException) -> str:
     return _BY_ITSELF
 
 
-def _in_chain(error: BaseException | None, kind: type[BaseException]) -> bool:
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        text = str(error)
-        if isinstance(error, kind) or "connect" in text or "internet" in text:
-            return True
+        yield error
         seen.add(id(error))
         error = error.__cause__ or error.__context__
-    return False
+
+
+def _in_chain(error: BaseException, kind: type[BaseException]) -> bool:
+    return any(
+        isinstance(e, kind) or "connect" in str(e) or "internet" in str(e) for e in _chain(error)
+    )
+
+
+def _named_in_chain(error: BaseException, name: str) -> bool:
+    return any(type(e).__name__ == name for e in _chain(error))
 
 
 def _cuda_name(error: BaseException, missing: re.Match[str]) -> str:

@@ -58,7 +58,8 @@ def _module_conversion(patch: Patches) -> None:
     def convert(tensor: Any, fn: Any) -> Any:
         with torch.no_grad():
             applied = fn(tensor)
-        if isinstance(tensor, FakeTensor) and isinstance(applied, FakeTensor):
+        fakes = isinstance(tensor, FakeTensor) and isinstance(applied, FakeTensor)
+        if fakes and (_on_meta(tensor) == _on_meta(applied)):
             tensor.data = applied
             return tensor
         if id(tensor) in rebuilt:  # a tied weight keeps its tie
@@ -100,6 +101,10 @@ def _module_conversion(patch: Patches) -> None:
 
     patch.set(torch.nn.Module, "_apply", apply)
     patch.set(torch._C._nn, "_parse_to", parse_to)
+
+
+def _on_meta(tensor: FakeTensor) -> bool:
+    return tensor.fake_device.type == "meta"
 
 
 def _no(*args: Any, **kwargs: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,5 +47,27 @@ def install(patch: Patches) -> None:
             refuse(address[0])
         connect(self, address)
 
+    _hub_offline(patch)
     patch.set(socket, "getaddrinfo", getaddrinfo)
     patch.set(socket.socket, "connect", connect_)
+
+
+def _hub_offline(patch: Patches) -> None:
+    """Hugging Face's libraries look into their cache at once, instead of trying again for long."""
+    variable, module = "HF_HUB_OFFLINE", "huggingface_hub.constants"
+    before = os.environ.get(variable)
+    was_offline = (before or "").upper() in ("1", "ON", "YES", "TRUE")
+
+    def restore() -> None:
+        if before is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = before
+        if module in sys.modules:
+            setattr(sys.modules[module], variable, was_offline)
+
+    patch.on_undo(restore)
+    os.environ[variable] = "1"
+    if module in sys.modules:
+        was_offline = bool(getattr(sys.modules[module], variable, was_offline))
+        setattr(sys.modules[module], variable, True)

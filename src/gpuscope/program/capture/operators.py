@@ -87,16 +87,16 @@ def _attention_backward_meta(grad: Any, q: Any, k: Any, v: Any, *rest: Any) -> A
     return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
 
 
-def rnn_reserve_bytes(
-    seq: int, batch: int, hidden: int, layers: int, directions: int, gates: int, itemsize: int
-) -> int:
+def rnn_reserve_bytes(mode: str, layer_bytes: int, layers: int, directions: int) -> int:
     """Bytes of cuDNN's reserve space of a training RNN (activations kept for backward).
 
-    Per layer, direction, time step and batch row cuDNN keeps the gate activations and the cell
-    states; cudnnGetRNNTempSpaceSizes gives the exact figure on a device. Here: gates + 2 values
-    of the hidden size each (measured on an H200: see docs/accuracy.md).
+    In units of one layer's output in one direction (`layer_bytes`: time x batch x hidden): the
+    gate activations and the cell states of each layer, and what passes between layers. Read off
+    an H200 (validation/recordings/h200/micro/memory.csv.gz): 5 for an LSTM, 6 for a GRU, one more
+    for every layer but the last.
     """
-    return seq * batch * hidden * layers * directions * (gates + 2) * itemsize
+    each = {"lstm": 5, "gru": 6}.get(mode, 2)
+    return layer_bytes * directions * (each * layers + layers - 1)
 
 
 def _rnn_meta(
@@ -109,12 +109,12 @@ def _rnn_meta(
     width = hx[0].shape[-1] * directions
     out = x.new_empty((seq, batch, width))
     out = out.transpose(0, 1) if batch_first else out
-    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
-    reserve = (
-        rnn_reserve_bytes(seq, batch, hidden, layers, directions, gates, x.element_size())
-        if train
-        else 0
-    )
+    reserve = 0
+    if train:
+        layer_bytes = seq * batch * hidden * x.element_size()
+        reserve = rnn_reserve_bytes(mode, layer_bytes, layers, directions)
+        if x.dtype is not torch.float32:  # half-precision weights are packed anew every call
+            reserve += sum(w.numel() for w in weights) * x.element_size()
     cn = torch.empty_like(hx[1]) if len(hx) > 1 else x.new_empty(0)
     return out, torch.empty_like(hx[0]), cn, x.new_empty(reserve, dtype=torch.uint8)
 

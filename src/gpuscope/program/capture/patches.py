@@ -35,6 +35,10 @@ class Patches:
         self._undo.append(lambda: owner.__setitem__(key, original))
         owner[key] = value
 
+    def on_undo(self, call: Callable[[], None]) -> None:
+        """Something else to be done when all is put back."""
+        self._undo.append(call)
+
     def undo(self) -> None:
         """Put everything back."""
         while self._undo:
