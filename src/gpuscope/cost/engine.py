@@ -101,7 +101,7 @@ class _Coster:
             return ()
         key = (
             op.name, op.overload, _signature(op.inputs), _signature(op.outputs),
-            tuple((k, v) for k, v in op.args.items()), hot,
+            _same_memory(op), tuple((k, v) for k, v in op.args.items()), hot,
         )  # fmt: skip
         found = self._known.get(key)
         if found is None:
@@ -137,6 +137,15 @@ class _Coster:
 @lru_cache(maxsize=65536)
 def _one(spec: TensorSpec) -> tuple[object, ...]:
     return (spec.shape, spec.stride, spec.dtype, spec.device, spec.pinned)
+
+
+def _same_memory(op: Op) -> tuple[int, ...]:
+    """Which arguments share memory (x * x reads half of what x * y reads): first of its kind."""
+    first: dict[int, int] = {}
+    return tuple(
+        first.setdefault(spec.storage, position) if spec.storage >= 0 else -1
+        for position, spec in enumerate((*op.inputs, *op.outputs))
+    )
 
 
 def _signature(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
