@@ -1,0 +1,191 @@
+"""Host costs, added up by hand from constants that the test sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuscope.cost.engine import cost_program
+from gpuscope.cost.host import HostModel, host_class
+from gpuscope.cost.registry import Constants
+from gpuscope.hardware import device
+from gpuscope.hardware.calibration import CalibratedValue, Calibration
+from gpuscope.program.types import Op, Program, Storage, TensorSpec
+
+US = 1e-6
+DEVICE = TensorSpec((4, 4), (4, 1), "float32", "device", 0)
+HOST = replace(DEVICE, device="host", storage=1)
+
+KNOWN = {
+    "host.scale": 1.0,
+    "host.mixed_factor": 1.0,
+    "host.python_call_s": 0.5 * US,
+    "host.launch_s": 2 * US,
+    "host.module_call_s": 3 * US,
+    "host.backward_node_s": 5 * US,
+    "host.view.plain_s": 1 * US,
+    "host.view.autograd_s": 1.5 * US,
+    "host.item_s": 8 * US,
+    "host.item_host_s": 0.7 * US,
+    "host.synchronize_s": 4 * US,
+    "host.pointwise.plain_s": 6 * US,
+    "host.pointwise.autograd_s": 9 * US,
+    "host.start.forward_s": 0.0,
+    "host.start.backward_s": 0.0,
+    "host.start.optimizer_s": 0.0,
+    "host.zero_grad.per_parameter_s": 0.0,
+    "host.foreach.plain_s": 10 * US,
+    "host.adamw_foreach.per_parameter_s": 2 * 0.7 * US + 12 * 0.25 * US,
+    "host.adamw_fused.per_parameter_s": 2 * US,
+}
+
+
+def constants(**changed: float) -> Constants:
+    values = KNOWN | {f"host.{k}": v for k, v in changed.items()}
+    entries = tuple(
+        (name, CalibratedValue(value, "s", "measured", value, value))
+        for name, value in sorted(values.items())
+    )
+    return Constants(Calibration("test", "test", "same device", "", entries))
+
+
+def cost(op: Op, *, launches: int = 1, others: tuple[Op, ...] = (), storages=(), **changed: float):
+    """Host cost of `op`, second in a program."""
+    ops = (Op(0, "aten::neg"), replace(op, index=1), *others)
+    model = HostModel(constants(**changed), Program("test", ops, storages))
+    return model.cost(ops[1], launches)
+
+
+def total(op: Op, launches: int = 1, **kwargs) -> float:
+    found = cost(op, launches=launches, **kwargs)
+    return found.before_s + launches * found.per_launch_s + found.after_s
+
+
+ADD = Op(1, "aten::add", inputs=(DEVICE, DEVICE), outputs=(DEVICE,))
+
+
+def test_a_call_with_its_launch_is_what_was_measured() -> None:
+    assert total(ADD) == pytest.approx(6 * US)
+    assert total(replace(ADD, autograd=True)) == pytest.approx(9 * US)
+
+
+def test_further_launches_cost_only_their_launch() -> None:
+    assert total(ADD, launches=3) == pytest.approx(6 * US + 2 * 2 * US)
+
+
+def test_modules_and_python_are_paid_by_the_operator_after_them() -> None:
+    op = replace(ADD, module_calls=2, python_calls=10)
+    assert total(op) == pytest.approx(6 * US + 2 * 3 * US + 10 * 0.5 * US)
+
+
+def test_views() -> None:
+    view = Op(1, "aten::view", inputs=(DEVICE,), outputs=(DEVICE,), view=True)
+    assert total(view, launches=0) == pytest.approx(1 * US)
+    assert total(replace(view, autograd=True), launches=0) == pytest.approx(1.5 * US)
+
+
+def test_reading_a_value() -> None:
+    item = Op(1, "aten::_local_scalar_dense", inputs=(DEVICE,), sync="item")
+    assert total(item, launches=0) == pytest.approx(8 * US / 2 + 8 * US / 4)
+    assert cost(item, launches=0).sync == "item"
+    on_host = replace(item, inputs=(HOST,), sync="")
+    assert total(on_host, launches=0) == pytest.approx(0.7 * US)
+    wait = Op(1, "gpuscope::synchronize", sync="synchronize", view=False)
+    assert cost(wait, launches=0).before_s == pytest.approx(4 * US)
+
+
+def test_lists_cost_by_their_length() -> None:
+    listed = Op(
+        1, "aten::_foreach_mul_", inputs=(DEVICE,) * 6, args={"self": ("tensor",) * 6},
+        phase="optimizer",
+    )  # fmt: skip
+    assert total(listed) == pytest.approx(10 * US + 6 * 0.25 * US)
+    fused = replace(listed, name="aten::_fused_adamw_")
+    assert total(fused) == pytest.approx(10 * US + 6 * 2 * US)
+
+
+def test_an_operator_that_was_measured_by_itself() -> None:
+    found = total(ADD, **{"op.add.plain_s": 4 * US})
+    assert found == pytest.approx(4 * US)
+    in_place = replace(ADD, name="aten::add_")
+    assert total(in_place, **{"op.add.plain_s": 4 * US}) == pytest.approx(4 * US)
+
+
+def test_nodes_of_the_backward_pass() -> None:
+    op = replace(ADD, phase="backward", autograd_nodes=1)
+    # The forward pass recorded nothing else, so no node is hidden.
+    assert total(op) == pytest.approx(6 * US + 5 * US)
+
+
+def test_nodes_that_call_nothing_are_spread_over_the_backward_pass() -> None:
+    """Three forward nodes and two parameters, one seen: four hidden nodes over two operators."""
+    forward = tuple(replace(ADD, index=2 + i, autograd=True) for i in range(3))
+    backward = replace(ADD, phase="backward", autograd_nodes=1)
+    another = replace(ADD, index=5, phase="backward")
+    gradients = tuple(Storage(i, 64, "gradient", 1, None) for i in range(2))
+    found = total(backward, others=(*forward, another), storages=gradients)
+    assert found == pytest.approx(6 * US + 5 * US + (3 + 2 - 1) / 2 * 5 * US)
+
+
+def test_recomputed_operators_are_forward_calls() -> None:
+    op = replace(ADD, phase="backward", autograd=True, recomputed=True, autograd_nodes=1)
+    assert total(op) == pytest.approx(9 * US)
+
+
+def test_entering_a_phase_is_paid_once() -> None:
+    first = replace(ADD, phase="optimizer")
+    later = replace(ADD, index=2, phase="optimizer")
+    ops = (Op(0, "aten::neg"), first, later)
+    model = HostModel(constants(**{"start.optimizer_s": 100 * US}), Program("test", ops))
+    assert model.cost(first, 1).before_s == pytest.approx((4 + 100) * US)
+    assert model.cost(later, 1).before_s == pytest.approx(4 * US)
+
+
+def test_zero_grad_is_paid_at_the_start_by_parameter() -> None:
+    ops = (replace(ADD, index=0),)
+    gradients = tuple(Storage(i, 64, "gradient", 0, None) for i in range(7))
+    known = constants(**{"zero_grad.per_parameter_s": 1 * US})
+    model = HostModel(known, Program("test", ops, gradients))
+    assert model.cost(ops[0], 1).before_s == pytest.approx(4 * US + 7 * US)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_another_host_scales_everything(scale) -> None:
+    op = replace(ADD, module_calls=1, python_calls=4, sync="nonzero")
+    assert total(op, scale=scale) == pytest.approx(scale * total(op))
+
+
+def test_single_calls_leave_out_what_only_programs_have() -> None:
+    op = replace(ADD, python_calls=10)
+    known = constants(**{"start.forward_s": 50 * US, "mixed_factor": 2.0})
+    model = HostModel(known, Program("test", (replace(op, index=0),)), single_calls=True)
+    assert model.cost(replace(op, index=0), 1).before_s == pytest.approx(4 * US)
+
+
+def test_no_call_is_free() -> None:
+    assert cost(ADD, **{"pointwise.plain_s": 1 * US}).before_s == pytest.approx(0.2 * US)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::mm", "matmul"), ("aten::addmm", "matmul"), ("aten::bmm", "matmul"),
+        ("aten::add_", "pointwise"), ("aten::native_dropout", "pointwise"),
+        ("gpuscope::attention_backward", "attention"), ("gpuscope::rnn", "recurrent"),
+        ("aten::convolution_backward", "convolution"), ("aten::native_layer_norm", "normalization"),
+        ("aten::_foreach_addcmul_", "foreach"), ("aten::_fused_adamw_", "foreach"),
+        ("aten::_log_softmax_backward_data", "softmax"), ("aten::embedding", "gather"),
+        ("aten::index_put_", "gather"), ("aten::sum", "reduction"), ("aten::_to_copy", "copy"),
+        ("aten::new_zeros", "factory"), ("other::mystery", "other"),
+    ],
+)  # fmt: skip
+def test_classes(name, kind) -> None:
+    assert host_class(name) == kind
+
+
+def test_every_operator_of_a_program_costs_the_host_something() -> None:
+    ops = (ADD, replace(ADD, autograd=True), replace(ADD, view=True))
+    program = Program("test", tuple(replace(op, index=i) for i, op in enumerate(ops)))
+    for name in ("h200", "mi300x", "rtx-4090"):
+        assert all(c.host.before_s > 0 for c in cost_program(program, device(name)).ops)
