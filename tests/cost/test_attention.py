@@ -1,0 +1,261 @@
+"""Attention: FLOPs by hand, the limits of compute and memory, and every kind of device."""
+
+from __future__ import annotations
+
+import pytest
+from matmul_work import dense, run
+
+from gpuscope.cost.attention import attention_flops, decode_splits, tile_shape, unit_load
+from gpuscope.cost.types import Kernel
+from gpuscope.errors import UnsupportedError
+from gpuscope.hardware import device
+from gpuscope.program.types import TensorSpec
+
+H200 = device("h200")
+PEAK = H200.peak_flops_per_s("bfloat16")
+BANDWIDTH = H200.memory_bandwidth_bytes_per_s
+
+
+def qkv(batch=1, heads=8, sq=512, sk=None, dim=64, kv_heads=None, dtype="bfloat16"):
+    sk = sq if sk is None else sk
+    kv_heads = kv_heads or heads
+    q = dense(batch, heads, sq, dim, dtype=dtype)
+    k = dense(batch, kv_heads, sk, dim, dtype=dtype)
+    return q, k, k
+
+
+def forward(
+    *, on="h200", causal=False, dropout_p=0.0, backend="flash", hot=False, settings=None, **shape
+) -> tuple[Kernel, ...]:
+    q, k, v = qkv(**shape)
+    logsumexp = dense(*q.shape[:-1], dtype="float32")
+    return run(
+        "gpuscope::attention", (q, k, v), (q, logsumexp), on=on, hot=hot, settings=settings,
+        causal=causal, dropout_p=dropout_p, backend=backend,
+    )  # fmt: skip
+
+
+def backward(*, on="h200", causal=False, backend="flash", **shape) -> tuple[Kernel, ...]:
+    q, k, v = qkv(**shape)
+    logsumexp = dense(*q.shape[:-1], dtype="float32")
+    return run(
+        "gpuscope::attention_backward", (q, q, k, v, q, logsumexp), (q, k, v), on=on,
+        causal=causal, dropout_p=0.0, backend=backend,
+    )  # fmt: skip
+
+
+def seconds(kernels: tuple[Kernel, ...]) -> float:
+    return sum(k.duration_s for k in kernels)
+
+
+def flops(kernels: tuple[Kernel, ...]) -> float:
+    return sum(k.flops for k in kernels)
+
+
+def main(kernels: tuple[Kernel, ...]) -> Kernel:
+    return max(kernels, key=lambda k: k.flops)
+
+
+class TestFlops:
+    def test_two_products_forward(self) -> None:
+        """Scores and weighted sum: 2 * 2 * B * H * Sq * Sk * D."""
+        expected = 4 * 2 * 8 * 512 * 384 * 64
+        assert flops(forward(batch=2, sq=512, sk=384)) == expected
+        q, k, v = qkv(batch=2, sq=512, sk=384)
+        assert attention_flops(q, k, v, causal=False) == expected
+
+    def test_five_products_backward(self) -> None:
+        assert flops(backward(batch=2)) == 10 * 2 * 8 * 512 * 512 * 64
+
+    def test_a_causal_mask_leaves_the_lower_triangle(self) -> None:
+        pairs = 512 * 513 / 2
+        assert flops(forward(causal=True)) == 4 * 8 * pairs * 64
+        assert flops(backward(causal=True)) == 10 * 8 * pairs * 64
+
+    def test_shared_heads_compute_as_much(self) -> None:
+        assert flops(forward(kv_heads=2)) == flops(forward())
+        assert flops(backward(kv_heads=2)) == flops(backward())
+
+    def test_values_of_another_width(self) -> None:
+        """Latent attention: 192 wide keys, 128 wide values."""
+        q = dense(1, 4, 256, 192)
+        v = dense(1, 4, 256, 128)
+        expected = 2 * 4 * 256 * 256 * (192 + 128)
+        assert attention_flops(q, q, v, causal=False) == expected
+
+    def test_one_query_sees_all_keys_causal_or_not(self) -> None:
+        q, k, v = qkv(sq=1, sk=1000)
+        assert attention_flops(q, k, v, True) == attention_flops(q, k, v, False)
+
+    def test_leading_dimensions_multiply(self) -> None:
+        three = TensorSpec((8, 512, 64), (512 * 64, 64, 1), "bfloat16")
+        assert attention_flops(three, three, three, False) == 4 * 8 * 512 * 512 * 64
+
+
+class TestComputeLimit:
+    shape = dict(batch=8, heads=32, sq=4096, dim=128)  # noqa: RUF012
+
+    def test_a_long_sequence_is_limited_by_tensor_cores(self) -> None:
+        kernels = forward(**self.shape)
+        kernel = main(kernels)
+        assert kernel.limiter == "tensor_core"
+        reached = flops(kernels) / seconds(kernels) / PEAK
+        assert 0.5 < reached < 0.85  # FlashAttention-3 and cuDNN reach 60 to 75 % on Hopper
+
+    def test_backward_takes_two_and_a_half_times_the_work_and_more_time(self) -> None:
+        assert 2.5 < seconds(backward(**self.shape)) / seconds(forward(**self.shape)) < 4.5
+
+    def test_a_causal_mask_saves_nearly_half(self) -> None:
+        saved = seconds(forward(**self.shape, causal=True)) / seconds(forward(**self.shape))
+        assert 0.5 < saved < 0.62
+
+    def test_nothing_is_faster_than_the_peak(self) -> None:
+        for sq in (128, 512, 2048, 8192):
+            for dim in (64, 128, 256):
+                kernels = forward(batch=4, sq=sq, dim=dim)
+                assert seconds(kernels) > flops(kernels) / PEAK
+
+    def test_a_faster_device_is_faster(self) -> None:
+        faster = H200.replace(compute_units=160)
+        assert seconds(forward(**self.shape, on=faster)) < seconds(forward(**self.shape))
+
+
+class TestMemoryLimit:
+    def test_decoding_reads_keys_and_values_once(self) -> None:
+        shape = dict(batch=64, heads=32, kv_heads=8, sq=1, sk=8192, dim=128)
+        kernels = forward(**shape)
+        cache = 2 * 64 * 8 * 8192 * 128 * 2
+        kernel = kernels[0]
+        assert kernel.limiter == "memory"
+        assert kernel.read_bytes == pytest.approx(cache, rel=0.01)
+        assert 0.6 < cache / seconds(kernels) / BANDWIDTH < 1
+
+    def test_more_bandwidth_speeds_decoding_up(self) -> None:
+        shape = dict(batch=64, heads=32, kv_heads=8, sq=1, sk=8192, dim=128)
+        doubled = H200.replace(memory_bandwidth_bytes_per_s=2 * BANDWIDTH)
+        assert seconds(forward(**shape, on=doubled)) < 0.7 * seconds(forward(**shape))
+
+    def test_a_short_cache_costs_latency(self) -> None:
+        kernel = forward(sq=1, sk=64)[0]
+        assert kernel.limiter == "latency"
+        assert kernel.duration_s < 12e-6
+
+    def test_shared_heads_read_less(self) -> None:
+        shape = dict(batch=64, heads=32, sq=1, sk=8192, dim=128)
+        assert seconds(forward(**shape, kv_heads=8)) < 0.5 * seconds(forward(**shape))
+
+    def test_a_cache_that_is_hot_is_read_faster(self) -> None:
+        shape = dict(batch=1, heads=8, sq=1, sk=4096, dim=128)
+        assert seconds(forward(**shape, hot=True)) < seconds(forward(**shape))
+
+    def test_few_groups_split_the_keys_and_combine(self) -> None:
+        few = forward(batch=1, heads=8, sq=1, sk=16384, dim=128)
+        assert [k.name for k in few][-1] == "attention_combine"
+        many = forward(batch=64, heads=32, sq=1, sk=16384, dim=128)
+        assert len(many) == 1
+
+    @pytest.mark.parametrize("groups", [1, 8, 33, 132, 500])
+    @pytest.mark.parametrize("sk", [1, 512, 4096, 100_000])
+    def test_splits_are_powers_of_two_of_at_least_128_keys(self, groups, sk) -> None:
+        splits = decode_splits(132, groups, sk)
+        assert splits >= 1
+        assert splits == 1 or sk // splits >= 64
+        assert splits == 1 or groups * splits <= 2 * 132
+
+
+class TestMonotone:
+    @pytest.mark.parametrize("direction", [forward, backward])
+    @pytest.mark.parametrize("causal", [False, True])
+    def test_in_every_dimension(self, direction, causal) -> None:
+        base = dict(batch=2, heads=16, sq=1024, dim=64)
+        for key, values in {
+            "batch": (2, 4, 16), "heads": (16, 32, 64), "sq": (1024, 2048, 8192),
+            "dim": (64, 128, 256),
+        }.items():  # fmt: skip
+            times = [
+                seconds(direction(**{**base, key: value}, causal=causal)) for value in values
+            ]
+            assert times == sorted(times), key
+
+    def test_in_the_length_of_the_cache(self) -> None:
+        times = [
+            seconds(forward(batch=8, sq=1, sk=sk, dim=128)) for sk in (64, 512, 4096, 32768, 131072)
+        ]
+        assert times == sorted(times)
+
+    def test_long_sequences_grow_quadratically(self) -> None:
+        one, two = (seconds(forward(batch=4, heads=32, sq=s, dim=128)) for s in (8192, 16384))
+        assert two / one == pytest.approx(4, rel=0.05)
+
+
+class TestWhoseKernel:
+    def test_hopper_takes_cudnn_for_half_precision(self) -> None:
+        assert main(forward()).name.startswith("cudnn")
+
+    def test_ampere_takes_flash(self) -> None:
+        assert main(forward(on="a100-80gb")).name.startswith("flash")
+
+    def test_single_precision_takes_the_memory_efficient_one(self) -> None:
+        kernel = main(forward(dtype="float32", backend="efficient"))
+        assert kernel.name.startswith("efficient")
+        assert kernel.dtype == "float32"
+        tf32 = main(forward(dtype="float32", backend="efficient", settings={"tf32_matmul": True}))
+        assert tf32.dtype == "tf32"
+
+    def test_dropout_costs_more(self) -> None:
+        shape = dict(batch=8, heads=32, sq=4096, dim=64)
+        assert seconds(forward(**shape, dropout_p=0.1)) > seconds(forward(**shape))
+
+    def test_launches_of_a_backward_pass(self) -> None:
+        """As recorded on an H200: memset, row sums, the main kernel, conversion of dQ."""
+        assert len(backward()) == 4
+        assert len(backward(kv_heads=2)) == 6  # shared heads add their sums up
+        assert len(backward(dtype="float32", backend="efficient")) == 1
+
+
+@pytest.mark.parametrize("name", ["a100-80gb", "mi300x", "tpu-v5p", "rtx-4090", "apple-m2-max"])
+@pytest.mark.parametrize("direction", [forward, backward])
+def test_other_devices(name, direction) -> None:
+    target = device(name)
+    dtype = "bfloat16" if target.supports("bfloat16") else "float16"
+    shape = dict(batch=8, heads=32, sq=4096, dim=128, dtype=dtype)
+    kernels = direction(on=target, **shape)
+    reached = flops(kernels) / seconds(kernels) / target.peak_flops_per_s(dtype)
+    assert 0.1 < reached < 1
+    assert all(k.origin == "estimated" for k in kernels)
+    decode = forward(on=target, batch=8, heads=32, sq=1, sk=8192, dim=128, dtype=dtype)
+    cache = 2 * 8 * 32 * 8192 * 128 * 2
+    assert 0.25 < cache / seconds(decode) / target.memory_bandwidth_bytes_per_s < 1
+
+
+def test_a_dtype_that_the_device_lacks() -> None:
+    with pytest.raises(UnsupportedError, match=r"float8|fp8"):
+        forward(on="a100-80gb", dtype="float8_e4m3fn")
+
+
+class TestLoad:
+    def test_one_wave(self) -> None:
+        # 132 tiles of 128 queries on 132 units: each owns one and walks four key tiles.
+        assert unit_load(33, 512, 512, False, 128, 128, 132) == (1, 4, 33 * 4 * 4)
+
+    def test_one_tile_too_many_makes_a_second_wave(self) -> None:
+        own, walked, _ = unit_load(133, 128, 512, False, 128, 128, 132)
+        assert (own, walked) == (2, 8)
+
+    def test_causal_tiles_are_short_and_long(self) -> None:
+        # Four query tiles walk 1, 2, 3 and 4 key tiles.
+        own, walked, total = unit_load(1, 512, 512, True, 128, 128, 132)
+        assert (own, walked, total) == (1, 4, 10)
+
+    def test_causal_by_key_walks_the_other_way(self) -> None:
+        _, walked, total = unit_load(1, 512, 512, True, 128, 128, 132, by_key=True)
+        assert (walked, total) == (4, 10)
+
+    @pytest.mark.parametrize("backend", ["cudnn", "flash", "efficient"])
+    @pytest.mark.parametrize("dim", [32, 64, 128, 256])
+    @pytest.mark.parametrize("backward_", [False, True])
+    def test_tiles_are_sensible(self, backend, dim, backward_) -> None:
+        tile_q, tile_k, by_key = tile_shape(backend, dim, backward_)
+        assert 32 <= tile_q <= 128
+        assert 32 <= tile_k <= 128
+        assert by_key is backward_

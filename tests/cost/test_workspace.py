@@ -1,0 +1,90 @@
+"""Memory of the libraries: cuBLAS workspaces and what operators borrow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from matmul_work import dense
+
+from gpuscope.cost.workspace import cublas_workspace_bytes, transient_bytes, with_workspaces
+from gpuscope.hardware import device
+from gpuscope.program.types import Op, Program, Storage
+
+MIB = 2**20
+H200 = device("h200")
+
+
+def mm(index: int, phase="forward", where="device") -> Op:
+    spec = replace(dense(4, 4), device=where, storage=0)
+    return Op(index, "aten::mm", inputs=(spec, spec), outputs=(spec,), phase=phase)
+
+
+def workspaces(*ops: Op, on=H200, storages=()) -> list[Storage]:
+    program = Program("test", ops, storages)
+    return [s for s in with_workspaces(program, on).storages if s.category == "workspace"]
+
+
+def test_sizes_of_a_cublas_workspace() -> None:
+    assert cublas_workspace_bytes(H200) == 32 * MIB
+    assert cublas_workspace_bytes(device("b200")) == 32 * MIB
+    assert cublas_workspace_bytes(device("a100-80gb")) == 8 * MIB + 128 * 1024
+    assert cublas_workspace_bytes(device("mi300x")) == 0
+    assert cublas_workspace_bytes(device("tpu-v5p")) == 0
+
+
+def test_one_workspace_a_host_thread() -> None:
+    assert len(workspaces(mm(0))) == 1
+    assert len(workspaces(mm(0), mm(1))) == 1
+    assert len(workspaces(mm(0), mm(1, "backward"))) == 2
+    assert len(workspaces(mm(0, "backward"))) == 1
+    assert sum(s.nbytes for s in workspaces(mm(0), mm(1, "backward"))) == 64 * MIB
+
+
+def test_they_stay() -> None:
+    for storage in workspaces(mm(0), mm(1, "backward")):
+        assert (storage.born, storage.died) == (-1, None)
+
+
+def test_no_product_on_the_device_no_workspace() -> None:
+    assert workspaces(Op(0, "aten::add", outputs=(dense(4),))) == []
+    assert workspaces(mm(0, where="host")) == []
+
+
+def test_other_vendors_get_none() -> None:
+    program = Program("test", (mm(0),))
+    assert with_workspaces(program, device("mi300x")) is program
+
+
+def test_ids_stay_distinct_and_tensors_untouched() -> None:
+    held = (Storage(7, 100, "parameter", -1, None), Storage(3, 50, "input", -1, None))
+    program = Program("test", (mm(0), mm(1, "backward")), held)
+    made = with_workspaces(program, H200)
+    ids = [s.id for s in made.storages]
+    assert len(set(ids)) == len(ids)
+    assert set(held) <= set(made.storages)
+    assert made.ops == program.ops
+
+
+def attention_backward(heads=8, kv_heads=8, seq=128, dim=64) -> Op:
+    q, k = dense(2, heads, seq, dim), dense(2, kv_heads, seq, dim)
+    lse = dense(2, heads, seq, dtype="float32")
+    return Op(0, "gpuscope::attention_backward", inputs=(q, q, k, k, q, lse), outputs=(q, k, k))
+
+
+def test_attention_backward_accumulates_dq_in_float32() -> None:
+    rows = 2 * 8 * 128
+    assert transient_bytes(attention_backward(), H200) == rows * 64 * 4 + rows * 4
+    (borrowed,) = workspaces(attention_backward())
+    assert (borrowed.born, borrowed.died) == (0, 1)
+
+
+def test_shared_heads_are_summed_afterwards() -> None:
+    rows = 2 * 8 * 128
+    more = transient_bytes(attention_backward(kv_heads=2), H200)
+    assert more == rows * 64 * 4 + rows * 4 + 2 * rows * 64 * 2  # dK and dV of each query head
+
+
+@pytest.mark.parametrize("name", ["aten::add", "gpuscope::attention", "aten::mm"])
+def test_most_operators_borrow_nothing(name) -> None:
+    assert transient_bytes(replace(attention_backward(), name=name), H200) == 0
