@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
+	mkdir -p demo
 	$(BIN)/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --on h200 \
 	  --report demo/gpt2-on-h200.html --trace demo/gpt2-on-h200.json.gz
 	@echo
