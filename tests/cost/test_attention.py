@@ -93,7 +93,7 @@ class TestFlops:
 
 
 class TestComputeLimit:
-    shape = dict(batch=8, heads=32, sq=4096, dim=128)  # noqa: RUF012
+    shape = {"batch": 8, "heads": 32, "sq": 4096, "dim": 128}  # noqa: RUF012
 
     def test_a_long_sequence_is_limited_by_tensor_cores(self) -> None:
         kernels = forward(**self.shape)
@@ -122,7 +122,7 @@ class TestComputeLimit:
 
 class TestMemoryLimit:
     def test_decoding_reads_keys_and_values_once(self) -> None:
-        shape = dict(batch=64, heads=32, kv_heads=8, sq=1, sk=8192, dim=128)
+        shape = {"batch": 64, "heads": 32, "kv_heads": 8, "sq": 1, "sk": 8192, "dim": 128}
         kernels = forward(**shape)
         cache = 2 * 64 * 8 * 8192 * 128 * 2
         kernel = kernels[0]
@@ -131,7 +131,7 @@ class TestMemoryLimit:
         assert 0.6 < cache / seconds(kernels) / BANDWIDTH < 1
 
     def test_more_bandwidth_speeds_decoding_up(self) -> None:
-        shape = dict(batch=64, heads=32, kv_heads=8, sq=1, sk=8192, dim=128)
+        shape = {"batch": 64, "heads": 32, "kv_heads": 8, "sq": 1, "sk": 8192, "dim": 128}
         doubled = H200.replace(memory_bandwidth_bytes_per_s=2 * BANDWIDTH)
         assert seconds(forward(**shape, on=doubled)) < 0.7 * seconds(forward(**shape))
 
@@ -141,11 +141,11 @@ class TestMemoryLimit:
         assert kernel.duration_s < 12e-6
 
     def test_shared_heads_read_less(self) -> None:
-        shape = dict(batch=64, heads=32, sq=1, sk=8192, dim=128)
+        shape = {"batch": 64, "heads": 32, "sq": 1, "sk": 8192, "dim": 128}
         assert seconds(forward(**shape, kv_heads=8)) < 0.5 * seconds(forward(**shape))
 
     def test_a_cache_that_is_hot_is_read_faster(self) -> None:
-        shape = dict(batch=1, heads=8, sq=1, sk=4096, dim=128)
+        shape = {"batch": 1, "heads": 8, "sq": 1, "sk": 4096, "dim": 128}
         assert seconds(forward(**shape, hot=True)) < seconds(forward(**shape))
 
     def test_few_groups_split_the_keys_and_combine(self) -> None:
@@ -167,7 +167,7 @@ class TestMonotone:
     @pytest.mark.parametrize("direction", [forward, backward])
     @pytest.mark.parametrize("causal", [False, True])
     def test_in_every_dimension(self, direction, causal) -> None:
-        base = dict(batch=2, heads=16, sq=1024, dim=64)
+        base = {"batch": 2, "heads": 16, "sq": 1024, "dim": 64}
         for key, values in {
             "batch": (2, 4, 16), "heads": (16, 32, 64), "sq": (1024, 2048, 8192),
             "dim": (64, 128, 256),
@@ -203,7 +203,7 @@ class TestWhoseKernel:
         assert tf32.dtype == "tf32"
 
     def test_dropout_costs_more(self) -> None:
-        shape = dict(batch=8, heads=32, sq=4096, dim=64)
+        shape = {"batch": 8, "heads": 32, "sq": 4096, "dim": 64}
         assert seconds(forward(**shape, dropout_p=0.1)) > seconds(forward(**shape))
 
     def test_launches_of_a_backward_pass(self) -> None:
@@ -218,7 +218,7 @@ class TestWhoseKernel:
 def test_other_devices(name, direction) -> None:
     target = device(name)
     dtype = "bfloat16" if target.supports("bfloat16") else "float16"
-    shape = dict(batch=8, heads=32, sq=4096, dim=128, dtype=dtype)
+    shape = {"batch": 8, "heads": 32, "sq": 4096, "dim": 128, "dtype": dtype}
     kernels = direction(on=target, **shape)
     reached = flops(kernels) / seconds(kernels) / target.peak_flops_per_s(dtype)
     assert 0.1 < reached < 1
