@@ -102,8 +102,10 @@ def group_of(cluster: Cluster, ranks: int) -> Group:
     local = min(ranks, inside)
     rate = inf if local == 1 else (link.bandwidth_bytes_per_s if link else None) or 0.0
     if link is not None and link.is_point_to_point and 1 < local < inside:
-        # Only the links between members of the group are used.
-        rate *= (local - 1) / (inside - 1)
+        # Only links between members of the group are used: along one axis of a torus, or those
+        # of a mesh.
+        axes = len(cluster.torus_shape or ())
+        rate *= 1 / axes if axes else (local - 1) / (inside - 1)
     if ranks <= inside:
         return Group(ranks, local, rate)
     fabric = cluster.scale_out_bandwidth_bytes_per_s

@@ -54,7 +54,8 @@ class Interconnect:
         a ring; behind a switch every pair can use all links.
         """
         text = (self.topology or "").lower()
-        return any(word in text for word in ("point-to-point (no", "mesh", "torus", "ring"))
+        words = ("point-to-point (no", "one pair gets", "mesh", "torus", "ring")
+        return any(word in text for word in words)
 
     def with_lanes(self, lanes: int) -> Interconnect:
         """Return this x16 host link with fewer lanes: the rate falls in proportion."""

@@ -26,7 +26,8 @@ def inline(nodes: list[Node]) -> list[Node]:
         reader.inlined += [node.op, *node.inlined]
         reader.after = [n for n in reader.after if n is not node] + node.after
         for source, _ in node.reads:
-            source.readers = [reader if n is node else n for n in source.readers]
+            source.readers.pop(node, None)
+            source.readers[reader] = None
     return [node for node in nodes if node not in gone]
 
 
@@ -38,9 +39,9 @@ def _reader(node: Node) -> Node | None:
     value = node.writes[0]
     if value.kept or value.overwritten_in is not None or not value.readers:
         return None
-    reader = value.readers[0]
-    if any(other is not reader for other in value.readers):
+    if len(value.readers) > 1:
         return None
+    reader = next(iter(value.readers))
     target = reader.part
     if target is None or reader.segment != node.segment or target.loop == "scatter":
         return None

@@ -34,11 +34,11 @@ def live_nodes(graph: Graph) -> list[Node]:
     alive = set(live)
     for node in live:
         for value, _ in node.reads:
-            value.readers = []
+            value.readers = {}
         node.after = [earlier for earlier in node.after if earlier in alive]
     for node in live:
         for value, _ in node.reads:
-            value.readers.append(node)
+            value.readers[node] = None
     return live
 
 
@@ -148,15 +148,15 @@ def replace_reads(node: Node, known: Mapping[Value, Source]) -> None:
         pairs = [(value, spec)]
         if sources is not None:
             pairs = [(v, read_as(s, value, spec)) for v, s in sources.items()]
-        if sources is not None and node in value.readers:
-            value.readers.remove(node)
+        if sources is not None:
+            value.readers.pop(node, None)
         for pair in pairs:
             if pair in have:
                 continue
             have.add(pair)
             reads.append(pair)
             if sources is not None:
-                pair[0].readers.append(node)
+                pair[0].readers[node] = None
     node.reads = reads
 
 

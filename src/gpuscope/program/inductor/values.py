@@ -40,7 +40,7 @@ class Value:
     storage: int
     spec: TensorSpec
     node: Node | None = None
-    readers: list[Node] = field(default_factory=list)
+    readers: dict[Node, None] = field(default_factory=dict)
     overwritten_in: int | None = None
     kept: bool = False
     saved: bool = False
@@ -151,7 +151,8 @@ class _Builder:
             for t in op.outputs:
                 highest = max(highest, t.storage)
         self.next_storage = highest
-        self.mutated = _mutated(program.ops)
+        outliving = {s.id for s in program.storages if s.died is None}
+        self.unshared = _mutated(program.ops) | outliving
         self.known: dict[Hashable, list[Value]] = {}
         self.padded: dict[Hashable, TensorSpec] = {}
 
@@ -230,7 +231,7 @@ class _Builder:
         """What makes two operators equal; None for those that must not be merged."""
         if any(part.random or part.loop == "scatter" for part in parts):
             return None
-        if any(t.storage in self.mutated for t in op.outputs):
+        if any(t.storage in self.unshared for t in op.outputs):
             return None
         reads = tuple((id(self._value(t)), t.shape, t.stride) for t in op.inputs)
         results = tuple((t.shape, t.stride, t.dtype) for t in op.outputs)
@@ -270,7 +271,7 @@ class _Builder:
         for spec in specs:
             value = self._value(spec)
             node.reads.append((value, spec))
-            value.readers.append(node)
+            value.readers[node] = None
 
     def _write(self, node: Node, specs: Iterable[TensorSpec]) -> None:
         for spec in specs:
@@ -279,7 +280,7 @@ class _Builder:
                 old.overwritten_in = node.segment
                 old.kept = old.kept or spec.touched_bytes < old.spec.touched_bytes
                 node.over.append(old)
-                earlier = old.readers if old.node is None else (*old.readers, old.node)
+                earlier = tuple(old.readers) if old.node is None else (*old.readers, old.node)
                 node.after.extend(
                     n for n in earlier if n.segment == node.segment and n is not node
                 )
@@ -288,13 +289,26 @@ class _Builder:
             node.writes.append(value)
 
     def mark_kept(self, program: Program) -> None:
-        """Values that the world outside of the compiled region sees: state, gradients, results."""
-        end = 1 + max((n.op.index for n in self.graph.nodes if n.kind != "outside"), default=-1)
+        """Values that the world outside of the compiled region sees: state, gradients, results.
+
+        A result that nobody reads is taken for one that the compiled function returns if it comes
+        last, or if it is there when the last compiled function has ended.
+        """
+        nodes = self.graph.nodes
+        end = 1 + max((n.op.index for n in nodes if n.kind != "outside"), default=-1)
+        used = {t.storage: op.index for op in program.ops for t in (*op.inputs, *op.outputs)}
         for storage in program.storages:
-            if storage.died is None or storage.died >= end or storage.born < 0:
-                value = self.current.get(storage.id)
-                if value is not None:
-                    value.kept = True
+            value = self.current.get(storage.id)
+            if value is None:
+                continue
+            died = storage.died
+            held = died is None or storage.born < 0
+            if not held and died is not None and died >= end:
+                held = not value.readers or died > used.get(storage.id, died) + 1
+            value.kept = value.kept or held
+        for last in {n.segment: n for n in nodes}.values():
+            for value in last.writes:
+                value.kept = value.kept or not value.readers
 
 
 def _mutated(ops: Iterable[Op]) -> set[int]:
