@@ -22,6 +22,8 @@ CASES: dict[str, tuple[list[str], float]] = {
     "help": (["--help"], 0.3),
     "gpt2 training step": (
         ["predict", "gpt2", "--task", "train", "--on", "h200", "--json", "--quiet"], 4.0),
+    "resnet50 training step (no transformers)": (
+        ["predict", "resnet50", "--task", "train", "--on", "h200", "--json", "--quiet"], 4.0),
     "llama-3.1-8b training step": (
         ["predict", "llama-3.1-8b", "--task", "train", "--on", "h200", "--json", "--quiet"], 6.0),
     "llama-3.1-70b training step": (

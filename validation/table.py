@@ -122,6 +122,29 @@ def markdown(table: list[dict[str, object]], lang: str) -> str:
     return "\n".join(lines)
 
 
+def groups(table: list[dict[str, object]]) -> list[tuple[str, str, list[dict[str, object]]]]:
+    """The rows by what they are worth: heading in English and Chinese, rows."""
+    from zoo import FRESH, ZOO
+
+    compiled = {e.name for e in ZOO if e.compiled}
+    eager = [r for r in table if r["name"] not in compiled]
+    return [
+        ("Eager", "Eager 模式", eager),
+        ("Of these, measured after every constant was fixed", "其中在所有常数确定之后才测量的",
+         [r for r in eager if r["name"] in FRESH]),
+        ("Under torch.compile", "torch.compile 编译", [r for r in table if r["name"] in compiled]),
+    ]
+
+
+def all_summaries(table: list[dict[str, object]], lang: str) -> str:
+    parts = []
+    for en, zh, members in groups(table):
+        if members:
+            parts.append(f"**{en if lang == 'en' else zh}**\n\n"
+                         + summary_lines(summary(members), lang))
+    return "\n\n".join(parts)
+
+
 def summary_lines(s: dict[str, float], lang: str) -> str:
     rows = (
         ("step time", "每步时间", "step_time_s"), ("device busy time", "设备忙时", "device_busy_s"),
@@ -165,8 +188,9 @@ def main() -> int:
     parser.add_argument("--on", default="h200")
     parser.add_argument("--dry", action="store_true", help="print only")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--render", action="store_true", help="only the pages, from the results")
     args = parser.parse_args()
-    table = rows(args.names, args.on)
+    table = json.loads(RESULTS.read_text())["rows"] if args.render else rows(args.names, args.on)
     s = summary(table)
     print(json.dumps({k: round(v, 4) for k, v in s.items()}, indent=1))
     if args.check:
@@ -183,10 +207,10 @@ def main() -> int:
         RESULTS.write_text(json.dumps({"summary": s, "rows": table}, indent=1) + "\n")
         for lang, name in (("en", "accuracy.md"), ("zh", "accuracy.zh-CN.md")):
             _splice(DOCS / name, "table", markdown(table, lang))
-            _splice(DOCS / name, "summary", summary_lines(s, lang))
+            _splice(DOCS / name, "summary", all_summaries(table, lang))
         root = HERE.parent
-        _splice(root / "README.md", "summary", summary_lines(s, "en"))
-        _splice(root / "README.zh-CN.md", "summary", summary_lines(s, "zh"))
+        _splice(root / "README.md", "summary", all_summaries(table, "en"))
+        _splice(root / "README.zh-CN.md", "summary", all_summaries(table, "zh"))
     return 0
 
 

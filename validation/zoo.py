@@ -21,6 +21,12 @@ class Entry:
         group: vision, language, recommender, recurrent, diffusion, speech.
     """
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the workload runs under torch.compile."""
+        return bool(self.options.get("compile"))
+
+
     name: str
     target: str
     options: dict[str, object] = field(default_factory=dict)
@@ -78,7 +84,7 @@ ZOO: tuple[Entry, ...] = (
     _e("user-resnet-input", "resnet_input.py:build", "vision"),
     _e("user-mlp-small", "mlp_small.py:build", "other"),
     _e("user-encoder", "encoder.py:build"),
-    # Measured once, after every constant was fixed.
+    # From here on: measured once, after every constant was fixed.
     _e("gpt2-medium-train", "gpt2-medium", task="train", batch=4, seq=1024, dtype="bfloat16",
        amp=True),
     _e("bert-large-train-fp32", "bert-large", task="train", batch=8, seq=128, dtype="float32"),
@@ -113,3 +119,8 @@ ZOO: tuple[Entry, ...] = (
     _e("bert-base-compiled", "bert-base", task="train", batch=32, seq=512, dtype="bfloat16",
        amp=True, compile="default"),
 )  # fmt: skip
+
+FRESH: frozenset[str] = frozenset(
+    e.name for e in ZOO[next(i for i, e in enumerate(ZOO) if e.name == "gpt2-medium-train") :]
+)
+"""Rows that were measured after every constant was fixed."""
