@@ -134,7 +134,14 @@ def _capturing(strict: bool) -> Iterator[Any]:
     import torch
 
     from gpuscope.program.capture import (
-        autocast, compiled, conversions, cuda, data_loading, foreign, network, operators,
+        autocast,
+        compiled,
+        conversions,
+        cuda,
+        data_loading,
+        foreign,
+        network,
+        operators,
     )  # fmt: skip
     from gpuscope.program.capture.fakes import device_queries_answered, fake_mode
     from gpuscope.program.capture.patches import patches

@@ -116,7 +116,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         return _ORIGINAL_TO(self, *args, **kwargs)
     if is_device_type(device) and not on_device(self) and self.layout is torch.strided:
         return crossing(self, device, dtype, non_blocking)
-    extra = {k: kwargs[k] for k in ("copy", "memory_format") if k in kwargs}
+    extra: dict[str, Any] = {k: kwargs[k] for k in ("copy", "memory_format") if k in kwargs}
     if dtype is not None:
         extra["dtype"] = dtype
     return _ORIGINAL_TO(self, device=with_index(device), non_blocking=non_blocking, **extra)

@@ -79,14 +79,15 @@ def device_queries_answered() -> Iterator[None]:
         if isinstance(value, FakeTensor):
             self.fake_device = value.fake_device
 
+    def get_device(self: FakeTensor) -> int:
+        return self.fake_device.index or 0 if self.fake_device.type == "cuda" else -1
+
     handlers[PRIM_DEVICE] = answer_device
     FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment,method-assign]
     FakeTensor.is_cuda = property(lambda self: self.fake_device.type == "cuda")  # type: ignore
     FakeTensor.is_cpu = property(lambda self: self.fake_device.type == "cpu")  # type: ignore
     FakeTensor.data = property(lambda self: data.__get__(self), set_data)  # type: ignore
-    FakeTensor.get_device = lambda self: (  # type: ignore
-        self.fake_device.index or 0 if self.fake_device.type == "cuda" else -1
-    )
+    FakeTensor.get_device = get_device  # type: ignore
     try:
         yield
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,6 +16,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture import dynamic
+from gpuscope.program.capture.calls import (
+    COPIES,
+    Facts,
+    dtype_name,
+    facts_of,
+    flat,
+    plain_arguments,
+    sync_of,
+    wants_grad,
+)
 from gpuscope.program.capture.conversions import Departures
 from gpuscope.program.capture.cuda import StreamContext
 from gpuscope.program.capture.fakes import (
@@ -32,43 +42,6 @@ from gpuscope.program.capture.replay import Replay
 from gpuscope.program.capture.storages import StorageTracker
 from gpuscope.program.capture.values import Values
 from gpuscope.program.types import Op, Phase, TensorSpec
-
-_SKIPPED_NAMESPACES = frozenset({"prim", "profiler"})
-_SKIPPED = frozenset(
-    {
-        "aten::detach", "aten::alias", "aten::lift_fresh", "aten::is_pinned", "aten::sym_size",
-        "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset", "aten::lift",
-        "aten::_has_compatible_shallow_copy_type", "aten::is_same_size", "aten::record_stream",
-        "aten::set_",
-    }
-)  # fmt: skip
-"""Bookkeeping that a real run does not dispatch, or that does nothing on the device."""
-
-_DTYPES = {
-    getattr(torch, name): name
-    for name in dir(torch)
-    if isinstance(getattr(torch, name), torch.dtype)
-}
-_DTYPES.update({dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES})
-
-_STAGED_BYTES = 2**20
-"""A copy from pageable memory that nobody waits for is staged by the driver up to about this size;
-a larger one holds up the host all the same (benchmarks/micro/synchronisation.py: 1 MiB returns
-at once, 16 MiB waits)."""
-
-
-
-@dataclass(slots=True)
-class _Facts:
-    """What is looked up once per operator overload."""
-
-    name: str
-    overload: str
-    skip: bool
-    composite: bool
-    writes: tuple[int, ...]
-    argument_names: tuple[str, ...]
-    viewing: bool
 
 
 class Recorder(TorchDispatchMode):
@@ -95,7 +68,7 @@ class Recorder(TorchDispatchMode):
         self.first_backward: int | None = None
         self.replay = Replay(fake)
         self.helpers = Helpers()
-        self._facts: dict[Any, _Facts] = {}
+        self._facts: dict[Any, Facts] = {}
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
         self._last_node: Any = None
@@ -177,10 +150,10 @@ class Recorder(TorchDispatchMode):
         self._record(facts, args, kwargs, out)
         return out
 
-    def _facts_of(self, func: Any) -> _Facts:
+    def _facts_of(self, func: Any) -> Facts:
         facts = self._facts.get(func)
         if facts is None:
-            facts = self._facts[func] = _facts(func)
+            facts = self._facts[func] = facts_of(func)
         return facts
 
     def _as_fakes(self, value: Any) -> Any:
@@ -193,7 +166,7 @@ class Recorder(TorchDispatchMode):
             return type(value)(self._as_fakes(v) for v in value)
         return value
 
-    def _skipped(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+    def _skipped(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         key = self.replay.key(func, args, kwargs) if facts.name == "aten::detach" else None
         if key is None:
             return func(*args, **kwargs)
@@ -203,7 +176,7 @@ class Recorder(TorchDispatchMode):
         self.replay.learn(key, args, out)
         return out
 
-    def _decompose(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+    def _decompose(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         """Composite operators reach a mode whole in inference mode: take them apart above us."""
         replacement = REPLACED_IN_INFERENCE.get(facts.name)
         with self:
@@ -211,7 +184,7 @@ class Recorder(TorchDispatchMode):
                 return replacement(*args, **kwargs)
             return func.decompose(*args, **kwargs)
 
-    def _call(self, func: Any, facts: _Facts, args: Any, kwargs: Any) -> Any:
+    def _call(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         own = dynamic.OWN_SHAPES.get(facts.name)
         if own is not None:
             return own(args, kwargs)
@@ -228,8 +201,8 @@ class Recorder(TorchDispatchMode):
                 raise
             return func(*args, **kwargs)
 
-    def _unsupported(self, facts: _Facts, args: Any, kwargs: Any) -> Any:
-        tensors = [t for t in _flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
+    def _unsupported(self, facts: Facts, args: Any, kwargs: Any) -> Any:
+        tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
         if self.strict or not tensors:
             raise CaptureError(
                 f"The operator '{facts.name}' cannot be captured.",
@@ -241,7 +214,7 @@ class Recorder(TorchDispatchMode):
         with self.fake:
             return torch.empty_like(tensors[0])
 
-    def _keep_on_device(self, facts: _Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def _keep_on_device(self, facts: Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """C++ reads "cpu" as the device of a fake and asks for it again: put that right."""
         device = kwargs.get("device")
         if facts.name == "aten::_to_copy" and device is not None and on_device(args[0]):
@@ -256,9 +229,9 @@ class Recorder(TorchDispatchMode):
                 kwargs = dict(kwargs, device=torch.device("cuda", 0))
         return args, kwargs
 
-    def _adopt_helpers(self, error: Exception, facts: _Facts, args: Any, kwargs: Any) -> bool:
+    def _adopt_helpers(self, error: Exception, facts: Facts, args: Any, kwargs: Any) -> bool:
         """Helpers of C++ composites, made on "cpu" (see helpers.py), belong on the device."""
-        given = _flat((args, tuple(kwargs.values())))
+        given = flat((args, tuple(kwargs.values())))
         if "device" not in str(error) or not any(on_device(t) for t in given):
             return False
         adopted = self.helpers.adopt(facts.name, given, self._storage_id)
@@ -272,7 +245,7 @@ class Recorder(TorchDispatchMode):
                 )
         return bool(adopted)
 
-    def _item(self, facts: _Facts, args: Any) -> Any:
+    def _item(self, facts: Facts, args: Any) -> Any:
         tensor = args[0]
         if not isinstance(tensor, FakeTensor):
             return torch.ops.aten._local_scalar_dense.default(tensor)
@@ -286,7 +259,7 @@ class Recorder(TorchDispatchMode):
             self._append(facts.name, facts.overload, (spec,), (), {}, sync=sync)
         return value
 
-    def _equal(self, facts: _Facts, args: Any) -> bool:
+    def _equal(self, facts: Facts, args: Any) -> bool:
         """`torch.equal`: the host waits for one flag, unless shapes or identity decide."""
         first, second = self._as_fakes(args)
         if first.shape != second.shape:
@@ -317,18 +290,18 @@ class Recorder(TorchDispatchMode):
     def _storage_id(self, tensor: torch.Tensor) -> int:
         return self.storages.see(tensor, on_device(tensor), self.modules.current, "", "other")
 
-    def _record(self, facts: _Facts, args: Any, kwargs: Any, out: Any) -> None:
+    def _record(self, facts: Facts, args: Any, kwargs: Any, out: Any) -> None:
         inputs = [
-            self._spec(t) for t in _flat((args, tuple(kwargs.values())))
+            self._spec(t) for t in flat((args, tuple(kwargs.values())))
             if isinstance(t, torch.Tensor)
         ]  # fmt: skip
         phase = self._phase(args)
         module, recomputed = self._module(phase)
         label = facts.name
-        outs = [t for t in _flat(out) if isinstance(t, torch.Tensor)]
+        outs = [t for t in flat(out) if isinstance(t, torch.Tensor)]
         if Departures.asked and kwargs.get("non_blocking"):
             self._pinned(outs[0])  # as aten::_to_copy makes it
-        if facts.name in ("aten::_to_copy", "aten::copy_") and not module:
+        if facts.name in COPIES and not module:
             crosses = inputs[-1].device == "host" and on_device(outs[0])
             phase = "input" if crosses else phase
         outputs = [self._spec(t, module, label, phase) for t in outs]
@@ -345,14 +318,15 @@ class Recorder(TorchDispatchMode):
             and all(s.storage in in_storages for s in outputs)
         )
         self._append(
-            facts.name, facts.overload, tuple(inputs), tuple(outputs), _plain(facts, args, kwargs),
+            facts.name, facts.overload, tuple(inputs), tuple(outputs),
+            plain_arguments(facts, args, kwargs),
             module=module, phase=phase, recomputed=recomputed, view=view,
             autograd=(torch.is_grad_enabled() or facts.name.startswith("gpuscope::"))
-            and _wants_grad(args),
-            sync=self._sync_of(facts, args, kwargs, inputs, outputs),
+            and wants_grad(args),
+            sync=sync_of(facts, args, kwargs, inputs, outputs),
         )  # fmt: skip
 
-    def _learn(self, facts: _Facts, args: Any, inputs: Any, outputs: Any) -> None:
+    def _learn(self, facts: Facts, args: Any, inputs: Any, outputs: Any) -> None:
         if facts.name == "aten::_amp_foreach_non_finite_check_and_unscale_":
             return  # a healthy step finds no infinity: found_inf stays 0
         written = [s.storage for s in inputs] if facts.writes and not outputs else []
@@ -396,7 +370,7 @@ class Recorder(TorchDispatchMode):
         if self.seen_backward and not self.modules.stack:
             # After backward, outside of modules: gradient clipping and the like, unless it
             # builds a graph again (the loss of the next micro-batch).
-            builds = torch.is_grad_enabled() and _wants_grad(args)
+            builds = torch.is_grad_enabled() and wants_grad(args)
             return "forward" if builds else "optimizer"
         return "forward"
 
@@ -404,7 +378,7 @@ class Recorder(TorchDispatchMode):
         """An optimizer's own work builds no graph; the closure it is given does."""
         if torch._C._current_autograd_node() is not None:
             return True
-        return torch.is_grad_enabled() and (bool(self.modules.stack) or _wants_grad(args))
+        return torch.is_grad_enabled() and (bool(self.modules.stack) or wants_grad(args))
 
     def _module(self, phase: Phase) -> tuple[str, bool]:
         if phase == "backward":
@@ -424,29 +398,12 @@ class Recorder(TorchDispatchMode):
             spec = self._specs[key] = TensorSpec(
                 tuple(int(s) for s in tensor.shape),
                 tuple(int(s) for s in tensor.stride()),
-                _DTYPES[tensor.dtype],
+                dtype_name(tensor.dtype),
                 "device" if device else "host",
                 storage,
                 self.storages.lives[storage].pinned,
             )
         return spec
-
-    def _sync_of(self, facts: _Facts, args: Any, kwargs: Any, inputs: Any, outputs: Any) -> str:
-        if facts.name in dynamic.SYNCING and any(s.device == "device" for s in inputs):
-            waits = facts.name != "aten::repeat_interleave" or kwargs.get("output_size") is None
-            return "nonzero" if waits else ""
-        if facts.name not in ("aten::_to_copy", "aten::copy_"):
-            return ""
-        source, target = inputs[-1], outputs[0]
-        if source.device == target.device:
-            return ""
-        given = dict(zip(facts.argument_names, args, strict=False)) | kwargs
-        if not given.get("non_blocking"):
-            return "blocking_copy"
-        host = source if source.device == "host" else target
-        staged = source.device == "host" and source.nbytes <= _STAGED_BYTES
-        return "" if host.pinned or staged else "blocking_copy"
-
 
 without_dynamo(Recorder)
 
@@ -462,30 +419,6 @@ def _accumulates_in_backward(args: Any) -> bool:
     )
 
 
-def _facts(func: Any) -> _Facts:
-    namespace, _, rest = func.name().partition("::")
-    base = rest.split(".")[0]
-    name = f"{namespace}::{base}"
-    skip = namespace in _SKIPPED_NAMESPACES or name in _SKIPPED
-    schema = func._schema
-    writes = tuple(
-        i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write
-    )  # fmt: skip
-    viewing = not writes and any(
-        r.alias_info is not None and not r.alias_info.is_write for r in schema.returns
-    )
-    # Some composites (silu_backward) have kernels of their own on every backend: not taken apart.
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    composite = (
-        not skip
-        and has_kernel(func.name(), "CompositeImplicitAutograd")
-        and not has_kernel(func.name(), "CPU")
-    )
-    return _Facts(
-        name, func._overloadname or "default", skip, composite, writes, tuple(a.name for a in schema.arguments), viewing,
-    )  # fmt: skip
-
-
 def _like_its_base(base: Any, out: Any) -> None:
     """A view made in inference mode still says that it requires grad (`linear` looks at it)."""
     if isinstance(out, torch.Tensor) and base.requires_grad and not out.requires_grad:
@@ -494,43 +427,3 @@ def _like_its_base(base: Any, out: Any) -> None:
 
 def _moved(specs: tuple[TensorSpec, ...], storages: list[int]) -> tuple[TensorSpec, ...]:
     return tuple(replace(s, device="device") if s.storage in storages else s for s in specs)
-
-
-def _flat(value: Any) -> list[Any]:
-    out: list[Any] = []
-    stack = [value]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, (list, tuple)):
-            stack.extend(reversed(top))
-        else:
-            out.append(top)
-    return out
-
-
-def _wants_grad(args: Any) -> bool:
-    return any(isinstance(a, torch.Tensor) and a.requires_grad for a in _flat(args))
-
-
-def _plain(facts: _Facts, args: Any, kwargs: Any) -> dict[str, object]:
-    """Non-tensor arguments as plain data by schema name."""
-    out: dict[str, object] = {}
-    for name, value in (*zip(facts.argument_names, args, strict=False), *kwargs.items()):
-        if isinstance(value, torch.Tensor):
-            continue
-        if isinstance(value, (list, tuple)):
-            if any(isinstance(v, torch.Tensor) for v in value):
-                out[name] = tuple(_slot(v) for v in value)
-                continue
-            out[name] = tuple(value)
-        elif isinstance(value, torch.dtype):
-            out[name] = _DTYPES[value]
-        elif value is None or isinstance(value, (bool, int, float, str)):
-            out[name] = value
-        elif isinstance(value, (torch.device, torch.layout, torch.memory_format)):
-            out[name] = str(value).removeprefix("torch.")
-    return out
-
-
-def _slot(value: Any) -> object:
-    return "tensor" if isinstance(value, torch.Tensor) else value

@@ -103,7 +103,8 @@ _CHECKS = (
 _EVEN = "Indices picked by topk, argmax or sort are taken as spread evenly over their range."
 
 _PICKS = {
-    "aten::topk", "aten::argmax", "aten::argmin", "aten::sort", "aten::argsort", "aten::multinomial",
+    "aten::topk", "aten::argmax", "aten::argmin", "aten::sort", "aten::argsort",
+    "aten::multinomial",
 }  # fmt: skip
 
 _OR = {"aten::bitwise_or", "aten::bitwise_or_", "aten::logical_or", "aten::logical_or_"}
