@@ -179,7 +179,8 @@ def _predict(
         timeline, program=program, device=device, memory=memory,
         step_time_s=simulation.step_time_s, calibration=constants,
     )  # fmt: skip
-    origin = "calibrated" if constants.distance == "same device" else "estimated"
+    measured = constants.distance == "same device" and not program.compiled
+    origin = "calibrated" if measured else "estimated"
     energy = analysis.energy.total_j if analysis.energy else None
     return Run(
         name=program.name, target=device.name, device_id=device.id, origin="predicted",

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from gpuscope.errors import WorkloadError
@@ -161,8 +162,10 @@ def _capturing(strict: bool) -> Iterator[Any]:
         cuda.install(patch, recorder.sync)
         conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
-        foreign.install(patch)
-        recorder.built = lambda: foreign.transformers_as_run(patch)  # type: ignore[method-assign]
+        foreign.install(patch, recorder)
+        recorder.built = partial(  # type: ignore[method-assign]
+            foreign.transformers_as_run, patch, recorder
+        )
         network.install(patch)
         data_loading.install(patch, recorder)
         # A failing operator is told once, as the user's error, not with torch's own traceback.

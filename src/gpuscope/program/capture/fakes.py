@@ -95,7 +95,7 @@ def device_queries_answered() -> Iterator[None]:
             handlers.pop(PRIM_DEVICE, None)
         else:
             handlers[PRIM_DEVICE] = original_handler
-        FakeTensor.__torch_dispatch__ = original_dispatch
+        FakeTensor.__torch_dispatch__ = original_dispatch  # type: ignore
         for name in ("is_cuda", "is_cpu", "data", "get_device"):
             delattr(FakeTensor, name)
 

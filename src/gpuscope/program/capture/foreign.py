@@ -13,14 +13,14 @@ from gpuscope.program.capture.fakes import with_index
 from gpuscope.program.capture.patches import Patches
 
 
-def install(patch: Patches) -> None:
+def install(patch: Patches, recorder: Any) -> None:
     """Make them take the path of a real run."""
     # Small constants of the user's code (lists of lengths, offsets) keep their values on the host.
     patch.set(fake_tensor_module, "CONSTANT_NUMEL_LIMIT", 256, only_if_present=True)
     _foreach(patch)
     _grouping(patch)
     _module_conversion(patch)
-    transformers_as_run(patch)
+    transformers_as_run(patch, recorder)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
     # the same kernels as the unfused ones below.
     patch.set(torch.backends.cudnn, "is_acceptable", _no)
@@ -111,15 +111,19 @@ def _no(*args: Any, **kwargs: Any) -> bool:
     return False
 
 
-def transformers_as_run(patch: Patches) -> None:
+def transformers_as_run(patch: Patches, recorder: Any) -> None:
     """transformers takes fake tensors for a trace, and then builds 4-D masks for attention.
 
+    A run without torch.compile is none. With it, it is one: the masks are really built.
     To be called again when the user's code may have imported more of it.
     """
     names = ("is_tracing", "is_fake_tensor", "is_torchdynamo_compiling", "is_jit_tracing")
+    tracing = recorder.__dict__.setdefault(
+        "is_traced", lambda *args, **kwargs: bool(recorder.compiled)
+    )
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith("transformers") or module is None:
             continue
         for name in names:
-            if callable(vars(module).get(name, None)) and vars(module)[name] is not _no:
-                patch.set(module, name, _no)
+            if callable(vars(module).get(name, None)) and vars(module)[name] is not tracing:
+                patch.set(module, name, tracing)
