@@ -171,9 +171,7 @@ def main() -> None:
         for _ in range(40):
             timed("whole", whole)
         for key, values in times.items():
-            results.append(
-                {"program": name, "mode": key, "seconds": statistics.median(values[5:])}
-            )
+            results.append({"program": name, "mode": key, "seconds": statistics.median(values[5:])})
     for row in results:
         print(json.dumps(row))
 
