@@ -184,3 +184,23 @@ def test_a_model_made_on_meta_and_given_memory_later() -> None:
     program = of(build)
     assert bytes_of(program, "parameter") == (4 * 4 + 4 + 2 * 4) * 4
     assert len(named(program, "addmm")) == 1
+
+
+def test_checkpoints_are_loaded_and_none_is_written(tmp_path) -> None:
+    kept = tmp_path / "kept.pt"
+    torch.save(nn.Linear(4, 4).state_dict(), kept)
+
+    def build():
+        model = nn.Linear(4, 4)
+        model.load_state_dict(torch.load(kept, map_location="cuda"))
+        model.cuda()
+        x = torch.randn(2, 4, device="cuda")
+
+        def step():
+            model(x)
+            torch.save(model.state_dict(), tmp_path / "new.pt")
+
+        return step
+
+    assert work(of(build)) == ["addmm"]
+    assert not (tmp_path / "new.pt").exists()

@@ -159,6 +159,30 @@ def test_a_custom_function_runs_its_own_backward() -> None:
     assert work(program, "backward") == ["mul", "mul", "mm", "sum"]
 
 
+def test_a_custom_function_belongs_to_its_module() -> None:
+    class Negate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return -x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return -grad
+
+    class Turn(nn.Module):
+        def forward(self, x):
+            return Negate.apply(x)
+
+    def build():
+        model = nn.Sequential(nn.Linear(4, 4), Turn()).cuda()
+        x = torch.randn(2, 4, device="cuda")
+        return lambda: model(x).sum().backward()
+
+    assert [(op.phase, op.module) for op in named(of(build), "neg")] == [
+        ("forward", "1"), ("backward", "1"),
+    ]  # fmt: skip
+
+
 def test_a_gradient_of_a_gradient() -> None:
     def build():
         layer = nn.Linear(4, 4).cuda()

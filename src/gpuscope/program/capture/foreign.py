@@ -21,6 +21,7 @@ def install(patch: Patches, recorder: Any) -> None:
     _grouping(patch)
     _module_conversion(patch)
     transformers_as_run(patch, recorder)
+    patch.set(torch, "save", _nothing)  # there are no values to save
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
     # the same kernels as the unfused ones below.
     patch.set(torch.backends.cudnn, "is_acceptable", _no)
@@ -101,6 +102,10 @@ def _module_conversion(patch: Patches) -> None:
 
     patch.set(torch.nn.Module, "_apply", apply)
     patch.set(torch._C._nn, "_parse_to", parse_to)
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
 
 
 def _on_meta(tensor: FakeTensor) -> bool:
