@@ -47,6 +47,13 @@ def run(
     return model(work)
 
 
+def mm_time_s(m: int, n: int, k: int, on: str | Device = "h200") -> float:
+    """Time of all kernels of a bfloat16 linear layer's product: a split sum has two."""
+    a, b = dense(m, k, dtype="bfloat16"), turned(dense(n, k, dtype="bfloat16"))
+    kernels = run("aten::mm", (a, b), (dense(m, n, dtype="bfloat16"),), on=on)
+    return sum(kernel.duration_s for kernel in kernels)
+
+
 def mm(
     m: int, n: int, k: int, dtype: str = "bfloat16", on: str | Device = "h200",
     layout: str = "NT", hot: bool = False, settings: dict[str, bool] | None = None,
