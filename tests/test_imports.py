@@ -20,9 +20,15 @@ ALLOWED: dict[str, set[str]] = {
     "analysis": {"errors", "hardware", "program", "cost", "timeline", "run"},
     "run": {"errors", "program", "timeline", "analysis", "views"},
     "api": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run"},
-    "views": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api"},
+    "measure": {
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
+    },
+    "views": {
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "measure",
+    },
     "cli": {
-        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "views",
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "measure",
+        "views",
     },
     "__main__": {"cli"},
 }  # fmt: skip

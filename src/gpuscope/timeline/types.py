@@ -6,6 +6,7 @@ was simulated or recorded. Times are integer nanoseconds, so that sums and union
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -103,6 +104,127 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Collective:
+    """What a recording says of one sort of collective call; equal calls share one entry.
+
+    Attributes:
+        name: "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send",
+            "recv", ...; "" where only the kernel's name is known.
+        group: name of the process group; "" if unknown.
+        group_size: ranks in the group; None if unknown.
+        group_ranks: the global ranks of the group; () if unknown.
+        dtype: torch's name without the prefix; "" if unknown.
+        in_elements, out_elements: message sizes on one rank; None if unknown.
+    """
+
+    name: str
+    group: str = ""
+    group_size: int | None = None
+    group_ranks: tuple[int, ...] = ()
+    dtype: str = ""
+    in_elements: int | None = None
+    out_elements: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDevice:
+    """A device as the recording describes it; None or "" where it does not say."""
+
+    index: int
+    name: str
+    memory_bytes: int | None = None
+    compute_capability: tuple[int, int] | None = None
+    sm_count: int | None = None
+    warp_size: int | None = None
+    max_threads_per_sm: int | None = None
+    registers_per_sm: int | None = None
+    shared_bytes_per_sm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the events of one rank come from, and what the file says of itself.
+
+    Attributes:
+        rank: as in `Lane.rank`.
+        path: the file, as the user named it.
+        format: "kineto", "nsys", "gpuscope".
+        rank_known: the file itself names its rank (else it is a guess from its name or order).
+        world_size, backend, host: of the distributed run; None or "" if unknown.
+        groups: process group name -> global ranks (() where the members are not listed).
+        devices: devices that the file describes.
+        base_ns: absolute time (Unix epoch, or the tool's own clock) of the timeline's zero.
+        schema: the format's own version, as text.
+        with_shapes, with_stacks, with_memory: what was recorded besides times.
+        cut_off: the file ends in the middle; what could be read is there.
+        events_read, events_skipped: complete events read; malformed or unusable ones left out.
+        counts: events read by category, in the file's own words ("kernel", "cpu_op", ...).
+        messages: what the recorder itself wrote as warnings or errors.
+    """
+
+    rank: int
+    path: str
+    format: str = "kineto"
+    rank_known: bool = False
+    world_size: int | None = None
+    backend: str = ""
+    host: str = ""
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    devices: tuple[RecordedDevice, ...] = ()
+    base_ns: int = 0
+    schema: str = ""
+    with_shapes: bool = False
+    with_stacks: bool = False
+    with_memory: bool = False
+    cut_off: bool = False
+    events_read: int = 0
+    events_skipped: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    messages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a recording says about device work besides its times.
+
+    Columns of equal length, one row a device event (`kind < DEVICE_KINDS`), in the order of
+    `Events`. Unknown is -1 (NaN for `occupancy`).
+
+    Attributes:
+        event: row in `Events`; ascending.
+        grid, block: (n, 3) launch dimensions.
+        registers: per thread.
+        shared_bytes: shared memory of a block, static and dynamic.
+        occupancy: estimated achieved occupancy, 0..1.
+        nbytes: bytes of a copy or memset.
+        stream: the device's stream id.
+        graph: id of the CUDA graph it was launched from, where it came from one.
+        launch: row in `Events` of the call that launched it.
+        operator: row in `Events` of the innermost operator around that call.
+        collective: index into `Timeline.collectives`.
+        sequence: sequence number of the collective within its group.
+    """
+
+    event: Ints
+    grid: Ints
+    block: Ints
+    registers: Ints
+    shared_bytes: Ints
+    occupancy: npt.NDArray[np.float64]
+    nbytes: Ints
+    stream: Ints
+    graph: Ints
+    launch: Ints
+    operator: Ints
+    collective: Ints
+    sequence: Ints
+
+    def __len__(self) -> int:
+        """Number of device events."""
+        return len(self.event)
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """Events, lanes, counters and step windows of one run, all ranks.
 
@@ -112,11 +234,16 @@ class Timeline:
         events: the columns.
         counters: memory, power, utilisation over time.
         steps: step windows, in time order.
-        kernels: one `gpuscope.cost.types.Kernel` per predicted device event (`Events.kernel`
-            indexes it); empty for measured timelines.
-        ops: one `gpuscope.program.types.Op` per operator (`Events.op` indexes it) where known.
+        kernels: `gpuscope.cost.types.Kernel`s that `Events.kernel` indexes: what the cost models
+            say of a device event. A reader leaves it empty; `analysis.modelled` joins it.
+        ops: `gpuscope.program.types.Op`s that `Events.op` indexes, where known. A recording has
+            one for each distinct call (name, shapes, dtypes, module, phase); its operator events
+            and the device events that they launched refer to it. Outputs may be missing.
         origin: "predicted" or "measured".
         notes: remarks on how far it can be trusted.
+        recorded: what a recording says about its device events; None for predictions.
+        collectives: what `Recorded.collective` indexes.
+        sources: where each rank's events come from; () for predictions.
     """
 
     names: tuple[str, ...]
@@ -128,3 +255,6 @@ class Timeline:
     ops: tuple[object, ...] = ()
     origin: Literal["predicted", "measured"] = "predicted"
     notes: tuple[str, ...] = field(default_factory=tuple)
+    recorded: Recorded | None = None
+    collectives: tuple[Collective, ...] = ()
+    sources: tuple[Source, ...] = ()
