@@ -143,3 +143,46 @@ def test_the_catalogues_own_calibrations_load() -> None:
         assert path.stem in device_ids()
         assert load_calibration(path).entries
     assert calibration_for(device("h200")).device_id == "nvidia-h200-sxm"
+
+
+KERNELS = """
+measured_with = "published tables"
+
+[matmul.bf16.efficiency_max]
+value = 0.7
+unit = "1"
+low = 0.65
+high = 0.75
+"""
+
+
+@pytest.fixture
+def partly(folder: Path) -> Path:
+    """The H200 calibrated with its host, the B200 only in its products."""
+    (folder / "nvidia-b200.toml").write_text('device = "nvidia-b200"\n' + KERNELS)
+    return folder
+
+
+def test_known_kernels_replace_carried_ones(partly: Path) -> None:
+    found = _calibration_for(device("b200"), partly)
+    assert found.distance == "same device, kernels only"
+    assert found.value("matmul.bf16.efficiency_max") == 0.7
+    assert found.origin("matmul.bf16.efficiency_max") == "calibrated"
+    assert found.value("host.dispatch") == 5e-6
+    assert found.origin("host.dispatch") == "estimated"
+    assert "published" in found.measured_with
+    assert "driver 1" in found.measured_with
+
+
+def test_a_neighbour_of_the_generation_lends_its_kernels(partly: Path) -> None:
+    found = _calibration_for(device("gb200"), partly)
+    assert found.value("matmul.bf16.efficiency_max") == 0.7
+    assert found.origin("matmul.bf16.efficiency_max") == "estimated"
+    assert found.spread("matmul.bf16.efficiency_max") > 0.07
+    assert found.value("host.dispatch") == 5e-6
+
+
+def test_a_partial_calibration_is_not_carried_to_other_generations(partly: Path) -> None:
+    found = _calibration_for(device("a100"), partly)
+    assert found.measured_on == "nvidia-h200-sxm"
+    assert found.value("matmul.bf16.efficiency_max") == 0.8

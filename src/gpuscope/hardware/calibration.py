@@ -25,6 +25,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,9 @@ _CARRIED_SPREAD: Mapping[str, tuple[float, float]] = {
     "same vendor": (2.0, 0.15),
     "other vendor": (3.0, 0.25),
 }
+
+PARTLY = "same device, kernels only"
+"""Distance of constants that were fitted to kernels of the device itself, carried for the rest."""
 
 _ORIGINS = ("measured", "calibrated", "datasheet", "estimated")
 
@@ -85,7 +89,8 @@ class Calibration:
     Attributes:
         device_id: the device it is for.
         measured_on: the device that was measured; None where none was.
-        distance: "same device", "same generation", "same vendor", "other vendor" or "none".
+        distance: "same device", "same device, kernels only", "same generation", "same vendor",
+            "other vendor" or "none".
         measured_with: software and date of the measurement, in words.
         entries: name and constant, sorted by name.
     """
@@ -228,8 +233,10 @@ def calibration_for(device: Device) -> Calibration:
     """Return the constants that apply to a device.
 
     Its own where it was calibrated (a what-if device keeps those of the real one). Otherwise the
-    nearest calibrated device's dimensionless constants and its host's, as estimates with a wider
-    spread: by generation, then vendor, then any. Empty where nothing was calibrated at all.
+    nearest wholly calibrated device's dimensionless constants and its host's, as estimates with a
+    wider spread: by generation, then vendor, then any; what is known of its own kernels, or of
+    those of a partly calibrated device of its generation, replaces them. A calibration without
+    `host.*` constants is partial. Empty where nothing was calibrated at all.
 
     Raises:
         CatalogueError: a calibration file does not validate.
@@ -239,24 +246,63 @@ def calibration_for(device: Device) -> Calibration:
 
 @lru_cache(maxsize=256)
 def _calibration_for(device: Device, folder: Path) -> Calibration:
+    found = _catalogued(folder)
+    whole = {name: each for name, each in found.items() if each.names("host")}
+    if device.id in whole:
+        return whole[device.id]
+    partial = found.get(device.id) or _neighbour(device, found, whole)
+    if not whole:
+        return partial or Calibration(device.id, None, "none")
+    order = list(_CARRIED_SPREAD)
+    distances = {name: _distance(device, device_named(name)) for name in whole}
+    nearest = min(distances, key=lambda name: (order.index(distances[name]), name))
+    carried = _carried(whole[nearest], device, distances[nearest])
+    return carried if partial is None else _overlaid(carried, partial, device)
+
+
+@lru_cache(maxsize=8)
+def _catalogued(folder: Path) -> dict[str, Calibration]:
+    """All calibrations of a folder, by device."""
     paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
     paths.update({path.name: path for path in sorted(folder.glob("*")) if path.is_dir()})
-    if device.id in paths:
-        return load_calibration(paths[device.id])
-    if not paths:
-        return Calibration(device.id, None, "none")
-    order = list(_CARRIED_SPREAD)
-    distances = {name: _distance(device, device_named(name)) for name in paths}
-    nearest = min(distances, key=lambda name: (order.index(distances[name]), name))
-    distance = distances[nearest]
-    found = load_calibration(paths[nearest])
+    return {name: load_calibration(path) for name, path in paths.items()}
+
+
+def _carried(found: Calibration, device: Device, distance: str) -> Calibration:
+    """Constants of one device as estimates for another."""
     factor, least = _CARRIED_SPREAD[distance]
-    carried = tuple(
+    entries = tuple(
         (name, entry.widened(factor, least))
         for name, entry in found.entries
         if entry.unit in ("1", "s") or name.startswith("host.")
     )
-    return Calibration(device.id, nearest, distance, found.measured_with, carried)
+    return Calibration(device.id, found.device_id, distance, found.measured_with, entries)
+
+
+def _neighbour(
+    device: Device, found: Mapping[str, Calibration], whole: Mapping[str, Calibration]
+) -> Calibration | None:
+    """The partly calibrated device of the same generation with the most similar memory."""
+    near = [
+        device_named(name) for name in found
+        if name not in whole and _distance(device, device_named(name)) == "same generation"
+    ]  # fmt: skip
+    if not near:
+        return None
+    rate = device.memory_bandwidth_bytes_per_s
+    best = min(near, key=lambda d: (abs(log(d.memory_bandwidth_bytes_per_s / rate)), d.id))
+    return _carried(found[best.id], device, "same generation")
+
+
+def _overlaid(below: Calibration, above: Calibration, device: Device) -> Calibration:
+    """`above` where it has a constant, else `below`."""
+    entries = dict(below.entries) | dict(above.entries)
+    own = above.distance == "same device"
+    with_ = "; ".join(filter(None, (above.measured_with, below.measured_with)))
+    return Calibration(
+        device.id, above.measured_on, PARTLY if own else below.distance, with_,
+        tuple(sorted(entries.items())),
+    )  # fmt: skip
 
 
 def _distance(device: Device, other: Device) -> str:
