@@ -17,11 +17,14 @@ from gpuscope.cost.collective import (
     broadcast_s,
     gather_s,
     group_of,
+    tuning_of,
 )
 from gpuscope.cost.engine import cost_program
+from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import device, parse_target
+from gpuscope.hardware import Calibration, device, parse_target
+from gpuscope.hardware.calibration import CalibratedValue
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.timeline import simulate
 
@@ -172,3 +175,32 @@ def test_compute_that_does_not_need_the_result_hides_it() -> None:
     total_s = sum(k.duration_s for item in costed.ops for k in item.kernels)
     link_s = costed.ops[0].kernels[0].duration_s
     assert simulate(costed).step_time_s == pytest.approx(total_s - link_s, rel=0.05)
+
+
+def _measured(**values: float) -> Constants:
+    entries = sorted(
+        (f"collective.{name.replace('__', '.')}", CalibratedValue(v, "1", "calibrated", v, v))
+        for name, v in values.items()
+    )
+    return Constants(Calibration("x", "x", "same device", "", tuple(entries)))
+
+
+def test_measured_shares_and_latencies_replace_the_general_ones() -> None:
+    tuning = tuning_of(
+        _measured(LL__base_s=5e-6, LL__link_s=8e-7, all_reduce__efficiency_2=0.7,
+                  all_reduce__efficiency_8=1.0)
+    )  # fmt: skip
+    assert all_reduce_s(NODE, 8, tuning) == pytest.approx(5e-6 + 14 * 8e-7, rel=1e-3)
+    whole = 2 * 7 / 8 * 64 * GIB / 450e9
+    assert all_reduce_s(NODE, 64 * GIB, tuning) == pytest.approx(whole, rel=1e-2)
+    assert tuning.share("all_reduce", 4) == pytest.approx(0.85)
+    assert tuning.share("all_reduce", 64) == pytest.approx(1.0)
+    assert gather_s(NODE, 64 * GIB, tuning) == pytest.approx(gather_s(NODE, 64 * GIB), rel=1e-3)
+
+
+def test_carried_collective_constants_say_nothing() -> None:
+    carried = CalibratedValue(1e-3, "s", "estimated", 1e-3, 1e-3)
+    constants = Constants(
+        Calibration("x", "y", "same generation", "", (("collective.LL.base_s", carried),))
+    )
+    assert tuning_of(constants).protocols == PROTOCOLS

@@ -13,17 +13,23 @@ latency of its link. NCCL moves data by one of three protocols, of which the fas
 slow to begin). Latencies are those of NCCL's own tuner (src/graph/tuning.cc, 2.18 and later).
 
 Ranks of a group are taken to fill one scale-up domain after the other. The time is that of the
-transfer; waiting for other ranks is not in it, nor is in-switch reduction (NVLS, SHARP).
+transfer; waiting for other ranks is not in it. Where collectives were measured, constants named
+`collective.<protocol>.base_s`, `collective.<protocol>.link_s` and
+`collective.<operation>.efficiency_<ranks>` replace the latencies and the reached share of a link's
+rate inside a scale-up domain; the share of an all-reduce may then exceed 1, since switches that
+add (NVLS) halve what it sends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import ceil, inf, log2
 
-from gpuscope.cost.registry import Work, kernel_model
+import numpy as np
+
+from gpuscope.cost.registry import Constants, Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster, Device
@@ -64,6 +70,32 @@ PROTOCOLS = (
     Protocol("LL128", 120 / 128, 14.0e-6, 1.9e-6, 4.0e-6, 8.5e-6),
     Protocol("Simple", 1.0, 8.4e-6, 3.4e-6, 14.0e-6, 14.0e-6),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How collectives run on one machine.
+
+    Attributes:
+        protocols: what the library can choose from.
+        shares: by operation, (ranks, share of the link's rate that large messages reach) where
+            measured inside a scale-up domain, by rising ranks.
+    """
+
+    protocols: tuple[Protocol, ...] = PROTOCOLS
+    shares: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+
+    def share(self, operation: str, ranks: int) -> float:
+        """Share of a link's rate, interpolated over the logarithm of the ranks."""
+        known = self.shares.get(operation)
+        if not known:
+            return _EFFICIENCY
+        at = [log2(n) for n, _ in known]
+        return float(np.interp(log2(ranks), at, [share for _, share in known]))
+
+
+NCCL = Tuning()
+"""Latencies of NCCL's tuner, and one share for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,58 +146,81 @@ def group_of(cluster: Cluster, ranks: int) -> Group:
     return Group(ranks, local, rate, fabric or 0.0)
 
 
-def all_reduce_s(group: Group, size_bytes: float) -> float:
+def all_reduce_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
     """Time of an all-reduce of `size_bytes` on every rank: the faster of ring and tree."""
     n, k = group.ranks, group.domains
-    ring_s = _ring_s(group, 2 * (n - 1) / n * size_bytes, 2 * (n - 1), 2 * (k - 1))
+    share = tuning.share("all_reduce", group.local)
+    moved = 2 * (n - 1) / n * size_bytes
+    ring_s = _ring_s(group, moved, 2 * (n - 1), 2 * (k - 1), tuning, share)
     if k == 1:
         return ring_s
     moved = 2 * size_bytes
     tree_s = min(
         p.base_s + 2 * ((group.local - 1) * p.link_s + log2(k) * p.tree_fabric_s)
-        + _seconds(moved, group.ring_bytes_per_s * p.share)
-        for p in PROTOCOLS
+        + _seconds(moved, _ring_rate(group, share) * p.share)
+        for p in tuning.protocols
     )  # fmt: skip
     return min(ring_s, tree_s)
 
 
-def gather_s(group: Group, size_bytes: float) -> float:
+def gather_s(
+    group: Group, size_bytes: float, tuning: Tuning = NCCL, operation: str = "all_gather"
+) -> float:
     """Time of an all-gather that ends, or a reduce-scatter that begins, with `size_bytes`."""
     n = group.ranks
-    return _ring_s(group, (n - 1) / n * size_bytes, n - 1, group.domains - 1)
+    share = tuning.share(operation, group.local)
+    return _ring_s(group, (n - 1) / n * size_bytes, n - 1, group.domains - 1, tuning, share)
 
 
-def broadcast_s(group: Group, size_bytes: float) -> float:
+def reduce_scatter_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
+    """Time of a reduce-scatter that begins with `size_bytes` on every rank."""
+    return gather_s(group, size_bytes, tuning, "reduce_scatter")
+
+
+def broadcast_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
     """Time of a broadcast or reduction to one rank: a pipelined ring."""
-    return _ring_s(group, size_bytes, group.ranks - 1, group.domains - 1)
+    share = tuning.share("broadcast", group.local)
+    return _ring_s(group, size_bytes, group.ranks - 1, group.domains - 1, tuning, share)
 
 
-def all_to_all_s(group: Group, size_bytes: float) -> float:
+def all_to_all_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
     """Time of an all-to-all in which every rank holds `size_bytes`: pairs, all at once."""
     n, local = group.ranks, group.local
     inside = size_bytes * (local - 1) / n
     outside = size_bytes * (n - local) / n
+    share = tuning.share("all_to_all", local)
     moving_s = max(
-        _seconds(inside, group.link_bytes_per_s), _seconds(outside, group.fabric_bytes_per_s)
+        _seconds(inside, group.link_bytes_per_s * share),
+        _seconds(outside, group.fabric_bytes_per_s * _EFFICIENCY),
     )
     return min(
-        p.base_s + (p.fabric_s if n > local else p.link_s) + moving_s / p.share for p in PROTOCOLS
+        p.base_s + (p.fabric_s if n > local else p.link_s) + moving_s / p.share
+        for p in tuning.protocols
     )
 
 
-def _ring_s(group: Group, moved_bytes: float, steps: int, fabric_steps: int) -> float:
+def _ring_rate(group: Group, share: float) -> float:
+    """What a ring reaches: of the link by measurement, of the fabric by the general share."""
+    return min(
+        share * group.link_bytes_per_s, _EFFICIENCY * group.local * group.fabric_bytes_per_s
+    )
+
+
+def _ring_s(
+    group: Group, moved_bytes: float, steps: int, fabric_steps: int, tuning: Tuning, share: float
+) -> float:  # fmt: skip
     """The fastest protocol's time of a ring whose ranks send `moved_bytes` each."""
     return min(
         p.base_s + (steps - fabric_steps) * p.link_s + fabric_steps * p.fabric_s
-        + _seconds(moved_bytes, group.ring_bytes_per_s * p.share)
-        for p in PROTOCOLS
+        + _seconds(moved_bytes, _ring_rate(group, share) * p.share)
+        for p in tuning.protocols
     )  # fmt: skip
 
 
 def _seconds(moved_bytes: float, bytes_per_s: float) -> float:
     if not moved_bytes or bytes_per_s == inf:
         return 0.0
-    return moved_bytes / (bytes_per_s * _EFFICIENCY) if bytes_per_s > 0 else inf
+    return moved_bytes / bytes_per_s if bytes_per_s > 0 else inf
 
 
 @kernel_model(
@@ -198,7 +253,8 @@ def all_gather(work: Work) -> tuple[Kernel, ...]:
 def reduce_scatter(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets its part of the sum."""
     whole, part = _whole_and_part(work)
-    return _collective(work, "reduce_scatter", gather_s, whole, part, _ranks(work, whole, part))
+    ranks = _ranks(work, whole, part)
+    return _collective(work, "reduce_scatter", reduce_scatter_s, whole, part, ranks)
 
 
 @kernel_model("_c10d_functional::all_to_all_single", "c10d::alltoall_base_")
@@ -261,7 +317,35 @@ def _ranks(work: Work, whole: float = 0.0, part: float = 0.0) -> int:
     return work.cluster.n_devices if work.cluster is not None else 1
 
 
-_Time = Callable[[Group, float], float]
+_Time = Callable[[Group, float, Tuning], float]
+
+
+@lru_cache(maxsize=64)
+def tuning_of(constants: Constants) -> Tuning:
+    """How collectives run, as far as it was measured on the machine.
+
+    Constants that were carried from another device are left out, since links differ: of
+    collectives only a device's own say anything.
+    """
+    calibration = constants.calibration
+    own = {
+        name: calibration.value(name)
+        for name in calibration.names("collective")
+        if calibration.origin(name) in ("calibrated", "measured")
+    }
+    protocols = tuple(
+        replace(
+            p, base_s=own.get(f"collective.{p.name}.base_s", p.base_s),
+            link_s=own.get(f"collective.{p.name}.link_s", p.link_s),
+        )
+        for p in PROTOCOLS
+    )  # fmt: skip
+    shares: dict[str, list[tuple[int, float]]] = {}
+    for name, value in own.items():
+        operation, _, what = name.removeprefix("collective.").rpartition(".")
+        if what.startswith("efficiency_"):
+            shares.setdefault(operation, []).append((int(what.rpartition("_")[2]), value))
+    return Tuning(protocols, {operation: tuple(sorted(s)) for operation, s in shares.items()})
 
 
 @lru_cache(maxsize=64)
@@ -284,18 +368,19 @@ def _collective(
     if cluster is None or cluster.n_devices < ranks:
         cluster = _cluster_for(work.device, ranks)
     group = group_of(cluster, ranks)
-    seconds = time_s(group, size_bytes)
+    seconds = time_s(group, size_bytes, tuning_of(work.constants))
     if seconds == inf:
         raise UnsupportedError(
             f"A collective of {ranks} ranks cannot be timed on {cluster.name}.",
             "The catalogue states no rate for the links between them.",
             "Choose another device, or predict one device without collectives.",
         )
+    spread = work.constants.spread("collective.scale", _SPREAD)
     where = "one scale-up domain" if group.domains == 1 else f"{group.domains} domains"
     return (
         Kernel(
             name=f"collective_{name}", kind="collective", op=work.op.index, duration_s=seconds,
-            low_s=seconds / (1 + _SPREAD), high_s=seconds * (1 + _SPREAD),
+            low_s=seconds / (1 + spread), high_s=seconds * (1 + spread),
             read_bytes=size_bytes, written_bytes=written_bytes,
             least_bytes=size_bytes + written_bytes, limiter="link",
             dtype=work.inputs[0].dtype if work.inputs else "", origin="estimated", lane="link",
