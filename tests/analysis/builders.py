@@ -136,6 +136,18 @@ class TimelineBuilder:
         """Add a host event."""
         self._add(start_us, end_us, name, kind, self.lane("host main", "host", rank), op)
 
+    def copy(
+        self, start_us: float, end_us: float, *, call_us: tuple[float, float],
+        name: str = "copy", kind: str = "memcpy", rank: int = 0,
+    ) -> None:  # fmt: skip
+        """Add device work whose launch call lasts from `call_us[0]` to `call_us[1]`."""
+        host = self.lane("host main", "host", rank)
+        correlation = self.correlations
+        self.correlations += 1
+        self._add(*call_us, "cudaMemcpyAsync", "launch", host, -1, -1, correlation)
+        lane = self.lane("stream 7", "stream", rank)
+        self._add(start_us, end_us, name, kind, lane, -1, -1, correlation)
+
     def step(self, start_us: float, end_us: float, rank: int = 0) -> None:
         self.steps.append(Step(round(start_us * US), round(end_us * US), rank))
 

@@ -50,7 +50,41 @@ def test_idle_after_a_wait_is_the_host_synchronising() -> None:
     b.work(0, 10, launch_us=-5)
     b.host(-3, 12, kind="sync", name="item")
     b.work(30, 40, launch_us=26)
+    # The wait cost the host 13 us of lead and stood for 2 us more; the rest is the host's own.
+    assert idle(b.build()) == {"host synchronising": 15, "host dispatching": 5}
+
+
+def test_a_long_wait_is_at_fault_for_the_gaps_that_follow() -> None:
+    b = TimelineBuilder()
+    b.work(0, 40, launch_us=-5)
+    b.host(-3, 40, kind="sync", name="item")
+    b.work(50, 52, launch_us=48)
+    b.host(50, 51, kind="sync", name="nothing to wait for")
+    b.work(60, 62, launch_us=58)
+    assert idle(b.build()) == {"host synchronising": 18}
+
+
+def test_a_blocking_copy_is_a_wait() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 30, launch_us=-5)
+    b.copy(30, 40, call_us=(2, 42), name="Memcpy DtoH (Device -> Pageable)")
+    b.work(60, 70, launch_us=57)
     assert idle(b.build()) == {"host synchronising": 20}
+
+
+def test_code_loaded_in_the_launch_call_is_the_host_dispatching() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 10, launch_us=-5)
+    b.copy(60, 70, call_us=(5, 58), kind="kernel", name="first of its kind")
+    assert idle(b.build()) == {"host dispatching": 50}
+
+
+def test_a_collective_of_the_host_waits_for_another_rank() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 10, launch_us=-5)
+    b.host(10, 35, name="gloo:all_reduce")
+    b.work(40, 50, launch_us=38)
+    assert idle(b.build()) == {"waiting for another rank": 25, "host dispatching": 5}
 
 
 def test_a_wait_that_begins_in_the_gap_counts_for_its_own_length() -> None:

@@ -1,18 +1,19 @@
 """Why a device was idle: each gap between device work, split by cause from what the host did.
 
-For a gap that ends when work W starts, the causes are tried in this order:
+A gap ends when work W starts. What the host did in the gap is read off the threads that feed the
+device, moment by moment (see `gpuscope.analysis.host_line`).
 
-1. waiting for data: host time inside the gap spent loading input (an operator of the input phase,
-   or a data loader's `__next__`); all of the gap when W is the copy that brings the input;
-2. W's launch call came too late for W to start when the device fell idle (a call needs
-   `launch_latency_ns` to reach the device), so the host was late:
-   host synchronising if the host stood in a synchronisation when the device fell idle (it lost
-   its lead there), or for the part of the gap that it spent in one; else host dispatching;
-3. W was launched in time: launch gap, up to `LAUNCH_GAP_NS`; what is longer is waiting for another
-   stream where the device's last work ran on another lane than W, else unknown.
-
-Without a launch to look at (no correlation, no host lanes), or without any device work, the rest
-is unknown.
+1. W was handed over in time (its launch call came at least `launch_latency_ns` before the device
+   fell idle): launch gap, up to `LAUNCH_GAP_NS`; what is longer is waiting for another stream
+   where the device's last work ran on another lane than W, else unknown.
+2. W came too late, so the host was late. Moments in which it loaded input are waiting for data
+   (all of the gap where W is the copy that brings the input of a predicted step); moments in a
+   collective of the host itself are waiting for another rank; moments in a synchronisation are
+   host synchronising. The rest is host dispatching, except for what a synchronisation before cost:
+   while it stood there the host could have run ahead by as long as it waited for the busy device.
+   So much of the late time that follows, up to the next synchronisation, is its fault too.
+3. Without a launch to look at (no correlation, no host lanes), or without any device work: waiting
+   for data as above, the rest unknown.
 """
 
 from __future__ import annotations
@@ -26,14 +27,20 @@ import numpy.typing as npt
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.window import LAUNCH, MEMCPY, SYNC, DeviceWork, rank_rows
+from gpuscope.analysis.host_line import HostThreads, host_threads
+from gpuscope.analysis.waits import Waits, find_waits, launch_rows, launched_ns, synchronises
+from gpuscope.analysis.window import MEMCPY, DeviceWork, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
+
+Bools = npt.NDArray[np.bool_]
 
 IDLE_CAUSES: tuple[str, ...] = (
     "host dispatching", "host synchronising", "launch gap", "waiting for data",
-    "waiting for another stream", "unknown",
+    "waiting for another stream", "waiting for another rank", "unknown",
 )  # fmt: skip
-"""Every cause, in the order of the columns that `idle_causes` returns."""
+"""Every cause, in the order of the codes of `IdlePieces.cause`."""
+
+DISPATCHING, SYNCHRONISING, LAUNCH_GAP, DATA, STREAM, RANK, UNKNOWN = range(len(IDLE_CAUSES))
 
 LAUNCH_GAP_NS = 10_000
 """Longest gap that the launch itself explains. On an H200 a kernel starts 2-5 us after its launch
@@ -42,8 +49,12 @@ call and queued kernels follow each other within 1-2 us; 10 us leaves room for s
 INPUT_COPY_NS = 10_000
 """A host-to-device copy at least this long brings data, not a scalar (~0.5 MB over PCIe 5)."""
 
-_LOADER = re.compile(r"dataloader.*(__next__|_next_data)", re.IGNORECASE)
+_LOADER = re.compile(
+    r"(dataloader|data_loader|prefetcher|datapipe|dali).*(__next__|_next_data|_try_get_data)",
+    re.IGNORECASE,
+)
 _UPLOAD = re.compile(r"HtoD|Host ?-> ?Device|copy_h2d|h2d", re.IGNORECASE)
+_HOST_COLLECTIVE = re.compile(r"^gloo:|^mpi:|^c10d::(barrier|monitored_barrier_)$|TCPStore")
 
 _WORKING = tuple(EVENT_KINDS.index(kind) for kind in ("operator", "launch", "python"))
 
@@ -54,18 +65,24 @@ class HostActivity:
 
     Attributes:
         known: the timeline has host events for this rank.
-        syncing: waits for the device.
-        loading: preparing input.
+        threads: the threads that feed the device, laid flat.
+        launch: for each row of `Events` the row of its launch call, -1 if unknown.
+        waits: the calls that waited for the device.
+        is_sync, is_loader, is_collective: for each row of `Events`, whether it is a
+            synchronisation, loads input, or is a collective of the host itself.
+        syncing: union of the synchronisations and waits.
         working: operators, launches and Python, waits excluded when measured by `work_ns`.
-        launch_correlation, launch_start_ns: launch calls, sorted by correlation.
     """
 
     known: bool
+    threads: HostThreads
+    launch: Ints
+    waits: Waits
+    is_sync: Bools
+    is_loader: Bools
+    is_collective: Bools
     syncing: Cover
-    loading: Cover
     working: Cover
-    launch_correlation: Ints
-    launch_start_ns: Ints
 
     def work_ns(self, start_ns: int, end_ns: int) -> int:
         """Return the nanoseconds in [start, end) in which the host worked and did not wait."""
@@ -76,108 +93,218 @@ class HostActivity:
         )
         return int((both.within(*bounds) - self.syncing.within(*bounds))[0])
 
-    def launch_of(self, correlation: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-        """Return when each device event was launched, and whether that is known."""
-        if len(self.launch_correlation) == 0:
-            return np.zeros(len(correlation), np.int64), np.zeros(len(correlation), bool)
-        at = np.searchsorted(self.launch_correlation, correlation)
-        at = np.minimum(at, len(self.launch_correlation) - 1)
-        found = (self.launch_correlation[at] == correlation) & (correlation >= 0)
-        return self.launch_start_ns[at], found
-
 
 def host_activity(timeline: Timeline, rank: int, ops: OpColumns) -> HostActivity:
     """Return what the host of a rank did."""
     events = timeline.events
+    lanes = np.fromiter((lane.kind == "host" for lane in timeline.lanes), bool, len(timeline.lanes))
     host = rank_rows(timeline, rank) & (events.kind >= DEVICE_KINDS)
     host &= ~np.isin(events.kind, (EVENT_KINDS.index("step"), EVENT_KINDS.index("module")))
-    loader = np.fromiter(
-        (bool(_LOADER.search(name)) for name in timeline.names), bool, len(timeline.names)
-    )
-    is_input = np.array([phase == "input" for phase in ops.phase.table])[ops.phase.take(events.op)]
-    loading = host & is_input
-    if len(timeline.names):
-        loading |= host & loader[events.name]
-    launch = host & (events.kind == LAUNCH) & (events.correlation >= 0)
-    order = np.argsort(events.correlation[launch], kind="stable")
+    if len(events):
+        host &= lanes[events.lane]
+    launch = launch_rows(timeline)
+    waits = find_waits(timeline, rank, launch)
+    is_sync = synchronises(timeline, rank)
+    is_sync[waits.event] = True
+    is_loader = host & _named(timeline, _LOADER) & ~is_sync
+    if timeline.origin == "predicted":
+        is_input = np.array([phase == "input" for phase in ops.phase.table])
+        is_loader |= host & is_input[ops.phase.take(events.op)] & ~is_sync
 
-    def cover(rows: npt.NDArray[np.bool_]) -> Cover:
+    def cover(rows: Bools) -> Cover:
         return Cover.of(events.start_ns[rows], events.end_ns[rows])
 
     return HostActivity(
         known=bool(host.any()),
-        syncing=cover(host & (events.kind == SYNC)),
-        loading=cover(loading & (events.kind != SYNC)),
+        threads=host_threads(timeline, rank),
+        launch=launch,
+        waits=waits,
+        is_sync=is_sync,
+        is_loader=is_loader,
+        is_collective=host & _named(timeline, _HOST_COLLECTIVE),
+        syncing=cover(is_sync),
         working=cover(host & np.isin(events.kind, _WORKING)),
-        launch_correlation=events.correlation[launch][order],
-        launch_start_ns=events.start_ns[launch][order],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePieces:
+    """The idle time of a device in a window, cut into pieces of one cause; equal columns.
+
+    Attributes:
+        gap: number of the gap; ascending.
+        start_ns, end_ns: the piece; pieces of a gap cover it exactly.
+        cause: index into `IDLE_CAUSES`.
+        host: row in `Events` of what the host was in, -1 if nothing or not looked at.
+        sync: row of the synchronisation at fault, for pieces of that cause; else -1.
+        ender: row in `Events` of the device work that ended the gap, -1 at the window's end.
+    """
+
+    gap: Ints
+    start_ns: Ints
+    end_ns: Ints
+    cause: Ints
+    host: Ints
+    sync: Ints
+    ender: Ints
+
+    def __len__(self) -> int:
+        """Number of pieces."""
+        return len(self.gap)
+
+    @property
+    def length_ns(self) -> Ints:
+        """Nanoseconds of each piece."""
+        return self.end_ns - self.start_ns
 
 
 def idle_causes(
     timeline: Timeline, work: DeviceWork, host: HostActivity, ops: OpColumns
 ) -> Mapping[str, int]:
     """Return nanoseconds of idle by cause within the work's window; they sum to its idle time."""
+    pieces = idle_pieces(timeline, work, host, ops)
+    length = pieces.length_ns
+    return {cause: int(length[pieces.cause == i].sum()) for i, cause in enumerate(IDLE_CAUSES)}
+
+
+def idle_pieces(
+    timeline: Timeline, work: DeviceWork, host: HostActivity, ops: OpColumns
+) -> IdlePieces:
+    """Return every moment of the window in which the device was idle, with its cause."""
     window = work.window
-    if len(work) == 0:
-        return {cause: window.length_ns * (cause == "unknown") for cause in IDLE_CAUSES}
     start, end = work.busy.gaps(window.start_ns, window.end_ns)
-    split = _split(timeline, work, host, ops, start, end)
-    return {cause: int(split[:, i].sum()) for i, cause in enumerate(IDLE_CAUSES)}
-
-
-def _split(
-    timeline: Timeline,
-    work: DeviceWork,
-    host: HostActivity,
-    ops: OpColumns,
-    start: Ints,
-    end: Ints,
-) -> Ints:
-    """Return gaps x causes in nanoseconds; each row sums to the gap's length."""
-    length = end - start
-    split = np.zeros((len(start), len(IDLE_CAUSES)), np.int64)
-    dispatching, synchronising, launch_gap, data, stream, unknown = range(len(IDLE_CAUSES))
-    ender, ends = _ender(work, end)
-    launched, known = host.launch_of(np.where(ends, work.correlation[ender], -1))
-    trailing = ~ends & host.known
-    in_time = launched + launch_latency_ns(work, host) <= start
-    late = (known & ~in_time) | trailing
-    ready = known & in_time
-
-    loading = np.where(
-        ends & _uploads(timeline, work, ops)[ender], length, host.loading.within(start, end)
+    none = np.full(len(start), -1, np.int64)
+    if len(work) == 0:
+        unknown = np.full(len(start), UNKNOWN, np.int64)
+        return IdlePieces(np.arange(len(start)), start, end, unknown, none, none, none)
+    index, ends = _ender(work, end)
+    launched, known = _launched(timeline, work, host, index, ends)
+    in_time = known & (launched + launch_latency_ns(timeline, work, host) <= start)
+    ready = np.flatnonzero(in_time)
+    asked = np.flatnonzero(~in_time)
+    late = (known | (~ends & host.known))[asked]
+    other_lane = ends & (_lane_before(work, start) != work.lane[index])
+    brings = ends & _uploads(timeline, work, ops)[index]
+    parts = (
+        _of_ready(ready, start, end, other_lane),
+        _of_late(timeline, host, asked, start, end, late, brings[asked], work),
     )
-    split[:, data] = np.where(ready, 0, loading)
-    rest = length - split[:, data]
-
-    waiting = np.where(host.syncing.holds(start), rest, host.syncing.within(start, end))
-    split[:, synchronising] = np.where(late, np.minimum(waiting, rest), 0)
-    split[:, dispatching] = np.where(late, rest - split[:, synchronising], 0)
-
-    split[:, launch_gap] = np.where(ready, np.minimum(rest, LAUNCH_GAP_NS), 0)
-    rest = rest - split.sum(axis=1) + split[:, data]
-    other_lane = ends & (_lane_before(work, start) != work.lane[ender])
-    split[:, stream] = np.where(ready & other_lane, rest, 0)
-    split[:, unknown] = rest - split[:, stream]
-    return split
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.lexsort((columns[1], columns[0]))
+    gap, begin, close, cause, event, sync = (column[order] for column in columns)
+    ender = np.where(ends, work.event[index], -1)[gap]
+    return IdlePieces(gap, begin, close, cause, event, sync, ender)
 
 
-def launch_latency_ns(work: DeviceWork, host: HostActivity) -> int:
+_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints]
+"""gap, start, end, cause, host, sync"""
+
+
+def _of_ready(rows: Ints, start: Ints, end: Ints, other_lane: Bools) -> _Columns:
+    """Gaps before work that was handed over in time: the launch gap, then what is beyond it."""
+    middle = np.minimum(start[rows] + LAUNCH_GAP_NS, end[rows])
+    beyond = middle < end[rows]
+    gap = np.concatenate((rows, rows[beyond]))
+    after = np.where(other_lane[rows], STREAM, UNKNOWN)[beyond]
+    cause = np.concatenate((np.full(len(rows), LAUNCH_GAP, np.int64), after))
+    begin = np.concatenate((start[rows], middle[beyond]))
+    close = np.concatenate((middle, end[rows][beyond]))
+    none = np.full(len(gap), -1, np.int64)
+    return gap, begin, close, cause, none, none
+
+
+def _of_late(
+    timeline: Timeline, host: HostActivity, rows: Ints, start: Ints, end: Ints, late: Bools,
+    brings: Bools, work: DeviceWork,
+) -> _Columns:  # fmt: skip
+    """Gaps that the host caused, or whose launch is unknown: by what the host did in them."""
+    threads = host.threads
+    pieces = threads.merged.cut(start[rows], end[rows])
+    own, begin, close, event = pieces.interval, pieces.start_ns, pieces.end_ns, pieces.event
+    sync = threads.nearest(event, host.is_sync)
+    cause = np.where(sync >= 0, SYNCHRONISING, DISPATCHING)
+    cause = np.where(threads.nearest(event, host.is_collective) >= 0, RANK, cause)
+    cause = np.where(late[own], cause, UNKNOWN)
+    loading = (threads.nearest(event, host.is_loader) >= 0) | brings[own]
+    cause = np.where(loading, DATA, cause)
+    sync = np.where(cause == SYNCHRONISING, sync, -1)
+    gap = rows[own]
+    owed, at_fault = _owed(host, work, begin, close, cause)
+    middle = begin + owed
+    whole, part = owed >= close - begin, (owed > 0) & (owed < close - begin)
+    cause = np.where(whole & (owed > 0), SYNCHRONISING, cause)
+    sync = np.where(whole & (owed > 0), at_fault, sync)
+    # A piece that is at fault only at its beginning becomes two.
+    return (
+        np.concatenate((gap, gap[part])),
+        np.concatenate((np.where(part, middle, begin), begin[part])),
+        np.concatenate((close, middle[part])),
+        np.concatenate((cause, np.full(int(part.sum()), SYNCHRONISING, np.int64))),
+        np.concatenate((event, event[part])),
+        np.concatenate((sync, at_fault[part])),
+    )
+
+
+def _owed(
+    host: HostActivity, work: DeviceWork, begin: Ints, close: Ints, cause: Ints
+) -> tuple[Ints, Ints]:
+    """How much of each dispatching piece the wait before it is at fault for, and its row.
+
+    A wait is at fault for as long as it stood before a busy device, spent on the late pieces after
+    it in their order; a shorter wait that follows does not clear what is left of a longer one.
+    """
+    waits = host.waits
+    none = np.zeros(len(begin), np.int64)
+    if len(waits) == 0 or len(begin) == 0:
+        return none, none - 1
+    before = np.searchsorted(waits.end_ns, begin, side="right") - 1
+    gap_start, gap_end = work.busy.gaps(work.window.start_ns, work.window.end_ns)
+    idle = Cover.of(gap_start, gap_end)
+    stood = waits.done_ns - waits.start_ns
+    lost = np.maximum(stood - idle.within(waits.start_ns, waits.done_ns), 0)
+    dispatching = (cause == DISPATCHING) & (before >= 0)
+    length = np.where(dispatching, close - begin, 0)
+    order = np.argsort(begin, kind="stable")
+    spent = np.concatenate(([0], np.cumsum(length[order])))
+    group = before[order]
+    opening = spent[np.searchsorted(group, np.arange(len(waits)))]
+    debt, late = lost.tolist(), np.diff(opening, append=spent[-1]).tolist()
+    for wait in range(1, len(debt)):
+        debt[wait] = max(debt[wait], debt[wait - 1] - late[wait - 1])
+    left = np.where(group >= 0, np.array(debt)[group] - (spent[:-1] - opening[group]), 0)
+    owed = none.copy()
+    owed[order] = np.clip(left, 0, length[order])
+    return owed, np.where(before >= 0, waits.event[before], -1)
+
+
+def launch_latency_ns(timeline: Timeline, work: DeviceWork, host: HostActivity) -> int:
     """Return the shortest time from a launch call to its work in this window.
 
     The first percentile, so that a few events on skewed clocks do not matter, between 0 and
     `LAUNCH_GAP_NS`: where a queue is always full, even the shortest wait is in the queue. 0 where
     no launch is known.
     """
-    launched, known = host.launch_of(work.correlation)
+    everything = np.arange(len(work))
+    launched, known = _launched(timeline, work, host, everything, everything >= 0)
     if not known.any():
         return 0
     shortest = int(np.percentile((work.start_ns - launched)[known], 1))
     return min(max(0, shortest), LAUNCH_GAP_NS)
 
 
-def _ender(work: DeviceWork, end: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def _launched(
+    timeline: Timeline, work: DeviceWork, host: HostActivity, index: Ints, wanted: Bools
+) -> tuple[Ints, Bools]:
+    """When each of these rows of the work was handed to the device, and whether that is known."""
+    event = work.event[index]
+    launch = np.where(wanted, host.launch[event], -1)
+    known = launch >= 0
+    time = np.zeros(len(index), np.int64)
+    time[known] = launched_ns(timeline.events, event[known], launch[known])
+    return time, known
+
+
+def _ender(work: DeviceWork, end: Ints) -> tuple[Ints, Bools]:
     """Return the row of the event that ends each gap, and whether there is one."""
     at = np.searchsorted(work.start_ns, end, side="left")
     inside = np.minimum(at, len(work) - 1)
@@ -191,15 +318,33 @@ def _lane_before(work: DeviceWork, start: Ints) -> Ints:
     return np.where(at >= 0, work.lane[order[np.maximum(at, 0)]], -1)
 
 
-def _uploads(timeline: Timeline, work: DeviceWork, ops: OpColumns) -> npt.NDArray[np.bool_]:
-    """Return which device events bring input: copies of the input phase, or long uploads."""
+def _uploads(timeline: Timeline, work: DeviceWork, ops: OpColumns) -> Bools:
+    """Return which device events bring input.
+
+    Copies of the input phase of a predicted step; of a recorded one long uploads that no operator
+    is known for.
+    """
+    copies = np.asarray(work.kind == MEMCPY, np.bool_)
+    if timeline.origin == "predicted":
+        is_input = np.array([phase == "input" for phase in ops.phase.table])
+        copies_input: Bools = copies & is_input[ops.phase.take(work.op)]
+        if copies_input.any():
+            return copies_input
     upload = np.fromiter(
         (bool(_UPLOAD.search(name)) for name in timeline.names), bool, len(timeline.names)
     )
     lane = np.fromiter(
         (bool(_UPLOAD.search(lane.name)) for lane in timeline.lanes), bool, len(timeline.lanes)
     )
-    is_input = np.array([phase == "input" for phase in ops.phase.table])[ops.phase.take(work.op)]
     long = work.end_ns - work.start_ns >= INPUT_COPY_NS
-    named = upload[work.name] | lane[work.lane]
-    return np.asarray((work.kind == MEMCPY) & (is_input | (long & named & (work.op < 0))), np.bool_)
+    return np.asarray(copies & long & (upload[work.name] | lane[work.lane]) & (work.op < 0))
+
+
+def _named(timeline: Timeline, pattern: re.Pattern[str]) -> Bools:
+    """Return which events have a name that the pattern finds."""
+    if len(timeline.events) == 0:
+        return np.zeros(0, bool)
+    found = np.fromiter(
+        (bool(pattern.search(name)) for name in timeline.names), bool, len(timeline.names)
+    )
+    return found[timeline.events.name]

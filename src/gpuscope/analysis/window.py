@@ -47,11 +47,13 @@ class DeviceWork:
     """Device events of one rank, cut at the window, sorted by start; columns as in `Events`.
 
     Attributes:
+        event: row in `Events`.
         attributed_ns: each event's part of the busy time; sums to it exactly.
         busy: the union of all events.
         window: where it was cut.
     """
 
+    event: Ints
     start_ns: Ints
     end_ns: Ints
     attributed_ns: Ints
@@ -121,6 +123,7 @@ def device_work(timeline: Timeline, rank: int, window: Window) -> DeviceWork:
     }
     start, end, kind = start[order], end[order], kind[order]
     return DeviceWork(
+        event=np.flatnonzero(rows)[order],
         start_ns=start,
         end_ns=end,
         attributed_ns=attribute(start, end, kind),
