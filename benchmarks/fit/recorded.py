@@ -116,8 +116,9 @@ def trial(device: Device, values: Mapping[str, float]) -> Constants:
 @lru_cache(maxsize=64)
 def at_clock(device: Device, share: float) -> Device:
     """The device at a share of its clock (power-limited)."""
-    clock_hz = device.require("clock_hz")
-    return device if share == 1.0 else device.replace(clock_hz=clock_hz * share)
+    if share == 1.0:
+        return device
+    return device.replace(clock_hz=device.require("clock_hz") * share)
 
 
 def log_errors(
@@ -192,6 +193,8 @@ def write_toml(path: Path, measured_with: str, groups: Mapping[str, CalibratedVa
         lines += [f"value = {entry.value:.5g}", f'unit = "{entry.unit}"']
         if entry.low < entry.value or entry.high > entry.value:
             lines += [f"low = {entry.low:.5g}", f"high = {entry.high:.5g}"]
+        if entry.origin != "calibrated":
+            lines.append(f'origin = "{entry.origin}"')
         if entry.note:
             lines.append(f'note = "{entry.note}"')
         lines.append("")

@@ -17,18 +17,20 @@ from gpuscope.cost.collective import (
     broadcast_s,
     gather_s,
     group_of,
+    reduce_scatter_s,
     tuning_of,
 )
 from gpuscope.cost.engine import cost_program
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import Calibration, device, parse_target
+from gpuscope.hardware import Calibration, calibration_for, device, parse_target
 from gpuscope.hardware.calibration import CalibratedValue
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.timeline import simulate
 
 GIB = 2**30
+H200 = tuning_of(Constants(calibration_for(device("h200"))))
 NODE = group_of(parse_target("8xh200"), 8)
 EFFICIENCY = 0.8
 
@@ -121,7 +123,9 @@ def test_operators_of_both_interfaces_agree() -> None:
     base = Op(0, "c10d::_allgather_base_", inputs=(whole, part))
     scatter = Op(0, "c10d::_reduce_scatter_base_", inputs=(part, whole))
     times = [run(op)[0].duration_s for op in (functional, base, scatter)]
-    assert times == pytest.approx([gather_s(NODE, GIB)] * 3)
+    assert times == pytest.approx(
+        [gather_s(NODE, GIB, H200), gather_s(NODE, GIB, H200), reduce_scatter_s(NODE, GIB, H200)]
+    )
 
 
 def test_a_collective_runs_on_the_link() -> None:
@@ -145,7 +149,7 @@ def test_the_recorded_group_counts_and_not_the_cluster() -> None:
     pair = Op(0, "_c10d_functional::all_gather_into_tensor", inputs=(spec(GIB // 2),),
               outputs=(spec(GIB, 1),), args={"group_size": 2})  # fmt: skip
     group = group_of(parse_target("8xh200"), 2)
-    assert run(pair)[0].duration_s == pytest.approx(gather_s(group, GIB))
+    assert run(pair)[0].duration_s == pytest.approx(gather_s(group, GIB, H200))
     assert run(pair, "h200")[0].note == "2 ranks in one scale-up domain"
 
 

@@ -1,0 +1,159 @@
+"""Fit collectives inside a node to published NCCL times of several devices.
+
+    python benchmarks/fit/published_collectives.py TABLES/aiconfigurator_core/systems [--write]
+
+The tables (see `published.py`) hold the time of four collectives by elements, type and number of
+devices of one node; float16 is used, since switches add no int8. Fitted: a base and a step latency
+of each NCCL protocol, and for each collective and group size the share of the link's rate that
+large messages reach. Odd sizes of the list are fitted, even ones judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pyarrow.parquet as parquet
+from recorded import fit, loss, summary, write_toml
+
+from gpuscope.cost.collective import (
+    NCCL,
+    PROTOCOLS,
+    Tuning,
+    all_reduce_s,
+    all_to_all_s,
+    gather_s,
+    group_of,
+    reduce_scatter_s,
+)
+from gpuscope.hardware import device
+from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue
+from gpuscope.hardware.cluster import build_cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "published_collectives.json"
+
+DEVICES = {
+    "a100_sxm": "nvidia-a100-sxm-80gb", "h100_sxm": "nvidia-h100-sxm", "b200_sxm": "nvidia-b200",
+    "b300_sxm": "nvidia-b300", "gb200": "nvidia-gb200", "gb300": "nvidia-gb300",
+    "h200_sxm": "nvidia-h200-sxm", "rtx_pro_6000_server": "nvidia-rtx-pro-6000-blackwell",
+}  # fmt: skip
+"""Folder of the tables -> catalogue id. The L40S is left out: its node's PCIe switches set the
+time there (8 devices share what one has), which no figure of the device tells."""
+
+TIMES = {
+    "all_reduce": all_reduce_s, "all_gather": gather_s, "reduce_scatter": reduce_scatter_s,
+    "alltoall": all_to_all_s,
+}  # fmt: skip
+NAMES = {"alltoall": "all_to_all"}
+
+Point = tuple[str, int, float, float]
+"""(collective, ranks, bytes, seconds)."""
+
+
+def read(systems: Path, name: str) -> list[Point]:
+    """All points of a device's newest NCCL table, by collective, ranks and bytes."""
+    files = sorted((systems / "data" / name / "comm" / "nccl").glob("*/nccl_perf.parquet"))
+    rows = parquet.read_table(files[-1], filters=[("nccl_dtype", "=", "half")]).to_pylist()
+    return sorted(
+        (r["op_name"], r["num_gpus"], 2.0 * r["message_size"], r["latency"] * 1e-3) for r in rows
+    )
+
+
+def tuning_from(values: Mapping[str, float]) -> Tuning:
+    """The model's own form of fitted constants."""
+    protocols = tuple(
+        replace(p, base_s=values[f"{p.name}.base_s"], link_s=values[f"{p.name}.link_s"])
+        for p in PROTOCOLS
+    )
+    shares: dict[str, list[tuple[int, float]]] = {}
+    for name, value in values.items():
+        if ".efficiency_" in name:
+            operation, _, ranks = name.partition(".efficiency_")
+            shares.setdefault(operation, []).append((int(ranks), value))
+    return Tuning(protocols, {k: tuple(sorted(v)) for k, v in shares.items()})
+
+
+def errors(device_id: str, points: list[Point], tuning: Tuning) -> list[float]:
+    """ln(predicted / measured)."""
+    cluster = build_cluster(device(device_id), 8)
+    return [
+        math.log(TIMES[name](group_of(cluster, ranks), size, tuning) / seconds)
+        for name, ranks, size, seconds in points
+    ]
+
+
+def run(systems: Path, write: bool) -> dict[str, object]:
+    """Fit every device; print and return the errors of the held-out half."""
+    results: dict[str, object] = {}
+    for name, device_id in DEVICES.items():
+        points = read(systems, name)
+        train, held = points[::2], points[1::2]
+        values = {f"{p.name}.{part}": getattr(p, part) for p in PROTOCOLS
+                  for part in ("base_s", "link_s")}  # fmt: skip
+        for operation, ranks in sorted({(NAMES.get(p[0], p[0]), p[1]) for p in points}):
+            values[f"{operation}.efficiency_{ranks}"] = 0.75
+
+        def score(
+            trying: Mapping[str, float], device_id: str = device_id, over: list[Point] = train
+        ) -> float:
+            return loss(errors(device_id, over, tuning_from(trying)))
+
+        before = errors(device_id, held, NCCL)
+        values = fit(values, score, list(values), 7)
+        after = errors(device_id, held, tuning_from(values))
+        sys.stdout.write(f"{device_id:30s} carried {summary(before)}\n")
+        sys.stdout.write(f"{'':30s} fitted  {summary(after)}\n")
+        results[device_id] = {"points": len(held), "carried": _figures(before),
+                              "fitted": _figures(after)}  # fmt: skip
+        if write:
+            _write(device_id, values, after)
+    return results
+
+
+def _figures(found: list[float]) -> dict[str, float]:
+    relative = sorted(abs(math.expm1(e)) for e in found)
+    return {
+        "median": round(median(relative), 4), "mean": round(sum(relative) / len(relative), 4),
+        "bias": round(math.expm1(median(found)), 4),
+    }  # fmt: skip
+
+
+def _write(device_id: str, values: Mapping[str, float], found: list[float]) -> None:
+    ordered = sorted(abs(e) for e in found)
+    half = math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
+    entries = {
+        f"collective.{name}": CalibratedValue(
+            value, "s" if name.endswith("_s") else "1", "calibrated", value, value
+        )
+        for name, value in values.items()
+    }
+    entries["collective.scale"] = CalibratedValue(
+        1.0, "1", "calibrated", 1 - half, 1 + half,
+        f"measured over predicted, {len(found)} held-out points; large all-reduces use the "
+        "switches' own additions (NVLS) where there are some",
+    )  # fmt: skip
+    source = "published tables of aiconfigurator-core 0.12.0 (Apache-2.0), NCCL in one node"
+    write_toml(CALIBRATIONS / device_id / "collective.toml", source, entries)
+
+
+def main() -> int:
+    """Fit, print, and with --write store constants and errors."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("systems", type=Path, help="the package's folder 'systems'")
+    parser.add_argument("--write", action="store_true", help="store constants in the catalogue")
+    args = parser.parse_args()
+    results = run(args.systems, args.write)
+    if args.write:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
