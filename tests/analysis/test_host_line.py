@@ -38,9 +38,11 @@ def threads(draw: st.DrawFn) -> list[list[tuple[int, int, int]]]:
 def timeline(lanes: list[list[tuple[int, int, int]]]) -> Timeline:
     rows = [(s, e - s, k, i) for i, lane in enumerate(lanes) for s, e, k in lane]
     rows.sort(key=lambda row: (row[0], row[3]))
-    start, duration, kind, lane = (np.array(c, np.int64) for c in zip(*rows, strict=True)) if (
-        rows
-    ) else (np.zeros(0, np.int64),) * 4
+    start, duration, kind, lane = (
+        (np.array(c, np.int64) for c in zip(*rows, strict=True))
+        if (rows)
+        else (np.zeros(0, np.int64),) * 4
+    )
     none = np.full(len(start), -1, np.int64)
     events = Events(start, duration, np.zeros(len(start), np.int64), kind, lane, none, none, none)
     hosts = tuple(Lane(f"host {i}", "host", 0, -1) for i in range(len(lanes)))
