@@ -159,7 +159,7 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     constants = work.constants
     # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
     # nothing about the devices that use it.
-    if backend == "flash" and not constants.calibrated:
+    if backend == "flash" and not constants.own(f"{base}.efficiency"):
         return _Rates(efficiency, tile_s, start_s, 0.25)
     found = constants.get(f"{key}.efficiency", 0.0)
     plain = base + (".float32" if single else "")

@@ -44,6 +44,11 @@ class Constants:
         entry = self._entries.get(name)
         return default if entry is None else entry.spread
 
+    def own(self, name: str) -> bool:
+        """Whether the constant was found on this very device, not carried from another."""
+        entry = self._entries.get(name)
+        return self.calibrated or (entry is not None and entry.origin != "estimated")
+
     @property
     def calibrated(self) -> bool:
         """Whether the constants were measured on this very device."""
