@@ -18,27 +18,11 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 RECORDINGS = HERE / "recordings" / "h200" / "zoo"
 
-SAME = {
-    "_cudnn_attention_forward": "attention", "_flash_attention_forward": "attention",
-    "_efficient_attention_forward": "attention", "_cudnn_attention_backward": "attention_backward",
-    "_flash_attention_backward": "attention_backward",
-    "_efficient_attention_backward": "attention_backward",
-    "cudnn_convolution": "convolution", "_conv_depthwise2d": "convolution",
-    "cudnn_batch_norm": "native_batch_norm", "cudnn_batch_norm_backward":
-    "native_batch_norm_backward", "_to_copy": "copy", "copy_": "copy", "clone": "copy",
-    "fill_": "fill", "zero_": "fill", "zeros": "fill", "zeros_like": "fill", "ones": "fill",
-    "ones_like": "fill", "full": "fill", "slice_backward": "fill", "select_backward": "fill",
-    "gather": "embedding", "_cudnn_rnn": "rnn", "_cudnn_rnn_backward": "rnn_backward",
-    "constant_pad_nd": "fill",
-}  # fmt: skip
-
 
 def group(name: str) -> str:
-    base = name.rpartition("::")[2]
-    if base in SAME:
-        return SAME[base]
-    stripped = base.rstrip("_") if not base.startswith("_foreach") else base
-    return SAME.get(stripped, stripped)
+    from gpuscope.analysis.operator_families import operator_family
+
+    return operator_family(name).rpartition("::")[2]
 
 
 def measured(name: str) -> dict[str, list[float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from builders import H200, TimelineBuilder, matmul, streaming
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from gpuscope.analysis import analyze
 from gpuscope.analysis.compare import Comparison, Difference, compare
+from gpuscope.analysis.types import ModuleShare
 from gpuscope.run import Run
+from gpuscope.timeline.types import Recorded
 
 
 def run(builder: TimelineBuilder, name: str = "toy") -> Run:
@@ -42,7 +45,7 @@ def row(rows: tuple[Difference, ...], label: str) -> Difference:
 
 
 def check_sums(found: Comparison) -> None:
-    for rows in (found.classes, found.kinds, found.operators, found.phases):
+    for rows in (found.classes, found.kinds, found.operators, found.phases, found.modules):
         total = sum(one.difference_s for one in rows)
         assert total == pytest.approx(found.difference_s, abs=1e-12)
         sizes = [abs(one.difference_s) for one in rows]
@@ -136,3 +139,46 @@ def test_runs_are_named_by_what_tells_them_apart() -> None:
     found = compare(one, elsewhere)
     assert (found.a, found.b) == (f"{H200.name}, predicted", "NVIDIA B200, measured")
     assert compare(one, one).a == "toy"
+
+
+def recorded(kernel: str, convolution: str = "aten::cudnn_convolution") -> Run:
+    """One convolution, run by this kernel, as a recording has it."""
+    b = TimelineBuilder()
+    b.work(0, 100 if kernel == "slow" else 60, op=b.op(convolution), name=kernel)
+    b.step(0, 100 if kernel == "slow" else 60)
+    one = run(b)
+    count = len(one.timeline.events)
+    nothing = np.full(count, -1)
+    columns = Recorded(
+        np.arange(count), np.full((count, 3), -1), np.full((count, 3), -1), nothing, nothing,
+        np.full(count, np.nan), *[nothing] * 7,
+    )  # fmt: skip
+    return replace(one, timeline=replace(one.timeline, recorded=columns))
+
+
+def test_another_kernel_is_named() -> None:
+    found = compare(recorded("slow"), recorded("fast"))
+    assert found.operators[0].label == "aten::convolution"
+    assert found.operators[0].reason == "another kernel: fast instead of slow"
+    assert "slow" in found.operators[0].reason_zh
+    check_sums(found)
+
+
+def test_one_operator_under_two_names_is_one_row() -> None:
+    found = compare(recorded("slow"), recorded("fast", "aten::convolution"))
+    assert [row.label for row in found.operators if row.label != "idle"] == ["aten::convolution"]
+
+
+def test_modules_add_up() -> None:
+    def with_modules(*own_us: float) -> Run:
+        one = run(step(100, 50, 30))
+        modules = tuple(
+            ModuleShare(path, "Linear", 1, us * 1e-6, us * 1e-6, 0, 0, 0, 0)
+            for path, us in zip("ab", own_us, strict=False)
+        )
+        return replace(one, analysis=replace(one.analysis, modules=modules))
+
+    found = compare(with_modules(100, 40), with_modules(70, 40))
+    assert found.modules[0].difference_s == pytest.approx(-30e-6)
+    check_sums(found)
+    assert compare(with_modules(), with_modules(1, 1)).modules == ()

@@ -1,14 +1,23 @@
-"""`compare`: where two runs differ in step time, and why; rows add up to the whole difference."""
+"""`compare`: where two runs differ in step time, and why; rows add up to the whole difference.
+
+Operators are aligned by family (`operator_families`), since a recording and a capture name them
+differently; modules by their path. Where both runs were recorded, the kernels that an operator
+really ran tell whether the library chose another one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from gpuscope.analysis.breakdown import IDLE_PREFIX
+from gpuscope.analysis.operator_families import operator_family
 from gpuscope.analysis.types import Analysis, Share
 from gpuscope.analysis.wording import percent, seconds
 from gpuscope.run import Run
+from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 
 IDLE = "idle"
 """Label of the row that holds all idle time in the tables by kind and by operator."""
@@ -48,8 +57,9 @@ class Comparison:
         a_s, b_s: their step times.
         difference_s: b_s - a_s.
         speedup: a_s / b_s, above 1 where b is faster; None where b takes no time.
-        classes, kinds, operators, phases: largest difference first; `phases` is empty where a
-            run does not know its phases.
+        classes, kinds, operators, phases, modules: largest difference first; `phases` and
+            `modules` are empty where a run does not know them. A module's row is what none of its
+            children explains.
         summary, summary_zh: one sentence.
     """
 
@@ -65,6 +75,7 @@ class Comparison:
     phases: tuple[Difference, ...]
     summary: str
     summary_zh: str
+    modules: tuple[Difference, ...] = ()
 
 
 def compare(a: Run, b: Run) -> Comparison:
@@ -88,11 +99,98 @@ def compare(a: Run, b: Run) -> Comparison:
         speedup=speedup,
         classes=classes,
         kinds=_table(_with_idle(one, one.kinds), _with_idle(two, two.kinds)),
-        operators=_table(_with_idle(one, one.operators), _with_idle(two, two.operators)),
+        operators=_operators(a, b),
         phases=_phases(one, two),
+        modules=_modules(one, two),
         summary=summary,
         summary_zh=summary_zh,
     )
+
+
+def _operators(a: Run, b: Run) -> tuple[Difference, ...]:
+    """Operators side by side, by family, with the kernel that each run chose."""
+    one, two = a.analysis, b.analysis
+    rows = _table(
+        _with_idle(one, _by_family(one.operators)), _with_idle(two, _by_family(two.operators))
+    )
+    if a.timeline.recorded is None or b.timeline.recorded is None:
+        return rows
+    chosen = chosen_kernels(a.timeline), chosen_kernels(b.timeline)
+    least = LARGE * sum(abs(row.difference_s) for row in rows)
+    return tuple(
+        _with_kernel(row, *(each.get(row.label, "") for each in chosen))
+        if abs(row.difference_s) >= least
+        else row
+        for row in rows
+    )
+
+
+def _with_kernel(row: Difference, first: str, second: str) -> Difference:
+    """Say that another kernel ran, where one did."""
+    if not first or not second or first == second:
+        return row
+    names = first[:60], second[:60]
+    if names[0] == names[1]:
+        return row
+    return replace(
+        row,
+        reason=f"another kernel: {names[1]} instead of {names[0]}",
+        reason_zh=f"选用了另一个内核：{names[1]}，而不是 {names[0]}",
+    )
+
+
+def _by_family(shares: Sequence[Share]) -> tuple[Share, ...]:
+    """Join operators that are one under different names; what limits is the longest's."""
+    joined: dict[str, Share] = {}
+    for share in sorted(shares, key=lambda share: -share.time_s):
+        label = operator_family(share.label)
+        known = joined.get(label)
+        joined[label] = replace(share, label=label) if known is None else _sum(known, share)
+    return tuple(joined.values())
+
+
+def _sum(one: Share, other: Share) -> Share:
+    both_known = one.best_s is not None and other.best_s is not None
+    return replace(
+        one,
+        time_s=one.time_s + other.time_s,
+        count=one.count + other.count,
+        flops=one.flops + other.flops,
+        moved_bytes=one.moved_bytes + other.moved_bytes,
+        best_s=(one.best_s or 0.0) + (other.best_s or 0.0) if both_known else None,
+    )
+
+
+def chosen_kernels(timeline: Timeline) -> dict[str, str]:
+    """Return the kernel that takes most of the time of each operator family, by family."""
+    events = timeline.events
+    rows = np.flatnonzero((events.kind < DEVICE_KINDS) & (events.op >= 0))
+    pairs = events.op[rows] * len(timeline.names) + events.name[rows]
+    keys, at = np.unique(pairs, return_inverse=True)
+    times = np.bincount(at, weights=events.duration_ns[rows])
+    spent: dict[str, dict[str, float]] = {}
+    for key, time in zip(keys.tolist(), times.tolist(), strict=True):
+        op, name = divmod(key, len(timeline.names))
+        family = operator_family(getattr(timeline.ops[op], "name", ""))
+        kernels = spent.setdefault(family, {})
+        kernels[timeline.names[name]] = kernels.get(timeline.names[name], 0.0) + time
+    return {family: max(kernels, key=lambda k: kernels[k]) for family, kernels in spent.items()}
+
+
+def _modules(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
+    """Modules side by side by path; empty where a run does not know its modules."""
+    if not one.modules or not two.modules:
+        return ()
+    return _table(_module_shares(one), _module_shares(two))
+
+
+def _module_shares(analysis: Analysis) -> tuple[Share, ...]:
+    shares: dict[str, Share] = {}
+    for module in analysis.modules:
+        label = module.path or module.class_name
+        share = Share(label, module.self_s, module.count)
+        shares[label] = _sum(shares[label], share) if label in shares else share
+    return _with_idle(analysis, tuple(shares.values()))
 
 
 def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
@@ -111,7 +209,7 @@ def _names(a: Run, b: Run) -> tuple[str, str]:
 
 
 def _with_idle(analysis: Analysis, shares: Sequence[Share]) -> tuple[Share, ...]:
-    """Add what the device rows leave of the step."""
+    """Add what the device rows leave of the step: idle time."""
     rest = analysis.step_s - sum(share.time_s for share in shares)
     return (*shares, Share(IDLE, rest))
 

@@ -120,6 +120,7 @@ def difference(found: Comparison, lang: str = "en") -> RenderableType:
     for title, rows in (
         (tr("By class", lang), found.classes), (tr("By phase", lang), found.phases),
         (tr("By kernel family", lang), found.kinds), (tr("By operator", lang), found.operators),
+        (tr("By module", lang), found.modules),
     ):  # fmt: skip
         if rows:
             parts.append(section(title, "", _difference_table(rows, lang)))

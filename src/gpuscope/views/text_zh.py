@@ -217,6 +217,7 @@ _COMPARE = {
     "yes": "是",
     "no": "否",
     "By class": "按时间类别",
+    "By module": "按模块",
     "By operator": "按算子",
 }
 
