@@ -1,0 +1,82 @@
+"""Who allocated: the line of the user's own code, and what sort of memory it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+UNKNOWN = "unknown"
+
+_INTERNAL = re.compile(
+    r"(site|dist)-packages[/\\](torch|triton|functorch|torchgen)[/\\]|^<|^\?\?$|"
+    r"[/\\]torch[/\\](nn|optim|autograd|utils|distributed|cuda|fx|amp|_\w+)[/\\]|"
+    r"[/\\]torch[/\\](_\w+|functional|__init__|serialization)\.py$"
+)
+_PACKAGE = re.compile(r"[/\\](site-packages|dist-packages)[/\\]|[/\\]lib[/\\]python\d")
+_NATIVE = re.compile(r"\.(cpp|cc|h|cu|cuh|c)$|\.so(\.\d+)*$|^$")
+
+_OPTIMIZER = re.compile(r"[/\\]torch[/\\]optim[/\\]|[/\\]optimizers?[/\\]")
+_STATE = re.compile(r"_init_group|init_state|_initialize_state|load_state_dict")
+_BACKWARD = re.compile(
+    r"_engine_run_backward|^backward$|AccumulateGrad|autograd::(python::)?(Python)?Engine|"
+    r"evaluate_function"
+)
+_GRADIENT = re.compile(r"AccumulateGrad|clone_obey_contract|accumulateGrad")
+_PARAMETER = re.compile(r"^(_apply|to|cuda|_load_from_state_dict|reset_parameters|half|bfloat16)$")
+_MODULE_FILE = re.compile(r"[/\\]torch[/\\]nn[/\\](modules[/\\]|functional)")
+_COMMUNICATION = re.compile(r"[/\\]torch[/\\]distributed[/\\]|ProcessGroup|nccl", re.IGNORECASE)
+
+
+def user_frame(frames: Sequence[Mapping[str, Any]]) -> str:
+    """Name the innermost line that is the user's own: "train.py:12 forward".
+
+    Lines of installed packages count where there is no line of the user's; of PyTorch itself and
+    of C++ only where there is nothing else. "" where no stack was recorded.
+
+    Args:
+        frames: innermost first, as PyTorch stores them.
+    """
+    package = other = ""
+    for frame in frames:
+        filename = str(frame.get("filename", ""))
+        if _NATIVE.search(filename) or _INTERNAL.search(filename):
+            other = other or _label(frame)
+        elif _PACKAGE.search(filename):
+            package = package or _label(frame)
+        else:
+            return _label(frame)
+    return package or other
+
+
+def category(frames: Sequence[Mapping[str, Any]]) -> str:
+    """Say what sort of memory a stack allocated, where its frames tell it; else "unknown".
+
+    States made by an optimizer, gradients that autograd accumulates, parameters that a module is
+    moved or loaded with, buffers of collectives, and what modules make in their forward pass
+    (activations). What backward makes besides is temporary.
+    """
+    names = [(str(f.get("filename", "")), str(f.get("name", ""))) for f in frames]
+    if any(_OPTIMIZER.search(filename) for filename, _ in names):
+        made = any(_STATE.search(name) for _, name in names)
+        return "optimizer_state" if made else "temporary"
+    if any(_GRADIENT.search(name) for _, name in names):
+        return "gradient"
+    if any(_COMMUNICATION.search(filename) for filename, _ in names):
+        return "communication"
+    if any(_BACKWARD.search(name) for _, name in names):
+        return "temporary"
+    modules = [name for filename, name in names if _MODULE_FILE.search(filename)]
+    if any(_PARAMETER.match(name) for name in modules):
+        return "parameter"
+    if modules:
+        return "activation"
+    return UNKNOWN
+
+
+def _label(frame: Mapping[str, Any]) -> str:
+    filename = str(frame.get("filename", "")).replace("\\", "/").rpartition("/")[2]
+    line = frame.get("line")
+    where = f"{filename}:{line}" if filename and isinstance(line, int) and line > 0 else filename
+    # A template of C++ may be thousands of characters long.
+    return " ".join(part for part in (where, str(frame.get("name", ""))[:80]) if part)

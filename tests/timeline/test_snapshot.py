@@ -1,0 +1,251 @@
+"""Memory snapshots: known answers by hand, and files that are anything but snapshots."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from snapshots import MIB, STATE, block, event, frame, segment, training
+
+from gpuscope.errors import InputFileError
+from gpuscope.timeline.snapshot import DeviceMemory, read_snapshot
+from gpuscope.timeline.snapshot.frames import category, user_frame
+from gpuscope.timeline.snapshot.unpickle import load_plain
+
+
+def saved(folder: Path, data: object, protocol: int = 4) -> Path:
+    path = folder / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(data, protocol=protocol))
+    return path
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> DeviceMemory:
+    return read_snapshot(saved(tmp_path, training())).devices[0]
+
+
+def test_the_curve_is_exact(memory: DeviceMemory) -> None:
+    assert (memory.allocated_bytes // MIB).tolist() == [8, 14, 24, 14, 14, 22, 16, 16, 16, 20]
+    assert (memory.reserved_bytes // MIB).tolist() == [34] * 8 + [38, 38]
+    assert (memory.time_ns // 1000).tolist() == [0, 0, 10, 20, 21, 30, 40, 40, 50, 50]
+    assert memory.timed
+    assert memory.history
+
+
+def test_the_peak_and_what_holds_it(memory: DeviceMemory) -> None:
+    assert memory.peak_bytes == 24 * MIB
+    assert memory.peak_time_ns == 10_000
+    assert memory.at_peak == {"activation": 16 * MIB, "parameter": 8 * MIB}
+    assert memory.holders == (
+        ("train.py:42 forward", 16 * MIB, 2), ("train.py:5 build", 8 * MIB, 1),
+    )  # fmt: skip
+
+
+def test_the_state_at_the_end(memory: DeviceMemory) -> None:
+    assert memory.end_allocated_bytes == 20 * MIB
+    assert memory.end_reserved_bytes == 38 * MIB
+    assert memory.fragmented_bytes == 16 * MIB
+    assert memory.cached_bytes == 2 * MIB
+    assert memory.largest_free_bytes == 16 * MIB
+    assert memory.out_of_memory == ()
+
+
+def test_blocks_from_before_the_recording(tmp_path: Path) -> None:
+    data = training()
+    trace = data["device_traces"][0]
+    trace.insert(2, event("free_requested", 96 * MIB, 3 * MIB, 115))
+    memory = read_snapshot(saved(tmp_path, data)).devices[0]
+    assert memory.peak_bytes == 27 * MIB
+    assert memory.at_peak["unknown"] == 3 * MIB
+    assert ("before the recording", 3 * MIB, 1) in memory.holders
+    assert sum(memory.at_peak.values()) == memory.peak_bytes
+
+
+def test_without_a_history_it_is_the_moment(tmp_path: Path) -> None:
+    data = {**training(), "device_traces": []}
+    memory = read_snapshot(saved(tmp_path, data)).devices[0]
+    assert not memory.history
+    assert memory.peak_bytes == 20 * MIB
+    assert memory.at_peak == {
+        "parameter": 8 * MIB, "gradient": 8 * MIB, "optimizer_state": 4 * MIB,
+    }  # fmt: skip
+    assert memory.time_ns.tolist() == [0]
+
+
+def test_times_that_are_not_recorded(tmp_path: Path) -> None:
+    data = training()
+    for entry in data["device_traces"][0]:
+        del entry["time_us"]
+    memory = read_snapshot(saved(tmp_path, data)).devices[0]
+    assert not memory.timed
+    assert memory.peak_bytes == 24 * MIB
+
+
+def test_out_of_memory_is_told(tmp_path: Path) -> None:
+    data = training()
+    data["device_traces"][0].append(
+        {"action": "oom", "size": 40 * MIB, "device_free": 5 * MIB, "stream": 0,
+         "frames": STATE, "time_us": 160}
+    )  # fmt: skip
+    (failure,) = read_snapshot(saved(tmp_path, data)).devices[0].out_of_memory
+    assert failure.requested_bytes == 40 * MIB
+    assert failure.device_free_bytes == 5 * MIB
+    assert failure.allocated_bytes == 20 * MIB
+    assert failure.reserved_bytes == 38 * MIB
+    assert failure.frame == "train.py:60 step"
+
+
+def test_several_devices_and_the_format_of_2022(tmp_path: Path) -> None:
+    data = training()
+    data["segments"].append(segment(0, [block(0, MIB)], device=3))
+    assert [d.device for d in read_snapshot(saved(tmp_path, data)).devices] == [0, 3]
+    old = [{"address": 0, "total_size": 4 * MIB, "blocks": [
+        {"size": 3 * MIB, "state": "active_allocated",
+         "history": [{"addr": 0, "real_size": 3 * MIB, "frames": STATE}]},
+        {"size": MIB, "state": "inactive"}]}]  # fmt: skip
+    memory = read_snapshot(saved(tmp_path, old)).devices[0]
+    assert memory.at_peak == {"optimizer_state": 3 * MIB}
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_every_protocol(tmp_path: Path, protocol: int) -> None:
+    path = saved(tmp_path, training(), protocol)
+    assert read_snapshot(path).devices[0].peak_bytes == 24 * MIB
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_the_curve_is_what_an_allocator_would_count(tmp_path_factory, data) -> None:
+    """Random allocations and frees; the history begins anywhere and never changes the answer."""
+    live: dict[int, int] = {}
+    trace, counts = [], [0]
+    for number in range(data.draw(st.integers(1, 40))):
+        if live and data.draw(st.booleans()):
+            address = data.draw(st.sampled_from(sorted(live)))
+            trace.append(event("free_requested", address, live.pop(address), number))
+        else:
+            size = data.draw(st.integers(1, 20)) * 512
+            live[number << 20] = size
+            trace.append(event("alloc", number << 20, size, number, STATE))
+        counts.append(sum(live.values()))
+    first = data.draw(st.integers(0, len(trace)))
+    blocks = [block(address, size) for address, size in live.items()]
+    segments = [segment(0, blocks)] if blocks else []
+    snapshot = {"segments": segments, "device_traces": [trace[first:]]}
+    if not blocks and first == len(trace):
+        return
+    path = saved(tmp_path_factory.mktemp("s"), snapshot)
+    memory = read_snapshot(path).devices[0]
+    assert memory.allocated_bytes.tolist() == counts[first:]
+    assert memory.peak_bytes == max(counts[first:])
+    assert sum(memory.at_peak.values()) == memory.peak_bytes
+    assert sum(nbytes for _, nbytes, _ in memory.holders) == memory.peak_bytes
+
+
+# -- frames ---------------------------------------------------------------------------------------
+
+
+def test_the_users_line_comes_before_libraries() -> None:
+    library = frame("forward", "/x/site-packages/transformers/models/gpt2.py", 7)
+    torch = frame("linear", "/x/site-packages/torch/nn/functional.py", 1)
+    native = frame("c10::Allocator", "/pytorch/c10/cuda/CUDACachingAllocator.cpp", 3)
+    assert user_frame([native, torch, library, frame("main", "/w/torch_train/run.py", 9)]) == (
+        "run.py:9 main"
+    )
+    assert user_frame([native, torch, library]) == "gpt2.py:7 forward"
+    assert user_frame([native, torch]) == "CUDACachingAllocator.cpp:3 c10::Allocator"
+    assert user_frame([]) == ""
+
+
+def test_what_no_frame_tells_is_unknown() -> None:
+    assert category([frame("main")]) == "unknown"
+    assert category([frame("all_reduce", "/x/site-packages/torch/distributed/x.py")]) == (
+        "communication"
+    )
+    backward = frame("_engine_run_backward", "/x/site-packages/torch/autograd/graph.py")
+    assert category([backward]) == "temporary"
+
+
+# -- what is not a snapshot -----------------------------------------------------------------------
+
+
+class _Evil:
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (self.path,))
+
+
+def test_code_in_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
+    target = tmp_path / "made"
+    path = saved(tmp_path, {"segments": [_Evil(str(target))]})
+    with pytest.raises(InputFileError, match=r"asks for the Python object (posix|nt)\.mkdir"):
+        read_snapshot(path)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("value", [collections.OrderedDict(a=1), Path("x"), 1j, range(3), KeyError])
+def test_even_harmless_classes_are_refused(tmp_path: Path, value) -> None:
+    with pytest.raises(InputFileError, match="asks for the Python object"):
+        load_plain(saved(tmp_path, {"segments": value}))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (pickle.dumps({"segments": []})[:-3], "cut off"),
+        (b"\x80\x04", "cut off"),
+        (b"hello", "not a readable pickle"),
+        (b"\x80\xff.", "not a readable pickle"),
+        (b"Pabc\n.", "refers to objects outside"),
+        (pickle.dumps({"a": 1}), "no list 'segments'"),
+        (pickle.dumps([1, 2]), "holds no memory"),
+        (pickle.dumps({"segments": [], "device_traces": [[]]}), "holds no memory"),
+        # Claims of many gigabytes in a few bytes: a byte array, and an index of the memo.
+        (b"\x80\x05\x96\xff\xff\xff\xff\xff\x00\x00\x00.", "cut off|does not fit in memory"),
+        (b"\x80\x04]r\xfe\xff\xff\xff.", "does not fit in memory"),
+    ],
+)
+def test_other_files_are_clear_errors(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "other.pickle"
+    path.write_bytes(content)
+    with pytest.raises(InputFileError, match=message) as caught:
+        read_snapshot(path)
+    assert caught.value.next_step
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="cannot be read"):
+        read_snapshot(tmp_path / "none.pickle")
+
+
+def test_wrong_types_inside_are_left_out(tmp_path: Path) -> None:
+    data = training()
+    data["segments"] += [None, 5, {"blocks": [None, {"size": "x", "state": 3}], "device": "a"}]
+    data["device_traces"][0] += [None, {"action": 7}, {"action": "alloc", "size": "big"}]
+    memory = read_snapshot(saved(tmp_path, data)).devices[0]
+    assert memory.peak_bytes == 24 * MIB
+    assert memory.skipped == 3
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.randoms(use_true_random=False))
+def test_damaged_bytes_give_an_answer_or_a_clear_error(tmp_path_factory, rng) -> None:
+    content = bytearray(pickle.dumps(copy.deepcopy(training())))
+    for _ in range(rng.randint(1, 6)):
+        content[rng.randrange(len(content))] = rng.randrange(256)
+    if rng.random() < 0.3:
+        del content[rng.randrange(len(content)) :]
+    path = tmp_path_factory.mktemp("fuzz") / "s.pickle"
+    path.write_bytes(bytes(content))
+    with contextlib.suppress(InputFileError):
+        read_snapshot(path)
