@@ -72,6 +72,7 @@ class HostActivity:
             synchronisation, loads input, or is a collective of the host itself.
         syncing: union of the synchronisations and waits.
         working: operators, launches and Python, waits excluded when measured by `work_ns`.
+        active: operators and launches alone.
     """
 
     known: bool
@@ -83,6 +84,7 @@ class HostActivity:
     is_collective: Bools
     syncing: Cover
     working: Cover
+    active: Cover
 
     def work_ns(self, start_ns: int, end_ns: int) -> int:
         """Return the nanoseconds in [start, end) in which the host worked and did not wait."""
@@ -124,6 +126,7 @@ def host_activity(timeline: Timeline, rank: int, ops: OpColumns) -> HostActivity
         is_collective=host & _named(timeline, _HOST_COLLECTIVE),
         syncing=cover(is_sync),
         working=cover(host & np.isin(events.kind, _WORKING)),
+        active=cover(host & np.isin(events.kind, _WORKING[:2])),
     )
 
 
