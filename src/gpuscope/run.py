@@ -1,4 +1,4 @@
-"""`Run`: one type for a predicted and a measured run."""
+"""`Run`: one type for a predicted and a measured run; `Measurement`: how one was measured."""
 
 from __future__ import annotations
 
@@ -14,6 +14,56 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Measurement:
+    """How a measured run was measured; None where it was not or cannot be.
+
+    Attributes:
+        confidence: share of such intervals that hold the true median (`Run.step_time_interval_s`
+            of a measured run); None where too little was measured for one.
+        blocks_s: mean step time of each timed block (steps between two synchronisations).
+        steps_per_block: steps of a block.
+        warmup_steps: steps run before the timing.
+        settled_after: first step (from 0) that took no longer than later ones; None if the step
+            time had not settled.
+        first_step_s: the very first step.
+        first_step_allocations: times that it asked the device for memory.
+        compiled_graphs: graphs that `torch.compile` made during warm-up.
+        host_issue_s: from the begin of a step to the return of its last call, the device idle.
+        profiled_steps: steps in the timeline.
+        profiled_step_s: mean step time under the profiler.
+        energy_window_s, average_w, energy_uncertainty_j: of the energy's window; the last is per
+            step.
+        sm_clock_hz, temperature_c: at the end of the timed blocks.
+        throttle_reasons: why the device held its clock down, as seen between blocks; None if not
+            told.
+        throttled_share: share of the timed blocks in which it did so, by reason.
+        machine: what it ran on: versions of torch, driver, device name, host's processor.
+        interrupted: the user stopped it; what was measured until then is here.
+    """
+
+    confidence: float | None = None
+    blocks_s: tuple[float, ...] = ()
+    steps_per_block: int = 0
+    warmup_steps: int = 0
+    settled_after: int | None = None
+    first_step_s: float | None = None
+    first_step_allocations: int | None = None
+    compiled_graphs: int | None = None
+    host_issue_s: float | None = None
+    profiled_steps: int = 0
+    profiled_step_s: float | None = None
+    energy_window_s: float | None = None
+    average_w: float | None = None
+    energy_uncertainty_j: float | None = None
+    sm_clock_hz: float | None = None
+    temperature_c: float | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    throttled_share: Mapping[str, float] | None = None
+    machine: Mapping[str, str] = field(default_factory=dict)
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A workload on a device: how long a step takes, what it holds, what it costs, and why.
 
@@ -23,7 +73,8 @@ class Run:
         device_id: catalogue id; "" for an unknown device of a trace.
         origin: "predicted" or "measured".
         step_time_s: time of one steady step.
-        step_time_interval_s: (low, high) 80 % interval; equal ends mean it is exact.
+        step_time_interval_s: (low, high); predicted: 80 % interval of the step; measured: interval
+            of the median at `measurement.confidence`. Equal ends mean it is exact.
         device_busy_s: union of device work in a step.
         host_busy_s: time the host works in a step; None if unknown.
         peak_memory_bytes: most bytes allocated by tensors; None if unknown.
@@ -37,6 +88,7 @@ class Run:
         assumptions: sentences for the user.
         origins: field name -> measured, calibrated, datasheet or estimated.
         samples, tokens: work of one step, where known.
+        measurement: how a measured run was measured; None for predictions and loaded traces.
     """
 
     name: str
@@ -59,6 +111,7 @@ class Run:
     origins: Mapping[str, str] = field(default_factory=dict)
     samples: int | None = None
     tokens: int | None = None
+    measurement: Measurement | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The run as plain data (the stable, versioned JSON document; see docs/json.md)."""

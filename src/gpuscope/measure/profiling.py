@@ -1,0 +1,113 @@
+"""Record a few steps under torch.profiler and turn them into a Timeline."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuscope.measure.accelerator import Accelerator
+from gpuscope.measure.module_marks import as_annotations, may_be_marked, module_marks
+from gpuscope.timeline.types import Timeline
+
+STEP_MARK = "gpuscope.step"
+
+
+def activities(accelerator: Accelerator) -> list[Any]:
+    """Return what the profiler is to watch: the host and the device."""
+    from torch.profiler import ProfilerActivity
+
+    kinds = {"cuda": "CUDA", "xpu": "XPU", "mtia": "MTIA"}
+    name = kinds.get(accelerator.kind, "")
+    found = getattr(ProfilerActivity, name, None) if name else None
+    return [ProfilerActivity.CPU, *([found] if found is not None else [])]
+
+
+def make_profiler(accelerator: Accelerator, *, memory: bool = False, stacks: bool = False) -> Any:
+    """Return a profiler that has not been started."""
+    from torch.profiler import profile
+
+    return profile(
+        activities=activities(accelerator), record_shapes=True, profile_memory=memory,
+        with_stack=stacks,
+    )  # fmt: skip
+
+
+@contextmanager
+def step_mark() -> Iterator[None]:
+    """Mark one step in the trace."""
+    from torch.profiler import record_function
+
+    with record_function(STEP_MARK):
+        yield
+
+
+def start_up(accelerator: Accelerator) -> None:
+    """Start the profiler's machinery once: its first use takes seconds on a GPU."""
+    import torch
+
+    with make_profiler(accelerator):
+        torch.ones(1, device=accelerator.torch_name)
+        accelerator.synchronize()
+
+
+def record_steps(
+    step: Callable[[], object], accelerator: Accelerator, *, steps: int, memory: bool = True
+) -> tuple[Timeline, float]:
+    """Profile some steps, one more than asked for, without waiting for the device in between.
+
+    The extra step ends the last one: a step's window is from its first device work to that of the
+    next (see `step_windows`).
+
+    Returns:
+        The timeline with its step windows, and the mean seconds of a step under the profiler.
+    """
+    start_up(accelerator)
+    step()
+    accelerator.synchronize()
+    profiler = make_profiler(accelerator, memory=memory and accelerator.is_gpu)
+    with ExitStack() as stack:
+        marked = may_be_marked()
+        stack.enter_context(module_marks() if marked else nullcontext())
+        profiler.start()
+        begin = time.perf_counter()
+        try:
+            for _ in range(steps + 1):
+                with step_mark():
+                    step()
+            accelerator.synchronize()
+            mean_s = (time.perf_counter() - begin) / (steps + 1)
+        finally:
+            profiler.stop()
+    timeline = timeline_of(profiler, accelerator)
+    return timeline, mean_s
+
+
+def timeline_of(profiler: Any, accelerator: Accelerator, *, keep: Path | None = None) -> Timeline:
+    """Read what a stopped profiler recorded.
+
+    Args:
+        keep: where the trace file is to stay; None writes it to a temporary folder.
+    """
+    from gpuscope.timeline.kineto import read_trace
+
+    with tempfile.TemporaryDirectory(prefix="gpuscope-") as folder:
+        path = keep or Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        as_annotations(path)
+        timeline = read_trace(path)
+    return own_timeline(timeline, accelerator)
+
+
+def own_timeline(timeline: Timeline, accelerator: Accelerator) -> Timeline:
+    """Give a timeline of our own recording its step windows; on a CPU, its device work."""
+    from gpuscope.measure.host_kernels import with_host_kernels
+    from gpuscope.measure.step_windows import device_steps
+
+    if not accelerator.is_gpu:
+        timeline = with_host_kernels(timeline)
+    return replace(timeline, steps=device_steps(timeline))
