@@ -9,8 +9,8 @@ from typing import Literal
 QUESTIONS: tuple[str, ...] = (
     "time", "idle", "host", "communication", "ranks", "steps", "memory",
 )  # fmt: skip
-"""What one may want to conclude: how long device work takes; how long the device is idle and why;
-what the host did; how long communication takes; who waits for whom; how steps differ; memory."""
+"""What one may want to conclude: how long device work takes; how long the device is idle; why, by
+what the host did; what communication takes; who waits for whom; how steps differ; memory."""
 
 LATE_REASONS: tuple[str, ...] = (
     "began late", "more work", "slower kernels", "host dispatching", "host synchronising",
@@ -206,7 +206,7 @@ class Straggler:
         waits_s: what each other rank waited for it, in the order of `RankStory.ranks`.
         kernel_ratio: duration of its kernels to those of the others, equal kernels compared;
             None if there are none to compare.
-        work_ratio: number of its kernels to the others' median.
+        work_ratio: time of its kernels to the others' median; None without kernels.
     """
 
     rank: int

@@ -1,0 +1,125 @@
+"""Communication of one rank: which collectives, how large, how fast, how much of it in the open."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuscope.analysis.collective_calls import Calls, communication_calls
+from gpuscope.analysis.collective_names import UNEVEN, bus_factor, message_bytes
+from gpuscope.analysis.cover import Cover
+from gpuscope.analysis.recorded_types import Communication, CommunicationSort
+from gpuscope.analysis.window import COMMUNICATION, KERNEL, DeviceWork, Window, device_work
+from gpuscope.timeline.types import Collective, Ints, Timeline
+
+NS = 1e-9
+
+_MOST = np.iinfo(np.int64).max // 4
+
+
+def communication(timeline: Timeline, rank: int) -> Communication | None:
+    """Return what a rank's communication kernels did over the whole timeline; None without any.
+
+    One rank's durations include waiting for other ranks, so bandwidths are lower bounds: see
+    `gpuscope.analysis.ranks` for several ranks.
+    """
+    calls = communication_calls(timeline)
+    if rank not in calls.ranks:
+        return None
+    rows = np.flatnonzero(calls.rank == calls.ranks.index(rank))
+    work = device_work(timeline, rank, Window(-_MOST, _MOST, 1))
+    talks, computes = _union(work, COMMUNICATION), _union(work, KERNEL)
+    hidden = computes.within(talks.start_ns, talks.end_ns)
+    alone = _alone(calls, rows)
+    return Communication(
+        rank=rank,
+        count=len(rows),
+        kernel_s=int(calls.duration_ns[rows].sum()) * NS,
+        busy_s=talks.total_ns * NS,
+        exposed_s=(talks.total_ns - int(hidden.sum())) * NS,
+        sorts=sort_table(timeline, calls, rows, calls.duration_ns[rows], None, 1, not alone),
+    )
+
+
+def sort_table(
+    timeline: Timeline,
+    calls: Calls,
+    rows: Ints,
+    transfer_ns: Ints,
+    waiting_ns: Ints | None,
+    ranks: int,
+    is_lower_bound: bool,
+) -> tuple[CommunicationSort, ...]:
+    """Return equal calls together, most time first.
+
+    Args:
+        timeline: where the calls come from.
+        calls: all calls.
+        rows: which of them to count.
+        transfer_ns: transfer of each of `rows`.
+        waiting_ns: waiting of each of `rows`; None if unknown.
+        ranks: how many ranks the rows are of; counts and times are means over them.
+        is_lower_bound: the transfers may hold waiting.
+    """
+    uneven = np.array([sort in UNEVEN for sort in calls.sorts] + [False])
+    elements = np.where(uneven[calls.sort[rows]], -1, calls.elements[rows])
+    dtypes, dtype = _dtypes(timeline, calls.collective[rows])
+    key = np.stack((calls.sort[rows], calls.group[rows], dtype, elements))
+    _, code = np.unique(key, axis=1, return_inverse=True)
+    code = code.reshape(-1)
+    found = []
+    for i in range(int(code.max(initial=-1)) + 1):
+        own = np.flatnonzero(code == i)
+        name = calls.sorts[int(calls.sort[rows[own[0]]])]
+        group, _, size = calls.groups[int(calls.group[rows[own[0]]])]
+        nbytes = _message(timeline, name, calls.collective[rows[own]])
+        transfer_s = float(np.median(transfer_ns[own])) * NS
+        rate = nbytes / transfer_s if nbytes is not None and transfer_s > 0 else None
+        factor = bus_factor(name, size)
+        found.append(
+            CommunicationSort(
+                name=name,
+                group=group,
+                group_size=size,
+                dtype=dtypes[int(dtype[own[0]])],
+                count=round(len(own) / ranks),
+                message_bytes=nbytes,
+                time_s=int(calls.duration_ns[rows[own]].sum()) * NS / ranks,
+                transfer_s=transfer_s,
+                waiting_s=None if waiting_ns is None else int(waiting_ns[own].sum()) * NS / ranks,
+                algorithm_bytes_per_s=rate,
+                bus_bytes_per_s=None if rate is None or factor is None else rate * factor,
+                is_lower_bound=is_lower_bound and size != 1,
+            )
+        )
+    return tuple(sorted(found, key=lambda sort: -sort.time_s))
+
+
+def _union(work: DeviceWork, kind: int) -> Cover:
+    rows = work.kind == kind
+    return Cover.of(work.start_ns[rows], work.end_ns[rows])
+
+
+def _alone(calls: Calls, rows: Ints) -> bool:
+    """Whether every call is of a group of one: nobody to wait for."""
+    sizes = {calls.groups[code][2] for code in np.unique(calls.group[rows]).tolist()}
+    return sizes == {1}
+
+
+def _dtypes(timeline: Timeline, collective: Ints) -> tuple[tuple[str, ...], Ints]:
+    """Distinct dtypes, and each call's index; "" where unknown."""
+    table: dict[str, int] = {"": 0}
+    code = [table.setdefault(c.dtype, len(table)) for c in timeline.collectives] + [0]
+    return tuple(table), np.array(code, np.int64)[collective]
+
+
+def _message(timeline: Timeline, name: str, collective: Ints) -> int | None:
+    """Mean message of these calls (they differ only where ranks give uneven sizes)."""
+    index, count = np.unique(collective, return_counts=True)
+    sizes = [
+        message_bytes(name, timeline.collectives[i] if i >= 0 else Collective(""))
+        for i in index.tolist()
+    ]
+    known = [(size, n) for size, n in zip(sizes, count.tolist(), strict=True) if size is not None]
+    if not known:
+        return None
+    return round(sum(size * n for size, n in known) / sum(n for _, n in known))

@@ -1,0 +1,198 @@
+"""What a rank did between two collectives, and why it came to the second one last.
+
+After a collective all of its ranks set out together. What made one of them late is therefore what
+it spent more on than the others until it came to the next: device work, other communication, or
+idle time by its cause. Only the first collective of a recording has no common start: there a rank
+may be late because its recording, or its first step, began late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.analysis.collective_match import Match
+from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.cover import Cover
+from gpuscope.analysis.idle import (
+    DATA,
+    DISPATCHING,
+    SYNCHRONISING,
+    IdlePieces,
+    host_activity,
+    idle_pieces,
+)
+from gpuscope.analysis.recorded_types import LATE_REASONS
+from gpuscope.analysis.window import COMMUNICATION, DeviceWork, Window, device_work, rank_rows
+from gpuscope.timeline.types import Ints, Timeline
+
+Floats = npt.NDArray[np.float64]
+
+BEGAN, COMPUTE, SLOWER, DISPATCH, SYNC, INPUT, COMMUNICATING, UNKNOWN = range(len(LATE_REASONS))
+"""Indexes into `LATE_REASONS`; COMPUTE is "more work" until kernels have been compared."""
+
+_MOST = np.iinfo(np.int64).max // 4
+
+
+@dataclass(frozen=True, slots=True)
+class RankWork:
+    """One rank's device and host as far as lateness is concerned.
+
+    Attributes:
+        rank: its number.
+        begin_ns: its first step's start, else its first event.
+        work: all of its device work.
+        compute: union of the work that is not communication.
+        communication: union of its communication.
+        pieces: its idle time by cause.
+        idle: by idle cause that is told apart, the union of its pieces.
+    """
+
+    rank: int
+    begin_ns: int
+    work: DeviceWork
+    compute: Cover
+    communication: Cover
+    pieces: IdlePieces
+    idle: dict[int, Cover]
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What each call's rank did since its last matched collective; columns as in `Calls`.
+
+    Attributes:
+        since_ns: the end of that collective, or where the rank began, on the rank's own clock.
+        first: no matched collective came before.
+        spent_ns: (number of calls, `LATE_REASONS`) nanoseconds; BEGAN stays 0, SLOWER too.
+    """
+
+    since_ns: Ints
+    first: npt.NDArray[np.bool_]
+    spent_ns: Ints
+
+
+def rank_work(timeline: Timeline, rank: int, ops: OpColumns) -> RankWork:
+    """Return a rank's device work and idle time over its whole timeline."""
+    events = timeline.events
+    rows = rank_rows(timeline, rank)
+    marks = [step.start_ns for step in timeline.steps if step.rank == rank]
+    everything = device_work(timeline, rank, Window(-_MOST, _MOST, 1))
+    low = int(everything.start_ns.min(initial=_MOST))
+    high = int(everything.end_ns.max(initial=-_MOST))
+    if low > high:
+        low = high = 0
+    begin = min(marks) if marks else int(events.start_ns[rows].min(initial=low))
+    low = min(low, begin)
+    work = device_work(timeline, rank, Window(low, high, 1))
+    pieces = idle_pieces(timeline, work, host_activity(timeline, rank, ops), ops)
+    talks = work.kind == COMMUNICATION
+    return RankWork(
+        rank=rank,
+        begin_ns=begin,
+        work=work,
+        compute=Cover.of(work.start_ns[~talks], work.end_ns[~talks]),
+        communication=Cover.of(work.start_ns[talks], work.end_ns[talks]),
+        pieces=pieces,
+        idle={
+            cause: Cover.of(pieces.start_ns[pieces.cause == cause],
+                            pieces.end_ns[pieces.cause == cause])
+            for cause in (DISPATCHING, SYNCHRONISING, DATA)
+        },
+    )  # fmt: skip
+
+
+def before_calls(match: Match, works: dict[int, RankWork]) -> Before:
+    """Return what every matched call's rank did since its last matched collective."""
+    calls = match.calls
+    since = calls.start_ns.copy()
+    first = np.zeros(len(calls), bool)
+    spent = np.zeros((len(calls), len(LATE_REASONS)), np.int64)
+    for code, rank in enumerate(calls.ranks):
+        own = np.flatnonzero((calls.rank == code) & (match.id >= 0))
+        if len(own) == 0:
+            continue
+        work = works[rank]
+        reached = np.maximum.accumulate(calls.end_ns[own])
+        begin = min(work.begin_ns, int(calls.start_ns[own[0]]))
+        since[own] = np.concatenate(([begin], reached[:-1]))
+        first[own[0]] = True
+        low, high = np.minimum(since[own], calls.start_ns[own]), calls.start_ns[own]
+        spent[own, COMPUTE] = work.compute.within(low, high)
+        both = Cover.of(
+            np.concatenate((work.compute.start_ns, work.communication.start_ns)),
+            np.concatenate((work.compute.end_ns, work.communication.end_ns)),
+        )
+        busy = both.within(low, high)
+        spent[own, COMMUNICATING] = busy - spent[own, COMPUTE]
+        for cause, reason in ((DISPATCHING, DISPATCH), (SYNCHRONISING, SYNC), (DATA, INPUT)):
+            spent[own, reason] = work.idle[cause].within(low, high)
+        spent[own, UNKNOWN] = high - low - spent[own].sum(axis=1)
+    return Before(since, first, spent)
+
+
+def late_reasons(match: Match, before: Before, last: Ints) -> Ints:
+    """Return why the last rank of each collective was late, as an index into `LATE_REASONS`.
+
+    The reason is what it spent most beyond the median of the collective's other ranks.
+
+    Args:
+        match: the collectives.
+        before: what each rank did before.
+        last: for each collective the row in `Calls` of the rank that came last.
+    """
+    excess = np.empty((match.count, len(LATE_REASONS)))
+    since = (before.since_ns - match.shift_ns).astype(np.float64)
+    behind = _excess(match, since, last)
+    first = before.first[last]
+    for reason in range(len(LATE_REASONS)):
+        excess[:, reason] = _excess(match, before.spent_ns[:, reason].astype(np.float64), last)
+    excess[:, BEGAN] = np.where(first, behind, 0.0)
+    excess[:, COMMUNICATING] += np.where(first, 0.0, behind)
+    chosen = excess.argmax(axis=1)
+    return np.where(excess.max(axis=1) > 0, chosen, UNKNOWN).astype(np.int64)
+
+
+def _excess(match: Match, value: Floats, last: Ints) -> Floats:
+    """The last rank's value less the median of the others', for each collective."""
+    rows = np.flatnonzero(match.id >= 0)
+    table = np.full((match.count, len(match.calls.ranks)), np.nan)
+    table[match.id[rows], match.calls.rank[rows]] = value[rows]
+    own = value[last]
+    table[np.arange(match.count), match.calls.rank[last]] = np.nan
+    lonely = np.isnan(table).all(axis=1)
+    table[lonely, 0] = own[lonely]
+    return np.asarray(own - np.nanmedian(table, axis=1), np.float64)
+
+
+def instead(
+    timeline: Timeline, work: RankWork, low_ns: int, high_ns: int, reason: int
+) -> tuple[str, float]:
+    """Name what a rank spent most time on in [low, high), and for how many seconds.
+
+    Kernels where it was busy; what its host was in where its device was idle.
+    """
+    device = work.work
+    if reason in (COMPUTE, SLOWER, COMMUNICATING):
+        cut = np.minimum(device.end_ns, high_ns) - np.maximum(device.start_ns, low_ns)
+        wanted = (device.kind == COMMUNICATION) == (reason == COMMUNICATING)
+        return _longest(timeline, device.name, np.where(wanted, cut, 0))
+    pieces = work.pieces
+    cut = np.minimum(pieces.end_ns, high_ns) - np.maximum(pieces.start_ns, low_ns)
+    wanted = pieces.host >= 0
+    cause = {DISPATCH: DISPATCHING, SYNC: SYNCHRONISING, INPUT: DATA}.get(reason)
+    if cause is not None:
+        wanted &= pieces.cause == cause
+    host = np.where(pieces.sync >= 0, pieces.sync, pieces.host)
+    return _longest(timeline, timeline.events.name[host], np.where(wanted, cut, 0))
+
+
+def _longest(timeline: Timeline, name: Ints, length_ns: Ints) -> tuple[str, float]:
+    keep = length_ns > 0
+    if not keep.any():
+        return "", 0.0
+    total = np.bincount(name[keep], weights=length_ns[keep])
+    most = int(total.argmax())
+    return timeline.names[most], float(total[most]) * 1e-9

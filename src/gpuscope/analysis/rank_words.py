@@ -1,0 +1,75 @@
+"""The ranks' story in a few sentences, in English and Chinese."""
+
+from __future__ import annotations
+
+from gpuscope.analysis.recorded_types import CollectiveCall, RankStory, Straggler
+from gpuscope.analysis.wording import percent, seconds
+
+REASONS: dict[str, tuple[str, str]] = {
+    "began late": (
+        "its recording or its step began later than the others'",
+        "它的记录或训练步比其他进程开始得晚",
+    ),
+    "more work": ("its device had more work", "它的设备工作量更大"),
+    "slower kernels": ("its device runs equal kernels more slowly", "它的设备执行相同内核更慢"),
+    "host dispatching": ("its host launched work too late", "它的主机启动工作太晚"),
+    "host synchronising": ("its host stood in a synchronisation", "它的主机停在同步上"),
+    "waiting for data": ("its host was loading input", "它的主机在加载输入数据"),
+    "other communication": (
+        "it was held up in other communication or copies", "它被其他通信或拷贝拖住",
+    ),
+    "unknown": ("for a reason that is not recorded", "原因没有记录"),
+}  # fmt: skip
+"""Why a rank is late, as the end of a sentence."""
+
+
+def rank_sentences(story: RankStory) -> tuple[str, str]:
+    """Return the story's sentences, English and Chinese."""
+    count = len(story.ranks)
+    both = story.transfer_s + story.waiting_s
+    english = [
+        f"{count} ranks meet in {story.matched} collectives: of {seconds(both)} in their kernels, "
+        f"summed over the ranks, {percent(1 - story.waiting_share)} is transfer and "
+        f"{percent(story.waiting_share)} is waiting for the last rank."
+    ]
+    chinese = [
+        f"{count} 个进程在 {story.matched} 次集合通信中相遇：各进程的通信内核共 {seconds(both)}，"
+        f"其中 {percent(1 - story.waiting_share)} 是传输，{percent(story.waiting_share)} 是等待最后"
+        "到达的进程。"
+    ]
+    if story.straggler is not None:
+        for sentences, more in zip((english, chinese), _straggler(story.straggler), strict=True):
+            sentences.append(more)
+    elif story.waiting_s > 0:
+        english.append("No single rank holds up the others: they take turns in coming last.")
+        chinese.append("没有哪个进程单独拖慢其他进程：它们轮流最后到达。")
+    if story.calls and story.waiting_s > 0:
+        for sentences, more in zip((english, chinese), _worst(story.calls[0]), strict=True):
+            sentences.append(more)
+    if not story.complete:
+        english.append("Not every rank is recorded: some of the transfer may be waiting too.")
+        chinese.append("并非所有进程都有记录：部分“传输”可能也是等待。")
+    return " ".join(english), "".join(chinese)
+
+
+def _straggler(straggler: Straggler) -> tuple[str, str]:
+    why, why_zh = REASONS[straggler.reason]
+    return (
+        f"Rank {straggler.rank} causes {percent(straggler.share)} of the waiting: {why}.",
+        f"进程 {straggler.rank} 造成了 {percent(straggler.share)} 的等待：{why_zh}。",
+    )
+
+
+def _worst(call: CollectiveCall) -> tuple[str, str]:
+    why, why_zh = REASONS[call.reason]
+    doing = f" ({call.instead}, {seconds(call.instead_s)})" if call.instead else ""
+    doing_zh = f"（{call.instead}，{seconds(call.instead_s)}）" if call.instead else ""
+    return (
+        f"The worst is collective {call.number} ({call.name or 'unnamed'}): "
+        f"{seconds(call.waiting_s)} of waiting for a transfer of {seconds(call.transfer_s)}; rank "
+        f"{call.last} came {seconds(call.late_s)} after the median of the others because "
+        f"{why}{doing}.",
+        f"最严重的是第 {call.number} 次（{call.name or '未命名'}）：传输只需 "
+        f"{seconds(call.transfer_s)}，各进程共等待 {seconds(call.waiting_s)}；进程 {call.last} 比"
+        f"其他进程的中位数晚到 {seconds(call.late_s)}，因为{why_zh}{doing_zh}。",
+    )

@@ -1,0 +1,214 @@
+"""Who waits for whom: every collective of several ranks split into transfer and waiting.
+
+A collective's kernel runs on each rank from when that rank comes until all have come and the data
+has moved. So of its durations over the ranks the shortest is the transfer (that of the rank which
+came last and waited for nobody), and what the others took longer is waiting. What the last rank
+did meanwhile is read from its own recording (`gpuscope.analysis.lateness`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gpuscope.analysis.collective_match import Match, match_collectives
+from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.communication import sort_table
+from gpuscope.analysis.cover import Cover
+from gpuscope.analysis.lateness import (
+    COMPUTE,
+    SLOWER,
+    Before,
+    RankWork,
+    before_calls,
+    instead,
+    late_reasons,
+    rank_work,
+)
+from gpuscope.analysis.rank_words import rank_sentences
+from gpuscope.analysis.recorded_types import (
+    LATE_REASONS,
+    CollectiveCall,
+    CommunicationSort,
+    RankShare,
+    RankStory,
+)
+from gpuscope.analysis.straggler import find_straggler, kernel_ratios
+from gpuscope.analysis.window import device_ranks
+from gpuscope.timeline.types import Ints, Timeline
+
+NS = 1e-9
+
+MAX_CALLS = 20
+"""Collectives that the story lists one by one."""
+
+
+def ranks(
+    timeline: Timeline, match: Match | None = None, ops: OpColumns | None = None
+) -> RankStory | None:
+    """Tell transfer from waiting over the ranks; None where no collective is on two ranks.
+
+    Args:
+        timeline: of several ranks, on one clock (see `gpuscope.timeline.ranks.merge`).
+        match: its matched collectives, where they are known already.
+        ops: its operators as columns, likewise.
+    """
+    if len(device_ranks(timeline)) < 2:
+        return None
+    match = match_collectives(timeline) if match is None else match
+    if match.count == 0:
+        return None
+    ops = OpColumns.of(timeline) if ops is None else ops
+    works = {rank: rank_work(timeline, rank, ops) for rank in match.calls.ranks}
+    before = before_calls(match, works)
+    transfer = _transfers(match)
+    waiting = np.where(match.id >= 0, match.calls.duration_ns - transfer, 0)
+    last = _last(match)
+    reason = late_reasons(match, before, last)
+    ratios = kernel_ratios(timeline, works)
+    slower = np.array([ratios[rank].is_slower for rank in match.calls.ranks])
+    reason = np.where((reason == COMPUTE) & slower[match.calls.rank[last]], SLOWER, reason)
+    caused = np.bincount(match.id[match.id >= 0], weights=waiting[match.id >= 0],
+                         minlength=match.count)  # fmt: skip
+    shares = _shares(match, works, transfer, waiting, last)
+    by_reason = np.bincount(reason, weights=caused, minlength=len(LATE_REASONS)) * NS
+    straggler = find_straggler(match, waiting, last, reason, ratios)
+    story = RankStory(
+        ranks=shares,
+        matched=match.count,
+        unmatched=int((match.id < 0).sum()),
+        steps=_steps(timeline),
+        span_s=_span_s(works),
+        sorts=_sorts(timeline, match, transfer, waiting),
+        calls=_calls(timeline, match, works, before, transfer, waiting, last, reason),
+        waiting_by_reason={
+            LATE_REASONS[i]: float(by_reason[i]) for i in np.argsort(-by_reason) if by_reason[i]
+        },
+        straggler=straggler,
+        complete=match.complete,
+    )
+    return _told(story)
+
+
+def _told(story: RankStory) -> RankStory:
+    english, chinese = rank_sentences(story)
+    return replace(story, sentence=english, sentence_zh=chinese)
+
+
+def _transfers(match: Match) -> Ints:
+    """Each call's transfer: the shortest duration over its collective; 0 where unmatched."""
+    duration = match.calls.duration_ns
+    shortest = np.full(match.count, np.iinfo(np.int64).max)
+    rows = match.id >= 0
+    np.minimum.at(shortest, match.id[rows], duration[rows])
+    out = np.zeros(len(duration), np.int64)
+    out[rows] = shortest[match.id[rows]]
+    return out
+
+
+def _last(match: Match) -> Ints:
+    """For each collective the row of the call whose rank came last."""
+    rows = np.flatnonzero(match.id >= 0)
+    order = rows[np.lexsort((match.arrival_ns[rows], match.id[rows]))]
+    ends = np.append(match.id[order][1:] != match.id[order][:-1], True)
+    return np.asarray(order[ends], np.int64)
+
+
+def _shares(
+    match: Match, works: Mapping[int, RankWork], transfer: Ints, waiting: Ints, last: Ints
+) -> tuple[RankShare, ...]:
+    calls = match.calls
+    others = np.bincount(match.id[match.id >= 0], weights=waiting[match.id >= 0],
+                         minlength=match.count)  # fmt: skip
+    caused = others - waiting[last]
+    shares = []
+    for code, rank in enumerate(calls.ranks):
+        own = calls.rank == code
+        matched = own & (match.id >= 0)
+        compute = works[rank].compute
+        waits = Cover.of(calls.start_ns[matched], (calls.start_ns + waiting)[matched])
+        exposed_waiting = waits.total_ns - int(compute.within(waits.start_ns, waits.end_ns).sum())
+        talks = works[rank].communication
+        exposed = talks.total_ns - int(compute.within(talks.start_ns, talks.end_ns).sum())
+        came_last = calls.rank[last] == code
+        offset = match.offsets.get(rank)
+        shares.append(
+            RankShare(
+                rank=rank,
+                transfer_s=int(transfer[matched].sum()) * NS,
+                waiting_s=int(waiting[matched].sum()) * NS,
+                unmatched_s=int(calls.duration_ns[own & (match.id < 0)].sum()) * NS,
+                caused_s=float(caused[came_last].sum()) * NS,
+                times_last=int(came_last.sum()),
+                exposed_transfer_s=(exposed - exposed_waiting) * NS,
+                exposed_waiting_s=exposed_waiting * NS,
+                compute_s=compute.total_ns * NS,
+                clock_offset_s=None if offset is None else offset.offset_ns * NS,
+            )
+        )
+    return tuple(shares)
+
+
+def _steps(timeline: Timeline) -> int:
+    """Steps of one rank; 1 where none is marked."""
+    count: dict[int, int] = {}
+    for step in timeline.steps:
+        count[step.rank] = count.get(step.rank, 0) + 1
+    return max(count.values(), default=1)
+
+
+def _span_s(works: Mapping[int, RankWork]) -> float:
+    low = min(int(work.work.start_ns.min()) for work in works.values())
+    high = max(int(work.work.end_ns.max()) for work in works.values())
+    return (high - low) * NS
+
+
+def _sorts(
+    timeline: Timeline, match: Match, transfer: Ints, waiting: Ints
+) -> tuple[CommunicationSort, ...]:
+    rows = np.flatnonzero(match.id >= 0)
+    return sort_table(
+        timeline, match.calls, rows, transfer[rows], waiting[rows], len(match.calls.ranks),
+        not match.complete,
+    )  # fmt: skip
+
+
+def _calls(
+    timeline: Timeline, match: Match, works: Mapping[int, RankWork], before: Before,
+    transfer: Ints, waiting: Ints, last: Ints, reason: Ints,
+) -> tuple[CollectiveCall, ...]:  # fmt: skip
+    """The collectives with most waiting."""
+    calls = match.calls
+    rows = np.flatnonzero(match.id >= 0)
+    total = np.bincount(match.id[rows], weights=waiting[rows], minlength=match.count)
+    found = []
+    for number in np.argsort(-total, kind="stable")[:MAX_CALLS].tolist():
+        if total[number] <= 0:
+            break
+        own = rows[match.id[rows] == number]
+        own = own[np.argsort(calls.rank[own], kind="stable")]
+        row = int(last[number])
+        rank = calls.ranks[int(calls.rank[row])]
+        others = np.sort(match.arrival_ns[own[own != row]])
+        low, high = int(before.since_ns[row]), int(calls.start_ns[row])
+        name, time_s = instead(timeline, works[rank], low, high, int(reason[number]))
+        found.append(
+            CollectiveCall(
+                name=calls.sorts[int(calls.sort[row])],
+                group=calls.groups[int(calls.group[row])][0],
+                number=number,
+                start_ns=int(calls.start_ns[own].min()),
+                ranks=tuple(calls.ranks[code] for code in calls.rank[own].tolist()),
+                waits_s=tuple(float(w) * NS for w in waiting[own].tolist()),
+                transfer_s=int(transfer[row]) * NS,
+                last=rank,
+                late_s=float(match.arrival_ns[row] - np.median(others)) * NS,
+                lead_s=float(match.arrival_ns[row] - others[-1]) * NS,
+                reason=LATE_REASONS[int(reason[number])],
+                instead=name,
+                instead_s=time_s,
+            )
+        )
+    return tuple(found)

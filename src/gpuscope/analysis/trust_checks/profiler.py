@@ -1,0 +1,113 @@
+"""Did recording itself, or a first time, change what was recorded?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpuscope.analysis.cover import Cover
+from gpuscope.analysis.recorded_types import Remark
+from gpuscope.analysis.trust_checks.facts import RankFacts
+from gpuscope.analysis.wording import percent, seconds
+from gpuscope.timeline.types import Ints
+
+OVERHEAD_SHARE = 0.01
+"""The recorder's own work above this share of the recording shows in the idle time."""
+
+LONG_FIRST = 1.5
+"""A first step this much longer than the median of the others holds a warm-up."""
+
+_OVERHEAD = re.compile(
+    r"^(Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Overhead|"
+    r"Unrecognized|Command Buffer Full|UVM Activity Init)$|cupti.*(flush|buffer)",
+    re.IGNORECASE,
+)
+"""Names of CUPTI's overhead records as Kineto writes them (`overheadKindString`, CUPTI's
+CUpti_ActivityOverheadKind)."""
+
+_FIRST_TIME: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
+    (english, chinese, re.compile(pattern, re.IGNORECASE))
+    for english, chinese, pattern in (
+        ("allocating device memory", "分配设备内存", r"^(cuda|hip)Malloc(Async|Managed)?$"),
+        ("compiling", "编译",
+         r"compile_fx|_compile\b|inductor.*compil|dynamo.*compil|async_compile|nvrtcCompile"),
+        ("loading kernels", "加载内核",
+         r"Lazy Function Loading|Runtime Triggered Module Loading|^(cu|hip)ModuleLoad"),
+        ("capturing a graph", "捕获图", r"StreamBeginCapture|GraphInstantiate"),
+    )
+)  # fmt: skip
+
+
+def check(facts: RankFacts) -> Iterator[Remark]:
+    """Yield what does not belong to the steady state."""
+    yield from _overhead(facts)
+    first = _first_times(facts)
+    yield from _long_first_step(facts, first)
+
+
+def _time_of(facts: RankFacts, pattern: re.Pattern[str]) -> Ints:
+    """Rows of host events whose name matches."""
+    wanted = np.array([bool(pattern.search(name)) for name in facts.timeline.names], bool)
+    if not wanted.any():
+        return facts.host[:0]
+    return facts.host[wanted[facts.timeline.events.name[facts.host]]]
+
+
+def _overhead(facts: RankFacts) -> Iterator[Remark]:
+    events = facts.timeline.events
+    rows = _time_of(facts, _OVERHEAD)
+    cover = Cover.of(events.start_ns[rows], events.end_ns[rows])
+    if len(facts.device):
+        low = np.array([events.start_ns[facts.device].min()])
+        high = np.array([events.end_ns[facts.device].max()])
+        spent = int(cover.within(low, high)[0])
+    else:
+        spent = 0
+    if spent == 0 or spent < OVERHEAD_SHARE * facts.span_ns:
+        return
+    share = percent(spent / facts.span_ns)
+    yield Remark(
+        "profiler_overhead", "doubt",
+        f"The profiler itself took {seconds(spent * 1e-9)} ({share}) within the recording: idle "
+        "time at these places is its own.",
+        f"分析器自身在记录中占用了 {seconds(spent * 1e-9)}（{share}）：这些位置的空闲由它造成。",
+        ("idle", "host"), facts.rank,
+    )  # fmt: skip
+
+
+def _first_times(facts: RankFacts) -> list[tuple[str, str, float]]:
+    """What the first step spent on things that happen once: (words, words, seconds)."""
+    if not facts.steps:
+        return []
+    events, step = facts.timeline.events, facts.steps[0]
+    low, high = np.array([step.start_ns]), np.array([step.end_ns])
+    found = []
+    for english, chinese, pattern in _FIRST_TIME:
+        rows = _time_of(facts, pattern)
+        spent = int(Cover.of(events.start_ns[rows], events.end_ns[rows]).within(low, high)[0])
+        if spent:
+            found.append((english, chinese, spent * 1e-9))
+    return sorted(found, key=lambda item: -item[2])
+
+
+def _long_first_step(facts: RankFacts, first: list[tuple[str, str, float]]) -> Iterator[Remark]:
+    if len(facts.steps) < 3:
+        return
+    length = np.array([step.end_ns - step.start_ns for step in facts.steps], np.float64) * 1e-9
+    median = float(np.median(length[1:]))
+    if length[0] < LONG_FIRST * median:
+        return
+    extra = length[0] - median
+    causes = [item for item in first if item[2] >= 0.1 * extra][:2]
+    doing = ", ".join(f"{english} {seconds(time)}" for english, _, time in causes)
+    doing_zh = "，".join(f"{chinese} {seconds(time)}" for _, chinese, time in causes)
+    yield Remark(
+        "warm_up", "doubt",
+        f"The first step takes {seconds(length[0])}, the others {seconds(median)}: the recording "
+        f"holds a warm-up{f' ({doing})' if doing else ''}, so means over its steps are too high.",
+        f"第一步用时 {seconds(length[0])}，其他步为 {seconds(median)}：记录中包含预热"
+        f"{f'（{doing_zh}）' if doing_zh else ''}，各步的平均值偏高。",
+        ("steps", "idle"), facts.rank,
+    )  # fmt: skip
