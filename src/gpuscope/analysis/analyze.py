@@ -7,11 +7,15 @@ from collections.abc import Mapping
 
 from gpuscope.analysis import breakdown
 from gpuscope.analysis.columns import KernelColumns, OpColumns
+from gpuscope.analysis.copies import copies
+from gpuscope.analysis.critical_path import critical_path, thinned
 from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
 from gpuscope.analysis.fit import FitOption, fit_options
 from gpuscope.analysis.grouping import kernel_groups
-from gpuscope.analysis.idle import HostActivity, host_activity, idle_causes
+from gpuscope.analysis.idle import HostActivity, Hosts, IdlePieces, causes_of, idle_pieces
+from gpuscope.analysis.idle_spots import idle_spots
+from gpuscope.analysis.launches import launches
 from gpuscope.analysis.memory import memory_story
 from gpuscope.analysis.modules import module_shares
 from gpuscope.analysis.roofline import roofline
@@ -34,6 +38,9 @@ from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
 from gpuscope.timeline.memory import MemoryTrace
 from gpuscope.timeline.types import Timeline
+
+PATH_SEGMENTS = 2_000
+"""Segments of the critical path that an analysis keeps; the shortest are joined."""
 
 
 def analyze(
@@ -66,13 +73,22 @@ def analyze(
     rank = ranks[0] if ranks else 0
     window = choose_window(timeline, rank) or Window(0, 0, 1)
     work = device_work(timeline, rank, window)
-    host = host_activity(timeline, rank, ops)
-    timed = _step_time(timeline, work, host, ops, step_time_s)
+    hosts = Hosts(timeline, ops)
+    host = hosts(rank)
+    pieces = idle_pieces(timeline, work, host, ops)
+    timed = _step_time(work, pieces, step_time_s)
     roofs = Roofs(device)
     rows = breakdown.join(timeline, work, kernels, ops, roofs, timed.scale)
     groups = kernel_groups(rows)
     story = memory_story(timeline, memory, device)
     used = utilisation(rows, roofs, timed.step_s)
+    spots = idle_spots(
+        timeline, rank, work=work, host=host, ops=ops, pieces=pieces,
+        idle_s=sum(timed.idle_s.values()),
+    )  # fmt: skip
+    launched = launches(timeline, rank, work=work, launch=host.launch)
+    copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
+    path = critical_path(timeline, rank, window, hosts=hosts)
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, window),
@@ -83,10 +99,14 @@ def analyze(
         utilisation=used,
         program=program,
         fit=_fit(story, program),
+        idle_spots=spots,
+        launches=launched,
+        copies=copied,
+        critical_path=path,
     )
     return Analysis(
         step_s=timed.step_s,
-        time=rank_times(timeline, ops),
+        time=rank_times(timeline, ops, hosts),
         classes=breakdown.classes(rows, timed.idle_s),
         operators=breakdown.operators(rows, timeline),
         kinds=breakdown.kinds(rows),
@@ -98,20 +118,17 @@ def analyze(
         energy=energy(rows, roofs, timed.step_s, calibration),
         utilisation=used,
         findings=findings(facts),
+        critical_path=thinned(path, PATH_SEGMENTS) if path is not None else None,
+        idle_spots=spots,
+        launches=launched,
+        copies=copied,
     )
 
 
-def _step_time(
-    timeline: Timeline,
-    work: DeviceWork,
-    host: HostActivity,
-    ops: OpColumns,
-    step_time_s: float | None,
-) -> StepTime:
+def _step_time(work: DeviceWork, pieces: IdlePieces, step_time_s: float | None) -> StepTime:
     """Busy and idle seconds of one step."""
     per_step = NS / work.window.steps
-    idle = idle_causes(timeline, work, host, ops)
-    idle_s = {cause: ns * per_step for cause, ns in idle.items()}
+    idle_s = {cause: ns * per_step for cause, ns in causes_of(pieces).items()}
     return fit_step(work.busy.total_ns * per_step, idle_s, step_time_s)
 
 

@@ -14,8 +14,8 @@ work of one stream is a chain, the work of the host is another.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ import numpy.typing as npt
 from gpuscope.analysis import path_walk as raw
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import LAUNCH_GAP_NS, HostActivity, host_activity
+from gpuscope.analysis.idle import LAUNCH_GAP_NS, HostActivity, Hosts
 from gpuscope.analysis.window import Window, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
@@ -111,7 +111,7 @@ def critical_path(
     rank: int,
     window: Window,
     *,
-    hosts: Callable[[int], HostActivity] | None = None,
+    hosts: Hosts | None = None,
     last: Ints | None = None,
 ) -> CriticalPath | None:
     """Return the critical path of a window on a rank; None where the rank has no device work.
@@ -128,15 +128,7 @@ def critical_path(
     own = rank_rows(timeline, rank)
     if window.length_ns <= 0 or not (own & (events.kind < DEVICE_KINDS)).any():
         return None
-    if hosts is None:
-        ops = OpColumns.of(timeline)
-        known: dict[int, HostActivity] = {}
-
-        def hosts(number: int) -> HostActivity:
-            if number not in known:
-                known[number] = host_activity(timeline, number, ops)
-            return known[number]
-
+    hosts = Hosts(timeline, OpColumns.of(timeline)) if hosts is None else hosts
     walker = raw.Walker(timeline, hosts, last)
     segments = _named(timeline, hosts, walker.walk(rank, window))
     length = segments.end_ns - segments.start_ns
@@ -164,6 +156,39 @@ def critical_path(
     )
 
 
+def thinned(path: CriticalPath, most: int) -> CriticalPath:
+    """Return the path with about `most` segments or fewer, for a picture or a document.
+
+    Runs of short segments become one, of the kind that fills most of it, without a name. Times by
+    kind and name are untouched.
+    """
+    count = len(path.segment_kind)
+    if count <= most:
+        return path
+    start = np.array(path.segment_start_ns, np.int64)
+    length = np.diff(np.append(start, path.end_ns))
+    keep = length >= np.sort(length)[-max(most // 2, 1)]
+    run = np.cumsum(keep | np.append(True, keep[:-1])) - 1
+    first = np.flatnonzero(np.diff(run, prepend=-1))
+    kinds = len(PATH_KINDS)
+    weight = np.bincount(
+        run * kinds + np.array(path.segment_kind), weights=length, minlength=len(first) * kinds
+    )
+    kind = weight.reshape(-1, kinds).argmax(axis=1)
+    single = np.bincount(run) == 1
+    names = (*path.names, "")
+    name = np.where(single, np.array(path.segment_name)[first], len(path.names))
+    lane = np.where(single, np.array(path.segment_lane)[first], -1)
+    return replace(
+        path,
+        segment_start_ns=tuple(start[first].tolist()),
+        segment_kind=tuple(kind.tolist()),
+        segment_name=tuple(name.tolist()),
+        segment_lane=tuple(lane.tolist()),
+        names=names,
+    )
+
+
 def last_arrivals(event: Ints, collective: Ints, arrival_ns: Ints, count: int) -> Ints:
     """Return for each row of `Events` the call that came last to the same collective, else -1.
 
@@ -185,7 +210,7 @@ def last_arrivals(event: Ints, collective: Ints, arrival_ns: Ints, count: int) -
     return found
 
 
-def _named(timeline: Timeline, hosts: Callable[[int], HostActivity], path: raw.Raw) -> _Segments:
+def _named(timeline: Timeline, hosts: Hosts, path: raw.Raw) -> _Segments:
     """Give the raw segments their kind, name and lane; host threads are cut by what they did."""
     events = timeline.events
     start, end, code, ref = path.columns()

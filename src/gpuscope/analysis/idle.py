@@ -96,15 +96,33 @@ class HostActivity:
         return int((both.within(*bounds) - self.syncing.within(*bounds))[0])
 
 
-def host_activity(timeline: Timeline, rank: int, ops: OpColumns) -> HostActivity:
-    """Return what the host of a rank did."""
+class Hosts:
+    """What the host of each rank did, found when it is asked for and kept."""
+
+    def __init__(self, timeline: Timeline, ops: OpColumns) -> None:
+        """Look at a timeline; `ops` are its operators as columns."""
+        self._timeline, self._ops = timeline, ops
+        self._known: dict[int, HostActivity] = {}
+        self.launch = launch_rows(timeline)
+
+    def __call__(self, rank: int) -> HostActivity:
+        """Return what the host of a rank did."""
+        if rank not in self._known:
+            self._known[rank] = host_activity(self._timeline, rank, self._ops, self.launch)
+        return self._known[rank]
+
+
+def host_activity(
+    timeline: Timeline, rank: int, ops: OpColumns, launch: Ints | None = None
+) -> HostActivity:
+    """Return what the host of a rank did; `launch` is what `waits.launch_rows` returns."""
     events = timeline.events
     lanes = np.fromiter((lane.kind == "host" for lane in timeline.lanes), bool, len(timeline.lanes))
     host = rank_rows(timeline, rank) & (events.kind >= DEVICE_KINDS)
     host &= ~np.isin(events.kind, (EVENT_KINDS.index("step"), EVENT_KINDS.index("module")))
     if len(events):
         host &= lanes[events.lane]
-    launch = launch_rows(timeline)
+    launch = launch_rows(timeline) if launch is None else launch
     waits = find_waits(timeline, rank, launch)
     is_sync = synchronises(timeline, rank)
     is_sync[waits.event] = True
@@ -165,7 +183,11 @@ def idle_causes(
     timeline: Timeline, work: DeviceWork, host: HostActivity, ops: OpColumns
 ) -> Mapping[str, int]:
     """Return nanoseconds of idle by cause within the work's window; they sum to its idle time."""
-    pieces = idle_pieces(timeline, work, host, ops)
+    return causes_of(idle_pieces(timeline, work, host, ops))
+
+
+def causes_of(pieces: IdlePieces) -> Mapping[str, int]:
+    """Return the nanoseconds of each cause."""
     length = pieces.length_ns
     return {cause: int(length[pieces.cause == i].sum()) for i, cause in enumerate(IDLE_CAUSES)}
 

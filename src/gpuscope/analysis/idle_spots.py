@@ -87,6 +87,7 @@ def idle_spots(
     work: DeviceWork | None = None,
     host: HostActivity | None = None,
     ops: OpColumns | None = None,
+    pieces: IdlePieces | None = None,
     idle_s: float | None = None,
 ) -> tuple[IdleSpot, ...]:
     """Return where the device of a rank lost its idle time, largest first.
@@ -96,7 +97,7 @@ def idle_spots(
     Args:
         timeline: predicted or measured.
         rank: whose device.
-        work, host, ops: as `analyze` has them; found here where left out.
+        work, host, ops, pieces: as `analyze` has them; found here where left out.
         idle_s: idle seconds of a step where they are known better than from the timeline; the
             spots are scaled to add up to it.
     """
@@ -106,10 +107,10 @@ def idle_spots(
         if window is None:
             return ()
         work = device_work(timeline, rank, window)
-    if len(work) == 0:
+    if len(work) == 0 or (idle_s is not None and idle_s <= 0):
         return ()
     host = host_activity(timeline, rank, ops) if host is None else host
-    pieces = idle_pieces(timeline, work, host, ops)
+    pieces = idle_pieces(timeline, work, host, ops) if pieces is None else pieces
     if len(pieces) == 0:
         return ()
     places = _Places(timeline, host, ops)

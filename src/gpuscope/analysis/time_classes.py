@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import HostActivity, host_activity, idle_causes
+from gpuscope.analysis.idle import HostActivity, Hosts, idle_causes
 from gpuscope.analysis.types import RankTime
 from gpuscope.analysis.window import (
     COMMUNICATION,
@@ -22,7 +22,9 @@ NS = 1e-9
 """Seconds in a nanosecond."""
 
 
-def rank_time(timeline: Timeline, rank: int, ops: OpColumns | None = None) -> RankTime:
+def rank_time(
+    timeline: Timeline, rank: int, ops: OpColumns | None = None, hosts: Hosts | None = None
+) -> RankTime:
     """Return the time classes of one rank from its first to its last device event.
 
     All device events of the timeline count, whatever steps are marked. Unions are exact: the
@@ -34,13 +36,17 @@ def rank_time(timeline: Timeline, rank: int, ops: OpColumns | None = None) -> Ra
         return RankTime(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {})
     span = Window(int(whole.start_ns.min()), int(whole.end_ns.max()), 1)
     work = device_work(timeline, rank, span)
-    return _classes(timeline, work, host_activity(timeline, rank, ops), ops)
+    hosts = Hosts(timeline, ops) if hosts is None else hosts
+    return _classes(timeline, work, hosts(rank), ops)
 
 
-def rank_times(timeline: Timeline, ops: OpColumns | None = None) -> dict[int, RankTime]:
+def rank_times(
+    timeline: Timeline, ops: OpColumns | None = None, hosts: Hosts | None = None
+) -> dict[int, RankTime]:
     """Return the time classes of every rank that has device work."""
     ops = OpColumns.of(timeline) if ops is None else ops
-    return {rank: rank_time(timeline, rank, ops) for rank in device_ranks(timeline)}
+    hosts = Hosts(timeline, ops) if hosts is None else hosts
+    return {rank: rank_time(timeline, rank, ops, hosts) for rank in device_ranks(timeline)}
 
 
 _LEAST, _MOST = np.iinfo(np.int64).min // 4, np.iinfo(np.int64).max // 4

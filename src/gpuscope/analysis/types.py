@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpuscope.analysis.copies import CopyKind
+from gpuscope.analysis.critical_path import CriticalPath
+from gpuscope.analysis.idle_spots import IdleSpot
+from gpuscope.analysis.launches import Launches
+
 FINDING_KINDS: tuple[str, ...] = (
     "host_bound", "input_bound", "communication_bound", "bandwidth_bound", "compute_bound",
     "launch_bound", "wait_for_rank", "small_kernels", "untrusted_trace", "does_not_fit",
@@ -27,8 +32,8 @@ class RankTime:
         exposed_communication_s: communication not under compute.
         copy_s: union of copies and memsets.
         idle_by_cause: seconds of idle by cause ("host dispatching", "host synchronising",
-            "launch gap", "waiting for data", "waiting for another stream", "unknown"); sums to
-            idle_s.
+            "launch gap", "waiting for data", "waiting for another stream", "waiting for another
+            rank", "unknown"); sums to idle_s.
     """
 
     span_s: float
@@ -233,6 +238,11 @@ class Analysis:
         modules: the module tree in depth-first order.
         roofline, tasks, memory, energy, utilisation: None where the timeline has no such data.
         findings: largest gain first.
+        critical_path: what the window's length is made of; None without device work. Of its
+            segments the shortest are joined where there are many.
+        idle_spots: where the idle time was lost, largest first; add up to it.
+        launches: how work got to the device; None where no launch is recorded.
+        copies: memory copies by direction and kind of host memory, longest first.
     """
 
     step_s: float
@@ -248,3 +258,7 @@ class Analysis:
     energy: Energy | None
     utilisation: Utilisation | None
     findings: tuple[Finding, ...]
+    critical_path: CriticalPath | None = None
+    idle_spots: tuple[IdleSpot, ...] = ()
+    launches: Launches | None = None
+    copies: tuple[CopyKind, ...] = ()

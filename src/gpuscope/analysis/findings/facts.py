@@ -9,7 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis.breakdown import CLASSES, Rows
+from gpuscope.analysis.copies import CopyKind
+from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.fit import FitOption
+from gpuscope.analysis.idle_spots import IdleSpot
+from gpuscope.analysis.launches import Launches
 from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.steps import StepTime
 from gpuscope.analysis.types import MemoryStory, Utilisation
@@ -29,6 +33,7 @@ class Facts:
         roofs: the device's roofs.
         memory, utilisation, program: None where unknown.
         fit: what would make a step fit that does not; empty where it does.
+        idle_spots, launches, copies, critical_path: as in `Analysis`.
     """
 
     step: StepTime
@@ -40,6 +45,10 @@ class Facts:
     utilisation: Utilisation | None
     program: Program | None
     fit: tuple[FitOption, ...] = ()
+    idle_spots: tuple[IdleSpot, ...] = ()
+    launches: Launches | None = None
+    copies: tuple[CopyKind, ...] = ()
+    critical_path: CriticalPath | None = None
 
     @property
     def step_s(self) -> float:
