@@ -24,6 +24,7 @@ _WHERE = {
     "device": "gpuscope.hardware",
     "devices": "gpuscope.hardware",
     "GpuscopeError": "gpuscope.errors",
+    "load": "gpuscope.loading",
     "parse_target": "gpuscope.hardware",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         devices,
         parse_target,
     )
+    from gpuscope.loading import load
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.run import Run

@@ -14,7 +14,7 @@ FINDING_KINDS: tuple[str, ...] = (
     "host_bound", "input_bound", "communication_bound", "bandwidth_bound", "compute_bound",
     "launch_bound", "wait_for_rank", "small_kernels", "untrusted_trace", "does_not_fit",
     "sync_bound", "low_precision_unused", "poor_shapes", "transfer_bound", "well_used",
-    "pageable_copies", "variable_steps", "low_occupancy", "slow_kernels",
+    "pageable_copies", "variable_steps", "low_occupancy", "slow_kernels", "fragmented_memory",
 )  # fmt: skip
 """Stable words for `Finding.kind`."""
 

@@ -1,0 +1,257 @@
+"""`load`: files, folders and globs to one `Run`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuscope.errors import InputFileError, InvalidValueError
+from gpuscope.hardware.device import Device
+from gpuscope.loading.engines import Progress, run_jobs
+from gpuscope.loading.job import Job, Reading, rank_of
+from gpuscope.run import Run
+from gpuscope.timeline.ranks import merge, ranks_of, with_rank
+from gpuscope.timeline.trace_files import TraceFile, find_traces
+from gpuscope.timeline.types import Timeline
+
+FULL_FILES = 4
+"""Up to this many ranks are always kept whole."""
+
+FULL_BYTES = 1 << 30
+"""More ranks are kept whole as long as their uncompressed traces together are no larger."""
+
+_GZIP_RATIO = 8
+"""Least that a trace is taken to shrink by, where the file's own word on it cannot be right."""
+
+Paths = str | Path | Iterable[str | Path]
+
+
+def load(
+    paths: Paths, *, engine: str = "local", workers: int | None = None,
+    device: Device | str | None = None, ranks: Collection[int] | None = None,
+    steps: tuple[int, int] | None = None, progress: Progress | None = None,
+) -> Run:  # fmt: skip
+    """Open what was recorded and analyse it.
+
+    Args:
+        paths: a trace of PyTorch's profiler (plain, gzip or zstd), an Nsight Systems export
+            (SQLite), a PyTorch memory snapshot, a run saved by gpuscope; or a folder or glob of
+            traces, one a rank; or a list of these.
+        engine: "local": processes of this machine; "ray": a Ray cluster (the files must be
+            readable under the same path everywhere).
+        workers: files read at a time; None: as many as there are cores.
+        device: what it ran on, by name or as a `Device`; None: as the recording says.
+        ranks: only these; None: all.
+        steps: first and last marked step to look at, from 0; None: all.
+        progress: called with (done, total) after each file.
+
+    Returns:
+        A `Run` with origin "measured" (a saved run: as it was saved). A memory snapshot gives one
+        with memory only: its times are NaN.
+
+    Raises:
+        InputFileError: a file is missing, damaged or of no known kind, a folder holds no trace.
+        InvalidValueError: kinds that do not go together, no such rank or step.
+        UnknownNameError: no such device or engine.
+        MissingPackageError: Ray is not installed.
+    """
+    found = find_traces(paths)
+    kinds = {file.kind for file in found.files}
+    if kinds & {"document", "snapshot"}:
+        if len(found.files) > 1:
+            raise InvalidValueError(
+                f"{len(found.files)} files of these kinds cannot be read as one run: "
+                f"{', '.join(sorted(kinds))}.",
+                "Only traces of several ranks belong together.",
+                "Name one file; or type: gpuscope compare A B",
+            )
+        return _single(found.files[0], device)
+    timeline, notes = _timeline(
+        found.files, engine=engine, workers=workers, ranks=ranks, progress=progress
+    )
+    from gpuscope.loading.trace_run import trace_run
+
+    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    run_name = _name(found.files, listed)
+    return trace_run(
+        timeline, name=run_name, device=_device(device), steps=steps,
+        notes=(*found.notes, *notes),
+    )  # fmt: skip
+
+
+def read_timelines(
+    paths: Paths, *, engine: str = "local", workers: int | None = None,
+    ranks: Collection[int] | None = None, progress: Progress | None = None,
+) -> tuple[Timeline, tuple[str, ...]]:  # fmt: skip
+    """Read traces as one timeline of all ranks, without analysing it; remarks come with it.
+
+    Arguments and errors as `load`, traces only.
+    """
+    found = find_traces(paths)
+    timeline, notes = _timeline(
+        found.files, engine=engine, workers=workers, ranks=ranks, progress=progress
+    )
+    return timeline, (*found.notes, *notes)
+
+
+# -- traces ---------------------------------------------------------------------------------------
+
+
+def _timeline(
+    files: Sequence[TraceFile], *, engine: str, workers: int | None,
+    ranks: Collection[int] | None, progress: Progress | None,
+) -> tuple[Timeline, tuple[str, ...]]:  # fmt: skip
+    """Read, number and merge; of very many ranks only some are kept whole."""
+    notes: list[str] = []
+    if ranks is not None:
+        files = [f for f in files if f.rank is None or f.rank in ranks] or files
+    thin = len(files) > FULL_FILES and sum(map(unpacked_bytes, files)) > FULL_BYTES
+    jobs = [Job(str(f.path), f.kind, f.rank, thin) for f in files]
+    readings = run_jobs(jobs, engine=engine, workers=workers, progress=progress)
+    numbered = _numbered(jobs, readings, notes)
+    if ranks is not None:
+        numbered = _only(numbered, ranks)
+    if thin:
+        numbered = _widened(numbered, engine, workers, notes)
+    return merge([reading.timeline for _, reading in numbered]), tuple(notes)
+
+
+_Numbered = list[tuple[Job, Reading]]
+
+
+def _numbered(jobs: Sequence[Job], readings: Sequence[Reading], notes: list[str]) -> _Numbered:
+    """Give every reading a rank of its own: the file's word, else its name's, else its place."""
+    pairs = list(zip(jobs, readings, strict=True))
+    if len(pairs) == 1:
+        return pairs
+    if any(len(ranks_of(reading.timeline)) > 1 for reading in readings):
+        raise InvalidValueError(
+            "Several files hold several ranks each.", "Their numbers would clash.",
+            "Load them one at a time.",
+        )  # fmt: skip
+    taken: dict[int, tuple[Job, Reading]] = {}
+    unnamed: _Numbered = []
+    twice: list[str] = []
+    for job, reading in pairs:
+        rank = _known_rank(job, reading)
+        if rank is None:
+            unnamed.append((job, reading))
+        elif rank in taken:
+            twice.append(f"{Path(job.path).name} (rank {rank})")
+        else:
+            taken[rank] = (job, reading)
+    for job, reading in unnamed:
+        rank = next(n for n in range(len(pairs) + 1) if n not in taken)
+        taken[rank] = (job, reading)
+    if unnamed:
+        notes.append(
+            f"{len(unnamed)} file(s) do not say their rank: they were numbered in the order of "
+            "their names."
+        )
+    if twice:
+        shown = ", ".join(twice[:5]) + (", ..." if len(twice) > 5 else "")
+        notes.append(f"Left out, the rank is there already: {shown}.")
+    return [
+        (job, replace(reading, timeline=with_rank(reading.timeline, rank)))
+        for rank, (job, reading) in sorted(taken.items())
+    ]
+
+
+def _known_rank(job: Job, reading: Reading) -> int | None:
+    source = next(iter(reading.timeline.sources), None)
+    if source is not None and source.rank_known:
+        return source.rank
+    return job.rank
+
+
+def _only(numbered: _Numbered, ranks: Collection[int]) -> _Numbered:
+    if len(numbered) == 1 and len(ranks_of(numbered[0][1].timeline)) > 1:
+        return numbered
+    kept = [(job, reading) for job, reading in numbered if rank_of(reading) in ranks]
+    if not kept:
+        there = ", ".join(str(rank_of(reading)) for _, reading in numbered[:16])
+        raise InvalidValueError(
+            f"There is no rank {', '.join(map(str, sorted(ranks)))}.", f"There are: {there}.",
+            "Type: --rank with one of these.",
+        )  # fmt: skip
+    return kept
+
+
+def _widened(
+    numbered: _Numbered, engine: str, workers: int | None, notes: list[str]
+) -> _Numbered:
+    """Read the ranks that explain the others again, whole: the first, slowest, last to arrive."""
+    readings = [reading for _, reading in numbered]
+    slowest = max(range(len(readings)), key=lambda i: (readings[i].compute_ns, -i))
+    # The rank that the others wait for spends the least time in collectives itself.
+    last = min(range(len(readings)), key=lambda i: (readings[i].communication_ns, i))
+    chosen = sorted({0, slowest, last})
+    jobs = [replace(numbered[i][0], thin=False) for i in chosen]
+    for i, whole in zip(
+        chosen, run_jobs(jobs, engine=engine, workers=workers), strict=True
+    ):  # fmt: skip
+        rank = rank_of(readings[i])
+        numbered[i] = (numbered[i][0], replace(whole, timeline=with_rank(whole.timeline, rank)))
+    named = ", ".join(str(rank_of(numbered[i][1])) for i in chosen)
+    notes.append(
+        f"{len(numbered)} ranks are too large to keep whole: the host's events are there for rank "
+        f"{named} (the first, the one that computes longest, and the one that waits least); of "
+        "the others device work and steps are."
+    )
+    return numbered
+
+
+def unpacked_bytes(file: TraceFile) -> int:
+    """Estimate a trace's size as plain JSON: a gzip file says it itself, up to 4 GiB."""
+    try:
+        with file.path.open("rb") as stream:
+            magic = stream.read(4)
+            if magic[:2] == b"\x1f\x8b" and file.nbytes > 18:
+                stream.seek(-4, 2)
+                said = int(struct.unpack("<I", stream.read(4))[0])
+                return max(said, file.nbytes * _GZIP_RATIO if said < file.nbytes else said)
+    except OSError:
+        return file.nbytes
+    return file.nbytes * (_GZIP_RATIO if magic == b"\x28\xb5\x2f\xfd" else 1)
+
+
+# -- other kinds ----------------------------------------------------------------------------------
+
+
+def _single(file: TraceFile, device: Device | str | None) -> Run:
+    if file.kind == "snapshot":
+        from gpuscope.loading.memory_run import memory_run
+
+        return memory_run(file.path, device=_device(device))
+    # The reader of saved runs belongs to the views, as their writer does (see `Run.to_dict`).
+    from gpuscope.views.document_reader import load_runs
+
+    runs = load_runs(file.path)
+    if len(runs) != 1:
+        raise InputFileError(
+            f"{file.path} holds {len(runs)} runs.", "Only one can be opened.",
+            f"Type: gpuscope compare {file.path}",
+        )  # fmt: skip
+    return runs[0]
+
+
+def _device(device: Device | str | None) -> Device | None:
+    if device is None or isinstance(device, Device):
+        return device
+    from gpuscope.hardware import device as find
+
+    return find(device)
+
+
+def _name(files: Sequence[TraceFile], paths: Sequence[str | Path]) -> str:
+    """What to call the run: the file's name without its endings, or the folder's."""
+    if len(files) > 1:
+        first = Path(paths[0])
+        folder = first if first.is_dir() else files[0].path.parent
+        return folder.resolve().name or "trace"
+    name = files[0].path.name
+    for ending in (".gz", ".zst", ".json", ".sqlite", ".trace", ".pt"):
+        name = name.removesuffix(ending)
+    return name or files[0].path.name
