@@ -72,6 +72,22 @@ def test_a_blocking_copy_is_a_wait() -> None:
     assert idle(b.build()) == {"host synchronising": 20}
 
 
+def test_a_long_wait_beside_an_idle_device_is_not_explained() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 10, launch_us=-5)
+    b.host(20, 520, kind="sync", name="hipMemcpyWithStream")
+    b.work(530, 540, launch_us=526)
+    assert idle(b.build()) == {"unknown": 500, "host dispatching": 20}
+
+
+def test_a_call_that_frees_memory_waits_and_then_works_itself() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 30, launch_us=-5)
+    b.host(10, 100, kind="other", name="cudaFree")
+    b.work(110, 120, launch_us=106)
+    assert idle(b.build()) == {"host synchronising": 20, "host dispatching": 60}
+
+
 def test_code_loaded_in_the_launch_call_is_the_host_dispatching() -> None:
     b = TimelineBuilder(origin="measured")
     b.work(0, 10, launch_us=-5)

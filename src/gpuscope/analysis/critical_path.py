@@ -221,8 +221,10 @@ def _named(timeline: Timeline, hosts: Hosts, path: raw.Raw) -> _Segments:
     parts.append((start[work], end[work], kind, events.name[row[work]], events.lane[row[work]]))
     for raw_code, wanted in ((raw.LATENCY, LATENCY), (raw.RETURN, SYNCHRONISING)):
         rows = np.flatnonzero(code == raw_code)
-        kinds = np.full(len(rows), wanted, np.int64)
         place = row[rows]
+        # A call that is no synchronisation (it frees memory) goes on with work of its own.
+        own_work = (raw_code == raw.RETURN) & (events.kind[place] == EVENT_KINDS.index("other"))
+        kinds = np.where(own_work, HOST_CALL, wanted)
         parts.append((start[rows], end[rows], kinds, events.name[place], events.lane[place]))
     parts += _gaps(timeline, start, end, np.flatnonzero(code == raw.GAP), row)
     for raw_code, wanted in ((raw.HAND_OVER, HAND_OVER), (raw.NONE, UNEXPLAINED)):

@@ -7,9 +7,11 @@ device, moment by moment (see `gpuscope.analysis.host_line`).
    fell idle): launch gap, up to `LAUNCH_GAP_NS`; what is longer is waiting for another stream
    where the device's last work ran on another lane than W, else unknown.
 2. W came too late, so the host was late. Moments in which it loaded input are waiting for data
-   (all of the gap where W is the copy that brings the input of a predicted step); moments in a
+   (all of the gap where W is the copy that brings the input of a predicted step; where a recording
+   knows no loader, moments outside of operators before a long upload); moments in a
    collective of the host itself are waiting for another rank; moments in a synchronisation are
-   host synchronising. The rest is host dispatching, except for what a synchronisation before cost:
+   host synchronising (unknown where they last long beside an idle device: it then waited for
+   something that is not recorded). The rest is host dispatching, except for what a synchronisation before cost:
    while it stood there the host could have run ahead by as long as it waited for the busy device.
    So much of the late time that follows, up to the next synchronisation, is its fault too.
 3. Without a launch to look at (no correlation, no host lanes), or without any device work: waiting
@@ -29,7 +31,7 @@ from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_line import HostThreads, host_threads
 from gpuscope.analysis.waits import Waits, find_waits, launch_rows, launched_ns, synchronises
-from gpuscope.analysis.window import MEMCPY, DeviceWork, rank_rows
+from gpuscope.analysis.window import LAUNCH, MEMCPY, OPERATOR, SYNC, DeviceWork, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
@@ -45,6 +47,10 @@ DISPATCHING, SYNCHRONISING, LAUNCH_GAP, DATA, STREAM, RANK, UNKNOWN = range(len(
 LAUNCH_GAP_NS = 10_000
 """Longest gap that the launch itself explains. On an H200 a kernel starts 2-5 us after its launch
 call and queued kernels follow each other within 1-2 us; 10 us leaves room for slower machines."""
+
+SYNC_RETURN_NS = 200_000
+"""Longest time in a synchronisation beside an idle device that its return explains (interrupts and
+a sleeping thread: 50-100 us). Longer, it waited for something that is not recorded."""
 
 INPUT_COPY_NS = 10_000
 """A host-to-device copy at least this long brings data, not a scalar (~0.5 MB over PCIe 5)."""
@@ -125,7 +131,7 @@ def host_activity(
     launch = launch_rows(timeline) if launch is None else launch
     waits = find_waits(timeline, rank, launch)
     is_sync = synchronises(timeline, rank)
-    is_sync[waits.event] = True
+    is_sync[waits.event[np.isin(events.kind[waits.event], (SYNC, LAUNCH))]] = True
     is_loader = host & _named(timeline, _LOADER) & ~is_sync
     if timeline.origin == "predicted":
         is_input = np.array([phase == "input" for phase in ops.phase.table])
@@ -248,9 +254,15 @@ def _of_late(
     own, begin, close, event = pieces.interval, pieces.start_ns, pieces.end_ns, pieces.event
     sync = threads.nearest(event, host.is_sync)
     cause = np.where(sync >= 0, SYNCHRONISING, DISPATCHING)
+    cause = np.where((sync >= 0) & (close - begin > SYNC_RETURN_NS), UNKNOWN, cause)
     cause = np.where(threads.nearest(event, host.is_collective) >= 0, RANK, cause)
     cause = np.where(late[own], cause, UNKNOWN)
-    loading = (threads.nearest(event, host.is_loader) >= 0) | brings[own]
+    loading = brings[own]
+    if timeline.origin == "measured":
+        # Without a loader in the recording: Python before an upload prepares what it brings.
+        operator = threads.nearest(event, timeline.events.kind == OPERATOR)
+        loading = loading & (operator < 0) & ~host.is_loader.any()
+    loading = loading | (threads.nearest(event, host.is_loader) >= 0)
     cause = np.where(loading, DATA, cause)
     sync = np.where(cause == SYNCHRONISING, sync, -1)
     gap = rows[own]
@@ -282,11 +294,12 @@ def _owed(
     none = np.zeros(len(begin), np.int64)
     if len(waits) == 0 or len(begin) == 0:
         return none, none - 1
-    before = np.searchsorted(waits.end_ns, begin, side="right") - 1
+    by_done = np.argsort(waits.done_ns, kind="stable")
+    before = np.searchsorted(waits.done_ns[by_done], begin, side="right") - 1
     gap_start, gap_end = work.busy.gaps(work.window.start_ns, work.window.end_ns)
     idle = Cover.of(gap_start, gap_end)
     stood = waits.done_ns - waits.start_ns
-    lost = np.maximum(stood - idle.within(waits.start_ns, waits.done_ns), 0)
+    lost = np.maximum(stood - idle.within(waits.start_ns, waits.done_ns), 0)[by_done]
     dispatching = (cause == DISPATCHING) & (before >= 0)
     length = np.where(dispatching, close - begin, 0)
     order = np.argsort(begin, kind="stable")
@@ -299,7 +312,7 @@ def _owed(
     left = np.where(group >= 0, np.array(debt)[group] - (spent[:-1] - opening[group]), 0)
     owed = none.copy()
     owed[order] = np.clip(left, 0, length[order])
-    return owed, np.where(before >= 0, waits.event[before], -1)
+    return owed, np.where(before >= 0, waits.event[by_done[before]], -1)
 
 
 def launch_latency_ns(timeline: Timeline, work: DeviceWork, host: HostActivity) -> int:
@@ -346,8 +359,7 @@ def _lane_before(work: DeviceWork, start: Ints) -> Ints:
 def _uploads(timeline: Timeline, work: DeviceWork, ops: OpColumns) -> Bools:
     """Return which device events bring input.
 
-    Copies of the input phase of a predicted step; of a recorded one long uploads that no operator
-    is known for.
+    Copies of the input phase of a predicted step; else long uploads.
     """
     copies = np.asarray(work.kind == MEMCPY, np.bool_)
     if timeline.origin == "predicted":
@@ -362,7 +374,7 @@ def _uploads(timeline: Timeline, work: DeviceWork, ops: OpColumns) -> Bools:
         (bool(_UPLOAD.search(lane.name)) for lane in timeline.lanes), bool, len(timeline.lanes)
     )
     long = work.end_ns - work.start_ns >= INPUT_COPY_NS
-    return np.asarray(copies & long & (upload[work.name] | lane[work.lane]) & (work.op < 0))
+    return np.asarray(copies & long & (upload[work.name] | lane[work.lane]))
 
 
 def _named(timeline: Timeline, pattern: re.Pattern[str]) -> Bools:

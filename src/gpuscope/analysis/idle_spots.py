@@ -28,13 +28,17 @@ from gpuscope.analysis.idle import (
     host_activity,
     idle_pieces,
 )
-from gpuscope.analysis.window import OPERATOR, DeviceWork, choose_window, device_work
+from gpuscope.analysis.window import LAUNCH, OPERATOR, DeviceWork, choose_window, device_work
 from gpuscope.timeline.types import EVENT_KINDS, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
 
 MOST_SPOTS = 40
 """How many places are told apart; the rest is one row a cause."""
+
+SLOW_CALL_NS = 100_000
+"""A launch call this long is named itself: it loads the kernel's code, stages a copy or waits for
+room in the queue. Plain ones take 2-8 us, under a profiler up to 20."""
 
 _MODULE = EVENT_KINDS.index("module")
 _PYTHON = EVENT_KINDS.index("python")
@@ -90,7 +94,7 @@ def idle_spots(
     pieces: IdlePieces | None = None,
     idle_s: float | None = None,
 ) -> tuple[IdleSpot, ...]:
-    """Return where the device of a rank lost its idle time, largest first.
+    """Return where the device of a rank lost its idle time, largest first ("other places" last).
 
     The times add up to the idle time of a step. () where the rank has no device work.
 
@@ -130,7 +134,8 @@ class _Places:
         self.events, self.host, self.ops = events, host, ops
         names = timeline.names
         self.is_operator = events.kind == OPERATOR
-        self.is_notable = _named(names, _NOTABLE)[events.name]
+        slow = (events.kind == LAUNCH) & (events.duration_ns >= SLOW_CALL_NS)
+        self.is_notable = _named(names, _NOTABLE)[events.name] | slow
         calls = _named(names, _CALL)[events.name]
         library = _named(names, _LIBRARY)[events.name]
         self.is_frame = (events.kind == _PYTHON) & ~library
@@ -150,13 +155,17 @@ class _Places:
         operator = nearest(host, self.is_operator)
         notable = nearest(host, self.is_notable)
         loader = np.where(pieces.cause == DATA, nearest(host, self.host.is_loader), -1)
-        frame = nearest(host, self.is_python | self.is_mark | self.is_module)
+        frame = _first(
+            nearest(host, self.is_frame),
+            nearest(host, self.is_python | self.is_mark | self.is_module),
+        )
         call = np.where(pieces.cause == SYNCHRONISING, host, -1)
         what = _first(call, loader, notable, operator, frame)
         waited = np.where(np.isin(pieces.cause, (STREAM, LAUNCH_GAP)), pieces.ender, -1)
         what = np.where(pieces.cause == STREAM, waited, what)
         within = np.where((what == operator) | (pieces.cause == DATA), -1, operator)
-        return self._name(what), self._name(within), self._where(host)
+        what, where = self._name(what), self._where(host)
+        return what, self._name(within), np.where(where == what, 0, where)
 
     def _where(self, host: Ints) -> Ints:
         nearest = self.host.threads.nearest
@@ -231,7 +240,7 @@ def _shortened(spots: list[IdleSpot]) -> list[IdleSpot]:
             if known is None
             else replace(known, time_s=known.time_s + spot.time_s, count=known.count + spot.count)
         )
-    return sorted([*spots[:MOST_SPOTS], *rest.values()], key=lambda spot: -spot.time_s)
+    return [*spots[:MOST_SPOTS], *sorted(rest.values(), key=lambda spot: -spot.time_s)]
 
 
 def _named(names: tuple[str, ...], pattern: re.Pattern[str]) -> Bools:

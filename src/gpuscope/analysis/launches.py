@@ -18,7 +18,7 @@ from gpuscope.analysis.window import (
     device_work,
     rank_rows,
 )
-from gpuscope.timeline.types import Ints, Timeline
+from gpuscope.timeline.types import Events, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
 
@@ -111,8 +111,11 @@ def launches(
     events = timeline.events
     calls = np.flatnonzero(rank_rows(timeline, rank) & (events.kind == LAUNCH))
     inside = (events.start_ns[calls] < window.end_ns) & (events.end_ns[calls] > window.start_ns)
-    calls = calls[inside]
     pairs = _Pairs.of(timeline, work, launch)
+    calls = calls[inside]
+    if not any(step.rank == rank for step in timeline.steps):
+        # The span of the device work begins after the first of its launches.
+        calls = np.union1d(calls, pairs.call)
     if len(work) == 0 or (len(calls) == 0 and len(pairs.call) == 0):
         return None
     steps = window.steps
@@ -124,7 +127,7 @@ def launches(
     depth = _queue(pairs, window)
     return Launches(
         count=round(len(calls) / steps),
-        rate_per_s=len(calls) / (window.length_ns * 1e-9) if window.length_ns else 0.0,
+        rate_per_s=_rate_per_s(events, calls, window),
         kernels=round(int(kernel.sum()) / steps),
         unlinked=round(int((launch[work.event] < 0).sum()) / steps),
         call_median_s=_median_s(duration),
@@ -142,6 +145,13 @@ def launches(
         kernels_per_graph=float(pairs.works[graph].mean()) if graph.any() else None,
         threads=_threads(timeline, calls, steps),
     )
+
+
+def _rate_per_s(events: Events, calls: Ints, window: Window) -> float:
+    """Calls a second, from the first of them or the window's begin to its end."""
+    begin = min(window.start_ns, int(events.start_ns[calls].min(initial=window.start_ns)))
+    length = window.end_ns - begin
+    return len(calls) / (length * 1e-9) if length else 0.0
 
 
 @dataclass(frozen=True, slots=True)
