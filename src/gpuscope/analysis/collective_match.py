@@ -38,7 +38,7 @@ class Match:
         calls: the columns.
         id: number of the collective that each call is part of, ascending in time; -1 if no
             partner was found.
-        count: collectives found on two ranks or more.
+        count: collectives found on every recorded rank of their group (two or more).
         arrival_ns: when each matched call's rank came, on one clock for all calls of a collective.
             Where all ranks leave together, durations alone tell it and clocks do not matter.
         shift_ns: how far the clock of the call's rank runs ahead within its group.
@@ -160,12 +160,16 @@ def _occurrence(code: Ints) -> Ints:
 
 
 def _shared(number: Ints, rank: Ints) -> Ints:
-    """Keep numbers that two ranks or more have, renumbered without holes; -1 for the others."""
+    """Keep numbers that all of these ranks have, renumbered without holes; -1 for the others.
+
+    Where one rank's part is not recorded (before its recording began), the others may have waited
+    for it: transfer and waiting cannot be told apart.
+    """
     if len(number) == 0:
         return number
     pairs = np.unique(np.stack((number, rank)), axis=1)
-    often = np.bincount(pairs[0], minlength=int(number.max()) + 1) >= 2
-    renumbered = np.where(often, np.cumsum(often) - 1, -1)
+    whole = np.bincount(pairs[0], minlength=int(number.max()) + 1) == len(np.unique(rank))
+    renumbered = np.where(whole, np.cumsum(whole) - 1, -1)
     return np.asarray(renumbered[number], np.int64)
 
 

@@ -1,9 +1,11 @@
 """What a rank did between two collectives, and why it came to the second one last.
 
-After a collective all of its ranks set out together. What made one of them late is therefore what
-it spent more on than the others until it came to the next: device work, other communication, or
-idle time by its cause. Only the first collective of a recording has no common start: there a rank
-may be late because its recording, or its first step, began late.
+What made a rank late is what it spent more on than the others since it came to the collective
+before: device work, other communication, or idle time by its cause. Where nothing of this explains
+it, the rank was late there already and has not caught up (communication that runs beside
+computation does not bring the ranks together again): the reason is that of the collective before.
+The first collective of a recording has none before it: there a rank may be late because its
+recording, or its first step, began late.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ Floats = npt.NDArray[np.float64]
 BEGAN, COMPUTE, SLOWER, DISPATCH, SYNC, INPUT, COMMUNICATING, UNKNOWN = range(len(LATE_REASONS))
 """Indexes into `LATE_REASONS`; COMPUTE is "more work" until kernels have been compared."""
 
+CARRIED_SHARE = 0.5
+"""New reasons must explain at least this share of a rank's lateness."""
+
 _MOST = np.iinfo(np.int64).max // 4
 
 
@@ -61,16 +66,16 @@ class RankWork:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What each call's rank did since its last matched collective; columns as in `Calls`.
+    """What each call's rank did since it came to its last matched collective; as in `Calls`.
 
     Attributes:
-        since_ns: the end of that collective, or where the rank began, on the rank's own clock.
-        first: no matched collective came before.
+        since_ns: when it came there, or where the rank began, on the rank's own clock.
+        row: the call before; -1 for the first.
         spent_ns: (number of calls, `LATE_REASONS`) nanoseconds; BEGAN stays 0, SLOWER too.
     """
 
     since_ns: Ints
-    first: npt.NDArray[np.bool_]
+    row: Ints
     spent_ns: Ints
 
 
@@ -108,18 +113,17 @@ def before_calls(match: Match, works: dict[int, RankWork]) -> Before:
     """Return what every matched call's rank did since its last matched collective."""
     calls = match.calls
     since = calls.start_ns.copy()
-    first = np.zeros(len(calls), bool)
+    previous = np.full(len(calls), -1, np.int64)
     spent = np.zeros((len(calls), len(LATE_REASONS)), np.int64)
     for code, rank in enumerate(calls.ranks):
         own = np.flatnonzero((calls.rank == code) & (match.id >= 0))
         if len(own) == 0:
             continue
         work = works[rank]
-        reached = np.maximum.accumulate(calls.end_ns[own])
         begin = min(work.begin_ns, int(calls.start_ns[own[0]]))
-        since[own] = np.concatenate(([begin], reached[:-1]))
-        first[own[0]] = True
-        low, high = np.minimum(since[own], calls.start_ns[own]), calls.start_ns[own]
+        since[own] = np.concatenate(([begin], calls.start_ns[own[:-1]]))
+        previous[own[1:]] = own[:-1]
+        low, high = since[own], calls.start_ns[own]
         spent[own, COMPUTE] = work.compute.within(low, high)
         both = Cover.of(
             np.concatenate((work.compute.start_ns, work.communication.start_ns)),
@@ -130,29 +134,37 @@ def before_calls(match: Match, works: dict[int, RankWork]) -> Before:
         for cause, reason in ((DISPATCHING, DISPATCH), (SYNCHRONISING, SYNC), (DATA, INPUT)):
             spent[own, reason] = work.idle[cause].within(low, high)
         spent[own, UNKNOWN] = high - low - spent[own].sum(axis=1)
-    return Before(since, first, spent)
+    return Before(since, previous, spent)
 
 
-def late_reasons(match: Match, before: Before, last: Ints) -> Ints:
+def late_reasons(match: Match, before: Before, last: Ints, has_more: npt.NDArray[np.bool_]) -> Ints:
     """Return why the last rank of each collective was late, as an index into `LATE_REASONS`.
-
-    The reason is what it spent most beyond the median of the collective's other ranks.
 
     Args:
         match: the collectives.
         before: what each rank did before.
         last: for each collective the row in `Calls` of the rank that came last.
+        has_more: for each of `Calls.ranks`, whether its kernels take longer in all than those of
+            the others. If not, it only did later what they had done before.
     """
     excess = np.empty((match.count, len(LATE_REASONS)))
-    since = (before.since_ns - match.shift_ns).astype(np.float64)
-    behind = _excess(match, since, last)
-    first = before.first[last]
     for reason in range(len(LATE_REASONS)):
         excess[:, reason] = _excess(match, before.spent_ns[:, reason].astype(np.float64), last)
-    excess[:, BEGAN] = np.where(first, behind, 0.0)
-    excess[:, COMMUNICATING] += np.where(first, 0.0, behind)
-    chosen = excess.argmax(axis=1)
-    return np.where(excess.max(axis=1) > 0, chosen, UNKNOWN).astype(np.int64)
+    first = before.row[last] < 0
+    since = (before.since_ns - match.shift_ns).astype(np.float64)
+    excess[:, BEGAN] = np.where(first, _excess(match, since, last), 0.0)
+    late = _excess(match, match.arrival_ns.astype(np.float64), last)
+    largest = excess.max(axis=1)
+    chosen = np.where(largest > 0, excess.argmax(axis=1), UNKNOWN)
+    # Late before and not for a new reason: the old one goes on.
+    no_more = (chosen == COMPUTE) & ~has_more[match.calls.rank[last]]
+    held = ((largest < CARRIED_SHARE * late) | no_more) & ~first
+    previous = np.where(first, 0, match.id[before.row[last]])
+    held &= match.calls.rank[last[previous]] == match.calls.rank[last]
+    reasons = chosen.tolist()
+    for number in np.flatnonzero(held).tolist():  # in time order, so chains resolve
+        reasons[number] = reasons[int(previous[number])]
+    return np.array(reasons, np.int64)
 
 
 def _excess(match: Match, value: Floats, last: Ints) -> Floats:

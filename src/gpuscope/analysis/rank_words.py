@@ -10,7 +10,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "its recording or its step began later than the others'",
         "它的记录或训练步比其他进程开始得晚",
     ),
-    "more work": ("its device had more work", "它的设备工作量更大"),
+    "more work": ("its device was busy longer", "它的设备忙碌时间更长"),
     "slower kernels": ("its device runs equal kernels more slowly", "它的设备执行相同内核更慢"),
     "host dispatching": ("its host launched work too late", "它的主机启动工作太晚"),
     "host synchronising": ("its host stood in a synchronisation", "它的主机停在同步上"),
@@ -21,6 +21,14 @@ REASONS: dict[str, tuple[str, str]] = {
     "unknown": ("for a reason that is not recorded", "原因没有记录"),
 }  # fmt: skip
 """Why a rank is late, as the end of a sentence."""
+
+
+SHORT: dict[str, str] = {
+    "began late": "开始得晚", "more work": "忙碌更久", "slower kernels": "内核更慢",
+    "host dispatching": "主机启动慢", "host synchronising": "主机同步",
+    "waiting for data": "等待数据", "other communication": "其他通信", "unknown": "原因未知",
+}  # fmt: skip
+"""The reasons in Chinese, in a word or two."""
 
 
 def rank_sentences(story: RankStory) -> tuple[str, str]:
@@ -41,15 +49,33 @@ def rank_sentences(story: RankStory) -> tuple[str, str]:
         for sentences, more in zip((english, chinese), _straggler(story.straggler), strict=True):
             sentences.append(more)
     elif story.waiting_s > 0:
-        english.append("No single rank holds up the others: they take turns in coming last.")
-        chinese.append("没有哪个进程单独拖慢其他进程：它们轮流最后到达。")
+        english.append("No rank holds up the others step after step.")
+        chinese.append("没有哪个进程每一步都拖慢其他进程。")
+    if len(story.causes) > 1:
+        english.append(f"Waiting by cause: {_causes(story, chinese=False)}.")
+        chinese.append(f"等待的来源：{_causes(story, chinese=True)}。")
     if story.calls and story.waiting_s > 0:
         for sentences, more in zip((english, chinese), _worst(story.calls[0]), strict=True):
             sentences.append(more)
+    if story.waiting_by_reason.get("began late", 0.0) >= 0.2 * story.waiting_s > 0:
+        english.append(
+            "What a rank did before its recording began is not known: record several steps to see "
+            "whether it is late again."
+        )
+        chinese.append("记录开始之前进程在做什么无法得知：请记录多个训练步，看它是否再次迟到。")
     if not story.complete:
         english.append("Not every rank is recorded: some of the transfer may be waiting too.")
         chinese.append("并非所有进程都有记录：部分“传输”可能也是等待。")
     return " ".join(english), "".join(chinese)
+
+
+def _causes(story: RankStory, chinese: bool, most: int = 4) -> str:
+    words = [
+        f"进程 {rank} {seconds(time_s)}（{SHORT[reason]}）" if chinese
+        else f"rank {rank} {seconds(time_s)} ({reason})"
+        for rank, reason, time_s in story.causes[:most]
+    ]  # fmt: skip
+    return ("，" if chinese else ", ").join(words)
 
 
 def _straggler(straggler: Straggler) -> tuple[str, str]:

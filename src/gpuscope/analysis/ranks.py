@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.communication import sort_table
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.lateness import (
+    BEGAN,
     COMPUTE,
     SLOWER,
     Before,
@@ -38,6 +40,8 @@ from gpuscope.analysis.recorded_types import (
 from gpuscope.analysis.straggler import find_straggler, kernel_ratios
 from gpuscope.analysis.window import device_ranks
 from gpuscope.timeline.types import Ints, Timeline
+
+Floats = npt.NDArray[np.float64]
 
 NS = 1e-9
 
@@ -66,26 +70,29 @@ def ranks(
     transfer = _transfers(match)
     waiting = np.where(match.id >= 0, match.calls.duration_ns - transfer, 0)
     last = _last(match)
-    reason = late_reasons(match, before, last)
     ratios = kernel_ratios(timeline, works)
+    has_more = np.array([ratios[rank].is_more for rank in match.calls.ranks])
+    reason = late_reasons(match, before, last, has_more)
     slower = np.array([ratios[rank].is_slower for rank in match.calls.ranks])
     reason = np.where((reason == COMPUTE) & slower[match.calls.rank[last]], SLOWER, reason)
     caused = np.bincount(match.id[match.id >= 0], weights=waiting[match.id >= 0],
                          minlength=match.count)  # fmt: skip
     shares = _shares(match, works, transfer, waiting, last)
     by_reason = np.bincount(reason, weights=caused, minlength=len(LATE_REASONS)) * NS
-    straggler = find_straggler(match, waiting, last, reason, ratios)
+    steps, exposed = _steps(timeline), _exposed(match, works, waiting)
+    straggler = find_straggler(match, exposed, last, reason, ratios, steps)
     story = RankStory(
         ranks=shares,
         matched=match.count,
         unmatched=int((match.id < 0).sum()),
-        steps=_steps(timeline),
+        steps=steps,
         span_s=_span_s(works),
         sorts=_sorts(timeline, match, transfer, waiting),
         calls=_calls(timeline, match, works, before, transfer, waiting, last, reason),
         waiting_by_reason={
             LATE_REASONS[i]: float(by_reason[i]) for i in np.argsort(-by_reason) if by_reason[i]
         },
+        causes=_causes(match, last, reason, caused),
         straggler=straggler,
         complete=match.complete,
     )
@@ -95,6 +102,31 @@ def ranks(
 def _told(story: RankStory) -> RankStory:
     english, chinese = rank_sentences(story)
     return replace(story, sentence=english, sentence_zh=chinese)
+
+
+def _exposed(match: Match, works: Mapping[int, RankWork], waiting: Ints) -> Ints:
+    """The part of each call's waiting that no computation of its rank hides."""
+    calls = match.calls
+    exposed = waiting.copy()
+    for code, rank in enumerate(calls.ranks):
+        own = calls.rank == code
+        low = calls.start_ns[own]
+        exposed[own] -= works[rank].compute.within(low, low + waiting[own])
+    return exposed
+
+
+def _causes(
+    match: Match, last: Ints, reason: Ints, caused: Floats
+) -> tuple[tuple[int, str, float], ...]:
+    """Waiting by the rank that came last and why."""
+    size = len(LATE_REASONS)
+    cell = match.calls.rank[last] * size + reason
+    table = np.bincount(cell, weights=caused, minlength=len(match.calls.ranks) * size)
+    return tuple(
+        (match.calls.ranks[i // size], LATE_REASONS[i % size], float(table[i]) * NS)
+        for i in np.argsort(-table, kind="stable").tolist()
+        if table[i] > 0
+    )
 
 
 def _transfers(match: Match) -> Ints:
@@ -193,7 +225,9 @@ def _calls(
         rank = calls.ranks[int(calls.rank[row])]
         others = np.sort(match.arrival_ns[own[own != row]])
         low, high = int(before.since_ns[row]), int(calls.start_ns[row])
-        name, time_s = instead(timeline, works[rank], low, high, int(reason[number]))
+        name, time_s = "", 0.0
+        if reason[number] != BEGAN:
+            name, time_s = instead(timeline, works[rank], low, high, int(reason[number]))
         found.append(
             CollectiveCall(
                 name=calls.sorts[int(calls.sort[row])],

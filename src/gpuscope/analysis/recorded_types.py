@@ -201,9 +201,9 @@ class Straggler:
 
     Attributes:
         rank: which one.
-        share: of all waiting, what it caused.
+        share: of all waiting that no computation hides, what it caused.
         reason: why, by most of that waiting; one of `LATE_REASONS`.
-        waits_s: what each other rank waited for it, in the order of `RankStory.ranks`.
+        waits_s: what each rank waited for it in the open, in the order of `RankStory.ranks`.
         kernel_ratio: duration of its kernels to those of the others, equal kernels compared;
             None if there are none to compare.
         work_ratio: time of its kernels to the others' median; None without kernels.
@@ -230,6 +230,7 @@ class RankStory:
         calls: the collectives with most waiting, at most `MAX_CALLS`, most first.
         waiting_by_reason: seconds of all ranks' waiting by why the last rank was late; sums to
             all matched waiting.
+        causes: (rank, reason, seconds of the other ranks' waiting), most first; sums likewise.
         straggler: the rank that causes most of the waiting; None if no rank stands out.
         complete: every rank of every group is recorded.
         sentence, sentence_zh: the story in a few sentences.
@@ -243,6 +244,7 @@ class RankStory:
     sorts: tuple[CommunicationSort, ...]
     calls: tuple[CollectiveCall, ...]
     waiting_by_reason: Mapping[str, float]
+    causes: tuple[tuple[int, str, float], ...]
     straggler: Straggler | None
     complete: bool
     sentence: str = ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.analysis.collective_match import Match
 from gpuscope.analysis.lateness import RankWork
@@ -13,6 +14,8 @@ from gpuscope.analysis.recorded_types import LATE_REASONS, Straggler
 from gpuscope.analysis.window import KERNEL
 from gpuscope.program.types import Op
 from gpuscope.timeline.types import Ints, Timeline
+
+Floats = npt.NDArray[np.float64]
 
 NS = 1e-9
 
@@ -22,6 +25,12 @@ LEAST_SHARE = 0.4
 SLOWER = 1.1
 """Equal kernels this much longer than on the other ranks make a slow device. Kernels of equal
 devices differ by a few per cent."""
+
+MORE = 1.05
+"""Kernel time this much above the others' median is more work; equal ranks differ by less."""
+
+STEP_SHARE = 0.05
+"""In a step that a rank holds up the others wait for it, in the mean, at least this share."""
 
 LEAST_COMMON = 0.5
 """Share of a rank's kernel time that must be in kernels that others run too, to compare them."""
@@ -41,26 +50,37 @@ class KernelRatio:
     work: float | None
 
     @property
+    def is_more(self) -> bool:
+        """Whether its kernels take longer in all."""
+        return self.work is not None and self.work >= MORE
+
+    @property
     def is_slower(self) -> bool:
         """Whether its device, not its work, makes its kernels longer."""
         return self.equal is not None and self.equal >= SLOWER
 
 
 def find_straggler(
-    match: Match, waiting: Ints, last: Ints, reason: Ints, ratios: Mapping[int, KernelRatio]
+    match: Match,
+    exposed: Ints,
+    last: Ints,
+    reason: Ints,
+    ratios: Mapping[int, KernelRatio],
+    steps: int,
 ) -> Straggler | None:
-    """Return the rank that causes most of the waiting; None if none stands out.
+    """Return the rank that causes most of the waiting, step after step; None if none does.
 
     Args:
         match: the collectives.
-        waiting: waiting of each call in nanoseconds.
+        exposed: waiting of each call that no computation hides, in nanoseconds.
         last: for each collective the row of the rank that came last.
         reason: for each collective why.
         ratios: kernels of each rank against the others.
+        steps: steps recorded.
     """
     calls = match.calls
     rows = np.flatnonzero(match.id >= 0)
-    total = np.bincount(match.id[rows], weights=waiting[rows], minlength=match.count)
+    total = np.bincount(match.id[rows], weights=exposed[rows], minlength=match.count)
     blamed = calls.rank[last]
     caused = np.bincount(blamed, weights=total, minlength=len(calls.ranks))
     everything = float(caused.sum())
@@ -68,12 +88,14 @@ def find_straggler(
         return None
     code = int(caused.argmax())
     share = float(caused[code]) / everything
+    own = blamed == code
     if share < max(LEAST_SHARE, min(0.75, 1.5 / len(calls.ranks))):
         return None
-    own = blamed == code
+    if not _systematic(match, np.where(own, total, 0.0), steps):
+        return None
     why = np.bincount(reason[own], weights=total[own], minlength=len(LATE_REASONS))
     mine = rows[own[match.id[rows]]]
-    waits = np.bincount(calls.rank[mine], weights=waiting[mine], minlength=len(calls.ranks))
+    waits = np.bincount(calls.rank[mine], weights=exposed[mine], minlength=len(calls.ranks))
     rank = calls.ranks[code]
     return Straggler(
         rank=rank,
@@ -85,9 +107,23 @@ def find_straggler(
     )
 
 
+def _systematic(match: Match, caused: Floats, steps: int) -> bool:
+    """Whether a rank holds up the others in more than half of the steps.
+
+    Every step has the same collectives, so equal shares of them are the steps: hosts may run far
+    ahead of their devices, so the host's marks do not tell which step a collective is of.
+    """
+    calls = match.calls
+    span = float(calls.end_ns.max() - calls.start_ns.min()) / steps
+    others = max(1, len(calls.ranks) - 1)
+    parts = np.array_split(caused, steps)
+    held = sum(float(part.sum()) / others >= STEP_SHARE * span for part in parts)
+    return held * 2 > steps
+
+
 def kernel_ratios(timeline: Timeline, works: Mapping[int, RankWork]) -> dict[int, KernelRatio]:
     """Compare each rank's kernels with those of the others."""
-    rank, key, duration = _kernels(timeline, works)
+    rank, key, duration, known = _kernels(timeline, works)
     if len(key) == 0:
         return {number: KernelRatio(None, None) for number in works}
     numbers = list(works)
@@ -98,7 +134,7 @@ def kernel_ratios(timeline: Timeline, works: Mapping[int, RankWork]) -> dict[int
     found = {}
     for i, number in enumerate(numbers):
         others_time, others_count = time.sum(axis=0) - time[i], count.sum(axis=0) - count[i]
-        common = (count[i] > 0) & (others_count > 0)
+        common = (count[i] > 0) & (others_count > 0) & known
         own = float(time[i].sum())
         rest = np.delete(time.sum(axis=1), i)
         middle = float(np.median(rest)) if len(rest) else 0.0
@@ -110,8 +146,11 @@ def kernel_ratios(timeline: Timeline, works: Mapping[int, RankWork]) -> dict[int
     return found
 
 
-def _kernels(timeline: Timeline, works: Mapping[int, RankWork]) -> tuple[Ints, Ints, Ints]:
-    """Compute kernels of all ranks: rank's place, key of equal kernels, duration in ns."""
+def _kernels(
+    timeline: Timeline, works: Mapping[int, RankWork]
+) -> tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]:
+    """Compute kernels of all ranks: rank's place, key of equal kernels, duration in ns; and for
+    each key whether its shapes are known (one symbol and grid may serve many sizes)."""
     ranks, rows, lengths = [], [], []
     for place, work in enumerate(works.values()):
         own = work.work.kind == KERNEL
@@ -120,11 +159,12 @@ def _kernels(timeline: Timeline, works: Mapping[int, RankWork]) -> tuple[Ints, I
         ranks.append(np.full(int(own.sum()), place, np.int64))
     row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
     if len(row) == 0:
-        return row, row, row
+        return row, row, row, np.zeros(0, np.bool_)
     signature = _signatures(timeline)[timeline.events.op[row]]
     columns = (timeline.events.name[row], _blocks(timeline, row), signature)
-    _, key = np.unique(np.stack(columns), axis=1, return_inverse=True)
-    return np.concatenate(ranks), key.reshape(-1), np.concatenate(lengths)
+    distinct, key = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    known = np.asarray(distinct[2] >= 0, np.bool_)
+    return np.concatenate(ranks), key.reshape(-1), np.concatenate(lengths), known
 
 
 def _blocks(timeline: Timeline, row: Ints) -> Ints:
@@ -137,12 +177,13 @@ def _blocks(timeline: Timeline, row: Ints) -> Ints:
 
 
 def _signatures(timeline: Timeline) -> Ints:
-    """A number for each operator's name and input shapes; the last entry is for no operator."""
+    """A number for each operator's name and input shapes; -1 without shapes or operator."""
     table: dict[object, int] = {}
     codes = []
     for op in timeline.ops:
-        key: object = None
-        if isinstance(op, Op):
-            key = op.name, tuple((spec.shape, spec.dtype) for spec in op.inputs)
+        if not isinstance(op, Op) or not any(spec.shape for spec in op.inputs):
+            codes.append(-1)
+            continue
+        key = op.name, tuple((spec.shape, spec.dtype) for spec in op.inputs)
         codes.append(table.setdefault(key, len(table)))
     return np.array([*codes, -1], np.int64)
