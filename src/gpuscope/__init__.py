@@ -25,6 +25,7 @@ _WHERE = {
     "devices": "gpuscope.hardware",
     "GpuscopeError": "gpuscope.errors",
     "load": "gpuscope.loading",
+    "measure": "gpuscope.measure.run",
     "parse_target": "gpuscope.hardware",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         parse_target,
     )
     from gpuscope.loading import load
+    from gpuscope.measure.run import measure
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.run import Run

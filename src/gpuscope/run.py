@@ -75,7 +75,7 @@ class Run:
         step_time_s: time of one steady step.
         step_time_interval_s: (low, high); predicted: 80 % interval of the step; measured: interval
             of the median at `measurement.confidence`. Equal ends mean it is exact.
-        device_busy_s: union of device work in a step.
+        device_busy_s: union of device work in a step; NaN if no timeline was recorded.
         host_busy_s: time the host works in a step; None if unknown.
         peak_memory_bytes: most bytes allocated by tensors; None if unknown.
         reserved_memory_bytes: most bytes held by the caching allocator; None if unknown.

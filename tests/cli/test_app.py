@@ -21,6 +21,12 @@ SURFACE = {
         "--compile", "--checkpointing", "--image", "--context", "--layers", "--set", "--sweep",
         "--json", "--output", "--report", "--trace", "--must-fit", "--strict", "--lang", "--quiet",
     ],
+    "measure": [
+        "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",
+        "--batch", "--seq", "--dtype", "--attention", "--optimizer", "--compile",
+        "--checkpointing", "--image", "--context", "--layers", "--json", "--output", "--report",
+        "--trace", "--lang", "--quiet",
+    ],
     "compare": ["FILES", "--json", "--report", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from gpuscope import api
-from gpuscope.cli.progress import note, progress
+from gpuscope.cli.progress import progress
+from gpuscope.cli.results import Outputs, Result, check_outputs, show_result, write_result
 from gpuscope.errors import DoesNotFitError, InvalidValueError
 from gpuscope.hardware import Cluster, parse_overrides, parse_sweep, parse_target
 from gpuscope.hardware.device import REPLACEABLE
@@ -25,7 +23,6 @@ from gpuscope.program.models.settings import (
     positive,
 )
 from gpuscope.run import Run
-from gpuscope.views.atomic import check_writable
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
@@ -52,33 +49,11 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
-    """Where the result goes."""
-
-    as_json: bool = False
-    output: Path | None = None
-    report: Path | None = None
-    trace: Path | None = None
-    quiet: bool = False
-    lang: str = "en"
-
-
-@dataclass(frozen=True, slots=True)
 class _Sweep:
     """A checked sweep: the field and its values."""
 
     field: str
     values: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What was predicted: runs; or the points of a sweep, and what resources are worth."""
-
-    runs: tuple[Run, ...]
-    field: str = ""
-    values: tuple[float, ...] = ()
-    worth: tuple[Worth, ...] = ()
 
 
 def run_request(request: Request, outputs: Outputs) -> None:
@@ -95,8 +70,8 @@ def run_request(request: Request, outputs: Outputs) -> None:
             if swept
             else _predicted(request, clusters, say, outputs.lang)
         )
-    _write(result, outputs)
-    _show(result, outputs)
+    write_result(result, outputs)
+    show_result(result, outputs)
     if request.must_fit:
         _require_fit(result.runs)
 
@@ -106,9 +81,7 @@ def run_request(request: Request, outputs: Outputs) -> None:
 
 def _checked(request: Request, outputs: Outputs) -> tuple[list[Cluster], _Sweep | None]:
     """Everything that can be found wrong without torch."""
-    for path in (outputs.output, outputs.report, outputs.trace):
-        if path is not None:
-            check_writable(path)
+    check_outputs(outputs)
     if not request.targets:
         raise InvalidValueError("No device is named.", "", "Type: --on h200")
     overrides = parse_overrides(request.settings)
@@ -118,7 +91,7 @@ def _checked(request: Request, outputs: Outputs) -> tuple[list[Cluster], _Sweep 
         changed = cluster.device.replace(**overrides) if overrides else cluster.device
         clusters.append(cluster.with_device(changed) if overrides else cluster)
     swept = _checked_sweep(request, outputs, clusters)
-    _check_options(request.options)
+    check_options(request.options)
     return clusters, swept
 
 
@@ -156,7 +129,7 @@ def _checked_sweep(
     return _Sweep(field, values)
 
 
-def _check_options(options: WorkloadOptions) -> None:
+def check_options(options: WorkloadOptions) -> None:
     """Refuse names that no model takes; what one model takes is checked when it is built."""
     for kind, value, allowed in (
         ("task", options.task, TASKS), ("attention", options.attention, ATTENTIONS),
@@ -245,86 +218,6 @@ def _resources(cluster: Cluster) -> Mapping[str, Mapping[str, float]]:
 def _override(field: str, value: float) -> dict[str, Any]:
     """Keyword arguments of `Device.replace` for a swept field, which may be a dtype's rate."""
     return {field: value} if field in REPLACEABLE else {"peak_flops_per_s": {field: value}}
-
-
-# -- results --------------------------------------------------------------------------------------
-
-
-def _document(result: Result) -> dict[str, Any]:
-    from gpuscope.views.document import run_document, runs_document, sweep_document
-
-    if result.field:
-        return sweep_document(
-            result.field, list(zip(result.values, result.runs, strict=True)), result.worth
-        )
-    return run_document(result.runs[0]) if len(result.runs) == 1 else runs_document(result.runs)
-
-
-def _write(result: Result, outputs: Outputs) -> None:
-    """Write the files asked for; each is there in full or not at all."""
-    done = []
-    if outputs.output is not None:
-        from gpuscope.views.document import write_document
-
-        write_document(_document(result), outputs.output)
-        done.append(outputs.output)
-    if outputs.report is not None:
-        from gpuscope.views.html import write_report
-
-        write_report(result.runs, outputs.report, outputs.lang)
-        done.append(outputs.report)
-    if outputs.trace is not None:
-        done += _write_traces(result, outputs.trace)
-    for path in done:
-        note(tr("Wrote {path}", outputs.lang, path=path), outputs.quiet)
-
-
-def _write_traces(result: Result, path: Path) -> list[Path]:
-    """One trace a run; several get the device's name before the ending."""
-    from gpuscope.timeline.perfetto import write_chrome_trace
-    from gpuscope.views.compare import distinct_names
-
-    if len(result.runs) == 1:
-        paths = [path]
-    else:
-        stem, dot, ending = path.name.partition(".")
-        paths = [
-            path.with_name(f"{stem}-{name.replace(' ', '-')}{dot}{ending}")
-            for name in distinct_names(result.runs)
-        ]
-    for run, each in zip(result.runs, paths, strict=True):
-        write_chrome_trace(run.timeline, each, name=run.name)
-    return paths
-
-
-def _show(result: Result, outputs: Outputs) -> None:
-    if outputs.as_json:
-        if outputs.output is None:
-            from gpuscope.views.document import dumps
-
-            typer.echo(dumps(_document(result)))
-        return
-    from gpuscope.views.terminal import make_console
-
-    console = make_console()
-    for part in _story(result, outputs):
-        console.print(part)
-
-
-def _story(result: Result, outputs: Outputs) -> list[Any]:
-    from gpuscope.views.compare import side_by_side
-    from gpuscope.views.sweep import render_sweep, render_worth
-    from gpuscope.views.terminal import render_headline, render_run
-
-    lang = outputs.lang
-    if result.field:
-        points = list(zip(result.values, result.runs, strict=True))
-        worth = [render_worth(result.worth, lang)] if result.worth else []
-        return [render_sweep(result.field, points, lang), *worth]
-    if len(result.runs) > 1:
-        return [side_by_side(result.runs, lang)]
-    one = result.runs[0]
-    return [render_headline(one, lang) if outputs.quiet else render_run(one, lang)]
 
 
 def _require_fit(runs: Sequence[Run]) -> None:

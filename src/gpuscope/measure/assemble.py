@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -110,11 +111,11 @@ def with_energy(
 
 
 def device_busy_s(timeline: Timeline) -> float:
-    """Return the union of the first rank's device work per step; 0 without device work."""
+    """Return the union of the first rank's device work per step; NaN without device work."""
     ranks = device_ranks(timeline)
     window = choose_window(timeline, ranks[0]) if ranks else None
     if window is None:
-        return 0.0
+        return math.nan
     return device_work(timeline, ranks[0], window).busy.total_ns * 1e-9 / window.steps
 
 

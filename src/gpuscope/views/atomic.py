@@ -9,8 +9,8 @@ from pathlib import Path
 from gpuscope.errors import InputFileError
 
 
-def write_atomically(path: str | Path, text: str) -> None:
-    """Write UTF-8 text to a file beside the target, then move it into place.
+def write_atomically(path: str | Path, text: str | bytes) -> None:
+    """Write UTF-8 text, or bytes, to a file beside the target, then move it into place.
 
     Raises:
         InputFileError: the folder is missing or cannot be written to.
@@ -19,8 +19,8 @@ def write_atomically(path: str | Path, text: str) -> None:
     check_writable(target)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8") if isinstance(text, str) else text)
         # mkstemp makes files that only the owner reads; a report is an ordinary file.
         umask = os.umask(0)
         os.umask(umask)

@@ -7,6 +7,7 @@ document back into a `Run`.
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from gpuscope import __version__
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.run import SCHEMA_VERSION, Run
-from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Timeline
+from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Recorded, Timeline
 from gpuscope.views.atomic import write_atomically
 from gpuscope.views.figures import figures
 
@@ -105,8 +106,13 @@ def dumps(document: Json) -> str:
 
 
 def write_document(document: Json, path: str | Path) -> None:
-    """Write a document as JSON; the file is there in full or not at all."""
-    write_atomically(path, dumps(document) + "\n")
+    """Write a document as JSON, compressed where the name ends in ".gz"; in full or not at all."""
+    text = dumps(document) + "\n"
+    if str(path).endswith(".gz"):
+        # No time of writing in it: equal documents make equal files.
+        write_atomically(path, gzip.compress(text.encode("utf-8"), 6, mtime=0))
+    else:
+        write_atomically(path, text)
 
 
 def plain(value: object) -> Any:
@@ -173,7 +179,29 @@ def _timeline(timeline: Timeline, max_events: int) -> Json:
         "counters": [_counter(counter) for counter in timeline.counters],
         "kernels": kernels,
         "ops": _ops(timeline.ops),
+        "collectives": plain(timeline.collectives),
+        "sources": plain(timeline.sources),
+        "recorded": _recorded(timeline.recorded, keep, total),
     }
+
+
+def _recorded(recorded: Recorded | None, keep: Ints, total: int) -> Json | None:
+    """What a recording says of its device events, for the events that are kept.
+
+    Rows of `Events` are renumbered; a launch or operator that is not kept is -1. A NaN is null.
+    """
+    if recorded is None:
+        return None
+    row = np.full(total + 1, -1, np.int64)  # the last one stands for -1, unknown
+    row[keep] = np.arange(len(keep))
+    kept = row[recorded.event] >= 0
+    columns: Json = {}
+    for field in fields(Recorded):
+        column = getattr(recorded, field.name)[kept]
+        if field.name in ("event", "launch", "operator"):
+            column = row[column]
+        columns[field.name] = plain(column)
+    return columns
 
 
 def _kept(duration_ns: Ints, most: int) -> Ints:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import types
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -15,9 +18,20 @@ from gpuscope.analysis.types import Analysis
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import InputFileError
 from gpuscope.program.types import Op, TensorSpec
-from gpuscope.run import SCHEMA_VERSION, Run
-from gpuscope.timeline.types import Counter, Events, Lane, Step, Timeline
+from gpuscope.run import SCHEMA_VERSION, Measurement, Run
+from gpuscope.timeline.types import (
+    Collective,
+    Counter,
+    Events,
+    Lane,
+    Recorded,
+    Source,
+    Step,
+    Timeline,
+)
 from gpuscope.views.document import EVENT_COLUMNS, Json
+
+_OWN_READER = ("timeline", "analysis", "program", "measurement")
 
 SCHEMAS = ("gpuscope.run", "gpuscope.runs", "gpuscope.sweep")
 
@@ -78,8 +92,10 @@ def read_run(document: Mapping[str, Any], path: str | Path = "the document") -> 
         values = {
             field.name: document[field.name]
             for field in fields(Run)
-            if field.name not in ("timeline", "analysis", "program")
+            if field.name in document and field.name not in _OWN_READER
         }
+        if values["device_busy_s"] is None:
+            values["device_busy_s"] = math.nan
         values["step_time_interval_s"] = tuple(values["step_time_interval_s"])
         values["ranks"] = tuple(values["ranks"])
         values["assumptions"] = tuple(values["assumptions"])
@@ -87,6 +103,7 @@ def read_run(document: Mapping[str, Any], path: str | Path = "the document") -> 
             **values,
             timeline=_read_timeline(document["timeline"]),
             analysis=_read(Analysis, document["analysis"]),
+            measurement=_read(Measurement | None, document.get("measurement")),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         missing = f"The field {error} is missing." if isinstance(error, KeyError) else str(error)
@@ -97,7 +114,12 @@ def read_run(document: Mapping[str, Any], path: str | Path = "the document") -> 
 
 def _parse(path: Path) -> object:
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputFileError(
+            f"{path} is cut off or damaged.", str(error), "Save or copy it again."
+        ) from error
     except FileNotFoundError as error:
         raise InputFileError(f"There is no file {path}.", "", "Check the path.") from error
     except IsADirectoryError as error:
@@ -140,7 +162,8 @@ def _runs_of(document: Json, path: str | Path) -> list[Json]:
 
 
 def _check_run(run: object, path: str | Path, number: int) -> None:
-    required = [f.name for f in fields(Run) if f.name != "program"]
+    optional = ("program", "measurement")  # the latter is younger than the first documents
+    required = [f.name for f in fields(Run) if f.name not in optional]
     missing = [name for name in required if not isinstance(run, dict) or name not in run]
     if missing:
         raise InputFileError(
@@ -171,7 +194,31 @@ def _read_timeline(data: Json | None) -> Timeline:
         ops=_read_ops(data["ops"]),
         origin=data["origin"],
         notes=tuple(notes),
+        recorded=_read_recorded(data.get("recorded"), len(columns[0])),
+        collectives=tuple(_read(Collective, each) for each in data.get("collectives", ())),
+        sources=tuple(_read(Source, each) for each in data.get("sources", ())),
     )  # fmt: skip
+
+
+def _read_recorded(data: Json | None, events: int) -> Recorded | None:
+    if data is None:
+        return None
+    columns: dict[str, Any] = {}
+    for field in fields(Recorded):
+        numbers = data[field.name]
+        if field.name == "occupancy":
+            numbers = [math.nan if n is None else n for n in numbers]
+        kind = np.float64 if field.name == "occupancy" else np.int64
+        columns[field.name] = np.array(numbers, kind)
+        if field.name in ("grid", "block"):
+            columns[field.name] = columns[field.name].reshape(-1, 3)
+    if len({len(column) for column in columns.values()}) != 1:
+        raise ValueError("The columns of its recording are not equally long.")
+    for name in ("event", "launch", "operator"):
+        column = columns[name]
+        if len(column) and (column.max() >= events or column.min() < -1):
+            raise ValueError(f"The column {name} of its recording points outside of its events.")
+    return Recorded(**columns)
 
 
 def _read_ops(data: Json) -> tuple[Op, ...]:
@@ -206,6 +253,8 @@ def _read(kind: Any, value: Any) -> Any:
         if len(args) == 2 and args[1] is Ellipsis:
             return tuple(_read(args[0], item) for item in value)
         return tuple(_read(arg, item) for arg, item in zip(args, value, strict=True))
+    if origin is np.ndarray:
+        return np.array([math.nan if item is None else item for item in value])
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         convert: Callable[[str], object] = int if get_args(kind)[0] is int else str
         return {convert(key): _read(get_args(kind)[1], item) for key, item in value.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuscope.views.text_zh_measure import MEASURE_CHINESE
+
 _GENERAL = {
     ", ": "、",
     ": ": "：",
@@ -274,5 +276,5 @@ _COMMANDS = {
 
 CHINESE: Mapping[str, str] = {
     **_GENERAL, **_HEADLINE, **_TIME, **_FAMILIES, **_LIMITERS, **_MODULES, **_HARDWARE, **_MEMORY,
-    **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS,
+    **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS, **MEASURE_CHINESE,
 }  # fmt: skip

@@ -46,15 +46,16 @@ def _finding(number: int, finding: Finding, run: Run, lang: str) -> RenderableTy
 
 
 def assumptions(run: Run, lang: str) -> RenderableType:
-    """What had to be assumed."""
+    """What had to be assumed; of a measured run, what is worth knowing of it."""
     shown = run.assumptions[:TOP_ASSUMPTIONS]
     lines = Table.grid(padding=(0, 1))
     for sentence in shown:
-        lines.add_row(Text("·", style="dim"), Text(sentence))
+        lines.add_row(Text("·", style="dim"), Text(tr(sentence, lang)))
     if len(run.assumptions) > len(shown):
         n = len(run.assumptions) - len(shown)
         lines.add_row("", Text(tr("and {n} more (see --json)", lang, n=n), style="dim"))
-    return section(tr("Assumptions", lang), "", lines)
+    title = tr("Notes", lang) if run.origin == "measured" else tr("Assumptions", lang)
+    return section(title, "", lines)
 
 
 def origins(run: Run, lang: str) -> RenderableType:

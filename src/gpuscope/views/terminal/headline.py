@@ -41,12 +41,16 @@ def _step_time(run: Run, lang: str) -> Text:
     text = Text(units.time(run.step_time_s, lang), style="bold green")
     low, high = run.step_time_interval_s
     if low < high:
-        interval = tr(
-            "80 % sure: {low} to {high}", lang, low=units.time(low, lang),
-            high=units.time(high, lang),
-        )  # fmt: skip
-        text.append(f"   {interval}", style="dim")
+        text.append(f"   {_interval(run, lang)}", style="dim")
     return text
+
+
+def _interval(run: Run, lang: str) -> str:
+    low, high = (units.time(end, lang) for end in run.step_time_interval_s)
+    if run.measurement is None or run.measurement.confidence is None:
+        return tr("80 % sure: {low} to {high}", lang, low=low, high=high)
+    share = units.percent(run.measurement.confidence, lang)
+    return tr("median; {share} interval: {low} to {high}", lang, share=share, low=low, high=high)
 
 
 def _throughput(shown: Figures, lang: str) -> Text:

@@ -8,6 +8,7 @@ from gpuscope.run import Run
 from gpuscope.views.terminal.finding_panel import assumptions, findings, origins
 from gpuscope.views.terminal.hardware_panel import roofline, tasks
 from gpuscope.views.terminal.headline import headline
+from gpuscope.views.terminal.measurement_panel import measurement
 from gpuscope.views.terminal.memory_panel import memory
 from gpuscope.views.terminal.module_panel import modules
 from gpuscope.views.terminal.time_panel import classes, families, operators, phases
@@ -43,6 +44,8 @@ def render_run(run: Run, lang: str = "en") -> RenderableType:
         parts.append(memory(analysis.memory, analysis.step_s, lang))
     if analysis.findings:
         parts.append(findings(run, lang))
+    if run.measurement is not None:
+        parts.append(measurement(run, run.measurement, lang))
     if run.assumptions:
         parts.append(assumptions(run, lang))
     if run.origins:

@@ -1,0 +1,137 @@
+"""`gpuscope measure`: what `predict` says, really run on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli import workload_arguments as given
+
+if TYPE_CHECKING:
+    from gpuscope.cli.results import Outputs
+    from gpuscope.program.workload import WorkloadOptions
+    from gpuscope.run import Run
+
+# What does the work is imported when the command runs, so that --help stays fast.
+
+INTERRUPTED = 130
+"""Exit code where the user stopped it, whether or not something had been measured."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `measure` command to the application."""
+    app.command("measure")(measure_command)
+
+
+def measure_command(
+    target: given.WorkloadArgument,
+    device: Annotated[
+        str | None, typer.Option(help="cuda, cuda:1, cpu, ...; this machine's GPU by default.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(help="About how long steps are timed without the profiler.")
+    ] = 3.0,
+    confidence: Annotated[float, typer.Option(help="Of the interval of the median step.")] = 0.95,
+    profile: Annotated[
+        bool, typer.Option("--profile/--no-profile", help="Also record a timeline.")
+    ] = True,
+    with_prediction: Annotated[
+        bool, typer.Option("--predict", help="Also predict it on this device, and compare.")
+    ] = False,
+    task: given.Task = None,
+    batch: given.Batch = None,
+    seq: given.Seq = None,
+    dtype: given.Dtype = None,
+    attention: given.Attention = None,
+    optimizer: given.Optimizer = None,
+    compile_mode: given.CompileMode = None,
+    checkpointing: given.Checkpointing = False,
+    image: given.Image = None,
+    context: given.Context = None,
+    layers: given.Layers = None,
+    as_json: given.AsJson = False,
+    output: given.Output = None,
+    report: given.Report = None,
+    trace: given.Trace = None,
+    lang: given.Lang = None,
+    quiet: given.Quiet = False,
+) -> None:  # fmt: skip
+    """Run a step of a workload on this machine: time, memory, energy, and where they go."""
+    from gpuscope.cli.prediction import check_options
+    from gpuscope.cli.results import Outputs, check_outputs
+    from gpuscope.program.models.settings import WorkloadOptions
+    from gpuscope.views.i18n import choose_language
+
+    outputs = Outputs(
+        as_json=as_json, output=output, report=report, trace=trace, quiet=quiet,
+        lang=choose_language(lang),
+    )  # fmt: skip
+    options = WorkloadOptions(
+        task=task, batch=batch, seq=seq, dtype=dtype, attention=attention, optimizer=optimizer,
+        compile=compile_mode, checkpointing=checkpointing, image=image, context=context,
+        layers=layers,
+    )  # fmt: skip
+    check_outputs(outputs)
+    check_options(options)
+    run = _measure(target, options, device, seconds, confidence, profile, outputs)
+    _tell(run, target, options, outputs, with_prediction)
+    if run.measurement is not None and run.measurement.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _measure(
+    target: str, options: WorkloadOptions, device: str | None, seconds: float, confidence: float,
+    profile: bool, outputs: Outputs,
+) -> Run:  # fmt: skip
+    from gpuscope.cli.progress import progress
+    from gpuscope.measure.run import measure
+    from gpuscope.views.i18n import tr
+
+    with progress(outputs.quiet) as say:
+        return measure(
+            target, options=options, device=device, seconds=seconds, confidence=confidence,
+            profile=profile, say=lambda text: say(tr(text, outputs.lang)),
+        )  # fmt: skip
+
+
+def _tell(
+    run: Run, target: str, options: WorkloadOptions, outputs: Outputs, with_prediction: bool
+) -> None:
+    from gpuscope.cli.results import Result, show_result, write_result
+
+    predicted = _prediction(run, target, options, outputs) if with_prediction else None
+    both = Result((run,) if predicted is None else (predicted, run))
+    write_result(both, outputs)
+    show_result(Result((run,)) if not outputs.as_json else both, outputs)
+    if predicted is not None and not outputs.as_json:
+        from gpuscope.analysis.compare import compare
+        from gpuscope.views.compare import difference, side_by_side
+        from gpuscope.views.terminal import make_console
+
+        console = make_console()
+        console.print(side_by_side([predicted, run], outputs.lang))
+        console.print(difference(compare(predicted, run), outputs.lang))
+
+
+def _prediction(
+    run: Run, target: str, options: WorkloadOptions, outputs: Outputs
+) -> Run | None:
+    """The same workload predicted on the device that it ran on; None if it is not known."""
+    from gpuscope import api
+    from gpuscope.cli.progress import note, progress
+    from gpuscope.views.i18n import tr
+
+    if not run.device_id:
+        text = tr("No prediction: {device} is not in the catalogue.", outputs.lang,
+                  device=run.target)  # fmt: skip
+        note(text, outputs.quiet)
+        return None
+    with progress(outputs.quiet) as say:
+        say(tr("Predicting …", outputs.lang))
+        return api.predict(target, _this_machine(run), options=options)
+
+
+def _this_machine(run: Run) -> str:
+    """What to predict on: this machine with its own calibration where it has one."""
+    return run.device_id

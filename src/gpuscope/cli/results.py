@@ -1,0 +1,129 @@
+"""Where the result of a verb goes: files, the terminal, the standard output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from gpuscope.cli.progress import note
+from gpuscope.run import Run
+from gpuscope.views.atomic import check_writable
+from gpuscope.views.i18n import tr
+
+if TYPE_CHECKING:
+    from gpuscope.views.sweep import Worth
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the result goes."""
+
+    as_json: bool = False
+    output: Path | None = None
+    report: Path | None = None
+    trace: Path | None = None
+    quiet: bool = False
+    lang: str = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was predicted: runs; or the points of a sweep, and what resources are worth."""
+
+    runs: tuple[Run, ...]
+    field: str = ""
+    values: tuple[float, ...] = ()
+    worth: tuple[Worth, ...] = ()
+
+
+def check_outputs(outputs: Outputs) -> None:
+    """Refuse files that could not be written, before the work that would fill them.
+
+    Raises:
+        InputFileError: as `gpuscope.views.atomic.check_writable`.
+    """
+    for path in (outputs.output, outputs.report, outputs.trace):
+        if path is not None:
+            check_writable(path)
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """Return the JSON document of a sweep, of one run or of several."""
+    from gpuscope.views.document import run_document, runs_document, sweep_document
+
+    if result.field:
+        return sweep_document(
+            result.field, list(zip(result.values, result.runs, strict=True)), result.worth
+        )
+    return run_document(result.runs[0]) if len(result.runs) == 1 else runs_document(result.runs)
+
+
+def write_result(result: Result, outputs: Outputs) -> None:
+    """Write the files asked for; each is there in full or not at all."""
+    done = []
+    if outputs.output is not None:
+        from gpuscope.views.document import write_document
+
+        write_document(result_document(result), outputs.output)
+        done.append(outputs.output)
+    if outputs.report is not None:
+        from gpuscope.views.html import write_report
+
+        write_report(result.runs, outputs.report, outputs.lang)
+        done.append(outputs.report)
+    if outputs.trace is not None:
+        done += _write_traces(result, outputs.trace)
+    for path in done:
+        note(tr("Wrote {path}", outputs.lang, path=path), outputs.quiet)
+
+
+def _write_traces(result: Result, path: Path) -> list[Path]:
+    """One trace a run; several get the device's name before the ending."""
+    from gpuscope.timeline.perfetto import write_chrome_trace
+    from gpuscope.views.compare import distinct_names
+
+    if len(result.runs) == 1:
+        paths = [path]
+    else:
+        stem, dot, ending = path.name.partition(".")
+        paths = [
+            path.with_name(f"{stem}-{name.replace(' ', '-')}{dot}{ending}")
+            for name in distinct_names(result.runs)
+        ]
+    for run, each in zip(result.runs, paths, strict=True):
+        write_chrome_trace(run.timeline, each, name=run.name)
+    return paths
+
+
+def show_result(result: Result, outputs: Outputs) -> None:
+    """Print the JSON document if it was asked for and not saved; else the story."""
+    if outputs.as_json:
+        if outputs.output is None:
+            from gpuscope.views.document import dumps
+
+            typer.echo(dumps(result_document(result)))
+        return
+    from gpuscope.views.terminal import make_console
+
+    console = make_console()
+    for part in _story(result, outputs):
+        console.print(part)
+
+
+def _story(result: Result, outputs: Outputs) -> list[Any]:
+    from gpuscope.views.compare import side_by_side
+    from gpuscope.views.sweep import render_sweep, render_worth
+    from gpuscope.views.terminal import render_headline, render_run
+
+    lang = outputs.lang
+    if result.field:
+        points = list(zip(result.values, result.runs, strict=True))
+        worth = [render_worth(result.worth, lang)] if result.worth else []
+        return [render_sweep(result.field, points, lang), *worth]
+    if len(result.runs) > 1:
+        return [side_by_side(result.runs, lang)]
+    one = result.runs[0]
+    return [render_headline(one, lang) if outputs.quiet else render_run(one, lang)]

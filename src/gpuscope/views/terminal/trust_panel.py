@@ -1,0 +1,40 @@
+"""What a recording can and cannot answer: said before anything else."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gpuscope.analysis.recorded_types import Remark, Trust
+from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.layout import section
+
+_STYLES = {"cannot": "bold red", "doubt": "yellow", "note": "dim"}
+_MARKS = {"cannot": "✗", "doubt": "!", "note": "·"}
+TOP_REMARKS = 8
+
+
+def trust(found: Trust, lang: str) -> RenderableType | None:
+    """The remarks, worst first, and which questions have no answer; None where all is well."""
+    if not found.remarks:
+        return None
+    lines = Table.grid(padding=(0, 1))
+    for remark in found.remarks[:TOP_REMARKS]:
+        style = _STYLES[remark.severity]
+        mark = Text(_MARKS[remark.severity], style=style)
+        lines.add_row(mark, Text(remark_text(remark, lang), style="dim" if style == "dim" else ""))
+    if len(found.remarks) > TOP_REMARKS:
+        more = tr("and {n} more (see --json)", lang, n=len(found.remarks) - TOP_REMARKS)
+        lines.add_row("", Text(more, style="dim"))
+    body: list[RenderableType] = [lines]
+    closed = [question for question, can in found.can_conclude.items() if not can]
+    if closed:
+        words = tr(", ", lang).join(tr(question, lang) for question in closed)
+        body.append(Text(tr("Cannot be answered: {words}.", lang, words=words), style="bold"))
+    return section(tr("How far this recording can be trusted", lang), "", *body)
+
+
+def remark_text(remark: Remark, lang: str) -> str:
+    """The remark's sentence in a language."""
+    return remark.sentence_zh if lang == "zh" and remark.sentence_zh else remark.sentence
