@@ -2,13 +2,17 @@
 
 Eager PyTorch is often paced by the CPU. The cost of one call is taken apart as
 
-    module_call * (modules entered) + call(operator, mode) + node * (autograd nodes entered)
+    mixed * (module_call * (modules entered) + call(operator, mode) + node * (autograd nodes))
+    + dispatch + python_call * (Python calls) + python_instruction * (their instructions)
 
 where `call` is the time of the whole call with one launch on an otherwise idle host, measured per
-operator (tiny tensors, the device faster than the host), plain or recording autograd. In the
-backward pass the autograd engine calls the operators without Python in between, and each node
-costs its own time, also those that call nothing. All constants are `host.*` of the calibration;
-another machine's CPU may be twice slower, which `host.scale`'s spread says.
+operator (tiny tensors, the device faster than the host), plain or recording autograd. The other
+terms are what a program has beside its calls one by one: `mixed` and `dispatch` since every
+operator, views too, finds caches and branch predictors filled by others, and the Python between the
+operators, by the length of the functions it runs. In the backward pass the autograd engine calls
+the operators without Python in between, and each node costs its own time, also those that call
+nothing. All constants are `host.*` of the calibration; another machine's CPU may be twice slower,
+which `host.scale`'s spread says.
 """
 
 from __future__ import annotations
@@ -94,6 +98,8 @@ class HostModel:
         get = constants.get
         self.factor = 1.0 if single_calls else get("host.mixed_factor", 1.1)
         self.python_s = 0.0 if single_calls else get("host.python_call_s", 0.27e-6)
+        self.instruction_s = 0.0 if single_calls else get("host.python_instruction_s", 0.0)
+        self.dispatch_s = 0.0 if single_calls else get("host.dispatch_s", 0.0)
         self._starts = {} if single_calls else self._phase_starts(program, get)
         self._get = get
         self.scale = get("host.scale", 1.0)
@@ -152,7 +158,8 @@ class HostModel:
         if op.index == 0:
             before += self._start_s
         before *= self.factor
-        before += op.python_calls * self.python_s + self._starts.get(op.index, 0.0)
+        before += self.dispatch_s + self._starts.get(op.index, 0.0)
+        before += op.python_calls * self.python_s + op.python_instructions * self.instruction_s
         after = self.item_s / 4 if op.sync else 0.0
         return HostCost(
             before * self.scale, self.launch_s * self.scale, after * self.scale, op.sync

@@ -37,11 +37,18 @@ def with_python_calls(
     kept = [op for op in program.ops if op.index not in left_out]
     if [(op.name, op.phase) for op in kept] != [(op.name, op.phase) for op in fewer.ops]:
         raise NotFoldableError("a period less changes more than the layers' operators")
-    calls = {
-        op.index: max(0, op.python_calls + copies * (op.python_calls - less.python_calls))
+    work = {
+        op.index: (
+            max(0, op.python_calls + copies * (op.python_calls - less.python_calls)),
+            max(
+                0,
+                op.python_instructions
+                + copies * (op.python_instructions - less.python_instructions),
+            ),
+        )
         for op, less in zip(kept, fewer.ops, strict=True)
     }
-    return replace(program, ops=tuple(_with_calls(op, calls) for op in program.ops))
+    return replace(program, ops=tuple(_with_work(op, work) for op in program.ops))
 
 
 def _second_segments(
@@ -55,6 +62,9 @@ def _second_segments(
     return out
 
 
-def _with_calls(op: Op, calls: Mapping[int, int]) -> Op:
-    found = calls.get(op.index, op.python_calls)
-    return op if found == op.python_calls else replace(op, python_calls=found)
+def _with_work(op: Op, work: Mapping[int, tuple[int, int]]) -> Op:
+    own = (op.python_calls, op.python_instructions)
+    found = work.get(op.index, own)
+    if found == own:
+        return op
+    return replace(op, python_calls=found[0], python_instructions=found[1])

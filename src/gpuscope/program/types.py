@@ -123,7 +123,10 @@ class Op:
         phase: forward, backward, optimizer, input (host-to-device copies of data) or other.
         autograd: the call recorded an autograd node (dearer on the host).
         module_calls: `nn.Module.__call__`s entered since the operator before (host cost).
-        python_calls: Python-level torch API calls since the operator before (host cost).
+        python_calls: calls of Python functions, and of C functions from Python, since the
+            operator before (host cost).
+        python_instructions: bytecode instructions of the Python functions among them, each taken
+            to run once from top to bottom (host cost).
         autograd_nodes: autograd nodes entered since the operator before (backward; host cost).
         sync: "" or why the host waits for the device here ("item", "blocking_copy", "nonzero",
             "synchronize", ...).
@@ -144,6 +147,7 @@ class Op:
     autograd: bool = False
     module_calls: int = 0
     python_calls: int = 0
+    python_instructions: int = 0
     autograd_nodes: int = 0
     sync: str = ""
     stream: int = 0

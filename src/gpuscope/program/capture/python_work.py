@@ -1,29 +1,54 @@
 """How much Python a step runs: function calls of the user's code and of the libraries it uses.
 
 A profile function counts calls while user code runs and is switched off inside the recorder, so
-that the capture's own work does not count. The count is a measure of the host's work between
-operators (`Op.python_calls`): a call and the bytecode around it cost about the same everywhere on
-one host (`host.python_call_s`).
+that the capture's own work does not count; nor does what `nn.Module` does only because the capture
+has hooks on it. Two measures of the host's work between operators come out:
+
+- `calls`: of Python functions, and of C functions from Python (`Op.python_calls`);
+- `instructions`: bytecode instructions of the Python functions called, each function taken to run
+  once from its first to its last (`Op.python_instructions`). Branches not taken count too much,
+  loops too little; counting executed instructions would make the capture many times slower.
+
+Model libraries have long functions between few operators (options, caches, checks), bare modules
+short ones, which is why calls alone do not tell them apart.
 """
 
 from __future__ import annotations
 
 import sys
+from types import CodeType
 from typing import Any
 
 _OURS = (
     "gpuscope/program/capture", "torch/_subclasses", "torch/utils/_python_dispatch",
-    "torch/_library/", "torch/_functorch/",
+    "torch/_library/", "torch/_functorch/", "torch/compiler/__init__",
 )  # fmt: skip
+
+_ONLY_WITH_HOOKS = "Module._call_impl.<locals>.inner"
+"""Part of a module's call that runs only where there are hooks, as the capture's own."""
+
+_NOT_COUNTED = -1
+
+
+def instructions_of(code: CodeType) -> int:
+    """Bytecode instructions of a function, inline caches left out."""
+    units = code.co_code[::2]
+    return len(units) - units.count(0)
 
 
 class PythonWork:
-    """Counts Python and C calls while `on`."""
+    """Counts Python and C calls while `on`.
+
+    Attributes:
+        calls: of Python functions, and of C functions from Python.
+        instructions: of the Python functions called.
+    """
 
     def __init__(self) -> None:
         self.calls = 0
+        self.instructions = 0
         self._on = False
-        self._mine: dict[Any, bool] = {}
+        self._known: dict[Any, int] = {}
 
     def start(self) -> None:
         """Begin to count."""
@@ -46,11 +71,25 @@ class PythonWork:
             sys.setprofile(self._event)
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
-        if event == "call" or event == "c_call":
+        if event == "call":
             code = frame.f_code
-            mine = self._mine.get(code)
-            if mine is None:
-                name = code.co_filename
-                mine = self._mine[code] = any(part in name for part in _OURS)
-            if not mine:
+            length = self._known.get(code)
+            if length is None:
+                length = self._known[code] = self._length(frame)
+            if length != _NOT_COUNTED:
                 self.calls += 1
+                self.instructions += length
+        elif event == "c_call":
+            length = self._known.get(frame.f_code)
+            if length is None:
+                length = self._known[frame.f_code] = self._length(frame)
+            if length != _NOT_COUNTED:
+                self.calls += 1
+
+    @staticmethod
+    def _length(frame: Any) -> int:
+        """Instructions of the frame's function; `_NOT_COUNTED` for the capture's own work."""
+        code = frame.f_code
+        if code.co_qualname == _ONLY_WITH_HOOKS or any(p in code.co_filename for p in _OURS):
+            return _NOT_COUNTED
+        return instructions_of(code)

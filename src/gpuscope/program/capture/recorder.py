@@ -73,6 +73,7 @@ class Recorder(TorchDispatchMode):
         self._last_calls = 0
         self._last_node: Any = None
         self._last_python = 0
+        self._last_instructions = 0
         self._pending_sync = ""
 
     # ---- the step -----------------------------------------------------------------------
@@ -346,7 +347,7 @@ class Recorder(TorchDispatchMode):
         if phase == "backward" and self.first_backward is None:
             self.first_backward = len(self.ops)
         calls = self.modules.calls
-        python = self.python.calls
+        python, instructions = self.python.calls, self.python.instructions
         node = torch._C._current_autograd_node() if phase == "backward" else None
         entered = int(node is not None and node is not self._last_node)
         self._last_node = node
@@ -355,11 +356,14 @@ class Recorder(TorchDispatchMode):
                 index=len(self.ops), name=name, overload=overload, inputs=inputs,
                 outputs=outputs, args=args, module=module, phase=phase,
                 module_calls=calls - self._last_calls, autograd_nodes=entered,
-                python_calls=python - self._last_python, stream=StreamContext.current[-1], **rest,
+                python_calls=python - self._last_python,
+                python_instructions=instructions - self._last_instructions,
+                stream=StreamContext.current[-1], **rest,
             )
         )  # fmt: skip
         self._last_calls = calls
         self._last_python = python
+        self._last_instructions = instructions
 
     def _phase(self, args: Any) -> Phase:
         if self.in_optimizer and not self._in_closure(args):

@@ -93,7 +93,7 @@ def _operator(group: Group, index: int) -> Op | None:
     # Generated code calls the library directly: no module, no autograd, no Python API.
     return replace(
         op, index=index, inputs=inputs, autograd=False, module_calls=0, python_calls=0,
-        autograd_nodes=0,
+        python_instructions=0, autograd_nodes=0,
     )  # fmt: skip
 
 
