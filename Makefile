@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test lint types clean validate
+.PHONY: demo test lint types clean validate validate-gpu
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,9 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy --no-error-summary
+
+validate-gpu: $(STAMP)
+	$(BIN)/python validation/gpu.py
 
 validate: $(STAMP)
 	$(BIN)/python validation/table.py

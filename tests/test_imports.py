@@ -85,3 +85,13 @@ def test_public_names_exist() -> None:
         "print(missing, gs.__all__ == sorted(gs.__all__))"
     )
     assert out.strip() == "[] True"
+
+
+def test_the_verb_survives_its_package() -> None:
+    """`gpuscope.measure` is a package too; importing what is in it must not hide the verb."""
+    out = _run(
+        "import gpuscope as gs\n"
+        "import gpuscope.measure.sensors\n"
+        "print(callable(gs.measure), callable(gs.predict))"
+    )
+    assert out.strip() == "True True"
