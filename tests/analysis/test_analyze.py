@@ -24,7 +24,7 @@ def test_a_timeline_of_host_events_alone_is_all_idle() -> None:
     assert found.step_s == pytest.approx(50e-6)
     assert found.operators == ()
     assert [share.label for share in found.classes] == ["idle: unknown"]
-    assert found.findings == ()
+    assert [finding.kind for finding in found.findings] == ["untrusted_trace"]
 
 
 def test_a_recorded_timeline_needs_no_program_nor_device() -> None:

@@ -6,7 +6,9 @@ from collections import Counter as Tally
 from collections.abc import Mapping
 
 from gpuscope.analysis import breakdown
+from gpuscope.analysis.collective_match import match_collectives
 from gpuscope.analysis.columns import KernelColumns, OpColumns
+from gpuscope.analysis.communication import communication
 from gpuscope.analysis.copies import copies
 from gpuscope.analysis.critical_path import critical_path, thinned
 from gpuscope.analysis.energy import Constants, energy
@@ -18,11 +20,14 @@ from gpuscope.analysis.idle_spots import idle_spots
 from gpuscope.analysis.launches import launches
 from gpuscope.analysis.memory import memory_story
 from gpuscope.analysis.modules import module_shares
+from gpuscope.analysis.ranks import ranks as rank_story
 from gpuscope.analysis.roofline import roofline
 from gpuscope.analysis.roofs import Roofs
+from gpuscope.analysis.step_spread import step_spread
 from gpuscope.analysis.steps import StepTime, fit_step
 from gpuscope.analysis.tasks import tasks
 from gpuscope.analysis.time_classes import NS, rank_times
+from gpuscope.analysis.trust import trust
 from gpuscope.analysis.types import Analysis, MemoryStory
 from gpuscope.analysis.utilisation import utilisation
 from gpuscope.analysis.window import (
@@ -89,6 +94,11 @@ def analyze(
     launched = launches(timeline, rank, work=work, launch=host.launch)
     copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
     path = critical_path(timeline, rank, window, hosts=hosts)
+    match = match_collectives(timeline) if len(ranks) > 1 else None
+    trusted = trust(timeline, match=match)
+    meeting = rank_story(timeline, match, ops, hosts) if match is not None else None
+    talk = communication(timeline, rank)
+    spread = step_spread(timeline, ops, hosts)
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, window),
@@ -103,6 +113,11 @@ def analyze(
         launches=launched,
         copies=copied,
         critical_path=path,
+        rank=rank,
+        trust=trusted,
+        ranks=meeting,
+        communication=talk,
+        step_spread=spread,
     )
     return Analysis(
         step_s=timed.step_s,
@@ -122,6 +137,10 @@ def analyze(
         idle_spots=spots,
         launches=launched,
         copies=copied,
+        trust=trusted,
+        ranks=meeting,
+        communication=talk,
+        step_spread=spread,
     )
 
 

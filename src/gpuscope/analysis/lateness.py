@@ -22,8 +22,8 @@ from gpuscope.analysis.idle import (
     DATA,
     DISPATCHING,
     SYNCHRONISING,
+    Hosts,
     IdlePieces,
-    host_activity,
     idle_pieces,
 )
 from gpuscope.analysis.recorded_types import LATE_REASONS
@@ -79,7 +79,7 @@ class Before:
     spent_ns: Ints
 
 
-def rank_work(timeline: Timeline, rank: int, ops: OpColumns) -> RankWork:
+def rank_work(timeline: Timeline, rank: int, hosts: Hosts, ops: OpColumns) -> RankWork:
     """Return a rank's device work and idle time over its whole timeline."""
     events = timeline.events
     rows = rank_rows(timeline, rank)
@@ -92,7 +92,7 @@ def rank_work(timeline: Timeline, rank: int, ops: OpColumns) -> RankWork:
     begin = min(marks) if marks else int(events.start_ns[rows].min(initial=low))
     low = min(low, begin)
     work = device_work(timeline, rank, Window(low, high, 1))
-    pieces = idle_pieces(timeline, work, host_activity(timeline, rank, ops), ops)
+    pieces = idle_pieces(timeline, work, hosts(rank), ops)
     talks = work.kind == COMMUNICATION
     return RankWork(
         rank=rank,

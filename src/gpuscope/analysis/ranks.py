@@ -18,6 +18,7 @@ from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.communication import sort_table
 from gpuscope.analysis.cover import Cover
+from gpuscope.analysis.idle import Hosts
 from gpuscope.analysis.lateness import (
     BEGAN,
     COMPUTE,
@@ -50,14 +51,17 @@ MAX_CALLS = 20
 
 
 def ranks(
-    timeline: Timeline, match: Match | None = None, ops: OpColumns | None = None
+    timeline: Timeline,
+    match: Match | None = None,
+    ops: OpColumns | None = None,
+    hosts: Hosts | None = None,
 ) -> RankStory | None:
     """Tell transfer from waiting over the ranks; None where no collective is on two ranks.
 
     Args:
         timeline: of several ranks, on one clock (see `gpuscope.timeline.ranks.merge`).
         match: its matched collectives, where they are known already.
-        ops: its operators as columns, likewise.
+        ops, hosts: its operators as columns and what its hosts did, likewise.
     """
     if len(device_ranks(timeline)) < 2:
         return None
@@ -65,7 +69,8 @@ def ranks(
     if match.count == 0:
         return None
     ops = OpColumns.of(timeline) if ops is None else ops
-    works = {rank: rank_work(timeline, rank, ops) for rank in match.calls.ranks}
+    hosts = Hosts(timeline, ops) if hosts is None else hosts
+    works = {rank: rank_work(timeline, rank, hosts, ops) for rank in match.calls.ranks}
     before = before_calls(match, works)
     transfer = _transfers(match)
     waiting = np.where(match.id >= 0, match.calls.duration_ns - transfer, 0)
@@ -160,10 +165,9 @@ def _shares(
         own = calls.rank == code
         matched = own & (match.id >= 0)
         compute = works[rank].compute
-        waits = Cover.of(calls.start_ns[matched], (calls.start_ns + waiting)[matched])
-        exposed_waiting = waits.total_ns - int(compute.within(waits.start_ns, waits.end_ns).sum())
-        talks = works[rank].communication
-        exposed = talks.total_ns - int(compute.within(talks.start_ns, talks.end_ns).sum())
+        low, middle = calls.start_ns[matched], (calls.start_ns + waiting)[matched]
+        exposed_waiting = _beyond(Cover.of(low, middle), compute)
+        exposed = _beyond(Cover.of(low, calls.end_ns[matched]), compute)
         came_last = calls.rank[last] == code
         offset = match.offsets.get(rank)
         shares.append(
@@ -181,6 +185,11 @@ def _shares(
             )
         )
     return tuple(shares)
+
+
+def _beyond(cover: Cover, other: Cover) -> int:
+    """Nanoseconds of one cover outside of another."""
+    return cover.total_ns - int(other.within(cover.start_ns, cover.end_ns).sum())
 
 
 def _steps(timeline: Timeline) -> int:

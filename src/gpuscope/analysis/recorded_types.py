@@ -137,7 +137,8 @@ class RankShare:
         caused_s: waiting of other ranks in collectives to which this rank came last, summed over
             the ranks that waited.
         times_last: collectives to which it came last.
-        exposed_transfer_s, exposed_waiting_s: the parts that no other kernel of this rank hides.
+        exposed_transfer_s, exposed_waiting_s: the parts that no other kernel of this rank hides
+            (overlaps counted once).
         compute_s: union of its kernels that are not communication.
         clock_offset_s: how far its clock runs ahead of the median rank's, as its collectives'
             ends tell; None if unknown.

@@ -16,13 +16,15 @@ import numpy.typing as npt
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import IDLE_CAUSES, host_activity, idle_pieces
+from gpuscope.analysis.idle import IDLE_CAUSES, Hosts, idle_pieces
 from gpuscope.analysis.recorded_types import RankSteps, SlowStep, StepSpread
 from gpuscope.analysis.window import COMMUNICATION, KERNEL, Window, device_work, rank_rows
 from gpuscope.timeline.intervals import subtraction
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Step, Timeline
 
 Floats = npt.NDArray[np.float64]
+
+Context = tuple[OpColumns, Hosts]
 
 NS = 1e-9
 
@@ -51,7 +53,9 @@ _JITTER: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )  # fmt: skip
 
 
-def step_spread(timeline: Timeline, ops: OpColumns | None = None) -> StepSpread | None:
+def step_spread(
+    timeline: Timeline, ops: OpColumns | None = None, hosts: Hosts | None = None
+) -> StepSpread | None:
     """Return how the steps differ, by rank; None where no rank has three steps."""
     by_rank: dict[int, list[Step]] = {}
     for step in timeline.steps:
@@ -61,15 +65,18 @@ def step_spread(timeline: Timeline, ops: OpColumns | None = None) -> StepSpread 
     if not enough:
         return None
     ops = OpColumns.of(timeline) if ops is None else ops
+    context = ops, Hosts(timeline, ops) if hosts is None else hosts
     return StepSpread(
         tuple(
-            _rank_steps(timeline, rank, sorted(steps, key=lambda step: step.start_ns), ops)
+            _rank_steps(timeline, rank, sorted(steps, key=lambda step: step.start_ns), context)
             for rank, steps in sorted(enough.items())
         )
     )
 
 
-def _rank_steps(timeline: Timeline, rank: int, steps: Sequence[Step], ops: OpColumns) -> RankSteps:
+def _rank_steps(
+    timeline: Timeline, rank: int, steps: Sequence[Step], context: Context
+) -> RankSteps:
     start = np.array([step.start_ns for step in steps], np.int64)
     end = np.array([step.end_ns for step in steps], np.int64)
     time = (end - start).astype(np.float64) * NS
@@ -83,7 +90,7 @@ def _rank_steps(timeline: Timeline, rank: int, steps: Sequence[Step], ops: OpCol
         fastest_s=float(time.min()),
         slowest_s=float(time.max()),
         spread=(high - low) / median if median > 0 else 0.0,
-        slow=_slow(timeline, rank, start, end, ops),
+        slow=_slow(timeline, rank, start, end, context),
         jitter=_jitter(timeline, rank, start, end),
     )
 
@@ -97,14 +104,14 @@ def slow_steps(time_s: Floats) -> Ints:
 
 
 def _slow(
-    timeline: Timeline, rank: int, start: Ints, end: Ints, ops: OpColumns
+    timeline: Timeline, rank: int, start: Ints, end: Ints, context: Context
 ) -> tuple[SlowStep, ...]:
     time = (end - start).astype(np.float64) * NS
     slow = slow_steps(time)[:MOST_SLOW]
     if len(slow) == 0:
         return ()
     typical = np.flatnonzero(time <= np.median(time))
-    labels, parts = _classes(timeline, rank, start, end, ops)
+    labels, parts = _classes(timeline, rank, start, end, context)
     names, spent = _names(timeline, rank, start, end)
     found = []
     for number in slow.tolist():
@@ -131,7 +138,7 @@ def _slow(
 
 
 def _classes(
-    timeline: Timeline, rank: int, start: Ints, end: Ints, ops: OpColumns
+    timeline: Timeline, rank: int, start: Ints, end: Ints, context: Context
 ) -> tuple[tuple[str, ...], Floats]:
     """Seconds of each step (rows) by class (columns); rows add up to the steps."""
     window = Window(int(start.min()), int(end.max()), len(start))
@@ -147,7 +154,7 @@ def _classes(
     }
     busy = work.busy.within(start, end)
     columns["copies"] = busy - columns["computation"] - columns["communication"]
-    pieces = idle_pieces(timeline, work, host_activity(timeline, rank, ops), ops)
+    pieces = idle_pieces(timeline, work, context[1](rank), context[0])
     left = (end - start) - busy
     for code, cause in enumerate(IDLE_CAUSES):
         idle = _cover(pieces.start_ns, pieces.end_ns, pieces.cause == code).within(start, end)

@@ -92,7 +92,9 @@ def _joined(remarks: Iterable[Remark], ranks: Sequence[int]) -> tuple[Remark, ..
     out = []
     for same in groups.values():
         one, others = same[0], len(same) - 1
-        if one.rank is None or not others:
+        if len(ranks) == 1:
+            out.extend(replace(remark, rank=None) for remark in same)
+        elif one.rank is None or not others:
             out.extend(same)
         elif len({remark.sentence for remark in same}) == 1 and len(same) == len(ranks):
             out.append(replace(one, rank=None))

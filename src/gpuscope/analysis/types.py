@@ -9,6 +9,7 @@ from gpuscope.analysis.copies import CopyKind
 from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.idle_spots import IdleSpot
 from gpuscope.analysis.launches import Launches
+from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
 
 FINDING_KINDS: tuple[str, ...] = (
     "host_bound", "input_bound", "communication_bound", "bandwidth_bound", "compute_bound",
@@ -243,6 +244,10 @@ class Analysis:
         idle_spots: where the idle time was lost, largest first; add up to it.
         launches: how work got to the device; None where no launch is recorded.
         copies: memory copies by direction and kind of host memory, longest first.
+        trust: how far the recording can be trusted; None for a prediction.
+        ranks: who waits for whom; None where no collective is on two ranks.
+        communication: of the first rank that has device work; None without any.
+        step_spread: how the steps differ; None with fewer than three.
     """
 
     step_s: float
@@ -262,3 +267,7 @@ class Analysis:
     idle_spots: tuple[IdleSpot, ...] = ()
     launches: Launches | None = None
     copies: tuple[CopyKind, ...] = ()
+    trust: Trust | None = None
+    ranks: RankStory | None = None
+    communication: Communication | None = None
+    step_spread: StepSpread | None = None

@@ -17,29 +17,52 @@ def communication_bound(facts: Facts) -> Finding | None:
     """Applies when exposed communication takes a tenth of the step or more.
 
     Gain: all of the exposed time, as if it were hidden under computation. A collective's time
-    includes waiting for the slowest rank, which one rank's timeline cannot tell apart.
+    includes waiting for the slowest rank, which one rank's timeline cannot tell apart. Where the
+    other ranks are recorded too, waiting does not count (see `wait_for_rank`).
     """
     rows = facts.of_class("communication")
     exposed = facts.time_of(rows)
-    if facts.share(exposed) < LEAST_SHARE:
+    moving = exposed * _transfer_share(facts)
+    if facts.share(moving) < LEAST_SHARE:
         return None
     work = facts.rows.work
     events = work.kind == COMMUNICATION
     running = float((work.end_ns - work.start_ns)[events].sum()) * facts.rows.seconds
-    share, count = percent(facts.share(exposed)), facts.count_of(events)
+    share, count = percent(facts.share(moving)), facts.count_of(events)
+    waiting, waiting_zh = (
+        "; this includes waiting for the slowest rank.",
+        "；这包括等待最慢的进程。",
+    )
+    if facts.ranks is not None:
+        waiting = f"; {seconds(moving)} of that is transfer, the rest waiting for other ranks."
+        waiting_zh = f"；其中 {seconds(moving)} 是传输，其余是等待其他进程。"
     return Finding(
         kind="communication_bound",
         title=f"Communication between devices takes {share} of the step with no computation "
         "beside it.",
         evidence=f"{count} collectives run for {seconds(running)}, of which {seconds(exposed)} "
-        "are not hidden; this includes waiting for the slowest rank.",
-        max_gain_s=exposed,
+        f"are not hidden{waiting}",
+        max_gain_s=moving,
         hint="Overlap it (prefetching all-gathers, buckets that start earlier), send less "
         "(bf16 gradients, sharding within a node), or do more work between two collectives "
         "(larger or accumulated batches).",
         title_zh=f"设备间通信占一步的 {share}，期间没有计算。",
         evidence_zh=f"{count} 次集合通信共运行 {seconds(running)}，其中 {seconds(exposed)} "
-        "没有被掩盖；这包括等待最慢的进程。",
+        f"没有被掩盖{waiting_zh}",
         hint_zh="让通信与计算重叠（预取 all-gather、更早启动的分桶），减少数据量"
         "（bf16 梯度、节点内分片），或在两次通信之间做更多工作（更大或累积的批量）。",
     )
+
+
+def _transfer_share(facts: Facts) -> float:
+    """How much of this rank's exposed communication is transfer; 1 where that is not known.
+
+    Collectives that other ranks' recordings lack are taken to be like the others.
+    """
+    if facts.ranks is None:
+        return 1.0
+    own = next((share for share in facts.ranks.ranks if share.rank == facts.rank), None)
+    if own is None:
+        return 1.0
+    both = own.exposed_transfer_s + own.exposed_waiting_s
+    return own.exposed_transfer_s / both if both > 0 else 1.0

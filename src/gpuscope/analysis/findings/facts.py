@@ -14,6 +14,7 @@ from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.fit import FitOption
 from gpuscope.analysis.idle_spots import IdleSpot
 from gpuscope.analysis.launches import Launches
+from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
 from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.steps import StepTime
 from gpuscope.analysis.types import MemoryStory, Utilisation
@@ -34,6 +35,8 @@ class Facts:
         memory, utilisation, program: None where unknown.
         fit: what would make a step fit that does not; empty where it does.
         idle_spots, launches, copies, critical_path: as in `Analysis`.
+        rank: which rank it is.
+        trust, ranks, communication, step_spread: as in `Analysis`.
     """
 
     step: StepTime
@@ -49,6 +52,11 @@ class Facts:
     launches: Launches | None = None
     copies: tuple[CopyKind, ...] = ()
     critical_path: CriticalPath | None = None
+    rank: int = 0
+    trust: Trust | None = None
+    ranks: RankStory | None = None
+    communication: Communication | None = None
+    step_spread: StepSpread | None = None
 
     @property
     def step_s(self) -> float:

@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable
 
 from gpuscope.analysis.findings.facts import Facts
+from gpuscope.analysis.trust import allowed
 from gpuscope.analysis.types import FINDING_KINDS, Finding
 
 Finder = Callable[[Facts], Finding | None]
@@ -40,19 +41,25 @@ def finders() -> tuple[Finder, ...]:
 def findings(facts: Facts) -> tuple[Finding, ...]:
     """Return what applies, largest gain first.
 
-    What makes the run impossible (it does not fit) comes before everything; of equal gains the
-    order is that of `FINDING_KINDS`; findings without a gain come last.
+    What makes the run impossible (it does not fit) comes before everything, then that a recording
+    cannot be trusted; of equal gains the order is that of `FINDING_KINDS`; findings without a gain
+    come last. A finding that rests on what the recording cannot tell is not given.
 
     Raises:
         ValueError: a finder returned a kind that is not in `FINDING_KINDS`.
     """
     found = [result for find in finders() if (result := find(facts)) is not None]
+    found = [result for result in found if allowed(facts.trust, result.kind)]
     for result in found:
         if result.kind not in FINDING_KINDS:
             raise ValueError(f"'{result.kind}' is not a kind of finding.")
     return tuple(sorted(found, key=_order))
 
 
-def _order(result: Finding) -> tuple[bool, float, int]:
+_FIRST = ("does_not_fit", "untrusted_trace")
+
+
+def _order(result: Finding) -> tuple[int, float, int]:
     gain = result.max_gain_s or 0.0
-    return result.kind != "does_not_fit", -gain, FINDING_KINDS.index(result.kind)
+    first = _FIRST.index(result.kind) if result.kind in _FIRST else len(_FIRST)
+    return first, -gain, FINDING_KINDS.index(result.kind)

@@ -48,21 +48,20 @@ def check(facts: RankFacts) -> Iterator[Remark]:
 def _no_work(facts: RankFacts) -> Remark:
     about = ("time", "idle", "communication", "ranks", "steps")
     launches = len(facts.launch)
-    who, who_zh = _who(facts)
     if launches:
         return Remark(
             "no_device_work", "cannot",
-            f"{who} has {launches} launch calls but no device work: the recorder got nothing from "
+            f"There are {launches} launch calls but no device work: the recorder got nothing from "
             "the driver (no CUPTI or ROCTracer, no permission, or another profiler held it).",
-            f"{who_zh}有 {launches} 次启动调用，却没有任何设备工作：记录器没有从驱动得到数据"
+            f"有 {launches} 次启动调用，却没有任何设备工作：记录器没有从驱动得到数据"
             "（缺少 CUPTI 或 ROCTracer、没有权限，或被其他分析器占用）。",
             about, facts.rank,
         )  # fmt: skip
     return Remark(
         "no_device_work", "cannot",
-        f"{who} has no device work: only the host was recorded (the profiler ran without device "
+        "There is no device work: only the host was recorded (the profiler ran without device "
         "activity, or this process used no accelerator).",
-        f"{who_zh}没有设备工作：只记录了主机（分析器未开启设备活动，或该进程没有使用加速器）。",
+        "没有设备工作：只记录了主机（分析器未开启设备活动，或该进程没有使用加速器）。",
         about, facts.rank,
     )  # fmt: skip
 
@@ -281,9 +280,3 @@ def _before_launch(facts: RankFacts) -> Iterator[Remark]:
         f"最多早 {by}：主机与设备的时钟不一致，空闲原因不确定。",
         ("host",), facts.rank,
     )  # fmt: skip
-
-
-def _who(facts: RankFacts) -> tuple[str, str]:
-    if facts.several:
-        return f"Rank {facts.rank}", f"进程 {facts.rank} "
-    return "The recording", "该记录"

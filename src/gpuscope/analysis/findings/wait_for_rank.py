@@ -1,0 +1,121 @@
+"""Ranks wait for another rank: which one, in which collective, and why it is late."""
+
+from __future__ import annotations
+
+from gpuscope.analysis.findings.facts import Facts
+from gpuscope.analysis.findings.registry import finding
+from gpuscope.analysis.rank_words import REASONS
+from gpuscope.analysis.recorded_types import RankStory
+from gpuscope.analysis.types import Finding
+from gpuscope.analysis.wording import percent, seconds
+
+LEAST_SHARE = 0.05
+"""Waiting that nothing hides below this share of the ranks' time is usual."""
+
+_KINDS = {
+    "host dispatching": "host_bound", "host synchronising": "host_bound",
+    "waiting for data": "input_bound",
+}  # fmt: skip
+"""The waiting is only the symptom: a rank whose host is late makes the whole run host-bound."""
+
+_HINTS = {
+    "host_bound": (
+        "Make that rank's host faster: torch.compile(mode='reduce-overhead') or CUDA graphs, no "
+        "synchronisation between collectives, no other process on its cores, equal CPU placement.",
+        "让该进程的主机更快：使用 torch.compile(mode='reduce-overhead') 或 CUDA 图，集合通信之间"
+        "不做同步，其 CPU 核上不运行其他进程，CPU 绑定保持一致。",
+    ),
+    "input_bound": (
+        "Speed up its input: more DataLoader workers, prefetching, equal shards, faster storage.",
+        "加快其输入：更多 DataLoader 进程、预取、均匀分片、更快的存储。",
+    ),
+    "more work": (
+        "Give the ranks equal work: equal batch and sequence lengths, balanced experts, embedding "
+        "tables or pipeline stages.",
+        "让各进程的工作量相等：相同的批量与序列长度，均衡的专家、嵌入表或流水线阶段。",
+    ),
+    "slower kernels": (
+        "Check that device: clocks, temperature, power limit, ECC errors, other processes "
+        "(nvidia-smi -q); replace it if it stays slow.",
+        "检查该设备：时钟、温度、功率上限、ECC 错误、其他进程（nvidia-smi -q）；若一直较慢则更换。",
+    ),
+    "began late": (
+        "Record several steps after a warm-up on every rank, to see whether it is late again.",
+        "在每个进程上预热后记录多个训练步，看它是否再次迟到。",
+    ),
+    "other communication": (
+        "Look at what it communicates beside: other groups, pipeline neighbours, copies.",
+        "检查它同时进行的其他通信：其他组、流水线相邻级、拷贝。",
+    ),
+    "unknown": (
+        "Record the host too (ProfilerActivity.CPU), to see what that rank did instead.",
+        "同时记录主机（ProfilerActivity.CPU），以便看到该进程当时在做什么。",
+    ),
+}
+
+
+@finding
+def wait_for_rank(facts: Facts) -> Finding | None:
+    """Applies when waiting for other ranks, not hidden, takes a twentieth of the ranks' time.
+
+    Where one rank holds up the others its reason decides the kind: a late host is `host_bound`,
+    late input `input_bound`. Likewise where the ranks take turns but most of the waiting has such
+    a reason.
+
+    Gain: with one straggler, the most that any rank waits for it, as if it were as fast as the
+    fastest; else the mean waiting, as if the same work were spread evenly.
+    """
+    story = facts.ranks
+    if story is None or story.span_s <= 0:
+        return None
+    waits = [share.exposed_waiting_s for share in story.ranks]
+    share = sum(waits) / (len(waits) * story.span_s)
+    if share < LEAST_SHARE:
+        return None
+    straggler = story.straggler
+    reason = straggler.reason if straggler is not None else _main_reason(story)
+    kind = _KINDS.get(reason, "wait_for_rank")
+    gain = max(straggler.waits_s) if straggler is not None else sum(waits) / len(waits)
+    title, title_zh = _title(story, kind, reason, share)
+    hint, hint_zh = _HINTS[kind] if kind in _HINTS else _HINTS[reason]
+    return Finding(
+        kind=kind,
+        title=title,
+        evidence=story.sentence,
+        max_gain_s=gain / story.steps,
+        hint=hint,
+        title_zh=title_zh,
+        evidence_zh=story.sentence_zh,
+        hint_zh=hint_zh,
+    )
+
+
+def _main_reason(story: RankStory) -> str:
+    """The reason for most of the waiting, if it is most of it; "" makes no claim."""
+    reason, time_s = next(iter(story.waiting_by_reason.items()), ("unknown", 0.0))
+    return reason if time_s * 2 > story.waiting_s else "unknown"
+
+
+def _title(story: RankStory, kind: str, reason: str, share: float) -> tuple[str, str]:
+    mean = seconds(share * story.span_s / story.steps)
+    part = percent(share)
+    straggler = story.straggler
+    why, why_zh = REASONS[reason]
+    if straggler is None:
+        return (
+            f"The ranks wait for each other {part} of the time ({mean} a step), now for one, now "
+            "for another.",
+            f"各进程有 {part} 的时间（每步 {mean}）在互相等待，被等的进程不固定。",
+        )
+    rank = straggler.rank
+    if kind == "host_bound":
+        return (
+            f"The host of rank {rank} holds up all ranks: they wait {part} of the time ({mean} a "
+            f"step) because {why}.",
+            f"进程 {rank} 的主机拖慢了所有进程：它们有 {part} 的时间（每步 {mean}）在等待，"
+            f"因为{why_zh}。",
+        )
+    return (
+        f"The ranks wait for rank {rank} {part} of the time ({mean} a step): {why}.",
+        f"各进程有 {part} 的时间（每步 {mean}）在等待进程 {rank}：{why_zh}。",
+    )
