@@ -1,10 +1,10 @@
 """The collectives that are timed, and what a time of theirs is worth as bandwidth.
 
 Sizes and bandwidths follow nccl-tests (doc/PERFORMANCE.md, "Bandwidth"): the algorithm bandwidth
-is S / t with S the bytes of the whole message (the tensor that is reduced or broadcast, the gathered
-output, the scattered input, what each rank exchanges); the bus bandwidth multiplies it by what an
-ideal algorithm must send per link, so that it can be held against a link's rate whatever the number
-of ranks n:
+is S / t with S the bytes of the whole message (the tensor that is reduced or broadcast, the
+gathered output, the scattered input, what each rank exchanges); the bus bandwidth multiplies it by
+what an ideal algorithm must send per link, so that it can be held against a link's rate whatever
+the number of ranks n:
 
     all_reduce 2 (n - 1) / n;  all_gather, reduce_scatter, all_to_all (n - 1) / n;
     broadcast, reduce, send_recv 1
@@ -20,6 +20,7 @@ from gpuscope.errors import UnknownNameError
 OPERATIONS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send_recv",
 )  # fmt: skip
+
 
 def bus_factor(operation: str, ranks: int) -> float:
     """Bus bandwidth over algorithm bandwidth.

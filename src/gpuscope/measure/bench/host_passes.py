@@ -71,9 +71,7 @@ def measure_backward(timer: HostTimer) -> None:
         return lambda: torch.autograd.backward(loss)
 
     for label, fresh in (("leaf_mul_sum_grad_none", True), ("leaf_mul_sum_grad_exists", False)):
-        timer.once(
-            "backward_per_node", label, "100_leaves", lambda f=fresh: into_leaves(f), 100
-        )
+        timer.once("backward_per_node", label, "100_leaves", lambda f=fresh: into_leaves(f), 100)
     timer.once("backward_per_node", "sum_only_whole_call", "chain1", one)
 
 

@@ -317,6 +317,7 @@ class DressedBlock(nn.Module):
         self.attention, self.mlp = DressedAttention(settings, at), DressedMLP(settings)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it, recomputed or not."""
         if self.checkpointing and self.training:
             raise RuntimeError("never here")
         return super().__call__(*args, **kwargs)

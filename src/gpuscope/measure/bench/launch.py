@@ -9,13 +9,20 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gpuscope.measure.bench.host import run_parts
 from gpuscope.measure.bench.host_timing import HostTimer
+from gpuscope.measure.bench.registry import bench
+from gpuscope.measure.bench.types import Point
+
+if TYPE_CHECKING:
+    from gpuscope.measure.bench.context import Context
 
 SLEEP_CYCLES = 20_000_000
 """About 10 ms of a spinning kernel: long enough to queue 500 launches behind it."""
@@ -197,3 +204,23 @@ def measure_graphs(timer: HostTimer, counts: tuple[int, ...] = (1, 10, 100, 1000
         timer.once("graph", "replay_and_wait", str(count), lambda f=replay_and_wait: f)
 
 
+@bench(
+    "launch", title="Launches: latency, gaps, graphs, events, queue",
+    title_zh="启动：延迟、间隔、CUDA 图、事件、队列", quick_s=5, full_s=12, order=11,
+)  # fmt: skip
+def launch(context: Context) -> Iterator[Point]:
+    """Measure launches on the device."""
+    if context.accelerator.kind != "cuda":
+        context.fail("launch", "launch", {}, "Only for CUDA and ROCm devices so far.")
+        return iter(())
+    count = 60 if context.quick else 150
+    counts = (1, 100, 1000) if context.quick else (1, 10, 100, 1000)
+    return run_parts(
+        "launch",
+        (
+            (frozenset({"queue"}), measure_queue),
+            (frozenset({"graph"}), partial(measure_graphs, counts=counts)),
+            (frozenset({"launch_latency"}), partial(measure_latency, count=count)),
+        ),
+        context,
+    )
