@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,17 @@ from gpuscope.cost.types import Kernel
 from gpuscope.hardware import device as catalogue_device
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Op, TensorSpec
-from gpuscope.timeline.types import EVENT_KINDS, Counter, Events, Lane, LaneKind, Step, Timeline
+from gpuscope.timeline.types import (
+    DEVICE_KINDS,
+    EVENT_KINDS,
+    Counter,
+    Events,
+    Lane,
+    LaneKind,
+    Recorded,
+    Step,
+    Timeline,
+)
 
 US = 1_000
 H200: Device = catalogue_device("nvidia-h200-sxm")
@@ -69,6 +79,22 @@ def find(builder: TimelineBuilder, kind: str, **options: Any) -> Finding | None:
         assert result.evidence_zh
         assert bool(result.hint) == bool(result.hint_zh)
     return next((result for result in found if result.kind == kind), None)
+
+
+def with_sizes(timeline: Timeline, nbytes: dict[str, int]) -> Timeline:
+    """Return the timeline with the bytes of its device events by name; launches by correlation."""
+    rows = np.flatnonzero(timeline.events.kind < DEVICE_KINDS)
+    none = np.full(len(rows), -1, np.int64)
+    sizes = [nbytes.get(timeline.names[n], -1) for n in timeline.events.name[rows].tolist()]
+    return replace(
+        timeline,
+        recorded=Recorded(
+            event=rows, grid=np.full((len(rows), 3), -1), block=np.full((len(rows), 3), -1),
+            registers=none, shared_bytes=none, occupancy=np.full(len(rows), np.nan),
+            nbytes=np.array(sizes), stream=none, graph=none, launch=none, operator=none,
+            collective=none, sequence=none,
+        ),
+    )  # fmt: skip
 
 
 @dataclass

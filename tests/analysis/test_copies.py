@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
-from builders import H200, TimelineBuilder, kernel
+from builders import H200, TimelineBuilder, kernel, with_sizes
 
 from gpuscope.analysis.copies import copies
-from gpuscope.timeline.types import DEVICE_KINDS, Recorded, Timeline
 
 LINK = H200.host_link_bandwidth_bytes_per_s
-
-
-def recorded(timeline: Timeline, nbytes: dict[str, int]) -> Timeline:
-    """The timeline with sizes of its copies by name, as a reader fills them."""
-    rows = np.flatnonzero(timeline.events.kind < DEVICE_KINDS)
-    none = np.full(len(rows), -1, np.int64)
-    sizes = [nbytes.get(timeline.names[n], -1) for n in timeline.events.name[rows].tolist()]
-    return replace(
-        timeline,
-        recorded=Recorded(
-            event=rows, grid=np.full((len(rows), 3), -1), block=np.full((len(rows), 3), -1),
-            registers=none, shared_bytes=none, occupancy=np.full(len(rows), np.nan),
-            nbytes=np.array(sizes), stream=none, graph=none, launch=none, operator=none,
-            collective=none, sequence=none,
-        ),
-    )  # fmt: skip
 
 
 def test_pageable_and_pinned_uploads_are_told_apart_with_their_rates() -> None:
@@ -35,7 +15,7 @@ def test_pageable_and_pinned_uploads_are_told_apart_with_their_rates() -> None:
     b.work(0, 10)
     b.work(5, 25, kind="memcpy", name="Memcpy HtoD (Pageable -> Device)", stream="stream 9")
     b.work(30, 40, kind="memcpy", name="Memcpy HtoD (Pinned -> Device)", stream="stream 9")
-    timeline = recorded(
+    timeline = with_sizes(
         b.build(),
         {"Memcpy HtoD (Pageable -> Device)": 200_000, "Memcpy HtoD (Pinned -> Device)": 500_000},
     )

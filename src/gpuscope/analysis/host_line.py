@@ -203,6 +203,9 @@ def _parents(start: Ints, end: Ints) -> Ints:
         above = by_depth[first[level - 1] : first[level]]
         at = np.searchsorted(above, own) - 1
         inside[own] = np.where(at >= 0, above[np.maximum(at, 0)], -1)
+    # Rounded clocks let events overlap a little; what has just begun and is open is around anyway.
+    still_open = np.flatnonzero(end[:-1] > start[1:])
+    inside[still_open + 1] = still_open
     return inside
 
 

@@ -8,12 +8,12 @@ device, moment by moment (see `gpuscope.analysis.host_line`).
    where the device's last work ran on another lane than W, else unknown.
 2. W came too late, so the host was late. Moments in which it loaded input are waiting for data
    (all of the gap where W is the copy that brings the input of a predicted step; where a recording
-   knows no loader, moments outside of operators before a long upload); moments in a
+   knows no loader, moments outside of operators and calls before a long upload); moments in a
    collective of the host itself are waiting for another rank; moments in a synchronisation are
    host synchronising (unknown where they last long beside an idle device: it then waited for
-   something that is not recorded). The rest is host dispatching, except for what a synchronisation before cost:
-   while it stood there the host could have run ahead by as long as it waited for the busy device.
-   So much of the late time that follows, up to the next synchronisation, is its fault too.
+   something that is not recorded). The rest is host dispatching, except for what a wait before
+   cost: while the host stood there it could have run ahead by as long as it waited for the busy
+   device. So much of the late time that follows is the fault of that wait too.
 3. Without a launch to look at (no correlation, no host lanes), or without any device work: waiting
    for data as above, the rest unknown.
 """
@@ -131,7 +131,9 @@ def host_activity(
     launch = launch_rows(timeline) if launch is None else launch
     waits = find_waits(timeline, rank, launch)
     is_sync = synchronises(timeline, rank)
-    is_sync[waits.event[np.isin(events.kind[waits.event], (SYNC, LAUNCH))]] = True
+    # An upload's call first stages the data: work of the host, not a wait.
+    blocking = (events.kind[waits.event] == LAUNCH) & ~_named(timeline, _UPLOAD)[waits.target]
+    is_sync[waits.event[blocking]] = True
     is_loader = host & _named(timeline, _LOADER) & ~is_sync
     if timeline.origin == "predicted":
         is_input = np.array([phase == "input" for phase in ops.phase.table])
@@ -260,8 +262,8 @@ def _of_late(
     loading = brings[own]
     if timeline.origin == "measured":
         # Without a loader in the recording: Python before an upload prepares what it brings.
-        operator = threads.nearest(event, timeline.events.kind == OPERATOR)
-        loading = loading & (operator < 0) & ~host.is_loader.any()
+        at_work = np.isin(timeline.events.kind, (OPERATOR, LAUNCH, SYNC))
+        loading = loading & (threads.nearest(event, at_work) < 0) & ~host.is_loader.any()
     loading = loading | (threads.nearest(event, host.is_loader) >= 0)
     cause = np.where(loading, DATA, cause)
     sync = np.where(cause == SYNCHRONISING, sync, -1)

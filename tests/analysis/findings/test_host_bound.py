@@ -40,3 +40,34 @@ def test_idle_for_another_reason_is_not_host_bound() -> None:
     b.host(-5, 45, kind="sync", name="item")
     b.work(90, 100, cost=streaming(10), launch_us=85)
     assert find(b, "host_bound") is None
+
+
+def test_the_call_that_holds_the_host_up_is_named_and_memory_calls_change_the_hint() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 20, launch_us=-5)
+    b.host(20, 85, name="aten::empty")
+    b.host(22, 80, kind="other", name="cudaMalloc")
+    b.work(90, 100, launch_us=86)
+    found = find(b, "host_bound")
+    assert found is not None
+    assert "cudaMalloc in aten::empty (83 %)" in found.evidence
+    assert "caching allocator" in found.hint
+
+
+def test_garbage_collection_changes_the_hint() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 20, launch_us=-5)
+    b.host(22, 80, kind="python", name="<built-in function collect>")
+    b.work(90, 100, launch_us=86)
+    found = find(b, "host_bound")
+    assert found is not None
+    assert "gc.disable()" in found.hint
+
+
+def test_a_wait_that_nothing_recorded_explains_is_not_the_hosts_fault() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 20, launch_us=-5)
+    b.host(20, 520, kind="sync", name="hipMemcpyWithStream")
+    b.work(720, 1000, launch_us=716)
+    found = find(b, "host_bound")
+    assert found is None

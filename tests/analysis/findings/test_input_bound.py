@@ -20,6 +20,7 @@ def test_waiting_for_the_loader_is_input_bound() -> None:
     assert found is not None
     assert found.max_gain_s == pytest.approx(30e-6)
     assert "30 %" in found.title
+    assert "_SingleProcessDataLoaderIter.__next__ (100 %)" in found.evidence
     assert find(loading(30), "host_bound", device=None) is None
 
 

@@ -46,3 +46,27 @@ def test_host_work_limits_the_gain() -> None:
 
 def test_a_short_wait_is_not_worth_a_sentence() -> None:
     assert find(waiting(3), "sync_bound") is None
+
+
+def test_a_host_that_is_slower_still_has_nothing_to_gain() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 10, launch_us=-9)
+    b.host(0, 10, kind="sync", name="item")
+    b.host(10, 95, name="aten::mm")
+    b.work(99, 100, launch_us=95)
+    b.step(0, 100)
+    found = find(b, "sync_bound")
+    # The wait cost 10 us; 85 us of host work remain in a step of 100 us.
+    assert found is not None
+    assert found.max_gain_s == pytest.approx(14e-6)
+    b.host(95, 100, name="aten::mul")
+    b.host(0, 10, name="aten::sum")
+    assert find(b, "sync_bound") is not None
+
+
+def test_the_wait_is_named_with_its_place() -> None:
+    b = waiting(20)
+    b.host(0.5, 61, name="aten::_local_scalar_dense")
+    found = find(b, "sync_bound")
+    assert found is not None
+    assert "item in aten::_local_scalar_dense (100 %)" in found.evidence

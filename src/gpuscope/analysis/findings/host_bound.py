@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuscope.analysis.findings.culprits import garbage_s, memory_calls_s, named, spots_of
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
@@ -12,24 +13,31 @@ from gpuscope.analysis.wording import percent, seconds
 LEAST_SHARE = 0.10
 """Idle behind the host's dispatch below this share of the step is normal start-up and rounding."""
 
+LEAST_PART = 0.25
+"""Part of the late time that memory calls or garbage collection take before they are the hint."""
+
 
 @finding
 def host_bound(facts: Facts) -> Finding | None:
     """Applies when late launches leave the device idle for a tenth of the step or more.
 
     Gain: a host that is never late leaves the step at its device time, so no more than all idle
-    time but the waits for data, which another finding covers.
+    time but the waits for data, which another finding covers, for other ranks, and for what is
+    not recorded.
     """
     late = facts.idle("host dispatching")
     others = [time for cause, time in facts.idle_s.items() if cause != "host dispatching"]
     if facts.share(late) < LEAST_SHARE or late < max(others, default=0.0):
         return None
-    gain = facts.step_s - facts.busy_s - facts.idle("waiting for data")
+    elsewhere = ("waiting for data", "waiting for another rank", "unknown")
+    gain = facts.step_s - facts.busy_s - sum(map(facts.idle, elsewhere))
     duration = facts.rows.work.end_ns - facts.rows.work.start_ns
     count = facts.count_of(np.ones(len(duration), bool))
     median = seconds(float(np.median(duration)) * 1e-9) if len(duration) else "-"
     busy, step, idle = seconds(facts.busy_s), seconds(facts.step_s), seconds(late)
     share = percent(facts.share(late))
+    largest, largest_zh = named(facts, "host dispatching")
+    hint, hint_zh = _hint(facts, late)
     pace, pace_zh = "The host delays the device", "主机拖慢了设备"
     if gain >= facts.busy_s:
         pace, pace_zh = "The host sets the pace", "主机决定了速度"
@@ -37,13 +45,39 @@ def host_bound(facts: Facts) -> Finding | None:
         kind="host_bound",
         title=f"{pace}: the device waits for launches {share} of the step.",
         evidence=f"The device works {busy} of the {step} step; for {idle} its next kernel had not "
-        f"been launched yet. A step has {count} device launches, half of them under {median}.",
+        f"been launched yet. A step has {count} device launches, half of them under {median}."
+        f"{largest}",
         max_gain_s=max(0.0, gain),
-        hint="Launch less: torch.compile(mode='reduce-overhead') or CUDA graphs, a fused "
-        "optimizer, or more work per launch (a larger batch).",
+        hint=hint,
         title_zh=f"{pace_zh}：设备在一步中有 {share} 的时间在等待内核启动。",
         evidence_zh=f"一步 {step} 中设备只工作 {busy}；有 {idle} 的时间下一个内核尚未启动。"
-        f"每步有 {count} 次设备启动，其中一半短于 {median}。",
-        hint_zh="减少启动次数：使用 torch.compile(mode='reduce-overhead') 或 CUDA 图、"
+        f"每步有 {count} 次设备启动，其中一半短于 {median}。{largest_zh}",
+        hint_zh=hint_zh,
+    )
+
+
+def _hint(facts: Facts, late_s: float) -> tuple[str, str]:
+    """What to try first, by what the host is busy with."""
+    spots = spots_of(facts, "host dispatching")
+    if memory_calls_s(spots) >= LEAST_PART * late_s:
+        return (
+            "Stop getting and freeing device memory in the step: keep the caching allocator on "
+            "(PYTORCH_NO_CUDA_MEMORY_CACHING unset), no torch.cuda.empty_cache() in the loop; "
+            "where memory is short, expandable_segments:True or a smaller batch.",
+            "不要在步内申请和释放显存：保持缓存分配器开启"
+            "（不设置 PYTORCH_NO_CUDA_MEMORY_CACHING），循环中不调用 torch.cuda.empty_cache()；"
+            "显存不足时使用 expandable_segments:True 或减小批量。",
+        )
+    if garbage_s(spots) >= LEAST_PART * late_s:
+        return (
+            "Take Python's garbage collector out of the step: gc.freeze() after start-up, "
+            "gc.disable() in the loop and gc.collect() every few hundred steps.",
+            "把 Python 垃圾回收移出训练步：启动后调用 gc.freeze()，循环中 gc.disable()，"
+            "每隔几百步再 gc.collect()。",
+        )
+    return (
+        "Launch less: torch.compile(mode='reduce-overhead') or CUDA graphs, a fused "
+        "optimizer, or more work per launch (a larger batch).",
+        "减少启动次数：使用 torch.compile(mode='reduce-overhead') 或 CUDA 图、"
         "融合优化器，或加大批量，让每次启动做更多工作。",
     )
