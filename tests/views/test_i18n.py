@@ -13,7 +13,10 @@ import pytest
 
 import gpuscope
 from gpuscope.analysis.breakdown import CLASSES
+from gpuscope.analysis.copies import DIRECTIONS
+from gpuscope.analysis.critical_path import PATH_KINDS
 from gpuscope.analysis.idle import IDLE_CAUSES
+from gpuscope.analysis.recorded_types import LATE_REASONS, QUESTIONS
 from gpuscope.cost.types import Kind, Limiter, Origin
 from gpuscope.errors import UnknownNameError
 from gpuscope.program.types import Category, Phase
@@ -73,6 +76,7 @@ def test_every_text_of_the_page_is_translated() -> None:
         get_args(Category), get_args(Phase), FIELD_LABELS.values(), FIELDS.values(),
         _ORIGINS.values(), ("idle", "measured", "predicted"),
         ("memory bandwidth", "arithmetic", "L2 cache", "host link"),
+        DIRECTIONS, PATH_KINDS, LATE_REASONS, QUESTIONS, ("pageable", "pinned"),
     ],
 )  # fmt: skip
 def test_the_words_of_the_data_are_translated(words) -> None:

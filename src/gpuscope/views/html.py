@@ -25,6 +25,7 @@ from gpuscope.views.text_zh_page import PAGE_CHINESE
 SCRIPTS: tuple[str, ...] = (
     "core.js", "format.js", "colours.js", "summary.js", "tables.js", "timeline_data.js",
     "timeline.js", "timeline_input.js", "roofline.js", "modules.js", "memory.js", "tasks.js",
+    "recorded.js",
     "main.js",
 )  # fmt: skip
 """The page's scripts, in the order in which they are joined."""

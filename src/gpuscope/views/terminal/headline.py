@@ -25,9 +25,13 @@ def headline(run: Run, lang: str) -> RenderableType:
     if shown.samples_per_s is not None or shown.tokens_per_s is not None:
         grid.add_row(tr("Throughput", lang), _throughput(shown, lang))
     grid.add_row(tr("Peak memory", lang), _memory(run, lang))
-    grid.add_row(tr("Energy", lang), _energy(run, shown, lang))
-    grid.add_row(tr("Cost", lang), _cost(shown, lang))
-    grid.add_row("MFU", _mfu(run, lang))
+    # A recording that somebody made elsewhere cannot hold these; a run measured here could.
+    recorded = _is_recording(run)
+    if not recorded or run.energy_j is not None or run.analysis.energy is not None:
+        grid.add_row(tr("Energy", lang), _energy(run, shown, lang))
+        grid.add_row(tr("Cost", lang), _cost(shown, lang))
+    if not recorded or run.analysis.utilisation is not None:
+        grid.add_row("MFU", _mfu(run, lang))
     origin = tr(run.origin, lang)
     title = Text.assemble((run.name, "bold"))
     where = Text.assemble(
@@ -40,9 +44,28 @@ def headline(run: Run, lang: str) -> RenderableType:
 def _step_time(run: Run, lang: str) -> Text:
     text = Text(units.time(run.step_time_s, lang), style="bold green")
     low, high = run.step_time_interval_s
-    if low < high:
+    if _is_recording(run):
+        text.append(f"   {_recorded_steps(run, lang)}", style="dim")
+    elif low < high:
         text.append(f"   {_interval(run, lang)}", style="dim")
     return text
+
+
+def _is_recording(run: Run) -> bool:
+    """Whether the run was read from what somebody recorded, not measured here."""
+    return run.origin == "measured" and run.measurement is None and bool(run.timeline.sources)
+
+
+def _recorded_steps(run: Run, lang: str) -> str:
+    """Where the step time of a recording comes from."""
+    steps = [step for step in run.timeline.steps if step.rank == run.ranks[0]]
+    if not steps:
+        return tr("the whole recording; no step is marked", lang)
+    low, high = (units.time(end, lang) for end in run.step_time_interval_s)
+    if low == high:
+        return tr("median of {n} marked step(s)", lang, n=len(steps))
+    sentence = "median of {n} steps; the middle 80 %: {low} to {high}"
+    return tr(sentence, lang, n=len(steps), low=low, high=high)
 
 
 def _interval(run: Run, lang: str) -> str:

@@ -11,8 +11,8 @@ from gpuscope.analysis.recorded_types import (
     CollectiveCall,
     CommunicationSort,
     RankShare,
-    RankStory,
     RankSteps,
+    RankStory,
     StepSpread,
 )
 from gpuscope.analysis.types import RankTime

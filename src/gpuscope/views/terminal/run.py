@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 
 from gpuscope.run import Run
+from gpuscope.views.terminal import recorded
 from gpuscope.views.terminal.finding_panel import assumptions, findings, origins
 from gpuscope.views.terminal.hardware_panel import roofline, tasks
 from gpuscope.views.terminal.headline import headline
@@ -19,21 +20,28 @@ def render_headline(run: Run, lang: str = "en") -> RenderableType:
     return headline(run, lang)
 
 
-def render_run(run: Run, lang: str = "en") -> RenderableType:
+def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> RenderableType:
     """Everything worth saying about a run; panels without data are left out.
+
+    Args:
+        run: predicted or measured.
+        lang: "en" or "zh".
+        top: rows of each table of a recording.
 
     The findings stand near the end, where the eye is when the output stops.
     """
     analysis = run.analysis
-    parts: list[RenderableType] = [headline(run, lang)]
+    parts: list[RenderableType] = [headline(run, lang), *recorded.first(run, lang)]
     if analysis.classes:
         parts.append(classes(run, lang))
+    parts += recorded.causes(run, lang, top)
     if analysis.kinds:
         parts.append(families(run, lang))
     if analysis.phases:
         parts.append(phases(run, lang))
     if analysis.operators:
         parts.append(operators(run, lang))
+    parts += recorded.details(run, lang, top)
     if analysis.modules:
         parts.append(modules(run, lang))
     if analysis.roofline is not None and analysis.roofline.points:

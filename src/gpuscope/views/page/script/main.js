@@ -1,6 +1,7 @@
 // Puts the panels together, and switches run, language and theme.
 
-const PANELS = [findingsPanel, classesPanel, timelinePanel, rooflinePanel, modulesPanel, memoryPanel, tasksPanel, operatorsPanel, notesPanel];
+const PANELS = [trustPanel, findingsPanel, classesPanel, idlePanel, rankTimesPanel, ranksPanel, timelinePanel, pathPanel, rooflinePanel, modulesPanel,
+  memoryPanel, tasksPanel, operatorsPanel, symbolsPanel, launchesPanel, copiesPanel, stepsPanel, notesPanel];
 
 /** Draw the whole page for the chosen run and language. */
 function build() {

@@ -1,0 +1,37 @@
+"""Kernels by the device's own symbol."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from gpuscope.run import Run
+from gpuscope.views import units
+from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.layout import left, right, section, table
+
+LEAST_SHARE = 0.001
+"""Symbols below this share of the step are left out."""
+
+
+def symbols(run: Run, lang: str, top: int) -> RenderableType:
+    """The kernels that take most device time, by symbol."""
+    step = run.analysis.step_s
+    rows = table(
+        left(tr("symbol", lang), ratio=1), right(tr("time", lang)), right(tr("of step", lang)),
+        right(tr("launches", lang)), right(tr("each", lang)),
+    )  # fmt: skip
+    rows.expand = True
+    shown = [share for share in run.analysis.symbols if share.time_s >= LEAST_SHARE * step][:top]
+    for share in shown:
+        rows.add_row(
+            share.label, units.time(share.time_s, lang),
+            units.percent(share.time_s / step if step else 0.0, lang),
+            units.count(share.count, lang),
+            units.time(share.time_s / share.count, lang) if share.count else "",
+        )  # fmt: skip
+    parts: list[RenderableType] = [rows]
+    rest = len(run.analysis.symbols) - len(shown)
+    if rest > 0:
+        parts.append(Text(tr("and {n} more (see --json)", lang, n=rest), style="dim"))
+    return section(tr("By kernel", lang), tr("The device's own symbols, shortened.", lang), *parts)
