@@ -6,11 +6,11 @@ from collections import Counter as Tally
 from collections.abc import Mapping
 
 from gpuscope.analysis import breakdown
-from gpuscope.analysis.collective_match import match_collectives
+from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.columns import KernelColumns, OpColumns
 from gpuscope.analysis.communication import communication
 from gpuscope.analysis.copies import copies
-from gpuscope.analysis.critical_path import critical_path, thinned
+from gpuscope.analysis.critical_path import critical_path, last_arrivals, thinned
 from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
 from gpuscope.analysis.fit import FitOption, fit_options
@@ -42,7 +42,7 @@ from gpuscope.analysis.window import (
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
 from gpuscope.timeline.memory import MemoryTrace
-from gpuscope.timeline.types import Timeline
+from gpuscope.timeline.types import Ints, Timeline
 
 PATH_SEGMENTS = 2_000
 """Segments of the critical path that an analysis keeps; the shortest are joined."""
@@ -93,8 +93,8 @@ def analyze(
     )  # fmt: skip
     launched = launches(timeline, rank, work=work, launch=host.launch)
     copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
-    path = critical_path(timeline, rank, window, hosts=hosts)
     match = match_collectives(timeline) if len(ranks) > 1 else None
+    path = critical_path(timeline, rank, window, hosts=hosts, last=_last(timeline, match))
     trusted = trust(timeline, match=match)
     meeting = rank_story(timeline, match, ops, hosts) if match is not None else None
     talk = communication(timeline, rank)
@@ -102,7 +102,7 @@ def analyze(
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, window),
-        syncs=_syncs(timeline, rank, window),
+        syncs=_syncs(timeline, host, window),
         rows=rows,
         roofs=roofs,
         memory=story,
@@ -157,13 +157,19 @@ def _host_work_s(host: HostActivity, window: Window) -> float | None:
     return host.work_ns(window.start_ns, window.end_ns) * NS / window.steps
 
 
-def _syncs(timeline: Timeline, rank: int, window: Window) -> tuple[tuple[str, int], ...]:
+def _syncs(timeline: Timeline, host: HostActivity, window: Window) -> tuple[tuple[str, int], ...]:
     """Names of the host's synchronisations with how many a step has, most first."""
     events = timeline.events
-    rows = rank_rows(timeline, rank) & (events.kind == SYNC)
-    rows &= (events.start_ns < window.end_ns) & (events.end_ns > window.start_ns)
+    rows = host.is_sync & (events.start_ns < window.end_ns) & (events.end_ns > window.start_ns)
     tally = Tally(timeline.names[name] for name in events.name[rows].tolist())
     return tuple((name, max(1, round(n / window.steps))) for name, n in tally.most_common())
+
+
+def _last(timeline: Timeline, match: Match | None) -> Ints | None:
+    """By row of `Events`: the call of the rank that came last to the same collective."""
+    if match is None or match.count == 0:
+        return None
+    return last_arrivals(match.calls.event, match.id, match.arrival_ns, len(timeline.events))
 
 
 def _fit(story: MemoryStory | None, program: Program | None) -> tuple[FitOption, ...]:
