@@ -27,6 +27,10 @@ SURFACE = {
         "--checkpointing", "--image", "--context", "--layers", "--json", "--output", "--report",
         "--trace", "--lang", "--quiet",
     ],
+    "analyze": [
+        "TRACES", "--rank", "--steps", "--device", "--engine", "--workers", "--top", "--json",
+        "--output", "--report", "--trace", "--lang", "--quiet",
+    ],
     "compare": ["FILES", "--json", "--report", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],

@@ -1,4 +1,4 @@
-"""`gpuscope compare`: saved runs side by side, and why two of them differ."""
+"""`gpuscope compare`: saved runs and traces side by side, and why two of them differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
 def compare_command(
     files: Annotated[
-        list[Path], typer.Argument(help="Runs saved by: gpuscope predict ... --output FILE")
+        list[Path],
+        typer.Argument(
+            help="Runs saved with --output FILE, traces, or folders of one run's ranks."
+        ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON (two runs only).")] = False,
     report: Annotated[
@@ -26,21 +29,20 @@ def compare_command(
     ] = None,
     lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
 ) -> None:
-    """Compare saved runs: side by side, and for two of them where they differ and why."""
+    """Compare runs and traces: side by side, and for two of them where they differ and why."""
     from gpuscope.errors import InvalidValueError
     from gpuscope.views.atomic import check_writable
-    from gpuscope.views.document_reader import load_runs
     from gpuscope.views.i18n import choose_language
 
     language = choose_language(lang)
     if report is not None:
         check_writable(report)
-    runs = [run for file in files for run in load_runs(file)]
+    runs = [run for file in files for run in _runs(file)]
     if len(runs) < 2 or (as_json and len(runs) != 2):
         raise InvalidValueError(
             f"There {'is' if len(runs) == 1 else 'are'} {len(runs)} run(s) to compare.",
             "--json compares exactly two." if as_json else "It takes two or more.",
-            "Type: gpuscope compare a.json b.json",
+            "Type: gpuscope compare A B (saved runs or traces)",
         )
     _show(runs, as_json, language)
     if report is not None:
@@ -50,6 +52,17 @@ def compare_command(
 
         write_report(runs, report, language)
         note(tr("Wrote {path}", language, path=report), quiet=False)
+
+
+def _runs(path: Path) -> list[Run]:
+    """The runs of a saved document, or the run that a trace or a folder of ranks recorded."""
+    from gpuscope.loading import load
+    from gpuscope.timeline.trace_files import kind_of
+    from gpuscope.views.document_reader import load_runs
+
+    if path.is_dir() or (path.is_file() and kind_of(path) in ("kineto", "nsys", "snapshot")):
+        return [load(path)]
+    return load_runs(path)
 
 
 def _show(runs: list[Run], as_json: bool, lang: str) -> None:

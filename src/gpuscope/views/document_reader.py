@@ -94,9 +94,12 @@ def read_run(document: Mapping[str, Any], path: str | Path = "the document") -> 
             for field in fields(Run)
             if field.name in document and field.name not in _OWN_READER
         }
-        if values["device_busy_s"] is None:
-            values["device_busy_s"] = math.nan
-        values["step_time_interval_s"] = tuple(values["step_time_interval_s"])
+        for name in ("step_time_s", "device_busy_s"):
+            if values[name] is None:
+                values[name] = math.nan
+        values["step_time_interval_s"] = tuple(
+            math.nan if end is None else end for end in values["step_time_interval_s"]
+        )
         values["ranks"] = tuple(values["ranks"])
         values["assumptions"] = tuple(values["assumptions"])
         return Run(
