@@ -29,6 +29,7 @@ _WHERE = {
     "parse_target": "gpuscope.hardware",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
+    "profile": "gpuscope.measure.script.context",
     "Program": "gpuscope.program.types",
     "Run": "gpuscope.run",
     "sweep": "gpuscope.api",
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     )
     from gpuscope.loading import load
     from gpuscope.measure.run import measure
+    from gpuscope.measure.script.context import profile
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.run import Run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -87,20 +89,32 @@ def record_steps(
     return timeline, mean_s
 
 
-def timeline_of(profiler: Any, accelerator: Accelerator, *, keep: Path | None = None) -> Timeline:
-    """Read what a stopped profiler recorded.
-
-    Args:
-        keep: where the trace file is to stay; None writes it to a temporary folder.
-    """
+def timeline_of(profiler: Any, accelerator: Accelerator) -> Timeline:
+    """Read what a stopped profiler recorded."""
     from gpuscope.timeline.kineto import read_trace
 
     with tempfile.TemporaryDirectory(prefix="gpuscope-") as folder:
-        path = keep or Path(folder) / "trace.json"
-        profiler.export_chrome_trace(str(path))
-        as_annotations(path)
+        path = Path(folder) / "trace.json"
+        export_trace(profiler, path)
         timeline = read_trace(path)
     return own_timeline(timeline, accelerator)
+
+
+def export_trace(profiler: Any, path: Path) -> None:
+    """Write a stopped profiler's trace, compressed if the name ends in ".gz"; in full or not."""
+    part = path.with_name(f".{path.name}.part.json")
+    try:
+        profiler.export_chrome_trace(str(part))
+        as_annotations(part)
+        if path.name.endswith(".gz"):
+            packed = part.with_name(part.name + ".gz")
+            with part.open("rb") as source, gzip.open(packed, "wb", 3) as out:
+                shutil.copyfileobj(source, out, 1 << 22)
+            packed.replace(path)
+        else:
+            part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def own_timeline(timeline: Timeline, accelerator: Accelerator) -> Timeline:

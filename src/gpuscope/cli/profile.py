@@ -1,0 +1,201 @@
+"""`gpuscope profile`: record a few steps of an unmodified script."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli import workload_arguments as given
+
+if TYPE_CHECKING:
+    from gpuscope.measure.script.ranks import Place
+    from gpuscope.measure.script.session import Session
+    from gpuscope.run import Run
+
+# What does the work is imported when the command runs, so that --help stays fast.
+
+FOLDER = Path("gpuscope-profile")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `profile` command to the application."""
+    app.command(
+        "profile",
+        # Everything after the script belongs to it, whatever it looks like.
+        context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+    )(profile_command)
+
+
+def profile_command(
+    target: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="script.py, or with -m a module.")
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGS", help="The script's own arguments.")
+    ] = None,
+    module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module.")] = False,
+    steps: Annotated[int, typer.Option(min=1, help="Steps to record.")] = 3,
+    skip: Annotated[
+        int | None, typer.Option(min=1, help="Steps to let pass first; else until they settle.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="What a step is: optimizer or forward; else found out.")
+    ] = None,
+    memory_history: Annotated[
+        bool, typer.Option("--memory-history", help="Also save the allocator's history.")
+    ] = False,
+    with_stack: Annotated[
+        bool, typer.Option("--with-stack", help="Also record Python stacks (slow, large).")
+    ] = False,
+    output_dir: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where trace, run and report go.")
+    ] = FOLDER,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The report, elsewhere.")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="Start so many processes under torchrun.")
+    ] = None,
+    lang: given.Lang = None,
+    quiet: given.Quiet = False,
+) -> None:  # fmt: skip
+    """Run a script unmodified; record a few of its steps; write a report when it ends."""
+    from gpuscope.errors import UnknownNameError
+    from gpuscope.measure.script.runner import Program, check
+    from gpuscope.measure.script.session import Session, Settings
+    from gpuscope.views.i18n import choose_language
+
+    language = choose_language(lang)
+    program = Program(target, tuple(arguments or ()), module)
+    if by not in (None, "optimizer", "forward"):
+        raise UnknownNameError("kind of step", str(by), ("optimizer", "forward"))
+    check(program)
+    folder = _folder(output_dir, report)
+    if gpus is not None:
+        _under_torchrun(gpus)
+    settings = Settings(
+        steps=steps, skip=skip, by=by, memory_history=memory_history,  # type: ignore[arg-type]
+        stacks=with_stack, name=program.name,
+    )  # fmt: skip
+    _run(program, Session(settings), folder, report and report.absolute(), language, quiet)
+
+
+def _folder(output_dir: Path, report: Path | None) -> Path:
+    """The folder, made; absolute, since the script may go elsewhere."""
+    from gpuscope.errors import InputFileError
+    from gpuscope.views.atomic import check_writable
+
+    if report is not None:
+        check_writable(report)
+    folder = output_dir.absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputFileError(
+            f"Cannot make the folder {output_dir}.", str(error.strerror), "Choose --output-dir."
+        ) from error
+    check_writable(folder / "run.json.gz")
+    return folder
+
+
+def _under_torchrun(gpus: int) -> None:
+    """Become torchrun, which starts this command once for each process."""
+    own = [a for i, a in enumerate(sys.argv[1:], start=1) if not _is_gpus(i)]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
+                "--nproc-per-node", str(gpus), "-m", "gpuscope", *own]  # fmt: skip
+    sys.stdout.flush()
+    os.execv(sys.executable, torchrun)
+
+
+def _is_gpus(at: int) -> bool:
+    """Whether an argument of ours is --gpus, or its value; the script's own are left alone."""
+    first = next(i for i, a in enumerate(sys.argv) if a.partition("=")[0] == "--gpus")
+    return at == first or (at == first + 1 and sys.argv[first] == "--gpus")
+
+
+def _run(
+    program: object, session: Session, folder: Path, report: Path | None, lang: str, quiet: bool
+) -> None:
+    from gpuscope.measure.script import runner
+    from gpuscope.measure.script.ranks import Place, clear, say_done
+
+    assert isinstance(program, runner.Program)
+    place, pid = Place.of(), os.getpid()
+    clear(folder, place)
+    runner.when_imported("torch", session.start)
+    error = runner.run(program)
+    if os.getpid() != pid:  # a forked child that came back here: it is not ours to report on
+        runner.end_as(error)
+        return
+    try:
+        session.stop()
+        run = _collected(session, folder, place)
+        if place.rank == 0:
+            _write(run, session, folder, report, lang, quiet)
+    except KeyboardInterrupt:
+        error = error or KeyboardInterrupt()
+    except Exception as failure:
+        from gpuscope.cli.failure import report as tell
+
+        tell(failure)  # the script's own end counts, not ours
+    finally:
+        say_done(folder, place)
+    runner.end_as(error)
+
+
+def _collected(session: Session, folder: Path, place: Place) -> Run | None:
+    """Write this rank's trace; on rank 0 return the run of all; None without any step."""
+    from gpuscope.measure.script.ranks import merged, say_done, wait_for_others
+
+    trace = folder / place.trace_name()
+    recorded = session.why_nothing() is None
+    if recorded:
+        session.export(trace)
+    if not recorded or place.rank != 0:
+        return None
+    if place.world_size == 1:
+        return session.run_of(trace)
+    say_done(folder, place)
+    ranks = wait_for_others(folder, place)
+    return session.run_of_all(merged(folder, place.world_size, ranks, not session.on_gpu), ranks)
+
+
+def _write(
+    run: Run | None, session: Session, folder: Path, report: Path | None, lang: str, quiet: bool
+) -> None:
+    from gpuscope.cli.progress import note
+    from gpuscope.views.i18n import tr
+
+    if run is None:
+        nothing = session.why_nothing()
+        what, then = nothing or ("", "")
+        note(f"gpuscope: {what}\n→ {then}", quiet=False)
+        return
+    from gpuscope.views.document import run_document, write_document
+    from gpuscope.views.html import write_report
+
+    write_document(run_document(run), folder / "run.json.gz")
+    page = report or folder / "report.html"
+    write_report([run], page, lang)
+    if session.history is not None:
+        _write_history(session.history, folder / "memory.pickle")
+    if not quiet:
+        from gpuscope.views.terminal import make_console, render_headline
+
+        make_console(stderr=True).print(render_headline(run, lang))
+    for sentence in session.problems:
+        note(sentence, quiet)
+    note(tr("Wrote {path}", lang, path=f"{folder}/run.json.gz, {page}"), quiet)
+
+
+def _write_history(history: object, path: Path) -> None:
+    """The allocator's snapshot as PyTorch saves it, for `gpuscope analyze` and PyTorch's viewer."""
+    import pickle
+
+    from gpuscope.views.atomic import write_atomically
+
+    write_atomically(path, pickle.dumps(history))

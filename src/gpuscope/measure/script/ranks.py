@@ -1,0 +1,77 @@
+"""Several processes of one run: who this one is, and rank 0 putting the traces together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuscope.timeline.types import Timeline
+
+WAIT_S = 60.0
+"""Longest that rank 0 waits for the others' traces after its own is written."""
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This process among the others; a single one is rank 0 of 1."""
+
+    rank: int = 0
+    world_size: int = 1
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> Place:
+        """Read what torchrun sets (RANK, WORLD_SIZE)."""
+        try:
+            rank, size = int(environment["RANK"]), int(environment["WORLD_SIZE"])
+        except (KeyError, ValueError):
+            return cls()
+        return cls(rank, size) if 0 <= rank < size else cls()
+
+    def trace_name(self) -> str:
+        """File of this rank's trace."""
+        return "trace.json.gz" if self.world_size == 1 else f"trace-rank-{self.rank}.json.gz"
+
+    def done_name(self) -> str:
+        """File that says this rank is done, with or without a trace."""
+        return f".rank-{self.rank}.done"
+
+def clear(folder: Path, place: Place) -> None:
+    """Remove what an earlier run left of this rank."""
+    for name in (place.trace_name(), place.done_name()):
+        (folder / name).unlink(missing_ok=True)
+
+def say_done(folder: Path, place: Place) -> None:
+    """Let rank 0 know that this rank's trace is written, or will not be."""
+    if place.world_size > 1:
+        (folder / place.done_name()).write_text("", encoding="utf-8")
+
+def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> list[int]:
+    """Wait until every rank is done; returns the ranks that have written a trace."""
+    ranks = [Place(rank, place.world_size) for rank in range(place.world_size)]
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        if all((folder / each.done_name()).exists() for each in ranks):
+            break
+        time.sleep(0.1)
+    for each in ranks:
+        (folder / each.done_name()).unlink(missing_ok=True)
+    return [each.rank for each in ranks if (folder / each.trace_name()).exists()]
+
+
+def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Timeline:
+    """Read the ranks' traces and put them on one clock."""
+    from gpuscope.measure.host_kernels import with_host_kernels
+    from gpuscope.measure.step_windows import device_steps
+    from gpuscope.timeline.kineto import read_trace
+    from gpuscope.timeline.ranks import merge
+
+    timelines = []
+    for rank in ranks:
+        timeline = read_trace(folder / Place(rank, world_size).trace_name(), rank=rank)
+        timelines.append(with_host_kernels(timeline) if on_host else timeline)
+    joint = merge(timelines)
+    return replace(joint, steps=device_steps(joint))

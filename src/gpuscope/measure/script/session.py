@@ -1,0 +1,315 @@
+"""Watch a program's steps: let them warm up, record a few, time the others, make a Run of it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.measure.script.step_finder import Source, StepFinder
+from gpuscope.measure.statistics import settled_from
+from gpuscope.run import Run
+
+if TYPE_CHECKING:
+    from gpuscope.measure.script.result import Seen
+    from gpuscope.timeline.types import Timeline
+
+AUTO_LEAST = 6
+AUTO_MOST = 50
+"""Without `skip`, recording begins once the step time has settled: after at least and at most so
+many steps."""
+
+TIMED_AFTER = 200
+AFTER_GAP = 2
+"""Steps timed after the recording, and steps right after it that are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to record.
+
+    Attributes:
+        steps: how many.
+        skip: steps to let pass first; None waits until the step time has settled.
+        by: what a step is; None finds out.
+        memory_history: also keep the allocator's history of the recorded steps.
+        stacks: also record Python stacks (slow, large).
+        name: of the run.
+    """
+
+    steps: int = 3
+    skip: int | None = None
+    by: Source | None = None
+    memory_history: bool = False
+    stacks: bool = False
+    name: str = "profile"
+
+
+class Session:
+    """From `start` to `finish`; everything in between happens at the program's own steps.
+
+    Nothing here raises into the program: what goes wrong ends the recording and is told by
+    `problems`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._finder = StepFinder(self._on_boundary, by=settings.by)
+        self._at: list[float] = []
+        self._after: list[float] = []
+        self._recorded = 0
+        self._profiler: Any = None
+        self._stack = ExitStack()
+        self._mark: Any = None
+        self._state = "waiting"
+        self._manual = False
+        self._accelerator: Any = None
+        self._readings: list[Any] = []
+        self._sensor: Any = None
+        self._recorded_wall_s: float | None = None
+        self.history: dict[str, Any] | None = None
+        self.problems: list[str] = []
+
+    @property
+    def steps_seen(self) -> int:
+        """Step boundaries met so far."""
+        return len(self._at) + self._recorded + len(self._after)
+
+    def start(self) -> None:
+        """Begin to look for steps (torch must be imported)."""
+        self._finder.start()
+
+    def step(self) -> None:
+        """A step has ended: said by the program itself, which then is the only one to say it."""
+        if not self._manual:
+            self._manual = True
+            self._finder.stop()
+            if self._state == "waiting":
+                self._at.clear()
+        self._on_boundary("call")
+
+    # -- at each boundary -------------------------------------------------------------------------
+
+    def _on_boundary(self, source: Source) -> None:
+        try:
+            if self._manual and source != "call":
+                return
+            self._advance()
+        except Exception as error:  # the program must not notice
+            text = str(error).strip().split("\n")[0]
+            self.problems.append(f"The recording failed: {type(error).__name__}: {text}")
+            self._abandon()
+
+    def _advance(self) -> None:
+        now = time.perf_counter()
+        if self._state == "waiting":
+            self._at.append(now)
+            if self._warm():
+                self._begin()
+        elif self._state == "recording":
+            self._recorded += 1
+            if self._recorded > self._settings.steps:
+                self._end()
+            else:
+                self._new_mark()
+        elif self._state == "after":
+            self._after.append(now)
+            self._read_sensor(now)
+            if len(self._after) >= TIMED_AFTER:
+                self._state = "done"
+                self._finder.stop()
+
+    def _warm(self) -> bool:
+        skip = self._settings.skip
+        if skip is not None:
+            return len(self._at) >= max(1, skip)
+        if len(self._at) <= AUTO_LEAST:
+            return False
+        intervals = [b - a for a, b in zip(self._at, self._at[1:], strict=False)]
+        return len(self._at) > AUTO_MOST or settled_from(intervals) is not None
+
+    def _begin(self) -> None:
+        from gpuscope.measure.profiling import make_profiler, start_up
+
+        self._accelerator = self._accelerator or _current_accelerator()
+        start_up(self._accelerator)
+        if self._settings.memory_history:
+            _record_history(self._accelerator)
+        self._accelerator.synchronize()
+        self._profiler = make_profiler(
+            self._accelerator, memory=self._accelerator.is_gpu, stacks=self._settings.stacks
+        )
+        self._profiler.start()
+        self._state = "recording"
+        self._begun = time.perf_counter()
+        self._mark_modules()
+        self._new_mark()
+
+    def _mark_modules(self) -> None:
+        from gpuscope.measure.module_marks import may_be_marked, module_marks
+
+        if may_be_marked():
+            self._stack.enter_context(module_marks())
+
+    def _new_mark(self) -> None:
+        from gpuscope.measure.profiling import step_mark
+
+        self._close_mark()
+        self._mark = step_mark()
+        self._mark.__enter__()
+
+    def _close_mark(self) -> None:
+        if self._mark is not None:
+            self._mark.__exit__(None, None, None)
+            self._mark = None
+
+    def _end(self) -> None:
+        self._close_mark()
+        self._stack.close()
+        self._accelerator.synchronize()
+        marks = max(1, self._recorded)
+        self._recorded_wall_s = (time.perf_counter() - self._begun) / marks
+        self._profiler.stop()
+        if self._settings.memory_history:
+            self.history = _take_history(self._accelerator)
+        self._state = "after"
+
+    def _read_sensor(self, now: float) -> None:
+        """The energy counter, first after the gap, then again once there is enough of it."""
+        if len(self._after) == AFTER_GAP and self._accelerator.is_gpu:
+            from gpuscope.measure.sensors import open_sensor
+
+            self._sensor = open_sensor(self._accelerator.index)
+        elif not self._readings or now - self._readings[-1].time_s < 1.0:
+            return
+        if self._sensor is not None:
+            self._readings.append(self._sensor.read())
+
+    def _abandon(self) -> None:
+        self._state = "failed"
+        self._finder.stop()
+        for close in (self._close_mark, self._stack.close):
+            try:
+                close()
+            except Exception:
+                self._mark = None
+        if self._profiler is not None:
+            try:
+                self._profiler.stop()
+            except Exception:
+                self._profiler = None
+
+    # -- at the end -------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the recording wherever it is; what was recorded stays."""
+        self._finder.stop()
+        if self._state == "recording":
+            try:
+                self._recorded += 1
+                self._end()
+                self.problems.append(
+                    f"The program ended after {self._recorded} of {self._settings.steps} steps of"
+                    " the recording."
+                )
+            except Exception as error:
+                self.problems.append(f"The recording failed: {error}")
+                self._abandon()
+        if self._sensor is not None:
+            self._sensor.close()
+
+    def why_nothing(self) -> tuple[str, str] | None:
+        """Return what happened and what to do where no step was recorded; else None."""
+        if self._profiler is not None and self._state in ("after", "done"):
+            return None
+        if self._state == "failed":
+            return self.problems[-1], "Type: gpuscope profile --help"
+        if not self._at:
+            return (
+                "No step was seen: no optimizer stepped, and no module was called without"
+                " gradients.",
+                "Give the program more to do, or mark its steps: with gs.profile() as p: p.step()",
+            )
+        skip = self._settings.skip
+        asked = f"--skip {skip}" if skip is not None else f"at least {AUTO_LEAST + 1}"
+        return (
+            f"The program ended after {len(self._at)} steps, before the recording began ({asked}).",
+            f"Type: gpuscope profile --skip {max(1, len(self._at) - self._settings.steps - 1)} ...",
+        )
+
+    def export(self, path: Path) -> None:
+        """Write the trace that was recorded (see `why_nothing`)."""
+        from gpuscope.measure.profiling import export_trace
+
+        export_trace(self._profiler, path)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the program's device is another than the host's processor."""
+        return self._accelerator is not None and bool(self._accelerator.is_gpu)
+
+    def run_of(self, trace: Path) -> Run:
+        """Return the run of a trace that `export` wrote."""
+        from gpuscope.measure.script.result import run_of_trace
+
+        return run_of_trace(trace, self._seen())
+
+    def run_of_all(self, timeline: Timeline, ranks: list[int]) -> Run:
+        """Return the run of several ranks' joint timeline; times without the profiler are ours."""
+        from gpuscope.measure.script.result import run_of_timeline
+
+        self.problems.append(f"Ranks with a trace: {', '.join(map(str, ranks))}.")
+        return run_of_timeline(timeline, self._seen())
+
+    def _seen(self) -> Seen:
+        from gpuscope.measure.script.result import Seen
+
+        return Seen(
+            name=self._settings.name, accelerator=self._accelerator,
+            intervals_s=self._intervals(), warmup_steps=len(self._at),
+            profiled_step_s=self._recorded_wall_s, readings=tuple(self._readings),
+            notes=tuple(self.problems), history=self.history,
+        )  # fmt: skip
+
+    def _intervals(self) -> tuple[float, ...]:
+        """Steps timed without the profiler: the settled part of those before, and those after."""
+        before = [b - a for a, b in zip(self._at, self._at[1:], strict=False)]
+        settled = settled_from(before)
+        kept = before[settled:] if settled is not None else []
+        after = self._after[AFTER_GAP:]
+        return (*kept, *(b - a for a, b in itertools.pairwise(after)))
+
+
+def _current_accelerator() -> Any:
+    """The device that the program uses, or the CPU."""
+    from gpuscope.errors import GpuscopeError
+    from gpuscope.measure.accelerator import Accelerator, choose_accelerator
+
+    try:
+        accelerator = choose_accelerator(None)
+    except GpuscopeError:
+        return Accelerator("cpu")
+    held = accelerator.allocated_bytes()
+    return Accelerator("cpu") if held == 0 else accelerator
+
+
+def _record_history(accelerator: Any) -> None:
+    import torch
+
+    if accelerator.kind == "cuda":
+        torch.cuda.memory._record_memory_history(max_entries=200_000)
+
+
+def _take_history(accelerator: Any) -> dict[str, Any] | None:
+    import torch
+
+    if accelerator.kind != "cuda":
+        return None
+    snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
+    torch.cuda.memory._record_memory_history(None)
+    return snapshot
+
+
