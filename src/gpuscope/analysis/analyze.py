@@ -31,13 +31,11 @@ from gpuscope.analysis.trust import trust
 from gpuscope.analysis.types import Analysis, MemoryStory
 from gpuscope.analysis.utilisation import utilisation
 from gpuscope.analysis.window import (
-    SYNC,
     DeviceWork,
     Window,
     choose_window,
     device_ranks,
     device_work,
-    rank_rows,
 )
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
