@@ -34,7 +34,7 @@ class Remark:
     Attributes:
         code: a stable word ("no_device_work", "missing_work", "clock_skew", ...).
         severity: "cannot": the questions in `about` have no answer; "doubt": answers to them may
-            be wrong; "note": worth knowing.
+            be wrong; "note": worth knowing, also what was not recorded at all.
         sentence, sentence_zh: in words, with the numbers.
         about: which of `QUESTIONS` it touches.
         rank: the rank it is about; None for all of them.

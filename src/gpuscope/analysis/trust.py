@@ -78,7 +78,7 @@ def _conclusions(remarks: Iterable[Remark], ranks: Sequence[int]) -> dict[str, b
     """A question has no answer where no rank can answer it, or all of them together cannot."""
     blocked: dict[str, set[int]] = {question: set() for question in QUESTIONS}
     for remark in remarks:
-        if remark.severity == "cannot":
+        if remark.severity == "cannot" or remark.code in recording.LACKS:
             for question in remark.about:
                 blocked[question] |= set(ranks) if remark.rank is None else {remark.rank}
     return {question: not set(ranks) <= blocked[question] for question in QUESTIONS}

@@ -10,9 +10,6 @@ from gpuscope.analysis.types import Finding
 _SERIOUS = frozenset({"time", "idle", "communication"})
 """Questions without which there is no story. That memory was not recorded is no fault."""
 
-_SEPARATE = frozenset({"one_rank", "no_steps", "no_memory_events"})
-"""What a recording lacks without being wrong; the views show it beside the figures."""
-
 
 @finding
 def untrusted_trace(facts: Facts) -> Finding | None:
@@ -22,7 +19,7 @@ def untrusted_trace(facts: Facts) -> Finding | None:
     """
     if facts.trust is None:
         return None
-    remarks = [r for r in facts.trust.remarks if r.code not in _SEPARATE]
+    remarks = facts.trust.remarks
     failed = [r for r in remarks if r.severity == "cannot" and _SERIOUS & set(r.about)]
     doubts = [r for r in remarks if r.severity == "doubt"]
     worst = (failed + doubts)[:1]

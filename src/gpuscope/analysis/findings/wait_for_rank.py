@@ -10,7 +10,10 @@ from gpuscope.analysis.types import Finding
 from gpuscope.analysis.wording import percent, seconds
 
 LEAST_SHARE = 0.05
-"""Waiting that nothing hides below this share of the ranks' time is usual."""
+"""Waiting for one rank that nothing hides below this share of the ranks' time is usual."""
+
+LEAST_SHARE_OF_ALL = 0.10
+"""The same where ranks take turns: small differences between equal ranks always cost something."""
 
 _KINDS = {
     "host dispatching": "host_bound", "host synchronising": "host_bound",
@@ -56,7 +59,7 @@ _HINTS = {
 
 @finding
 def wait_for_rank(facts: Facts) -> Finding | None:
-    """Applies when waiting for other ranks, not hidden, takes a twentieth of the ranks' time.
+    """Applies when unhidden waiting takes a twentieth of the ranks' time (a tenth: no straggler).
 
     Where one rank holds up the others its reason decides the kind: a late host is `host_bound`,
     late input `input_bound`. Likewise where the ranks take turns but most of the waiting has such
@@ -70,9 +73,9 @@ def wait_for_rank(facts: Facts) -> Finding | None:
         return None
     waits = [share.exposed_waiting_s for share in story.ranks]
     share = sum(waits) / (len(waits) * story.span_s)
-    if share < LEAST_SHARE:
-        return None
     straggler = story.straggler
+    if share < (LEAST_SHARE if straggler is not None else LEAST_SHARE_OF_ALL):
+        return None
     reason = straggler.reason if straggler is not None else _main_reason(story)
     kind = _KINDS.get(reason, "wait_for_rank")
     gain = max(straggler.waits_s) if straggler is not None else sum(waits) / len(waits)

@@ -13,6 +13,9 @@ from gpuscope.analysis.window import COMMUNICATION
 from gpuscope.analysis.wording import percent
 from gpuscope.timeline.types import EVENT_KINDS
 
+LACKS = frozenset({"no_memory_events", "no_steps", "one_rank"})
+"""What was not recorded, without anything being wrong: a note that still takes its answer away."""
+
 SKIPPED_SHARE = 0.01
 """Unusable events above this share of the file make its sums doubtful."""
 
@@ -95,13 +98,13 @@ def _lacks(facts: RankFacts) -> Iterator[Remark]:
         )  # fmt: skip
     if not any(counter.name == "allocated" for counter in facts.timeline.counters):
         yield Remark(
-            "no_memory_events", "cannot",
+            "no_memory_events", "note",
             "Memory was not recorded (record it with profile_memory=True).",
             "没有记录显存（使用 profile_memory=True 记录）。", ("memory",), facts.rank,
         )  # fmt: skip
     if not facts.steps:
         yield Remark(
-            "no_steps", "cannot",
+            "no_steps", "note",
             "No steps are marked: all times are of the whole recording.",
             "没有标记训练步：所有时间都针对整个记录。", ("steps",), facts.rank,
         )  # fmt: skip
@@ -111,7 +114,7 @@ def _lacks(facts: RankFacts) -> Iterator[Remark]:
         of = f" of {size}" if size else ""
         of_zh = f"（共 {size} 个）" if size else ""
         yield Remark(
-            "one_rank", "cannot",
+            "one_rank", "note",
             f"Only one rank{of} is here: what its collectives spend on waiting for other ranks "
             "cannot be told from transfer.",
             f"这里只有一个进程{of_zh}：无法区分集合通信中的传输与等待其他进程。",

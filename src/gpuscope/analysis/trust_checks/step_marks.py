@@ -10,6 +10,7 @@ from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.trust_checks.facts import RankFacts
 from gpuscope.analysis.wording import percent, seconds
+from gpuscope.timeline.types import Ints
 
 OUTSIDE_SHARE = 0.02
 """Device work outside of all marked steps above this share is worth a note."""
@@ -28,7 +29,7 @@ def check(facts: RankFacts) -> Iterator[Remark]:
     ends = np.array([step.end_ns for step in facts.steps], np.int64)
     inside = busy.within(starts, ends)
     yield from _outside(facts, busy, int(starts.min()), int(ends.max()))
-    yield from _cut_steps(facts, inside)
+    yield from _cut_steps(facts, inside, busy.total_ns - int(inside.sum()))
 
 
 def _outside(facts: RankFacts, busy: Cover, low: int, high: int) -> Iterator[Remark]:
@@ -56,14 +57,18 @@ def _outside(facts: RankFacts, busy: Cover, low: int, high: int) -> Iterator[Rem
     )  # fmt: skip
 
 
-def _cut_steps(facts: RankFacts, inside: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-               ) -> Iterator[Remark]:  # fmt: skip
-    """The first and the last step, against the ones between them."""
+def _cut_steps(facts: RankFacts, inside: Ints, outside_ns: int) -> Iterator[Remark]:
+    """The first and the last step, against the ones between them.
+
+    What they lack may lie outside of the marks, where the device runs behind its host: then
+    nothing is cut.
+    """
     if len(inside) < 4:
         return
     median = float(np.median(inside[1:-1]))
     for place, words, words_zh in ((0, "first", "第一步"), (len(inside) - 1, "last", "最后一步")):
-        if inside[place] < EMPTY_SHARE * median:
+        lacking = median - float(inside[place])
+        if inside[place] < EMPTY_SHARE * median and outside_ns < 0.5 * lacking:
             share = percent(float(inside[place]) / median)
             yield Remark(
                 "cut_step", "doubt",
