@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuscope.analysis.breakdown import IDLE_PREFIX
 from gpuscope.analysis.operator_families import operator_family
+from gpuscope.analysis.symbols import short_symbol
 from gpuscope.analysis.types import Analysis, Share
 from gpuscope.analysis.wording import percent, seconds
 from gpuscope.run import Run
@@ -129,7 +130,7 @@ def _with_kernel(row: Difference, first: str, second: str) -> Difference:
     """Say that another kernel ran, where one did."""
     if not first or not second or first == second:
         return row
-    names = first[:60], second[:60]
+    names = short_symbol(first), short_symbol(second)
     if names[0] == names[1]:
         return row
     return replace(

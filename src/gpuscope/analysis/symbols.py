@@ -1,0 +1,199 @@
+"""Device symbols in words: which family of kernels a symbol is of, and a short readable name.
+
+Recordings name kernels by their C++ symbol, often a template of a thousand characters. What tells
+is little: the library's own naming of its kernels (cuBLAS's `nvjet`, cuDNN's `xmma`, rocBLAS's
+`Cijk`, ATen's functors, Inductor's list of fused operators). The family serves breakdowns where no
+operator is known, the short name serves reading.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from gpuscope.cost.types import Kind
+
+_FAMILIES: tuple[tuple[Kind, str], ...] = (
+    ("fused", r"^triton_(poi|per|red|tem|for|mm|unk|spl)\w*_fused|^triton_(poi|per|red|tem)_"),
+    ("memset", r"^memset\b|fillBufferAligned|FillFunctor.*hipMemset"),
+    ("transfer", r"^memcpy\b|copyBuffer\b|CopyDeviceTo|hipMemcpy"),
+    (
+        "collective",
+        r"nccl|rccl|deep_ep|nvshmem|mscclpp|cross_device_reduce|all_?reduce_(one|two)|oneccl"
+        r"|hccl",
+    ),
+    (
+        "attention",
+        r"flash_?(fwd|bwd|attn|fprop|bprop|infer)|fmha|attn_fwd|attn_bwd|_sdpa_|flash::"
+        r"|paged_attention|attention_(fwd|bwd|kernel)|mha_|mla_|BatchPrefill|BatchDecode"
+        r"|fused_attention|unified_attention|compute_dot_do_o|convert_dq",
+    ),
+    (
+        "optimizer",
+        r"multi_tensor_apply.*(Adam|Sgd|Lamb|Adagrad|RMS)|FusedAdam|FusedSgd|FusedOptimizer"
+        r"|adamw?_kernel|lamb_(stage|kernel)|fused_lamb",
+    ),
+    (
+        "recurrent",
+        r"RNN_block|elemWiseRNN|LSTM_elementWise|GRU_elementWise|persist(ent)?_?(RNN|lstm)"
+        r"|lstm_|gru_",
+    ),
+    (
+        "normalization",
+        r"batch_?norm|layer_?norm|group_?norm|rms_?norm|bn_(fw|bw)|GammaBeta|instance_?norm"
+        r"|RowwiseMoments|ComputeInternalGradients|MIOpenBatchNorm|add_rmsnorm|norm_(fwd"
+        r"|bwd)|Compute(Backward)?FusedParams",
+    ),
+    (
+        "sort",
+        r"radix_?sort|DeviceScan|DeviceReduceByKey|bitonic|segmented_?sort|sort_?by|topk"
+        r"|gatherTopK|DeviceSelect|UniqueByKey|merge_?sort|thrust.*(sort|scan|unique)",
+    ),
+    (
+        "convolution",
+        r"scudnn|implicit_gemm|implicit_convolve|explicit_convolve|wgrad|dgrad|fprop"
+        r"|winograd|igemm_(fwd|bwd|wrw)|conv_?(depthwise|2d|3d|1d|fwd|bwd)|convolution"
+        r"|conv2d|grouped_conv|ConvBwd|MIOpenConv|miopenSp3|nchwToNhwc|nhwcToNchw"
+        r"|batched_transpose|Conv_|im2col|col2im|compute[AB]?Offsets|fft2d_",
+    ),
+    (
+        "matmul",
+        r"nvjet|gemm|gemv|cutlass.*(Kernel|kernel)|Cijk_|splitK?_?[Rr]educe|_matmul|matmul_"
+        r"|xmma|hipblas|rocblas|ck::.*Gemm|wvSplitK|ampere_|volta_|turing_|hopper_|maxwell_"
+        r"|cublasLt|epilogue::impl|dot_kernel|marlin|s884|s1688|s16816|h884|i8816",
+    ),
+    ("gather", r"split_embedding|embedding_backward|indexing_backward|store_kv"),
+    ("random", r"distribution_|philox|random|dropout|bernoulli|curand|(uniform|normal)_kernel"),
+    (
+        "gather",
+        r"index(_elementwise|Select|FuncLarge|FuncSmall|_put|Add|_copy)|gather|scatter"
+        r"|embedding|EmbeddingBag|index_kernel|bounds_check|linearize_index|permute_(pooled"
+        r"|indices)|write_indices|take_|masked_(select|scatter)|nonzero|reshape_and_cache"
+        r"|compute_grad_weight|sum_and_scatter|krn_partial",
+    ),
+    (
+        "copy",
+        r"roll_cuda|chunk_cat|CatArrayBatchedCopy|direct_copy|copy_kernel|transpose"
+        r"|LoadWithCast|recat_copy|contiguous_|permute|triu_tril|batched_memcpy|float8_copy"
+        r"|bfloat16_copy|copy_device",
+    ),
+    (
+        "reduction",
+        r"reduce_kernel|softmax|SoftMax|nll_loss|NLL(Loss|Crit)|cross_entropy|norm_kernel"
+        r"|pool|multi_tensor_l2norm|LpNorm|ReduceOp|reduce_1Block|cub::.*Reduce|logsumexp"
+        r"|mean_kernel|argmax|segment_reduce|welford|col_?sum|row_?sum|prod_kernel",
+    ),
+    (
+        "pointwise",
+        r"elementwise|multi_tensor_apply|pointwise|_kernel_impl|BinaryFunctor|UnaryFunctor"
+        r"|silu|gelu|relu|act_and_mul|rotary|rope|SubTensorOp|scalePackedTensor|upsample"
+        r"|CUDAFunctor|fill|quantize|dequant|cast|add_kernel|mul_kernel|arange|clamp|sigmoid"
+        r"|where_kernel|OpTensor|scale_kernel|per_token_group",
+    ),
+)  # fmt: skip
+"""Family and what its symbols hold, the first that matches counts."""
+
+_PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _FAMILIES)
+
+LONGEST = 60
+"""Characters of a short name."""
+
+
+@lru_cache(maxsize=16384)
+def kernel_family(symbol: str) -> Kind:
+    """Return the family of a device symbol; "other" where nothing in it tells."""
+    for kind, pattern in _PATTERNS:
+        if pattern.search(symbol):
+            return kind
+    return "other"
+
+
+_NVJET = re.compile(
+    r"nvjet_sm(?P<sm>\d+)_(?P<types>[a-z]+)_(?P<tile>\d+x\d+)_(?P<stage>\d+x\d+)_(?P<cga>\d+x\d+)"
+    r"(?:_\w*?(?P<split>splitK))?"
+)
+_NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "q": "fp8", "b": "int8"}
+_FUNCTORS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)", r"(\w+?)_kernel_cuda\b", r"(\w+?)_kernel_impl\b",
+        r"(\w+?)Functor\b", r"launch_(\w+?)_kernel\b", r"(\w+?)_kernel\b",
+    )
+)  # fmt: skip
+"""How ATen names the operation that an elementwise template is made for, the most telling first."""
+_ATEN = re.compile(
+    r"at::native::(?:\(anonymous namespace\)::)?(?:vectorized|unrolled|legacy)?_?elementwise_kernel"
+)
+_REDUCE = re.compile(
+    r"reduce_kernel<.*?(?:native::)(?P<op>\w+?)(?:Ops|_functor|Functor|NanFunctor)\b"
+)
+_MULTI = re.compile(r"(?P<op>\w+?)(?:Math)?Functor\b")
+_HELPERS = frozenset({
+    "elementwise", "vectorized_elementwise", "unrolled_elementwise", "gpu", "gpu_reduce", "opmath",
+    "direct_copy", "BUnary", "AUnary", "Binary", "Unary", "func_wrapper", "legacy_elementwise",
+    "opmath_gpu", "opmath_symmetric_gpu", "gpu_with_scalars", "elementwise_kernel_helper",
+    "gpu_kernel", "opmath_symmetric_gpu_kernel_with_scalars", "",
+})  # fmt: skip
+
+
+@lru_cache(maxsize=16384)
+def short_symbol(symbol: str) -> str:
+    """Return a device symbol in at most `LONGEST` readable characters."""
+    short = _short(symbol)
+    return short if len(short) <= LONGEST else short[: LONGEST - 1] + "…"
+
+
+def _short(symbol: str) -> str:
+    nvjet = _NVJET.match(symbol)
+    if nvjet:
+        dtype = _NVJET_TYPES.get(nvjet["types"][:1], "")
+        split = " split-K" if "splitK" in symbol else ""
+        return f"nvjet {dtype} {nvjet['tile']} cluster {nvjet['cga']}{split}".replace("  ", " ")
+    if _ATEN.search(symbol):
+        return f"elementwise {_functor(symbol)}".rstrip()
+    reduced = _REDUCE.search(symbol)
+    if reduced:
+        return f"reduce {_words(reduced['op'])}"
+    if "multi_tensor_apply_kernel" in symbol:
+        multi = _MULTI.search(symbol)
+        return f"multi-tensor {_words(multi['op'])}" if multi else "multi-tensor"
+    if symbol.startswith("triton_"):
+        return "triton " + re.sub(r"^triton_\w{3}_fused_", "", symbol).strip("_")
+    if symbol.startswith("Cijk_"):
+        tile = re.search(r"MT(\d+x\d+x\d+)", symbol)
+        return f"Tensile gemm {tile[1]}" if tile else "Tensile gemm"
+    if symbol.startswith("cudnn_generated_fort_native_sdpa"):
+        way = "backward" if "bprop" in symbol else "forward"
+        tile = re.search(r"knob_\d+_(\d+x\d+x\d+)", symbol)
+        return f"cuDNN attention {way} {tile[1] if tile else ''}".rstrip()
+    return _without_templates(symbol)
+
+
+def _functor(symbol: str) -> str:
+    """The operation that an elementwise template is made for."""
+    for pattern in _FUNCTORS:
+        names = [n for n in pattern.findall(symbol) if n not in _HELPERS]
+        if names:
+            return _words(names[0])
+    return "copy" if "copy_kernel" in symbol or "LoadWithCast" in symbol else ""
+
+
+def _words(name: str) -> str:
+    """CamelCase and snake_case as lower-case words."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").lower().strip()
+
+
+def _without_templates(symbol: str) -> str:
+    """The innermost function's name: no return type, namespaces, template or call arguments."""
+    flat, depth = [], 0
+    text = symbol.replace("(anonymous namespace)::", "")
+    for letter in text:
+        if letter in "<(":
+            depth += 1
+        elif letter in ">)":
+            depth = max(0, depth - 1)
+        elif not depth:
+            flat.append(letter)
+    words = "".join(flat).replace("void ", "").strip()
+    name = words.split("::")[-1].strip() or words or symbol
+    return re.sub(r"\s+", " ", name)
