@@ -7,7 +7,7 @@ from builders import H200, TimelineBuilder, kernel, with_sizes
 
 from gpuscope.analysis.copies import copies
 
-LINK = H200.host_link_bandwidth_bytes_per_s
+LINK = H200.host_link_bandwidth_bytes_per_s or 0.0
 
 
 def test_pageable_and_pinned_uploads_are_told_apart_with_their_rates() -> None:

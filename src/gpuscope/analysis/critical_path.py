@@ -132,7 +132,7 @@ def critical_path(
     walker = raw.Walker(timeline, hosts, last)
     segments = _named(timeline, hosts, walker.walk(rank, window))
     length = segments.end_ns - segments.start_ns
-    total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS))
+    total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS)).astype(float)
     per_ns = 1e-9 / window.steps
     most = _gains(timeline, own, window, hosts(rank), total)
     merged = _merged(segments)

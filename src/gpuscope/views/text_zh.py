@@ -69,6 +69,7 @@ _TIME = {
     "launch gap": "启动间隙",
     "waiting for data": "等待数据",
     "waiting for another stream": "等待另一个流",
+    "waiting for another rank": "等待另一个 rank",
     "unknown": "未知",
     "By kernel family": "按内核类别",
     "family": "类别",
