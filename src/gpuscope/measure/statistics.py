@@ -80,7 +80,9 @@ def settled_from(
     times = np.asarray(times_s, np.float64)
     recent = times[-max(4, n // 2) :]
     steady = float(np.median(recent))
-    scatter = 1.4826 * float(np.median(np.abs(recent - steady)))
+    # From one step to the next, so that a change of level is not taken for scatter; the median of
+    # |difference| of two normal values is 0.6745 * sqrt(2) standard deviations.
+    scatter = float(np.median(np.abs(np.diff(recent)))) / (0.6745 * math.sqrt(2))
     drift = abs(_drift(recent))
     explained = 2 * scatter * math.sqrt(12 / len(recent))
     if drift > max(tolerance * steady, explained):

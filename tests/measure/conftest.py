@@ -1,0 +1,1 @@
+"""Makes `measure_builders` importable from the tests below this folder."""
