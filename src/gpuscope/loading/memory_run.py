@@ -12,7 +12,7 @@ from gpuscope.analysis.wording import size
 from gpuscope.hardware.device import Device
 from gpuscope.run import Run
 from gpuscope.timeline.snapshot import DeviceMemory, Snapshot, read_snapshot
-from gpuscope.timeline.types import Counter, Events, Ints, Timeline
+from gpuscope.timeline.types import Counter, Events, Ints, Source, Timeline
 
 CURVE_POINTS = 4000
 """Most points of a curve that is drawn; of longer ones the highest of each stretch are kept."""
@@ -41,7 +41,7 @@ def memory_run(path: str | Path, *, device: Device | None = None) -> Run:
         step_time_interval_s=(nan, nan), device_busy_s=nan, host_busy_s=None,
         peak_memory_bytes=memory.peak_bytes,
         reserved_memory_bytes=int(memory.reserved_bytes.max()), energy_j=None,
-        fits=None, timeline=_timeline(memory), analysis=_analysis(story, _findings(memory)),
+        fits=None, timeline=_timeline(memory, snapshot.path), analysis=_analysis(story, _findings(memory)),
         assumptions=_remarks(snapshot, memory),
         origins={"peak_memory_bytes": "measured", "reserved_memory_bytes": "measured"},
     )  # fmt: skip
@@ -76,7 +76,7 @@ def _outline(values: Ints) -> Ints:
     return np.unique(np.array(kept, np.int64))
 
 
-def _timeline(memory: DeviceMemory) -> Timeline:
+def _timeline(memory: DeviceMemory, path: str) -> Timeline:
     rows = _outline(memory.allocated_bytes)
     none = np.zeros(0, np.int64)
     curves = (("allocated", memory.allocated_bytes), ("reserved", memory.reserved_bytes))
@@ -86,6 +86,7 @@ def _timeline(memory: DeviceMemory) -> Timeline:
             Counter(name, "bytes", memory.time_ns[rows], values[rows].astype(np.float64))
             for name, values in curves
         ),
+        sources=(Source(0, path, format="snapshot", with_memory=True),),
     )  # fmt: skip
 
 

@@ -146,6 +146,14 @@ _STEPS = {
     "what was longer": "变长的部分",
 }
 
+_SNAPSHOT = {
+    "What is allocated at the peak, {time} into the recording.": (
+        "峰值时的占用，位于记录开始后 {time}。"
+    ),
+    "Peak {peak}, {time} into the recording. Reserved is what the allocator keeps from the device "
+    "for re-use.": "峰值 {peak}，位于记录开始后 {time}。预留是分配器向设备申请并留作复用的部分。",
+}
+
 _SYMBOLS = {
     "By kernel": "按内核",
     "The device's own symbols, shortened.": "设备内核符号（已缩短）。",
@@ -160,5 +168,5 @@ _COMMANDS = {
 
 RECORDED_CHINESE = {
     **_TRUST, **_IDLE, **_PATH, **_LAUNCHES, **_COPIES, **_RANKS, **_STEPS, **_SYMBOLS,
-    **_COMMANDS,
+    **_SNAPSHOT, **_COMMANDS,
 }  # fmt: skip

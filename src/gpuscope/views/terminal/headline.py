@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -21,7 +23,9 @@ def headline(run: Run, lang: str) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    grid.add_row(tr("Step time", lang), _step_time(run, lang))
+    timed = not math.isnan(run.step_time_s)  # a memory snapshot holds no times
+    if timed:
+        grid.add_row(tr("Step time", lang), _step_time(run, lang))
     if shown.samples_per_s is not None or shown.tokens_per_s is not None:
         grid.add_row(tr("Throughput", lang), _throughput(shown, lang))
     grid.add_row(tr("Peak memory", lang), _memory(run, lang))
@@ -37,7 +41,8 @@ def headline(run: Run, lang: str) -> RenderableType:
     where = Text.assemble(
         (tr("{origin} on", lang, origin=origin), "dim"), " ", (run.target, "bold")
     )
-    body = Group(title, where, Text(), grid, Text(), _host_and_device(run, lang))
+    pace = (Text(), _host_and_device(run, lang)) if timed else ()
+    body = Group(title, where, Text(), grid, *pace)
     return Panel(body, box=box.ROUNDED, border_style="bright_black", padding=(0, 1))
 
 

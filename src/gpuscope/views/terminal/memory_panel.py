@@ -24,8 +24,11 @@ def memory(story: MemoryStory, step_s: float, lang: str) -> RenderableType:
         parts += [Text(), _curve(story, step_s, lang)]
     if story.holders:
         parts += [Text(), _holders(story, lang)]
-    about = tr("What is allocated at the peak, {time} into the step.", lang,
-               time=units.time(story.peak_time_s, lang))  # fmt: skip
+    when = units.time(story.peak_time_s, lang)
+    if step_s > 0:
+        about = tr("What is allocated at the peak, {time} into the step.", lang, time=when)
+    else:
+        about = tr("What is allocated at the peak, {time} into the recording.", lang, time=when)
     return section(tr("Memory at the peak", lang), about, *parts)
 
 

@@ -6,7 +6,9 @@ function memoryPanel() {
   const plot = h("div"), curve = heldToTheEnd(m, run().analysis.step_s);
   if (m.time_s.length) onResize(plot, () => plot.replaceChildren(drawMemory(curve, Math.max(300, plot.clientWidth))));
   return section("memory", t("Memory"),
-    t("Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for re-use. Memory is taken when the host issues an operator, ahead of the device.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) }),
+    !run().analysis.step_s
+      ? t("Peak {peak}, {time} into the recording. Reserved is what the allocator keeps from the device for re-use.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) })
+      : t("Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for re-use. Memory is taken when the host issues an operator, ahead of the device.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) }),
     h("div", { class: "split" }, h("div", {}, plot), h("div", {}, memoryCategories(m))), memoryHolders(m));
 }
 

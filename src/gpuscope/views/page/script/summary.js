@@ -5,8 +5,15 @@ function headline() {
   return h("div", { id: "summary" },
     h("h1", {}, r.name),
     h("p", { class: "where" }, h("span", { class: "tag" }, t(r.origin)), h("b", {}, r.target)),
-    h("dl", { class: "figures" }, stepFigure(r), throughputFigure(r), memoryFigure(r), energyFigure(r), mfuFigure(r)),
+    h("dl", { class: "figures" }, missing(r.step_time_s) ? null : stepFigure(r), ...otherFigures(r)),
     r.fits === false ? h("p", { class: "alarm", role: "alert" }, doesNotFit(r)) : null);
+}
+
+/** A recording made elsewhere cannot hold an energy or a throughput; a run measured or predicted could. */
+function otherFigures(r) {
+  const bare = isRecording(r);
+  return [bare && r.tokens === null && r.samples === null ? null : throughputFigure(r), memoryFigure(r),
+    bare && r.energy_j === null && !r.analysis.energy ? null : energyFigure(r), bare && !r.analysis.utilisation ? null : mfuFigure(r)];
 }
 
 function figure(label, value, notes, extra = null, kind = "") {
@@ -17,8 +24,25 @@ function figure(label, value, notes, extra = null, kind = "") {
 
 function stepFigure(r) {
   const [low, high] = r.step_time_interval_s;
-  const sure = low < high ? t("80 % sure: {low} to {high}", { low: time(low), high: time(high) }) : null;
-  return figure(t("Step time"), time(r.step_time_s), [sure], null, "main");
+  const note = isRecording(r) ? recordedSteps(r) : low < high ? intervalOf(r, low, high) : null;
+  return figure(t("Step time"), time(r.step_time_s), [note], null, "main");
+}
+
+function intervalOf(r, low, high) {
+  const ends = { low: time(low), high: time(high) }, confidence = r.measurement?.confidence;
+  return missing(confidence) ? t("80 % sure: {low} to {high}", ends)
+    : t("median; {share} interval: {low} to {high}", { share: percent(confidence), ...ends });
+}
+
+/** Whether the run was read from what somebody recorded, not measured by gpuscope. */
+const isRecording = (r) => r.origin === "measured" && !r.measurement && Boolean(r.timeline?.sources?.length);
+
+/** Where the step time of a recording comes from. */
+function recordedSteps(r) {
+  const n = r.timeline.steps.filter((s) => s.rank === r.ranks[0]).length, [low, high] = r.step_time_interval_s;
+  if (!n) return t("the whole recording; no step is marked");
+  if (low === high) return t("median of {n} marked step(s)", { n });
+  return t("median of {n} steps; the middle 80 %: {low} to {high}", { n, low: time(low), high: time(high) });
 }
 
 function throughputFigure(r) {
@@ -85,6 +109,7 @@ function gainOf(f) {
 }
 
 function pacePanel() {
+  if (missing(run().step_time_s)) return null;
   const r = run(), longest = Math.max(r.step_time_s, r.device_busy_s, r.host_busy_s ?? 0);
   const row = (label, value, kind) => [h("span", {}, label), h("div", { class: "track" },
     h("i", { class: kind, style: { width: `${(value / longest) * 100}%` } })), h("span", {}, time(value))];
@@ -108,6 +133,7 @@ function breakdown(id, title, about, rows, label, colour) {
 }
 
 function classesPanel() {
+  if (!run().analysis.classes.length) return null;
   return breakdown("time", t("Where the time goes"),
     t("Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. Instruction-bound: neither, the units are busy issuing instructions. Launch-bound: too short to matter but for starting. Idle: the device waits."),
     run().analysis.classes, classLabel, classColour);
