@@ -8,7 +8,13 @@ from builders import TimelineBuilder, streaming
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.analysis.critical_path import PATH_KINDS, CriticalPath, critical_path, last_arrivals
+from gpuscope.analysis.critical_path import (
+    PATH_KINDS,
+    CriticalPath,
+    critical_path,
+    last_arrivals,
+    thinned,
+)
 from gpuscope.analysis.window import COMMUNICATION, Window, choose_window
 from gpuscope.timeline.types import Timeline
 
@@ -268,3 +274,23 @@ def test_segments_cover_the_window_once(
     for kind, gain in found.gain_s.items():
         assert gain <= window.length_ns * 1e-9 / window.steps * 1.000001
         assert kind == "host" or gain <= found.time_s[kind] * 1.000001
+
+
+def test_a_thinned_path_still_covers_the_window() -> None:
+    b = TimelineBuilder(origin="measured")
+    now = 0.0
+    for i in range(200):
+        length = 50 if i % 20 == 0 else 2
+        b.work(now, now + length, launch_us=-300 + i, name=f"k{i % 7}")
+        now += length + 1
+    full = path(b.build())
+    thin = thinned(full, 40)
+    assert len(full.segment_kind) == 399
+    assert len(thin.segment_kind) <= 41
+    assert len(thin.segment_kind) == len(thin.segment_name) == len(thin.segment_lane)
+    assert (thin.time_s, thin.shares, thin.end_ns) == (full.time_s, full.shares, full.end_ns)
+    assert set(thin.segment_start_ns) <= set(full.segment_start_ns)
+    assert thin.segment_start_ns[0] == full.start_ns
+    long = [segment for segment in chain(full) if segment[3] - segment[2] >= 50]
+    assert set(long) <= set(chain(thin))
+    assert thinned(full, 399) is full

@@ -167,7 +167,8 @@ def thinned(path: CriticalPath, most: int) -> CriticalPath:
         return path
     start = np.array(path.segment_start_ns, np.int64)
     length = np.diff(np.append(start, path.end_ns))
-    keep = length >= np.sort(length)[-max(most // 2, 1)]
+    keep = np.zeros(count, bool)
+    keep[np.argsort(-length, kind="stable")[: most // 2]] = True
     run = np.cumsum(keep | np.append(True, keep[:-1])) - 1
     first = np.flatnonzero(np.diff(run, prepend=-1))
     kinds = len(PATH_KINDS)
