@@ -190,8 +190,8 @@ def _best_shift(name: Ints, elements: Ints, end_ns: Ints, long: Ints, short: Int
     """How many calls of the longer list came before the shorter one's first; None if none fits.
 
     Where several fit, the ends decide: at the right place the clocks' difference hardly varies.
-    Of places that are as good in this (equal calls at an equal pace) the one with the smallest
-    difference is taken.
+    Of places that are as good in this (equal calls at an equal pace) lists of equal length are laid
+    side by side; of others the one with the smallest difference is taken.
     """
     fits: list[tuple[float, float, int]] = []
     least = max(1, len(short) // 2)
@@ -208,8 +208,10 @@ def _best_shift(name: Ints, elements: Ints, end_ns: Ints, long: Ints, short: Int
         fits.append((float(np.median(np.abs(apart - middle))), abs(middle), shift))
     if not fits:
         return None
-    good = 2 * min(fits)[0] + 2_000
-    return min((apart, shift) for spread, apart, shift in fits if spread <= good)[1]
+    good = [fit for fit in fits if fit[0] <= 2 * min(fits)[0] + 2_000]
+    if len(long) == len(short) and any(shift == 0 for _, _, shift in good):
+        return 0
+    return min((apart, shift) for _, apart, shift in good)[1]
 
 
 def _breaks_rule(calls: Calls, rows: Ints, ids: Ints, ahead: Ints) -> bool:

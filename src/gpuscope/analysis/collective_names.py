@@ -50,11 +50,11 @@ _FACTORS = {
 _ITEM_BYTES: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), nbytes)
     for pattern, nbytes in (
+        (r"complex_?(128|double)|cdouble", 16),
+        (r"complex_?(64|float)|cfloat|complex<float>", 8),
         (r"float8|fp8|e4m3|e5m2|^int8|^uint8|^char|^byte|^bool|qint8", 1),
         (r"bfloat16|bf16|float16|^half|fp16|^int16|^uint16|^short", 2),
-        (r"complex128|cdouble", 16),
-        (r"float64|double|^int64|^uint64|^long(\W.*)?$|complex64|cfloat|fp64", 8),
-        (r"^c10::complex<float>", 8),
+        (r"float64|double|^int64|^uint64|^long|fp64", 8),
         (r"float32|^float$|fp32|^int$|^int32|^uint32", 4),
     )
 )
