@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from gpuscope.timeline.types import (
     Recorded,
     Timeline,
 )
+
+_Row = TypeVar("_Row")
 
 _KERNEL, _COMMUNICATION = EVENT_KINDS.index("kernel"), EVENT_KINDS.index("communication")
 
@@ -108,7 +111,7 @@ def thinned(timeline: Timeline) -> Timeline:
     )  # fmt: skip
 
 
-def _used(table: tuple[object, ...], column: Ints) -> tuple[tuple[object, ...], Ints]:  # type: ignore[type-var]
+def _used(table: tuple[_Row, ...], column: Ints) -> tuple[tuple[_Row, ...], Ints]:
     """The rows of a table that a column refers to, and the column renumbered."""
     rows, at = np.unique(column, return_inverse=True)
     missing = int(len(rows) > 0 and rows[0] < 0)

@@ -177,7 +177,7 @@ def _together(spans: Sequence[tuple[int, int]]) -> set[int]:
         else:
             groups.append([i])
         reach = max(reach, spans[i][1]) if len(groups[-1]) > 1 else spans[i][1]
-    return set(max(groups, key=len))
+    return set(max(groups, key=lambda group: len(group)))
 
 
 def _clock_notes(parts: Sequence[Timeline], apart: Sequence[int]) -> list[str]:

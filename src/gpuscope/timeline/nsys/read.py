@@ -291,7 +291,7 @@ def _devices(database: Database) -> tuple[RecordedDevice, ...]:
         "id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor", "threadsPerWarp",
         "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm",
     )  # fmt: skip
-    devices = []
+    devices: list[RecordedDevice] = []
     for row in database.rows("TARGET_INFO_GPU", names):
         fact = dict(zip(names, row, strict=True))
         major, minor = _positive(fact["computeMajor"]), _positive(fact["computeMinor"]) or 0

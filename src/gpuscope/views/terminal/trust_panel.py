@@ -31,7 +31,10 @@ def trust(found: Trust, lang: str) -> RenderableType | None:
     closed = [question for question, can in found.can_conclude.items() if not can]
     if closed:
         words = tr(", ", lang).join(tr(question, lang) for question in closed)
-        body.append(Text(tr("Cannot be answered: {words}.", lang, words=words), style="bold"))
+        # What is merely not recorded is no alarm; what should be there and is not, is.
+        grave = any(remark.severity == "cannot" for remark in found.remarks)
+        sentence = tr("Cannot be answered: {words}.", lang, words=words)
+        body.append(Text(sentence, style="bold" if grave else "dim"))
     return section(tr("How far this recording can be trusted", lang), "", *body)
 
 

@@ -18,7 +18,7 @@ function trustPanel() {
   const closed = Object.entries(trust.can_conclude).filter(([, can]) => !can).map(([question]) => t(question));
   const list = h("ul", { class: "remarks" }, trust.remarks.map((r) => h("li", { class: r.severity }, inLanguage(r, "sentence"))));
   return section("trust", t("How far this recording can be trusted"), null, list,
-    closed.length ? h("p", { class: "alarm" }, t("Cannot be answered: {words}.", { words: closed.join(t(", ")) })) : null);
+    closed.length ? h("p", { class: trust.remarks.some((r) => r.severity === "cannot") ? "alarm" : "about" }, t("Cannot be answered: {words}.", { words: closed.join(t(", ")) })) : null);
 }
 
 function idlePanel() {
