@@ -43,6 +43,7 @@ def test_launches_into_an_empty_and_into_a_full_queue() -> None:
 def test_a_graph_launch_brings_many_kernels() -> None:
     b = TimelineBuilder(origin="measured")
     b.work(0, 10, launch_us=-4)
+    b.rows[-2] = (*b.rows[-2][:2], b.name("cudaGraphLaunch"), *b.rows[-2][3:])
     for i in range(1, 6):
         b.work(10 * i, 10 * i + 9)
         b.rows[-1] = (*b.rows[-1][:-1], 0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from builders import TimelineBuilder, with_sizes
 
-from gpuscope.analysis.waits import find_waits, launch_rows, launched_ns, synchronises
+from gpuscope.analysis.waits import FULL_QUEUE, find_waits, launch_rows, launched_ns, synchronises
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 
 
@@ -102,6 +102,22 @@ def test_freeing_memory_waits_for_all_work() -> None:
     b.host(10, 90, kind="other", name="cudaFree")
     assert waits(b) == [("cudaFree", "long")]
     b.work(80, 100, launch_us=9, name="goes on")
+    assert waits(b) == []
+
+
+def test_a_launch_into_a_full_queue_waits_for_room() -> None:
+    b = TimelineBuilder(origin="measured")
+    for i in range(FULL_QUEUE + 5):
+        b.work(1000 + 30 * i, 1028 + 30 * i, launch_us=2 * i - 100, name=f"k{i}")
+    b.copy(40_000, 40_010, call_us=(1010, 1100), kind="kernel", name="last")
+    assert waits(b) == [("cudaMemcpyAsync", "k2")]
+
+
+def test_a_slow_launch_into_a_short_queue_does_not_wait() -> None:
+    b = TimelineBuilder(origin="measured")
+    for i in range(20):
+        b.work(1000 + 30 * i, 1028 + 30 * i, launch_us=2 * i - 100)
+    b.copy(40_000, 40_010, call_us=(1010, 1100), kind="kernel", name="last")
     assert waits(b) == []
 
 

@@ -123,7 +123,7 @@ def launches(
     duration = events.duration_ns[calls]
     single = pairs.kernel & (pairs.works == 1)
     short = single & (pairs.duration_ns < events.duration_ns[pairs.call])
-    graph = pairs.works > 1
+    graph = pairs.graph
     depth = _queue(pairs, window)
     return Launches(
         count=round(len(calls) / steps),
@@ -161,6 +161,7 @@ class _Pairs:
     Attributes:
         call: row in `Events` of the call.
         works: how many device events of the window it brought.
+        graph: it launched a graph.
         kernel: its first work is a kernel.
         duration_ns: of its first work.
         given_ns: when it was handed over; at most `begin_ns`.
@@ -171,6 +172,7 @@ class _Pairs:
 
     call: Ints
     works: Ints
+    graph: Bools
     kernel: Bools
     duration_ns: Ints
     given_ns: Ints
@@ -195,6 +197,7 @@ class _Pairs:
         return cls(
             call=calls,
             works=works,
+            graph=_graphs(timeline)[events.name[calls]],
             kernel=(work.kind[rows] == KERNEL) | (work.kind[rows] == COMMUNICATION),
             duration_ns=events.duration_ns[event],
             given_ns=given,
@@ -202,6 +205,11 @@ class _Pairs:
             latency_ns=np.maximum(begin - events.start_ns[calls], 0),
             empty=given >= _free_ns(work)[rows],
         )
+
+
+def _graphs(timeline: Timeline) -> Bools:
+    """Which names are graph launches: cudaGraphLaunch, hipGraphLaunch, "graph launch"."""
+    return np.fromiter(("graph" in name.lower() for name in timeline.names), bool)
 
 
 def _free_ns(work: DeviceWork) -> Ints:

@@ -5,6 +5,8 @@ and not in another:
 
 - a synchronisation during which device work ended that was launched before it returned;
 - a copy call that returns after its own copy has ended (pageable memory, blocking copies);
+- a launch call that takes long while about as many launches are queued as the device takes: it
+  returns once work has left the queue;
 - a call that frees device memory (it synchronises the device) while device work ended in it and
   nothing went on past it.
 """
@@ -25,6 +27,10 @@ Bools = npt.NDArray[np.bool_]
 LONG_CALL_NS = 10_000
 """A launch call that takes longer does more than to queue its work: it stages a pageable copy,
 loads the kernel's code or uploads a graph. Plain launch calls take 2-8 us."""
+
+FULL_QUEUE = 500
+"""Launches handed over and not begun from which on a long launch call is taken to wait for room.
+CUDA's limit is not documented; recordings show up to 1017-1024 in all."""
 
 _NO_WAIT = re.compile(r"(stream ?wait ?(event|value)|query)", re.IGNORECASE)
 _FREES = re.compile(r"^(cuda|hip|cu|mu|acl)(Free|HostFree|FreeHost|MemFree)(_v2)?$")
@@ -123,6 +129,7 @@ def find_waits(timeline: Timeline, rank: int, launch: Ints) -> Waits:
         _synchronisations(timeline, order, launch, calls),
         _blocking_copies(events, work, launch),
         _frees(timeline, order, launch, calls),
+        _full_queues(events, order, launch),
     )
     event = np.concatenate([rows for rows, _ in found])
     target = np.concatenate([rows for _, rows in found])
@@ -183,6 +190,23 @@ def _frees(timeline: Timeline, by_end: Ints, launch: Ints, calls: Ints) -> tuple
     keep = (at >= 0) & (events.end_ns[target] > events.start_ns[rows]) & ~running
     launched = launch[target]
     keep &= (launched >= 0) & (events.start_ns[launched] < events.start_ns[rows])
+    return rows[keep], target[keep]
+
+
+def _full_queues(events: Events, by_end: Ints, launch: Ints) -> tuple[Ints, Ints]:
+    """Long launch calls into a full queue, with the last work that ended in them."""
+    linked = by_end[launch[by_end] >= 0]
+    calls = np.unique(launch[linked])
+    begun = np.full(len(events), np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(begun, launch[linked], events.start_ns[linked])
+    rows = calls[(events.duration_ns[calls] > LONG_CALL_NS) & (events.kind[calls] == LAUNCH)]
+    given, leaving = np.sort(events.start_ns[calls]), np.sort(begun[calls])
+    start, end = events.start_ns[rows], events.end_ns[rows]
+    queued = np.searchsorted(given, start) - np.searchsorted(leaving, start, side="right")
+    rows, end = rows[queued >= FULL_QUEUE], end[queued >= FULL_QUEUE]
+    at = np.searchsorted(events.end_ns[by_end], end, side="right") - 1
+    target = by_end[np.maximum(at, 0)]
+    keep = (at >= 0) & (events.end_ns[target] > events.start_ns[rows]) & (launch[target] != rows)
     return rows[keep], target[keep]
 
 
