@@ -1,5 +1,6 @@
 """When everything happens: simulated or recorded timelines, and the memory allocator."""
 
+from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.memory import Holder, MemoryTrace, attach_memory, simulate_memory
 from gpuscope.timeline.perfetto import write_chrome_trace
 from gpuscope.timeline.simulate import Simulation, simulate
@@ -16,6 +17,7 @@ __all__ = [
     "Step",
     "Timeline",
     "attach_memory",
+    "read_trace",
     "simulate",
     "simulate_memory",
     "step_time_interval",

@@ -1,0 +1,130 @@
+"""The bytes of a trace file in blocks, uncompressed on a second thread, as far as they go."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gpuscope.errors import InputFileError
+
+BLOCK_BYTES = 8 << 20
+"""Uncompressed bytes at a time: large enough to hide the cost a block, small enough to bound
+memory (a few blocks are alive at once)."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+class Blocks:
+    """Iterates over a file's uncompressed bytes.
+
+    Attributes:
+        cut_off: the compressed stream ended too early or is damaged; known once iterated.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cut_off = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield blocks of about `BLOCK_BYTES`, one read ahead.
+
+        Raises:
+            InputFileError: the file cannot be opened or read.
+        """
+        ready: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=2)
+        stop = threading.Event()
+        thread = threading.Thread(target=self._produce, args=(ready, stop), daemon=True)
+        thread.start()
+        try:
+            while True:
+                block = ready.get()
+                if block is None:
+                    return
+                if isinstance(block, BaseException):
+                    raise block
+                yield block
+        finally:
+            stop.set()
+            while thread.is_alive():
+                try:
+                    ready.get(timeout=0.01)
+                except queue.Empty:
+                    continue
+            thread.join()
+
+    def _produce(self, ready: queue.Queue[Any], stop: threading.Event) -> None:
+        try:
+            for block in self._read():
+                if stop.is_set():
+                    break
+                ready.put(block)
+        except OSError as error:
+            ready.put(
+                InputFileError(
+                    f"{self.path} cannot be read.", f"{error.strerror or error}.",
+                    "Check the path and its permissions.",
+                )
+            )  # fmt: skip
+        except BaseException as error:
+            ready.put(error)
+        ready.put(None)
+
+    def _read(self) -> Iterator[bytes]:
+        with self.path.open("rb") as file:
+            head = file.read(4)
+            file.seek(0)
+            if head.startswith(_GZIP):
+                yield from self._gzip(file)
+            elif head.startswith(_ZSTD):
+                yield from self._zstd(file)
+            else:
+                while block := file.read(BLOCK_BYTES):
+                    yield block
+
+    def _gzip(self, file: BinaryIO) -> Iterator[bytes]:
+        """All members of a gzip file; what lies before the damage where there is one."""
+        new, broken = _inflater()
+        member, data = new(), file.read(1 << 20)
+        try:
+            block = b""
+            while data or len(block) == BLOCK_BYTES:
+                block = member.decompress(data, BLOCK_BYTES)
+                if block:
+                    yield block
+                data = member.unconsumed_tail or (b"" if member.eof else file.read(1 << 20))
+                if member.eof:
+                    data = member.unused_data or file.read(1 << 20)
+                    data = data.lstrip(b"\0")
+                    if not data.startswith(_GZIP[: len(data)]):
+                        return  # padding or something else after the end
+                    member = new() if data else member
+        except broken:
+            self.cut_off = True
+            return
+        self.cut_off = not member.eof
+
+    def _zstd(self, file: BinaryIO) -> Iterator[bytes]:
+        import zstandard
+
+        try:
+            reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(
+                file, read_across_frames=True
+            )
+            with reader as stream:
+                while block := stream.read(BLOCK_BYTES):
+                    yield block
+        except (zstandard.ZstdError, MemoryError):
+            self.cut_off = True
+
+
+def _inflater() -> tuple[Callable[[], Any], tuple[type[BaseException], ...]]:
+    """Makes gzip decompressors: of isal where it is installed, some three times as fast."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return lambda: zlib.decompressobj(31), (zlib.error,)
+    return lambda: isal_zlib.decompressobj(31), (isal_zlib.error, zlib.error)

@@ -1,0 +1,133 @@
+"""Cuts a trace's text into chunks of whole events, and what lies around them.
+
+Bytes are searched, not parsed: a chunk is cut where one object ends and the next begins with a key
+that events begin with. Inside a string such a place cannot be (its quotes would be escaped); in an
+object within an event it can, but then the chunk does not parse, and whoever parses it goes on
+event by event (see `decode`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gpuscope.errors import InputFileError
+
+_BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|tid|args|dur)"\s*:)')
+"""Between two events."""
+
+_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
+_HEAD_LIMIT = 256 << 20
+_TAIL_LIMIT = 256 << 20
+
+
+class Chunks:
+    """Iterates over chunks of a trace's events: bytes of whole objects with commas between them.
+
+    The reader of a chunk says with `finish` where the list of events ended.
+
+    Attributes:
+        head: what comes before the events.
+        tail: what comes after them.
+        ended: the end of the list of events was seen.
+    """
+
+    def __init__(self, blocks: Iterable[bytes], path: object) -> None:
+        self._blocks = blocks
+        self._path = path
+        self.head = b""
+        self.tail = b""
+        self.ended = False
+
+    def finish(self, rest: bytes) -> None:
+        """Say that the list ended: `rest` and all that follows belongs to the tail."""
+        self.ended = True
+        self.tail = rest
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield chunks; the last one is whatever is left.
+
+        Raises:
+            InputFileError: the text has no list of events.
+        """
+        blocks = iter(self._blocks)
+        rest, recent = b"", self._open(blocks)
+        while True:
+            rest += recent
+            cut = _last_cut(rest, len(recent))
+            if cut:
+                chunk, rest = rest[: cut[0]], rest[cut[1] :]
+                yield chunk
+            if self.ended:
+                break
+            following = next(blocks, None)
+            if following is None:
+                break
+            recent = following
+        if rest and not self.ended:
+            yield rest
+            rest = b""
+        self._keep(rest)
+        for block in blocks:
+            self._keep(block)
+
+    def _keep(self, block: bytes) -> None:
+        if block and len(self.tail) < _TAIL_LIMIT:
+            self.tail += block
+
+    def _open(self, blocks: Iterator[bytes]) -> bytes:
+        """Read as far as the list's begin; returns what follows it."""
+        start = b""
+        for block in blocks:
+            start += block
+            text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if text[:1] == b"[":
+                self.head = b"{"
+                return text[1:]
+            if text and text[:1] != b"{":
+                break
+            found = _BEGIN.search(text)
+            if found:
+                self.head = text[: found.start()]
+                return text[found.end() :]
+            if len(start) > _HEAD_LIMIT:
+                break
+        raise self._not_a_trace(start)
+
+    def _not_a_trace(self, start: bytes) -> InputFileError:
+        if not start.strip(b"\0 \t\r\n"):
+            return InputFileError(
+                f"{self._path} is empty.", "The recording was not written to its end.",
+                "Record it again, or name another file.",
+            )  # fmt: skip
+        why = (
+            "It is JSON, but has no list \"traceEvents\"."
+            if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+            else "It is not JSON."
+        )
+        return InputFileError(
+            f"{self._path} is not a trace.", why,
+            "Record one with torch.profiler (export_chrome_trace), or name another file.",
+        )  # fmt: skip
+
+
+def _last_cut(text: bytes, recent: int) -> tuple[int, int] | None:
+    """Where the last object that is followed by an event ends, and where that event begins."""
+    window = 1 << 14
+    while True:
+        # Only the newest bytes can hold a cut that the search before did not see.
+        low = max(0, len(text) - min(window, recent + 4096))
+        found = None
+        for found in _BETWEEN.finditer(text, low):  # noqa: B007
+            pass
+        if found is not None:
+            return found.start() + 1, found.end()
+        if window >= recent + 4096:
+            return None
+        window *= 8
+
+
+def next_event(text: bytes, position: int) -> int | None:
+    """Where the next event after `position` seems to begin; None where there is none."""
+    found = _BETWEEN.search(text, position)
+    return found.end() if found else None

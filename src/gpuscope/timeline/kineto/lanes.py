@@ -1,0 +1,166 @@
+"""Host threads and device streams of a trace as lanes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuscope.timeline.kineto.decode import Event, plain_arguments
+from gpuscope.timeline.kineto.table import Table
+from gpuscope.timeline.kineto.vocabulary import EVENT_KINDS, SORTS
+from gpuscope.timeline.types import Ints, Lane
+
+_ON_DEVICE = (SORTS.index("device"), SORTS.index("on_device"))
+_OWN_PROCESS = re.compile(r"^rank (\d+) (host|device)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Lanes, host threads first, with the lane of each row and each row's stream (-1: none)."""
+
+    lanes: tuple[Lane, ...]
+    lane: Ints
+    stream: Ints
+
+
+def place(table: Table, columns: dict[str, Any], sort: Ints, device: dict[str, Any],
+          rank: int) -> Placed:  # fmt: skip
+    """Put every row on a lane.
+
+    Device work lies where its `args` say (device and stream), else where its process and thread
+    ids say; a host event's `stream` argument says nothing about where it ran.
+    """
+    on_device = np.isin(sort, _ON_DEVICE)
+    values = _place_numbers(table)
+    where = np.full(len(sort), -1, np.int64)
+    stream = np.full(len(sort), -1, np.int64)
+    if len(device["row"]):
+        row = device["row"]
+        said, of = device["device"], device["stream"]
+        where[row] = np.where(said >= 0, said, np.maximum(values[columns["pid"][row]], 0))
+        stream[row] = np.where(of >= 0, of, values[columns["tid"][row]])
+    pid = np.where(on_device, where, columns["pid"])
+    tid = np.where(on_device, stream, columns["tid"])
+    keys = np.stack([on_device.astype(np.int64), pid, tid], axis=1)
+    lanes, lane = _distinct(keys)
+    threads = _threads(table)
+    places = list(table.places)
+    made = []
+    for is_device, process, thread in lanes.tolist():
+        if is_device:
+            label = f"stream {thread}" if thread >= 0 else "no stream"
+            made.append(Lane(label, "stream", rank, process))
+        else:
+            label = _host_label(places[process], places[thread], threads)
+            made.append(Lane(label, "host", rank, -1))
+    return Placed(tuple(made), lane, stream)
+
+
+def _distinct(keys: Ints) -> tuple[Ints, Ints]:
+    """Distinct rows in ascending order, and which one each row is."""
+    low = keys.min(axis=0) if len(keys) else np.zeros(3, np.int64)
+    span = (keys.max(axis=0) if len(keys) else low) - low + 1
+    if float(span[0]) * float(span[1]) * float(span[2]) < 2**62:
+        packed = ((keys[:, 0] - low[0]) * span[1] + keys[:, 1] - low[1]) * span[2]
+        packed = packed + keys[:, 2] - low[2]
+        _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
+        return keys[first], inverse.reshape(-1)
+    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
+    return distinct, inverse.reshape(-1)
+
+
+def _place_numbers(table: Table) -> Ints:
+    """Process and thread ids as numbers; "stream 7" is 7; -1 for other words."""
+    return np.array([place_number(value) for value in table.places] or [-1], np.int64)
+
+
+def place_number(value: int | str | None) -> int:
+    """A process or thread id as a number."""
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 62 else -1
+    if value is None:
+        return -1
+    last = value.rsplit(" ", 1)[-1]
+    return int(last) if last.isdecimal() and len(last) < 19 else -1
+
+
+def _threads(table: Table) -> dict[tuple[Any, Any], str]:
+    """Names of threads by process and thread, both as normalised text."""
+    return {
+        (_id(event.pid), _id(event.tid)): str(plain_arguments(event.args).get("name") or "")
+        for event in table.metadata
+        if event.name == "thread_name"
+    }
+
+
+def _id(value: int | str | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _host_label(pid: int | str | None, tid: int | str | None,
+                threads: dict[tuple[Any, Any], str]) -> str:  # fmt: skip
+    """ "host thread 1234 (name)"; the recorder's own overhead is told apart."""
+    if pid == -1:
+        return "profiler overhead"
+    title = threads.get((_id(pid), _id(tid)), "")
+    inner = re.fullmatch(r"thread -?\d+ \((.*)\)", title)
+    title = inner[1] if inner else ("" if re.fullmatch(r"thread -?\d+", title) else title)
+    number = place_number(tid)
+    word = str(number) if number >= 0 or isinstance(tid, int) else _id(tid)
+    return f"host thread {word}" + (f" ({title})" if title else "")
+
+
+# -- files that gpuscope wrote --------------------------------------------------------------------
+
+
+def place_own(table: Table, columns: dict[str, Any]) -> Placed:
+    """Lanes of a file that gpuscope wrote: each is a thread of a rank's host or device."""
+    ranks = _own_processes(table.metadata)
+    names = {
+        (event.pid, event.tid): str(plain_arguments(event.args).get("name") or "")
+        for event in table.metadata
+        if event.name == "thread_name"
+    }
+    places = list(table.places)
+    # The writer numbers threads as lanes, from 1.
+    order = sorted(
+        {(p, t) for p, t in zip(columns["pid"].tolist(), columns["tid"].tolist(), strict=True)},
+        key=lambda key: (place_number(places[key[1]]), place_number(places[key[0]])),
+    )
+    lanes, number = [], {}
+    for key in order:
+        pid, tid = places[key[0]], places[key[1]]
+        rank, side = ranks.get(pid, (0, "device"))
+        name = names.get((pid, tid), f"thread {tid}")
+        number[key] = len(lanes)
+        if side == "host":
+            lanes.append(Lane(name, "host", rank, -1))
+        else:
+            kind = next((k for k in ("copy", "link") if name.startswith(k)), "stream")
+            lanes.append(Lane(name, kind, rank))  # type: ignore[arg-type]
+    width = len(places) + 1
+    packed = columns["pid"] * width + columns["tid"]
+    distinct, inverse = np.unique(packed, return_inverse=True)
+    of = np.array([number[(int(k) // width, int(k) % width)] for k in distinct], np.int64)
+    lane = of[inverse.reshape(-1)] if len(distinct) else np.zeros(0, np.int64)
+    streams = np.array([place_number(entry.name) if entry.kind == "stream" else -1
+                        for entry in lanes] or [-1], np.int64)
+    return Placed(tuple(lanes), lane, streams[lane])
+
+
+def _own_processes(metadata: Sequence[Event]) -> dict[Any, tuple[int, str]]:
+    found = {}
+    for event in metadata:
+        if event.name == "process_name":
+            name = str(plain_arguments(event.args).get("name") or "")
+            match = _OWN_PROCESS.match(name)
+            if match:
+                found[event.pid] = (int(match[1]), match[2])
+    return found
+
+
+OWN_CATEGORIES = frozenset(EVENT_KINDS)

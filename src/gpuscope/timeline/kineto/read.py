@@ -1,0 +1,126 @@
+"""From a trace file to a timeline."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gpuscope.errors import InputFileError
+from gpuscope.timeline.kineto.blocks import Blocks
+from gpuscope.timeline.kineto.build import Builder, Built
+from gpuscope.timeline.kineto.chunks import Chunks
+from gpuscope.timeline.kineto.decode import Reader
+from gpuscope.timeline.kineto.header import (
+    devices,
+    parse_header,
+    process_groups,
+    section,
+    whole,
+    words,
+)
+from gpuscope.timeline.kineto.table import Table
+from gpuscope.timeline.types import Source, Timeline
+
+
+def read_trace(path: str | Path, *, rank: int | None = None) -> Timeline:
+    """Read one rank's Kineto or Chrome trace.
+
+    Plain JSON, gzip and zstd are told apart by their first bytes. Times are exact: microseconds in
+    decimal text become whole nanoseconds. What can be read of a file that is cut off or damaged is
+    read, and `Source.cut_off` and `Source.events_skipped` say so.
+
+    Args:
+        path: the file.
+        rank: which rank it is where the file does not say; 0 if None.
+
+    Returns:
+        A timeline of one rank with `recorded`, `collectives` and `sources`; its zero is the
+        earliest event. A file that gpuscope wrote gives back all of its ranks.
+
+    Raises:
+        InputFileError: the file cannot be opened, or is no trace.
+    """
+    target = Path(path)
+    table = Table()
+    blocks = Blocks(target)
+    chunks = Chunks(blocks, path)
+    reader = Reader(chunks)
+    with _no_collection():
+        for chunk in chunks:
+            if not table.rows and not table.is_own:
+                table.is_own = b'"otherData"' in chunks.head and b'"origin"' in chunks.head
+            table.add(reader.parse(chunk))
+        left = reader.last()
+        if left is not None:
+            table.add(left)
+        header = parse_header(chunks.head, chunks.tail)
+        if not table.rows and not table.metadata and (table.skipped or not header):
+            raise InputFileError(
+                f"{path} holds no events.", "Nothing in its list reads like an event of a trace.",
+                "Record one with torch.profiler (export_chrome_trace), or name another file.",
+            )  # fmt: skip
+        told = whole(section(header, "distributedInfo").get("rank"))
+        number = told if told is not None else (rank or 0)
+        built = Builder(table, number, process_groups(header)).build()
+    cut_off = blocks.cut_off or reader.cut_off or not chunks.ended
+    return _with_source(built, table, header, path, number, told is not None, cut_off)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection meanwhile: the many short-lived objects have no cycles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _with_source(
+    built: Built, table: Table, header: dict[str, Any], path: str | Path, rank: int,
+    rank_known: bool, cut_off: bool,
+) -> Timeline:  # fmt: skip
+    timeline, run = built.timeline, section(header, "distributedInfo")
+    kinds = table.counts
+    shapes = any(spec[0] not in (b"", b"[]") for spec in table.specs)
+    size = whole(run.get("world_size"))
+    source = Source(
+        rank=rank,
+        path=str(path),
+        format="gpuscope" if table.is_own else "kineto",
+        rank_known=rank_known,
+        world_size=size if size is not None and size > 0 else None,
+        backend=str(run.get("backend") or ""),
+        host=str(header.get("host_name") or ""),
+        groups=process_groups(header),
+        devices=devices(header),
+        base_ns=(whole(header.get("baseTimeNanoseconds"), 0) or 0) + built.zero_ns,
+        schema=str(header.get("schemaVersion") or ""),
+        with_shapes=bool(whole(header.get("record_shapes"), 0)) or shapes,
+        with_stacks=bool(whole(header.get("with_stack"), 0)) or "python_function" in kinds,
+        with_memory=bool(whole(header.get("profile_memory"), 0)) or bool(table.memory),
+        cut_off=cut_off,
+        events_read=table.rows,
+        events_skipped=table.skipped,
+        counts=dict(kinds),
+        messages=words(header, "ERROR", "WARNING"),
+    )
+    if not table.is_own:
+        return replace(timeline, sources=(source,))
+    notes = section(header, "otherData").get("notes")
+    return replace(
+        timeline,
+        sources=tuple(replace(source, rank=r) for r in _ranks(timeline)),
+        notes=tuple(str(note) for note in notes) if isinstance(notes, list) else (),
+    )
+
+
+def _ranks(timeline: Timeline) -> list[int]:
+    found = {lane.rank for lane in timeline.lanes} | {step.rank for step in timeline.steps}
+    return sorted(found) or [0]

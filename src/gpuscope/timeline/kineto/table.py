@@ -1,0 +1,322 @@
+"""The columns of a file's events, filled chunk by chunk."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from gpuscope.timeline.kineto.decode import (
+    UNUSABLE,
+    Arguments,
+    Event,
+    Parsed,
+    plain_arguments,
+)
+from gpuscope.timeline.kineto.vocabulary import SORTS, sort_of
+from gpuscope.timeline.types import Ints
+
+K = TypeVar("K")
+
+LONGEST_NS = 1_000_000_000_000_000_000
+"""Durations beyond (31 years) are no durations."""
+
+
+class Numbers(dict[K, int], Generic[K]):
+    """Numbers distinct values in order of appearance: `numbers[value]`."""
+
+    def __missing__(self, value: K) -> int:
+        number = len(self)
+        self[value] = number
+        return number
+
+
+class DeviceArgs(msgspec.Struct, gc=False, rename={
+    "external": "External id", "registers": "registers per thread", "shared": "shared memory",
+    "occupancy": "est. achieved occupancy %", "graph": "graph id", "node": "graph node id",
+    "collective": "Collective name", "size": "size",
+}):  # fmt: skip
+    """What is kept of a device event's `args`."""
+
+    correlation: int = -1
+    external: int = -1
+    stream: int | str = -1
+    device: int | str = -1
+    registers: int = -1
+    shared: int = -1
+    occupancy: float = float("nan")
+    bytes: int | str = -1
+    size: int | str = -1
+    graph: int = -1
+    node: int = -1
+    collective: str = ""
+    grid: list[int] = []
+    block: list[int] = []
+
+
+class CallArgs(msgspec.Struct, gc=False, rename={"external": "External id"}):
+    """What is kept of a runtime call's `args`."""
+
+    correlation: int = -1
+    external: int = -1
+
+
+_NO_VALUE = msgspec.Raw(b"")
+
+
+class OperatorArgs(msgspec.Struct, gc=False, rename={
+    "external": "External id", "sequence": "Sequence number", "forward_thread": "Fwd thread id",
+    "dims": "Input Dims", "types": "Input type", "strides": "Input Strides",
+    "concrete": "Concrete Inputs", "collective": "Collective name",
+}):  # fmt: skip
+    """What is kept of an operator's `args`; lists stay text until they are known to be new."""
+
+    external: int = -1
+    sequence: int = -1
+    forward_thread: int = -1
+    dims: msgspec.Raw = _NO_VALUE
+    types: msgspec.Raw = _NO_VALUE
+    strides: msgspec.Raw = _NO_VALUE
+    concrete: msgspec.Raw = _NO_VALUE
+    collective: str = ""
+
+
+class OwnArgs(msgspec.Struct, gc=False):
+    """What gpuscope's own writer keeps of an event."""
+
+    correlation: int = -1
+    op: str = ""
+    op_index: int = -1
+    module: str = ""
+    phase: str = ""
+
+
+_DEVICE, _CALL = Arguments(DeviceArgs), Arguments(CallArgs)
+_OPERATOR, _OWN = Arguments(OperatorArgs), Arguments(OwnArgs)
+
+Spec = tuple[bytes, bytes, bytes, bytes]
+"""The raw lists of an operator's inputs: sizes, types, strides, values."""
+
+
+@dataclass(slots=True)
+class Columns:
+    """Growing columns of equal length: lists of arrays until they are joined."""
+
+    parts: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, **columns: Any) -> None:
+        """Append some rows."""
+        for name, column in columns.items():
+            self.parts.setdefault(name, []).append(column)
+
+    def join(self, names: Iterable[str]) -> dict[str, Any]:
+        """One array a name; empty where nothing was added."""
+        return {
+            name: np.concatenate(self.parts[name])
+            if self.parts.get(name)
+            else np.zeros(0, np.int64)
+            for name in names
+        }
+
+
+class Table:
+    """Everything kept of a file's events.
+
+    Attributes:
+        names, categories, places, specs, collectives: numbers of distinct values. Places are
+            process and thread ids as the file writes them; specs are operators' inputs;
+            collectives are the `args` that describe one, as text.
+        events: start_ns, duration_ns, name, category, pid, tid: one row a complete event.
+        device, calls, operators, own: columns of the categories that have them, with `row`.
+        metadata, memory, counters: the few events that are not complete ones.
+        counts: events by category.
+        skipped: events that cannot be used.
+    """
+
+    def __init__(self) -> None:
+        self.names: Numbers[str] = Numbers()
+        self.categories: Numbers[str] = Numbers()
+        self.places: Numbers[int | str | None] = Numbers()
+        self.specs: Numbers[Spec] = Numbers()
+        self.collectives: Numbers[bytes] = Numbers()
+        self.events, self.device, self.calls = Columns(), Columns(), Columns()
+        self.operators, self.own = Columns(), Columns()
+        self.metadata: list[Event] = []
+        self.memory: list[tuple[int, dict[str, Any]]] = []
+        self.counters: list[tuple[int, str, dict[str, Any]]] = []
+        self.counts: Tally[str] = Tally()
+        self.skipped = 0
+        self.rows = 0
+        self.is_own = False
+
+    def add(self, parsed: Parsed) -> None:
+        """Take in the events of one chunk."""
+        self.skipped += parsed.skipped
+        phases = [event.ph for event in parsed.events]
+        whole = np.fromiter([phase == "X" for phase in phases], bool, len(phases))
+        start, duration = parsed.start_ns, parsed.duration_ns
+        usable = whole & (start != UNUSABLE) & (duration >= 0) & (duration < LONGEST_NS)
+        self.skipped += int((whole & ~usable).sum())
+        self._rest(parsed, phases)
+        chosen = np.flatnonzero(usable)
+        if len(chosen) == len(phases):
+            events = parsed.events
+        else:
+            events = [parsed.events[i] for i in chosen.tolist()]
+        if events:
+            self._complete(events, start[chosen], duration[chosen])
+
+    def _complete(self, events: list[Event], start: Ints, duration: Ints) -> None:
+        count = len(events)
+        category = _numbered(self.categories, [e.cat for e in events])
+        self.events.add(
+            start_ns=start, duration_ns=duration, category=category,
+            name=_numbered(self.names, [e.name for e in events]),
+            pid=_numbered(self.places, [e.pid for e in events]),
+            tid=_numbered(self.places, [e.tid for e in events]),
+        )  # fmt: skip
+        words = list(self.categories)
+        for number, n in zip(*np.unique(category, return_counts=True), strict=True):
+            self.counts[words[number]] += int(n)
+        sort = np.array([SORTS.index(sort_of(word)) for word in words])[category]
+        readers: dict[str, Callable[[list[Any], Ints], None]] = {
+            "device": self._add_device, "on_device": self._add_device,
+            "runtime": self._add_calls, "operator": self._add_operators,
+            "mark": self._add_operators,
+        }  # fmt: skip
+        for name, reader in readers.items():
+            rows = np.flatnonzero(sort == SORTS.index(name))
+            if len(rows):
+                reader([events[i].args for i in rows.tolist()], rows + self.rows)
+        if self.is_own:
+            self._add_own([event.args for event in events], np.arange(count) + self.rows)
+        self.rows += count
+
+    def _rest(self, parsed: Parsed, phases: list[str]) -> None:
+        """Metadata, memory instants, counters; flows repeat what correlations say."""
+        for place, phase in enumerate(phases):
+            if phase == "X" or phase == "s" or phase == "f" or phase == "t":
+                continue
+            event = parsed.events[place]
+            time_ns = int(parsed.start_ns[place])
+            if phase == "M":
+                self.metadata.append(event)
+            elif phase == "i" and event.name == "[memory]" and time_ns != UNUSABLE:
+                self.memory.append((time_ns, plain_arguments(event.args)))
+                self.counts[event.cat or "[memory]"] += 1
+            elif phase == "C" and time_ns != UNUSABLE:
+                self.counters.append((time_ns, event.name, plain_arguments(event.args)))
+                self.counts[event.cat or "counter"] += 1
+            elif phase in ("B", "E", ""):
+                self.skipped += 1
+
+    # -- arguments by category --------------------------------------------------------------------
+
+    def _add_device(self, raws: list[Any], rows: Ints) -> None:
+        args = _DEVICE.decode(raws)
+        nbytes = integers([a.bytes for a in args])
+        size = integers([a.size for a in args])
+        graph = integers([a.graph for a in args])
+        node = integers([a.node for a in args])
+        self.device.add(
+            row=rows,
+            correlation=integers([a.correlation for a in args]),
+            external=integers([a.external for a in args]),
+            stream=integers([a.stream for a in args]),
+            device=integers([a.device for a in args]),
+            registers=integers([a.registers for a in args]),
+            shared=integers([a.shared for a in args]),
+            occupancy=np.fromiter([a.occupancy for a in args], np.float64, len(args)),
+            nbytes=np.where(nbytes >= 0, nbytes, size),
+            graph=np.where(graph > 0, graph, np.where(node > 0, 0, -1)),
+            grid=_triples([a.grid for a in args]),
+            block=_triples([a.block for a in args]),
+            collective=self._described([a.collective for a in args], raws),
+        )
+
+    def _add_calls(self, raws: list[Any], rows: Ints) -> None:
+        args = _CALL.decode(raws)
+        self.calls.add(
+            row=rows,
+            correlation=integers([a.correlation for a in args]),
+            external=integers([a.external for a in args]),
+        )
+
+    def _add_operators(self, raws: list[Any], rows: Ints) -> None:
+        args = _OPERATOR.decode(raws)
+        self.operators.add(
+            row=rows,
+            external=integers([a.external for a in args]),
+            sequence=integers([a.sequence for a in args]),
+            forward_thread=integers([a.forward_thread for a in args]),
+            spec=_numbered(self.specs, [_spec(a) for a in args]),
+            collective=self._described([a.collective for a in args], raws),
+        )
+
+    def _add_own(self, raws: list[Any], rows: Ints) -> None:
+        args = _OWN.decode(raws)
+        self.own.add(
+            row=rows,
+            correlation=integers([a.correlation for a in args]),
+            op=integers([a.op_index for a in args]),
+        )
+
+    def _described(self, names: Sequence[str], raws: Sequence[Any]) -> Ints:
+        """Number of the text that describes a collective; -1 where there is none."""
+        found = np.full(len(names), -1, np.int64)
+        for i, name in enumerate(names):
+            if name:
+                found[i] = self.collectives[bytes(raws[i])]
+        return found
+
+
+def _spec(args: OperatorArgs) -> Spec:
+    if args.dims is _NO_VALUE and args.types is _NO_VALUE:
+        return NO_SPEC
+    return bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.concrete)
+
+
+NO_SPEC: Spec = (b"", b"", b"", b"")
+"""The inputs of an operator of which nothing is told."""
+
+
+def _numbered(numbers: Numbers[Any], values: list[Any]) -> Ints:
+    return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
+
+
+def integers(values: Sequence[Any]) -> Ints:
+    """Whole numbers as a column; -1 for what is none or has no room in 64 bits."""
+    try:
+        return np.fromiter(values, np.int64, len(values))
+    except (OverflowError, TypeError, ValueError):
+        return np.array([_integer(value) for value in values], np.int64)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, str):
+        digits = value.rsplit(" ", 1)[-1]
+        value = int(digits) if digits.isdecimal() and len(digits) < 19 else -1
+    if isinstance(value, int) and -(1 << 62) < value < 1 << 62:
+        return value
+    return -1
+
+
+def _triples(values: Sequence[list[int]]) -> Ints:
+    """(n, 3) launch dimensions; -1 where they are not three numbers."""
+    try:
+        column = np.array([v if v else _UNKNOWN for v in values], np.int64)
+        if column.shape == (len(values), 3):
+            return column
+    except (OverflowError, ValueError):
+        pass
+    return np.array(
+        [v if len(v) == 3 and all(abs(n) < 1 << 62 for n in v) else _UNKNOWN for v in values],
+        np.int64,
+    ).reshape(-1, 3)
+
+
+_UNKNOWN = [-1, -1, -1]
