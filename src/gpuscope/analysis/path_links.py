@@ -172,10 +172,12 @@ def _told_to_wait(timeline: Timeline, rank: int, launch: Ints, row: Ints, before
         return np.ones(len(row), bool)
     time = np.sort(events.start_ns[calls])
     least = np.iinfo(np.int64).min
-    own = np.where(launch[row] >= 0, events.start_ns[launch[row]], events.start_ns[row])
-    first = np.where(before >= 0, own[before], least)
-    asked = np.searchsorted(time, own) - np.searchsorted(time, np.minimum(first, own))
-    return np.asarray((asked > 0) | (launch[row] < 0), np.bool_)
+    known = launch[row] >= 0
+    own = np.where(known, events.start_ns[launch[row]], events.start_ns[row])
+    first = np.where((before >= 0) & known[before], own[before], least)
+    first = np.where(first <= own, first, least)
+    asked = np.searchsorted(time, own) - np.searchsorted(time, first)
+    return np.asarray((asked > 0) | ~known, np.bool_)
 
 
 def _busy(events: Events, lane: int) -> Cover:
