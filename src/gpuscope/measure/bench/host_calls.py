@@ -95,12 +95,23 @@ def views(t: dict[str, Any]) -> Calls:
     }  # fmt: skip
 
 
+ROUNDS = 3
+"""A host is slow for seconds at a time (neighbours, its clock): each call is measured in several
+rounds over all calls, so that a slow while does not fall on some of them alone."""
+
+
 def measure_operators(timer: HostTimer) -> None:
-    """Every operator, plain and recording autograd."""
+    """Every operator, plain and recording autograd, in rounds."""
+    calls = {}
     for grad in (False, True):
         with torch.set_grad_enabled(grad):
-            for name, call in operators(tensors(timer.device, grad)).items():
-                timer.calls("op", name, "grad" if grad else "no_grad", call)
+            calls[grad] = operators(tensors(timer.device, grad))
+    for _ in range(ROUNDS):
+        for grad, named in calls.items():
+            with torch.set_grad_enabled(grad):
+                for name, call in named.items():
+                    variant = "grad" if grad else "no_grad"
+                    timer.calls("op", name, variant, call, batches=-(-timer.batches // ROUNDS))
 
 
 def measure_factories(timer: HostTimer) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from gpuscope.measure.bench.host_calls import ROUNDS
 from gpuscope.measure.bench.host_program_models import programs
 from gpuscope.measure.bench.host_timing import HostTimer
 
 GROUP = "program"
-WARM_UP = 5
+WARM_UP = 4
 
 
 def measure_programs(timer: HostTimer, repeats: int = 25) -> None:
@@ -22,19 +23,20 @@ def measure_programs(timer: HostTimer, repeats: int = 25) -> None:
     Modes: "no_grad", "autocast" (forward), "grad" (forward that records), "backward", "step"
     (AdamW, foreach), "zero" (gradients to None), "whole" (a training step without waits inside).
     """
-    for name, (model, forward) in programs(timer.device).items():
-        model.train()
-        try:
-            _measure(timer, name, model, forward, repeats)
-        except RuntimeError as error:
-            timer.failures.append(f"{GROUP},{name}: {type(error).__name__}: {error}"[:300])
+    built = programs(timer.device)
+    optimizers = {n: torch.optim.AdamW(m.train().parameters()) for n, (m, _) in built.items()}
+    for _ in range(ROUNDS):
+        for name, (model, forward) in built.items():
+            try:
+                _measure(timer, name, model, forward, optimizers[name], -(-repeats // ROUNDS))
+            except RuntimeError as error:
+                timer.failures.append(f"{GROUP},{name}: {type(error).__name__}: {error}"[:300])
 
 
 def _measure(
     timer: HostTimer, name: str, model: nn.Module,
-    forward: Callable[[nn.Module], torch.Tensor], repeats: int,
+    forward: Callable[[nn.Module], torch.Tensor], optimizer: torch.optim.Optimizer, repeats: int,
 ) -> None:  # fmt: skip
-    optimizer = torch.optim.AdamW(model.parameters())
     kind = torch.device(timer.device).type
     times: dict[str, list[float]] = {}
 

@@ -69,19 +69,25 @@ class HostTimer:
         self, group: str, name: str, variant: str, seconds: list[float], per: float = 1.0,
         unit: str = "s",
     ) -> None:  # fmt: skip
-        """Save one measurement."""
+        """Save one measurement; of the same call measured before, all times together."""
+        for at, old in enumerate(self.samples):
+            if (old.group, old.name, old.variant) == (group, name, variant):
+                seconds = [*old.seconds, *seconds]
+                self.samples[at] = HostSample(group, name, variant, tuple(seconds), per, unit)
+                return
         self.samples.append(HostSample(group, name, variant, tuple(seconds), per, unit))
 
     def calls(
-        self, group: str, name: str, variant: str, call: Callable[[], object], count: int = CALLS
-    ) -> None:
+        self, group: str, name: str, variant: str, call: Callable[[], object],
+        count: int = CALLS, batches: int | None = None,
+    ) -> None:  # fmt: skip
         """Time `call` in batches of `count` between synchronisations."""
         try:
             for _ in range(5):
                 call()
             self.wait()
             found = []
-            for _ in range(self.batches):
+            for _ in range(batches or self.batches):
                 began = time.perf_counter_ns()
                 for _ in range(count):
                     call()

@@ -1,0 +1,207 @@
+"""What single host calls lack in a program, fitted to the made-up programs of the host bench.
+
+    measured = mixed * (sum of single calls) + dispatch * operators
+               + instruction * (bytecode instructions of the Python functions) + start(phase)
+
+by least squares of relative errors with no negative term: `mixed` and `dispatch` since operators
+that follow each other find colder caches than one in a loop, `instruction` for the Python between
+them, `start` for entering a forward pass, waking the autograd thread, entering the optimizer. The
+programs are captured here (without a device) for their operators and their Python; none of them is
+a real model, and no real model is ever fitted to.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuscope.hardware import CalibratedValue, Calibration
+from gpuscope.measure.bench.types import Point
+
+PHASES: Mapping[str, str] = {
+    "no_grad": "forward", "grad": "forward", "backward": "backward", "step": "optimizer",
+}  # fmt: skip
+"""Mode of a measured program -> phase of the captured step that it is."""
+
+TERMS = (
+    "host.mixed_factor", "host.dispatch_s", "host.python_instruction_s", "host.start.forward_s",
+    "host.start.backward_s", "host.start.optimizer_s",
+)  # fmt: skip
+_STARTS = ("forward", "backward", "optimizer")
+_LEAST_ROWS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseWork:
+    """What one phase of a captured program asks of the host.
+
+    Attributes:
+        single_s: sum of its calls as measured one by one.
+        operators: how many, views included.
+        instructions: of the Python functions between them.
+    """
+
+    single_s: float = 0.0
+    operators: int = 0
+    instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HostTerms:
+    """Fitted terms.
+
+    Attributes:
+        entries: by constant's name.
+        error: mean absolute relative error over all programs, each judged by a fit without it.
+        rows: (program, mode, measured seconds, predicted over measured minus 1).
+    """
+
+    entries: Mapping[str, CalibratedValue]
+    error: float
+    rows: tuple[tuple[str, str, float, float], ...]
+
+
+def host_terms(points: Iterable[Point], constants: Calibration) -> HostTerms | None:
+    """Fit the terms; None where too few programs were measured.
+
+    Args:
+        points: of the bench "host", family "program".
+        constants: with the single calls of the same host.
+    """
+    measured = _measured(points)
+    if len(measured) < _LEAST_ROWS:
+        return None
+    names = sorted({name for name, _ in measured})
+    work = {
+        (name, whole): program_work(name, whole, constants)
+        for name in names for whole in (False, True)
+    }  # fmt: skip
+    keys, rows, seconds = [], [], []
+    for (name, mode), value in sorted(measured.items()):
+        found = work[name, mode != "no_grad"].get(PHASES[mode])
+        if found is None:
+            continue
+        keys.append((name, mode))
+        rows.append(_row(found, PHASES[mode]))
+        seconds.append(value)
+    return _fit(keys, np.array(rows), np.array(seconds))
+
+
+def _measured(points: Iterable[Point]) -> dict[tuple[str, str], float]:
+    """Seconds of each program and mode; of several recordings the mean."""
+    from gpuscope.measure.bench.host_program_models import NAMES
+
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for p in points:
+        name, mode = str(p.params.get("name", "")), str(p.params.get("variant", ""))
+        known = p.family == "program" and name in NAMES and mode in PHASES
+        if known and p.median_s is not None:
+            found[name, mode].append(p.median_s)
+    return {key: sum(values) / len(values) for key, values in found.items()}
+
+
+def program_work(name: str, whole: bool, constants: Calibration) -> dict[str, PhaseWork]:
+    """Capture a made-up program and sum its single calls, phase by phase.
+
+    Args:
+        name: one of the made-up programs.
+        whole: a training step; else a forward pass without gradients.
+        constants: with the single calls.
+    """
+    from gpuscope.cost.engine import NO_KERNEL
+    from gpuscope.cost.host import HostModel
+    from gpuscope.cost.registry import Constants
+    from gpuscope.program.capture import capture
+
+    program = capture(lambda: _step(name, whole))
+    host = HostModel(Constants(constants), program, single_calls=True)
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0, 0])
+    for op in program.ops:
+        launches = 0 if op.view or op.name in NO_KERNEL else 1
+        cost = host.cost(op, launches)
+        found = sums[op.phase]
+        found[0] += cost.before_s + launches * cost.per_launch_s + cost.after_s
+        found[1] += 1
+        found[2] += op.python_instructions
+    return {phase: PhaseWork(v[0], int(v[1]), int(v[2])) for phase, v in sums.items()}
+
+
+def _step(name: str, whole: bool) -> Any:
+    import torch
+
+    from gpuscope.measure.bench.host_program_models import programs
+
+    model, forward = programs("cuda", (name,))[name]
+    optimizer = torch.optim.AdamW(model.train().parameters())
+
+    def step() -> None:
+        if not whole:
+            with torch.no_grad():
+                forward(model)
+            return
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(forward(model))
+        optimizer.step()
+
+    return step
+
+
+def _row(work: PhaseWork, phase: str) -> list[float]:
+    starts = [float(phase == start) for start in _STARTS]
+    return [work.single_s, float(work.operators), float(work.instructions), *starts]
+
+
+def _fit(keys: Sequence[tuple[str, str]], rows: Any, seconds: Any) -> HostTerms:
+    found = not_negative(rows / seconds[:, None], np.ones(len(seconds)))
+    program = np.array([name for name, _ in keys])
+    errors = np.zeros(len(seconds))
+    for name in sorted(set(program.tolist())):  # each program judged by the others
+        rest = program != name
+        held = not_negative(rows[rest] / seconds[rest, None], np.ones(int(rest.sum())))
+        errors[~rest] = rows[~rest] @ held / seconds[~rest] - 1
+    spread = max(0.03, float(np.quantile(np.abs(errors), 0.8)))
+    mean = float(np.abs(errors).mean())
+    note = f"fitted to {len(keys)} times of made-up programs; held-out mean error {mean:.0%}"
+    entries = {
+        name: CalibratedValue(
+            value, "1" if name.endswith("factor") else "s", "calibrated",
+            value * (1 - spread), value * (1 + spread), note,
+        )
+        for name, value in zip(TERMS, found.tolist(), strict=True)
+    }  # fmt: skip
+    entries["host.python_call_s"] = CalibratedValue(
+        0.0, "s", "calibrated", 0.0, 0.0, "counted by instructions instead"
+    )
+    entries["host.scale"] = CalibratedValue(
+        1.0, "1", "calibrated", 1 - spread, 1 + spread, f"80 % of made-up programs; {note}"
+    )
+    listed = tuple(
+        (name, mode, float(s), float(e))
+        for (name, mode), s, e in zip(keys, seconds, errors, strict=True)
+    )
+    return HostTerms(entries, mean, listed)
+
+
+def not_negative(a: Any, b: Any) -> Any:
+    """Least squares with coefficients of zero or more: what turns negative is dropped.
+
+    Args:
+        a: [rows, terms].
+        b: [rows].
+
+    Returns:
+        [terms].
+    """
+    active = list(range(a.shape[1]))
+    while True:
+        x = np.zeros(a.shape[1])
+        x[active] = np.linalg.lstsq(a[:, active], b, rcond=None)[0]
+        negative = [i for i in active if x[i] < 0]
+        if not negative:
+            return x
+        worst = min(negative, key=lambda i: x[i])
+        active.remove(worst)
