@@ -165,7 +165,8 @@ class IdlePieces:
         start_ns, end_ns: the piece; pieces of a gap cover it exactly.
         cause: index into `IDLE_CAUSES`.
         host: row in `Events` of what the host was in, -1 if nothing or not looked at.
-        sync: row of the synchronisation at fault, for pieces of that cause; else -1.
+        sync: row of the synchronisation at fault, for pieces of that cause and for those in which
+            it waited for something unknown; else -1.
         ender: row in `Events` of the device work that ended the gap, -1 at the window's end.
     """
 
@@ -256,7 +257,8 @@ def _of_late(
     own, begin, close, event = pieces.interval, pieces.start_ns, pieces.end_ns, pieces.event
     sync = threads.nearest(event, host.is_sync)
     cause = np.where(sync >= 0, SYNCHRONISING, DISPATCHING)
-    cause = np.where((sync >= 0) & (close - begin > SYNC_RETURN_NS), UNKNOWN, cause)
+    silent = (sync >= 0) & (close - begin > SYNC_RETURN_NS)
+    cause = np.where(silent, UNKNOWN, cause)
     cause = np.where(threads.nearest(event, host.is_collective) >= 0, RANK, cause)
     cause = np.where(late[own], cause, UNKNOWN)
     loading = brings[own]
@@ -266,7 +268,7 @@ def _of_late(
         loading = loading & (threads.nearest(event, at_work) < 0) & ~host.is_loader.any()
     loading = loading | (threads.nearest(event, host.is_loader) >= 0)
     cause = np.where(loading, DATA, cause)
-    sync = np.where(cause == SYNCHRONISING, sync, -1)
+    sync = np.where((cause == SYNCHRONISING) | (silent & (cause == UNKNOWN)), sync, -1)
     gap = rows[own]
     owed, at_fault = _owed(host, work, begin, close, cause)
     middle = begin + owed

@@ -22,7 +22,6 @@ from gpuscope.analysis.idle import (
     IDLE_CAUSES,
     LAUNCH_GAP,
     STREAM,
-    SYNCHRONISING,
     HostActivity,
     IdlePieces,
     host_activity,
@@ -150,7 +149,7 @@ class _Places:
 
     def of(self, pieces: IdlePieces) -> tuple[Ints, Ints, Ints]:
         """Return codes of what, within and where for each piece."""
-        host = np.where(pieces.cause == SYNCHRONISING, pieces.sync, pieces.host)
+        host = np.where(pieces.sync >= 0, pieces.sync, pieces.host)
         nearest = self.host.threads.nearest
         operator = nearest(host, self.is_operator)
         notable = nearest(host, self.is_notable)
@@ -159,8 +158,7 @@ class _Places:
             nearest(host, self.is_frame),
             nearest(host, self.is_python | self.is_mark | self.is_module),
         )
-        call = np.where(pieces.cause == SYNCHRONISING, host, -1)
-        what = _first(call, loader, notable, operator, frame)
+        what = _first(pieces.sync, loader, notable, operator, frame)
         waited = np.where(np.isin(pieces.cause, (STREAM, LAUNCH_GAP)), pieces.ender, -1)
         what = np.where(pieces.cause == STREAM, waited, what)
         within = np.where((what == operator) | (pieces.cause == DATA), -1, operator)

@@ -60,7 +60,7 @@ class Launches:
         queue_time_s, queue_depth: deepest queue in each of up to 200 equal parts of the window;
             time from its begin.
         graph_launches: graph launches a step.
-        kernels_per_graph: mean kernels of a graph launch; None without.
+        kernels_per_graph: mean device events of a graph launch; None without.
         threads: by host thread, most launches first.
     """
 
