@@ -147,7 +147,7 @@ class Builder:
         recorded["graph"] = np.where((graph < 0) & from_graph, 0, graph)
         return Timeline(
             names=tuple(names), lanes=placed.lanes, events=replace(events, op=op),
-            counters=(*memory_counters(table.memory, zero), *value_counters(table, zero)),
+            counters=(*memory_counters(table, zero), *value_counters(table, zero)),
             steps=steps(events, names, placed.lanes), ops=ops, origin="measured",
             recorded=Recorded(
                 event=device, launch=launch, operator=operator, collective=collective,
@@ -202,9 +202,7 @@ class Builder:
         return found
 
     def _graph_calls(self) -> Any:
-        return np.fromiter(
-            ("GraphLaunch" in name for name in self._names), bool, len(self._names)
-        )
+        return np.fromiter(("GraphLaunch" in name for name in self._names), bool, len(self._names))
 
     def _collectives(
         self, events: Events, parent: Ints, device: Ints, launch: Ints, row_of: Ints

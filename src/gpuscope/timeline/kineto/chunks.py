@@ -101,7 +101,7 @@ class Chunks:
                 "Record it again, or name another file.",
             )  # fmt: skip
         why = (
-            "It is JSON, but has no list \"traceEvents\"."
+            'It is JSON, but has no list "traceEvents".'
             if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
             else "It is not JSON."
         )

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from gpuscope.timeline.kineto.header import whole
+from gpuscope.timeline.kineto.decode import UNUSABLE
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.types import Counter
 
-_TOTALS = (("allocated", "Total Allocated"), ("reserved", "Total Reserved"))
-_CPU = 0
+_HOST = 0
 """PyTorch's device type of the host's memory."""
 
 
-def memory_counters(
-    memory: Sequence[tuple[int, dict[str, Any]]], zero_ns: int
-) -> tuple[Counter, ...]:
+def memory_counters(table: Table, zero_ns: int) -> tuple[Counter, ...]:
     """Allocated and reserved bytes from the allocator's `[memory]` instants.
 
     Of several devices the one with most instants counts. Traces of 2021 have only differences,
     from an unknown begin: those give no counter.
     """
-    entries = [
-        (time, args)
-        for time, args in memory
-        if whole(args.get("Device Type")) not in (None, _CPU) and "Total Allocated" in args
-    ]
-    devices = Tally(whole(args.get("Device Id")) for _, args in entries)
-    if not devices:
+    points = table.memory.join(("time_ns", "type", "device", "allocated", "reserved"))
+    on_device = (points["type"] > _HOST) & (points["allocated"] >= 0)
+    on_device &= points["time_ns"] != UNUSABLE
+    if not on_device.any():
         return ()
-    main = devices.most_common(1)[0][0]
-    entries = [e for e in entries if whole(e[1].get("Device Id")) == main]
+    devices, counts = np.unique(points["device"][on_device], return_counts=True)
+    on_device &= points["device"] == devices[np.argmax(counts)]
     found = []
-    for name, key in _TOTALS:
-        points = [(time, whole(args.get(key))) for time, args in entries]
-        times = [(time, value) for time, value in points if value is not None and value >= 0]
-        if times:
-            found.append(_counter(name, "bytes", times, zero_ns))
+    for name in ("allocated", "reserved"):
+        chosen = on_device & (points[name] >= 0)
+        if chosen.any():
+            time = points["time_ns"][chosen] - zero_ns
+            order = np.argsort(time, kind="stable")
+            value = points[name][chosen].astype(np.float64)
+            found.append(Counter(name, "bytes", time[order], value[order]))
     return tuple(found)
 
 
@@ -59,9 +53,7 @@ def value_counters(table: Table, zero_ns: int) -> tuple[Counter, ...]:
     )
 
 
-def _counter(
-    name: str, unit: str, points: Sequence[tuple[int, float]], zero_ns: int
-) -> Counter:
+def _counter(name: str, unit: str, points: Sequence[tuple[int, float]], zero_ns: int) -> Counter:
     time = np.array([point[0] for point in points], np.int64) - zero_ns
     order = np.argsort(time, kind="stable")
     value = np.array([point[1] for point in points], np.float64)

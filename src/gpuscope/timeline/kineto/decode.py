@@ -9,7 +9,6 @@ one event at a time and leaves out what is no event.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,10 +37,9 @@ _LIMIT_NS = 4_000_000_000_000_000_000
 _LIMIT_US = _LIMIT_NS / 1000
 
 
-class Event(msgspec.Struct, gc=False):
-    """One event of the file; what it lacks has its default. Times in microseconds."""
+class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
+    """A complete event of the file; what it lacks has its default. Times in microseconds."""
 
-    ph: str = ""
     cat: str = ""
     name: str = ""
     pid: int | str | None = None
@@ -51,12 +49,64 @@ class Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = EMPTY
 
 
+class Instant(msgspec.Struct, gc=False, tag_field="ph", tag="i"):
+    """Something that has no length, such as a `[memory]` mark of the allocator."""
+
+    cat: str = ""
+    name: str = ""
+    ts: float = NOTHING
+    args: msgspec.Raw = EMPTY
+
+
+class Value(msgspec.Struct, gc=False, tag_field="ph", tag="C"):
+    """A point of a counter."""
+
+    cat: str = ""
+    name: str = ""
+    ts: float = NOTHING
+    args: msgspec.Raw = EMPTY
+
+
+class Meta(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
+    """A name of a process or thread."""
+
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    args: msgspec.Raw = EMPTY
+
+
+class Begin(msgspec.Struct, gc=False, tag_field="ph", tag="B"):
+    """The begin of an event whose end comes apart: not written by Kineto, not used."""
+
+
+class End(msgspec.Struct, gc=False, tag_field="ph", tag="E"):
+    """The end of such an event."""
+
+
+class FlowStart(msgspec.Struct, gc=False, tag_field="ph", tag="s"):
+    """An arrow's begin. Arrows say what correlations and sequence numbers say too."""
+
+
+class FlowEnd(msgspec.Struct, gc=False, tag_field="ph", tag="f"):
+    """An arrow's end."""
+
+
+class FlowStep(msgspec.Struct, gc=False, tag_field="ph", tag="t"):
+    """A point of an arrow between its ends."""
+
+
+Any_ = Event | Instant | Value | Meta | Begin | End | FlowStart | FlowEnd | FlowStep
+Other = Instant | Value | Meta
+
+
 class _Times(msgspec.Struct, gc=False):
+    ph: str = ""
     ts: msgspec.Raw = EMPTY
     dur: msgspec.Raw = EMPTY
 
 
-_EVENTS = msgspec.json.Decoder(list[Event])
+_EVENTS = msgspec.json.Decoder(list[Any_])
 _TIMES = msgspec.json.Decoder(list[_Times])
 
 
@@ -65,14 +115,16 @@ class Parsed:
     """Events of one chunk.
 
     Attributes:
-        events: in the file's order.
-        start_ns, duration_ns: exact; `UNUSABLE` where the file has no usable number.
-        skipped: pieces of text that are no event.
+        events: the complete ones, in the file's order.
+        start_ns, duration_ns: theirs, exact; `UNUSABLE` where the file has no usable number.
+        others: instants, counters and metadata, in the file's order.
+        skipped: pieces of text that are no event, or of a sort that is not used.
     """
 
     events: list[Event]
     start_ns: Ints
     duration_ns: Ints
+    others: list[Other]
     skipped: int = 0
 
 
@@ -121,15 +173,27 @@ def _typed(chunk: bytes) -> Parsed | None:
     """All events of a chunk at once; None where the chunk needs a closer look."""
     text = b"".join((b"[", chunk, b"]"))
     try:
-        events = _EVENTS.decode(text)
+        found = _EVENTS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    events, others, skipped = _sorted(found)
     count = len(events)
     start = np.fromiter([event.ts for event in events], np.float64, count)
     duration = np.fromiter([event.dur for event in events], np.float64, count)
     if _inexact(start) or _inexact(duration):
-        return Parsed(events, *_from_text(text))
-    return Parsed(events, _nanoseconds(start), _nanoseconds(duration))
+        return Parsed(events, *_from_text(text), others, skipped)
+    return Parsed(events, nanoseconds(start), nanoseconds(duration), others, skipped)
+
+
+def _sorted(found: Sequence[Any_]) -> tuple[list[Event], list[Other], int]:
+    """Complete events, others worth keeping, and how many of the rest are not understood."""
+    kinds = [type(event) for event in found]
+    events = [event for event, kind in zip(found, kinds, strict=True) if kind is Event]
+    others: list[Any] = [event for event, kind in zip(found, kinds, strict=True) if kind in _KEPT]
+    return cast(list[Event], events), others, kinds.count(Begin) + kinds.count(End)
+
+
+_KEPT = frozenset((Instant, Value, Meta))
 
 
 def _inexact(values: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
@@ -138,8 +202,8 @@ def _inexact(values: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     return bool(len(large)) and bool((large != np.floor(large)).any())
 
 
-def _nanoseconds(values: np.ndarray[Any, np.dtype[np.float64]]) -> Ints:
-    """Microseconds to whole nanoseconds: the whole part apart, so that the product is exact."""
+def nanoseconds(values: np.ndarray[Any, np.dtype[np.float64]]) -> Ints:
+    """Microseconds as doubles to nanoseconds: the whole part apart, so that products are exact."""
     usable = np.abs(values) < _LIMIT_US
     values = np.where(usable, values, 0.0)
     whole = np.floor(values)
@@ -149,7 +213,7 @@ def _nanoseconds(values: np.ndarray[Any, np.dtype[np.float64]]) -> Ints:
 
 def _from_text(text: bytes) -> tuple[Ints, Ints]:
     """Times from their decimal text, where doubles are too coarse."""
-    rows = _TIMES.decode(text)
+    rows = [row for row in _TIMES.decode(text) if row.ph == "X"]
     return (
         np.fromiter((exact_nanoseconds(bytes(row.ts)) for row in rows), np.int64, len(rows)),
         np.fromiter((exact_nanoseconds(bytes(row.dur)) for row in rows), np.int64, len(rows)),
@@ -196,6 +260,7 @@ class _Scan:
         self._text = chunk.decode("latin-1")  # one character a byte, so that places agree
         self._last = last
         self._found: list[Event] = []
+        self._others: list[Other] = []
         self._times: list[tuple[int, int]] = []
         self.skipped = 0
         self.left = b""
@@ -203,7 +268,7 @@ class _Scan:
 
     def parsed(self) -> Parsed:
         times = np.array(self._times, np.int64).reshape(-1, 2)
-        return Parsed(self._found, times[:, 0], times[:, 1], self.skipped)
+        return Parsed(self._found, times[:, 0], times[:, 1], self._others, self.skipped)
 
     def run(self) -> None:
         at, text = 0, self._text
@@ -249,30 +314,40 @@ class _Scan:
 
     def _take(self, value: object) -> None:
         event = _event(value) if isinstance(value, dict) else None
-        if event is None:
+        if event is None or isinstance(event, Begin | End):
             self.skipped += 1
-            return
-        self._found.append(event)
-        record = cast(dict[str, object], value)
-        self._times.append((_time(record.get("ts")), _time(record.get("dur"))))
+        elif isinstance(event, Event):
+            self._found.append(event)
+            record = cast(dict[str, object], value)
+            self._times.append((_time(record.get("ts")), _time(record.get("dur"))))
+        elif isinstance(event, Instant | Value | Meta):
+            self._others.append(event)
 
 
-def _event(record: dict[str, object]) -> Event | None:
+_BY_PHASE: dict[str, type[msgspec.Struct]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (Event, Instant, Value, Meta, Begin, End, FlowStart, FlowEnd, FlowStep)
+}
+
+
+def _event(record: dict[str, object]) -> msgspec.Struct | None:
     """An event from a parsed object; None where it has no phase."""
     phase = record.get("ph")
     if not isinstance(phase, str):
         return None
+    kind = _BY_PHASE.get(phase, FlowStep)
     args = record.get("args")
-    return Event(
-        ph=phase,
-        cat=_word(record.get("cat")),
-        name=_word(record.get("name")),
-        pid=_place(record.get("pid")),
-        tid=_place(record.get("tid")),
-        args=msgspec.Raw(json.dumps(_utf8(args), default=_plain).encode())
-        if isinstance(args, dict)
-        else EMPTY,
-    )
+    ts = _time(record.get("ts"))
+    known: dict[str, Any] = {
+        "cat": _word(record.get("cat")),
+        "name": _word(record.get("name")),
+        "pid": _place(record.get("pid")),
+        "tid": _place(record.get("tid")),
+        "ts": ts / 1000 if ts != UNUSABLE else NOTHING,
+    }
+    if isinstance(args, dict):
+        known["args"] = msgspec.Raw(json.dumps(_utf8(args), default=_plain).encode())
+    return kind(**{name: known[name] for name in kind.__struct_fields__ if name in known})
 
 
 def _word(value: object) -> str:
@@ -295,8 +370,11 @@ def _utf8(value: object) -> object:
 
 def _plain(value: object) -> object:
     if isinstance(value, Decimal) and value.is_finite():
-        return int(value) if value == value.to_integral_value() and abs(value) < 2**63 \
+        return (
+            int(value)
+            if value == value.to_integral_value() and abs(value) < 2**63
             else float(value)
+        )
     return None
 
 
@@ -366,8 +444,3 @@ def plain_arguments(raw: msgspec.Raw) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
-
-
-def finite(value: float) -> float:
-    """The value, or NaN for an infinity."""
-    return value if math.isfinite(value) else NOTHING

@@ -89,8 +89,11 @@ def rank_list(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
         return ()
     found = [whole(entry, -1) for entry in value]
-    return tuple(n for n in found if n is not None) if all(n is not None and n >= 0
-                                                           for n in found) else ()
+    return (
+        tuple(n for n in found if n is not None)
+        if all(n is not None and n >= 0 for n in found)
+        else ()
+    )
 
 
 def devices(header: Header) -> tuple[RecordedDevice, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuscope.timeline.kineto.decode import Event, plain_arguments
+from gpuscope.timeline.kineto.decode import Meta, plain_arguments
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.kineto.vocabulary import EVENT_KINDS, SORTS
 from gpuscope.timeline.types import Ints, Lane
@@ -43,34 +44,43 @@ def place(table: Table, columns: dict[str, Any], sort: Ints, device: dict[str, A
         said, of = device["device"], device["stream"]
         where[row] = np.where(said >= 0, said, np.maximum(values[columns["pid"][row]], 0))
         stream[row] = np.where(of >= 0, of, values[columns["tid"][row]])
-    pid = np.where(on_device, where, columns["pid"])
-    tid = np.where(on_device, stream, columns["tid"])
-    keys = np.stack([on_device.astype(np.int64), pid, tid], axis=1)
-    lanes, lane = _distinct(keys)
-    threads = _threads(table)
-    places = list(table.places)
-    made = []
-    for is_device, process, thread in lanes.tolist():
-        if is_device:
-            label = f"stream {thread}" if thread >= 0 else "no stream"
-            made.append(Lane(label, "stream", rank, process))
-        else:
-            label = _host_label(places[process], places[thread], threads)
-            made.append(Lane(label, "host", rank, -1))
+    lane = np.zeros(len(sort), np.int64)
+    threads, places = _threads(table), list(table.places)
+    host = np.flatnonzero(~on_device)
+    found, lane[host] = _distinct((columns["pid"][host], columns["tid"][host]))
+    made = [
+        Lane(_host_label(places[process], places[thread], threads), "host", rank, -1)
+        for process, thread in found.tolist()
+    ]
+    work = np.flatnonzero(on_device)
+    found, number = _distinct((where[work], stream[work]))
+    lane[work] = number + len(made)
+    for process, thread in found.tolist():
+        label = f"stream {thread}" if thread >= 0 else "no stream"
+        made.append(Lane(label, "stream", rank, process))
     return Placed(tuple(made), lane, stream)
 
 
-def _distinct(keys: Ints) -> tuple[Ints, Ints]:
-    """Distinct rows in ascending order, and which one each row is."""
-    low = keys.min(axis=0) if len(keys) else np.zeros(3, np.int64)
-    span = (keys.max(axis=0) if len(keys) else low) - low + 1
-    if float(span[0]) * float(span[1]) * float(span[2]) < 2**62:
-        packed = ((keys[:, 0] - low[0]) * span[1] + keys[:, 1] - low[1]) * span[2]
-        packed = packed + keys[:, 2] - low[2]
+def _distinct(keys: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Distinct rows of some columns in ascending order, and which one each row is."""
+    low = [int(key.min(initial=0)) for key in keys]
+    span = [int(key.max(initial=0)) - least + 1 for key, least in zip(keys, low, strict=True)]
+    rows = np.stack(keys, axis=1)
+    if math.prod(span) >= 2**62:
+        distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+        return distinct, inverse.reshape(-1)
+    packed = np.zeros(len(rows), np.int64)
+    for key, least, size in zip(keys, low, span, strict=True):
+        packed = packed * size + (key - least)
+    if math.prod(span) > 1 << 22:
         _, first, inverse = np.unique(packed, return_index=True, return_inverse=True)
-        return keys[first], inverse.reshape(-1)
-    distinct, inverse = np.unique(keys, axis=0, return_inverse=True)
-    return distinct, inverse.reshape(-1)
+        return rows[first], inverse.reshape(-1)
+    first = np.full(math.prod(span), -1, np.int64)  # few: a table is faster than sorting
+    first[packed] = np.arange(len(packed))
+    there = np.flatnonzero(first >= 0)
+    number = np.zeros(len(first), np.int64)
+    number[there] = np.arange(len(there))
+    return rows[first[there]], number[packed]
 
 
 def _place_numbers(table: Table) -> Ints:
@@ -147,12 +157,14 @@ def place_own(table: Table, columns: dict[str, Any]) -> Placed:
     distinct, inverse = np.unique(packed, return_inverse=True)
     of = np.array([number[(int(k) // width, int(k) % width)] for k in distinct], np.int64)
     lane = of[inverse.reshape(-1)] if len(distinct) else np.zeros(0, np.int64)
-    streams = np.array([place_number(entry.name) if entry.kind == "stream" else -1
-                        for entry in lanes] or [-1], np.int64)
+    streams = np.array(
+        [place_number(entry.name) if entry.kind == "stream" else -1 for entry in lanes] or [-1],
+        np.int64,
+    )
     return Placed(tuple(lanes), lane, streams[lane])
 
 
-def _own_processes(metadata: Sequence[Event]) -> dict[Any, tuple[int, str]]:
+def _own_processes(metadata: Sequence[Meta]) -> dict[Any, tuple[int, str]]:
     found = {}
     for event in metadata:
         if event.name == "process_name":

@@ -79,9 +79,7 @@ def _paths(name: Ints, around: Ints, names: Sequence[str], number: Numbers[str])
     return np.array(found, np.int64)[inverse.reshape(-1)]
 
 
-def differentiated(
-    events: Events, phase: Ints, sequence: Ints, parent: Ints, module: Ints
-) -> Ints:
+def differentiated(events: Events, phase: Ints, sequence: Ints, parent: Ints, module: Ints) -> Ints:
     """Modules with those of backward operators filled in.
 
     A backward node carries the sequence number of the forward operator that made it: of those

@@ -104,7 +104,7 @@ def _with_source(
         schema=str(header.get("schemaVersion") or ""),
         with_shapes=bool(whole(header.get("record_shapes"), 0)) or shapes,
         with_stacks=bool(whole(header.get("with_stack"), 0)) or "python_function" in kinds,
-        with_memory=bool(whole(header.get("profile_memory"), 0)) or bool(table.memory),
+        with_memory=bool(whole(header.get("profile_memory"), 0)) or bool(table.memory.parts),
         cut_off=cut_off,
         events_read=table.rows,
         events_skipped=table.skipped,

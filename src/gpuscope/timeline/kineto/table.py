@@ -14,7 +14,11 @@ from gpuscope.timeline.kineto.decode import (
     UNUSABLE,
     Arguments,
     Event,
+    Instant,
+    Meta,
+    Other,
     Parsed,
+    nanoseconds,
     plain_arguments,
 )
 from gpuscope.timeline.kineto.vocabulary import SORTS, sort_of
@@ -95,8 +99,21 @@ class OwnArgs(msgspec.Struct, gc=False):
     phase: str = ""
 
 
+class MemoryArgs(msgspec.Struct, gc=False, rename={
+    "type": "Device Type", "device": "Device Id", "allocated": "Total Allocated",
+    "reserved": "Total Reserved",
+}):  # fmt: skip
+    """What an instant of the allocator says. Device type 0 is the host."""
+
+    type: int = -1
+    device: int = -1
+    allocated: int = -1
+    reserved: int = -1
+
+
 _DEVICE, _CALL = Arguments(DeviceArgs), Arguments(CallArgs)
 _OPERATOR, _OWN = Arguments(OperatorArgs), Arguments(OwnArgs)
+_MEMORY = Arguments(MemoryArgs)
 
 Spec = tuple[bytes, bytes, bytes, bytes]
 """The raw lists of an operator's inputs: sizes, types, strides, values."""
@@ -132,7 +149,8 @@ class Table:
             collectives are the `args` that describe one, as text.
         events: start_ns, duration_ns, name, category, pid, tid: one row a complete event.
         device, calls, operators, own: columns of the categories that have them, with `row`.
-        metadata, memory, counters: the few events that are not complete ones.
+        memory: columns of the allocator's instants.
+        metadata, counters: the few other events that are not complete ones.
         counts: events by category.
         skipped: events that cannot be used.
     """
@@ -144,9 +162,8 @@ class Table:
         self.specs: Numbers[Spec] = Numbers()
         self.collectives: Numbers[bytes] = Numbers()
         self.events, self.device, self.calls = Columns(), Columns(), Columns()
-        self.operators, self.own = Columns(), Columns()
-        self.metadata: list[Event] = []
-        self.memory: list[tuple[int, dict[str, Any]]] = []
+        self.operators, self.own, self.memory = Columns(), Columns(), Columns()
+        self.metadata: list[Meta] = []
         self.counters: list[tuple[int, str, dict[str, Any]]] = []
         self.counts: Tally[str] = Tally()
         self.skipped = 0
@@ -155,20 +172,17 @@ class Table:
 
     def add(self, parsed: Parsed) -> None:
         """Take in the events of one chunk."""
-        self.skipped += parsed.skipped
-        phases = [event.ph for event in parsed.events]
-        whole = np.fromiter([phase == "X" for phase in phases], bool, len(phases))
         start, duration = parsed.start_ns, parsed.duration_ns
-        usable = whole & (start != UNUSABLE) & (duration >= 0) & (duration < LONGEST_NS)
-        self.skipped += int((whole & ~usable).sum())
-        self._rest(parsed, phases)
-        chosen = np.flatnonzero(usable)
-        if len(chosen) == len(phases):
-            events = parsed.events
-        else:
-            events = [parsed.events[i] for i in chosen.tolist()]
+        usable = (start != UNUSABLE) & (duration >= 0) & (duration < LONGEST_NS)
+        unusable = len(usable) - int(usable.sum())
+        self.skipped += parsed.skipped + unusable
+        self._rest(parsed.others)
+        events = parsed.events
+        if unusable:
+            events = [events[i] for i in np.flatnonzero(usable).tolist()]
+            start, duration = start[usable], duration[usable]
         if events:
-            self._complete(events, start[chosen], duration[chosen])
+            self._complete(events, start, duration)
 
     def _complete(self, events: list[Event], start: Ints, duration: Ints) -> None:
         count = len(events)
@@ -196,23 +210,33 @@ class Table:
             self._add_own([event.args for event in events], np.arange(count) + self.rows)
         self.rows += count
 
-    def _rest(self, parsed: Parsed, phases: list[str]) -> None:
-        """Metadata, memory instants, counters; flows repeat what correlations say."""
-        for place, phase in enumerate(phases):
-            if phase == "X" or phase == "s" or phase == "f" or phase == "t":
-                continue
-            event = parsed.events[place]
-            time_ns = int(parsed.start_ns[place])
-            if phase == "M":
+    def _rest(self, others: Sequence[Other]) -> None:
+        """Metadata, counters, and what the allocator says."""
+        memory = []
+        for event in others:
+            if isinstance(event, Instant):
+                if event.name == "[memory]":
+                    memory.append(event)
+            elif isinstance(event, Meta):
                 self.metadata.append(event)
-            elif phase == "i" and event.name == "[memory]" and time_ns != UNUSABLE:
-                self.memory.append((time_ns, plain_arguments(event.args)))
-                self.counts[event.cat or "[memory]"] += 1
-            elif phase == "C" and time_ns != UNUSABLE:
+            elif abs(event.ts) < 1e15:
+                time_ns = int(nanoseconds(np.array([event.ts]))[0])
                 self.counters.append((time_ns, event.name, plain_arguments(event.args)))
                 self.counts[event.cat or "counter"] += 1
-            elif phase in ("B", "E", ""):
-                self.skipped += 1
+        if memory:
+            self._add_memory(memory)
+
+    def _add_memory(self, instants: Sequence[Instant]) -> None:
+        args = _MEMORY.decode([event.args for event in instants])
+        time = nanoseconds(np.fromiter([event.ts for event in instants], np.float64))
+        self.counts[instants[0].cat or "[memory]"] += len(instants)
+        self.memory.add(
+            time_ns=time,
+            type=integers([a.type for a in args]),
+            device=integers([a.device for a in args]),
+            allocated=integers([a.allocated for a in args]),
+            reserved=integers([a.reserved for a in args]),
+        )
 
     # -- arguments by category --------------------------------------------------------------------
 
