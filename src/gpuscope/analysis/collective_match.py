@@ -45,6 +45,8 @@ class Match:
         offsets: by rank, how far its clock runs ahead of the median rank's.
         complete: every member of every group is recorded, as far as groups are known.
         given_up: groups (by name) whose matches broke the rule.
+        sizes: ranks in each of `Calls.groups`; where not recorded, those that were matched; None
+            if unknown.
     """
 
     calls: Calls
@@ -55,6 +57,7 @@ class Match:
     offsets: Mapping[int, Offset]
     complete: bool
     given_up: tuple[str, ...]
+    sizes: tuple[int | None, ...]
 
 
 def match_collectives(timeline: Timeline) -> Match:
@@ -64,6 +67,7 @@ def match_collectives(timeline: Timeline) -> Match:
     shift = np.zeros(len(calls), np.int64)
     given_up, next_id, complete = [], 0, True
     readings: list[Mapping[int, Offset]] = []
+    sizes = [size for _, _, size in calls.groups]
     present = {source.rank for source in timeline.sources} | set(calls.ranks)
     for code, (name, members, size) in enumerate(calls.groups):
         rows = np.flatnonzero(calls.group == code)
@@ -86,6 +90,7 @@ def match_collectives(timeline: Timeline) -> Match:
         next_id += int(ids.max(initial=-1)) + 1
         shift[rows] = ahead
         readings.append(offsets)
+        sizes[code] = size if size is not None else len(seen)
     found, count = _in_time_order(found)
     return Match(
         calls=calls,
@@ -96,6 +101,7 @@ def match_collectives(timeline: Timeline) -> Match:
         offsets={calls.ranks[code]: o for code, o in joint_offsets(readings).items()},
         complete=complete,
         given_up=tuple(given_up),
+        sizes=tuple(sizes),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gpuscope.analysis.collective_calls import Calls, communication_calls
@@ -48,6 +50,7 @@ def sort_table(
     waiting_ns: Ints | None,
     ranks: int,
     is_lower_bound: bool,
+    sizes: Sequence[int | None] = (),
 ) -> tuple[CommunicationSort, ...]:
     """Return equal calls together, most time first.
 
@@ -59,6 +62,7 @@ def sort_table(
         waiting_ns: waiting of each of `rows`; None if unknown.
         ranks: how many ranks the rows are of; counts and times are means over them.
         is_lower_bound: the transfers may hold waiting.
+        sizes: ranks in each of `Calls.groups`, where more is known than the recording says.
     """
     uneven = np.array([sort in UNEVEN for sort in calls.sorts] + [False])
     elements = np.where(uneven[calls.sort[rows]], -1, calls.elements[rows])
@@ -70,7 +74,9 @@ def sort_table(
     for i in range(int(code.max(initial=-1)) + 1):
         own = np.flatnonzero(code == i)
         name = calls.sorts[int(calls.sort[rows[own[0]]])]
-        group, _, size = calls.groups[int(calls.group[rows[own[0]]])]
+        index = int(calls.group[rows[own[0]]])
+        group, _, size = calls.groups[index]
+        size = sizes[index] if sizes else size
         nbytes = _message(timeline, name, calls.collective[rows[own]])
         transfer_s = float(np.median(transfer_ns[own])) * NS
         rate = nbytes / transfer_s if nbytes is not None and transfer_s > 0 else None

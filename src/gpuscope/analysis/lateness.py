@@ -184,7 +184,8 @@ def instead(
 ) -> tuple[str, float]:
     """Name what a rank spent most time on in [low, high), and for how many seconds.
 
-    Kernels where it was busy; what its host was in where its device was idle.
+    Kernels where it was busy; what its host was in where its device was idle. "" where for most
+    of it nothing is recorded on the host: Python between operators, sleep, other processes.
     """
     device = work.work
     if reason in (COMPUTE, SLOWER, COMMUNICATING):
@@ -193,12 +194,13 @@ def instead(
         return _longest(timeline, device.name, np.where(wanted, cut, 0))
     pieces = work.pieces
     cut = np.minimum(pieces.end_ns, high_ns) - np.maximum(pieces.start_ns, low_ns)
-    wanted = pieces.host >= 0
+    wanted = np.ones(len(pieces), bool)
     cause = {DISPATCH: DISPATCHING, SYNC: SYNCHRONISING, INPUT: DATA}.get(reason)
     if cause is not None:
         wanted &= pieces.cause == cause
     host = np.where(pieces.sync >= 0, pieces.sync, pieces.host)
-    return _longest(timeline, timeline.events.name[host], np.where(wanted, cut, 0))
+    name = np.where(host >= 0, timeline.events.name[host], len(timeline.names))
+    return _longest(timeline, name, np.where(wanted, cut, 0))
 
 
 def _longest(timeline: Timeline, name: Ints, length_ns: Ints) -> tuple[str, float]:
@@ -207,4 +209,4 @@ def _longest(timeline: Timeline, name: Ints, length_ns: Ints) -> tuple[str, floa
         return "", 0.0
     total = np.bincount(name[keep], weights=length_ns[keep])
     most = int(total.argmax())
-    return timeline.names[most], float(total[most]) * 1e-9
+    return (*timeline.names, "")[most], float(total[most]) * 1e-9

@@ -88,8 +88,13 @@ def _straggler(straggler: Straggler) -> tuple[str, str]:
 
 def _worst(call: CollectiveCall) -> tuple[str, str]:
     why, why_zh = REASONS[call.reason]
-    doing = f" ({call.instead}, {seconds(call.instead_s)})" if call.instead else ""
-    doing_zh = f"（{call.instead}，{seconds(call.instead_s)}）" if call.instead else ""
+    doing = doing_zh = ""
+    if call.instead_s > 0:
+        what = call.instead or "no operator or call on its host"
+        what_zh = call.instead or "其主机上没有算子或调用"
+        doing, doing_zh = (
+            f" ({what}, {seconds(call.instead_s)})", f"（{what_zh}，{seconds(call.instead_s)}）",
+        )  # fmt: skip
     return (
         f"The worst is collective {call.number} ({call.name or 'unnamed'}): "
         f"{seconds(call.waiting_s)} of waiting for a transfer of {seconds(call.transfer_s)}; rank "

@@ -212,7 +212,7 @@ def _sorts(
     rows = np.flatnonzero(match.id >= 0)
     return sort_table(
         timeline, match.calls, rows, transfer[rows], waiting[rows], len(match.calls.ranks),
-        not match.complete,
+        not match.complete, match.sizes,
     )  # fmt: skip
 
 

@@ -171,8 +171,8 @@ class CollectiveCall:
         late_s: how much later than the median of the others it came.
         lead_s: how much later than the second to last.
         reason: one of `LATE_REASONS`.
-        instead: what that rank was doing before it came: an operator, kernel or call; "" if
-            unknown.
+        instead: what that rank did for the longest time before it came: an operator, kernel or
+            call; "" where nothing is recorded on its host.
         instead_s: for how long.
     """
 

@@ -99,7 +99,8 @@ def _joined(remarks: Iterable[Remark], ranks: Sequence[int]) -> tuple[Remark, ..
         elif len({remark.sentence for remark in same}) == 1 and len(same) == len(ranks):
             out.append(replace(one, rank=None))
         else:
-            more = f" (Rank {one.rank}; {others} other ranks likewise.)"
+            plural = "ranks" if others > 1 else "rank"
+            more = f" (Rank {one.rank}; {others} other {plural} likewise.)"
             more_zh = f"（进程 {one.rank}；另有 {others} 个进程同样如此。）"
             out.append(
                 replace(one, sentence=one.sentence + more, sentence_zh=one.sentence_zh + more_zh)

@@ -29,7 +29,10 @@ LONGEST_NS = 3_600_000_000_000
 """No kernel runs for an hour: the device's own watchdogs and users end it before."""
 
 _GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
-_WORKLESS = re.compile(r"(Memset|Memcpy|GraphLaunch|EventRecord|HostFunc|GraphInstantiate)")
+_WORKLESS = re.compile(
+    r"Memset|Memcpy|GraphLaunch|HostFunc|GraphInstantiate|EventRecord|wait(On)?Event", re.IGNORECASE
+)
+"""Calls that need not leave device work of their own, though recorders tie an id to them."""
 
 
 def check(facts: RankFacts) -> Iterator[Remark]:
