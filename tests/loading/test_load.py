@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from snapshots import MIB, training
 
 import gpuscope as gs
 from gpuscope.errors import InputFileError, InvalidValueError, UnknownNameError
-from gpuscope.loading import load as module
 from gpuscope.loading import read_timelines
 from gpuscope.timeline.types import DEVICE_KINDS
 
@@ -163,7 +163,8 @@ def test_of_very_many_ranks_only_those_that_explain_are_kept_whole(
 ) -> None:
     folder(tmp_path, ranks=6, late=4)
     whole, _ = read_timelines(tmp_path)
-    monkeypatch.setattr(module, "FULL_BYTES", 0)
+    # The package's `load` is the function, so the module is found by its name.
+    monkeypatch.setattr(sys.modules["gpuscope.loading.load"], "FULL_BYTES", 0)
     run = gs.load(tmp_path)
     timeline = run.timeline
     hosts = {

@@ -15,6 +15,7 @@ from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
 from gpuscope.analysis.fit import FitOption, fit_options
 from gpuscope.analysis.grouping import kernel_groups
+from gpuscope.analysis.host_operators import host_operators
 from gpuscope.analysis.idle import HostActivity, Hosts, IdlePieces, causes_of, idle_pieces
 from gpuscope.analysis.idle_spots import idle_spots
 from gpuscope.analysis.launches import launches
@@ -40,6 +41,7 @@ from gpuscope.analysis.window import (
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
 from gpuscope.timeline.memory import MemoryTrace
+from gpuscope.timeline.ranks import ranks_of
 from gpuscope.timeline.types import Ints, Timeline
 
 PATH_SEGMENTS = 2_000
@@ -73,7 +75,7 @@ def analyze(
     """
     ops, kernels = OpColumns.of(timeline), KernelColumns.of(timeline)
     ranks = device_ranks(timeline)
-    rank = ranks[0] if ranks else 0
+    rank = next(iter(ranks or ranks_of(timeline)), 0)
     window = choose_window(timeline, rank) or Window(0, 0, 1)
     work = device_work(timeline, rank, window)
     hosts = Hosts(timeline, ops)
@@ -139,6 +141,7 @@ def analyze(
         ranks=meeting,
         communication=talk,
         step_spread=spread,
+        host=() if ranks else host_operators(timeline, rank, choose_window(timeline, rank)),
     )
 
 

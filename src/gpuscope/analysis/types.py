@@ -248,6 +248,7 @@ class Analysis:
         ranks: who waits for whom; None where no collective is on two ranks.
         communication: of the first rank that has device work; None without any.
         step_spread: how the steps differ; None with fewer than three.
+        host: where the host's own time went, by name; only of a recording without device work.
     """
 
     step_s: float
@@ -271,3 +272,4 @@ class Analysis:
     ranks: RankStory | None = None
     communication: Communication | None = None
     step_spread: StepSpread | None = None
+    host: tuple[Share, ...] = ()

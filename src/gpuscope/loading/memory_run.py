@@ -41,7 +41,8 @@ def memory_run(path: str | Path, *, device: Device | None = None) -> Run:
         step_time_interval_s=(nan, nan), device_busy_s=nan, host_busy_s=None,
         peak_memory_bytes=memory.peak_bytes,
         reserved_memory_bytes=int(memory.reserved_bytes.max()), energy_j=None,
-        fits=None, timeline=_timeline(memory, snapshot.path), analysis=_analysis(story, _findings(memory)),
+        fits=None, timeline=_timeline(memory, snapshot.path),
+        analysis=_analysis(story, _findings(memory)),
         assumptions=_remarks(snapshot, memory),
         origins={"peak_memory_bytes": "measured", "reserved_memory_bytes": "measured"},
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -60,7 +61,7 @@ def trace_run(
         reserved_memory_bytes=memory.reserved_bytes if memory else None,
         energy_j=None, fits=None, timeline=timeline, analysis=analysis, ranks=tuple(ranks),
         assumptions=tuple(dict.fromkeys((*timeline.notes, *notes))),
-        origins=_origins(host_s is not None, memory is not None),
+        origins=_origins(not math.isnan(busy_s), host_s is not None, memory is not None),
     )  # fmt: skip
 
 
@@ -108,10 +109,10 @@ def chosen_steps(timeline: Timeline, first: int, last: int) -> Timeline:
 
 
 def _busy(timeline: Timeline, rank: int) -> tuple[float, float | None]:
-    """Device and host seconds of a step."""
+    """Device and host seconds of a step; NaN for a device of which nothing is recorded."""
     window = choose_window(timeline, rank)
-    if window is None:
-        return 0.0, None
+    if window is None or not device_ranks(timeline):
+        return math.nan, None
     per_step = _NS / window.steps
     busy = device_work(timeline, rank, window).busy.total_ns * per_step
     host = host_activity(timeline, rank, OpColumns.of(timeline))
@@ -119,14 +120,18 @@ def _busy(timeline: Timeline, rank: int) -> tuple[float, float | None]:
 
 
 def _recorded_device(timeline: Timeline) -> Device | None:
-    from gpuscope.analysis.modelled import device_of
-
+    try:
+        from gpuscope.analysis.modelled import device_of
+    except ModuleNotFoundError:
+        return None
     return device_of(timeline)
 
 
 def _modelled(timeline: Timeline, device: Device | None) -> Timeline:
-    from gpuscope.analysis.modelled import modelled
-
+    try:
+        from gpuscope.analysis.modelled import modelled
+    except ModuleNotFoundError:
+        return timeline
     return modelled(timeline, device)
 
 
@@ -138,8 +143,9 @@ def _target(timeline: Timeline, device: Device | None) -> str:
     return f"{count}× {name}" if count > 1 else name
 
 
-def _origins(host: bool, memory: bool) -> dict[str, str]:
-    fields = ["step_time_s", "device_busy_s"]
+def _origins(device: bool, host: bool, memory: bool) -> dict[str, str]:
+    fields = ["step_time_s"]
+    fields += ["device_busy_s"] if device else []
     fields += ["host_busy_s"] if host else []
     fields += ["peak_memory_bytes"] if memory else []
     return dict.fromkeys(fields, "measured")

@@ -177,7 +177,8 @@ def _together(spans: Sequence[tuple[int, int]]) -> set[int]:
         else:
             groups.append([i])
         reach = max(reach, spans[i][1]) if len(groups[-1]) > 1 else spans[i][1]
-    return set(max(groups, key=lambda group: len(group)))
+    sizes = [len(group) for group in groups]
+    return set(groups[sizes.index(max(sizes))])
 
 
 def _clock_notes(parts: Sequence[Timeline], apart: Sequence[int]) -> list[str]:

@@ -154,6 +154,19 @@ _SNAPSHOT = {
     "for re-use.": "峰值 {peak}，位于记录开始后 {time}。预留是分配器向设备申请并留作复用的部分。",
 }
 
+_HOST = {
+    "What the host did": "主机做了什么",
+    "Each without what it calls in turn; all host threads together.": (
+        "每项不含其内部调用；所有主机线程合计。"
+    ),
+    "share": "占比",
+    "Of each step the device works {device} ({share}); the host (the CPU that runs Python and "
+    "launches the device's work) works {host}.": (
+        "每步中设备工作 {device}（{share}）；主机（运行 Python 并启动设备工作的 CPU）工作 {host}。"
+    ),
+    "rank {rank}": "{rank} 号 rank",
+}
+
 _SYMBOLS = {
     "By kernel": "按内核",
     "The device's own symbols, shortened.": "设备内核符号（已缩短）。",
@@ -168,5 +181,5 @@ _COMMANDS = {
 
 RECORDED_CHINESE = {
     **_TRUST, **_IDLE, **_PATH, **_LAUNCHES, **_COPIES, **_RANKS, **_STEPS, **_SYMBOLS,
-    **_SNAPSHOT, **_COMMANDS,
+    **_SNAPSHOT, **_HOST, **_COMMANDS,
 }  # fmt: skip

@@ -41,7 +41,7 @@ def headline(run: Run, lang: str) -> RenderableType:
     where = Text.assemble(
         (tr("{origin} on", lang, origin=origin), "dim"), " ", (run.target, "bold")
     )
-    pace = (Text(), _host_and_device(run, lang)) if timed else ()
+    pace = (Text(), _host_and_device(run, lang)) if timed and run.analysis.time else ()
     body = Group(title, where, Text(), grid, *pace)
     return Panel(body, box=box.ROUNDED, border_style="bright_black", padding=(0, 1))
 
@@ -156,6 +156,14 @@ def _host_and_device(run: Run, lang: str) -> Text:
     device = units.time(run.device_busy_s, lang)
     if run.host_busy_s is None:
         return Text(tr("The device works {device} of each step.", lang, device=device), style="dim")
+    if _is_recording(run):
+        share = units.percent(run.device_busy_s / run.step_time_s if run.step_time_s else 0.0, lang)
+        sentence = tr(
+            "Of each step the device works {device} ({share}); the host (the CPU that runs Python "
+            "and launches the device's work) works {host}.",
+            lang, device=device, share=share, host=units.time(run.host_busy_s, lang),
+        )  # fmt: skip
+        return Text(sentence, style="dim")
     sentence = tr(
         "The device works {device} of each step. The host (the CPU that runs Python and launches "
         "the device's work) needs {host}: the slower of the two sets the pace.",

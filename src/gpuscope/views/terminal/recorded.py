@@ -10,7 +10,7 @@ from rich.text import Text
 from gpuscope.run import Run
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal import idle_panel, launch_panel, rank_panel, trust_panel
-from gpuscope.views.terminal.symbol_panel import symbols
+from gpuscope.views.terminal.symbol_panel import host, symbols
 
 TOP = 10
 
@@ -22,7 +22,7 @@ def first(run: Run, lang: str) -> Iterator[RenderableType]:
         panel = trust_panel.trust(analysis.trust, lang)
         if panel is not None:
             yield panel
-    if run.origin == "measured" and not analysis.time and analysis.memory is None:
+    if analysis.host:
         sentence = "The device did no work in this recording: what follows is the host's story."
         yield Text("\n" + tr(sentence, lang), style="bold yellow")
 
@@ -30,6 +30,9 @@ def first(run: Run, lang: str) -> Iterator[RenderableType]:
 def causes(run: Run, lang: str, top: int = TOP) -> Iterator[RenderableType]:
     """What follows the classes of time: idle spots, ranks, communication."""
     analysis = run.analysis
+    if analysis.host:
+        yield host(run, lang, top)
+        return
     spots = idle_panel.idle_spots(run, lang, top)
     if spots is not None:
         yield spots

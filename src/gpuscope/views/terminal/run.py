@@ -32,7 +32,7 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
     """
     analysis = run.analysis
     parts: list[RenderableType] = [headline(run, lang), *recorded.first(run, lang)]
-    if analysis.classes:
+    if analysis.classes and not analysis.host:
         parts.append(classes(run, lang))
     parts += recorded.causes(run, lang, top)
     if analysis.kinds:
@@ -42,7 +42,7 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
     if analysis.operators:
         parts.append(operators(run, lang))
     parts += recorded.details(run, lang, top)
-    if analysis.modules:
+    if any(share.depth > 0 for share in analysis.modules):
         parts.append(modules(run, lang))
     if analysis.roofline is not None and analysis.roofline.points:
         parts.append(roofline(run, analysis.roofline, lang))

@@ -1,4 +1,4 @@
-"""Kernels by the device's own symbol."""
+"""Kernels by the device's own symbol; the host's operators where there are no kernels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from rich.text import Text
 
 from gpuscope.run import Run
 from gpuscope.views import units
+from gpuscope.views.figures import short_operator
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import left, right, section, table
 
@@ -35,3 +36,22 @@ def symbols(run: Run, lang: str, top: int) -> RenderableType:
     if rest > 0:
         parts.append(Text(tr("and {n} more (see --json)", lang, n=rest), style="dim"))
     return section(tr("By kernel", lang), tr("The device's own symbols, shortened.", lang), *parts)
+
+
+def host(run: Run, lang: str, top: int) -> RenderableType:
+    """Where the host's own time went, in a recording without device work."""
+    shares = run.analysis.host
+    total = sum(share.time_s for share in shares)
+    rows = table(
+        left(tr("operator", lang), ratio=1), right(tr("time", lang)), right(tr("share", lang)),
+        right(tr("calls", lang)),
+    )  # fmt: skip
+    rows.expand = True
+    for share in shares[:top]:
+        rows.add_row(
+            short_operator(share.label), units.time(share.time_s, lang),
+            units.percent(share.time_s / total if total else 0.0, lang),
+            units.count(share.count, lang),
+        )  # fmt: skip
+    about = tr("Each without what it calls in turn; all host threads together.", lang)
+    return section(tr("What the host did", lang), about, rows)

@@ -20,10 +20,13 @@ def trust(found: Trust, lang: str) -> RenderableType | None:
     if not found.remarks:
         return None
     lines = Table.grid(padding=(0, 1))
+    several = len({r.rank for r in found.remarks if r.rank is not None}) > 1
     for remark in found.remarks[:TOP_REMARKS]:
         style = _STYLES[remark.severity]
         mark = Text(_MARKS[remark.severity], style=style)
-        lines.add_row(mark, Text(remark_text(remark, lang), style="dim" if style == "dim" else ""))
+        words = Text(_of_rank(remark, several, lang), style="dim")
+        words.append(remark_text(remark, lang), style="dim" if style == "dim" else "not dim")
+        lines.add_row(mark, words)
     if len(found.remarks) > TOP_REMARKS:
         more = tr("and {n} more (see --json)", lang, n=len(found.remarks) - TOP_REMARKS)
         lines.add_row("", Text(more, style="dim"))
@@ -36,6 +39,13 @@ def trust(found: Trust, lang: str) -> RenderableType | None:
         sentence = tr("Cannot be answered: {words}.", lang, words=words)
         body.append(Text(sentence, style="bold" if grave else "dim"))
     return section(tr("How far this recording can be trusted", lang), "", *body)
+
+
+def _of_rank(remark: Remark, several: bool, lang: str) -> str:
+    """Which rank it is about, where remarks are about different ones."""
+    if not several or remark.rank is None:
+        return ""
+    return tr("rank {rank}", lang, rank=remark.rank) + tr(": ", lang)
 
 
 def remark_text(remark: Remark, lang: str) -> str:

@@ -1,6 +1,6 @@
 // Puts the panels together, and switches run, language and theme.
 
-const PANELS = [trustPanel, findingsPanel, classesPanel, idlePanel, rankTimesPanel, ranksPanel, timelinePanel, pathPanel, rooflinePanel, modulesPanel,
+const PANELS = [trustPanel, findingsPanel, classesPanel, hostPanel, idlePanel, rankTimesPanel, ranksPanel, timelinePanel, pathPanel, rooflinePanel, modulesPanel,
   memoryPanel, tasksPanel, operatorsPanel, symbolsPanel, launchesPanel, copiesPanel, stepsPanel, notesPanel];
 
 /** Draw the whole page for the chosen run and language. */

@@ -26,7 +26,7 @@ function moduleLabel(row) {
 
 function modulesPanel() {
   const rows = run().modules_folded;
-  if (!rows.length) return null;
+  if (!rows.some((row) => row.depth > 0)) return null;
   const root = moduleTree(rows);
   let focus = root;
   const crumbs = h("div", { class: "crumbs", "aria-live": "polite" });

@@ -16,7 +16,9 @@ function trustPanel() {
   const trust = run().analysis.trust;
   if (!trust || !trust.remarks.length) return null;
   const closed = Object.entries(trust.can_conclude).filter(([, can]) => !can).map(([question]) => t(question));
-  const list = h("ul", { class: "remarks" }, trust.remarks.map((r) => h("li", { class: r.severity }, inLanguage(r, "sentence"))));
+  const several = new Set(trust.remarks.map((r) => r.rank).filter((rank) => rank !== null)).size > 1;
+  const of = (r) => (several && r.rank !== null ? t("rank {rank}", { rank: r.rank }) + t(": ") : "");
+  const list = h("ul", { class: "remarks" }, trust.remarks.map((r) => h("li", { class: r.severity }, of(r) + inLanguage(r, "sentence"))));
   return section("trust", t("How far this recording can be trusted"), null, list,
     closed.length ? h("p", { class: trust.remarks.some((r) => r.severity === "cannot") ? "alarm" : "about" }, t("Cannot be answered: {words}.", { words: closed.join(t(", ")) })) : null);
 }
@@ -35,6 +37,20 @@ function idlePanel() {
   ], spots, { sort: 2, limit: 10, press: (s) => showMoment(s.start_ns, s.longest_s) });
   return section("idle", t("Why the device was idle"),
     t("Each moment without device work, by what the host did meanwhile.") + " " + t("Press a row to find it in the timeline."), table);
+}
+
+function hostPanel() {
+  const list = run().analysis.host ?? [];
+  if (!list.length) return null;
+  const total = list.reduce((sum, s) => sum + s.time_s, 0);
+  return section("host", t("What the host did"),
+    t("The device did no work in this recording: what follows is the host's story.") + " " + t("Each without what it calls in turn; all host threads together."),
+    sortable([
+      column(t("operator"), (s) => s.label, (s) => shortName(s.label), "name"),
+      column(t("time"), (s) => s.time_s, (s) => time(s.time_s)),
+      column(t("share"), (s) => s.time_s, (s) => barCell(s.time_s / list[0].time_s, "var(--warn)", percent(s.time_s / total))),
+      column(t("calls"), (s) => s.count, (s) => count(s.count)),
+    ], list));
 }
 
 function rankTimesPanel() {

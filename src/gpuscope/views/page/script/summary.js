@@ -109,7 +109,7 @@ function gainOf(f) {
 }
 
 function pacePanel() {
-  if (missing(run().step_time_s)) return null;
+  if (missing(run().step_time_s) || missing(run().device_busy_s)) return null;
   const r = run(), longest = Math.max(r.step_time_s, r.device_busy_s, r.host_busy_s ?? 0);
   const row = (label, value, kind) => [h("span", {}, label), h("div", { class: "track" },
     h("i", { class: kind, style: { width: `${(value / longest) * 100}%` } })), h("span", {}, time(value))];
@@ -133,7 +133,7 @@ function breakdown(id, title, about, rows, label, colour) {
 }
 
 function classesPanel() {
-  if (!run().analysis.classes.length) return null;
+  if (!run().analysis.classes.length || run().analysis.host?.length) return null;
   return breakdown("time", t("Where the time goes"),
     t("Compute-bound: arithmetic sets the time. Bandwidth-bound: device memory does. Instruction-bound: neither, the units are busy issuing instructions. Launch-bound: too short to matter but for starting. Idle: the device waits."),
     run().analysis.classes, classLabel, classColour);
