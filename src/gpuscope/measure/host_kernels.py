@@ -1,8 +1,8 @@
-"""On a CPU the operators that do the work are the kernels.
+"""On a CPU the operators are the kernels.
 
-A trace of a CPU run has no device events. So that its time can be told like a GPU's, the innermost
-operators become work of a device "cpu". What lies between them, in outer operators and in Python,
-is the host's dispatching.
+A trace of a CPU run has no device events. So that its time can be told like a GPU's, the time of
+each operator that no inner operator covers becomes work of a device "cpu". What lies between
+operators, in Python and in autograd, stays the host's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from gpuscope.timeline.nesting import parent_rows
 from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Lane, Recorded, Timeline
 
 _OPERATOR = EVENT_KINDS.index("operator")
@@ -18,53 +19,64 @@ _KERNEL = EVENT_KINDS.index("kernel")
 
 
 def with_host_kernels(timeline: Timeline) -> Timeline:
-    """Return the timeline with one kernel for each innermost operator; as it is if it has some."""
+    """Return the timeline with device work made of its operators; as it is if it has some."""
     events = timeline.events
     if timeline.recorded is not None and len(timeline.recorded):
         return timeline
-    rows = np.flatnonzero((events.kind == _OPERATOR) & (events.duration_ns > 0))
-    leaves = rows[_innermost(events, rows)]
-    if len(leaves) == 0:
+    owner, start_ns, length_ns = own_pieces(events)
+    if len(owner) == 0:
         return timeline
-    lane = Lane("cpu", "stream", timeline.lanes[int(events.lane[leaves[0]])].rank, 0)
-    lanes = (*timeline.lanes, lane)
-    added = {f.name: getattr(events, f.name)[leaves] for f in fields(Events)}
-    added["kind"] = np.full(len(leaves), _KERNEL, np.int64)
-    added["lane"] = np.full(len(leaves), len(lanes) - 1, np.int64)
+    hosts = np.unique(events.lane[owner])
+    lanes = (*timeline.lanes, *(_lane(timeline.lanes[at], n) for n, at in enumerate(hosts)))
+    added = {f.name: getattr(events, f.name)[owner] for f in fields(Events)}
+    added |= {"start_ns": start_ns, "duration_ns": length_ns}
+    added["kind"] = np.full(len(owner), _KERNEL, np.int64)
+    added["lane"] = len(timeline.lanes) + np.searchsorted(hosts, events.lane[owner])
     columns = {name: np.concatenate((getattr(events, name), col)) for name, col in added.items()}
     order = np.lexsort((columns["lane"], columns["start_ns"]))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     merged = Events(**{name: column[order] for name, column in columns.items()})
-    old = len(events)
-    return replace(
-        timeline, lanes=lanes, events=merged,
-        recorded=_recorded(place[old:], place[leaves]),
-    )  # fmt: skip
+    recorded = _recorded(place[len(events) :], place[owner])
+    return replace(timeline, lanes=lanes, events=merged, recorded=recorded)
 
 
-def _innermost(events: Events, rows: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which of these events have no other of them inside, on their own lane."""
-    lane, start = events.lane[rows], events.start_ns[rows]
-    end = events.end_ns[rows]
-    order = np.lexsort((-end, start, lane))
-    lane, start, end = lane[order], start[order], end[order]
-    inner = np.ones(len(rows), bool)
-    # Sorted like this, an event's first inner event, if it has one, is the very next row.
-    nested = (lane[1:] == lane[:-1]) & (start[1:] >= start[:-1]) & (end[1:] <= end[:-1])
-    inner[:-1] &= ~nested
-    found = np.empty(len(rows), bool)
-    found[order] = inner
-    return found
+def own_pieces(events: Events) -> tuple[Ints, Ints, Ints]:
+    """Return the pieces of the operators' time that belong to the innermost operator.
+
+    At each start of an operator a piece of its own begins; at each end, one of the operator
+    around it.
+
+    Returns:
+        Row of the operator, start and length of each piece, in no order; empty pieces left out.
+    """
+    chosen = (events.kind == _OPERATOR) & (events.duration_ns > 0)
+    rows, around = np.flatnonzero(chosen), parent_rows(events, chosen)
+    at = np.concatenate((events.start_ns[rows], events.end_ns[rows]))
+    owner = np.concatenate((rows, around[rows]))
+    lane = np.concatenate((events.lane[rows], events.lane[rows]))
+    length = np.concatenate((events.duration_ns[rows], events.duration_ns[rows]))
+    ending = np.repeat(np.array([0, 1]), len(rows))
+    # At one instant: first the ends, inner before outer, then the starts, outer before inner.
+    inner_last = np.where(ending == 1, length, -length)
+    order = np.lexsort((inner_last, 1 - ending, at, lane))
+    at, owner, lane = at[order], owner[order], lane[order]
+    piece = np.diff(at, append=at[-1:])
+    same = np.append(lane[1:] == lane[:-1], False) if len(lane) else np.zeros(0, bool)
+    kept = same & (piece > 0) & (owner >= 0)
+    return owner[kept], at[kept], piece[kept]
+
+
+def _lane(host: Lane, number: int) -> Lane:
+    return Lane("cpu" if number == 0 else f"cpu {number}", "stream", host.rank, 0)
 
 
 def _recorded(event: Ints, operator: Ints) -> Recorded:
     order = np.argsort(event, kind="stable")
     event, operator = event[order], operator[order]
-    unknown = np.full(len(event), -1, np.int64)
+    unknown, wide = np.full(len(event), -1, np.int64), np.full((len(event), 3), -1, np.int64)
     return Recorded(
-        event=event, grid=np.full((len(event), 3), -1, np.int64),
-        block=np.full((len(event), 3), -1, np.int64), registers=unknown, shared_bytes=unknown,
+        event=event, grid=wide, block=wide, registers=unknown, shared_bytes=unknown,
         occupancy=np.full(len(event), np.nan), nbytes=unknown,
         stream=np.zeros(len(event), np.int64), graph=unknown, launch=operator, operator=operator,
         collective=unknown, sequence=unknown,

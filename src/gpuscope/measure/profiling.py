@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuscope.measure.accelerator import Accelerator
-from gpuscope.measure.module_marks import as_annotations, may_be_marked, module_marks
+from gpuscope.measure.module_marks import may_be_marked, module_marks
 from gpuscope.timeline.types import Timeline
 
 STEP_MARK = "gpuscope.step"
@@ -97,7 +97,9 @@ def timeline_of(profiler: Any, accelerator: Accelerator) -> Timeline:
         path = Path(folder) / "trace.json"
         export_trace(profiler, path)
         timeline = read_trace(path)
-    return own_timeline(timeline, accelerator)
+    # The file is gone; a path to it would lead nowhere.
+    sources = tuple(replace(source, path="") for source in timeline.sources)
+    return own_timeline(replace(timeline, sources=sources), accelerator)
 
 
 def export_trace(profiler: Any, path: Path) -> None:
@@ -105,7 +107,6 @@ def export_trace(profiler: Any, path: Path) -> None:
     part = path.with_name(f".{path.name}.part.json")
     try:
         profiler.export_chrome_trace(str(part))
-        as_annotations(part)
         if path.name.endswith(".gz"):
             packed = part.with_name(part.name + ".gz")
             with part.open("rb") as source, gzip.open(packed, "wb", 3) as out:
