@@ -58,8 +58,10 @@ def own_pieces(events: Events) -> tuple[Ints, Ints, Ints]:
     length = np.concatenate((events.duration_ns[rows], events.duration_ns[rows]))
     ending = np.repeat(np.array([0, 1]), len(rows))
     # At one instant: first the ends, inner before outer, then the starts, outer before inner.
+    # Of equal ones the later row is the inner one.
     inner_last = np.where(ending == 1, length, -length)
-    order = np.lexsort((inner_last, 1 - ending, at, lane))
+    row = np.concatenate((rows, -rows))
+    order = np.lexsort((row, inner_last, 1 - ending, at, lane))
     at, owner, lane = at[order], owner[order], lane[order]
     piece = np.diff(at, append=at[-1:])
     same = np.append(lane[1:] == lane[:-1], False) if len(lane) else np.zeros(0, bool)
