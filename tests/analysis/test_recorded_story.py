@@ -12,7 +12,7 @@ from gpuscope.analysis import Analysis, analyze
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.critical_path import critical_path
 from gpuscope.analysis.idle import Hosts, causes_of, idle_pieces
-from gpuscope.analysis.window import choose_window, device_ranks, device_work
+from gpuscope.analysis.window import Window, choose_window, device_ranks, device_work
 from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.types import Timeline
 
@@ -137,3 +137,25 @@ def test_warm_up_is_seen_for_what_it_is() -> None:
     assert path is not None
     assert path.shares[0].name == "cudaFree"
     assert path.shares[0].time_s == pytest.approx(6.535, abs=0.01)
+
+
+def test_the_path_of_one_forward_pass_as_others_find_it() -> None:
+    """HolisticTraceAnalysis 0.5 finds 3,712 us of kernels and the same cudaMalloc calls on it.
+
+    It begins at the annotation and ends with the device; the cuFFT kernels of another stream are
+    on it because the main stream was told to wait for them.
+    """
+    timeline = read("hta/critical_path_alexnet/benchmark_result_2869224_1695835535_trace.json.gz")
+    events = timeline.events
+    measured = [i for i, name in enumerate(timeline.names) if name.endswith("measure|forward]")]
+    hosts = np.array([lane.kind == "host" for lane in timeline.lanes])
+    marks = np.flatnonzero(np.isin(events.name, measured) & hosts[events.lane])
+    last = int(marks[-1])
+    window = Window(int(events.start_ns[last]), int(events.end_ns[last]), 1)
+    path = critical_path(timeline, 0, window)
+    assert path is not None
+    assert path.time_s["kernel"] == pytest.approx(3_712e-6, rel=0.01)
+    malloc = sum(share.time_s for share in path.shares if share.name == "cudaMalloc")
+    assert malloc == pytest.approx(31_525e-6, rel=0.001)
+    (other,) = (share for share in path.shares if share.name == "ampere_gcgemm_64x64_nt")
+    assert other.time_s == pytest.approx(323e-6)
