@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.errors import InvalidValueError, WorkloadError
-from gpuscope.hardware import Calibration, Cluster, Device, calibration_for, parse_target
+from gpuscope.hardware import (
+    Calibration,
+    Cluster,
+    Device,
+    applied,
+    calibration_for,
+    load_own,
+    parse_target,
+)
+from gpuscope.hardware.own import is_this, this_target
 from gpuscope.program.types import Program
 from gpuscope.run import Run
 
@@ -15,6 +25,7 @@ if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
 
 Build = Callable[[], Callable[[], object]]
+Own = Calibration | str | Path
 Target = str | Device | Cluster
 
 
@@ -54,16 +65,18 @@ def capture(
 
 def predict(
     workload: Build | str | Program, on: Target = "h200", *,
-    options: WorkloadOptions | None = None, calibration: Calibration | None = None,
+    options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> Run:  # fmt: skip
     """Predict a step of `workload` on `on`, without the device.
 
     Args:
         workload: see `capture`.
-        on: a device ("h200"), a cluster ("8xh200"), or a `Device` (also a what-if one).
+        on: a device ("h200"), a cluster ("8xh200"), "this" (the GPU of this machine, as
+            `gpuscope bench --save` found it), or a `Device` (also a what-if one).
         options: for a workload given by name.
-        calibration: constants measured on your machine; the catalogue's by default.
+        calibration: constants measured on your machine, or the file or folder that holds them;
+            the catalogue's by default.
         overrides: device fields to change, e.g. {"memory_bandwidth_bytes_per_s": 8e12}.
         strict: refuse what is not understood instead of estimating it.
 
@@ -74,21 +87,45 @@ def predict(
         UnknownNameError: unknown device, model or option.
         WorkloadError: the workload's own code failed.
         UnsupportedError: the device lacks a dtype that the workload needs.
+        InputFileError: no such calibration, or "this" machine was never measured.
     """
     cluster = resolve_target(on)
+    constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
         cluster = replace(cluster, device=cluster.device.replace(**overrides))
     program = capture(workload, options=options, strict=strict)
-    return _predict(program, cluster, calibration, strict)
+    return _predict(program, cluster, constants, strict)
+
+
+def resolve_calibration(on: Target, calibration: Own | None = None) -> Calibration | None:
+    """All constants for a target where they are not the catalogue's; None where they are.
+
+    Args:
+        on: see `predict`; "this" brings its own constants.
+        calibration: a file or folder (laid over the catalogue's constants for this device), or
+            constants, which are taken as they are.
+
+    Raises:
+        InputFileError: no such calibration, or "this" machine was never measured.
+    """
+    if isinstance(calibration, Calibration):
+        return calibration
+    if calibration is not None:
+        return applied(load_own(calibration), resolve_target(on).device)
+    if isinstance(on, str) and is_this(on):
+        return applied(this_target(on)[1], resolve_target(on).device)
+    return None
 
 
 def predict_many(
     workload: Build | str | Program, targets: Sequence[Target], *,
-    options: WorkloadOptions | None = None, calibration: Calibration | None = None,
+    options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> list[Run]:  # fmt: skip
     """Predict on several devices with one capture; same arguments and errors as `predict`."""
-    clusters = [resolve_target(target) for target in targets]
+    clusters = [t if isinstance(t, str) else resolve_target(t) for t in targets]
+    for cluster in clusters:
+        resolve_target(cluster)
     program = capture(workload, options=options, strict=strict)
     return [
         predict(program, cluster, calibration=calibration, overrides=overrides, strict=strict)
@@ -98,7 +135,7 @@ def predict_many(
 
 def sweep(
     workload: Build | str | Program, on: Target, field: str, values: Sequence[float], *,
-    options: WorkloadOptions | None = None, calibration: Calibration | None = None,
+    options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> list[tuple[float, Run]]:  # fmt: skip
     """Predict over a range of one quantity.
@@ -150,13 +187,15 @@ def resolve_target(on: Target) -> Cluster:
     """A cluster from a name, a device or a cluster."""
     if isinstance(on, Cluster):
         return on
+    if isinstance(on, str) and is_this(on):
+        return parse_target(this_target(on)[0])
     if isinstance(on, Device):
         return replace(parse_target("h200"), device=on, n_devices=1)
     return parse_target(on)
 
 
 def _predict(
-    program: Program, cluster: Cluster, calibration: Calibration | None, strict: bool
+    program: Program, cluster: Cluster, constants: Calibration, strict: bool
 ) -> Run:
     from gpuscope.analysis import analyze
     from gpuscope.cost.engine import cost_program
@@ -166,7 +205,6 @@ def _predict(
     from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 
     device = cluster.device
-    constants = calibration or calibration_for(device)
     program = with_workspaces(fuse(program) if program.compiled else program, device)
     costed = limit_power(
         cost_program(program, device, constants, strict=strict, cluster=cluster), device, constants

@@ -19,8 +19,19 @@ def register(app: typer.Typer) -> None:
 def predict_command(
     target: given.WorkloadArgument,
     on: Annotated[
-        str, typer.Option(help="Device, or several: h200,mi300x. Clusters: 8xh200.")
-    ] = "h200",
+        str | None,
+        typer.Option(
+            help="Device, or several: h200,mi300x. Clusters: 8xh200. This machine: this.",
+            show_default="h200",
+        ),
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|FOLDER",
+            help="Constants measured on a machine (gpuscope bench --save); a GPU is not needed.",
+        ),
+    ] = None,
     task: given.Task = None,
     batch: given.Batch = None,
     seq: given.Seq = None,
@@ -60,14 +71,14 @@ def predict_command(
     quiet: given.Quiet = False,
 ) -> None:  # fmt: skip
     """Predict a step of a workload: time, memory, energy, and what to change first."""
-    from gpuscope.cli.prediction import Request, run_request
+    from gpuscope.cli.prediction import Request, run_request, targets_of
     from gpuscope.cli.results import Outputs
     from gpuscope.program.models.settings import WorkloadOptions
     from gpuscope.views.i18n import choose_language
 
     request = Request(
         workload=target,
-        targets=tuple(name.strip() for name in on.split(",") if name.strip()),
+        targets=targets_of(on, calibration),
         options=WorkloadOptions(
             task=task, batch=batch, seq=seq, dtype=dtype, attention=attention,
             optimizer=optimizer, compile=compile_mode, checkpointing=checkpointing, image=image,
@@ -77,6 +88,7 @@ def predict_command(
         sweep=sweep,
         strict=strict,
         must_fit=must_fit,
+        calibration=calibration,
     )  # fmt: skip
     outputs = Outputs(
         as_json=as_json, output=output, report=report, trace=trace, quiet=quiet,

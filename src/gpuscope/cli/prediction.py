@@ -10,7 +10,14 @@ from gpuscope import api
 from gpuscope.cli.progress import progress
 from gpuscope.cli.results import Outputs, Result, check_outputs, show_result, write_result
 from gpuscope.errors import DoesNotFitError, InvalidValueError
-from gpuscope.hardware import Cluster, parse_overrides, parse_sweep, parse_target
+from gpuscope.hardware import (
+    Calibration,
+    Cluster,
+    load_own,
+    parse_overrides,
+    parse_sweep,
+    parse_target,
+)
 from gpuscope.hardware.device import REPLACEABLE
 from gpuscope.program.models.settings import (
     ATTENTIONS,
@@ -46,6 +53,15 @@ class Request:
     sweep: str | None = None
     strict: bool = False
     must_fit: bool = False
+    calibration: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What to predict on: a cluster, and constants other than the catalogue's where there are."""
+
+    cluster: Cluster
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +79,12 @@ def run_request(request: Request, outputs: Outputs) -> None:
         GpuscopeError: wrong input, found before anything heavy is done; a workload that cannot be
             captured; a result that does not fit, under `must_fit`.
     """
-    clusters, swept = _checked(request, outputs)
+    places, swept = _checked(request, outputs)
     with progress(outputs.quiet) as say:
         result = (
-            _swept(request, clusters[0], swept, say, outputs.lang)
+            _swept(request, places[0], swept, say, outputs.lang)
             if swept
-            else _predicted(request, clusters, say, outputs.lang)
+            else _predicted(request, places, say, outputs.lang)
         )
     write_result(result, outputs)
     show_result(result, outputs)
@@ -76,23 +92,35 @@ def run_request(request: Request, outputs: Outputs) -> None:
         _require_fit(result.runs)
 
 
+def targets_of(on: str | None, calibration: str | None) -> tuple[str, ...]:
+    """The devices to predict on: those named, else the calibration's own, else an H200.
+
+    Raises:
+        InputFileError: no such calibration.
+    """
+    if on is not None:
+        return tuple(name.strip() for name in on.split(",") if name.strip())
+    return (load_own(calibration).device_id if calibration else "h200",)
+
+
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def _checked(request: Request, outputs: Outputs) -> tuple[list[Cluster], _Sweep | None]:
+def _checked(request: Request, outputs: Outputs) -> tuple[list[_Place], _Sweep | None]:
     """Everything that can be found wrong without torch."""
     check_outputs(outputs)
     if not request.targets:
         raise InvalidValueError("No device is named.", "", "Type: --on h200")
     overrides = parse_overrides(request.settings)
-    clusters = []
+    places = []
     for name in request.targets:
-        cluster = parse_target(name)
+        cluster = api.resolve_target(name)
+        constants = api.resolve_calibration(name, request.calibration)
         changed = cluster.device.replace(**overrides) if overrides else cluster.device
-        clusters.append(cluster.with_device(changed) if overrides else cluster)
-    swept = _checked_sweep(request, outputs, clusters)
+        places.append(_Place(cluster.with_device(changed) if overrides else cluster, constants))
+    swept = _checked_sweep(request, outputs, [place.cluster for place in places])
     check_options(request.options)
-    return clusters, swept
+    return places, swept
 
 
 def _checked_sweep(
@@ -147,20 +175,26 @@ def check_options(options: WorkloadOptions) -> None:
 # -- predicting -----------------------------------------------------------------------------------
 
 
-def _predicted(request: Request, clusters: Sequence[Cluster], say: Any, lang: str) -> Result:
+def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) -> Result:
     say(tr("Capturing {workload} …", lang, workload=request.workload))
     program = api.capture(request.workload, options=request.options, strict=request.strict)
     runs = []
-    for number, cluster in enumerate(clusters, start=1):
-        say(tr("Predicting on {device} ({number} of {total}) …", lang, device=cluster.device.name,
-               number=number, total=len(clusters)))  # fmt: skip
-        runs.append(api.predict(program, cluster, strict=request.strict))
+    for number, place in enumerate(places, start=1):
+        device = place.cluster.device.name
+        say(tr("Predicting on {device} ({number} of {total}) …", lang, device=device,
+               number=number, total=len(places)))  # fmt: skip
+        run = api.predict(
+            program, place.cluster, calibration=place.calibration, strict=request.strict
+        )
+        runs.append(run)
     return Result(tuple(runs))
 
 
-def _swept(request: Request, cluster: Cluster, sweep: _Sweep, say: Any, lang: str) -> Result:
+def _swept(request: Request, place: _Place, sweep: _Sweep, say: Any, lang: str) -> Result:
     runs = []
     program = None
+    cluster = place.cluster
+    given: dict[str, Any] = {"calibration": place.calibration, "strict": request.strict}
     if sweep.field not in OPTION_SWEEPS:
         say(tr("Capturing {workload} …", lang, workload=request.workload))
         program = api.capture(request.workload, options=request.options, strict=request.strict)
@@ -169,20 +203,20 @@ def _swept(request: Request, cluster: Cluster, sweep: _Sweep, say: Any, lang: st
         if program is None:
             size: dict[str, Any] = {sweep.field: int(value)}
             options = replace(request.options, **size)
-            run = api.predict(request.workload, cluster, options=options, strict=request.strict)
+            run = api.predict(request.workload, cluster, options=options, **given)
         elif sweep.field == "devices":
             many = parse_target(f"{int(value)}x{cluster.device.id}").with_device(cluster.device)
-            run = api.predict(program, many, strict=request.strict)
+            run = api.predict(program, many, **given)
         else:
             changed = cluster.with_device(cluster.device.replace(**_override(sweep.field, value)))
-            run = api.predict(program, changed, strict=request.strict)
+            run = api.predict(program, changed, **given)
         runs.append(run)
-    worth = _worth(program, cluster, request, say, lang) if program is not None else ()
+    worth = _worth(program, cluster, given, say, lang) if program is not None else ()
     return Result(tuple(runs), sweep.field, sweep.values, worth)
 
 
 def _worth(
-    program: Any, cluster: Cluster, request: Request, say: Any, lang: str
+    program: Any, cluster: Cluster, given: Mapping[str, Any], say: Any, lang: str
 ) -> tuple[Worth, ...]:
     """Raise and lower each resource of the device by a tenth."""
     from gpuscope.views.sweep import Worth, elasticity
@@ -193,7 +227,7 @@ def _worth(
         ends = []
         for factor in (1 / _NUDGE, _NUDGE):
             device = cluster.device.replace(**{k: v * factor for k, v in change.items()})
-            run = api.predict(program, cluster.with_device(device), strict=request.strict)
+            run = api.predict(program, cluster.with_device(device), **given)
             ends.append((factor, run.step_time_s))
         found.append(Worth(resource, elasticity(*ends)))
     return tuple(found)

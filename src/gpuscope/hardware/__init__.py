@@ -10,6 +10,7 @@ from gpuscope.hardware.device import Device, rate_name
 from gpuscope.hardware.interconnect import Interconnect
 from gpuscope.hardware.loader import device, devices, interconnect, interconnects
 from gpuscope.hardware.names import device_ids, interconnect_ids
+from gpuscope.hardware.own import applied, load_own
 from gpuscope.hardware.units import parse_overrides, parse_quantity, parse_sweep
 
 Link = Interconnect
@@ -22,6 +23,7 @@ __all__ = [
     "Interconnect",
     "Link",
     "Node",
+    "applied",
     "calibration_for",
     "device",
     "device_ids",
@@ -29,6 +31,7 @@ __all__ = [
     "interconnect",
     "interconnect_ids",
     "interconnects",
+    "load_own",
     "parse_overrides",
     "parse_quantity",
     "parse_sweep",

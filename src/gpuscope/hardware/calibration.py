@@ -180,6 +180,20 @@ def _load_folder(path: Path) -> Calibration:
     return Calibration(path.name, path.name, "same device", with_, tuple(entries))
 
 
+def read_calibration_file(path: Path, device_id: str) -> Calibration:
+    """Read one file as constants of `device_id`, wherever it lies.
+
+    Raises:
+        CatalogueError: not TOML, for another device, or a constant that does not validate.
+    """
+    return _load_file(path, device_id)
+
+
+def carried_to(found: Calibration, source: Device, device: Device) -> Calibration:
+    """Return constants measured on `source` as estimates for `device`."""
+    return _carried(found, device, _distance(device, source))
+
+
 def _load_file(path: Path, expected_id: str) -> Calibration:
     try:
         with path.open("rb") as file:
