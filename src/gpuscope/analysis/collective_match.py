@@ -26,6 +26,12 @@ RENDEZVOUS_SHARE = 0.9
 RENDEZVOUS_SLACK_NS = 20_000
 """Clocks of one host agree within a few us (8 V100s: 1-2 us); old traces count whole us."""
 
+PACE_NS = 2_000
+"""Ends of one collective agree within this; places whose spread differs by less are as good."""
+
+FIT_READINGS = 256
+"""Ends that are compared to judge a place, evenly over the list."""
+
 MOST_SHIFT = 512
 """Calls that one rank's recording may begin earlier than another's."""
 
@@ -199,25 +205,40 @@ def _best_shift(name: Ints, elements: Ints, end_ns: Ints, long: Ints, short: Int
     Of places that are as good in this (equal calls at an equal pace) lists of equal length are laid
     side by side; of others the one with the smallest difference is taken.
     """
+    if len(long) == len(short):
+        fit = _fit(name, elements, end_ns, long, short)
+        if fit is not None and fit[0] <= PACE_NS:
+            return 0
     fits: list[tuple[float, float, int]] = []
     least = max(1, len(short) // 2)
     first = max(-MOST_SHIFT, least - len(short))
     last = min(len(long) - len(short) + MOST_SHIFT, len(long) - least)
     for shift in range(first, last + 1):
         low, high = max(0, shift), min(len(long), shift + len(short))
-        a, b = long[low:high], short[low - shift : high - shift]
-        unlike = (elements[a] != elements[b]) & (elements[a] >= 0) & (elements[b] >= 0)
-        if high - low < least or unlike.any() or (name[a] != name[b]).any():
+        if high - low < least:
             continue
-        apart = end_ns[a] - end_ns[b]
-        middle = float(np.median(apart))
-        fits.append((float(np.median(np.abs(apart - middle))), abs(middle), shift))
+        fit = _fit(name, elements, end_ns, long[low:high], short[low - shift : high - shift])
+        if fit is not None:
+            fits.append((*fit, shift))
     if not fits:
         return None
-    good = [fit for fit in fits if fit[0] <= 2 * min(fits)[0] + 2_000]
+    good = [fit for fit in fits if fit[0] <= 2 * min(fits)[0] + PACE_NS]
     if len(long) == len(short) and any(shift == 0 for _, _, shift in good):
         return 0
     return min((apart, shift) for _, apart, shift in good)[1]
+
+
+def _fit(name: Ints, elements: Ints, end_ns: Ints, a: Ints, b: Ints) -> tuple[float, float] | None:
+    """Spread and size of the difference between two lists' ends; None if they are not alike."""
+    if (name[a[:8]] != name[b[:8]]).any():  # most wrong places show at once
+        return None
+    unlike = (elements[a] != elements[b]) & (elements[a] >= 0) & (elements[b] >= 0)
+    if unlike.any() or (name[a] != name[b]).any():
+        return None
+    step = max(1, len(a) // FIT_READINGS)
+    apart = end_ns[a[::step]] - end_ns[b[::step]]
+    middle = float(np.median(apart))
+    return float(np.median(np.abs(apart - middle))), abs(middle)
 
 
 def _breaks_rule(calls: Calls, rows: Ints, ids: Ints, ahead: Ints) -> bool:

@@ -73,31 +73,40 @@ def sort_table(
     found = []
     for i in range(int(code.max(initial=-1)) + 1):
         own = np.flatnonzero(code == i)
-        name = calls.sorts[int(calls.sort[rows[own[0]]])]
-        index = int(calls.group[rows[own[0]]])
-        group, _, size = calls.groups[index]
-        size = sizes[index] if sizes else size
-        nbytes = _message(timeline, name, calls.collective[rows[own]])
+        same = rows[own]
+        group = int(calls.group[same[0]])
+        size = sizes[group] if sizes else calls.groups[group][2]
+        name = calls.sorts[int(calls.sort[same[0]])]
         transfer_s = float(np.median(transfer_ns[own])) * NS
-        rate = nbytes / transfer_s if nbytes is not None and transfer_s > 0 else None
-        factor = bus_factor(name, size)
+        nbytes, rate, bus = _rates(timeline, name, calls.collective[same], transfer_s, size)
         found.append(
             CommunicationSort(
                 name=name,
-                group=group,
+                group=calls.groups[group][0],
                 group_size=size,
                 dtype=dtypes[int(dtype[own[0]])],
                 count=round(len(own) / ranks),
                 message_bytes=nbytes,
-                time_s=int(calls.duration_ns[rows[own]].sum()) * NS / ranks,
+                time_s=int(calls.duration_ns[same].sum()) * NS / ranks,
                 transfer_s=transfer_s,
                 waiting_s=None if waiting_ns is None else int(waiting_ns[own].sum()) * NS / ranks,
                 algorithm_bytes_per_s=rate,
-                bus_bytes_per_s=None if rate is None or factor is None else rate * factor,
+                bus_bytes_per_s=bus,
                 is_lower_bound=is_lower_bound and size != 1,
             )
         )
     return tuple(sorted(found, key=lambda sort: -sort.time_s))
+
+
+def _rates(
+    timeline: Timeline, name: str, collective: Ints, transfer_s: float, size: int | None
+) -> tuple[int | None, float | None, float | None]:
+    """Message bytes, algorithm and bus bandwidth; None where unknown."""
+    nbytes = _message(timeline, name, collective)
+    if nbytes is None or transfer_s <= 0:
+        return nbytes, None, None
+    rate, factor = nbytes / transfer_s, bus_factor(name, size)
+    return nbytes, rate, None if factor is None else rate * factor
 
 
 def _union(work: DeviceWork, kind: int) -> Cover:
@@ -128,4 +137,5 @@ def _message(timeline: Timeline, name: str, collective: Ints) -> int | None:
     known = [(size, n) for size, n in zip(sizes, count.tolist(), strict=True) if size is not None]
     if not known:
         return None
-    return round(sum(size * n for size, n in known) / sum(n for _, n in known))
+    total = sum(size * n for size, n in known)
+    return int(total // sum(n for _, n in known))

@@ -18,7 +18,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "other communication": (
         "it was held up in other communication or copies", "它被其他通信或拷贝拖住",
     ),
-    "unknown": ("for a reason that is not recorded", "原因没有记录"),
+    "unknown": ("what it did instead is not recorded", "它当时在做什么没有记录"),
 }  # fmt: skip
 """Why a rank is late, as the end of a sentence."""
 
@@ -89,7 +89,7 @@ def _straggler(straggler: Straggler) -> tuple[str, str]:
 def _worst(call: CollectiveCall) -> tuple[str, str]:
     why, why_zh = REASONS[call.reason]
     doing = doing_zh = ""
-    if call.instead_s > 0:
+    if call.instead_s > 0 and call.reason != "unknown":
         what = call.instead or "no operator or call on its host"
         what_zh = call.instead or "其主机上没有算子或调用"
         doing, doing_zh = (
@@ -98,9 +98,9 @@ def _worst(call: CollectiveCall) -> tuple[str, str]:
     return (
         f"The worst is collective {call.number} ({call.name or 'unnamed'}): "
         f"{seconds(call.waiting_s)} of waiting for a transfer of {seconds(call.transfer_s)}; rank "
-        f"{call.last} came {seconds(call.late_s)} after the median of the others because "
+        f"{call.last} came {seconds(call.late_s)} after the median of the others: "
         f"{why}{doing}.",
         f"最严重的是第 {call.number} 次（{call.name or '未命名'}）：传输只需 "
         f"{seconds(call.transfer_s)}，各进程共等待 {seconds(call.waiting_s)}；进程 {call.last} 比"
-        f"其他进程的中位数晚到 {seconds(call.late_s)}，因为{why_zh}{doing_zh}。",
+        f"其他进程的中位数晚到 {seconds(call.late_s)}：{why_zh}{doing_zh}。",
     )

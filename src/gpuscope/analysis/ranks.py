@@ -38,7 +38,7 @@ from gpuscope.analysis.recorded_types import (
     RankShare,
     RankStory,
 )
-from gpuscope.analysis.straggler import find_straggler, kernel_ratios
+from gpuscope.analysis.straggler import KernelRatio, find_straggler, kernel_ratios
 from gpuscope.analysis.window import device_ranks
 from gpuscope.timeline.types import Ints, Timeline
 
@@ -76,27 +76,20 @@ def ranks(
     waiting = np.where(match.id >= 0, match.calls.duration_ns - transfer, 0)
     last = _last(match)
     ratios = kernel_ratios(timeline, works)
-    has_more = np.array([ratios[rank].is_more for rank in match.calls.ranks])
-    reason = late_reasons(match, before, last, has_more)
-    slower = np.array([ratios[rank].is_slower for rank in match.calls.ranks])
-    reason = np.where((reason == COMPUTE) & slower[match.calls.rank[last]], SLOWER, reason)
-    caused = np.bincount(match.id[match.id >= 0], weights=waiting[match.id >= 0],
-                         minlength=match.count)  # fmt: skip
-    shares = _shares(match, works, transfer, waiting, last)
-    by_reason = np.bincount(reason, weights=caused, minlength=len(LATE_REASONS)) * NS
+    reason = _reasons(match, before, last, ratios)
+    rows = match.id >= 0
+    caused = np.bincount(match.id[rows], waiting[rows], match.count).astype(np.float64)
     steps, exposed = _steps(timeline), _exposed(match, works, waiting)
     straggler = find_straggler(match, exposed, last, reason, ratios, steps)
     story = RankStory(
-        ranks=shares,
+        ranks=_shares(match, works, transfer, waiting, last),
         matched=match.count,
         unmatched=int((match.id < 0).sum()),
         steps=steps,
         span_s=_span_s(works),
         sorts=_sorts(timeline, match, transfer, waiting),
         calls=_calls(timeline, match, works, before, transfer, waiting, last, reason),
-        waiting_by_reason={
-            LATE_REASONS[i]: float(by_reason[i]) for i in np.argsort(-by_reason) if by_reason[i]
-        },
+        waiting_by_reason=_by_reason(reason, caused),
         causes=_causes(match, last, reason, caused),
         straggler=straggler,
         complete=match.complete,
@@ -107,6 +100,21 @@ def ranks(
 def _told(story: RankStory) -> RankStory:
     english, chinese = rank_sentences(story)
     return replace(story, sentence=english, sentence_zh=chinese)
+
+
+def _reasons(match: Match, before: Before, last: Ints, ratios: Mapping[int, KernelRatio]) -> Ints:
+    """Why each collective's last rank was late; its kernels compared with the others'."""
+    has_more = np.array([ratios[rank].is_more for rank in match.calls.ranks])
+    reason = late_reasons(match, before, last, has_more)
+    slower = np.array([ratios[rank].is_slower for rank in match.calls.ranks])
+    return np.where((reason == COMPUTE) & slower[match.calls.rank[last]], SLOWER, reason)
+
+
+def _by_reason(reason: Ints, caused: Floats) -> dict[str, float]:
+    """Waiting in seconds by why the last rank was late, most first."""
+    table = np.bincount(reason, weights=caused, minlength=len(LATE_REASONS)) * NS
+    order = np.argsort(-table, kind="stable").tolist()
+    return {LATE_REASONS[i]: float(table[i]) for i in order if table[i] > 0}
 
 
 def _exposed(match: Match, works: Mapping[int, RankWork], waiting: Ints) -> Ints:
@@ -157,8 +165,8 @@ def _shares(
     match: Match, works: Mapping[int, RankWork], transfer: Ints, waiting: Ints, last: Ints
 ) -> tuple[RankShare, ...]:
     calls = match.calls
-    others = np.bincount(match.id[match.id >= 0], weights=waiting[match.id >= 0],
-                         minlength=match.count)  # fmt: skip
+    rows = match.id >= 0
+    others = np.bincount(match.id[rows], waiting[rows], match.count)
     caused = others - waiting[last]
     shares = []
     for code, rank in enumerate(calls.ranks):

@@ -186,7 +186,7 @@ def _names(timeline: Timeline, rank: int, start: Ints, end: Ints) -> tuple[Ints,
     names, code = np.unique(events.name[rows], return_inverse=True)
     cells = step * len(names) + code.reshape(-1)
     spent = np.bincount(cells, weights=events.duration_ns[rows], minlength=len(start) * len(names))
-    return names, spent.reshape(len(start), -1) * NS
+    return names, np.asarray(spent.reshape(len(start), -1) * NS, np.float64)
 
 
 def _jitter(

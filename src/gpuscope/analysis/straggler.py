@@ -93,15 +93,15 @@ def find_straggler(
         return None
     if not _systematic(match, np.where(own, total, 0.0), steps):
         return None
-    why = np.bincount(reason[own], weights=total[own], minlength=len(LATE_REASONS))
-    mine = rows[own[match.id[rows]]]
-    waits = np.bincount(calls.rank[mine], weights=exposed[mine], minlength=len(calls.ranks))
+    why = np.bincount(reason[own], total[own]).argmax()
     rank = calls.ranks[code]
+    mine = rows[own[match.id[rows]]]
+    waits = np.bincount(calls.rank[mine], exposed[mine], len(calls.ranks)) * NS
     return Straggler(
         rank=rank,
         share=share,
-        reason=LATE_REASONS[int(why.argmax())],
-        waits_s=tuple(float(w) * NS for w in waits),
+        reason=LATE_REASONS[int(why)],
+        waits_s=tuple(waits.tolist()),
         kernel_ratio=ratios[rank].equal,
         work_ratio=ratios[rank].work,
     )

@@ -89,7 +89,7 @@ def _joined(remarks: Iterable[Remark], ranks: Sequence[int]) -> tuple[Remark, ..
     groups: dict[tuple[str, str], list[Remark]] = {}
     for remark in remarks:
         groups.setdefault((remark.code, remark.severity), []).append(remark)
-    out = []
+    out: list[Remark] = []
     for same in groups.values():
         one, others = same[0], len(same) - 1
         if len(ranks) == 1:

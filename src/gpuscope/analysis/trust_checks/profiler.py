@@ -52,7 +52,8 @@ def _time_of(facts: RankFacts, pattern: re.Pattern[str]) -> Ints:
     wanted = np.array([bool(pattern.search(name)) for name in facts.timeline.names], bool)
     if not wanted.any():
         return facts.host[:0]
-    return facts.host[wanted[facts.timeline.events.name[facts.host]]]
+    rows: Ints = facts.host[wanted[facts.timeline.events.name[facts.host]]]
+    return rows
 
 
 def _overhead(facts: RankFacts) -> Iterator[Remark]:
