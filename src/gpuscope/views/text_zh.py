@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuscope.views.text_zh_bench import BENCH_CHINESE
 from gpuscope.views.text_zh_measure import MEASURE_CHINESE
 from gpuscope.views.text_zh_recorded import RECORDED_CHINESE
 
@@ -279,5 +280,5 @@ _COMMANDS = {
 CHINESE: Mapping[str, str] = {
     **_GENERAL, **_HEADLINE, **_TIME, **_FAMILIES, **_LIMITERS, **_MODULES, **_HARDWARE, **_MEMORY,
     **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS, **MEASURE_CHINESE,
-    **RECORDED_CHINESE,
+    **RECORDED_CHINESE, **BENCH_CHINESE,
 }  # fmt: skip

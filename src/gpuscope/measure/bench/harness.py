@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuscope.measure.bench.limits import bound
+from gpuscope.measure.bench.limits import LINK, bound, link_bound
 from gpuscope.measure.bench.trace_kernels import MARK, CallTimes, events_by_range, summarise
 from gpuscope.measure.bench.types import Failure, Point, Value, p90, params_key
 
@@ -42,6 +42,9 @@ REST_ABOVE_S, REST_MOST_S = 0.003, 0.25
 CACHED_MOST = 0.4
 """Share of the device's memory that may stay in PyTorch's cache between calls."""
 
+LOST = "The device failed"
+"""Begins the reason of a failure after which the device could not be used any more."""
+
 ANY_STATE = "*"
 """In a key of what is done: no state of this case is to be tried (again)."""
 
@@ -59,6 +62,9 @@ class Case:
         repetitions: in each state, less for long calls.
         dtype: rate name of the matrix unit's peak; "" if it has no part in it.
         flops, bytes: see `Point`.
+        timed: what counts as the time of a call (see `trace_kernels.TIMED`).
+        link_bytes: bytes that one direction of a link carries; None if no link bounds it.
+        peer: the link is that to another device, not that to the host.
     """
 
     family: str
@@ -69,6 +75,9 @@ class Case:
     dtype: str = ""
     flops: float | None = None
     bytes: float | None = None
+    timed: str = "sum"
+    link_bytes: float | None = None
+    peer: bool = False
 
 
 @dataclass(slots=True)
@@ -160,6 +169,8 @@ class KernelTimer:
             self._states(case, names, states, rest)
         except Exception as error:
             if is_lost(error):
+                text = f"{LOST}: {reason(error)}"
+                self.failures.append(Failure(bench, case.family, case.params, text))
                 raise
             self.failures.append(Failure(bench, case.family, case.params, reason(error)))
             self._free()
@@ -219,7 +230,7 @@ class KernelTimer:
             number = int(mark.removeprefix(MARK).partition(":")[0])
             repetitions.setdefault(number, []).append(events)
         for state in states:
-            times = summarise(repetitions.get(state.number, []))
+            times = summarise(repetitions.get(state.number, []), state.case.timed)
             if times is None:
                 failure = Failure(
                     bench, state.case.family, state.case.params, "It ran nothing on the device."
@@ -230,15 +241,17 @@ class KernelTimer:
 
     def _point(self, bench: str, state: _State, times: CallTimes) -> Point:
         case, seconds = state.case, times.seconds
-        limit, bound_s = bound(
-            self.device, dtype=case.dtype, flops=case.flops, traffic=case.bytes,
-            hot=state.name == "hot",
-        )  # fmt: skip
+        limit, bound_s = self._bound(case, hot=state.name == "hot")
         return Point(
             bench, case.family, case.params, state.name, statistics.median(seconds), min(seconds),
             p90(seconds), len(seconds), case.flops, case.bytes, limit, bound_s, times.kernels,
             state.clock_hz, state.throttled,
         )  # fmt: skip
+
+    def _bound(self, case: Case, *, hot: bool) -> tuple[str, float | None]:
+        if case.link_bytes is not None:
+            return LINK, link_bound(self.device, case.link_bytes, peer=case.peer)
+        return bound(self.device, dtype=case.dtype, flops=case.flops, traffic=case.bytes, hot=hot)
 
     def _free(self, only_if_much: bool = False) -> None:
         """Give cached memory back, so that the next large call finds it in one piece."""

@@ -23,6 +23,10 @@ MARK = "@"
 GROUP_ABOVE = 24
 """A call with more kernels than this is summed up as one entry a distinct kernel."""
 
+TIMED = ("sum", "span", "copies", "kernels")
+"""Time of a call: of its kernels, copies and memsets together; from the first start to the last
+end (work on several streams); of the copies alone; of all but the copies."""
+
 _RUNTIME = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime"})
 _DEVICE = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 
@@ -127,7 +131,7 @@ class CallTimes:
     """What the repetitions of one call took.
 
     Attributes:
-        seconds: device time of each repetition: the sum of its kernels, copies and memsets.
+        seconds: device time of each repetition.
         kernels: in launch order.
     """
 
@@ -135,11 +139,15 @@ class CallTimes:
     kernels: tuple[KernelTime, ...]
 
 
-def summarise(repetitions: Sequence[Sequence[DeviceEvent]]) -> CallTimes | None:
+def summarise(repetitions: Sequence[Sequence[DeviceEvent]], timed: str = "sum") -> CallTimes | None:
     """Return the times of a call, or None if it ran nothing on the device.
 
     Repetitions whose kernels differ from the most common sequence (a library that tries something
     out, once) are dropped.
+
+    Args:
+        repetitions: device events of each, in launch order.
+        timed: one of `TIMED`.
     """
     if not repetitions:
         return None
@@ -148,7 +156,7 @@ def summarise(repetitions: Sequence[Sequence[DeviceEvent]]) -> CallTimes | None:
     if not signature:
         return None
     kept = [list(r) for r in repetitions if tuple(e.name for e in r) == signature]
-    seconds = tuple(sum(e.duration_s for e in r) for r in kept)
+    seconds = tuple(_seconds(r, timed) for r in kept)
     if len(signature) > GROUP_ABOVE:
         return CallTimes(seconds, _grouped(kept))
     kernels = []
@@ -156,6 +164,15 @@ def summarise(repetitions: Sequence[Sequence[DeviceEvent]]) -> CallTimes | None:
         gaps = [r[k].start_s - r[k - 1].start_s - r[k - 1].duration_s for r in kept] if k else []
         kernels.append(_kernel([r[k] for r in kept], gaps, 1))
     return CallTimes(seconds, tuple(kernels))
+
+
+def _seconds(events: Sequence[DeviceEvent], timed: str) -> float:
+    if timed == "span":
+        return max(e.start_s + e.duration_s for e in events) - min(e.start_s for e in events)
+    if timed == "sum":
+        return sum(e.duration_s for e in events)
+    copies = timed == "copies"
+    return sum(e.duration_s for e in events if (e.category == "memcpy") == copies)
 
 
 def _grouped(kept: list[list[DeviceEvent]]) -> tuple[KernelTime, ...]:

@@ -1,0 +1,357 @@
+"""Run the benches of this machine, one after the other, and keep what they find."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, UnsupportedError
+from gpuscope.measure.bench.context import Context
+from gpuscope.measure.bench.harness import ANY_STATE, LOST, KernelTimer, is_lost, reason
+from gpuscope.measure.bench.machine import Notice, accelerator_count, default_name, facts, notices
+from gpuscope.measure.bench.registry import Bench, chosen_benches
+from gpuscope.measure.bench.store import PARTIAL, POINTS, SUMMARY, PointLog, load_bench, save_bench
+from gpuscope.measure.bench.types import BenchResult, BenchRun, Point, params_key
+
+if TYPE_CHECKING:
+    from gpuscope.hardware import Device
+    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measure.sensors import Sensor
+
+
+INTERRUPTED = "interrupted"
+
+WITHOUT_GPU = (
+    "Type: gpuscope bench --device cpu (this host's own costs), gpuscope bench --replay FOLDER "
+    "(a saved bench), or gpuscope predict ... (needs no GPU)."
+)
+"""What can still be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is going on.
+
+    Attributes:
+        bench: that runs.
+        number, of: which of how many, from 1.
+        points: measured by it so far.
+    """
+
+    bench: Bench
+    number: int
+    of: int
+    points: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to measure.
+
+    Attributes:
+        only: names of benches; None for all.
+        quick: a few points of each.
+        device: "cuda", "cuda:1", "cpu"; None takes this machine's GPU.
+        gpus: devices that may take part; None for all that there are.
+        resume: go on with the run in the output folder.
+    """
+
+    only: tuple[str, ...] | None = None
+    quick: bool = False
+    device: str | None = None
+    gpus: int | None = None
+    resume: bool = False
+
+
+def run_bench(
+    options: Options | None = None, folder: str | Path | None = None, *,
+    progress: Callable[[Progress], None] = lambda _progress: None,
+    notice: Callable[[Notice], None] = lambda _notice: None,
+) -> BenchResult:  # fmt: skip
+    """Measure this machine.
+
+    Args:
+        options: what to measure; everything by default.
+        folder: where the result is saved, while it is measured and at the end; None keeps it in
+            memory only.
+        progress: told at every point.
+        notice: told what may disturb the figures.
+
+    Returns:
+        What was found; also after an interruption (`interrupted`).
+
+    Raises:
+        UnsupportedError: no GPU that PyTorch can use, or its profiler gives no kernel times.
+        UnknownNameError: no such bench.
+        InvalidValueError: no such device; or nothing to measure on it.
+        InputFileError: the folder cannot be written to or, on resuming, read.
+    """
+    from gpuscope.measure.sensors import open_sensor
+
+    asked = options or Options()
+    accelerator = _accelerator(asked)
+    chosen = chosen_benches(asked.only)
+    _check_possible(chosen, accelerator, asked)
+    sensor = open_sensor(accelerator.index) if accelerator.is_gpu else None
+    try:
+        session = _Session(asked, accelerator, sensor, chosen, progress)
+        for each in session.notices:
+            notice(each)
+        return session.run(Path(folder) if folder is not None else None)
+    finally:
+        if sensor is not None:
+            sensor.close()
+
+
+def _check_possible(chosen: tuple[Bench, ...], accelerator: Accelerator, asked: Options) -> None:
+    if accelerator.is_gpu or any(b.needs == "any" for b in chosen):
+        return
+    if asked.only:
+        raise InvalidValueError(
+            f"{', '.join(asked.only)}: needs a GPU.", "Without one only the host can be measured.",
+            "Type: gpuscope bench --device cpu",
+        )  # fmt: skip
+    raise UnsupportedError("No bench runs on the processor.", "", "Type: gpuscope bench --list")
+
+
+class _Session:
+    """One run of several benches on one device."""
+
+    def __init__(
+        self, asked: Options, accelerator: Accelerator, sensor: Sensor | None,
+        chosen: tuple[Bench, ...], progress: Callable[[Progress], None],
+    ) -> None:  # fmt: skip
+        self.asked = asked
+        self.accelerator = accelerator
+        self.sensor = sensor
+        self.chosen = chosen
+        self.progress = progress
+        self.notices = notices(accelerator, sensor)
+        self.device = self._device()
+        self.gpus = self._gpus()
+        self.began = time.perf_counter()
+        self.points: dict[tuple[str, ...], Point] = {}
+
+    def run(self, folder: Path | None) -> BenchResult:
+        head = self._head()
+        if self.asked.resume:
+            head = self._resumed(head, folder)
+        for point in head.points:
+            self.points[point.key] = point
+        self._prepare()
+        log = PointLog(folder, head) if folder is not None else None
+        runs, interrupted, ended = list(head.runs), False, ""
+        timer = KernelTimer(self.accelerator, self.device, self.sensor)
+        timer.failures = [f for f in head.failures if f.reason.startswith(LOST)]
+        try:
+            for number, bench in enumerate(self.chosen, 1):
+                run, ended = self._bench(bench, number, timer, log)
+                runs = [r for r in runs if r.name != bench.name] + [run]
+                if ended:
+                    break
+            interrupted = ended == INTERRUPTED
+        except KeyboardInterrupt:  # between two benches
+            interrupted = True
+        result = replace(
+            head, points=tuple(self.points.values()), failures=tuple(timer.failures),
+            runs=tuple(runs), interrupted=interrupted,
+            seconds=head.seconds + time.perf_counter() - self.began,
+        )  # fmt: skip
+        if log is not None and folder is not None:
+            log.close()
+            save_bench(result, folder)
+        return result
+
+    def _bench(
+        self, bench: Bench, number: int, timer: KernelTimer, log: PointLog | None
+    ) -> tuple[BenchRun, str]:
+        """Run one bench; the second value says why no other may follow, "" if one may."""
+        skipped = self._why_not(bench)
+        if skipped is not None:
+            return BenchRun(bench.name, 0.0, 0, 0, skipped.en, skipped.zh), ""
+        began, count, ended = time.perf_counter(), 0, ""
+        known = len(timer.failures)
+        context = self._context(bench, timer)
+        timer.left = 0
+        failed = Notice("", "")
+        self.progress(Progress(bench, number, len(self.chosen), 0))
+        try:
+            with _settings_kept():
+                for point in bench.run(context):
+                    count += 1
+                    self.points[point.key] = point
+                    if log is not None:
+                        log.point(point)
+                    self.progress(Progress(bench, number, len(self.chosen), count))
+        except KeyboardInterrupt:
+            ended, failed = INTERRUPTED, Notice("It was interrupted.", "被中断。")
+        except GpuscopeError as error:
+            failed = Notice(str(error), str(error))
+        except Exception as error:  # one bench that fails must not keep the others from running
+            failed = Notice(f"It failed: {reason(error)}", f"失败：{reason(error)}")
+            ended = LOST if is_lost(error) else ""
+        timer.failures += context.failures
+        for failure in timer.failures[known:] if log is not None else ():
+            log.failure(failure)
+        took = time.perf_counter() - began
+        left = timer.left + context.left
+        return BenchRun(bench.name, took, count, left, failed.en, failed.zh), ended
+
+    def _context(self, bench: Bench, timer: KernelTimer) -> Context:
+        seconds = bench.quick_s if self.asked.quick else bench.full_s
+        done = {(p.bench, p.family, params_key(p.params), p.state) for p in self.points.values()}
+        done |= {(*f.key, ANY_STATE) for f in timer.failures if f.reason.startswith(LOST)}
+        return Context(
+            self.accelerator, self.device, self.sensor, timer, self.asked.quick,
+            time.perf_counter() + seconds, frozenset(done), self.gpus,
+        )  # fmt: skip
+
+    def _why_not(self, bench: Bench) -> Notice | None:
+        if not self.accelerator.is_gpu and bench.needs != "any":
+            return Notice("It needs a GPU.", "需要 GPU。")
+        if bench.needs == "gpus" and self.gpus < 2:
+            return Notice("It needs two GPUs.", "需要两块 GPU。")
+        return None
+
+    def _head(self) -> BenchResult:
+        started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return BenchResult(
+            facts(self.accelerator, self.sensor), self.device.id if self.device else "", (),
+            warnings=tuple(n.en for n in self.notices),
+            warnings_zh=tuple(n.zh for n in self.notices), quick=self.asked.quick, started=started,
+        )  # fmt: skip
+
+    def _resumed(self, head: BenchResult, folder: Path | None) -> BenchResult:
+        """What an earlier run on the same machine found."""
+        if folder is None:
+            raise InvalidValueError("There is nothing to resume.", "", "Type: --output FOLDER")
+        earlier = load_bench(folder)
+        for name in ("device", "uuid", "torch", "driver", "host"):
+            here, there = head.machine.get(name), earlier.machine.get(name)
+            if here != there:
+                raise InputFileError(
+                    f"{folder} is of another machine.",
+                    f"Its {name} is {there}, here it is {here}.",
+                    "Choose another folder, or leave out --resume.",
+                )  # fmt: skip
+        return replace(
+            head, points=earlier.points, failures=earlier.failures, runs=earlier.runs,
+            started=earlier.started, seconds=earlier.seconds,
+            quick=earlier.quick and self.asked.quick,
+        )  # fmt: skip
+
+    def _device(self) -> Device | None:
+        """The catalogue's entry; a slice has other limits than the whole device."""
+        if self.sensor is not None and self.sensor.info.slice:
+            return None
+        return self.accelerator.catalogue_device()
+
+    def _gpus(self) -> int:
+        there = accelerator_count(self.accelerator) if self.accelerator.is_gpu else 0
+        asked = self.asked.gpus
+        if asked is None:
+            return there
+        if asked < 1 or asked > there:
+            raise InvalidValueError(
+                f"There are not {asked} devices.", f"PyTorch sees {there}.",
+                f"Type: --gpus {max(1, there)}",
+            )  # fmt: skip
+        return asked
+
+    def _prepare(self) -> None:
+        """Make the device the current one, and see that the profiler gives kernel times."""
+        self.accelerator.use()
+        if self.accelerator.is_gpu and any(b.needs != "any" for b in self.chosen):
+            check_profiler(self.accelerator)
+
+
+def check_profiler(accelerator: Accelerator) -> None:
+    """Refuse a machine whose profiler sees no kernels.
+
+    Raises:
+        UnsupportedError: it does not; says what may be the reason.
+    """
+    from gpuscope.measure.bench.harness import Case
+    from gpuscope.measure.profiling import start_up
+
+    def make(device: str) -> Callable[[], object]:
+        import torch
+
+        x = torch.ones(1024, device=device)
+        return lambda: x.add_(1.0)
+
+    start_up(accelerator)
+    timer = KernelTimer(accelerator)
+    probe = timer.run(
+        "probe", [Case("probe", {}, make, ("hot",), 2)], done=frozenset(),
+        deadline_s=float("inf"),
+    )  # fmt: skip
+    if not list(probe):
+        raise UnsupportedError(
+            "PyTorch's profiler shows no kernels on this device.",
+            "Another profiler may be attached, its library (CUPTI, roctracer) may be missing, or "
+            "tracing may be reserved to the administrator (NVIDIA: ERR_NVGPUCTRPERM).",
+            "Close other profilers, or see https://developer.nvidia.com/ERR_NVGPUCTRPERM; "
+            "without it: gpuscope bench --only host,launch",
+        )  # fmt: skip
+
+
+@contextmanager
+def _settings_kept() -> Iterator[None]:
+    """Put back the settings of PyTorch that benches change."""
+    import torch
+
+    backends = torch.backends
+    before = (
+        backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32, backends.cudnn.benchmark,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        (
+            backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32, backends.cudnn.benchmark,
+        ) = before  # fmt: skip
+
+
+def folder_for(options: Options, output: Path | None) -> Path:
+    """Return the folder that a run writes: the one asked for, or one named after the machine.
+
+    Raises:
+        InputFileError: the folder asked for holds a bench already, and it is not to be resumed.
+        UnsupportedError, InvalidValueError: see `run_bench`.
+    """
+    if output is not None:
+        if not options.resume and _holds_bench(output):
+            raise InputFileError(
+                f"{output} holds a bench already.", "",
+                "Type: --resume to go on with it, or choose another folder.",
+            )  # fmt: skip
+        return output
+    from gpuscope.measure.accelerator import machine_facts
+
+    accelerator = _accelerator(options)
+    machine = machine_facts(accelerator) | {"host": platform.node()}
+    name = default_name(machine, quick=options.quick)
+    folder, number = Path(name), 2
+    while not options.resume and _holds_bench(folder):
+        folder, number = Path(f"{name}-{number}"), number + 1
+    return folder
+
+
+def _holds_bench(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (POINTS, SUMMARY, PARTIAL))
+
+
+def _accelerator(options: Options) -> Accelerator:
+    from gpuscope.measure.accelerator import choose_accelerator
+
+    try:
+        return choose_accelerator(options.device)
+    except UnsupportedError as error:
+        raise UnsupportedError(error.what, error.why, WITHOUT_GPU) from None
