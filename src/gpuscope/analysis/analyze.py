@@ -141,6 +141,7 @@ def analyze(
         ranks=meeting,
         communication=talk,
         step_spread=spread,
+        host_work_s=_host_work_s(host, window) if ranks else None,
         host=() if ranks else host_operators(timeline, rank, choose_window(timeline, rank)),
     )
 

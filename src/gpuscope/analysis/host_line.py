@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.analysis.columns import distinct
 from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
@@ -101,7 +102,7 @@ class HostLine:
         """Return one line for several threads; the first line counts where no thread is at work."""
         if len(lines) < 2:
             return lines[0] if lines else cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        time = np.unique(np.concatenate([line.time_ns for line in lines]))
+        time = distinct(np.concatenate([line.time_ns for line in lines]))
         best = lines[0].at(time)
         score = _score(best, events)
         for line in lines[1:]:
@@ -175,7 +176,7 @@ def _flat(events: Events, rows: Ints, parent: Ints) -> HostLine:
     rows, start, end = rows[order], start[order], end[order]
     inside = _parents(start, end)
     parent[rows] = np.where(inside >= 0, rows[inside], -1)
-    time = np.unique(np.concatenate((start, end)))
+    time = distinct(np.concatenate((start, end)))
     current = np.searchsorted(start, time, side="right") - 1
     closed = np.flatnonzero((current >= 0) & (end[current] <= time))
     while len(closed):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.columns import OpColumns, group_rows
 from gpuscope.analysis.idle import (
     DATA,
     IDLE_CAUSES,
@@ -200,9 +200,9 @@ def _spots(
     work: DeviceWork,
 ) -> tuple[IdleSpot, ...]:
     """Sum the pieces by their columns."""
-    keys, group = np.unique(np.stack(columns), axis=1, return_inverse=True)
-    group = group.reshape(-1)
-    count = keys.shape[1]
+    first, group = group_rows(*columns)
+    keys = np.stack([column[first] for column in columns])
+    count = len(first)
     length = pieces.length_ns
     time = np.bincount(group, weights=length, minlength=count)
     # Pieces are in time order: one stretch of a group is all of its pieces within one gap.

@@ -248,6 +248,7 @@ class Analysis:
         ranks: who waits for whom; None where no collective is on two ranks.
         communication: of the first rank that has device work; None without any.
         step_spread: how the steps differ; None with fewer than three.
+        host_work_s: time that the host works in a step, waits left out; None if not known.
         host: where the host's own time went, by name; only of a recording without device work.
     """
 
@@ -272,4 +273,5 @@ class Analysis:
     ranks: RankStory | None = None
     communication: Communication | None = None
     step_spread: StepSpread | None = None
+    host_work_s: float | None = None
     host: tuple[Share, ...] = ()

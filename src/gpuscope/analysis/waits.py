@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.analysis.columns import distinct
 from gpuscope.analysis.window import LAUNCH, MEMCPY, SYNC, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, Events, Ints, Timeline
 
@@ -196,7 +197,7 @@ def _frees(timeline: Timeline, by_end: Ints, launch: Ints, calls: Ints) -> tuple
 def _full_queues(events: Events, by_end: Ints, launch: Ints) -> tuple[Ints, Ints]:
     """Long launch calls into a full queue, with the last work that ended in them."""
     linked = by_end[launch[by_end] >= 0]
-    calls = np.unique(launch[linked])
+    calls = distinct(launch[linked])
     begun = np.full(len(events), np.iinfo(np.int64).max, np.int64)
     np.minimum.at(begun, launch[linked], events.start_ns[linked])
     rows = calls[(events.duration_ns[calls] > LONG_CALL_NS) & (events.kind[calls] == LAUNCH)]

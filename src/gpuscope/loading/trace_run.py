@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from gpuscope.analysis import analyze
-from gpuscope.analysis.columns import OpColumns
-from gpuscope.analysis.idle import host_activity
 from gpuscope.analysis.window import choose_window, device_ranks, device_work
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device
@@ -51,7 +49,7 @@ def trace_run(
     ranks = device_ranks(timeline) or ranks_of(timeline) or (0,)
     analysis = analyze(timeline, device=device)
     time_s, interval = step_time(timeline, ranks[0])
-    busy_s, host_s = _busy(timeline, ranks[0])
+    busy_s, host_s = _busy_s(timeline, ranks[0]), analysis.host_work_s
     memory = analysis.memory
     return Run(
         name=name, target=_target(timeline, device), device_id=device.id if device else "",
@@ -108,15 +106,12 @@ def chosen_steps(timeline: Timeline, first: int, last: int) -> Timeline:
     return replace(timeline, steps=tuple(kept))
 
 
-def _busy(timeline: Timeline, rank: int) -> tuple[float, float | None]:
-    """Device and host seconds of a step; NaN for a device of which nothing is recorded."""
+def _busy_s(timeline: Timeline, rank: int) -> float:
+    """Device seconds of a step; NaN for a device of which nothing is recorded."""
     window = choose_window(timeline, rank)
     if window is None or not device_ranks(timeline):
-        return math.nan, None
-    per_step = _NS / window.steps
-    busy = device_work(timeline, rank, window).busy.total_ns * per_step
-    host = host_activity(timeline, rank, OpColumns.of(timeline))
-    return busy, host.work_ns(window.start_ns, window.end_ns) * per_step if host.known else None
+        return math.nan
+    return device_work(timeline, rank, window).busy.total_ns * _NS / window.steps
 
 
 def _recorded_device(timeline: Timeline) -> Device | None:

@@ -26,6 +26,7 @@ from gpuscope.views.terminal.layout import (
 )
 
 TOP_OPERATORS = 12
+LONGEST_LABEL = 60
 LEAST_SHARE = 0.001
 """Operators below this share of the step are summed up in one row."""
 
@@ -99,10 +100,14 @@ def operators(run: Run, lang: str) -> RenderableType:
 
 
 def _operator_table(shown: Sequence[Share], rest: Sequence[Share], run: Run, lang: str) -> Table:
+    # Kernels without an operator stand under their symbols, which may be hundreds of letters.
+    cut = any(len(share.label) > LONGEST_LABEL for share in shown)
     rows = table(
-        left(tr("operator", lang)), right(tr("time", lang)), right(tr("of step", lang)),
-        right(tr("calls", lang)), left(tr("limited by", lang)), right(tr("× best", lang)),
+        left(tr("operator", lang), ratio=1 if cut else None), right(tr("time", lang)),
+        right(tr("of step", lang)), right(tr("calls", lang)), left(tr("limited by", lang)),
+        right(tr("× best", lang)),
     )  # fmt: skip
+    rows.expand = cut
     for share in shown:
         rows.add_row(
             short_operator(share.label),
