@@ -197,3 +197,23 @@ def _without_templates(symbol: str) -> str:
     words = "".join(flat).replace("void ", "").strip()
     name = words.split("::")[-1].strip() or words or symbol
     return re.sub(r"\s+", " ", name)
+
+
+_TILES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_(\d+)x", r"MT(\d+)x(\d+)x(\d+)",
+        r"tilesize(\d+)x(\d+)x(\d+)", r"gemm(?:_[a-z0-9]+)?_(\d+)x(\d+)_(\d+)x",
+        r"sgemm_(\d+)x(\d+)", r"gemm_(\d+)x(\d+)", r"_(\d{2,3})x(\d{2,3})x(\d{2,3})",
+    )
+)  # fmt: skip
+
+
+@lru_cache(maxsize=16384)
+def symbol_tile(symbol: str) -> tuple[int, ...]:
+    """Return the block tile that a matrix kernel's symbol names, (M, N) or (M, N, K); else ()."""
+    for pattern in _TILES:
+        found = pattern.search(symbol)
+        if found is not None:
+            return tuple(int(n) for n in found.groups())
+    return ()
