@@ -61,7 +61,7 @@ def assemble(workload: Workload, accelerator: Accelerator, found: Findings) -> R
         name=workload.name, target=device.name if device else accelerator.name,
         device_id=device.id if device else "", origin="measured", step_time_s=step_s,
         step_time_interval_s=(interval.low, interval.high),
-        device_busy_s=_busy_s(timeline, step_s, accelerator),
+        device_busy_s=busy_s(timeline, step_s, accelerator),
         host_busy_s=_host_busy_s(found.host_issue_s, timeline),
         peak_memory_bytes=found.peak_bytes, reserved_memory_bytes=found.reserved_bytes,
         energy_j=energy_j, fits=fits, timeline=timeline, analysis=analysis,
@@ -119,10 +119,10 @@ def device_busy_s(timeline: Timeline) -> float:
     return device_work(timeline, ranks[0], window).busy.total_ns * 1e-9 / window.steps
 
 
-def _busy_s(timeline: Timeline, step_s: float, accelerator: Accelerator) -> float:
+def busy_s(timeline: Timeline, step_s: float, accelerator: Accelerator) -> float:
     """Device work of a step. On a CPU the profiler slows the work itself: at most the step."""
-    busy_s = device_busy_s(timeline)
-    return busy_s if accelerator.is_gpu else min(busy_s, step_s)
+    found = device_busy_s(timeline)
+    return found if accelerator.is_gpu else min(found, step_s)
 
 
 def _host_busy_s(issue_s: float | None, timeline: Timeline) -> float | None:

@@ -18,6 +18,9 @@ from gpuscope.timeline.types import Timeline
 
 STEP_MARK = "gpuscope.step"
 
+EXTRA_STEPS = 2
+"""Steps recorded besides those asked for: the profiler's first, and one that ends the last."""
+
 
 def activities(accelerator: Accelerator) -> list[Any]:
     """Return what the profiler is to watch: the host and the device."""
@@ -60,10 +63,10 @@ def start_up(accelerator: Accelerator) -> None:
 def record_steps(
     step: Callable[[], object], accelerator: Accelerator, *, steps: int, memory: bool = True
 ) -> tuple[Timeline, float]:
-    """Profile some steps, one more than asked for, without waiting for the device in between.
+    """Profile some steps without waiting for the device in between.
 
-    The extra step ends the last one: a step's window is from its first device work to that of the
-    next (see `step_windows`).
+    Two more are run than asked for: the first under a profiler is slow and is left out, and the
+    last one only ends the one before (see `steady`).
 
     Returns:
         The timeline with its step windows, and the mean seconds of a step under the profiler.
@@ -78,11 +81,11 @@ def record_steps(
         profiler.start()
         begin = time.perf_counter()
         try:
-            for _ in range(steps + 1):
+            for _ in range(steps + EXTRA_STEPS):
                 with step_mark():
                     step()
             accelerator.synchronize()
-            mean_s = (time.perf_counter() - begin) / (steps + 1)
+            mean_s = (time.perf_counter() - begin) / (steps + EXTRA_STEPS)
         finally:
             profiler.stop()
     timeline = timeline_of(profiler, accelerator)
@@ -119,10 +122,8 @@ def export_trace(profiler: Any, path: Path) -> None:
 
 
 def own_timeline(timeline: Timeline, accelerator: Accelerator) -> Timeline:
-    """Give a timeline of our own recording its step windows; on a CPU, its device work."""
+    """Cut a timeline of our own recording to its steady steps; on a CPU, give it device work."""
     from gpuscope.measure.host_kernels import with_host_kernels
-    from gpuscope.measure.step_windows import device_steps
+    from gpuscope.measure.steady import steady
 
-    if not accelerator.is_gpu:
-        timeline = with_host_kernels(timeline)
-    return replace(timeline, steps=device_steps(timeline))
+    return steady(timeline if accelerator.is_gpu else with_host_kernels(timeline))

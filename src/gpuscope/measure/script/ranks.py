@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,7 @@ def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> list[
 def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Timeline:
     """Read the ranks' traces and put them on one clock."""
     from gpuscope.measure.host_kernels import with_host_kernels
-    from gpuscope.measure.step_windows import device_steps
+    from gpuscope.measure.steady import steady
     from gpuscope.timeline.kineto import read_trace
     from gpuscope.timeline.ranks import merge
 
@@ -73,5 +73,4 @@ def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Ti
     for rank in ranks:
         timeline = read_trace(folder / Place(rank, world_size).trace_name(), rank=rank)
         timelines.append(with_host_kernels(timeline) if on_host else timeline)
-    joint = merge(timelines)
-    return replace(joint, steps=device_steps(joint))
+    return steady(merge(timelines))

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuscope.analysis.window import choose_window, device_ranks
 from gpuscope.measure.accelerator import Accelerator, machine_facts
-from gpuscope.measure.assemble import device_busy_s, measured_analysis, with_energy
+from gpuscope.measure.assemble import busy_s, device_busy_s, measured_analysis, with_energy
 from gpuscope.measure.profiling import own_timeline
 from gpuscope.measure.sensors import Reading, energy_between
 from gpuscope.measure.statistics import Interval, median_interval
@@ -66,7 +66,8 @@ def run_of_timeline(timeline: Timeline, seen: Seen) -> Run:
     return Run(
         name=seen.name, target=device.name if device else accelerator.name,
         device_id=device.id if device else "", origin="measured", step_time_s=step_s,
-        step_time_interval_s=(interval.low, interval.high), device_busy_s=device_busy_s(timeline),
+        step_time_interval_s=(interval.low, interval.high),
+        device_busy_s=busy_s(timeline, step_s, accelerator),
         host_busy_s=None, peak_memory_bytes=peak,
         reserved_memory_bytes=accelerator.peak_reserved_bytes(),
         energy_j=None if span is None else span.average_w * step_s,

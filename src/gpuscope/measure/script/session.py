@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.measure.profiling import EXTRA_STEPS
 from gpuscope.measure.script.step_finder import Source, StepFinder
 from gpuscope.measure.statistics import settled_from
 from gpuscope.run import Run
@@ -114,7 +115,7 @@ class Session:
                 self._begin()
         elif self._state == "recording":
             self._recorded += 1
-            if self._recorded > self._settings.steps:
+            if self._recorded >= self._settings.steps + EXTRA_STEPS:
                 self._end()
             else:
                 self._new_mark()
@@ -214,10 +215,7 @@ class Session:
             try:
                 self._recorded += 1
                 self._end()
-                self.problems.append(
-                    f"The program ended after {self._recorded} of {self._settings.steps} steps of"
-                    " the recording."
-                )
+                self.problems.append("The program ended in the middle of the recording.")
             except Exception as error:
                 self.problems.append(f"The recording failed: {error}")
                 self._abandon()

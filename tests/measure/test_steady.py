@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+from measure_builders import timeline
+
+from gpuscope.measure.steady import steady
+from gpuscope.timeline.types import DEVICE_KINDS, Counter, Step
+
+
+def _four_steps():
+    """Marks of 10 ns each; the device takes 30, 20, 20, 20 and runs behind."""
+    host = [("launch", 1, 1), ("launch", 11, 1), ("launch", 21, 1), ("launch", 31, 1)]
+    device = [(5, 30, 0), (40, 20, 1), (60, 20, 2), (80, 20, 3)]
+    return timeline(host, device, [(0, 10), (10, 20), (20, 30), (30, 40)])
+
+
+def test_the_first_step_and_what_follows_the_last_go() -> None:
+    found = steady(_four_steps())
+    assert found.steps == (Step(40, 60), Step(60, 80))
+    device = found.events.kind < DEVICE_KINDS
+    assert found.events.start_ns[device].tolist() == [40, 60]
+    assert found.recorded.event.tolist() == np.flatnonzero(device).tolist()
+    # Their launches stay, and are pointed at where they are now.
+    assert found.events.start_ns[found.recorded.launch].tolist() == [11, 21]
+
+
+def test_a_launch_far_ahead_of_its_step_stays() -> None:
+    host = [("launch", 1, 1), ("launch", 2, 1), ("launch", 21, 1), ("launch", 31, 1)]
+    device = [(5, 30, 0), (45, 5, 1), (40, 20, 2), (80, 20, 3)]
+    found = steady(timeline(host, device, [(0, 10), (20, 30), (30, 40)]))
+    assert found.steps == (Step(40, 80),)
+    launches = found.events.start_ns[found.recorded.launch]
+    assert sorted(launches.tolist()) == [2, 21]
+
+
+def test_a_single_window_stays() -> None:
+    host = [("launch", 1, 1), ("launch", 11, 1)]
+    found = steady(timeline(host, [(5, 30, 0), (40, 20, 1)], [(0, 10), (10, 20)]))
+    assert found.steps == (Step(5, 40),)
+    assert len(found.recorded) == 1
+
+
+def test_without_marks_nothing_is_cut() -> None:
+    before = timeline([("launch", 1, 1)], [(5, 30, 0)])
+    assert steady(before).events is before.events
+
+
+def test_counters_keep_the_value_that_holds_at_the_begin() -> None:
+    from dataclasses import replace
+
+    counter = Counter(
+        "allocated", "bytes", np.array([0, 35, 50, 70, 90]), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    )
+    found = steady(replace(_four_steps(), counters=(counter,))).counters[0]
+    assert found.time_ns.tolist() == [35, 50, 70]
+    assert found.value.tolist() == [2.0, 3.0, 4.0]
