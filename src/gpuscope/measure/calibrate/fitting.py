@@ -123,15 +123,19 @@ def determined(
     return [name for _, name in felt[: max(1, min(most, len(cases) // 3))]]
 
 
+Errors = Callable[[Sequence[Case], Device, Mapping[str, float]], list[float]]
+
+
 def descend(
-    cases: Sequence[Case], device: Device, values: Mapping[str, float], names: Sequence[str]
-) -> dict[str, float]:
+    cases: Sequence[Case], device: Device, values: Mapping[str, float], names: Sequence[str],
+    errors_of: Errors = log_errors,
+) -> dict[str, float]:  # fmt: skip
     """Coordinate descent by factors, the step halved every round; the moved constants."""
     start = {name: values[name] for name in names if values[name] > 0}
 
     def score(trying: Mapping[str, float]) -> float:
         pull = sum(abs(math.log(trying[n] / start[n])) for n in start) * PULL
-        return loss(log_errors(cases, device, {**values, **trying})) + pull
+        return loss(errors_of(cases, device, {**values, **trying})) + pull
 
     found = dict(start)
     best, step = score(found), FIRST_STEP
