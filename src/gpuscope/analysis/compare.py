@@ -23,6 +23,9 @@ from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 IDLE = "idle"
 """Label of the row that holds all idle time in the tables by kind and by operator."""
 
+WHOLE_MODEL = "(model)"
+"""Label of what belongs to the model itself and to none of its parts."""
+
 LARGE = 0.05
 """A row explains itself where it holds at least this share of all differences together."""
 
@@ -188,7 +191,7 @@ def _modules(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
 def _module_shares(analysis: Analysis) -> tuple[Share, ...]:
     shares: dict[str, Share] = {}
     for module in analysis.modules:
-        label = module.path or module.class_name
+        label = module.path or WHOLE_MODEL
         share = Share(label, module.self_s, module.count)
         shares[label] = _sum(shares[label], share) if label in shares else share
     return _with_idle(analysis, tuple(shares.values()))
@@ -294,10 +297,12 @@ def _rate_reason(a: Share, b: Share) -> tuple[str, str]:
                 f"{share} {'more' if more else 'fewer'} {name}",
                 f"{name_zh}{'多' if more else '少'} {share}",
             )
-    if a.moved_bytes > 0 and a.limiter in ("memory", "l2") and b.time_s > 0:
+    if a.time_s <= 0 or b.time_s <= 0:
+        return "", ""
+    if a.moved_bytes > 0 and b.moved_bytes > 0 and a.limiter in ("memory", "l2"):
         rate = (b.moved_bytes / b.time_s) / (a.moved_bytes / a.time_s)
         return f"{rate:.2f}× the bytes per second", f"每秒字节数为 {rate:.2f} 倍"
-    if a.flops > 0 and b.time_s > 0 and a.time_s > 0:
+    if a.flops > 0 and b.flops > 0:
         rate = (b.flops / b.time_s) / (a.flops / a.time_s)
         return f"{rate:.2f}× the FLOPs per second", f"每秒浮点运算为 {rate:.2f} 倍"
     return "", ""
