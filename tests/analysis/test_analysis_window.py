@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from builders import TimelineBuilder
+from builders import TimelineBuilder, with_sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuscope.analysis.waits import launch_rows
 from gpuscope.analysis.window import (
     COMMUNICATION,
     KERNEL,
@@ -17,7 +20,10 @@ from gpuscope.analysis.window import (
     choose_window,
     device_ranks,
     device_work,
+    host_window,
+    marked_steps,
 )
+from gpuscope.timeline.types import Timeline
 
 PRIORITY = (KERNEL, COMMUNICATION, MEMCPY, MEMSET)
 
@@ -98,3 +104,38 @@ def test_ranks_with_device_work_only() -> None:
     b.work(0, 1, rank=1)
     b.host(0, 1, rank=0)
     assert device_ranks(b.build()) == (1, 3)
+
+
+def behind(lag_us: float) -> Timeline:
+    """Three steps of 10 us on the host; the device needs `lag_us` for each."""
+    b = TimelineBuilder(origin="measured")
+    for i in range(3):
+        b.step(10 * i, 10 * i + 10)
+        b.work(4 + lag_us * i, 4 + lag_us * (i + 1), launch_us=10 * i + 1)
+    timeline = with_sizes(b.build(), {})
+    assert timeline.recorded is not None
+    launch = launch_rows(timeline)[timeline.recorded.event]
+    return replace(timeline, recorded=replace(timeline.recorded, launch=launch))
+
+
+def test_steps_of_a_device_that_runs_far_behind_are_its_own() -> None:
+    timeline = behind(100)
+    assert [(s.start_ns, s.end_ns) for s in marked_steps(timeline, 0)] == [
+        (4_000, 104_000), (104_000, 204_000), (204_000, 304_000),
+    ]  # fmt: skip
+    assert choose_window(timeline, 0) == Window(4_000, 304_000, 3)
+    assert host_window(timeline, 0, Window(4_000, 304_000, 3)) == Window(0, 30_000, 3)
+
+
+def test_a_device_that_keeps_up_has_the_hosts_steps() -> None:
+    timeline = behind(9)
+    assert marked_steps(timeline, 0) == timeline.steps
+    assert choose_window(timeline, 0) == Window(0, 30_000, 3)
+
+
+def test_marks_stay_where_no_launch_is_known() -> None:
+    timeline = behind(100)
+    assert timeline.recorded is not None
+    unknown = np.full(3, -1, np.int64)
+    timeline = replace(timeline, recorded=replace(timeline.recorded, launch=unknown))
+    assert marked_steps(timeline, 0) == timeline.steps

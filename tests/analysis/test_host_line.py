@@ -138,6 +138,15 @@ def test_the_merged_line_follows_the_work_between_threads() -> None:
     ]  # fmt: skip
 
 
+def test_a_silent_busy_thread_does_not_hide_the_python_of_another() -> None:
+    data = timeline([[(0, 10, OPERATOR), (10, 20, OPERATOR)], [(0, 90, PYTHON), (30, 40, SYNC)]])
+    found = host_threads(data, 0)
+    assert len(found.lanes) == 2
+    rows = found.merged.at(np.array([5, 25, 35, 60, 95]))
+    kinds = [int(data.events.kind[row]) if row >= 0 else -1 for row in rows.tolist()]
+    assert kinds == [OPERATOR, PYTHON, SYNC, PYTHON, -1]
+
+
 def test_nearest_climbs_to_what_is_wanted() -> None:
     data = timeline([[(0, 50, PYTHON), (5, 40, OPERATOR), (10, 20, SYNC)]])
     found = host_threads(data, 0)

@@ -37,6 +37,7 @@ from gpuscope.analysis.window import (
     choose_window,
     device_ranks,
     device_work,
+    host_window,
 )
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
@@ -101,7 +102,7 @@ def analyze(
     spread = step_spread(timeline, ops, hosts)
     facts = Facts(
         step=timed,
-        host_work_s=_host_work_s(host, window),
+        host_work_s=_host_work_s(host, host_window(timeline, rank, window)),
         syncs=_syncs(timeline, host, window),
         rows=rows,
         roofs=roofs,

@@ -99,7 +99,10 @@ class HostLine:
 
     @classmethod
     def merged(cls, lines: Sequence[HostLine], events: Events) -> HostLine:
-        """Return one line for several threads; the first line counts where no thread is at work."""
+        """Return one line for several threads.
+
+        Where none is at work, one with a Python frame or a mark counts, the first of them.
+        """
         if len(lines) < 2:
             return lines[0] if lines else cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
         time = distinct(np.concatenate([line.time_ns for line in lines]))
@@ -224,12 +227,16 @@ def _empty_before(start: Ints, end: Ints) -> Ints:
 
 
 def _score(event: Ints, events: Events) -> Ints:
-    """How much a thread's innermost event counts: the start of what is at work, else nothing."""
+    """How much a thread's innermost event counts.
+
+    The start of what is at work; least of all where nothing is recorded, and hardly more for
+    Python frames and marks alone.
+    """
     if len(events) == 0:
         return np.zeros(len(event), np.int64)
-    row = np.maximum(event, 0)
-    active = (event >= 0) & np.isin(events.kind[row], _ACTIVE)
-    return np.where(active, events.start_ns[row], np.iinfo(np.int64).min)
+    row, least = np.maximum(event, 0), np.iinfo(np.int64).min
+    active = np.isin(events.kind[row], _ACTIVE)
+    return np.where(event < 0, least, np.where(active, events.start_ns[row], least + 1))
 
 
 def _joined(time_ns: Ints, event: Ints) -> HostLine:

@@ -16,6 +16,7 @@ from gpuscope.analysis.window import (
     Window,
     choose_window,
     device_work,
+    host_window,
     rank_rows,
 )
 from gpuscope.timeline.types import Events, Ints, Timeline
@@ -110,7 +111,8 @@ def launches(
     launch = launch_rows(timeline) if launch is None else launch
     events = timeline.events
     calls = np.flatnonzero(rank_rows(timeline, rank) & (events.kind == LAUNCH))
-    inside = (events.start_ns[calls] < window.end_ns) & (events.end_ns[calls] > window.start_ns)
+    issued = host_window(timeline, rank, window)
+    inside = (events.start_ns[calls] < issued.end_ns) & (events.end_ns[calls] > issued.start_ns)
     pairs = _Pairs.of(timeline, work, launch)
     calls = calls[inside]
     if not any(step.rank == rank for step in timeline.steps):
@@ -127,7 +129,7 @@ def launches(
     depth = _queue(pairs, window)
     return Launches(
         count=round(len(calls) / steps),
-        rate_per_s=_rate_per_s(events, calls, window),
+        rate_per_s=_rate_per_s(events, calls, issued),
         kernels=round(int(kernel.sum()) / steps),
         unlinked=round(int((launch[work.event] < 0).sum()) / steps),
         call_median_s=_median_s(duration),

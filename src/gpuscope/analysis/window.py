@@ -10,12 +10,13 @@ a kernel costs nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis.cover import Cover
-from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
+from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Step, Timeline
 
 KERNEL = EVENT_KINDS.index("kernel")
 COMMUNICATION = EVENT_KINDS.index("communication")
@@ -24,6 +25,10 @@ MEMSET = EVENT_KINDS.index("memset")
 OPERATOR = EVENT_KINDS.index("operator")
 LAUNCH = EVENT_KINDS.index("launch")
 SYNC = EVENT_KINDS.index("sync")
+
+LAG_SHARE = 0.10
+"""A device whose work ends later than this share of the marked time after the last mark has run
+behind its host so far that the marks do not show its steps."""
 
 _PRIORITY = (KERNEL, COMMUNICATION, MEMCPY, MEMSET)
 
@@ -92,11 +97,11 @@ def choose_window(timeline: Timeline, rank: int) -> Window | None:
     A device runs behind its host. Where the single marked step's device work does not lie
     within the host's marks, the window begins with the device work instead and keeps the step's
     length (or the work's span, if longer), so that no work is cut off. Of several steps the
-    window is the first one's start to the last one's end.
+    window is the first one's start to the last one's end, as `marked_steps` has them.
     """
     events = timeline.events
     rows = rank_rows(timeline, rank) & (events.kind < DEVICE_KINDS)
-    steps = [step for step in timeline.steps if step.rank == rank and step.end_ns > step.start_ns]
+    steps = marked_steps(timeline, rank)
     if not rows.any():
         return Window(steps[0].start_ns, steps[-1].end_ns, len(steps)) if steps else None
     first, last = int(events.start_ns[rows].min()), int(events.end_ns[rows].max())
@@ -106,6 +111,46 @@ def choose_window(timeline: Timeline, rank: int) -> Window | None:
     if len(steps) == 1 and (first < start or last > end):
         return Window(first, max(last, first + end - start), 1)
     return Window(start, end, len(steps))
+
+
+def marked_steps(timeline: Timeline, rank: int) -> tuple[Step, ...]:
+    """Return the steps of a rank in time order, each with the time that it really took.
+
+    Marks are the host's. A host that never waits may be done with its steps long before the
+    device. Where several recorded steps are marked and the device's work for them ends later than
+    `LAG_SHARE` of the marked time after the last mark, a step is what the device makes of it: from
+    the begin of the first work launched in it to that of the next step, the last one to the end of
+    all their work.
+    """
+    own = (step for step in timeline.steps if step.rank == rank and step.end_ns > step.start_ns)
+    steps = tuple(sorted(own, key=lambda step: step.start_ns))
+    recorded, events = timeline.recorded, timeline.events
+    if recorded is None or len(steps) < 2:
+        return steps
+    rows = recorded.event[(recorded.launch >= 0) & rank_rows(timeline, rank)[recorded.event]]
+    call = recorded.launch[np.searchsorted(recorded.event, rows)]
+    start = np.array([step.start_ns for step in steps], np.int64)
+    end = np.array([step.end_ns for step in steps], np.int64)
+    at = np.searchsorted(start, events.start_ns[call], side="right") - 1
+    inside = (at >= 0) & (events.start_ns[call] < end[np.maximum(at, 0)])
+    rows, at = rows[inside], at[inside]
+    begin = np.full(len(steps), np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(begin, at, events.start_ns[rows])
+    last = int(events.end_ns[rows].max(initial=start[0]))
+    if last - end[-1] <= LAG_SHARE * (end[-1] - start[0]) or (np.diff(begin) <= 0).any():
+        return steps
+    if begin[-1] >= last:
+        return steps
+    edges = [*begin.tolist(), last]
+    return tuple(Step(low, high, rank) for low, high in pairwise(edges))
+
+
+def host_window(timeline: Timeline, rank: int, window: Window) -> Window:
+    """Return the host's own marks of the steps in a window; the window where none are marked."""
+    steps = [step for step in timeline.steps if step.rank == rank and step.end_ns > step.start_ns]
+    if not steps or timeline.origin == "predicted" or len(steps) != window.steps:
+        return window
+    return Window(min(s.start_ns for s in steps), max(s.end_ns for s in steps), window.steps)
 
 
 def device_work(timeline: Timeline, rank: int, window: Window) -> DeviceWork:

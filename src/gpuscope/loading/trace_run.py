@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpuscope.analysis import analyze
-from gpuscope.analysis.window import choose_window, device_ranks, device_work
+from gpuscope.analysis.window import choose_window, device_ranks, device_work, marked_steps
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.run import Run
@@ -65,9 +65,7 @@ def trace_run(
 
 def step_time(timeline: Timeline, rank: int) -> tuple[float, tuple[float, float]]:
     """Return the step time of a rank and its interval, in seconds (see `trace_run`)."""
-    lengths = np.array(
-        [s.end_ns - s.start_ns for s in timeline.steps if s.rank == rank and s.end_ns > s.start_ns]
-    )
+    lengths = np.array([step.end_ns - step.start_ns for step in marked_steps(timeline, rank)])
     if len(lengths):
         median = float(np.median(lengths)) * _NS
         if len(lengths) < INTERVAL_STEPS:
@@ -117,7 +115,7 @@ def _busy_s(timeline: Timeline, rank: int) -> float:
 def _recorded_device(timeline: Timeline) -> Device | None:
     try:
         from gpuscope.analysis.modelled import device_of
-    except ModuleNotFoundError:
+    except ImportError:
         return None
     return device_of(timeline)
 
@@ -125,7 +123,7 @@ def _recorded_device(timeline: Timeline) -> Device | None:
 def _modelled(timeline: Timeline, device: Device | None) -> Timeline:
     try:
         from gpuscope.analysis.modelled import modelled
-    except ModuleNotFoundError:
+    except ImportError:
         return timeline
     return modelled(timeline, device)
 
