@@ -80,4 +80,43 @@ BENCH_CHINESE: Mapping[str, str] = {
     "Longest times, on a current data-centre GPU. Choose with --only A,B.": (
         "最长用时（当前数据中心 GPU）。用 --only A,B 选择。"
     ),
+    # two benches
+    "device memory": "显存",
+    "L2 cache": "L2 缓存",
+    "links": "链路",
+    "host": "主机",
+    "Times of {second} over {first}; above 1× {second} is slower. Within {noise} is noise.": (
+        "{second} 与 {first} 的时间之比；大于 1× 表示 {second} 较慢。{noise} 以内视为噪声。"
+    ),
+    "By what bounds it": "按瓶颈",
+    "By family": "按类别",
+    "Single points that stand out": "个别异常测点",
+    "Against the median of their family, beyond their own scatter.": (
+        "与同类中位数相比，且超出自身的离散程度。"
+    ),
+    "Only one of them has {first} and {second} points: not compared.": (
+        "各有 {first} 和 {second} 个测点只存在于一方：未比较。"
+    ),
+    "The two have no point in common.": "两者没有共同的测点。",
+    "Different devices ({first}, {second}): differences are expected.": (
+        "设备不同（{first}，{second}）：出现差异属正常。"
+    ),
+    "Neither machine is slower beyond the noise.": "两台机器的差异都在噪声以内。",
+    "{machine} is slower: {where}": "{machine} 较慢：{where}",
+    "(its clock is lower)": "（其频率较低）",
+    "differs": "不同之处",
+    "95 % interval": "95 % 区间",
+    "clock ratio": "频率比",
+    "state": "状态",
+    "first": "前者",
+    "second": "后者",
+    "other kernel": "内核不同",
+    # the page
+    "Bench of {device}": "{device} 的实测",
+    "Matrix products by size (hot)": "矩阵乘法随尺寸的变化（热）",
+    "Bandwidth by working set (hot)": "带宽随工作集的变化（热）",
+    "Copies by size": "拷贝随大小的变化",
+    "side": "边长",
+    "working set": "工作集",
+    "size": "大小",
 }
