@@ -67,7 +67,8 @@ def breaks(b: TimelineBuilder) -> dict[str, list[tuple[float, float, str]]]:
     timeline = b.build()
     host = host_activity(timeline, 0, OpColumns.of(timeline))
     found = {}
-    for lane, rows in thread_breaks(timeline.events, host.threads, host.waits).items():
+    rows_of = thread_breaks(timeline.events, host.threads, host.waits, host.is_loader)
+    for lane, rows in rows_of.items():
         givers = [timeline.lanes[i].name if i >= 0 else "device" for i in rows.lane.tolist()]
         times = (rows.time_ns / 1000).tolist(), (rows.done_ns / 1000).tolist()
         found[timeline.lanes[lane].name] = list(zip(*times, givers, strict=True))
@@ -90,6 +91,16 @@ def test_threads_hand_over_to_each_other() -> None:
         "host main": [(200, 190, "host autograd")],
         "host autograd": [(110, 100, "host main")],
     }
+
+
+def test_a_loader_is_work_of_its_thread() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(1, 20, launch_us=0)
+    two_threads(b, 10, 30, 1000)
+    b.host(40, 900, kind="other", name="enumerate(DataLoader)#_Iter.__next__")
+    b.host(905, 910, name="aten::forward")
+    two_threads(b, 1000, 1100, 1001)
+    assert breaks(b)["host autograd"][-1] == (1000, 910, "host main")
 
 
 def test_threads_side_by_side_do_not_hand_over() -> None:

@@ -36,6 +36,10 @@ for another stream: queued kernels follow each other within 1-2 us."""
 SILENCE_NS = 20_000
 """A thread that pauses for less has not handed its work over to another."""
 
+FILLED_SHARE = 0.10
+"""Of a silence, the part that another thread works before it counts as having taken over: Python
+between its operators is not recorded as work."""
+
 _STREAM_WAIT = re.compile(r"^(cuda|hip|cu)StreamWait(Event|Value)|^Stream Wait Event$")
 
 
@@ -117,9 +121,18 @@ def device_links(timeline: Timeline, rank: int, launch: Ints) -> DeviceLinks:
     return DeviceLinks(row, start, end, link, chosen, call, call_end)
 
 
-def thread_breaks(events: Events, threads: HostThreads, waits: Waits) -> Mapping[int, Breaks]:
-    """Return for each host thread where it waited for the device or took over from another."""
-    busy = {lane: _busy(events, lane) for lane in threads.lanes}
+def thread_breaks(
+    events: Events, threads: HostThreads, waits: Waits, loads: Bools
+) -> Mapping[int, Breaks]:
+    """Return for each host thread where it waited for the device or took over from another.
+
+    Args:
+        events: the timeline's.
+        threads: the host threads of a rank.
+        waits: its waits.
+        loads: for each row of `Events`, whether it loads input: work, whatever its kind.
+    """
+    busy = {lane: _busy(events, lane, loads) for lane in threads.lanes}
     found = {}
     for lane in threads.lanes:
         own = events.lane[waits.event] == lane
@@ -180,18 +193,18 @@ def _told_to_wait(timeline: Timeline, rank: int, launch: Ints, row: Ints, before
     return np.asarray((asked > 0) | ~known, np.bool_)
 
 
-def _busy(events: Events, lane: int) -> Cover:
-    """When a host thread was inside an operator, a launch or another call."""
+def _busy(events: Events, lane: int, loads: Bools) -> Cover:
+    """When a host thread was inside an operator, a launch, a wait or the loading of input."""
     active = (OPERATOR, SYNC, EVENT_KINDS.index("launch"))
-    rows = (events.lane == lane) & np.isin(events.kind, active)
+    rows = (events.lane == lane) & (np.isin(events.kind, active) | loads)
     return Cover.of(events.start_ns[rows], events.end_ns[rows])
 
 
 def _hand_overs(lane: int, busy: Mapping[int, Cover]) -> tuple[Ints, Ints, Ints]:
     """When a thread went on after a silence that another thread filled: when, since when, who.
 
-    A silence counts where the other thread worked during half of it or more, or where it is the
-    thread's first work at all.
+    A silence counts where the other thread worked during `FILLED_SHARE` of it or more, or where it
+    is the thread's first work at all.
     """
     own = busy[lane]
     count = len(own.start_ns)
@@ -205,7 +218,7 @@ def _hand_overs(lane: int, busy: Mapping[int, Cover]) -> tuple[Ints, Ints, Ints]
         at = np.searchsorted(cover.start_ns, go_on, side="left") - 1
         ended = np.where(at >= 0, np.minimum(cover.end_ns[np.maximum(at, 0)], go_on), least)
         begin = np.maximum(silent, least)
-        filled = cover.within(begin, go_on) * 2 >= go_on - begin
+        filled = cover.within(begin, go_on) >= FILLED_SHARE * (go_on - begin)
         plausible = (ended > silent) & (
             (silent == least) | (filled & (go_on - silent > SILENCE_NS))
         )

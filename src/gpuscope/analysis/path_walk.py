@@ -68,7 +68,7 @@ class _Rank:
         lanes = timeline.events.lane[np.maximum(links.call, 0)] if len(links.call) else links.call
         self.thread: list[int] = np.where(links.call >= 0, lanes, -1).tolist()
         self.host = host
-        breaks = thread_breaks(timeline.events, host.threads, host.waits)
+        breaks = thread_breaks(timeline.events, host.threads, host.waits, host.is_loader)
         self.breaks = {lane: _Lists(found) for lane, found in breaks.items()}
 
     def index(self, row: int) -> int:

@@ -10,6 +10,9 @@ from gpuscope.analysis.wording import percent, seconds
 LEAST_SHARE = 0.10
 """Below this share of the step it is not worth a sentence."""
 
+SHORT_GAP_S = 1e-6
+"""Gaps that average less are what the device needs between any two kernels, graph or not."""
+
 
 @finding
 def launch_bound(facts: Facts) -> Finding | None:
@@ -23,24 +26,45 @@ def launch_bound(facts: Facts) -> Finding | None:
     if facts.share(kernels_s + gaps_s) < LEAST_SHARE:
         return None
     count = facts.count_of(rows)
+    gaps = sum(spot.count for spot in facts.idle_spots if spot.cause == "launch gap")
+    if not count and gaps_s < SHORT_GAP_S * gaps:
+        return None
     share = percent(facts.share(kernels_s + gaps_s))
-    each = seconds(kernels_s / count) if count else "0 µs"
     gain = facts.gain_of(rows)
+    title, title_zh = (
+        f"Gaps between kernels take {share} of the step",
+        f"内核之间的间隙占一步的 {share}",
+    )
+    took, took_zh = "", ""
+    if count:
+        title = f"Starting kernels takes {share} of the step: they are too short for the device"
+        title_zh = f"启动内核占一步的 {share}：这些内核对设备来说太短"
+        each, total = seconds(kernels_s / count), seconds(kernels_s)
+        took = f"{count} kernels that average {each} take {total}; "
+        took_zh = f"{count} 个平均 {each} 的内核共用 {total}；"
     calls, calls_zh = _calls(facts)
+    graphs, graphs_zh = _graphs(facts)
     return Finding(
         kind="launch_bound",
-        title=f"Starting kernels takes {share} of the step: they are too short for the device.",
-        evidence=f"{count} kernels that average {each} take {seconds(kernels_s)}; the gaps between "
-        f"kernels that were launched in time add {seconds(gaps_s)}.{calls}",
+        title=f"{title}.",
+        evidence=f"{took}the {gaps} gaps before kernels that were launched in time add "
+        f"{seconds(gaps_s)}.{calls}",
         max_gain_s=(kernels_s if gain is None else gain) + gaps_s,
-        hint="Fuse them (torch.compile, fused or foreach optimizer, fused norms and losses), use "
-        "CUDA graphs for shorter gaps, or give each more work (a larger batch).",
-        title_zh=f"启动内核占一步的 {share}：这些内核对设备来说太短。",
-        evidence_zh=f"{count} 个平均 {each} 的内核共用 {seconds(kernels_s)}；"
-        f"及时启动的内核之间的间隙另占 {seconds(gaps_s)}。{calls_zh}",
-        hint_zh="融合它们（torch.compile、融合或 foreach 优化器、融合的归一化与损失），"
-        "用 CUDA 图缩短间隙，或让每个内核做更多工作（更大的批量）。",
+        hint="Fuse them (torch.compile, fused or foreach optimizer, fused norms and losses)"
+        f"{graphs}, or give each more work (a larger batch).",
+        title_zh=f"{title_zh}。",
+        evidence_zh=f"{took_zh}及时启动的内核之前的 {gaps} 个间隙另占 "
+        f"{seconds(gaps_s)}。{calls_zh}",
+        hint_zh="融合它们（torch.compile、融合或 foreach 优化器、融合的归一化与损失）"
+        f"{graphs_zh}，或让每个内核做更多工作（更大的批量）。",
     )
+
+
+def _graphs(facts: Facts) -> tuple[str, str]:
+    """The advice to use graphs, where they are not in use."""
+    if facts.launches is not None and facts.launches.graph_launches:
+        return "", ""
+    return ", use CUDA graphs for shorter gaps", "，用 CUDA 图缩短间隙"
 
 
 def _calls(facts: Facts) -> tuple[str, str]:

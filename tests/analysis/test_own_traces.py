@@ -1,0 +1,87 @@
+"""The project's own recordings, each made with one known cause (tests/data/traces/README.md)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gpuscope.analysis import Analysis, analyze
+from gpuscope.timeline.kineto import read_trace
+
+TRACES = Path(__file__).parents[1] / "data" / "traces" / "h200"
+
+WAITS = {"host_bound", "input_bound", "sync_bound"}
+
+
+@cache
+def story(name: str) -> Analysis:
+    return analyze(read_trace(TRACES / name / "rank-0.json.gz"))
+
+
+def kinds(name: str) -> set[str]:
+    return {finding.kind for finding in story(name).findings}
+
+
+def test_a_busy_device_waits_for_nothing() -> None:
+    found = story("compute_bound")
+    assert not kinds("compute_bound") & (WAITS | {"launch_bound", "pageable_copies"})
+    # The host was done in 8 ms; the three steps took the device 55 ms.
+    assert found.step_s == pytest.approx(18.3e-3, rel=0.01)
+    assert found.critical_path is not None
+    assert found.critical_path.time_s["kernel"] > 0.98 * found.step_s
+
+
+def test_tiny_layers_are_held_up_by_the_host_in_the_users_function() -> None:
+    found = story("host_bound")
+    assert found.findings[0].kind == "host_bound"
+    assert found.idle_spots[0].what == "record_traces.py(46): step"
+    assert found.critical_path is not None
+    host = found.critical_path.gain_s["host"]
+    assert host == pytest.approx(found.step_s - found.time[0].busy_s / 3, rel=0.05)
+
+
+def test_a_slow_loader_is_what_the_device_waits_for() -> None:
+    found = story("input_bound")
+    assert found.findings[0].kind == "input_bound"
+    assert "host_bound" not in kinds("input_bound")
+    assert "DataLoader" in found.idle_spots[0].what
+    assert found.critical_path is not None
+    path = found.critical_path.time_s
+    assert next(iter(path)) == "loading input"
+    # 12 ms of work for a batch and 6 to 7 ms of drawing it.
+    assert 18e-3 < path["loading input"] < 20e-3
+
+
+def test_item_after_each_layer_is_named() -> None:
+    assert "sync_bound" in kinds("sync_bound")
+    (sync,) = (finding for finding in story("sync_bound").findings if finding.kind == "sync_bound")
+    assert "cudaStreamSynchronize ×24" in sync.evidence
+    assert "aten::_local_scalar_dense" in sync.evidence
+
+
+def test_a_pageable_copy_is_found_with_its_size_and_rate() -> None:
+    assert story("pageable_copies").findings[0].kind == "pageable_copies"
+    (copy,) = story("pageable_copies").copies
+    assert (copy.memory, copy.total_bytes, copy.count) == ("pageable", 64 << 20, 1)
+    assert copy.rate_bytes_per_s == pytest.approx(9.4e9, rel=0.01)
+    path = story("pageable_copies").critical_path
+    assert path is not None
+    assert next(iter(path.time_s)) == "copy"
+
+
+def test_graphs_are_seen_and_nothing_is_to_be_raised() -> None:
+    assert not kinds("graph_decode") & (WAITS | {"launch_bound"})
+    launches = story("graph_decode").launches
+    assert launches is not None
+    assert (launches.graph_launches, launches.kernels_per_graph) == (20, 60)
+
+
+def test_the_copy_on_a_side_stream_is_partly_hidden() -> None:
+    found = story("two_streams")
+    (copy,) = found.copies
+    assert (copy.memory, copy.largest_bytes) == ("pinned", 64 << 20)
+    assert 0 < copy.exposed_s < 0.9 * copy.time_s
+    assert found.critical_path is not None
+    assert found.critical_path.gain_s["copy"] < found.critical_path.time_s["copy"]
