@@ -48,6 +48,10 @@ _COMPUTE = re.compile(
 that it took in, also the copies around a functional collective."""
 
 
+_LOOKED_AT = 2048
+"""Characters of a name that are looked at; what a kernel is stands at its begin."""
+
+
 def communication_family(name: str) -> str:
     """Return the library that a communication kernel belongs to; "" for any other kernel.
 
@@ -61,7 +65,9 @@ def communication_family(name: str) -> str:
     if _COMPUTE.match(name):
         return ""
     # What is in angle or round brackets are a kernel's types and arguments, not what it is.
-    head = name.replace("(anonymous namespace)::", "").split("(", 1)[0].split("<", 1)[0]
+    head = (
+        name[:_LOOKED_AT].replace("(anonymous namespace)::", "").split("(", 1)[0].split("<", 1)[0]
+    )
     found = _PATTERN.search(head)
     return str(found.lastgroup) if found and found.lastgroup else ""
 

@@ -104,7 +104,7 @@ def _work(timeline: Timeline) -> Iterator[Record]:
     """Complete events: what hosts and devices do, and the step windows."""
     events = timeline.events
     places = [_place(timeline, lane) for lane in range(len(timeline.lanes))]
-    for start, duration, name, kind, lane, op, kernel in zip(
+    for start, duration, name, kind, lane, op, kernel, correlation in zip(
         events.start_ns.tolist(),
         events.duration_ns.tolist(),
         events.name.tolist(),
@@ -112,12 +112,15 @@ def _work(timeline: Timeline) -> Iterator[Record]:
         events.lane.tolist(),
         events.op.tolist(),
         events.kernel.tolist(),
+        events.correlation.tolist(),
         strict=True,
     ):
         process, thread = places[lane]
         record = _complete(process, thread, timeline.names[name], start, duration)
         record["cat"] = EVENT_KINDS[kind]
         record["args"] = _arguments(timeline, op, kernel)
+        if correlation >= 0:
+            record["args"]["correlation"] = correlation
         yield record
     for number, step in enumerate(timeline.steps):
         process = device_process(step.rank)

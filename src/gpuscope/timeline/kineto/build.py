@@ -13,11 +13,12 @@ from gpuscope.timeline.kineto import operators as calls
 from gpuscope.timeline.kineto.collectives import CollectiveReader, is_mark
 from gpuscope.timeline.kineto.counters import memory_counters, value_counters
 from gpuscope.timeline.kineto.joins import launches, operators_of, steps
-from gpuscope.timeline.kineto.lanes import OWN_CATEGORIES, Placed, place, place_own
+from gpuscope.timeline.kineto.lanes import Placed, place, used
+from gpuscope.timeline.kineto.own import OWN_CATEGORIES, own_ops, own_steps, place_own, step_rows
 from gpuscope.timeline.kineto.table import NO_SPEC, Table
 from gpuscope.timeline.kineto.vocabulary import KIND, SORTS, device_kind, host_kind, sort_of
 from gpuscope.timeline.nesting import nearest, parent_rows
-from gpuscope.timeline.types import DEVICE_KINDS, Collective, Events, Ints, Recorded, Timeline
+from gpuscope.timeline.types import DEVICE_KINDS, Collective, Events, Ints, Recorded, Step, Timeline
 
 _DEVICE = ("row", "correlation", "external", "stream", "device", "registers", "shared",
            "occupancy", "nbytes", "graph", "grid", "block", "collective")  # fmt: skip
@@ -62,17 +63,22 @@ class Builder:
         table, columns = self._table, self._columns
         words = list(table.categories)
         sort = np.array([SORTS.index(sort_of(word)) for word in words] or [0])[columns["category"]]
+        windows: tuple[Step, ...] = ()
         if table.is_own:
+            drawn = step_rows(table, columns)
+            sort[drawn] = SORTS.index("skip")
+            windows = own_steps(table, columns, drawn)
             placed = place_own(table, columns)
         else:
             placed = place(table, columns, sort, self._device, self._rank)
+        placed = used(placed, sort != SORTS.index("skip"))
         kind = self._kinds(words)
         order, zero = self._order(placed, sort)
         events = self._events(order, placed, kind, zero)
         row_of = np.full(len(sort), -1, np.int64)
         row_of[order] = np.arange(len(order))
         timeline = self._timeline(events, placed, row_of, zero)
-        return Built(timeline, zero)
+        return Built(replace(timeline, steps=windows) if windows else timeline, zero)
 
     # -- events -----------------------------------------------------------------------------------
 
@@ -170,6 +176,8 @@ class Builder:
         self, events: Events, parent: Ints, device: Ints, operator: Ints, row_of: Ints
     ) -> tuple[Ints, tuple[Op, ...]]:
         """Distinct operators, and each event's."""
+        if self._table.is_own:
+            return own_ops(self._table, row_of, len(events))
         names = self._names
         spec = self._spread(self._operators, "spec", row_of)
         sequence = self._spread(self._operators, "sequence", row_of)

@@ -27,7 +27,7 @@ class Chunks:
     The reader of a chunk says with `finish` where the list of events ended.
 
     Attributes:
-        head: what comes before the events.
+        head: what comes before the events; empty where the file is nothing but their list.
         tail: what comes after them.
         ended: the end of the list of events was seen.
     """
@@ -82,7 +82,6 @@ class Chunks:
             start += block
             text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text[:1] == b"[":
-                self.head = b"{"
                 return text[1:]
             if text and text[:1] != b"{":
                 break

@@ -59,7 +59,7 @@ def torch_dtype(word: str) -> str:
 
 def call_name(text: str) -> str:
     """The collective that a call's or kernel's name speaks of; "" for none."""
-    head = text.replace("(anonymous namespace)::", "").split("(", 1)[0].split("<", 1)[0]
+    head = text[:2048].replace("(anonymous namespace)::", "").split("(", 1)[0].split("<", 1)[0]
     found = _CALL.search(head)
     return _WORDS[found.lastindex - 1][1] if found and found.lastindex else ""
 

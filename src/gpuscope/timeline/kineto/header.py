@@ -13,20 +13,25 @@ from gpuscope.timeline.types import RecordedDevice
 Header = Mapping[str, Any]
 
 
-def parse_header(head: bytes, tail: bytes) -> dict[str, Any]:
-    """Join what stands before and after the events into one object; {} where neither parses."""
+def parse_header(head: bytes, tail: bytes) -> tuple[dict[str, Any], bool]:
+    """Join what stands before and after the events into one object.
+
+    Args:
+        head: from the opening brace to the list of events; empty where the file is only a list.
+        tail: from the end of the list to the end of the file.
+
+    Returns:
+        The object, {} where nothing parses; and whether it is there to its end.
+    """
     before = head.strip().rstrip(b",").rstrip()
     after = tail.strip(b"\0 \t\r\n").lstrip(b",").lstrip()
-    if not before.startswith(b"{"):
-        before = b"{"
-    if after[:1] != b'"':
-        after = b"}"
-    comma = b"," if before != b"{" and after != b"}" else b""
-    for text in (before + comma + after, before + b"}"):
-        found = _object(text)
-        if found is not None:
-            return found
-    return {}
+    if not before:
+        return {}, True
+    comma = b"," if before != b"{" and after[:1] == b'"' else b""
+    found = _object(before + comma + after)
+    if found is not None:
+        return found, True
+    return _object(before + b"}") or {}, False
 
 
 def _object(text: bytes) -> dict[str, Any] | None:

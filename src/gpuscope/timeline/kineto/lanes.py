@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from gpuscope.timeline.kineto.decode import Meta, plain_arguments
+from gpuscope.timeline.kineto.decode import plain_arguments
 from gpuscope.timeline.kineto.table import Table
-from gpuscope.timeline.kineto.vocabulary import EVENT_KINDS, SORTS
+from gpuscope.timeline.kineto.vocabulary import SORTS
 from gpuscope.timeline.types import Ints, Lane
 
 _ON_DEVICE = (SORTS.index("device"), SORTS.index("on_device"))
-_OWN_PROCESS = re.compile(r"^rank (\d+) (host|device)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,55 +124,11 @@ def _host_label(pid: int | str | None, tid: int | str | None,
     return f"host thread {word}" + (f" ({title})" if title else "")
 
 
-# -- files that gpuscope wrote --------------------------------------------------------------------
-
-
-def place_own(table: Table, columns: dict[str, Any]) -> Placed:
-    """Lanes of a file that gpuscope wrote: each is a thread of a rank's host or device."""
-    ranks = _own_processes(table.metadata)
-    names = {
-        (event.pid, event.tid): str(plain_arguments(event.args).get("name") or "")
-        for event in table.metadata
-        if event.name == "thread_name"
-    }
-    places = list(table.places)
-    # The writer numbers threads as lanes, from 1.
-    order = sorted(
-        {(p, t) for p, t in zip(columns["pid"].tolist(), columns["tid"].tolist(), strict=True)},
-        key=lambda key: (place_number(places[key[1]]), place_number(places[key[0]])),
-    )
-    lanes, number = [], {}
-    for key in order:
-        pid, tid = places[key[0]], places[key[1]]
-        rank, side = ranks.get(pid, (0, "device"))
-        name = names.get((pid, tid), f"thread {tid}")
-        number[key] = len(lanes)
-        if side == "host":
-            lanes.append(Lane(name, "host", rank, -1))
-        else:
-            kind = next((k for k in ("copy", "link") if name.startswith(k)), "stream")
-            lanes.append(Lane(name, kind, rank))  # type: ignore[arg-type]
-    width = len(places) + 1
-    packed = columns["pid"] * width + columns["tid"]
-    distinct, inverse = np.unique(packed, return_inverse=True)
-    of = np.array([number[(int(k) // width, int(k) % width)] for k in distinct], np.int64)
-    lane = of[inverse.reshape(-1)] if len(distinct) else np.zeros(0, np.int64)
-    streams = np.array(
-        [place_number(entry.name) if entry.kind == "stream" else -1 for entry in lanes] or [-1],
-        np.int64,
-    )
-    return Placed(tuple(lanes), lane, streams[lane])
-
-
-def _own_processes(metadata: Sequence[Meta]) -> dict[Any, tuple[int, str]]:
-    found = {}
-    for event in metadata:
-        if event.name == "process_name":
-            name = str(plain_arguments(event.args).get("name") or "")
-            match = _OWN_PROCESS.match(name)
-            if match:
-                found[event.pid] = (int(match[1]), match[2])
-    return found
-
-
-OWN_CATEGORIES = frozenset(EVENT_KINDS)
+def used(placed: Placed, kept: npt.NDArray[np.bool_]) -> Placed:
+    """Leave out the lanes on which none of the kept rows lies."""
+    there = np.zeros(len(placed.lanes), bool)
+    there[placed.lane[kept]] = True
+    number = np.maximum(np.cumsum(there) - 1, 0)
+    lanes = tuple(lane for lane, keep in zip(placed.lanes, there.tolist(), strict=True) if keep)
+    lane = number[placed.lane] if len(there) else placed.lane
+    return Placed(lanes, lane, placed.stream)

@@ -57,7 +57,7 @@ def read_trace(path: str | Path, *, rank: int | None = None) -> Timeline:
         left = reader.last()
         if left is not None:
             table.add(left)
-        header = parse_header(chunks.head, chunks.tail)
+        header, complete = parse_header(chunks.head, chunks.tail)
         if not table.rows and not table.metadata and (table.skipped or not header):
             raise InputFileError(
                 f"{path} holds no events.", "Nothing in its list reads like an event of a trace.",
@@ -66,7 +66,7 @@ def read_trace(path: str | Path, *, rank: int | None = None) -> Timeline:
         told = whole(section(header, "distributedInfo").get("rank"))
         number = told if told is not None else (rank or 0)
         built = Builder(table, number, process_groups(header)).build()
-    cut_off = blocks.cut_off or reader.cut_off or not chunks.ended
+    cut_off = blocks.cut_off or reader.cut_off or not (chunks.ended and complete)
     return _with_source(built, table, header, path, number, told is not None, cut_off)
 
 

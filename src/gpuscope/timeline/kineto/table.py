@@ -144,9 +144,10 @@ class Table:
     """Everything kept of a file's events.
 
     Attributes:
-        names, categories, places, specs, collectives: numbers of distinct values. Places are
-            process and thread ids as the file writes them; specs are operators' inputs;
-            collectives are the `args` that describe one, as text.
+        names, categories, places, specs, collectives, own_calls: numbers of distinct values.
+            Places are process and thread ids as the file writes them; specs are operators' inputs;
+            collectives are the `args` that describe one, as text; own_calls are operators of files
+        that gpuscope wrote: name, module, phase.
         events: start_ns, duration_ns, name, category, pid, tid: one row a complete event.
         device, calls, operators, own: columns of the categories that have them, with `row`.
         memory: columns of the allocator's instants.
@@ -161,6 +162,7 @@ class Table:
         self.places: Numbers[int | str | None] = Numbers()
         self.specs: Numbers[Spec] = Numbers()
         self.collectives: Numbers[bytes] = Numbers()
+        self.own_calls: Numbers[tuple[str, str, str]] = Numbers()
         self.events, self.device, self.calls = Columns(), Columns(), Columns()
         self.operators, self.own, self.memory = Columns(), Columns(), Columns()
         self.metadata: list[Meta] = []
@@ -287,6 +289,7 @@ class Table:
             row=rows,
             correlation=integers([a.correlation for a in args]),
             op=integers([a.op_index for a in args]),
+            call=_numbered(self.own_calls, [(a.op, a.module, a.phase) for a in args]),
         )
 
     def _described(self, names: Sequence[str], raws: Sequence[Any]) -> Ints:

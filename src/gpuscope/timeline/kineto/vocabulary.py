@@ -12,6 +12,10 @@ from typing import Literal
 from gpuscope.timeline.communication import is_communication
 from gpuscope.timeline.types import EVENT_KINDS
 
+_LOOKED_AT = 2048
+"""Characters of a name that are looked at: more than any real one needs, so that a damaged file
+with a name of megabytes costs no more than others."""
+
 KIND = {name: number for number, name in enumerate(EVENT_KINDS)}
 
 Sort = Literal["device", "on_device", "runtime", "operator", "mark", "python", "other", "skip"]
@@ -71,7 +75,7 @@ def runtime_kind(name: str) -> int:
 
 def device_kind(category: str, name: str) -> int:
     """Kind of an event on a device's rows."""
-    word = category.lower()
+    word, name = category.lower(), name[:_LOOKED_AT]
     if word == "mtia_ccp_events":
         return _mtia_kind(name)
     if word in ("cuda_sync", "xpu_sync"):
@@ -112,6 +116,7 @@ def step_rank(name: str) -> int:
 
     0 for every other name.
     """
+    name = name[:_LOOKED_AT]
     if name == STEP_MARK:
         return 3
     if _PROFILER_STEP.match(name):
@@ -121,6 +126,7 @@ def step_rank(name: str) -> int:
 
 def host_kind(sort: Sort, name: str) -> int:
     """Kind of an event on a host thread."""
+    name = name[:_LOOKED_AT]
     if sort == "runtime":
         return runtime_kind(name)
     if sort == "python":
@@ -151,6 +157,7 @@ _INPUT = re.compile(
 
 def phase_mark(name: str) -> int:
     """Index into `PHASES` of the phase that an event opens for all that it encloses; 0 if none."""
+    name = name[:_LOOKED_AT]
     if _BACKWARD.match(name):
         return BACKWARD
     if _OPTIMIZER.match(name):
