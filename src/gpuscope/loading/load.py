@@ -19,8 +19,9 @@ from gpuscope.timeline.types import Timeline
 FULL_FILES = 4
 """Up to this many ranks are always kept whole."""
 
-FULL_BYTES = 1 << 30
-"""More ranks are kept whole as long as their uncompressed traces together are no larger."""
+FULL_BYTES = 1 << 28
+"""More ranks are kept whole as long as their uncompressed traces together are no larger: about a
+million events, which an analysis holds in half a gigabyte."""
 
 _GZIP_RATIO = 8
 """Least that a trace is taken to shrink by, where the file's own word on it cannot be right."""

@@ -44,8 +44,8 @@ def trace_run(
     """
     if steps is not None:
         timeline = chosen_steps(timeline, *steps)
-    device = device or _recorded_device(timeline)
-    timeline = _modelled(timeline, device)
+    device = device or device_of(timeline)
+    timeline = modelled(timeline, device)
     ranks = device_ranks(timeline) or ranks_of(timeline) or (0,)
     analysis = analyze(timeline, device=device)
     time_s, interval = step_time(timeline, ranks[0])
@@ -110,22 +110,6 @@ def _busy_s(timeline: Timeline, rank: int) -> float:
     if window is None or not device_ranks(timeline):
         return math.nan
     return device_work(timeline, rank, window).busy.total_ns * _NS / window.steps
-
-
-def _recorded_device(timeline: Timeline) -> Device | None:
-    try:
-        from gpuscope.analysis.modelled import device_of
-    except ImportError:
-        return None
-    return device_of(timeline)
-
-
-def _modelled(timeline: Timeline, device: Device | None) -> Timeline:
-    try:
-        from gpuscope.analysis.modelled import modelled
-    except ImportError:
-        return timeline
-    return modelled(timeline, device)
 
 
 def _target(timeline: Timeline, device: Device | None) -> str:

@@ -44,8 +44,16 @@ class Lane:
     device: int = 0
 
 
+class _Kept:
+    """Room for what is computed once of columns that do not change; no field of the dataclass."""
+
+    __slots__ = ("_end_ns",)
+
+    _end_ns: Ints
+
+
 @dataclass(frozen=True, slots=True)
-class Events:
+class Events(_Kept):
     """Events as columns of equal length, sorted by start (ties: lane order).
 
     Attributes:
@@ -73,8 +81,14 @@ class Events:
 
     @property
     def end_ns(self) -> Ints:
-        """End of each event."""
-        return self.start_ns + self.duration_ns
+        """End of each event; computed once, not to be written to."""
+        try:
+            return self._end_ns
+        except AttributeError:
+            end = self.start_ns + self.duration_ns
+            end.flags.writeable = False
+            object.__setattr__(self, "_end_ns", end)
+            return end
 
 
 @dataclass(frozen=True, slots=True)
