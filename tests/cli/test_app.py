@@ -31,6 +31,10 @@ SURFACE = {
         "TRACES", "--rank", "--steps", "--device", "--engine", "--workers", "--top", "--json",
         "--output", "--report", "--trace", "--lang", "--quiet",
     ],
+    "profile": [
+        "SCRIPT", "ARGUMENTS", "--module", "--steps", "--skip", "--by", "--memory-history",
+        "--with-stack", "--output-dir", "--report", "--gpus", "--lang", "--quiet",
+    ],
     "compare": ["FILES", "--json", "--report", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from measure_builders import timeline
 
 from gpuscope.measure.host_kernels import own_pieces, with_host_kernels
-from gpuscope.timeline.types import DEVICE_KINDS
+from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS
 
 
 def test_each_piece_goes_to_the_innermost_operator() -> None:
@@ -25,6 +27,13 @@ def test_each_piece_goes_to_the_innermost_operator() -> None:
     # Each points at the operator that it belongs to.
     assert events.start_ns[found.recorded.operator].tolist() == [0, 5, 0, 20, 0, 110]
     assert (events.kind[found.recorded.operator] >= DEVICE_KINDS).all()
+
+
+def test_a_collective_is_communication() -> None:
+    made = timeline([("operator", 0, 5)], [])
+    found = with_host_kernels(replace(made, names=("gloo:all_reduce",)))
+    kinds = [EVENT_KINDS[kind] for kind in found.events.kind.tolist()]
+    assert sorted(kinds) == ["communication", "operator"]
 
 
 def test_equal_ends_and_starts() -> None:

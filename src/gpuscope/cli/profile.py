@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def profile_command(
-    target: Annotated[
+    script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="script.py, or with -m a module.")
     ],
     arguments: Annotated[
@@ -70,7 +70,7 @@ def profile_command(
     from gpuscope.views.i18n import choose_language
 
     language = choose_language(lang)
-    program = Program(target, tuple(arguments or ()), module)
+    program = Program(script, tuple(arguments or ()), module)
     if by not in (None, "optimizer", "forward"):
         raise UnknownNameError("kind of step", str(by), ("optimizer", "forward"))
     check(program)
@@ -149,7 +149,7 @@ def _run(
 
 def _collected(session: Session, folder: Path, place: Place) -> Run | None:
     """Write this rank's trace; on rank 0 return the run of all; None without any step."""
-    from gpuscope.measure.script.ranks import merged, say_done, wait_for_others
+    from gpuscope.measure.script.ranks import merged, wait_for_others
 
     trace = folder / place.trace_name()
     recorded = session.why_nothing() is None
@@ -159,7 +159,6 @@ def _collected(session: Session, folder: Path, place: Place) -> Run | None:
         return None
     if place.world_size == 1:
         return session.run_of(trace)
-    say_done(folder, place)
     ranks = wait_for_others(folder, place)
     return session.run_of_all(merged(folder, place.world_size, ranks, not session.on_gpu), ranks)
 

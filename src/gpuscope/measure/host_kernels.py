@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import numpy as np
+import numpy.typing as npt
 
+from gpuscope.timeline.communication import is_communication
 from gpuscope.timeline.nesting import parent_rows
 from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Lane, Recorded, Timeline
 
 _OPERATOR = EVENT_KINDS.index("operator")
 _KERNEL = EVENT_KINDS.index("kernel")
+_COMMUNICATION = EVENT_KINDS.index("communication")
 
 
 def with_host_kernels(timeline: Timeline) -> Timeline:
@@ -30,7 +33,7 @@ def with_host_kernels(timeline: Timeline) -> Timeline:
     lanes = (*timeline.lanes, *(_lane(timeline.lanes[at], n) for n, at in enumerate(hosts)))
     added = {f.name: getattr(events, f.name)[owner] for f in fields(Events)}
     added |= {"start_ns": start_ns, "duration_ns": length_ns}
-    added["kind"] = np.full(len(owner), _KERNEL, np.int64)
+    added["kind"] = np.where(_communicates(timeline)[added["name"]], _COMMUNICATION, _KERNEL)
     added["lane"] = len(timeline.lanes) + np.searchsorted(hosts, events.lane[owner])
     columns = {name: np.concatenate((getattr(events, name), col)) for name, col in added.items()}
     order = np.lexsort((columns["lane"], columns["start_ns"]))
@@ -67,6 +70,11 @@ def own_pieces(events: Events) -> tuple[Ints, Ints, Ints]:
     same = np.append(lane[1:] == lane[:-1], False) if len(lane) else np.zeros(0, bool)
     kept = same & (piece > 0) & (owner >= 0)
     return owner[kept], at[kept], piece[kept]
+
+
+def _communicates(timeline: Timeline) -> npt.NDArray[np.bool_]:
+    """Which names are collectives ("gloo:all_reduce")."""
+    return np.array([is_communication(name) for name in timeline.names], bool)
 
 
 def _lane(host: Lane, number: int) -> Lane:

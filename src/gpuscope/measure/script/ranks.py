@@ -46,15 +46,16 @@ def clear(folder: Path, place: Place) -> None:
 
 def say_done(folder: Path, place: Place) -> None:
     """Let rank 0 know that this rank's trace is written, or will not be."""
-    if place.world_size > 1:
+    if place.rank > 0:
         (folder / place.done_name()).write_text("", encoding="utf-8")
 
 def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> list[int]:
-    """Wait until every rank is done; returns the ranks that have written a trace."""
+    """Wait until every other rank is done; returns the ranks that have written a trace."""
     ranks = [Place(rank, place.world_size) for rank in range(place.world_size)]
+    others = [each for each in ranks if each.rank != place.rank]
     end = time.monotonic() + wait_s
     while time.monotonic() < end:
-        if all((folder / each.done_name()).exists() for each in ranks):
+        if all((folder / each.done_name()).exists() for each in others):
             break
         time.sleep(0.1)
     for each in ranks:
