@@ -1,6 +1,7 @@
 """How the steps of a run differ from each other, and what a slow step spent its time on.
 
-A step's window is what the host marked. Each moment of it counts once: to computation, to
+A step's window is what the host marked, or what the device made of it where that runs far behind
+(`window.marked_steps`). Each moment of it counts once: to computation, to
 communication that no computation hides, to copies that nothing hides, or to idle time by its cause.
 A slow step is held against the mean of the typical steps (those no longer than the median), so the
 differences by class add up to the whole difference.
@@ -18,7 +19,14 @@ from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.idle import IDLE_CAUSES, Hosts, idle_pieces
 from gpuscope.analysis.recorded_types import RankSteps, SlowStep, StepSpread
-from gpuscope.analysis.window import COMMUNICATION, KERNEL, Window, device_work, rank_rows
+from gpuscope.analysis.window import (
+    COMMUNICATION,
+    KERNEL,
+    Window,
+    device_work,
+    marked_steps,
+    rank_rows,
+)
 from gpuscope.timeline.intervals import subtraction
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Step, Timeline
 
@@ -57,20 +65,14 @@ def step_spread(
     timeline: Timeline, ops: OpColumns | None = None, hosts: Hosts | None = None
 ) -> StepSpread | None:
     """Return how the steps differ, by rank; None where no rank has three steps."""
-    by_rank: dict[int, list[Step]] = {}
-    for step in timeline.steps:
-        if step.end_ns > step.start_ns:
-            by_rank.setdefault(step.rank, []).append(step)
+    by_rank = {rank: marked_steps(timeline, rank) for rank in {s.rank for s in timeline.steps}}
     enough = {rank: steps for rank, steps in by_rank.items() if len(steps) >= LEAST_STEPS}
     if not enough:
         return None
     ops = OpColumns.of(timeline) if ops is None else ops
     context = ops, Hosts(timeline, ops) if hosts is None else hosts
     return StepSpread(
-        tuple(
-            _rank_steps(timeline, rank, sorted(steps, key=lambda step: step.start_ns), context)
-            for rank, steps in sorted(enough.items())
-        )
+        tuple(_rank_steps(timeline, rank, steps, context) for rank, steps in sorted(enough.items()))
     )
 
 

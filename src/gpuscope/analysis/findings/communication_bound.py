@@ -34,8 +34,8 @@ def communication_bound(facts: Facts) -> Finding | None:
         "；这包括等待最慢的进程。",
     )
     if facts.ranks is not None:
-        waiting = f"; {seconds(moving)} of that is transfer, the rest waiting for other ranks."
-        waiting_zh = f"；其中 {seconds(moving)} 是传输，其余是等待其他进程。"
+        waiting = f"; {seconds(moving)} of that would stay if no rank had to wait."
+        waiting_zh = f"；其中 {seconds(moving)} 在没有进程需要等待时仍会存在。"
     return Finding(
         kind="communication_bound",
         title=f"Communication between devices takes {share} of the step with no computation "
@@ -57,7 +57,9 @@ def communication_bound(facts: Facts) -> Finding | None:
 def _transfer_share(facts: Facts) -> float:
     """How much of this rank's exposed communication is transfer; 1 where that is not known.
 
-    Collectives that other ranks' recordings lack are taken to be like the others.
+    Transfer counts as far as it is exposed on the rank where it is hidden best: a rank that waits
+    has nothing left to hide it under, which is the waiting's fault. Collectives that other ranks'
+    recordings lack are taken to be like the others.
     """
     if facts.ranks is None:
         return 1.0
@@ -65,4 +67,5 @@ def _transfer_share(facts: Facts) -> float:
     if own is None:
         return 1.0
     both = own.exposed_transfer_s + own.exposed_waiting_s
-    return own.exposed_transfer_s / both if both > 0 else 1.0
+    best = min(share.exposed_transfer_s for share in facts.ranks.ranks)
+    return min(1.0, best / both) if both > 0 else 1.0

@@ -66,7 +66,8 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     a reason.
 
     Gain: with one straggler, the most that any rank waits for it, as if it were as fast as the
-    fastest; else the mean waiting, as if the same work were spread evenly.
+    fastest; else the mean waiting, as if the same work were spread evenly. Waiting for a rank
+    that began late says nothing about a step: then the mean of the other waiting.
     """
     story = facts.ranks
     if story is None or story.span_s <= 0:
@@ -79,6 +80,9 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     reason = straggler.reason if straggler is not None else _main_reason(story)
     kind = _KINDS.get(reason, "wait_for_rank")
     gain = max(straggler.waits_s) if straggler is not None else sum(waits) / len(waits)
+    if reason == "began late":
+        known = story.waiting_s - story.waiting_by_reason[reason]
+        gain = min(gain, known / len(waits))
     title, title_zh = _title(story, kind, reason, share)
     hint, hint_zh = _HINTS[kind] if kind in _HINTS else _HINTS[reason]
     return Finding(

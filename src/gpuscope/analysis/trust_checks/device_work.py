@@ -16,6 +16,9 @@ from gpuscope.timeline.types import Ints
 DOUBT_SHARE = 0.01
 """Launches without device work: a few at the recording's end are usual."""
 
+LEAST_MISSING = 3
+"""One or two calls without work happen in sound recordings."""
+
 CANNOT_SHARE = 0.20
 """With every fifth launch's work missing, neither busy nor idle time means anything."""
 
@@ -82,7 +85,7 @@ def _missing_work(facts: RankFacts) -> Iterator[Remark]:
     after = ~found & (events.start_ns[launch] >= last)
     missing = int((~found & ~after).sum())
     share = missing / len(launch)
-    if share >= DOUBT_SHARE:
+    if share >= DOUBT_SHARE and missing >= LEAST_MISSING:
         cannot = share >= CANNOT_SHARE
         about = ("time", "idle", "communication", "steps")
         yield Remark(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.window import LAUNCH, rank_rows
+from gpuscope.analysis.window import LAUNCH, marked_steps, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, Ints, Source, Step, Timeline
 
 Bools = npt.NDArray[np.bool_]
@@ -25,7 +25,7 @@ class RankFacts:
         device: rows of device events, ascending.
         host: rows of host events (steps and other marks included).
         launch: rows of launch calls.
-        steps: the rank's steps, in order.
+        steps: the rank's steps, in order, as `marked_steps` has them.
         recorded: for each of `device` its row in `Timeline.recorded`, -1 without one.
     """
 
@@ -80,6 +80,6 @@ def rank_facts(timeline: Timeline, rank: int, several: bool) -> RankFacts:
         device=device,
         host=np.flatnonzero(rows & (events.kind >= DEVICE_KINDS)),
         launch=np.flatnonzero(rows & (events.kind == LAUNCH)),
-        steps=tuple(s for s in timeline.steps if s.rank == rank and s.end_ns > s.start_ns),
+        steps=marked_steps(timeline, rank),
         recorded=recorded,
     )
