@@ -162,6 +162,8 @@ def test_a_collective_leads_to_the_rank_that_came_last() -> None:
     assert chain(found) == [("kernel", "slow", 0, 40), ("communication", "ncclAllReduce", 40, 50)]
     lanes = [data.lanes[lane].rank for lane in found.segment_lane]
     assert lanes == [1, 0]
+    # Without the slow kernel 10 us of transfer stay; the 40 us of waiting are no work.
+    assert found.gain_s["kernel"] == pytest.approx(40e-6)
     assert path(data).time_s == pytest.approx({"communication": 50e-6})
 
 

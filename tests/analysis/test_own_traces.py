@@ -9,6 +9,7 @@ import pytest
 
 from gpuscope.analysis import Analysis, analyze
 from gpuscope.timeline.kineto import read_trace
+from gpuscope.timeline.ranks import merge
 
 TRACES = Path(__file__).parents[1] / "data" / "traces" / "h200"
 
@@ -85,3 +86,30 @@ def test_the_copy_on_a_side_stream_is_partly_hidden() -> None:
     assert 0 < copy.exposed_s < 0.9 * copy.time_s
     assert found.critical_path is not None
     assert found.critical_path.gain_s["copy"] < found.critical_path.time_s["copy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "kind"),
+    [
+        ("ddp_slow_host", 1, "python"),
+        ("ddp_imbalance", 3, "kernel"),
+        ("tensor_parallel_host_bound", 0, "python"),
+    ],
+)
+def test_the_path_crosses_to_the_rank_that_holds_the_others_up(
+    name: str, rank: int, kind: str
+) -> None:
+    files = sorted((TRACES.parent / "4xh200" / name).glob("rank-*.json.gz"))
+    timeline = merge([read_trace(file) for file in files])
+    path = analyze(timeline).critical_path
+    assert path is not None
+    edges = [*path.segment_start_ns, path.end_ns]
+    on_rank: dict[int, int] = {}
+    for i, lane in enumerate(path.segment_lane):
+        if lane >= 0:
+            at = timeline.lanes[lane].rank
+            on_rank[at] = on_rank.get(at, 0) + edges[i + 1] - edges[i]
+    assert max(on_rank, key=on_rank.__getitem__) == rank
+    assert on_rank[rank] > 0.9 * sum(on_rank.values())
+    assert next(iter(path.time_s)) == kind
+    assert path.gain_s["host" if kind == "python" else kind] > 0.5 * sum(path.time_s.values())

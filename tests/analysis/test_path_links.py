@@ -47,6 +47,17 @@ def test_another_stream_holds_back_what_starts_right_after_it() -> None:
     assert links(b)[2] == (STREAM, 0)
 
 
+def test_work_that_was_told_to_wait_may_start_a_little_later() -> None:
+    for told, link in ((True, (STREAM, 0)), (False, (QUEUE, 1))):
+        b = TimelineBuilder(origin="measured")
+        b.work(0, 50, launch_us=-9)
+        b.work(0, 5, launch_us=-8, stream="stream 20", kind="communication")
+        if told:
+            b.host(-6, -5.5, kind="other", name="cudaStreamWaitEvent")
+        b.work(84, 90, launch_us=-5, stream="stream 20", kind="communication")
+        assert links(b)[2] == link
+
+
 def test_a_gap_that_the_queue_explains_needs_no_other_stream() -> None:
     b = TimelineBuilder()
     b.work(0, 50, launch_us=-9, stream="stream 20")

@@ -134,7 +134,7 @@ def critical_path(
     length = segments.end_ns - segments.start_ns
     total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS)).astype(float)
     per_ns = 1e-9 / window.steps
-    most = _gains(timeline, own, window, hosts(rank), total)
+    most = _gains(timeline, own, window, hosts(rank), total, last)
     merged = _merged(segments)
     names, name = _table(timeline, merged.name)
     return CriticalPath(
@@ -330,11 +330,17 @@ def _shares(
 
 def _gains(
     timeline: Timeline, own: Bools, window: Window, host: HostActivity,
-    total: npt.NDArray[np.float64],
+    total: npt.NDArray[np.float64], last: Ints | None,
 ) -> dict[str, float]:  # fmt: skip
     """The most that each kind, and the host as a whole, could take off the window, in ns."""
-    left = [_chains_without(timeline, own, window, kind) for kind in (KERNEL, COMMUNICATION, COPY)]
-    whole = _chains_without(timeline, own, window, -1)
+    begin = timeline.events.start_ns
+    if last is not None:
+        # What a collective waits for the last rank is no work of its own.
+        begin = np.where(last >= 0, np.minimum(begin[last], timeline.events.end_ns), begin)
+        begin = np.maximum(begin, timeline.events.start_ns)
+    kinds = (KERNEL, COMMUNICATION, COPY)
+    left = [_chains_without(timeline, own, window, kind, begin) for kind in kinds]
+    whole = _chains_without(timeline, own, window, -1, begin)
     host_ns = _host_work_ns(timeline, host, window, np.zeros(len(own), bool))
     gains = {}
     for code, kind in enumerate(PATH_KINDS):
@@ -347,12 +353,14 @@ def _gains(
     return gains
 
 
-def _chains_without(timeline: Timeline, own: Bools, window: Window, kind: int) -> float:
+def _chains_without(
+    timeline: Timeline, own: Bools, window: Window, kind: int, begin: Ints
+) -> float:
     """Nanoseconds of the busiest device lane in the window without work of one kind."""
     events = timeline.events
     rows = np.flatnonzero(own & (events.kind < DEVICE_KINDS))
     rows = rows[np.array(_DEVICE)[events.kind[rows]] != kind]
-    start = np.maximum(events.start_ns[rows], window.start_ns)
+    start = np.maximum(begin[rows], window.start_ns)
     end = np.minimum(events.end_ns[rows], window.end_ns)
     lane = events.lane[rows]
     return max(

@@ -33,6 +33,11 @@ STREAM_SLACK_NS = 3_000
 """Work that starts later than this after its launch and its own stream allowed it may have waited
 for another stream: queued kernels follow each other within 1-2 us."""
 
+TOLD_LAG_NS = 100_000
+"""Work that the host told to wait for another stream may start this much after that stream came so
+far: NCCL kernels of recorded H200s begin 32-35 us later, beside a kernel that fills the device.
+Without such a call on record only `LAUNCH_GAP_NS` is believed."""
+
 SILENCE_NS = 20_000
 """A thread that pauses for less has not handed its work over to another."""
 
@@ -108,10 +113,10 @@ def device_links(timeline: Timeline, rank: int, launch: Ints) -> DeviceLinks:
     queued = (before >= 0) & (free >= ready)
     other = _last_ended(start, end)
     other_end = np.where(other >= 0, end[other], least)
-    told = _told_to_wait(timeline, rank, launch, row, before)
-    stream = (other >= 0) & (lane[other] != lane) & told
+    lag = _allowed_lag(timeline, rank, launch, row, before)
+    stream = (other >= 0) & (lane[other] != lane)
     held = np.maximum(free, ready)
-    stream &= (other_end > held) & (start - other_end <= LAUNCH_GAP_NS)
+    stream &= (other_end > held) & (start - other_end <= lag)
     stream &= start - held > STREAM_SLACK_NS
     link = np.where(known, LAUNCHED, NOTHING)
     link = np.where(queued, QUEUE, link)
@@ -169,28 +174,27 @@ def _last_ended(start: Ints, end: Ints) -> Ints:
     return np.where(found < np.arange(len(start)), found, -1)
 
 
-def _told_to_wait(timeline: Timeline, rank: int, launch: Ints, row: Ints, before: Ints) -> Bools:
-    """Whether the host asked some stream to wait between the launches of each work and `before`.
+def _allowed_lag(timeline: Timeline, rank: int, launch: Ints, row: Ints, before: Ints) -> Ints:
+    """How long after another stream's work each work may start if it waited for it; -1 for never.
 
-    Always where no such call is recorded at all: predictions and recordings without those calls.
+    By whether the host asked some stream to wait between the launches of the work before it and of
+    its own. Where no such call is recorded at all (predictions, short recordings) it may have.
     """
     events = timeline.events
     asks = np.fromiter(
         (bool(_STREAM_WAIT.search(name)) for name in timeline.names), bool, len(timeline.names)
     )
-    if not asks.any():
-        return np.ones(len(row), bool)
-    calls = np.flatnonzero(rank_rows(timeline, rank) & asks[events.name])
+    calls = np.flatnonzero(rank_rows(timeline, rank) & asks[events.name]) if asks.any() else row[:0]
     if len(calls) == 0:
-        return np.ones(len(row), bool)
+        return np.full(len(row), LAUNCH_GAP_NS, np.int64)
     time = np.sort(events.start_ns[calls])
     least = np.iinfo(np.int64).min
     known = launch[row] >= 0
     own = np.where(known, events.start_ns[launch[row]], events.start_ns[row])
     first = np.where((before >= 0) & known[before], own[before], least)
     first = np.where(first <= own, first, least)
-    asked = np.searchsorted(time, own) - np.searchsorted(time, first)
-    return np.asarray((asked > 0) | ~known, np.bool_)
+    asked = np.searchsorted(time, own) > np.searchsorted(time, first)
+    return np.where(~known, LAUNCH_GAP_NS, np.where(asked, TOLD_LAG_NS, -1))
 
 
 def _busy(events: Events, lane: int, loads: Bools) -> Cover:
