@@ -37,7 +37,7 @@ def measure_command(
         bool, typer.Option("--profile/--no-profile", help="Also record a timeline.")
     ] = True,
     with_prediction: Annotated[
-        bool, typer.Option("--predict", help="Also predict it on this device, and compare.")
+        bool, typer.Option("--predict", help="Also predict it on this machine, and compare.")
     ] = False,
     task: given.Task = None,
     batch: given.Batch = None,
@@ -134,4 +134,11 @@ def _prediction(
 
 def _this_machine(run: Run) -> str:
     """What to predict on: this machine with its own calibration where it has one."""
-    return run.device_id
+    from gpuscope.errors import GpuscopeError
+    from gpuscope.hardware.own import this_target
+
+    try:
+        own = this_target("this")[0]
+    except GpuscopeError:  # it was never benched: the catalogue's constants
+        return run.device_id
+    return "this" if own == run.device_id else run.device_id

@@ -45,7 +45,7 @@ def _is_gpu(value: Any) -> bool:
 def on_host() -> Iterator[Callable[[], int]]:
     """Redirect "cuda" to the host inside the block; yields how often it happened so far."""
     saved = torch.cuda.synchronize
-    torch.cuda.synchronize = lambda device=None: None  # type: ignore[assignment]
+    torch.cuda.synchronize = lambda device=None: None
     mode = _Redirect()
     try:
         with mode:

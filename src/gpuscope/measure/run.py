@@ -231,7 +231,8 @@ def _others(sensor: Sensor | None) -> Sequence[str]:
     reading = sensor.read(processes=True)
     running = reading.processes or ()
     own = os.getpid()
-    if torch.cuda.is_initialized() and not any(each.pid == own for each in running):
+    started: Any = torch.cuda.is_initialized  # untyped in torch
+    if started() and not any(each.pid == own for each in running):
         return ()  # the driver numbers processes otherwise: ours cannot be told from others
     others = [each for each in running if each.pid != own]
     if not others:

@@ -55,7 +55,7 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Inter
 
 def _coverage(n: int, i: int) -> float:
     """Probability that the median lies between the i-th smallest and i-th largest of n."""
-    below = sum(math.comb(n, k) for k in range(i)) / 2**n
+    below = float(sum(math.comb(n, k) for k in range(i))) / float(2**n)
     return 1 - 2 * below
 
 
