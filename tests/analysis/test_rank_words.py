@@ -19,8 +19,8 @@ from gpuscope.analysis.recorded_types import (
 
 def story(reason: str) -> RankStory:
     shares = (
-        RankShare(0, 1e-3, 3e-3, 0.0, 0.0, 0, 1e-3, 3e-3, 5e-3, 0.0),
-        RankShare(1, 1e-3, 0.0, 0.0, 3e-3, 1, 1e-3, 0.0, 5e-3, 0.0),
+        RankShare(0, 1e-3, 3e-3, 0.0, 0.0, 0, 1e-3, 3e-3, None, 5e-3, 0.0),
+        RankShare(1, 1e-3, 0.0, 0.0, 3e-3, 1, 1e-3, 0.0, None, 5e-3, 0.0),
     )
     call = CollectiveCall(
         "all_reduce", "0", 0, 0, (0, 1), (3e-3, 0.0), 1e-3, 1, 3e-3, 3e-3, reason, "aten::mm", 2e-3

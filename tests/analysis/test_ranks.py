@@ -91,6 +91,31 @@ def test_bandwidth_comes_from_the_transfer() -> None:
     assert sort.waiting_s == pytest.approx(900e-6 * 3 / 4)
 
 
+def test_groups_of_one_wait_for_nobody_and_have_no_partner_to_miss() -> None:
+    b = RankBuilder()
+    b.meet({0: 0}, 30, group="alone")
+    b.meet({0: 100, 1: 120}, 10, elements=256)
+    story = told(b)
+    assert story.ranks[0].transfer_s == pytest.approx(40e-6)
+    assert story.unmatched == 0
+    assert [s.message_bytes for s in story.ranks] == [4 * (1024 + 256), 4 * 256]
+    balanced(story, b.timeline())
+
+
+def test_a_receive_waits_for_its_send() -> None:
+    b = RankBuilder()
+    kernel = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+    for start in (0, 200):  # a pipeline: rank 0 computes and sends, rank 1 has long been waiting
+        b.work(start, start + 80, rank=0, launch_us=start - 50)
+        b.meet({0: start + 80}, 10, name="send", kernel=kernel, members=(0, 1))
+        b.meet({1: start + 5}, 85, name="recv", kernel=kernel, members=(0, 1))
+    story = told(b)
+    assert story.matched == 2
+    assert story.ranks[1].waiting_s == pytest.approx(2 * 75e-6)
+    assert story.ranks[0].caused_s == pytest.approx(2 * 75e-6)
+    assert story.calls[0].reason == "more work"
+
+
 def late_host(slow: int = 1, steps: int = 3) -> RankBuilder:
     """One rank's host launches 300 us late before each collective; its device idles meanwhile."""
     b, now = RankBuilder(), 0.0

@@ -65,6 +65,11 @@ class Match:
     given_up: tuple[str, ...]
     sizes: tuple[int | None, ...]
 
+    @property
+    def alone(self) -> npt.NDArray[np.bool_]:
+        """Calls of groups of one rank: they wait for nobody."""
+        return np.array([*(size == 1 for size in self.sizes), False])[self.calls.group]
+
 
 def match_collectives(timeline: Timeline) -> Match:
     """Match the collectives of a timeline's ranks."""

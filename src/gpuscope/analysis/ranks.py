@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis.collective_match import Match, match_collectives
+from gpuscope.analysis.collective_names import message_bytes
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.communication import sort_table
 from gpuscope.analysis.cover import Cover
@@ -82,9 +83,9 @@ def ranks(
     steps, exposed = _steps(timeline), _exposed(match, works, waiting)
     straggler = find_straggler(match, exposed, last, reason, ratios, steps)
     story = RankStory(
-        ranks=_shares(match, works, transfer, waiting, last),
+        ranks=_shares(timeline, match, works, transfer, waiting, last),
         matched=match.count,
-        unmatched=int((match.id < 0).sum()),
+        unmatched=int(((match.id < 0) & ~match.alone).sum()),
         steps=steps,
         span_s=_span_s(works),
         sorts=_sorts(timeline, match, transfer, waiting),
@@ -143,12 +144,15 @@ def _causes(
 
 
 def _transfers(match: Match) -> Ints:
-    """Each call's transfer: the shortest duration over its collective; 0 where unmatched."""
+    """Each call's transfer: the shortest duration over its collective; 0 where unmatched.
+
+    All of its duration where it has no partner because its group is one rank.
+    """
     duration = match.calls.duration_ns
     shortest = np.full(match.count, np.iinfo(np.int64).max)
     rows = match.id >= 0
     np.minimum.at(shortest, match.id[rows], duration[rows])
-    out = np.zeros(len(duration), np.int64)
+    out = np.where(match.alone, duration, 0)
     out[rows] = shortest[match.id[rows]]
     return out
 
@@ -162,7 +166,12 @@ def _last(match: Match) -> Ints:
 
 
 def _shares(
-    match: Match, works: Mapping[int, RankWork], transfer: Ints, waiting: Ints, last: Ints
+    timeline: Timeline,
+    match: Match,
+    works: Mapping[int, RankWork],
+    transfer: Ints,
+    waiting: Ints,
+    last: Ints,
 ) -> tuple[RankShare, ...]:
     calls = match.calls
     rows = match.id >= 0
@@ -181,18 +190,32 @@ def _shares(
         shares.append(
             RankShare(
                 rank=rank,
-                transfer_s=int(transfer[matched].sum()) * NS,
+                transfer_s=int(transfer[own].sum()) * NS,
                 waiting_s=int(waiting[matched].sum()) * NS,
-                unmatched_s=int(calls.duration_ns[own & (match.id < 0)].sum()) * NS,
+                unmatched_s=int((calls.duration_ns - transfer)[own & (match.id < 0)].sum()) * NS,
                 caused_s=float(caused[came_last].sum()) * NS,
                 times_last=int(came_last.sum()),
                 exposed_transfer_s=(exposed - exposed_waiting) * NS,
                 exposed_waiting_s=exposed_waiting * NS,
+                message_bytes=_message_bytes(timeline, match, own),
                 compute_s=compute.total_ns * NS,
                 clock_offset_s=None if offset is None else offset.offset_ns * NS,
             )
         )
     return tuple(shares)
+
+
+def _message_bytes(timeline: Timeline, match: Match, own: npt.NDArray[np.bool_]) -> int | None:
+    """Messages of these calls together, of those whose size is recorded; None if none is."""
+    calls = match.calls
+    pairs = np.stack((calls.sort[own], calls.collective[own]))
+    kinds, count = np.unique(pairs[:, pairs[1] >= 0], axis=1, return_counts=True)
+    sizes = [
+        (message_bytes(calls.sorts[sort], timeline.collectives[index]), n)
+        for (sort, index), n in zip(kinds.T.tolist(), count.tolist(), strict=True)
+    ]
+    known = [nbytes * n for nbytes, n in sizes if nbytes is not None]
+    return sum(known) if known else None
 
 
 def _beyond(cover: Cover, other: Cover) -> int:

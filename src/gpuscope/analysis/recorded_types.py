@@ -130,7 +130,7 @@ class RankShare:
 
     Attributes:
         rank: which one.
-        transfer_s, waiting_s: of its matched collectives.
+        transfer_s, waiting_s: of its matched collectives, and of those of groups of one rank.
         unmatched_s: collectives without a partner in another rank's recording: transfer and
             waiting cannot be told apart. The three sum to the durations of its communication
             kernels.
@@ -139,6 +139,8 @@ class RankShare:
         times_last: collectives to which it came last.
         exposed_transfer_s, exposed_waiting_s: the parts that no other kernel of this rank hides
             (overlaps counted once).
+        message_bytes: its messages together, as nccl-tests count them, of those whose size is
+            recorded; None if none is.
         compute_s: union of its kernels that are not communication.
         clock_offset_s: how far its clock runs ahead of the median rank's, as its collectives'
             ends tell; None if unknown.
@@ -152,6 +154,7 @@ class RankShare:
     times_last: int
     exposed_transfer_s: float
     exposed_waiting_s: float
+    message_bytes: int | None
     compute_s: float
     clock_offset_s: float | None
 

@@ -147,7 +147,7 @@ def _partners(match: Match) -> Iterator[Remark]:
             ("ranks",),
         )  # fmt: skip
     per_rank = np.bincount(calls.rank, minlength=len(calls.ranks))
-    lonely = int((match.id < 0).sum())
+    lonely = int(((match.id < 0) & ~match.alone).sum())
     if match.count and lonely >= UNMATCHED_SHARE * len(calls):
         low, high = int(per_rank.argmin()), int(per_rank.argmax())
         yield Remark(
