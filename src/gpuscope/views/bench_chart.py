@@ -64,7 +64,7 @@ def chart(
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{path}"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in placed]
         at = TOP + 14 + 18 * number
-        parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{at}" fill="{colour}">'
+        parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{at}" style="fill:{colour}">'
                      f"{html.escape(curve.name)}</text>")  # fmt: skip
     return "".join((*parts, "</svg>"))
 

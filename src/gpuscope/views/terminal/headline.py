@@ -31,7 +31,7 @@ def headline(run: Run, lang: str) -> RenderableType:
     grid.add_row(tr("Peak memory", lang), _memory(run, lang))
     # A recording that somebody made elsewhere cannot hold these; a run measured here could.
     recorded = _is_recording(run)
-    if not recorded or run.energy_j is not None or run.analysis.energy is not None:
+    if not recorded or run.energy_j is not None:
         grid.add_row(tr("Energy", lang), _energy(run, shown, lang))
         grid.add_row(tr("Cost", lang), _cost(shown, lang))
     if not recorded or run.analysis.utilisation is not None:

@@ -47,7 +47,7 @@ def causes(run: Run, lang: str, top: int = TOP) -> Iterator[RenderableType]:
 def details(run: Run, lang: str, top: int = TOP) -> Iterator[RenderableType]:
     """What follows the operators: kernels by symbol, the critical path, launches, copies, steps."""
     analysis = run.analysis
-    if getattr(analysis, 'symbols', ()):
+    if analysis.symbols:
         yield symbols(run, lang, top)
     if analysis.critical_path is not None:
         yield idle_panel.critical_path(run, analysis.critical_path, lang, top)

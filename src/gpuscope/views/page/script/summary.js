@@ -13,7 +13,7 @@ function headline() {
 function otherFigures(r) {
   const bare = isRecording(r);
   return [bare && r.tokens === null && r.samples === null ? null : throughputFigure(r), memoryFigure(r),
-    bare && r.energy_j === null && !r.analysis.energy ? null : energyFigure(r), bare && !r.analysis.utilisation ? null : mfuFigure(r)];
+    bare && r.energy_j === null ? null : energyFigure(r), bare && !r.analysis.utilisation ? null : mfuFigure(r)];
 }
 
 function figure(label, value, notes, extra = null, kind = "") {
