@@ -308,23 +308,27 @@ def _shares(
     segments: _Segments, names: tuple[str, ...], name: Ints, steps: int
 ) -> tuple[PathShare, ...]:
     """Sum the segments by kind and name."""
-    key, group = np.unique(segments.kind * len(names) + name, return_inverse=True)
-    group = group.reshape(-1)
+    group = segments.kind * len(names) + name
     length = segments.end_ns - segments.start_ns
-    time = np.bincount(group, weights=length, minlength=len(key))
-    count = np.bincount(group, minlength=len(key))
-    by_length = np.lexsort((segments.start_ns, -length, group))
-    longest = by_length[np.searchsorted(group[by_length], np.arange(len(key)))]
+    size = len(PATH_KINDS) * len(names)
+    time = np.bincount(group, weights=length, minlength=size)
+    count = np.bincount(group, minlength=size)
+    # The last one to be written is the longest, of equal ones the first.
+    order = np.argsort(-length, kind="stable")[::-1]
+    longest = np.zeros(size, np.int64)
+    longest[group[order]] = order
+    found = np.flatnonzero(count)
+    largest = found[np.argsort(-time[found], kind="stable")[:MOST_NAMES]]
     return tuple(
         PathShare(
-            kind=PATH_KINDS[int(key[i]) // len(names)],
-            name=names[int(key[i]) % len(names)],
+            kind=PATH_KINDS[i // len(names)],
+            name=names[i % len(names)],
             time_s=float(time[i]) * 1e-9 / steps,
             count=max(1, round(int(count[i]) / steps)),
             start_ns=int(segments.start_ns[longest[i]]),
             longest_s=float(length[longest[i]]) * 1e-9,
         )
-        for i in np.argsort(-time, kind="stable")[:MOST_NAMES].tolist()
+        for i in largest.tolist()
     )
 
 

@@ -210,8 +210,10 @@ def _spots(
     inverse = inverse.reshape(-1)
     stretches = np.bincount(stretch // (pieces.gap.max() + 1), minlength=count)
     lasting = np.bincount(inverse, weights=length)[inverse]
-    by_length = np.lexsort((pieces.start_ns, -lasting, group))
-    longest = by_length[np.searchsorted(group[by_length], np.arange(count))]
+    # The last one to be written is the longest, of equal ones the first.
+    order = np.argsort(-lasting, kind="stable")[::-1]
+    longest = np.zeros(count, np.int64)
+    longest[group[order]] = order
     spots = [
         IdleSpot(
             cause=IDLE_CAUSES[keys[0, i]],
