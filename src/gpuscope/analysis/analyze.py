@@ -20,6 +20,7 @@ from gpuscope.analysis.idle import HostActivity, Hosts, IdlePieces, causes_of, i
 from gpuscope.analysis.idle_spots import idle_spots
 from gpuscope.analysis.launches import launches
 from gpuscope.analysis.memory import memory_story
+from gpuscope.analysis.modelled import modelled
 from gpuscope.analysis.modules import module_shares
 from gpuscope.analysis.ranks import ranks as rank_story
 from gpuscope.analysis.roofline import roofline
@@ -65,7 +66,8 @@ def analyze(
     marked. `time` holds every rank.
 
     Args:
-        timeline: predicted or measured.
+        timeline: predicted or measured; a recording's kernels are joined with the cost models
+            first (see `gpuscope.analysis.modelled`).
         program: the captured program, for the module tree and what to do about memory.
         device: what it ran on, for roofs, energy and memory.
         memory: simulated memory; without it the timeline's memory counters are read.
@@ -74,6 +76,7 @@ def analyze(
             where device work alone is longer, all device times are scaled instead.
         calibration: measured constants that replace estimates (see `gpuscope.analysis.energy`).
     """
+    timeline = modelled(timeline, device)
     ops, kernels = OpColumns.of(timeline), KernelColumns.of(timeline)
     ranks = device_ranks(timeline)
     rank = next(iter(ranks or ranks_of(timeline)), 0)
@@ -127,6 +130,7 @@ def analyze(
         operators=breakdown.operators(rows, timeline),
         kinds=breakdown.kinds(rows),
         phases=breakdown.phases(rows),
+        symbols=breakdown.symbols(rows, timeline) if timeline.recorded is not None else (),
         modules=module_shares(rows, program),
         roofline=roofline(rows, groups, roofs),
         tasks=tasks(rows, groups),

@@ -18,10 +18,11 @@ Classes of device work:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.analysis.columns import (
     Floats,
@@ -32,8 +33,9 @@ from gpuscope.analysis.columns import (
     take,
 )
 from gpuscope.analysis.roofs import Roofs
+from gpuscope.analysis.symbols import kernel_family, short_symbol
 from gpuscope.analysis.types import Share
-from gpuscope.analysis.window import COMMUNICATION, MEMCPY, DeviceWork
+from gpuscope.analysis.window import COMMUNICATION, KERNEL, MEMCPY, DeviceWork
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
 CLASSES: tuple[str, ...] = (
@@ -69,6 +71,8 @@ class Rows:
         best_s: time at the roofline, never above the event's attributed time, divided by the
             number of steps; NaN if unknown.
         class_code: index into `CLASSES`.
+        modelled: whether a cost model says what the event's kernel does; copies, memsets and
+            communication count as known.
         seconds: factor from attributed nanoseconds to seconds of one step.
     """
 
@@ -79,12 +83,27 @@ class Rows:
     moved_bytes: Floats
     best_s: Floats
     class_code: Ints
+    modelled: npt.NDArray[np.bool_]
     seconds: float
 
     @property
     def time_s(self) -> Floats:
         """Attributed seconds of each event, per step."""
         return np.asarray(self.work.attributed_ns * self.seconds, np.float64)
+
+    def unmodelled_share(self, kinds: Iterable[str] | None = None) -> float:
+        """Return the share of the busy time in kernels that no model covers, 0..1.
+
+        Args:
+            kinds: only kernels of these families (and those without a family) count.
+        """
+        missing = ~self.modelled
+        if kinds is not None:
+            wanted = set(kinds) | {"unknown"}
+            among = np.array([kind in wanted for kind in self.kernels.kind.table], bool)
+            missing &= among[self.kernels.kind.take(self.work.kernel)]
+        total = int(self.work.attributed_ns.sum())
+        return float(self.work.attributed_ns[missing].sum()) / total if total else 0.0
 
 
 def join(
@@ -112,8 +131,19 @@ def join(
         moved_bytes=take(kernels.moved_bytes, work.kernel),
         best_s=np.minimum(best, attributed) * scale / work.window.steps,
         class_code=_classify(timeline, work, kernels),
+        modelled=(work.kind != KERNEL) | ~_without_model(timeline, work, kernels),
         seconds=seconds,
     )
+
+
+def _without_model(
+    timeline: Timeline, work: DeviceWork, kernels: KernelColumns
+) -> npt.NDArray[np.bool_]:
+    """Return which events have no kernel, or one of which only the family is known."""
+    if timeline.origin == "predicted":
+        return work.kernel < 0
+    said = (kernels.flops > 0) | (kernels.compute_s > 0) | (kernels.memory_s > 0)
+    return take(said.astype(np.float64), work.kernel) == 0
 
 
 def _classify(timeline: Timeline, work: DeviceWork, kernels: KernelColumns) -> Ints:
@@ -121,11 +151,15 @@ def _classify(timeline: Timeline, work: DeviceWork, kernels: KernelColumns) -> I
     known = work.kernel >= 0
     by_limiter = np.array([_LIMITER_CLASS.get(t, UNCLASSIFIED) for t in kernels.limiter.table])
     named = by_limiter[kernels.limiter.take(work.kernel)]
-    duration = take(kernels.duration_s, work.kernel)
+    if timeline.origin == "predicted":
+        duration = take(kernels.duration_s, work.kernel)
+    else:  # what it really took
+        duration = (work.end_ns - work.start_ns) * 1e-9
     compute, memory = take(kernels.compute_s, work.kernel), take(kernels.memory_s, work.kernel)
     explained = np.maximum(compute, memory) >= duration / 2
     guessed = np.where(compute > memory, COMPUTE, BANDWIDTH)
     code = np.where((named == UNCLASSIFIED) & explained & known, guessed, named)
+    known &= ~_without_model(timeline, work, kernels)
     short = known & (duration < SHORT_KERNEL_S) & (~explained | (named == INSTRUCTIONS))
     code = np.where(short, LAUNCH_BOUND, code)
     return _classify_copies(timeline, work, code)
@@ -138,7 +172,7 @@ def _classify_copies(timeline: Timeline, work: DeviceWork, code: Ints) -> Ints:
         bool,
     )
     local = on_device[work.name] if len(on_device) else np.zeros(len(work), bool)
-    unknown = work.kernel < 0
+    unknown = (work.kernel < 0) | (code == UNCLASSIFIED)
     short = work.end_ns - work.start_ns < SHORT_KERNEL_S * 1e9
     inside = unknown & (local | (work.kind > MEMCPY)) & (work.kind >= MEMCPY)
     code = np.where(inside, np.where(short, LAUNCH_BOUND, BANDWIDTH), code)
@@ -167,6 +201,19 @@ def kinds(rows: Rows) -> tuple[Share, ...]:
     table = (*rows.kernels.kind.table, *EVENT_KINDS[:DEVICE_KINDS])
     codes = np.where(families > 0, families, len(rows.kernels.kind.table) + rows.work.kind)
     return _shares(rows, codes, table)
+
+
+def symbols(rows: Rows, timeline: Timeline) -> tuple[Share, ...]:
+    """Return device time by the device's own symbol, shortened, each with its family."""
+    labels = [""] * len(timeline.names)
+    for name in np.unique(rows.work.name).tolist():
+        labels[name] = short_symbol(timeline.names[name])
+    shares = _shares(rows, rows.work.name, tuple(labels))
+    families = {
+        labels[name]: kernel_family(timeline.names[name])
+        for name in np.unique(rows.work.name).tolist()
+    }
+    return tuple(replace(share, family=families.get(share.label, "")) for share in shares)
 
 
 def phases(rows: Rows) -> tuple[Share, ...]:

@@ -29,6 +29,10 @@ from gpuscope.hardware import Calibration, Device, calibration_for
 Constants = Named
 
 
+MOST_UNMODELLED = 0.1
+"""Share of a recording's busy time in kernels without a model above which nothing is said."""
+
+
 def energy(
     rows: Rows,
     roofs: Roofs,
@@ -48,7 +52,8 @@ def energy(
     cost_usd = None if cost is None else cost / 3600 * step_s
     known = calibration if calibration is not None else calibration_for(device)
     model = power_model(device, known)
-    if model is None or not rows.kernels.kernels:
+    unknown = not rows.kernels.kernels or rows.unmodelled_share() > MOST_UNMODELLED
+    if model is None or unknown:
         idle_w = device.idle_power_w if model is None else model.idle_w
         why = "no board power" if model is None else "the kernels' work is not known"
         return Energy(

@@ -16,12 +16,13 @@ import numpy as np
 
 from gpuscope.analysis.align import Launch, align, bare
 from gpuscope.analysis.launch_shape import launch_shape
+from gpuscope.analysis.symbols import symbol_dtype
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, calibration_for
 from gpuscope.hardware.device import Device
-from gpuscope.program.signatures import complete, known
+from gpuscope.program.signatures import complete, forward_sized, known, output_sizes
 from gpuscope.program.types import Op
 from gpuscope.timeline.nesting import nearest, parents
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Recorded, Timeline
@@ -97,41 +98,48 @@ class _Coster:
         self._constants = None
         if device is not None:
             self._constants = Constants(calibration or calibration_for(device))
-        self._complete: dict[int, Op | None] = {}
-        self._costed: dict[tuple[int, bool], tuple[Kernel, ...]] = {}
+        self._sizes = output_sizes(self._ops)
+        self._complete: dict[tuple[int, str], Op | None] = {}
+        self._costed: dict[tuple[int, bool, str], tuple[Kernel, ...]] = {}
 
     def usable(self, op: int) -> bool:
         """Whether the operator has shapes, a rule and a model that finds work in it."""
-        return bool(self._cost(op, False))
+        return bool(self._cost(op, False, "float32"))
 
     def kernels(self, op: int, launches: Sequence[Launch]) -> tuple[Kernel, ...] | None:
         """The kernels of one call, one a launch; None if the model is not of these launches."""
         if all(launch.sort == "memcpy" for launch in launches):
             return None
         tf32 = any(_TF32.search(launch.symbol) for launch in launches)
-        return align(self._cost(op, tf32), launches)
+        longest = max(launches, key=lambda launch: launch.time_s)
+        return align(self._cost(op, tf32, symbol_dtype(longest.symbol)), launches)
 
-    def _completed(self, index: int) -> Op | None:
-        if index not in self._complete:
-            op = self._ops[index]
+    def _completed(self, index: int, dtype: str) -> Op | None:
+        op = self._ops[index]
+        if all(t.dtype != "unknown" for t in op.inputs):
+            dtype = ""
+        key = (index, dtype)
+        if key not in self._complete:
             model = model_for(op.name)
             plain = model is not None and model.__module__ in _ELEMENTWISE
             made = None
             if op.inputs and (plain or known(op.name)):
-                made = complete(op, values_recorded=self._values, elementwise=plain)
-            self._complete[index] = made
-        return self._complete[index]
+                made = complete(
+                    op, values_recorded=self._values, elementwise=plain, dtype=dtype
+                ) or forward_sized(op, self._sizes)
+            self._complete[key] = made
+        return self._complete[key]
 
-    def _cost(self, index: int, tf32: bool) -> tuple[Kernel, ...]:
-        key = (index, tf32)
+    def _cost(self, index: int, tf32: bool, dtype: str) -> tuple[Kernel, ...]:
+        key = (index, tf32, dtype)
         if key not in self._costed:
-            self._costed[key] = self._costed_now(index, tf32)
+            self._costed[key] = self._costed_now(index, tf32, dtype)
         return self._costed[key]
 
-    def _costed_now(self, index: int, tf32: bool) -> tuple[Kernel, ...]:
+    def _costed_now(self, index: int, tf32: bool, dtype: str) -> tuple[Kernel, ...]:
         if self.device is None or self._constants is None:
             return ()
-        op = self._completed(index)
+        op = self._completed(index, dtype)
         model = model_for(op.name) if op is not None else None
         if op is None or model is None:
             return ()

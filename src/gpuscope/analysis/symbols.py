@@ -217,3 +217,20 @@ def symbol_tile(symbol: str) -> tuple[int, ...]:
         if found is not None:
             return tuple(int(n) for n in found.groups())
     return ()
+
+
+_DTYPES: tuple[tuple[str, str], ...] = (
+    (r"BFloat16|bf16|bfloat16", "bfloat16"), (r"c10::Half|__half|_f16|fp16|half", "float16"),
+    (r"OpaqueType<2", "bfloat16"), (r"OpaqueType<4", "float32"), (r"double", "float64"),
+    (r"float|_f32", "float32"),
+)  # fmt: skip
+_DTYPE_PATTERNS = tuple((re.compile(pattern), dtype) for pattern, dtype in _DTYPES)
+
+
+@lru_cache(maxsize=16384)
+def symbol_dtype(symbol: str) -> str:
+    """Return the dtype that a symbol's template arguments name first by width; "" if none."""
+    for pattern, dtype in _DTYPE_PATTERNS:
+        if pattern.search(symbol):
+            return dtype
+    return ""

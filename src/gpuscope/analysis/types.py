@@ -52,7 +52,7 @@ class Share:
     """One row of a breakdown: a label with its seconds, kernels, work and traffic.
 
     `time_s` is device time attributed to the row; rows of one breakdown that covers the step add
-    up to the step time (the idle rows included).
+    up to the step time (the idle rows included). `family` is a kernel family where a row has one.
     """
 
     label: str
@@ -62,6 +62,7 @@ class Share:
     moved_bytes: float = 0.0
     limiter: str = ""
     best_s: float | None = None
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,8 @@ class Analysis:
         communication: of the first rank that has device work; None without any.
         step_spread: how the steps differ; None with fewer than three.
         host_work_s: time that the host works in a step, waits left out; None if not known.
+        symbols: device time by the device's own symbol, shortened, with its family; only of a
+            recording.
         host: where the host's own time went, by name; only of a recording without device work.
     """
 
@@ -275,3 +278,4 @@ class Analysis:
     step_spread: StepSpread | None = None
     host_work_s: float | None = None
     host: tuple[Share, ...] = ()
+    symbols: tuple[Share, ...] = ()

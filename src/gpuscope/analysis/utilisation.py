@@ -22,8 +22,16 @@ REPEATED_IN_ATTENTION_BACKWARD = 1 / 5
 (Dao et al. 2022, FlashAttention, algorithm 4)."""
 
 
+MAY_HOLD_FLOPS = (*sorted(MATRIX_KINDS), "fused", "other")
+"""Families of kernels that may be matrix products where no model says so."""
+
+MOST_UNMODELLED = 0.02
+"""Share of a recording's busy time in such kernels above which the FLOPs are not known."""
+
+
 def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
-    """Return MFU and HFU of one step; None where no kernel states its FLOPs.
+    """Return MFU and HFU of one step; None where no kernel states its FLOPs,
+    or where a recording has matrix kernels whose FLOPs are not known.
 
     The peak is that of the dtype in which most of the FLOPs run, on the matrix units. FLOPs are
     `Kernel.flops`, which are useful ones (see `gpuscope.cost.types`); those of operators that
@@ -36,6 +44,8 @@ def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
     flops = np.where(counted, rows.flops, 0.0) / rows.work.window.steps
     hardware = float(flops.sum())
     if hardware <= 0 or step_s <= 0:
+        return None
+    if rows.unmodelled_share(MAY_HOLD_FLOPS) > MOST_UNMODELLED:
         return None
     model = float((flops * (1.0 - _repeated_share(rows))).sum())
     dtype = _main_dtype(rows, flops)

@@ -131,6 +131,9 @@ def _rate(work: Work, dtype: str) -> tuple[float, str]:
 
 def implementation(work: Work, head_dim: int) -> str:
     """Whose kernel runs on this device: "cudnn", "flash" or "efficient"."""
+    ran = work.op.args.get("implementation")
+    if ran is not None:  # a recording says which
+        return str(ran)
     asked = str(work.op.args.get("backend", "flash"))
     half = work.op.inputs[0].dtype in _HALF
     if half and head_dim % 8 == 0 and work.device.compute_capability in ((9, 0), (10, 0)):

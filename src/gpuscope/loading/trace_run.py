@@ -9,6 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from gpuscope.analysis import analyze
+from gpuscope.analysis.device_of import device_of
+from gpuscope.analysis.modelled import modelled
 from gpuscope.analysis.window import choose_window, device_ranks, device_work, marked_steps
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device

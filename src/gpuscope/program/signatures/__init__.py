@@ -7,5 +7,6 @@ that one cost model serves both. Schemas are those of PyTorch's native_functions
 """
 
 from gpuscope.program.signatures.complete import complete, known
+from gpuscope.program.signatures.convolution import forward_sized, output_sizes
 
-__all__ = ["complete", "known"]
+__all__ = ["complete", "forward_sized", "known", "output_sizes"]

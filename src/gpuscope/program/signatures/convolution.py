@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
 from gpuscope.program.signatures.call import Call, Made, channels_last, dense, rule
-from gpuscope.program.types import TensorSpec
+from gpuscope.program.types import Op, TensorSpec
 
 _STRIDE_PADDING_DILATION = {
     "convolution": (3, 4, 5), "_convolution": (3, 4, 5), "convolution_overrideable": (3, 4, 5),
@@ -62,7 +65,48 @@ def forward(call: Call) -> Made | None:
     return Made("aten::convolution", (x, weight, *bias), (out,), args)
 
 
-@rule("convolution_backward", "convolution_backward_overrideable")
+Sizes = Mapping[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]
+"""Output shape of a convolution by the shapes of its input and weight."""
+
+_GRADIENT_FIRST = ("convolution_backward", "convolution_backward_overrideable")
+_INPUT_FIRST = ("cudnn_convolution_backward", "miopen_convolution_backward",
+                "miopen_depthwise_convolution_backward")  # fmt: skip
+
+
+def output_sizes(ops: Iterable[Op]) -> Sizes:
+    """Read output shapes off the backward calls of a recording, where only one fits.
+
+    Traces of 2021 hold no strides or paddings of forward calls, but the gradient of the output
+    has the output's shape.
+    """
+    found: dict[tuple[tuple[int, ...], tuple[int, ...]], set[tuple[int, ...]]] = {}
+    for op in ops:
+        short = op.name.rpartition("::")[2]
+        if short not in (*_GRADIENT_FIRST, *_INPUT_FIRST) or len(op.inputs) < 3:
+            continue
+        first, second, weight = op.inputs[:3]
+        grad, x = (first, second) if short in _GRADIENT_FIRST else (second, first)
+        found.setdefault((x.shape, weight.shape), set()).add(grad.shape)
+    return {key: shapes.pop() for key, shapes in found.items() if len(shapes) == 1}
+
+
+def forward_sized(op: Op, sizes: Sizes) -> Op | None:
+    """Complete a forward call whose options were not recorded; None if no backward call tells."""
+    if op.name.rpartition("::")[2] not in _STRIDE_PADDING_DILATION or len(op.inputs) < 2:
+        return None
+    x, weight = op.inputs[:2]
+    shape = sizes.get((x.shape, weight.shape))
+    ordinary = shape is not None and len(weight.shape) > 2 and shape[1] == weight.shape[0]
+    if shape is None or not ordinary or not weight.shape[1]:
+        return None
+    args = {"groups": x.shape[1] // weight.shape[1]}
+    return replace(
+        op, name="aten::convolution", inputs=(x, weight), outputs=(_laid_out(shape, x, weight),),
+        args=args,
+    )  # fmt: skip
+
+
+@rule(*_GRADIENT_FIRST)
 def backward(call: Call) -> Made | None:
     """grad, x, weight, bias_sizes, stride, padding, dilation, transposed, .., groups, mask."""
     if len(call.tensors) < 3:
@@ -72,8 +116,7 @@ def backward(call: Call) -> Made | None:
     return _backward(grad, x, weight, mask, bool(call.flag(7)), call.integers(4))
 
 
-@rule("cudnn_convolution_backward", "miopen_convolution_backward",
-      "miopen_depthwise_convolution_backward")  # fmt: skip
+@rule(*_INPUT_FIRST)
 def library_backward(call: Call) -> Made | None:
     """x, grad, weight, then the options: as torch recorded them until 2021 (and MIOpen since)."""
     if len(call.tensors) < 3:

@@ -63,6 +63,26 @@ def cat(call: Call) -> Made | None:
                 {"dim": at})  # fmt: skip
 
 
+@rule("_chunk_cat", "chunk_cat")
+def chunk_cat(call: Call) -> Made | None:
+    """Tensors, dimension, chunks, and (last) what they are written to: FSDP's gradients."""
+    if len(call.tensors) < 2:
+        return None
+    *parts, out = call.tensors
+    if out.numel < sum(t.numel for t in parts):
+        return None
+    return Made("aten::_chunk_cat", tuple(parts), (out,), {"dim": 0})
+
+
+@rule("split_with_sizes_copy", "unbind_copy", "split_copy")
+def split_copy(call: Call) -> Made | None:
+    """One tensor copied into several: FSDP's gathered parameters."""
+    if not call.tensors:
+        return None
+    whole = call.tensors[0]
+    return Made("aten::clone", (whole,), (dense(whole.shape, dtype=whole.dtype),))
+
+
 @rule("embedding", "index_select")
 def embedding(call: Call) -> Made | None:
     """Table, (dimension,) numbers."""
