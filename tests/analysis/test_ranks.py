@@ -215,6 +215,7 @@ def test_a_rank_that_is_recorded_later_began_late() -> None:
     b.meet({0: 100, 1: 100, 2: 100, 3: 5_100}, 20, launch_before_us=50)
     story = told(b)
     assert story.calls[0].reason == "began late"
+    assert story.calls[0].instead_s == pytest.approx(5e-3)
     assert "Record several steps" in story.sentence or "record several steps" in story.sentence
 
 
@@ -317,6 +318,7 @@ def test_eight_ranks_of_dlrm() -> None:
     waits = (2136, 7625, 508, 6122, 4872, 4669, 504, 0)
     assert first.waits_s == pytest.approx([wait * 1e-6 for wait in waits], abs=1e-9)
     assert first.reason == "began late"
+    assert first.instead_s == pytest.approx(4_523e-6, abs=1e-9)  # 28,718 against 24,195 us
     assert story.ranks[7].caused_s == pytest.approx(35.543e-3, abs=1e-6)
     later = {(rank, reason) for rank, reason, _ in story.causes}
     assert {(7, "host dispatching"), (4, "host dispatching"), (5, "host dispatching")} <= later

@@ -89,7 +89,9 @@ def _straggler(straggler: Straggler) -> tuple[str, str]:
 def _worst(call: CollectiveCall) -> tuple[str, str]:
     why, why_zh = REASONS[call.reason]
     doing = doing_zh = ""
-    if call.instead_s > 0 and call.reason != "unknown":
+    if call.reason == "began late":
+        doing, doing_zh = f", by {seconds(call.instead_s)}", f"，晚 {seconds(call.instead_s)}"
+    elif call.instead_s > 0 and call.reason != "unknown":
         what = call.instead or "no operator or call on its host"
         what_zh = call.instead or "其主机上没有算子或调用"
         doing, doing_zh = (

@@ -265,8 +265,11 @@ def _calls(
         rank = calls.ranks[int(calls.rank[row])]
         others = np.sort(match.arrival_ns[own[own != row]])
         low, high = int(before.since_ns[row]), int(calls.start_ns[row])
-        name, time_s = "", 0.0
-        if reason[number] != BEGAN:
+        if reason[number] == BEGAN:
+            begun = before.since_ns[own] - match.shift_ns[own]
+            middle = float(np.median(begun[own != row]))
+            name, time_s = "", float(begun[own == row][0] - middle) * NS
+        else:
             name, time_s = instead(timeline, works[rank], low, high, int(reason[number]))
         found.append(
             CollectiveCall(

@@ -176,7 +176,7 @@ class CollectiveCall:
         reason: one of `LATE_REASONS`.
         instead: what that rank did for the longest time before it came: an operator, kernel or
             call; "" where nothing is recorded on its host.
-        instead_s: for how long.
+        instead_s: for how long; for "began late", how much later than the median of the others.
     """
 
     name: str
