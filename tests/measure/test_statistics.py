@@ -67,6 +67,10 @@ def test_a_lasting_drift_is_not_settled() -> None:
     assert settled_from([2 - 0.02 * i for i in range(20)]) is None
 
 
+def test_a_short_steep_trend_is_not_settled() -> None:
+    assert settled_from([27.5, 25, 22.5, 20, 17.5, 15, 12.5]) is None
+
+
 def test_a_change_at_the_very_end_is_not_settled() -> None:
     assert settled_from([1.0] * 10 + [2.0] * 3) is None
 

@@ -8,6 +8,7 @@ by their name.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ class _Marks:
 
     def __init__(self) -> None:
         self._paths: dict[int, str] = {}
-        self._open: list[tuple[int, Any]] = []
+        self._own = threading.local()  # replicas and autograd run modules on their own threads
         self._roots: list[Any] = []  # keeps ids valid while the hooks are there
 
     def enter(self, module: Any, args: Any) -> None:
@@ -29,14 +30,22 @@ class _Marks:
             path = self._adopt(module)
         mark = _range(PREFIX + path)
         mark.__enter__()
-        self._open.append((id(module), mark))
+        self._open().append((id(module), mark))
 
     def leave(self, module: Any, args: Any, output: Any) -> None:
-        while self._open:
-            owner, mark = self._open.pop()
+        opened = self._open()
+        while opened:
+            owner, mark = opened.pop()
             mark.__exit__(None, None, None)
             if owner == id(module):
                 break
+
+    def _open(self) -> list[tuple[int, Any]]:
+        """The ranges that are open on this thread, innermost last."""
+        if not hasattr(self._own, "ranges"):
+            self._own.ranges = []
+        found: list[tuple[int, Any]] = self._own.ranges
+        return found
 
     def _adopt(self, root: Any) -> str:
         """Name a module that no known one holds: the first has the empty path."""

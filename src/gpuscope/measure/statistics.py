@@ -80,9 +80,11 @@ def settled_from(
     times = np.asarray(times_s, np.float64)
     recent = times[-max(4, n // 2) :]
     steady = float(np.median(recent))
-    # From one step to the next, so that a change of level is not taken for scatter; the median of
-    # |difference| of two normal values is 0.6745 * sqrt(2) standard deviations.
-    scatter = float(np.median(np.abs(np.diff(recent)))) / (0.6745 * math.sqrt(2))
+    # From one step to the next, less what they have in common, so that neither a trend nor a change
+    # of level is taken for scatter; the median of |difference| of two normal values is
+    # 0.6745 * sqrt(2) standard deviations.
+    changes = np.diff(recent)
+    scatter = float(np.median(np.abs(changes - np.median(changes)))) / (0.6745 * math.sqrt(2))
     drift = abs(_drift(recent))
     explained = 2 * scatter * math.sqrt(12 / len(recent))
     if drift > max(tolerance * steady, explained):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,7 +112,7 @@ class Session:
         now = time.perf_counter()
         if self._state == "waiting":
             self._at.append(now)
-            if self._warm():
+            if self._warm() and not _profiling():
                 self._begin()
         elif self._state == "recording":
             self._recorded += 1
@@ -148,6 +149,7 @@ class Session:
         )
         self._profiler.start()
         self._state = "recording"
+        self._stack.enter_context(_before_another_profiler(self._give_way))
         self._begun = time.perf_counter()
         self._mark_modules()
         self._new_mark()
@@ -169,6 +171,13 @@ class Session:
         if self._mark is not None:
             self._mark.__exit__(None, None, None)
             self._mark = None
+
+    def _give_way(self) -> None:
+        """The program starts a profiler of its own, and there can be only one: ours ends."""
+        if self._state == "recording":
+            self._recorded += 1
+            self._end()
+            self.problems.append("The recording ended early: the program started its own profiler.")
 
     def _end(self) -> None:
         self._close_mark()
@@ -282,6 +291,35 @@ class Session:
         kept = before[settled:] if settled is not None else []
         after = self._after[AFTER_GAP:]
         return (*kept, *(b - a for a, b in itertools.pairwise(after)))
+
+
+def _profiling() -> bool:
+    """Whether the program is under a profiler of its own at the moment."""
+    import torch
+
+    return bool(torch._C._autograd._profiler_enabled())
+
+
+@contextmanager
+def _before_another_profiler(call: Callable[[], None]) -> Iterator[None]:
+    """Inside the block, `call` is called before any other profiler is prepared."""
+    from torch.autograd.profiler import profile
+
+    original: Any = getattr(profile, "_prepare_trace", None)
+    if original is None:
+        yield
+        return
+
+    def prepare(self: Any, *args: Any, **kwargs: Any) -> Any:
+        profile._prepare_trace = original
+        call()
+        return original(self, *args, **kwargs)
+
+    profile._prepare_trace = prepare  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        profile._prepare_trace = original
 
 
 def _current_accelerator() -> Any:

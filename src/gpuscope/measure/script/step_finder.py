@@ -59,6 +59,8 @@ class StepFinder:
     # -- training ---------------------------------------------------------------------------------
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if _not_really():
+            return
         if self._optimizer is None:
             self._optimizer = id(optimizer)
             self._drop_modules()
@@ -75,6 +77,8 @@ class StepFinder:
 
     def _any_call(self, module: Any, args: Any) -> None:
         """The first call after a root returned: this module is a root."""
+        if _not_really():
+            return
         self._remove("global")
         if id(module) in self._known:
             return  # its own hook comes next
@@ -86,6 +90,8 @@ class StepFinder:
         self._root_call(module, args)
 
     def _root_call(self, module: Any, args: Any) -> None:
+        if _not_really():
+            return
         self._inside += 1
         if self._inside > 1 or not _inference(module):
             return
@@ -97,6 +103,8 @@ class StepFinder:
             self._boundary("forward")
 
     def _root_return(self, module: Any, args: Any, output: Any) -> None:
+        if _not_really():
+            return
         self._inside = max(0, self._inside - 1)
         if self._inside == 0:
             self._arm()
@@ -125,3 +133,12 @@ def _inference(module: Any) -> bool:
     import torch
 
     return not torch.is_grad_enabled() or not module.training
+
+
+def _not_really() -> bool:
+    """Whether the code is only traced by a compiler, or captured into a CUDA graph, not run."""
+    import torch
+
+    if torch.compiler.is_compiling():
+        return True
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
