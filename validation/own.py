@@ -1,4 +1,4 @@
-"""Whole models under a machine's own calibration: `python validation/own.py FILE|FOLDER [name ...]`.
+"""Whole models under a machine's own constants: `python validation/own.py FILE|FOLDER [name ...]`.
 
 Predicts the recorded zoo (`--recordings DIR`, the H200's by default) with the shipped constants and
 with the given ones, and prints both errors of the step time beside the recorded one. The given
@@ -35,10 +35,10 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="every row, not just host-bound ones")
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
-    from measure import resolve_build
     from zoo import ZOO
 
     import gpuscope as gs
+    from measure import resolve_build
 
     wanted = args.names or (() if args.all else HOST_BOUND)
     rows = []

@@ -1,6 +1,6 @@
 """A machine's own calibration from recorded benches, held against the shipped one.
 
-    python benchmarks/fit/own_calibration.py OUT.toml [--micro FOLDER] [--host HOST.json] [--bench F]
+    python benchmarks/fit/own_calibration.py OUT.toml [--micro DIR] [--host JSON] [--bench DIR]
 
 Reads recorded points (the micro recordings by default, or the folder of `gpuscope bench`), fits
 `gpuscope.measure.calibrate` to two thirds of them, and prints the errors on the other third under

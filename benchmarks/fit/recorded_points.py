@@ -60,7 +60,8 @@ def host_points(folder: Path = MICRO) -> list[Point]:
     found = []
     with gzip.open(folder / "host.csv.gz", "rt", newline="") as stream:
         for row in csv.DictReader(stream):
-            params = {"name": row["name"], "variant": row["variant"]}
+            variant = row["variant"].replace("device_ns_per_call_saturated", "device_saturated")
+            params = {"name": row["name"], "variant": variant}
             seconds = (float(row[c]) * 1e-9 for c in ("median_ns", "min_ns", "p90_ns"))
             bench = "launch" if row["group"] in ("queue", "graph") else "host"
             found.append(

@@ -17,9 +17,10 @@ from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
 
 SURFACE = {
     "predict": [
-        "WORKLOAD", "--on", "--task", "--batch", "--seq", "--dtype", "--attention", "--optimizer",
-        "--compile", "--checkpointing", "--image", "--context", "--layers", "--set", "--sweep",
-        "--json", "--output", "--report", "--trace", "--must-fit", "--strict", "--lang", "--quiet",
+        "WORKLOAD", "--on", "--calibration", "--task", "--batch", "--seq", "--dtype",
+        "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
+        "--layers", "--set", "--sweep", "--json", "--output", "--report", "--trace", "--must-fit",
+        "--strict", "--lang", "--quiet",
     ],
     "measure": [
         "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",
@@ -34,6 +35,10 @@ SURFACE = {
     "profile": [
         "SCRIPT", "ARGUMENTS", "--module", "--steps", "--skip", "--by", "--memory-history",
         "--with-stack", "--output-dir", "--report", "--gpus", "--lang", "--quiet",
+    ],
+    "bench": [
+        "--only", "--quick", "--device", "--gpus", "--output", "--resume", "--replay", "--compare",
+        "--save", "--list", "--json", "--report", "--lang", "--quiet",
     ],
     "compare": ["FILES", "--json", "--report", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],

@@ -52,6 +52,10 @@ def bench_command(
         tuple[Path, Path] | None,
         typer.Option(metavar="A B", help="Compare two saved benches: which machine is ill?"),
     ] = None,
+    save: Annotated[
+        bool,
+        typer.Option("--save", help="Store as this machine's calibration: predict --on this."),
+    ] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the benches.")] = False,
     as_json: given.AsJson = False,
     report: given.Report = None,
@@ -60,6 +64,7 @@ def bench_command(
 ) -> None:  # fmt: skip
     """Measure this machine's ceilings: kernels, memory, copies, host, power, collectives."""
     from gpuscope.cli import bench_output as out
+    from gpuscope.cli.bench_save import save_bench_as_calibration
     from gpuscope.measure.bench.run import Options
     from gpuscope.views.i18n import choose_language
 
@@ -72,12 +77,17 @@ def bench_command(
     elif replay is not None:
         from gpuscope.measure.bench.store import load_bench
 
-        out.show_result(load_bench(replay), shown, None)
+        replayed = load_bench(replay)
+        out.show_result(replayed, shown, None)
+        if save:
+            save_bench_as_calibration(replayed, shown, output)
     else:
         names = tuple(n.strip() for n in only.split(",") if n.strip()) if only else None
         options = Options(names, quick, device, gpus, resume)
         result, folder = _measure(options, output, shown)
         out.show_result(result, shown, folder)
+        if save:
+            save_bench_as_calibration(result, shown)
         if result.interrupted:
             raise typer.Exit(INTERRUPTED)
 

@@ -71,8 +71,7 @@ def cost_program(
         program=program, device_id=device.id, ops=tuple(ops),
         host_spread=constants.spread("host.scale", 0.5),
         device_spread=device_spread,
-        launch_latency_s=device.launch_latency_s
-        or constants.get("launch.latency_s", 4e-6),
+        launch_latency_s=constants.get("launch.latency_s", device.launch_latency_s or 4e-6),
         kernel_gap_s=constants.get("launch.gap_s", 1e-6),
         graph=program.compiled in GRAPHED_MODES,
         graph_call_s=host.compiled.call_s if host.compiled.active else {},

@@ -28,7 +28,7 @@ from gpuscope.program.types import Op, Program
 #: Seconds of one eager call with one launch included, by class (plain, recording autograd), for
 #: operators that were not measured one by one. Overridden by `host.<class>.<mode>_s`.
 DEFAULTS: Mapping[str, tuple[float, float]] = {
-    "view": (1.6e-6, 2.6e-6),
+    "view": (1.9e-6, 1.6e-6),
     "pointwise": (4.5e-6, 6.0e-6),
     "matmul": (8.0e-6, 10.0e-6),
     "attention": (16e-6, 24e-6),
@@ -118,6 +118,7 @@ class HostModel:
         self._hidden_nodes_s = self._hidden_nodes(program) * self.node_s
         self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s", 0.4e-6)
         self._known: dict[tuple[str, int], float] = {}
+        self._lone = _lone_views(program)
 
     @staticmethod
     def _phase_starts(program: Program, get: Callable[[str, float], float]) -> dict[int, float]:
@@ -168,7 +169,7 @@ class HostModel:
     def _call_s(self, op: Op) -> float:
         """One call with its first launch, no autograd node of the backward pass counted."""
         mode = int(op.autograd and (op.phase != "backward" or op.recomputed))
-        if op.view:
+        if op.view and op.index not in self._lone:
             return self.view_s[mode]
         if op.name == "aten::_local_scalar_dense":
             return self.item_s / 2 if op.sync else self.item_host_s
@@ -177,7 +178,7 @@ class HostModel:
         key = (op.name, mode)
         base = self._known.get(key)
         if base is None:
-            base = self._known[key] = self._base_s(op.name, mode)
+            base = self._known[key] = self._base_s(op.name, mode, op.view)
         if host_class(op.name) == "foreach":
             tensors = op.args.get("self")
             count = len(tensors) if isinstance(tensors, tuple) else len(op.inputs)
@@ -185,9 +186,9 @@ class HostModel:
             base += each * count
         return base
 
-    def _base_s(self, name: str, mode: int) -> float:
+    def _base_s(self, name: str, mode: int, view: bool = False) -> float:
         base = name.rpartition("::")[2]
-        kind = host_class(name)
+        kind = "view" if view else host_class(name)
         default = self._get(f"host.{kind}.{_MODES[mode]}_s", DEFAULTS[kind][mode])
         for known in (base, base.rstrip("_")):
             found = self._get(f"host.op.{known}.{_MODES[mode]}_s", -1.0)
@@ -197,3 +198,18 @@ class HostModel:
 
 
 _MODES = ("plain", "autograd")
+
+
+def _lone_views(program: Program) -> frozenset[int]:
+    """Indices of views that Python asked for by themselves.
+
+    They pay for the way from Python to C++ and back, as any call does; those that an operator makes
+    on its way (a linear layer's transposed weight) do not. A call from Python is seen by the Python
+    work before it, and has one operator if there is Python work again before the next one.
+    """
+    ops = program.ops
+    return frozenset(
+        op.index
+        for op, after in zip(ops, (*ops[1:], None), strict=True)
+        if op.view and op.python_calls and (after is None or after.python_calls)
+    )

@@ -44,6 +44,8 @@ def operators(t: dict[str, Any]) -> Calls:
         "mul": lambda: x * y, "mul_scalar": lambda: x * 2.0, "div": lambda: x / y,
         "neg": lambda: -x, "pow": lambda: x.pow(2), "exp": lambda: x.exp(),
         "rsqrt": lambda: x.rsqrt(), "cos": lambda: x.cos(), "eq_scalar": lambda: x == 0,
+        "abs": lambda: x.abs(), "clamp": lambda: x.clamp(-3, 3), "log": lambda: x.log(),
+        "sqrt": lambda: x.sqrt(),
         "where": lambda: torch.where(mask, x, y), "masked_fill": lambda: x.masked_fill(mask, 0.0),
         "mm": lambda: torch.mm(x, w), "matmul2d": lambda: x @ w, "matmul3d2d": lambda: x3 @ w,
         "matmul3d": lambda: x3 @ t["b3"], "bmm": lambda: torch.bmm(x3, t["b3"]),

@@ -283,7 +283,7 @@ class Dressed(nn.Module):
 
 
 def dressed_step(model: nn.Module, tokens: torch.Tensor, past: int, dtype: torch.dtype) -> Forward:
-    """What a forward pass of a `Dressed` model is: logits of the last token, with a cache or not."""
+    """A forward pass of a `Dressed` model: logits of the last token, with a cache or not."""
     device = tokens.device
 
     def forward(model: nn.Module) -> torch.Tensor:

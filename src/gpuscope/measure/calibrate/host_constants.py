@@ -32,7 +32,8 @@ OPERATORS: Mapping[str, str] = {
     "zeros_like": "zeros_like", "empty_like": "empty_like", "add_": "add_", "mul_": "mul_",
     "fill_": "fill_", "zero_": "zero_", "randint": "randint", "triu": "triu",
     "transpose": "transpose", "permute": "permute", "unsqueeze": "unsqueeze", "expand": "expand",
-    "slice": "slice", "select": "select",
+    "slice": "slice", "select": "select", "view": "view", "split": "split", "detach": "detach",
+    "abs": "abs", "clamp": "clamp", "log": "log", "log1p": "log", "sqrt": "sqrt",
 }  # fmt: skip
 """Operator -> the measured call that is just this operator."""
 
@@ -42,6 +43,8 @@ _LIST_STEPS = (300, 100)
 
 _UNSCALED_SPREAD = 0.12
 """Least half-width of a host constant that was carried by the ratio of others."""
+
+_LEAST_LATENCY_S = 1e-6
 
 _SCALE_SPREAD = 0.12
 """Half-width of what the host of this very machine costs, where nothing else says it."""
@@ -159,25 +162,31 @@ def _parameters(calls: _Calls) -> dict[str, CalibratedValue]:
 def _launches(calls: _Calls) -> dict[str, CalibratedValue]:
     """The launch call, the way to the device, and the gap between queued kernels."""
     found = {}
-    queued = [s for (n, v), s in calls.of("queue").items() if v == "device_saturated"]
-    profiled = [s for (_, v), s in calls.of("launch_call").items() if v == "saturated"]
-    if queued:
-        least = min(s.value for s in queued)
-        high = statistics.median(s.value for s in profiled) if profiled else least * 1.5
+    queued = calls.get("queue", "add_", "device_saturated")
+    profiled = _middle(calls, "launch_call", "saturated")
+    if queued is not None:
+        one = queued.value
         found["host.launch_s"] = _entry(
-            _Seen(least, least * 0.75, max(high, least)),
-            "the fastest of small kernels, all queued; high: the call under the profiler",
+            _Seen(one, one * 0.75, max(profiled or one * 1.5, one)),
+            "a tiny kernel, many queued; high: the call under the profiler",
         )
-    for name, family, variant in (
-        ("launch.latency_s", "launch_latency", "idle"), ("launch.gap_s", "launch_gap", "saturated"),
-    ):  # fmt: skip
-        seen = [s for (_, v), s in calls.of(family).items() if v == variant]
-        if seen:
-            values = sorted(s.value for s in seen)
-            found[name] = _entry(
-                _Seen(statistics.median(values), values[0], values[-1]), f"{variant} device"
-            )
+    latency, call = (_middle(calls, f"launch_{k}", "idle") for k in ("latency", "call"))
+    if latency is not None and call is not None:
+        # The profiler makes the call itself longer; what comes after it is the device's.
+        own = found["host.launch_s"].value if "host.launch_s" in found else 2e-6
+        value = max(_LEAST_LATENCY_S, latency - call + own)
+        seen = _Seen(value, value * 0.7, max(latency, value))
+        found["launch.latency_s"] = _entry(seen, "an idle device")
+    gap = _middle(calls, "launch_gap", "saturated")
+    if gap is not None and gap > 0:
+        found["launch.gap_s"] = _entry(_Seen(gap, gap * 0.8, gap * 1.3), "queued kernels")
     return found
+
+
+def _middle(calls: _Calls, family: str, variant: str) -> float | None:
+    """Median over the kernels of a family; None where none was measured."""
+    seen = [s.value for (_, v), s in calls.of(family).items() if v == variant]
+    return statistics.median(seen) if seen else None
 
 
 def _carried(found: Mapping[str, CalibratedValue], base: Calibration) -> dict[str, CalibratedValue]:

@@ -3,7 +3,7 @@
     measured = mixed * (sum of single calls) + dispatch * operators
                + instruction * (bytecode instructions of the Python functions) + start(phase)
 
-by least squares of relative errors with no negative term: `mixed` and `dispatch` since operators
+by least absolute relative errors with no negative term: `mixed` and `dispatch` since operators
 that follow each other find colder caches than one in a loop, `instruction` for the Python between
 them, `start` for entering a forward pass, waking the autograd thread, entering the optimizer. The
 programs are captured here (without a device) for their operators and their Python; none of them is
@@ -33,6 +33,9 @@ TERMS = (
 )  # fmt: skip
 _STARTS = ("forward", "backward", "optimizer")
 _LEAST_ROWS = 12
+_REWEIGHTED = 20
+_SMALL_ERROR = 0.05
+"""Relative errors below this count alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +159,12 @@ def _row(work: PhaseWork, phase: str) -> list[float]:
 
 
 def _fit(keys: Sequence[tuple[str, str]], rows: Any, seconds: Any) -> HostTerms:
-    found = not_negative(rows / seconds[:, None], np.ones(len(seconds)))
+    found = robust(rows / seconds[:, None], np.ones(len(seconds)))
     program = np.array([name for name, _ in keys])
     errors = np.zeros(len(seconds))
     for name in sorted(set(program.tolist())):  # each program judged by the others
         rest = program != name
-        held = not_negative(rows[rest] / seconds[rest, None], np.ones(int(rest.sum())))
+        held = robust(rows[rest] / seconds[rest, None], np.ones(int(rest.sum())))
         errors[~rest] = rows[~rest] @ held / seconds[~rest] - 1
     spread = max(0.03, float(np.quantile(np.abs(errors), 0.8)))
     mean = float(np.abs(errors).mean())
@@ -184,6 +187,20 @@ def _fit(keys: Sequence[tuple[str, str]], rows: Any, seconds: Any) -> HostTerms:
         for (name, mode), s, e in zip(keys, seconds, errors, strict=True)
     )
     return HostTerms(entries, mean, listed)
+
+
+def robust(a: Any, b: Any) -> Any:
+    """As `not_negative`, for least absolute errors: rows that do not fit count less and less.
+
+    A program with operators that were not measured one by one must not bend the rest.
+    """
+    weight = np.ones(len(b))
+    x = not_negative(a, b)
+    for _ in range(_REWEIGHTED):
+        error = np.abs(a @ x - b)
+        weight = 1 / np.sqrt(np.maximum(error, _SMALL_ERROR))
+        x = not_negative(a * weight[:, None], b * weight)
+    return x
 
 
 def not_negative(a: Any, b: Any) -> Any:

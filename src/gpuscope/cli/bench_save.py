@@ -1,0 +1,64 @@
+"""`gpuscope bench --save`: what was measured becomes this machine's own calibration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuscope.cli.progress import note, progress
+from gpuscope.views.i18n import tr
+
+if TYPE_CHECKING:
+    from gpuscope.cli.bench_output import Shown
+    from gpuscope.measure.bench.types import BenchResult
+
+_SHOWN_FACTS = ("device", "driver", "torch", "cuda", "cpu")
+
+
+def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None = None) -> Path:
+    """Fit constants to a bench and store them.
+
+    Args:
+        result: measured now or before.
+        shown: language, and whether to be quiet.
+        to: a file or folder; this machine's own place by default (`--on this`).
+
+    Returns:
+        the file written.
+
+    Raises:
+        InvalidValueError: the device is in no catalogue, or nothing in the bench is a constant.
+        InputFileError: it cannot be written there.
+    """
+    from gpuscope.hardware import device
+    from gpuscope.measure.calibrate import calibrate, save_as_this, save_calibration
+
+    target = device(_device_id(result))
+    with progress(shown.quiet) as say:
+        found = calibrate(
+            result.points, target, measured_with=_measured_with(result), say=lambda t: say(t)
+        )
+    path = save_calibration(found, to) if to is not None else save_as_this(found)
+    note(tr("Wrote {path}", shown.lang, path=path), shown.quiet)
+    option = f"--calibration {path}" if to is not None else "--on this"
+    text = tr("Predict with it: {command}", shown.lang,
+              command=f"gpuscope predict WORKLOAD {option}")  # fmt: skip
+    note(text, shown.quiet)
+    return path
+
+
+def _device_id(result: BenchResult) -> str:
+    from gpuscope.errors import InvalidValueError
+
+    if result.device_id:
+        return result.device_id
+    name = result.machine.get("device", "this device")
+    raise InvalidValueError(
+        f"No calibration for {name}.", "It is not in the catalogue, so nothing can be predicted.",
+        "Add it: see CONTRIBUTING.md",
+    )  # fmt: skip
+
+
+def _measured_with(result: BenchResult) -> str:
+    facts = [f"{k} {result.machine[k]}" for k in _SHOWN_FACTS if result.machine.get(k)]
+    return ", ".join([*facts, result.started[:10]])
