@@ -15,6 +15,9 @@ BLOCK_BYTES = 8 << 20
 """Uncompressed bytes at a time: large enough to hide the cost a block, small enough to bound
 memory (a few blocks are alive at once)."""
 
+_INPUT_BYTES = 1 << 20
+_SMALL_STEP = 256
+
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -88,22 +91,25 @@ class Blocks:
     def _gzip(self, file: BinaryIO) -> Iterator[bytes]:
         """All members of a gzip file; what lies before the damage where there is one."""
         new, broken = _inflater()
-        member, data = new(), file.read(1 << 20)
+        member, data = new(), file.read(_INPUT_BYTES)
+        begin, produced = 0, 0  # of the member: its place in the file, and bytes it gave so far
         try:
             block = b""
             while data or len(block) == BLOCK_BYTES:
                 block = member.decompress(data, BLOCK_BYTES)
+                produced += len(block)
                 if block:
                     yield block
-                data = member.unconsumed_tail or (b"" if member.eof else file.read(1 << 20))
+                data = member.unconsumed_tail or (b"" if member.eof else file.read(_INPUT_BYTES))
                 if member.eof:
-                    data = member.unused_data or file.read(1 << 20)
-                    data = data.lstrip(b"\0")
+                    begin, produced = file.tell() - len(member.unused_data), 0
+                    data = member.unused_data or file.read(_INPUT_BYTES)
                     if not data.startswith(_GZIP[: len(data)]):
                         return  # padding or something else after the end
                     member = new() if data else member
         except broken:
             self.cut_off = True
+            yield from _salvaged(file, begin, produced)
             return
         self.cut_off = not member.eof
 
@@ -119,6 +125,28 @@ class Blocks:
                     yield block
         except (zstandard.ZstdError, MemoryError):
             self.cut_off = True
+
+
+def _salvaged(file: BinaryIO, begin: int, known: int) -> Iterator[bytes]:
+    """What lies between the first `known` bytes of a damaged member and the damage.
+
+    A decompressor that meets damage gives nothing of that call: so in small steps, from the start.
+    """
+    file.seek(begin)
+    member, produced = zlib.decompressobj(31), 0
+    pieces = bytearray()
+    while not member.eof and (data := file.read(_SMALL_STEP)):
+        try:
+            piece = member.decompress(data)
+        except zlib.error:
+            break
+        produced += len(piece)
+        if produced > known:
+            pieces += piece[max(0, len(piece) - (produced - known)) :]
+        if len(pieces) >= BLOCK_BYTES:
+            yield bytes(pieces)
+            pieces.clear()
+    yield bytes(pieces)
 
 
 def _inflater() -> tuple[Callable[[], Any], tuple[type[BaseException], ...]]:

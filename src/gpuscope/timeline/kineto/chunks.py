@@ -56,10 +56,11 @@ class Chunks:
             rest += recent
             cut = _last_cut(rest, len(recent))
             if cut:
-                chunk, rest = rest[: cut[0]], rest[cut[1] :]
+                chunk, between, rest = rest[: cut[0]], rest[cut[0] : cut[1]], rest[cut[1] :]
                 yield chunk
-            if self.ended:
-                break
+                if self.ended:  # the cut was not between events, but in what follows them
+                    rest = between + rest
+                    break
             following = next(blocks, None)
             if following is None:
                 break

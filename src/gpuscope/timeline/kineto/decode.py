@@ -180,7 +180,7 @@ def _typed(chunk: bytes) -> Parsed | None:
     count = len(events)
     start = np.fromiter([event.ts for event in events], np.float64, count)
     duration = np.fromiter([event.dur for event in events], np.float64, count)
-    if _inexact(start) or _inexact(duration):
+    if _inexact(start, text) or _inexact(duration, text):
         return Parsed(events, *_from_text(text), others, skipped)
     return Parsed(events, nanoseconds(start), nanoseconds(duration), others, skipped)
 
@@ -196,10 +196,19 @@ def _sorted(found: Sequence[Any_]) -> tuple[list[Event], list[Other], int]:
 _KEPT = frozenset((Instant, Value, Meta))
 
 
-def _inexact(values: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
-    """Whether some double has lost digits of nanoseconds that the text may have."""
+def _inexact(values: np.ndarray[Any, np.dtype[np.float64]], text: bytes) -> bool:
+    """Whether some double has lost digits of nanoseconds that the text may have.
+
+    A recorder writes all its times with a fraction or none. So either some of the large doubles
+    still have one, or, in a few events, all may have lost it: then the text's begin shows it.
+    """
     large = values[np.abs(values) >= _EXACT_US]
-    return bool(len(large)) and bool((large != np.floor(large)).any())
+    if not len(large):
+        return False
+    return bool((large != np.floor(large)).any()) or bool(_FRACTION.search(text, 0, 1 << 16))
+
+
+_FRACTION = re.compile(rb'"(?:ts|dur)"\s*:\s*-?\d{13,}\.\d')
 
 
 def nanoseconds(values: np.ndarray[Any, np.dtype[np.float64]]) -> Ints:
