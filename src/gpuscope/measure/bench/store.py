@@ -238,7 +238,7 @@ def _finished(folder: Path) -> BenchResult:
             else:
                 failures.append(Failure(row["bench"], row["family"], row["params"], error))
         return _result(summary, points, failures)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(folder, error) from None
 
 
@@ -260,7 +260,7 @@ def _partial(path: Path) -> BenchResult:
                 point = point_from(line)
                 points[point.key] = point
         return replace(_result(head, list(points.values()), failures), interrupted=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from None
 
 
@@ -269,7 +269,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     text = path.read_text(encoding="utf-8", errors="replace")
     for line in text.split("\n")[:-1]:
         if line.strip():
-            yield json.loads(line)
+            document = json.loads(line)
+            if not isinstance(document, dict):
+                raise ValueError("a line that is no table")
+            yield document
 
 
 def _check(head: Mapping[str, Any], path: Path) -> None:
