@@ -46,7 +46,7 @@ _FAMILIES: tuple[tuple[Kind, str], ...] = (
     ),
     (
         "sort",
-        r"radix_?sort|DeviceScan|DeviceReduceByKey|bitonic|segmented_?sort|sort_?by|topk"
+        r"searchsorted|radix_?sort|DeviceScan|DeviceReduceByKey|bitonic|segmented_?sort|sort_?by|topk"
         r"|gatherTopK|DeviceSelect|UniqueByKey|merge_?sort|thrust.*(sort|scan|unique)",
     ),
     (
@@ -54,7 +54,7 @@ _FAMILIES: tuple[tuple[Kind, str], ...] = (
         r"scudnn|implicit_gemm|implicit_convolve|explicit_convolve|wgrad|dgrad|fprop"
         r"|winograd|igemm_(fwd|bwd|wrw)|conv_?(depthwise|2d|3d|1d|fwd|bwd)|convolution"
         r"|conv2d|grouped_conv|ConvBwd|MIOpenConv|miopenSp3|nchwToNhwc|nhwcToNchw"
-        r"|batched_transpose|Conv_|im2col|col2im|compute[AB]?Offsets|fft2d_",
+        r"|AddPadding|tensorTransform|batched_transpose|Conv_|im2col|col2im|compute[AB]?Offsets|fft2d_",
     ),
     (
         "matmul",
@@ -81,7 +81,7 @@ _FAMILIES: tuple[tuple[Kind, str], ...] = (
         "reduction",
         r"reduce_kernel|softmax|SoftMax|nll_loss|NLL(Loss|Crit)|cross_entropy|norm_kernel"
         r"|pool|multi_tensor_l2norm|LpNorm|ReduceOp|reduce_1Block|cub::.*Reduce|logsumexp"
-        r"|mean_kernel|argmax|segment_reduce|welford|col_?sum|row_?sum|prod_kernel",
+        r"|mean_kernel|kernel_scan_|argmax|segment_reduce|welford|col_?sum|row_?sum|prod_kernel",
     ),
     (
         "pointwise",
@@ -116,8 +116,10 @@ _NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "q": "fp8", "b": "int8"}
 _FUNCTORS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)", r"(\w+?)_kernel_cuda\b", r"(\w+?)_kernel_impl\b",
+        r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)", r"(\w+?)CUDAKernelImpl\b",
+        r"(\w+?)KernelImpl\b", r"(\w+?)_kernel_cuda\b", r"(\w+?)_kernel_impl\b",
         r"(\w+?)Functor\b", r"launch_(\w+?)_kernel\b", r"(\w+?)_kernel\b",
+        r"(\w+)\(at::TensorIterator",
     )
 )  # fmt: skip
 """How ATen names the operation that an elementwise template is made for, the most telling first."""
@@ -155,8 +157,7 @@ def _short(symbol: str) -> str:
     if reduced:
         return f"reduce {_words(reduced['op'])}"
     if "multi_tensor_apply_kernel" in symbol:
-        multi = _MULTI.search(symbol)
-        return f"multi-tensor {_words(multi['op'])}" if multi else "multi-tensor"
+        return _multi_tensor(symbol)
     if symbol.startswith("triton_"):
         return "triton " + re.sub(r"^triton_\w{3}_fused_", "", symbol).strip("_")
     if symbol.startswith("Cijk_"):
@@ -166,7 +167,80 @@ def _short(symbol: str) -> str:
         way = "backward" if "bprop" in symbol else "forward"
         tile = re.search(r"knob_\d+_(\d+x\d+x\d+)", symbol)
         return f"cuDNN attention {way} {tile[1] if tile else ''}".rstrip()
+    for pattern, words in _LIBRARIES:
+        if pattern.search(symbol):
+            dtype = "tf32" if "tf32" in symbol else _TYPE_WORDS.get(symbol_dtype(symbol), "")
+            parts = (words, dtype, _tile_words(symbol))
+            return " ".join(part for part in parts if part)
+    for pattern, words in _PLAIN:
+        if pattern.search(symbol):
+            return words
     return _without_templates(symbol)
+
+
+_LIBRARIES = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"cutlass\w*::Kernel2?<.*simt", "cutlass vector gemm"),
+        (r"cutlass\w*::Kernel2?<.*fprop", "cutlass conv forward"),
+        (r"cutlass\w*::Kernel2?<.*dgrad", "cutlass conv data gradient"),
+        (r"cutlass\w*::Kernel2?<.*wgrad", "cutlass conv weight gradient"),
+        (r"cutlass\w*::Kernel2?<", "cutlass gemm"),
+        (r"7cutlass13device_kernel.*GroupProblemShape", "cutlass grouped gemm"),
+        (r"7cutlass13device_kernel|cutlass::device_kernel", "cutlass device kernel"),
+        (r"xmma_fprop", "xmma conv forward"), (r"xmma_dgrad", "xmma conv data gradient"),
+        (r"xmma_wgrad", "xmma conv weight gradient"), (r"xmma_gemm", "xmma gemm"),
+        (r"^igemm_fwd", "MIOpen conv forward"), (r"^igemm_bwd", "MIOpen conv data gradient"),
+        (r"^igemm_wrw", "MIOpen conv weight gradient"),
+    )
+)  # fmt: skip
+"""Kernels of libraries, told apart by dtype and tile."""
+
+_PLAIN = tuple(
+    (re.compile(pattern), words)
+    for pattern, words in (
+        (r"CatArrayBatchedCopy", "concatenate"), (r"splitKreduce", "split-K sum"),
+        (r"flash_fwd_splitkv_combine", "flash attention combine"),
+        (r"flash_fwd_splitkv", "flash attention forward (split)"),
+        (r"flash_fwd", "flash attention forward"),
+        (r"flash_bwd_dot_do_o", "flash attention backward (row sums)"),
+        (r"flash_bwd_convert_dq", "flash attention backward (convert dQ)"),
+        (r"flash_bwd", "flash attention backward"),
+        (r"fmha_cutlassF", "efficient attention forward"),
+        (r"fmha_cutlassB", "efficient attention backward"),
+        (r"cunn_SoftMaxForward|softmax_warp_forward", "softmax forward"),
+        (r"cunn_SoftMaxBackward|softmax_warp_backward", "softmax backward"),
+        (r"vectorized_layer_norm_kernel", "layer norm (vectorized)"),
+        (r"RadixSort\w*Onesweep", "radix sort"), (r"fused_dropout_kernel", "dropout (fused)"),
+        (r"vectorized_gather_kernel", "gather rows (vectorized)"),
+        (r"index_elementwise_kernel", "index"), (r"add_rmsnorm", "add and RMS norm"),
+        (r"nchwToNhwc", "layout NCHW to NHWC"), (r"nhwcToNchw", "layout NHWC to NCHW"),
+        (r"_ZN2ck.*grouped_conv_fwd", "CK conv forward"), (r"Rmsnorm2dFwd", "CK RMS norm"),
+    )
+)  # fmt: skip
+"""Well-known kernels in words."""
+
+_TYPE_WORDS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
+_STD = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
+
+
+def _tile_words(symbol: str) -> str:
+    return "x".join(map(str, symbol_tile(symbol)))
+
+
+def _multi_tensor(symbol: str) -> str:
+    """One launch over a list of tensors: what is done to each element."""
+    fused = re.search(r"Fused(Adam|Sgd|Adagrad)|(Adam|SGD|LAMB\w*?)Functor", symbol)
+    if fused:
+        return f"multi-tensor {_words(fused[1] or fused[2])}"
+    if "::Copy<" in symbol or "CopyFunctor" in symbol:
+        return "multi-tensor copy"
+    done = re.search(r"std::(plus|minus|multiplies|divides)<", symbol)
+    if done:
+        word = _STD[done[1]]
+        return f"multi-tensor {'addc' + word if 'PointwiseOp' in symbol else word}"
+    multi = _MULTI.search(symbol)
+    return f"multi-tensor {_words(multi['op'])}" if multi else "multi-tensor"
 
 
 def _functor(symbol: str) -> str:
@@ -203,7 +277,9 @@ _TILES = tuple(
     re.compile(pattern)
     for pattern in (
         r"nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_(\d+)x", r"MT(\d+)x(\d+)x(\d+)",
-        r"tilesize(\d+)x(\d+)x(\d+)", r"gemm(?:_[a-z0-9]+)?_(\d+)x(\d+)_(\d+)x",
+        r"tilesize(\d+)x(\d+)x(\d+)",
+        r"(?:gemm|fprop|dgrad|wgrad)(?:_[a-z0-9]+)*?_(\d+)x(\d+)_(\d+)x",
+        r"bt(\d+)x(\d+)x(\d+)",
         r"sgemm_(\d+)x(\d+)", r"gemm_(\d+)x(\d+)", r"_(\d{2,3})x(\d{2,3})x(\d{2,3})",
     )
 )  # fmt: skip
