@@ -12,7 +12,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "more work": ("its device was busy longer", "它的设备忙碌时间更长"),
     "slower kernels": ("its device runs equal kernels more slowly", "它的设备执行相同内核更慢"),
-    "host dispatching": ("its host launched work too late", "它的主机启动工作太晚"),
+    "host dispatching": ("its host launched work too late", "它的主机派发工作太晚"),
     "host synchronising": ("its host stood in a synchronisation", "它的主机停在同步上"),
     "waiting for data": ("its host was loading input", "它的主机在加载输入数据"),
     "other communication": (
@@ -24,8 +24,8 @@ REASONS: dict[str, tuple[str, str]] = {
 
 
 SHORT: dict[str, str] = {
-    "began late": "开始得晚", "more work": "忙碌更久", "slower kernels": "内核更慢",
-    "host dispatching": "主机启动慢", "host synchronising": "主机同步",
+    "began late": "开始得晚", "more work": "工作更多", "slower kernels": "内核更慢",
+    "host dispatching": "主机派发", "host synchronising": "主机同步",
     "waiting for data": "等待数据", "other communication": "其他通信", "unknown": "原因未知",
 }  # fmt: skip
 """The reasons in Chinese, in a word or two."""
@@ -71,7 +71,7 @@ def rank_sentences(story: RankStory) -> tuple[str, str]:
 
 def _causes(story: RankStory, chinese: bool, most: int = 4) -> str:
     words = [
-        f"进程 {rank} {seconds(time_s)}（{SHORT[reason]}）" if chinese
+        f"rank {rank} {seconds(time_s)}（{SHORT[reason]}）" if chinese
         else f"rank {rank} {seconds(time_s)} ({reason})"
         for rank, reason, time_s in story.causes[:most]
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def _straggler(straggler: Straggler) -> tuple[str, str]:
     why, why_zh = REASONS[straggler.reason]
     return (
         f"Rank {straggler.rank} causes {percent(straggler.share)} of the waiting: {why}.",
-        f"进程 {straggler.rank} 造成了 {percent(straggler.share)} 的等待：{why_zh}。",
+        f"rank {straggler.rank} 造成了 {percent(straggler.share)} 的等待：{why_zh}。",
     )
 
 
@@ -103,6 +103,6 @@ def _worst(call: CollectiveCall) -> tuple[str, str]:
         f"{call.last} came {seconds(call.late_s)} after the median of the others: "
         f"{why}{doing}.",
         f"最严重的是第 {call.number} 次（{call.name or '未命名'}）：传输只需 "
-        f"{seconds(call.transfer_s)}，各进程共等待 {seconds(call.waiting_s)}；进程 {call.last} 比"
+        f"{seconds(call.transfer_s)}，各进程共等待 {seconds(call.waiting_s)}；rank {call.last} 比"
         f"其他进程的中位数晚到 {seconds(call.late_s)}：{why_zh}{doing_zh}。",
     )

@@ -101,7 +101,7 @@ def _joined(remarks: Iterable[Remark], ranks: Sequence[int]) -> tuple[Remark, ..
         else:
             plural = "ranks" if others > 1 else "rank"
             more = f" (Rank {one.rank}; {others} other {plural} likewise.)"
-            more_zh = f"（进程 {one.rank}；另有 {others} 个进程同样如此。）"
+            more_zh = f"（rank {one.rank}；另有 {others} 个进程同样如此。）"
             out.append(
                 replace(one, sentence=one.sentence + more, sentence_zh=one.sentence_zh + more_zh)
             )

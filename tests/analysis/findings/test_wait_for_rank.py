@@ -35,7 +35,7 @@ def test_a_loader_on_one_rank_is_input_bound() -> None:
     assert finding.kind == "input_bound"
     assert "loading input" in finding.title
     assert "工" not in finding.title
-    assert "进程 1" in finding.title_zh
+    assert "rank 1" in finding.title_zh
 
 
 def test_a_late_host_is_host_bound_and_gains_what_the_others_wait() -> None:

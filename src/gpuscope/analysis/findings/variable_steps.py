@@ -13,7 +13,7 @@ LEAST_SHARE = 0.05
 
 _CLASSES_ZH = {
     "computation": "计算", "communication": "通信", "copies": "拷贝",
-    "idle: host dispatching": "空闲：主机启动", "idle: host synchronising": "空闲：主机同步",
+    "idle: host dispatching": "空闲：主机派发", "idle: host synchronising": "空闲：主机同步",
     "idle: launch gap": "空闲：启动间隙", "idle: waiting for data": "空闲：等待数据",
     "idle: waiting for another stream": "空闲：等待其他流",
     "idle: waiting for another rank": "空闲：等待其他进程", "idle: unknown": "空闲：未知",

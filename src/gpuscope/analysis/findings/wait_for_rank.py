@@ -119,10 +119,10 @@ def _title(story: RankStory, kind: str, reason: str, share: float) -> tuple[str,
         return (
             f"The host of rank {rank} holds up all ranks: they wait {part} of the time ({mean} a "
             f"step) because {why}.",
-            f"进程 {rank} 的主机拖慢了所有进程：它们有 {part} 的时间（每步 {mean}）在等待，"
+            f"rank {rank} 的主机拖慢了所有进程：它们有 {part} 的时间（每步 {mean}）在等待，"
             f"因为{why_zh}。",
         )
     return (
         f"The ranks wait for rank {rank} {part} of the time ({mean} a step): {why}.",
-        f"各进程有 {part} 的时间（每步 {mean}）在等待进程 {rank}：{why_zh}。",
+        f"各进程有 {part} 的时间（每步 {mean}）在等待rank {rank}：{why_zh}。",
     )

@@ -42,7 +42,7 @@ def _present(timeline: Timeline, ranks: Sequence[RankFacts]) -> Iterator[Remark]
         yield Remark(
             "rank_twice", "cannot",
             f"Rank {named} is there more than once: two recordings are mixed.",
-            f"进程 {named} 出现了多次：两份记录混在一起。", ("time", "communication", "ranks"),
+            f"rank {named} 出现了多次：两份记录混在一起。", ("time", "communication", "ranks"),
         )  # fmt: skip
     worlds = {source.world_size for source in timeline.sources if source.world_size}
     if len(worlds) > 1:
@@ -74,7 +74,7 @@ def _present(timeline: Timeline, ranks: Sequence[RankFacts]) -> Iterator[Remark]
             "rank_guessed", "note",
             f"The files of rank {_list(unsure)} do not say which rank they are; it was taken from "
             "their names or order.",
-            f"进程 {_list(unsure)} 的文件没有说明自己的编号；编号取自文件名或顺序。", ("ranks",),
+            f"rank {_list(unsure)} 的文件没有说明自己的编号；编号取自文件名或顺序。", ("ranks",),
         )  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def _one_time(ranks: Sequence[RankFacts]) -> Iterator[Remark]:
             "no_common_time", "doubt",
             f"Rank {latest[2]} begins {apart} after rank {earliest[2]} has ended: the recordings "
             "are of different times, or their clocks have different zeros.",
-            f"进程 {latest[2]} 在进程 {earliest[2]} 结束 {apart} 之后才开始：这些记录的时间不同，"
+            f"rank {latest[2]} 在rank {earliest[2]} 结束 {apart} 之后才开始：这些记录的时间不同，"
             "或它们时钟的零点不同。",
             ("ranks",),
         )  # fmt: skip
@@ -115,7 +115,7 @@ def _clocks(match: Match) -> Iterator[Remark]:
             "clock_skew", "note",
             f"The ranks' clocks differ: that of rank {worst} runs {by} {way} (read off the ends "
             "of collectives). Waiting is computed with this corrected.",
-            f"各进程的时钟不一致：进程 {worst} 的时钟{way_zh} {by}（由集合通信的结束时刻得出）。"
+            f"各进程的时钟不一致：rank {worst} 的时钟{way_zh} {by}（由集合通信的结束时刻得出）。"
             "等待时间已据此修正。",
             ("ranks",),
         )  # fmt: skip
@@ -127,7 +127,7 @@ def _clocks(match: Match) -> Iterator[Remark]:
             "clock_drift", "doubt",
             f"Ends of the same collective vary between the ranks (rank {worst}: by {by} half of "
             "the time): clocks drift, or collectives are matched wrongly.",
-            f"同一集合通信在各进程上的结束时刻不一致（进程 {worst}：一半情况下相差 {by}）："
+            f"同一集合通信在各进程上的结束时刻不一致（rank {worst}：一半情况下相差 {by}）："
             "时钟漂移，或匹配有误。",
             ("ranks",),
         )  # fmt: skip
@@ -157,7 +157,7 @@ def _partners(match: Match) -> Iterator[Remark]:
             f"{calls.ranks[high]} {per_rank[high]}; the recordings begin or end at different "
             "places.",
             f"{len(calls)} 个通信内核中有 {lonely} 个（{percent(lonely / len(calls))}）没有对应者："
-            f"进程 {calls.ranks[low]} 有 {per_rank[low]} 个，进程 {calls.ranks[high]} 有 "
+            f"rank {calls.ranks[low]} 有 {per_rank[low]} 个，rank {calls.ranks[high]} 有 "
             f"{per_rank[high]} 个；各记录的起止位置不同。",
             ("ranks",),
         )  # fmt: skip
