@@ -8,7 +8,7 @@ from rank_builder import RankBuilder
 
 from gpuscope.analysis.collective_match import match_collectives
 from gpuscope.analysis.columns import OpColumns
-from gpuscope.analysis.idle import Hosts
+from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.lateness import (
     BEGAN,
     COMMUNICATING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import TimelineBuilder
 
 from gpuscope.analysis.columns import OpColumns
-from gpuscope.analysis.idle import host_activity
+from gpuscope.analysis.host_activity import host_activity
 from gpuscope.analysis.path_links import (
     LAUNCHED,
     NOTHING,

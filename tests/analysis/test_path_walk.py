@@ -5,7 +5,7 @@ from __future__ import annotations
 from builders import TimelineBuilder
 
 from gpuscope.analysis.columns import OpColumns
-from gpuscope.analysis.idle import Hosts
+from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.path_walk import (
     GAP,
     HAND_OVER,

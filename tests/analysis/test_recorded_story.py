@@ -11,7 +11,8 @@ import pytest
 from gpuscope.analysis import Analysis, analyze
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.critical_path import critical_path
-from gpuscope.analysis.idle import Hosts, causes_of, idle_pieces
+from gpuscope.analysis.host_activity import Hosts
+from gpuscope.analysis.idle import causes_of, idle_pieces
 from gpuscope.analysis.window import Window, choose_window, device_ranks, device_work
 from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.types import Timeline

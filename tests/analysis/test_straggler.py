@@ -6,7 +6,7 @@ import pytest
 from rank_builder import RankBuilder
 
 from gpuscope.analysis.columns import OpColumns
-from gpuscope.analysis.idle import Hosts
+from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.lateness import rank_work
 from gpuscope.analysis.straggler import KernelRatio, kernel_ratios
 from gpuscope.program.types import TensorSpec

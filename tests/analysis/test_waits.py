@@ -78,7 +78,7 @@ def test_asking_and_telling_streams_to_wait_is_no_wait() -> None:
     b.host(8, 11, kind="sync", name="Stream Wait Event")
     b.host(8, 12, kind="sync", name="cudaEventQuery")
     assert waits(b) == []
-    assert not synchronises(b.build(), 0).any()
+    assert not synchronises(b.build()).any()
 
 
 def test_synchronisations_drawn_on_a_stream_are_not_the_hosts() -> None:

@@ -15,8 +15,9 @@ from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
 from gpuscope.analysis.fit import FitOption, fit_options
 from gpuscope.analysis.grouping import kernel_groups
+from gpuscope.analysis.host_activity import HostActivity, Hosts
 from gpuscope.analysis.host_operators import host_operators
-from gpuscope.analysis.idle import HostActivity, Hosts, IdlePieces, causes_of, idle_pieces
+from gpuscope.analysis.idle import IdlePieces, causes_of, idle_pieces
 from gpuscope.analysis.idle_spots import idle_spots
 from gpuscope.analysis.launches import launches
 from gpuscope.analysis.memory import memory_story
@@ -39,6 +40,7 @@ from gpuscope.analysis.window import (
     device_ranks,
     device_work,
     host_window,
+    rank_rows,
 )
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program
@@ -106,7 +108,7 @@ def analyze(
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, host_window(timeline, rank, window)),
-        syncs=_syncs(timeline, host, window),
+        syncs=_syncs(timeline, rank, host, window),
         rows=rows,
         roofs=roofs,
         memory=story,
@@ -164,10 +166,13 @@ def _host_work_s(host: HostActivity, window: Window) -> float | None:
     return host.work_ns(window.start_ns, window.end_ns) * NS / window.steps
 
 
-def _syncs(timeline: Timeline, host: HostActivity, window: Window) -> tuple[tuple[str, int], ...]:
+def _syncs(
+    timeline: Timeline, rank: int, host: HostActivity, window: Window
+) -> tuple[tuple[str, int], ...]:
     """Names of the host's synchronisations with how many a step has, most first."""
     events = timeline.events
-    rows = host.is_sync & (events.start_ns < window.end_ns) & (events.end_ns > window.start_ns)
+    rows = host.is_sync & rank_rows(timeline, rank)
+    rows &= (events.start_ns < window.end_ns) & (events.end_ns > window.start_ns)
     tally = Tally(timeline.names[name] for name in events.name[rows].tolist())
     return tuple((name, max(1, round(n / window.steps))) for name, n in tally.most_common())
 

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from gpuscope.analysis import path_walk as raw
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import LAUNCH_GAP_NS, HostActivity, Hosts
+from gpuscope.analysis.host_activity import HostActivity, Hosts
+from gpuscope.analysis.idle import LAUNCH_GAP_NS
 from gpuscope.analysis.window import Window, rank_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
@@ -350,7 +351,7 @@ def _gains(
     for code, kind in enumerate(PATH_KINDS):
         stays = max(host_ns, left[code]) if code < len(left) else whole
         if code == LOADING:
-            stays = max(whole, _host_work_ns(timeline, host, window, host.is_loader))
+            stays = max(whole, _host_work_ns(timeline, host, window, own & host.is_loader))
         gains[kind] = min(float(total[code]), window.length_ns - stays)
     on_path = float(total[list(HOST)].sum())
     gains["host"] = min(on_path, window.length_ns - whole)

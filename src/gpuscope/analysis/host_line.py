@@ -150,10 +150,16 @@ class HostThreads:
         return found
 
 
-def host_threads(timeline: Timeline, rank: int) -> HostThreads:
-    """Lay the host threads of a rank flat. Marks of steps are left out: they say nothing."""
+def host_threads(timeline: Timeline, rank: int, parent: Ints | None = None) -> HostThreads:
+    """Lay the host threads of a rank flat. Marks of steps are left out: they say nothing.
+
+    Args:
+        timeline: any.
+        rank: whose threads.
+        parent: column for `HostThreads.parent` that several ranks share; filled in place.
+    """
     events = timeline.events
-    parent = np.full(len(events), -1, np.int64)
+    parent = np.full(len(events), -1, np.int64) if parent is None else parent
     lines: dict[int, HostLine] = {}
     weight: dict[int, tuple[int, int]] = {}
     launch = EVENT_KINDS.index("launch")

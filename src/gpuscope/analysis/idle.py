@@ -20,7 +20,6 @@ device, moment by moment (see `gpuscope.analysis.host_line`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,10 +28,10 @@ import numpy.typing as npt
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.host_line import HostThreads, host_threads
-from gpuscope.analysis.waits import Waits, find_waits, launch_rows, launched_ns, synchronises
-from gpuscope.analysis.window import LAUNCH, MEMCPY, OPERATOR, SYNC, DeviceWork, rank_rows
-from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
+from gpuscope.analysis.host_activity import UPLOAD, HostActivity
+from gpuscope.analysis.waits import launched_ns
+from gpuscope.analysis.window import LAUNCH, MEMCPY, OPERATOR, SYNC, DeviceWork
+from gpuscope.timeline.types import Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
 
@@ -54,106 +53,6 @@ a sleeping thread: 50-100 us). Longer, it waited for something that is not recor
 
 INPUT_COPY_NS = 10_000
 """A host-to-device copy at least this long brings data, not a scalar (~0.5 MB over PCIe 5)."""
-
-_LOADER = re.compile(
-    r"(dataloader|data_loader|prefetcher|datapipe|dali).*(__next__|_next_data|_try_get_data)",
-    re.IGNORECASE,
-)
-_UPLOAD = re.compile(r"HtoD|Host ?-> ?Device|copy_h2d|h2d", re.IGNORECASE)
-_HOST_COLLECTIVE = re.compile(r"^gloo:|^mpi:|^c10d::(barrier|monitored_barrier_)$|TCPStore")
-
-_WORKING = tuple(EVENT_KINDS.index(kind) for kind in ("operator", "launch", "python"))
-
-
-@dataclass(frozen=True, slots=True)
-class HostActivity:
-    """What the host threads of one rank did, as far as it explains an idle device.
-
-    Attributes:
-        known: the timeline has host events for this rank.
-        threads: the threads that feed the device, laid flat.
-        launch: for each row of `Events` the row of its launch call, -1 if unknown.
-        waits: the calls that waited for the device.
-        is_sync, is_loader, is_collective: for each row of `Events`, whether it is a
-            synchronisation, loads input, or is a collective of the host itself.
-        syncing: union of the synchronisations and waits.
-        working: operators, launches and Python, waits excluded when measured by `work_ns`.
-        active: operators and launches alone.
-    """
-
-    known: bool
-    threads: HostThreads
-    launch: Ints
-    waits: Waits
-    is_sync: Bools
-    is_loader: Bools
-    is_collective: Bools
-    syncing: Cover
-    working: Cover
-    active: Cover
-
-    def work_ns(self, start_ns: int, end_ns: int) -> int:
-        """Return the nanoseconds in [start, end) in which the host worked and did not wait."""
-        bounds = np.array([start_ns]), np.array([end_ns])
-        both = Cover.of(
-            np.concatenate((self.working.start_ns, self.syncing.start_ns)),
-            np.concatenate((self.working.end_ns, self.syncing.end_ns)),
-        )
-        return int((both.within(*bounds) - self.syncing.within(*bounds))[0])
-
-
-class Hosts:
-    """What the host of each rank did, found when it is asked for and kept."""
-
-    def __init__(self, timeline: Timeline, ops: OpColumns) -> None:
-        """Look at a timeline; `ops` are its operators as columns."""
-        self._timeline, self._ops = timeline, ops
-        self._known: dict[int, HostActivity] = {}
-        self.launch = launch_rows(timeline)
-
-    def __call__(self, rank: int) -> HostActivity:
-        """Return what the host of a rank did."""
-        if rank not in self._known:
-            self._known[rank] = host_activity(self._timeline, rank, self._ops, self.launch)
-        return self._known[rank]
-
-
-def host_activity(
-    timeline: Timeline, rank: int, ops: OpColumns, launch: Ints | None = None
-) -> HostActivity:
-    """Return what the host of a rank did; `launch` is what `waits.launch_rows` returns."""
-    events = timeline.events
-    lanes = np.fromiter((lane.kind == "host" for lane in timeline.lanes), bool, len(timeline.lanes))
-    host = rank_rows(timeline, rank) & (events.kind >= DEVICE_KINDS)
-    host &= ~np.isin(events.kind, (EVENT_KINDS.index("step"), EVENT_KINDS.index("module")))
-    if len(events):
-        host &= lanes[events.lane]
-    launch = launch_rows(timeline) if launch is None else launch
-    waits = find_waits(timeline, rank, launch)
-    is_sync = synchronises(timeline, rank)
-    # An upload's call first stages the data: work of the host, not a wait.
-    blocking = (events.kind[waits.event] == LAUNCH) & ~_named(timeline, _UPLOAD)[waits.target]
-    is_sync[waits.event[blocking]] = True
-    is_loader = host & _named(timeline, _LOADER) & ~is_sync
-    if timeline.origin == "predicted":
-        is_input = np.array([phase == "input" for phase in ops.phase.table])
-        is_loader |= host & is_input[ops.phase.take(events.op)] & ~is_sync
-
-    def cover(rows: Bools) -> Cover:
-        return Cover.of(events.start_ns[rows], events.end_ns[rows])
-
-    return HostActivity(
-        known=bool(host.any()),
-        threads=host_threads(timeline, rank),
-        launch=launch,
-        waits=waits,
-        is_sync=is_sync,
-        is_loader=is_loader,
-        is_collective=host & _named(timeline, _HOST_COLLECTIVE),
-        syncing=cover(is_sync),
-        working=cover(host & np.isin(events.kind, _WORKING)),
-        active=cover(host & np.isin(events.kind, _WORKING[:2])),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +164,7 @@ def _of_late(
     if timeline.origin == "measured":
         # Without a loader in the recording: Python before an upload prepares what it brings.
         at_work = np.isin(timeline.events.kind, (OPERATOR, LAUNCH, SYNC))
-        loading = loading & (threads.nearest(event, at_work) < 0) & ~host.is_loader.any()
+        loading = loading & (threads.nearest(event, at_work) < 0) & (not host.knows_loader)
     loading = loading | (threads.nearest(event, host.is_loader) >= 0)
     cause = np.where(loading, DATA, cause)
     sync = np.where((cause == SYNCHRONISING) | (silent & (cause == UNKNOWN)), sync, -1)
@@ -372,20 +271,10 @@ def _uploads(timeline: Timeline, work: DeviceWork, ops: OpColumns) -> Bools:
         if copies_input.any():
             return copies_input
     upload = np.fromiter(
-        (bool(_UPLOAD.search(name)) for name in timeline.names), bool, len(timeline.names)
+        (bool(UPLOAD.search(name)) for name in timeline.names), bool, len(timeline.names)
     )
     lane = np.fromiter(
-        (bool(_UPLOAD.search(lane.name)) for lane in timeline.lanes), bool, len(timeline.lanes)
+        (bool(UPLOAD.search(lane.name)) for lane in timeline.lanes), bool, len(timeline.lanes)
     )
     long = work.end_ns - work.start_ns >= INPUT_COPY_NS
     return np.asarray(copies & long & (upload[work.name] | lane[work.lane]))
-
-
-def _named(timeline: Timeline, pattern: re.Pattern[str]) -> Bools:
-    """Return which events have a name that the pattern finds."""
-    if len(timeline.events) == 0:
-        return np.zeros(0, bool)
-    found = np.fromiter(
-        (bool(pattern.search(name)) for name in timeline.names), bool, len(timeline.names)
-    )
-    return found[timeline.events.name]

@@ -17,16 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis.columns import OpColumns, group_rows
-from gpuscope.analysis.idle import (
-    DATA,
-    IDLE_CAUSES,
-    LAUNCH_GAP,
-    STREAM,
-    HostActivity,
-    IdlePieces,
-    host_activity,
-    idle_pieces,
-)
+from gpuscope.analysis.host_activity import HostActivity, host_activity
+from gpuscope.analysis.idle import DATA, IDLE_CAUSES, LAUNCH_GAP, STREAM, IdlePieces, idle_pieces
 from gpuscope.analysis.window import LAUNCH, OPERATOR, DeviceWork, choose_window, device_work
 from gpuscope.timeline.types import EVENT_KINDS, Ints, Timeline
 

@@ -18,14 +18,8 @@ import numpy.typing as npt
 from gpuscope.analysis.collective_match import Match
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import (
-    DATA,
-    DISPATCHING,
-    SYNCHRONISING,
-    Hosts,
-    IdlePieces,
-    idle_pieces,
-)
+from gpuscope.analysis.host_activity import Hosts
+from gpuscope.analysis.idle import DATA, DISPATCHING, SYNCHRONISING, IdlePieces, idle_pieces
 from gpuscope.analysis.recorded_types import LATE_REASONS
 from gpuscope.analysis.window import COMMUNICATION, DeviceWork, Window, device_work, rank_rows
 from gpuscope.timeline.types import Ints, Timeline

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuscope.analysis.idle import HostActivity
+from gpuscope.analysis.host_activity import HostActivity
 from gpuscope.analysis.path_links import (
     LAUNCHED,
     NOTHING,

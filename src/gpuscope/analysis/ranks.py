@@ -19,7 +19,7 @@ from gpuscope.analysis.collective_names import message_bytes
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.communication import sort_table
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import Hosts
+from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.lateness import (
     BEGAN,
     COMPUTE,

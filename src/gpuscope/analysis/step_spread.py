@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import IDLE_CAUSES, Hosts, idle_pieces
+from gpuscope.analysis.host_activity import Hosts
+from gpuscope.analysis.idle import IDLE_CAUSES, idle_pieces
 from gpuscope.analysis.recorded_types import RankSteps, SlowStep, StepSpread
 from gpuscope.analysis.window import (
     COMMUNICATION,

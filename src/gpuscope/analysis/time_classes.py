@@ -6,7 +6,8 @@ import numpy as np
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.idle import HostActivity, Hosts, idle_causes
+from gpuscope.analysis.host_activity import HostActivity, Hosts
+from gpuscope.analysis.idle import idle_causes
 from gpuscope.analysis.types import RankTime
 from gpuscope.analysis.window import (
     COMMUNICATION,

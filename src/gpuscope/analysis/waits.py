@@ -140,13 +140,10 @@ def find_waits(timeline: Timeline, rank: int, launch: Ints) -> Waits:
     return Waits(event, target, start, end, events.end_ns[target])
 
 
-def synchronises(timeline: Timeline, rank: int) -> Bools:
-    """Return which events are synchronisations on a host thread of this rank."""
+def synchronises(timeline: Timeline) -> Bools:
+    """Return which events are synchronisations on a host thread."""
     events = timeline.events
-    host = np.fromiter(
-        (lane.kind == "host" and lane.rank == rank for lane in timeline.lanes),
-        bool, len(timeline.lanes),
-    )  # fmt: skip
+    host = np.fromiter((lane.kind == "host" for lane in timeline.lanes), bool, len(timeline.lanes))
     if len(events) == 0:
         return np.zeros(0, bool)
     return np.asarray(
