@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from measure_builders import timeline
 
 from gpuscope.measure.steady import steady
 from gpuscope.timeline.types import DEVICE_KINDS, Counter, Step
+
+TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
 
 
 def _four_steps():
@@ -43,6 +48,32 @@ def test_a_single_window_stays() -> None:
 def test_without_marks_nothing_is_cut() -> None:
     before = timeline([("launch", 1, 1)], [(5, 30, 0)])
     assert steady(before).events is before.events
+
+
+def test_without_launches_nothing_is_cut() -> None:
+    before = timeline([("operator", 1, 1)], [(50, 30, -1)], [(0, 10), (10, 20), (20, 30)])
+    found = steady(before)
+    assert found.events is before.events
+    assert found.steps == before.steps
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the traces are not there")
+def test_a_device_that_runs_behind_its_host() -> None:
+    """The host marks a first step of 35 ms that the device needs 98 ms for."""
+    from gpuscope.timeline.kineto import read_trace
+
+    name = "hta/ns_resolution_trace/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"
+    before = read_trace(TRACES / name)
+    marked = [(step.end_ns - step.start_ns) / 1e6 for step in before.steps]
+    assert min(marked) < 40
+    found = steady(before)
+    lengths = [(step.end_ns - step.start_ns) / 1e6 for step in found.steps]
+    assert len(lengths) == 3
+    assert all(95 < length < 98 for length in lengths)
+    assert found.steps[0].end_ns == found.steps[1].start_ns
+    rows = found.recorded.launch[found.recorded.launch >= 0]
+    kept = before.recorded.launch[before.recorded.launch >= 0]
+    assert set(found.events.start_ns[rows]) <= set(before.events.start_ns[kept])
 
 
 def test_counters_keep_the_value_that_holds_at_the_begin() -> None:

@@ -16,7 +16,8 @@ from gpuscope.cli import analyze, bench, compare, devices, measure, models, pred
 
 _EPILOG = (
     "Exit codes: 0 done; 1 unexpected error; 2 wrong input or a workload that cannot be "
-    "predicted; 3 does not fit (only with --must-fit); 130 interrupted."
+    "predicted; 3 does not fit (predict: only with --must-fit; measure: out of memory); "
+    "130 interrupted."
 )
 
 

@@ -21,7 +21,7 @@ Flags = npt.NDArray[np.bool_]
 def steady(timeline: Timeline) -> Timeline:
     """Return the timeline with device step windows, cut to the steady ones.
 
-    A rank with a single window keeps it; a rank without marks keeps everything.
+    A rank with a single window keeps it; one whose launches or marks are unknown keeps everything.
     """
     windows = device_steps(timeline)
     kept: list[Step] = []
@@ -31,9 +31,10 @@ def steady(timeline: Timeline) -> Timeline:
         marks = sorted(
             (s for s in timeline.steps if s.rank == rank), key=lambda step: step.start_ns
         )
-        steps = own[1:] if len(own) > 1 else own
+        on_device = own != marks  # else nothing is known of launches, and nothing can be cut
+        steps = own[1:] if on_device and len(own) > 1 else own
         kept += steps
-        keep |= _inside(timeline, rank, steps, marks[1:] if len(own) > 1 else marks)
+        keep |= _inside(timeline, rank, steps if on_device else [], marks[len(own) > 1 :])
     return _cut(replace(timeline, steps=tuple(sorted(kept, key=_order))), keep)
 
 
