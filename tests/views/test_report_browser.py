@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
+import sys
 from html import unescape
 from pathlib import Path
 
 import pytest
 from run_builders import bare_run, gpt_run
 
+import gpuscope as gs
 from gpuscope.views import units
 from gpuscope.views.html import render_report
+
+for _room in ("loading", "timeline"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / _room))
+
+from recordings import folder, trace, write  # noqa: E402
+from snapshots import training  # noqa: E402
 
 CHROMIUM = next(
     (
@@ -95,7 +104,7 @@ def test_every_panel_is_there_and_speaks_both_languages(browse) -> None:
     )
     assert set(found["ids"]) == {
         "findings", "time", "pace", "families", "phases", "timeline", "roofline", "modules",
-        "memory", "tasks", "operators", "notes",
+        "memory", "tasks", "operators", "notes", "idle", "path", "launches", "copies",
     }  # fmt: skip
     assert found["english"] == "Where the time goes"
     assert found["chinese"] == "时间花在哪里"
@@ -262,3 +271,51 @@ def test_twenty_thousand_events_stay_smooth(browse) -> None:
     )
     # Two frames at 60 Hz, on a slow machine without a GPU.
     assert found["median"] < 33
+
+
+def test_a_recording_of_many_ranks(browse, tmp_path) -> None:
+    """Trust first, then who waits for whom; the timeline shows one rank at a time."""
+    run = gs.load(folder(tmp_path))
+    found = browse(
+        render_report(run, "en"),
+        """
+        const ids = [...document.querySelectorAll("section")].map((s) => s.id);
+        const lanes = () => document.querySelector("canvas").timeline.d.lanes.map((l) => l.rank);
+        const before = lanes();
+        document.querySelectorAll("#timeline .chip")[3].click();
+        const after = lanes();
+        const waits = [...document.querySelectorAll("#ranks tbody tr[tabindex]")];
+        waits[0].click();
+        return { ids, before, after, late: lanes(), rows: document.querySelectorAll("#rank-times tbody tr").length,
+                 summary: document.getElementById("summary").innerText,
+                 left: document.body.innerText.match(/\\{\\w+\\}|undefined|NaN/g) };
+        """,  # noqa: E501
+    )
+    assert found["ids"][0] == "trust"
+    assert {"rank-times", "ranks", "idle", "path", "launches", "symbols"} <= set(found["ids"])
+    assert set(found["before"]) == {0}
+    assert set(found["after"]) == {3}
+    assert set(found["late"]) == {2}
+    assert found["rows"] == 4
+    assert "median of 3 marked step(s)" in found["summary"]
+    assert found["left"] is None
+
+
+def test_recordings_with_little_in_them(browse, tmp_path) -> None:
+    """A snapshot has no times, a host's trace no device: both draw what they have."""
+    path = tmp_path / "s.pickle"
+    path.write_bytes(pickle.dumps(training()))
+    document = trace(0)
+    document["traceEvents"] = [e for e in document["traceEvents"] if e["cat"] == "cpu_op"]
+    runs = gs.load(path), gs.load(write(tmp_path / "cpu.json", document))
+    wanted = ({"memory", "findings", "notes"}, {"trust", "host", "findings", "timeline", "notes"})
+    for run, panels in zip(runs, wanted, strict=True):
+        found = browse(
+            render_report(run, "zh"),
+            """
+            return { ids: [...document.querySelectorAll("section")].map((s) => s.id),
+                     left: document.body.innerText.match(/\\{\\w+\\}|undefined|NaN|null/g) };
+            """,
+        )
+        assert set(found["ids"]) == panels
+        assert found["left"] is None

@@ -116,7 +116,14 @@ def _timeline(
         numbered = _only(numbered, ranks)
     if thin:
         numbered = _widened(numbered, engine, workers, notes)
-    return merge([reading.timeline for _, reading in numbered]), tuple(notes)
+    timeline = merge([reading.timeline for _, reading in numbered])
+    if not len(timeline.events):
+        raise InputFileError(
+            f"{files[0].path} holds no events.",
+            "Nothing was recorded, or every event in it was unusable.",
+            "Record again, with steps inside the profiler's window.",
+        )
+    return timeline, tuple(notes)
 
 
 _Numbered = list[tuple[Job, Reading]]

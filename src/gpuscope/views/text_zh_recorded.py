@@ -160,9 +160,15 @@ _HOST = {
         "每项不含其内部调用；所有主机线程合计。"
     ),
     "share": "占比",
-    "Of each step the device works {device} ({share}); the host (the CPU that runs Python and "
-    "launches the device's work) works {host}.": (
-        "每步中设备工作 {device}（{share}）；主机（运行 Python 并启动设备工作的 CPU）工作 {host}。"
+    "The device works {device} ({share}) of a step": "每步中设备工作 {device}（{share}）",
+    "The device works {device} ({share}) of the recording": (
+        "记录中设备工作 {device}（{share}）"
+    ),
+    "; the host (the CPU that runs Python and launches the device's work) {host}": (
+        "；主机（运行 Python 并启动设备工作的 CPU）工作 {host}"
+    ),
+    "Nothing stands out. The device works {share} of the time.": (
+        "没有突出的问题。设备有 {share} 的时间在工作。"
     ),
     "rank {rank}": "{rank} 号 rank",
 }

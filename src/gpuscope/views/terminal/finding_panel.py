@@ -27,6 +27,14 @@ def findings(run: Run, lang: str) -> RenderableType:
     return section(tr("What to change first", lang), "", *parts)
 
 
+def no_findings(run: Run, lang: str) -> RenderableType:
+    """That nothing stands out, with how much of the time the device works."""
+    busy = sum(s.time_s for s in run.analysis.classes if not s.label.startswith("idle"))
+    share = units.percent(busy / run.analysis.step_s, lang)
+    sentence = "Nothing stands out. The device works {share} of the time."
+    return section(tr("What to change first", lang), "", Text(tr(sentence, lang, share=share)))
+
+
 def _finding(number: int, finding: Finding, run: Run, lang: str) -> RenderableType:
     title, evidence, hint = finding_text(finding, lang)
     body = Text(title, style="bold")
@@ -69,7 +77,8 @@ def origins(run: Run, lang: str) -> RenderableType:
         line = Text.assemble((tr(origin, lang), "bold"), tr(": ", lang), joined, tr(". ", lang))
         line.append(_about(origin, lang), style="dim")
         parts.append(line)
-    if run.analysis.energy is not None:
+    # A recording's energy is not shown, so neither is where an estimate of it would come from.
+    if run.analysis.energy is not None and (run.energy_j is not None or not run.timeline.sources):
         source = run.analysis.energy.source
         parts.append(Text.assemble((tr("energy", lang), "bold"), tr(": ", lang), source))
     return section(tr("Where the figures come from", lang), "", *parts)

@@ -154,19 +154,28 @@ def _mfu(run: Run, lang: str) -> Text:
 
 def _host_and_device(run: Run, lang: str) -> Text:
     device = units.time(run.device_busy_s, lang)
-    if run.host_busy_s is None:
+    if run.host_busy_s is None and not _is_recording(run):
         return Text(tr("The device works {device} of each step.", lang, device=device), style="dim")
     if _is_recording(run):
-        share = units.percent(run.device_busy_s / run.step_time_s if run.step_time_s else 0.0, lang)
-        sentence = tr(
-            "Of each step the device works {device} ({share}); the host (the CPU that runs Python "
-            "and launches the device's work) works {host}.",
-            lang, device=device, share=share, host=units.time(run.host_busy_s, lang),
-        )  # fmt: skip
-        return Text(sentence, style="dim")
+        return Text(_recorded_pace(run, device, lang), style="dim")
     sentence = tr(
         "The device works {device} of each step. The host (the CPU that runs Python and launches "
         "the device's work) needs {host}: the slower of the two sets the pace.",
         lang, device=device, host=units.time(run.host_busy_s, lang),
     )  # fmt: skip
     return Text(sentence, style="dim")
+
+
+def _recorded_pace(run: Run, device: str, lang: str) -> str:
+    """How much device and host work: of a step, or of all where no step is marked."""
+    share = units.percent(run.device_busy_s / run.step_time_s if run.step_time_s else 0.0, lang)
+    host = units.time(run.host_busy_s, lang)
+    if any(step.rank == run.ranks[0] for step in run.timeline.steps):
+        sentence = "The device works {device} ({share}) of a step"
+    else:
+        sentence = "The device works {device} ({share}) of the recording"
+    text = tr(sentence, lang, device=device, share=share)
+    if run.host_busy_s:
+        sentence = "; the host (the CPU that runs Python and launches the device's work) {host}"
+        text += tr(sentence, lang, host=host)
+    return text + tr(". ", lang).rstrip()

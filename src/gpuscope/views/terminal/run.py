@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 
 from gpuscope.run import Run
 from gpuscope.views.terminal import recorded
-from gpuscope.views.terminal.finding_panel import assumptions, findings, origins
+from gpuscope.views.terminal.finding_panel import assumptions, findings, no_findings, origins
 from gpuscope.views.terminal.hardware_panel import roofline, tasks
 from gpuscope.views.terminal.headline import headline
 from gpuscope.views.terminal.measurement_panel import measurement
@@ -52,6 +52,8 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
         parts.append(memory(analysis.memory, analysis.step_s, lang))
     if analysis.findings:
         parts.append(findings(run, lang))
+    elif run.origin == "measured" and analysis.time and analysis.step_s > 0:
+        parts.append(no_findings(run, lang))
     if run.measurement is not None:
         parts.append(measurement(run, run.measurement, lang))
     if run.assumptions:

@@ -1,7 +1,7 @@
 // Data, language, elements, tooltips: what every panel uses.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const state = { run: 0, lang: DATA.lang, event: -1, zoomed: null };
+const state = { run: 0, lang: DATA.lang, event: -1, zoomed: null, rank: null };
 const redraws = [];
 
 /** The text in the reader's language, with {names} filled in. */

@@ -4,9 +4,10 @@ const shortName = (name) => name.replace(/^(aten|gpuscope)::/, "");
 const inLanguage = (one, field) => (state.lang === "zh" && one[`${field}_zh`]) || one[field];
 const ofStep = (seconds) => (run().analysis.step_s > 0 ? percent(seconds / run().analysis.step_s) : "");
 
-/** Show a moment in the timeline: `start` on its clock, `length` in seconds. */
-function showMoment(start, length) {
+/** Show a moment in the timeline, of a rank: `start` on its clock, `length` in seconds. */
+function showMoment(start, length, rank = run().ranks[0]) {
   if (!timeline) return;
+  if (laneRanks(run()).includes(rank)) chooseRank(rank);
   const span = Math.max(length * 1e9, 2000);
   timeline.show(start - span * 0.5, start + span * 1.5);
   document.getElementById("timeline")?.scrollIntoView({ behavior: "smooth", block: "start" });
@@ -99,7 +100,7 @@ function waitsTable(story) {
     column(t("last rank"), (c) => c.last, (c) => String(c.last)),
     column(t("late by"), (c) => c.late_s, (c) => time(c.late_s)),
     column(t("because"), because, because, "l"),
-  ], story.calls, { limit: 8, press: (c) => showMoment(c.start_ns, c.late_s + c.transfer_s) }));
+  ], story.calls, { limit: 8, press: (c) => showMoment(c.start_ns, c.late_s + c.transfer_s, c.last) }));
 }
 
 function sortsTable(sorts) {

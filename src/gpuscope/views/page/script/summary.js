@@ -93,13 +93,21 @@ function doesNotFit(r) {
 
 function findingsPanel() {
   const list = run().analysis.findings;
-  if (!list.length) return null;
+  if (!list.length) return noFindings();
   const zh = state.lang === "zh";
   return section("findings", t("What to change first"), null, h("ol", { class: "findings" }, list.map((f) =>
     h("li", {}, gainOf(f), h("div", {},
       h("strong", {}, (zh && f.title_zh) || f.title),
       h("p", {}, (zh && f.evidence_zh) || f.evidence),
       f.hint ? h("p", { class: "hint" }, (zh && f.hint_zh) || f.hint) : null)))));
+}
+
+function noFindings() {
+  const r = run(), a = r.analysis;
+  if (r.origin !== "measured" || !Object.keys(a.time).length || !a.step_s) return null;
+  const busy = a.classes.filter((c) => !c.label.startsWith("idle")).reduce((sum, c) => sum + c.time_s, 0);
+  return section("findings", t("What to change first"), null,
+    h("p", {}, t("Nothing stands out. The device works {share} of the time.", { share: percent(busy / a.step_s) })));
 }
 
 function gainOf(f) {

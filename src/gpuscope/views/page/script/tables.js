@@ -108,7 +108,7 @@ function notesPanel() {
   for (const [field, origin] of Object.entries(r.origins)) (grouped[origin] ??= []).push(t(FIELD_LABELS[field] ?? field));
   const origins = Object.entries(grouped).map(([origin, fields]) =>
     h("p", {}, h("b", {}, t(origin)), t(": "), fields.join(t(", ")), t(". "), h("span", { class: "dim" }, t(ORIGINS[origin] ?? ""))));
-  if (r.analysis.energy) origins.push(h("p", {}, h("b", {}, t("energy")), t(": "), r.analysis.energy.source));
+  if (r.analysis.energy && !(isRecording(r) && r.energy_j === null)) origins.push(h("p", {}, h("b", {}, t("energy")), t(": "), r.analysis.energy.source));
   if (r.analysis.utilisation) origins.push(h("p", {}, h("b", {}, "MFU"), t(": "), r.analysis.utilisation.definition));
   return section("notes", t("Assumptions and origins"), null,
     r.assumptions.length ? h("ul", { class: "notes" }, r.assumptions.map((line) => h("li", {}, line))) : null,

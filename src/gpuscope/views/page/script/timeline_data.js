@@ -1,7 +1,10 @@
 // The timeline's events, sorted into rows in which none overlap, so that any range is found at once.
 
-/** Prepare a run's timeline; null where it has none. */
-function timelineData(r) {
+/** The ranks that a run's lanes are of, ascending. */
+const laneRanks = (r) => [...new Set((r.timeline?.lanes ?? []).map((lane) => lane.rank))].sort((a, b) => a - b);
+
+/** Prepare a run's timeline, of one rank where it has several; null where it has none. */
+function timelineData(r, rank = null) {
   const tl = r.timeline;
   if (!tl || !tl.events.start_ns.length) return null;
   const e = tl.events, n = e.start_ns.length;
@@ -14,13 +17,13 @@ function timelineData(r) {
   const launch = tl.kinds.indexOf("launch");
   let low = Infinity, high = -Infinity, work = Infinity;
   for (const i of order) {
-    if (e.kind[i] === step) continue;
+    if (e.kind[i] === step || (rank !== null && lanes[e.lane[i]].rank !== rank)) continue;
     low = Math.min(low, start[i]);
     if (e.kind[i] < 4 || e.kind[i] === launch) work = Math.min(work, start[i]);
     high = Math.max(high, end[i]);
     place(lanes[e.lane[i]].rows, i, start, end);
   }
-  for (const s of tl.steps) { low = Math.min(low, s.start_ns); high = Math.max(high, s.end_ns); }
+  for (const s of tl.steps) if (rank === null || s.rank === rank) { low = Math.min(low, s.start_ns); high = Math.max(high, s.end_ns); }
   high = Math.max(high, low + 1);
   // A host that waits for the step before would fill half of the picture: begin at the first launch.
   const begin = Number.isFinite(work) ? Math.max(low, work - (high - work) * 0.02) : low;

@@ -79,8 +79,26 @@ Timeline.prototype.onKey = function onKey(e) {
   acts[e.key]();
 };
 
+/** One button a rank; null where there is only one. */
+function rankChips(ranks) {
+  if (ranks.length < 2) return null;
+  return h("div", { class: "tools", role: "group", "aria-label": t("rank") }, h("span", { class: "dim" }, t("rank")), ranks.map((rank) =>
+    h("button", { type: "button", class: "chip", "aria-pressed": String(rank === state.rank), onclick: () => chooseRank(rank) }, String(rank))));
+}
+
+/** Draw the timeline of another rank in place. */
+function chooseRank(rank) {
+  if (rank === state.rank) return;
+  const [from, to] = timeline?.view ?? [];
+  state.rank = rank;
+  document.getElementById("timeline").replaceWith(timelinePanel());
+  if (from !== undefined) timeline.show(from, to);
+}
+
 function timelinePanel() {
-  const d = timelineData(run());
+  const ranks = laneRanks(run());
+  if (!ranks.includes(state.rank)) state.rank = run().ranks.find((rank) => ranks.includes(rank)) ?? ranks[0] ?? null;
+  const d = timelineData(run(), ranks.length > 1 ? state.rank : null);
   timeline = null;
   if (!d) return null;
   timeline = new Timeline(d);
@@ -94,7 +112,7 @@ function timelinePanel() {
   onResize(box, () => own.request());
   return section("timeline", t("Timeline"),
     t("When everything happens. Upper lanes: the host, issuing operators. Lower lanes: the device. Gaps in the device's lanes are idle time; dashed lines mark the step."),
-    tools, box, timelineLegend(d),
+    rankChips(ranks), tools, box, timelineLegend(d),
     h("p", { class: "keys" }, t("Click, then scroll to zoom; drag to move; Shift and drag to zoom into a range; keys + − ← → 0, [ and ] step through the events.") + (d.tl.truncation ? ` ${d.tl.truncation}` : "")),
     timeline.detail);
 }
