@@ -160,3 +160,16 @@ def test_whatever_the_arrivals_order_is_kept(waits: list[list[int]], transfer: i
         now = b.meet({rank: now + wait for rank, wait in enumerate(arrivals)}, transfer)
     match = match_collectives(b.timeline())
     assert groups_of(match) == expected
+
+
+def test_a_clock_that_drifts_does_not_change_who_came_last() -> None:
+    b, now = RankBuilder(), 0.0
+    for number in range(9):
+        b.skew_us = {1: 10.0 * number}  # 10 us more at every meeting, against 6 us of lateness
+        now = b.meet({0: now + 6, 1: now}, 300) + 200
+    match = match_collectives(b.timeline())
+    assert match.count == 9
+    for number in range(9):
+        rows = np.flatnonzero(match.id == number)
+        by_rank = {int(match.calls.rank[row]): int(match.arrival_ns[row]) for row in rows}
+        assert by_rank[0] - by_rank[1] == 6_000

@@ -70,3 +70,15 @@ def test_ranks_that_take_turns_wait_for_each_other() -> None:
     assert "now for one, now for another" in finding.title
     assert finding.max_gain_s == pytest.approx(9 * 200e-6)  # each rank waits in 9 of 12
     assert "equal work" in finding.hint
+
+
+def test_waiting_for_a_recording_to_begin_is_no_gain() -> None:
+    b = RankBuilder()
+    for rank, begin in ((0, 0), (1, 5_000)):
+        b.step(begin, 6_000, rank)
+        b.host(begin, begin + 50, rank=rank)
+        b.work(begin + 60, begin + 90, rank=rank, launch_us=begin + 40)
+    b.meet({0: 100, 1: 5_100}, 20, launch_before_us=50)
+    (finding,) = [f for f in analyze(b.timeline()).findings if f.kind == "wait_for_rank"]
+    assert "began later" in finding.title
+    assert finding.max_gain_s == pytest.approx(0, abs=1e-9)
