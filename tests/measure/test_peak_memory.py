@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.measure.memory import BLOCK_BYTES, replay, resident_blocks
+from gpuscope.measure.memory import BLOCK_BYTES, _play, replay, resident_blocks
+
+SNAPSHOT = Path(__file__).parents[1] / "data" / "traces" / "h200" / "snapshot.pickle"
 
 
 def _alloc(addr: int, size: int, time_us: float = 0.0) -> dict:
@@ -90,3 +95,21 @@ def test_resident_blocks_of_a_snapshot() -> None:
     ]}  # fmt: skip
     assert resident_blocks(snapshot, 0) == {1000: 512, 2536: 512}
     assert resident_blocks(snapshot, 1) == {9: 5}
+
+
+def test_the_history_of_a_real_device_leads_to_its_own_blocks() -> None:
+    """An H200's history, played from its begin, ends in the blocks that its snapshot lists."""
+    snapshot = pickle.loads(SNAPSHOT.read_bytes())  # our own file
+    entries = snapshot["device_traces"][0]
+    blocks: dict[int, int] = {}
+    for entry in entries:
+        if entry["action"] in ("alloc", "free_requested"):
+            _play(blocks, entry)
+    listed = resident_blocks(snapshot, 0)
+    assert len(blocks) >= 10
+    assert {address: listed.get(address) for address in blocks} == blocks
+    # What was there before the history began stays, and is the rest of the list.
+    before = {address: size for address, size in listed.items() if address not in blocks}
+    found = replay(before, entries, {}, {}, None)
+    assert found.at_peak["input"] == sum(before.values())
+    assert found.peak_bytes >= sum(listed.values())

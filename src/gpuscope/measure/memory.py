@@ -54,19 +54,26 @@ def peak_memory(step: Callable[[], object], accelerator: Accelerator) -> PeakMem
     device = accelerator.index
     before = owners_of_live_tensors(accelerator)
     accelerator.synchronize()
-    resident = resident_blocks(torch.cuda.memory._snapshot(device), device)
+    snapshot = torch.cuda.memory._snapshot(device)
+    resident, known = resident_blocks(snapshot, device), len(_history(snapshot, device))
     torch.cuda.memory._record_memory_history("all", context=None, stacks="python", device=device)
     try:
         with backward_begin() as began_s:
             step()
             accelerator.synchronize()
             after = owners_of_live_tensors(accelerator)
-            history = torch.cuda.memory._snapshot(device)["device_traces"]
+            entries = _history(torch.cuda.memory._snapshot(device), device)[known:]
     finally:
         torch.cuda.memory._record_memory_history(None)
-    entries = history[device] if device < len(history) else []
     began_us = began_s[0] * 1e6 if began_s else None
     return replay(resident, entries, {**after, **before}, after, began_us)
+
+
+def _history(snapshot: Mapping[str, Any], device: int) -> Sequence[Mapping[str, Any]]:
+    """The allocator's actions on a device, in order; the workload may have recorded some itself."""
+    traces = snapshot["device_traces"]
+    found: Sequence[Mapping[str, Any]] = traces[device] if device < len(traces) else ()
+    return found
 
 
 def resident_blocks(snapshot: Mapping[str, Any], device: int) -> dict[int, int]:
