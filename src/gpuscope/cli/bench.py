@@ -95,8 +95,11 @@ def bench_command(
 def _measure(options: Options, output: Path | None, shown: Shown) -> tuple[BenchResult, Path]:
     from gpuscope.cli import bench_output as out
     from gpuscope.cli.progress import progress
+    from gpuscope.measure.bench.collective_runs import join_as_rank
     from gpuscope.measure.bench.run import folder_for, run_bench
 
+    if join_as_rank(options.only, options.device, quick=options.quick):
+        raise typer.Exit
     folder = folder_for(options, output)
     with progress(shown.quiet) as say:
         result = run_bench(

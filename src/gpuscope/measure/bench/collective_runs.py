@@ -66,6 +66,29 @@ def under_torchrun() -> bool:
     return "RANK" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
+def join_as_rank(only: tuple[str, ...] | None, device: str | None, *, quick: bool) -> bool:
+    """Take part in the collectives as one of torchrun's ranks other than the first.
+
+    The first rank runs every bench and saves; the others have work in this one only.
+
+    Args:
+        only: names of benches that were asked for; None for all.
+        device: as asked for; "cpu" takes Gloo.
+        quick: as the first rank.
+
+    Returns:
+        whether this process is such a rank, and has nothing more to do.
+    """
+    if not under_torchrun() or os.environ["RANK"] == "0":
+        return False
+    if only is None or "collectives" in only:
+        from gpuscope.measure.bench import collective_worker
+
+        kind = "cpu" if device == "cpu" else "cuda"
+        collective_worker.main(arguments(Path(os.devnull), kind, quick=quick))
+    return True
+
+
 def run_ranks(
     ranks: int, device: str, *, quick: bool, largest_bytes: int | None = None,
     timeout_s: float = _LONGEST_S,
@@ -160,7 +183,7 @@ def read_rows(path: Path) -> CollectiveRun:
                 failures.append(f"{where}: {row['failed']}")
             else:
                 samples.append(_sample(row))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             continue
     if not samples and not facts:
         raise InputFileError(f"{path.name} holds no measurement of a collective.")

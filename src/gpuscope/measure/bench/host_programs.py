@@ -17,13 +17,14 @@ GROUP = "program"
 WARM_UP = 4
 
 
-def measure_programs(timer: HostTimer, repeats: int = 25) -> None:
+def measure_programs(timer: HostTimer, repeats: int = 25, names: tuple[str, ...] = ()) -> None:
     """Seconds of each program in each mode (`HostSample.variant`).
 
     Modes: "no_grad", "autocast" (forward), "grad" (forward that records), "backward", "step"
     (AdamW, foreach), "zero" (gradients to None), "whole" (a training step without waits inside).
+    All programs by default, or those of these names.
     """
-    built = programs(timer.device)
+    built = programs(timer.device, names)
     optimizers = {n: torch.optim.AdamW(m.train().parameters()) for n, (m, _) in built.items()}
     for _ in range(ROUNDS):
         for name, (model, forward) in built.items():
