@@ -64,7 +64,9 @@ def _odd_sizes(op: Op) -> tuple[int, ...]:
         if len(spec.shape) < 2 or not spec.itemsize:
             continue
         step = max(1, round(ALIGNMENT_BYTES / spec.itemsize))
-        sizes.update(s for s in spec.shape[-2:] if s >= _SMALLEST and s % step)
+        # Rows lie along the dense dimension: only its length moves the next row off its place.
+        dense = zip(spec.shape[-2:], spec.stride[-2:], strict=True)
+        sizes.update(n for n, st in dense if st == 1 and n >= _SMALLEST and n % step)
     return tuple(sorted(sizes))
 
 

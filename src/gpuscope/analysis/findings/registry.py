@@ -13,7 +13,7 @@ from gpuscope.analysis.types import FINDING_KINDS, Finding
 Finder = Callable[[Facts], Finding | None]
 
 _FINDERS: dict[str, Finder] = {}
-_SUPPORT = frozenset({"facts", "registry"})
+_SUPPORT = frozenset({"facts", "named", "registry"})
 
 
 def finding(find: Finder) -> Finder:

@@ -47,6 +47,10 @@ def tail_waves(facts: Facts) -> Finding | None:
 def _losses(facts: Facts) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Seconds that each event loses to its tail, per step."""
     waves = take(facts.rows.kernels.waves, facts.rows.work.kernel)
+    if facts.trust is not None:
+        # Less than one wave of a recording may still reach every multiprocessor; those that do
+        # not are another finding's (see `low_occupancy`).
+        waves = np.where(waves < 1.0, 0.0, waves)
     full = np.ceil(waves)
     tail = 1.0 - np.divide(waves, full, out=np.ones_like(waves), where=full > 0)
     room = facts.rows.time_s - np.nan_to_num(facts.rows.best_s, nan=0.0)

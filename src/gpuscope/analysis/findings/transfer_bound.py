@@ -25,7 +25,9 @@ def transfer_bound(facts: Facts) -> Finding | None:
     share, count = percent(facts.share(time_s)), facts.count_of(copies)
     rate, rate_zh = "", ""
     if moved > 0:
-        speed = byte_rate(moved / time_s)
+        # The rate is over the copies' whole length, hidden parts included.
+        ran = (facts.rows.work.end_ns - facts.rows.work.start_ns) * 1e-9
+        speed = byte_rate(moved / facts.per_step(ran, copies))
         rate, rate_zh = f": {size(moved)} at {speed}", f"：{size(moved)}，{speed}"
         link = facts.device.host_link_bandwidth_bytes_per_s if facts.device else None
         if link:
