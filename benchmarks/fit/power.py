@@ -3,7 +3,7 @@
     python benchmarks/fit/power.py [--write FILE.toml]
     python benchmarks/fit/power.py --check      the catalogue's constants against whole workloads
 
-The loads of `benchmarks/micro/power.py` are captured and costed, so that FLOPs, bytes and issue
+The loads of `gpuscope bench --only power` are captured and costed, so that FLOPs, bytes and issue
 times are those that predictions use; power, clock and rate are the recorded ones. Left out: loads
 whose data is constant (zeros, signs, a fill), which switch fewer bits than real data.
 """
@@ -37,8 +37,6 @@ from gpuscope.hardware.device import rate_name
 from gpuscope.program.capture import capture
 from gpuscope.program.workload import WorkloadOptions
 from gpuscope.timeline import simulate
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "micro"))
 
 DEVICE = device("h200")
 MEMORY_PJ_PER_BYTE = 8 * dict(PJ_PER_BIT)["HBM"]
@@ -84,10 +82,10 @@ def rows() -> dict[str, dict[str, str]]:
 
 def kernels_of(name: str) -> list[Kernel]:
     """What one call of a load launches, its buffers as warm as they are in a loop."""
-    import power
+    from gpuscope.measure.bench.power_loads import LOADS
 
     def build() -> Callable[[], object]:
-        call = power._loads()[name][0]
+        call = LOADS[name]("cuda").call
 
         def step() -> None:
             call()

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import statistics
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
-from harness import _export
 
 COLUMNS = ("case", "kernel", "launch_api", "n", "latency_us", "latency_min_us", "api_us",
            "kernel_us", "gap_us", "gap_min_us")  # fmt: skip
+
+
+def _export(session: Any) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        session.export_chrome_trace(str(path))
+        loaded: dict[str, Any] = json.loads(path.read_bytes())
+    return loaded
 
 
 def _rows(case: str, trace: dict[str, object]) -> list[list[object]]:

@@ -17,6 +17,7 @@ from gpuscope.measure.bench import (
     optimizers,
     peer,
     pointwise,
+    recurrent,
     reduction,
     transfers,
     working_set,
@@ -26,8 +27,8 @@ from gpuscope.measure.bench.trace_kernels import TIMED
 from gpuscope.measure.bench.types import params_key
 
 BENCHES = (
-    matmul, attention, convolution, gather, optimizers, pointwise, reduction, transfers,
-    working_set,
+    matmul, attention, convolution, gather, optimizers, pointwise, recurrent, reduction,
+    transfers, working_set,
 )  # fmt: skip
 NEEDS_DATA = ("nonzero", "masked_select", "masked")
 """Operators whose result's size depends on data: they cannot run on tensors without."""
@@ -209,3 +210,14 @@ def test_a_copy_beside_compute_is_held_against_both_limits() -> None:
     assert (copy.timed, products.timed, alone.timed) == ("copies", "kernels", "kernels")
     assert copy.link_bytes == transfers.BESIDE_BYTES
     assert products.flops == alone.flops == 2.0 * 8192**3 * 4
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_work_of_recurrent_layers_by_hand(kind: str) -> None:
+    gates = {"LSTM": 4, "GRU": 3}[kind]
+    forward = recurrent.case(kind, (8, 2, 5, 3), "fp32", "fwd")
+    # every gate of every layer and step: input and state products of [3, 8] x [8, 8]
+    assert forward.flops == gates * 2 * 2 * 5 * (2 * 3 * 8 * 8)
+    assert recurrent.case(kind, (8, 2, 5, 3), "fp32", "fwdbwd").flops == 3 * forward.flops
+    assert forward.make("cpu")().shape == (5, 3, 8)
+    assert len(recurrent.case(kind, (8, 2, 5, 3), "fp32", "fwdbwd").make("cpu")()) == 9

@@ -39,8 +39,9 @@ def facts(accelerator: Accelerator, sensor: Sensor | None) -> dict[str, str]:
         found |= _sensor_facts(reading)
     if accelerator.kind == "cuda":
         found |= _properties(torch.cuda.get_device_properties(accelerator.index))
-        if torch.backends.cudnn.is_available():
-            found["cudnn"] = str(torch.backends.cudnn.version())
+        cudnn: Any = torch.backends.cudnn
+        if cudnn.is_available():
+            found["cudnn"] = str(cudnn.version())
         for short, package in (("cublas", "nvidia-cublas"), ("nccl", "nvidia-nccl")):
             found[short] = _package(package)
         found["attention"] = ", ".join(
@@ -123,7 +124,7 @@ def notices(accelerator: Accelerator, sensor: Sensor | None) -> list[Notice]:
 def _kinds(accelerator: Accelerator) -> list[Notice]:
     import torch
 
-    module = getattr(torch, accelerator.kind, None)
+    module: Any = getattr(torch, accelerator.kind, None)
     count = accelerator_count(accelerator)
     if count < 2 or not hasattr(module, "get_device_name"):
         return []

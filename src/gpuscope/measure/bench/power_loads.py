@@ -53,6 +53,13 @@ def _zeros(device: str) -> Load:
     return Load(lambda: torch.mm(a, a, out=out), flops=FLOPS, dtype="bf16")
 
 
+def _signs(device: str) -> Load:
+    """Ones and minus ones: one bit of each number differs."""
+    a = _square(torch.bfloat16, device).sign()
+    out = torch.empty_like(a)
+    return Load(lambda: torch.mm(a, a, out=out), flops=FLOPS, dtype="bf16")
+
+
 def _fp8(device: str) -> Load:
     a, b = (_square(torch.bfloat16, device).to(torch.float8_e4m3fn) for _ in range(2))
     one = torch.ones((), device=device)
@@ -114,6 +121,11 @@ def _cached(device: str) -> Load:
     return Load(lambda: b.copy_(a), bytes=2.0 * a.nbytes)
 
 
+def _cached_gelu(device: str) -> Load:
+    x = torch.randn(1 << 20, device=device)
+    return Load(lambda: functional.gelu(x), bytes=2.0 * x.nbytes)
+
+
 def _tiny(device: str) -> Load:
     x = torch.randn(16, SIDE, dtype=torch.bfloat16, device=device)
     return Load(lambda: x.add_(1.0))
@@ -135,6 +147,9 @@ LOADS: Mapping[str, Callable[[str], Load]] = {
     "layer_norm_bf16": _norm,
     "copy_l2_16mib": _cached,
     "tiny_kernels": _tiny,
+    "matmul_fp16": _product(torch.float16, "fp16"),
+    "matmul_bf16_signs": _signs,
+    "gelu_l2": _cached_gelu,
 }
 """By name; the most telling first."""
 

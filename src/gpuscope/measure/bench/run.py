@@ -197,8 +197,9 @@ class _Session:
             failed = Notice(f"It failed: {reason(error)}", f"失败：{reason(error)}")
             ended = LOST if is_lost(error) else ""
         timer.failures += context.failures
-        for failure in timer.failures[known:] if log is not None else ():
-            log.failure(failure)
+        if log is not None:
+            for failure in timer.failures[known:]:
+                log.failure(failure)
         took = time.perf_counter() - began
         left = timer.left + context.left
         return BenchRun(bench.name, took, count, left, failed.en, failed.zh), ended
