@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from run_builders import gpt_run
@@ -10,6 +12,10 @@ from typer.testing import CliRunner
 
 from gpuscope.cli.app import app
 from gpuscope.views.document import run_document, runs_document, write_document
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "loading"))
+
+from recordings import trace, write
 
 
 @pytest.fixture
@@ -57,3 +63,19 @@ def test_wrong_input(saved, tmp_path) -> None:
     assert invoke(saved[0], str(tmp_path / "missing.json")).exit_code == 2
     assert "There is no file" in invoke(saved[0], str(tmp_path / "missing.json")).stderr
     assert invoke(*saved, saved[0], "--json").exit_code == 2
+
+
+def test_traces_are_runs_too(tmp_path) -> None:
+    for name, late in (("before", 200), ("after", 0)):
+        (tmp_path / name).mkdir()
+        for rank in range(2):
+            write(tmp_path / name / f"rank{rank}.json.gz", trace(rank, ranks=2, late_us=late))
+    folders = str(tmp_path / "before"), str(tmp_path / "after")
+    result = invoke(*folders)
+    assert result.exit_code == 0, result.output
+    assert "By operator" in result.stdout
+    document = json.loads(invoke(*folders, "--json").stdout)
+    # 200 us more work in each step, but the steps' windows are the same.
+    classes = {row["label"]: row["difference_s"] for row in document["classes"]}
+    assert sum(classes.values()) == pytest.approx(0.0, abs=1e-9)
+    assert classes["communication"] == pytest.approx(200e-6, rel=0.02)

@@ -99,11 +99,12 @@ def _fits(run: Run, lang: str) -> Text:
 
 
 def distinct_names(runs: Sequence[Run]) -> list[str]:
-    """Return a short name for each run: the device's id, or the target where ids are the same."""
+    """Return a short name for each run: what tells them apart, the device's id where that does."""
     for names in (
         [run.device_id or run.target for run in runs],
         [run.target for run in runs],
         [f"{run.target} ({run.origin})" for run in runs],
+        [run.name for run in runs],
     ):
         if len(set(names)) == len(names):
             return names

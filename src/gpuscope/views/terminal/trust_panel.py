@@ -24,9 +24,9 @@ def trust(found: Trust, lang: str) -> RenderableType | None:
     for remark in found.remarks[:TOP_REMARKS]:
         style = _STYLES[remark.severity]
         mark = Text(_MARKS[remark.severity], style=style)
-        words = Text(_of_rank(remark, several, lang), style="dim")
-        words.append(remark_text(remark, lang), style="dim" if style == "dim" else "not dim")
-        lines.add_row(mark, words)
+        sentence = Text(_of_rank(remark, several, lang), style="dim")
+        sentence.append(remark_text(remark, lang), style="dim" if style == "dim" else "not dim")
+        lines.add_row(mark, sentence)
     if len(found.remarks) > TOP_REMARKS:
         more = tr("and {n} more (see --json)", lang, n=len(found.remarks) - TOP_REMARKS)
         lines.add_row("", Text(more, style="dim"))
@@ -36,8 +36,8 @@ def trust(found: Trust, lang: str) -> RenderableType | None:
         words = tr(", ", lang).join(tr(question, lang) for question in closed)
         # What is merely not recorded is no alarm; what should be there and is not, is.
         grave = any(remark.severity == "cannot" for remark in found.remarks)
-        sentence = tr("Cannot be answered: {words}.", lang, words=words)
-        body.append(Text(sentence, style="bold" if grave else "dim"))
+        closing = tr("Cannot be answered: {words}.", lang, words=words)
+        body.append(Text(closing, style="bold" if grave else "dim"))
     return section(tr("How far this recording can be trusted", lang), "", *body)
 
 
