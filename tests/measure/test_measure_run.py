@@ -58,6 +58,8 @@ def test_the_timeline_has_the_steps_that_were_asked_for(run: gs.Run) -> None:
     assert len(timeline.steps) == measure_run.PROFILED_STEPS == run.measurement.profiled_steps
     assert timeline.recorded is not None
     assert len(timeline.sources) == 1
+    assert {"module 0", "module (whole model)", "step"} <= set(timeline.names)
+    assert not any(name.startswith("gpuscope.") for name in timeline.names)
 
 
 def test_the_breakdown_adds_up_to_the_time_without_the_profiler(run: gs.Run) -> None:

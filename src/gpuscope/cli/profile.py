@@ -184,8 +184,12 @@ def _write(
         _write_history(session.history, folder / "memory.pickle")
     if not quiet:
         from gpuscope.views.terminal import make_console, render_headline
+        from gpuscope.views.terminal.finding_panel import findings
 
-        make_console(stderr=True).print(render_headline(run, lang))
+        console = make_console(stderr=True)
+        console.print(render_headline(run, lang))
+        if run.analysis.findings:
+            console.print(findings(run, lang))
     for sentence in session.problems:
         note(sentence, quiet)
     note(tr("Wrote {path}", lang, path=f"{folder}/run.json.gz, {page}"), quiet)

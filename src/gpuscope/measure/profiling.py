@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuscope.measure.accelerator import Accelerator
-from gpuscope.measure.module_marks import may_be_marked, module_marks
+from gpuscope.measure.module_marks import PREFIX, may_be_marked, module_marks
 from gpuscope.timeline.types import Timeline
 
 STEP_MARK = "gpuscope.step"
@@ -126,4 +126,16 @@ def own_timeline(timeline: Timeline, accelerator: Accelerator) -> Timeline:
     from gpuscope.measure.host_kernels import with_host_kernels
     from gpuscope.measure.steady import steady
 
-    return steady(timeline if accelerator.is_gpu else with_host_kernels(timeline))
+    named = with_plain_names(timeline)
+    return steady(named if accelerator.is_gpu else with_host_kernels(named))
+
+
+def with_plain_names(timeline: Timeline) -> Timeline:
+    """Give our own marks the names that a reader of the timeline expects: "module layers.0"."""
+
+    def plain(name: str) -> str:
+        if name.startswith(PREFIX):
+            return f"module {name.removeprefix(PREFIX) or '(whole model)'}"
+        return "step" if name == STEP_MARK else name
+
+    return replace(timeline, names=tuple(plain(name) for name in timeline.names))

@@ -66,6 +66,7 @@ def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> list[
 def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Timeline:
     """Read the ranks' traces and put them on one clock."""
     from gpuscope.measure.host_kernels import with_host_kernels
+    from gpuscope.measure.profiling import with_plain_names
     from gpuscope.measure.steady import steady
     from gpuscope.timeline.kineto import read_trace
     from gpuscope.timeline.ranks import merge
@@ -74,4 +75,4 @@ def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Ti
     for rank in ranks:
         timeline = read_trace(folder / Place(rank, world_size).trace_name(), rank=rank)
         timelines.append(with_host_kernels(timeline) if on_host else timeline)
-    return steady(merge(timelines))
+    return steady(with_plain_names(merge(timelines)))
