@@ -28,7 +28,7 @@ SHAPES = (
 """Rows of the table, columns, rows that are looked up."""
 
 
-@bench("gather", title="Gather and scatter", title_zh="聚集与散布", quick_s=3, full_s=10, order=60)
+@bench("gather", title="Gather and scatter", title_zh="聚集与散布", quick_s=2, full_s=8, order=60)
 def gather(context: Context) -> Iterator[Point]:
     """Measure lookups and scatters."""
     yield from context.time("gather", cases(context.quick))

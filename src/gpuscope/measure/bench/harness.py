@@ -25,7 +25,7 @@ from gpuscope.measure.bench.types import Failure, Point, Value, p90, params_key
 if TYPE_CHECKING:
     from gpuscope.hardware import Device
     from gpuscope.measure.accelerator import Accelerator
-    from gpuscope.measure.sensors import Sensor
+    from gpuscope.measure.sensors import Reading, Sensor
 
 FLUSH_BYTES = 256 * 1024 * 1024
 """Larger than any current GPU's last-level cache (H200: 60 MB, MI300X: 256 MB)."""
@@ -38,6 +38,9 @@ STATE_S = 0.06
 
 REST_ABOVE_S, REST_MOST_S = 0.003, 0.25
 """Rest only after this much work in one state, and never longer than this."""
+
+READ_EVERY_S = 0.02
+"""A reading takes about a millisecond and clocks change slowly: one serves short states together."""
 
 CACHED_MOST = 0.4
 """Share of the device's memory that may stay in PyTorch's cache between calls."""
@@ -109,6 +112,7 @@ class KernelTimer:
     failures: list[Failure] = field(default_factory=list)
     left: int = 0
     _flush: Any = None
+    _reading: Reading | None = None
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def run(
@@ -207,7 +211,9 @@ class KernelTimer:
         """Read the clock while the device still works."""
         if self.sensor is None:
             return _State(number, case, name, None, None)
-        reading = self.sensor.read()
+        if self._reading is None or time.perf_counter() - self._reading.time_s > READ_EVERY_S:
+            self._reading = self.sensor.read()
+        reading = self._reading
         return _State(number, case, name, reading.sm_clock_hz, reading.throttle_reasons)
 
     def _prepare(self, state: str) -> None:

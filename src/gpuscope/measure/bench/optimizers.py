@@ -30,7 +30,7 @@ CHUNK = 30
 """Calls a profiler session: one call can make thousands of kernels."""
 
 
-@bench("optimizers", title="Optimizer steps", title_zh="优化器更新", quick_s=4, full_s=18, order=70)
+@bench("optimizers", title="Optimizer steps", title_zh="优化器更新", quick_s=3, full_s=15, order=70)
 def optimizers(context: Context) -> Iterator[Point]:
     """Measure optimizer steps."""
     yield from context.time("optimizers", cases(context.quick), chunk=CHUNK)

@@ -25,7 +25,7 @@ CHUNK = 24
 GATES = {"LSTM": 4, "GRU": 3}
 
 
-@bench("recurrent", title="Recurrent layers", title_zh="循环层", quick_s=2, full_s=10, order=75)
+@bench("recurrent", title="Recurrent layers", title_zh="循环层", quick_s=1, full_s=8, order=75)
 def recurrent(context: Context) -> Iterator[Point]:
     """Measure recurrent layers."""
     yield from context.time("recurrent", cases(context.quick), chunk=CHUNK)
