@@ -88,7 +88,7 @@ class Calibration:
 
     Attributes:
         device_id: the device it is for.
-        measured_on: the device that was measured; None where none was.
+        measured_on: the device that was measured (in whole); None where none was.
         distance: "same device", "same device, kernels only", "same generation", "same vendor",
             "other vendor" or "none".
         measured_with: software and date of the measurement, in words.
@@ -314,7 +314,7 @@ def _overlaid(below: Calibration, above: Calibration, device: Device) -> Calibra
     own = above.distance == "same device"
     with_ = "; ".join(filter(None, (above.measured_with, below.measured_with)))
     return Calibration(
-        device.id, above.measured_on, PARTLY if own else below.distance, with_,
+        device.id, below.measured_on, PARTLY if own else below.distance, with_,
         tuple(sorted(entries.items())),
     )  # fmt: skip
 
