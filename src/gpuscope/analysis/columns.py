@@ -20,6 +20,9 @@ UNKNOWN = "unknown"
 _MOST_PACKED = 2**62
 """Above this, columns packed into one number could overflow."""
 
+_MOST_FLAGS = 20_000_000
+"""Longest table of flags for counting off packed numbers: 20 MB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Codes:
@@ -156,21 +159,38 @@ def group_rows(*columns: Ints) -> tuple[Ints, Ints]:
 
     Returns:
         The first row of each group, and each row's group: what `np.unique(..., axis=1)` gives, by
-        one sort of packed numbers.
+        counting off packed numbers where their range allows it, else by sorting them.
     """
-    packed = np.zeros(len(columns[0]), np.int64)
-    room = 1
+    code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         low = int(column.min(initial=0))
         width = int(column.max(initial=0)) - low + 1
-        if room * width > _MOST_PACKED:
-            # As many numbers as there are rows at most: two of these always fit.
-            packed, column = (
-                np.unique(each, return_inverse=True)[1].reshape(-1) for each in (packed, column)
-            )
-            low, room, width = 0, len(packed), len(packed)
-        packed = packed * width + (column - low)
-        room *= width
-    _, first, code = np.unique(packed, return_index=True, return_inverse=True)
-    return first, code.reshape(-1)
+        if width * max(len(code), 1) > _MOST_PACKED:
+            column = np.unique(column, return_inverse=True)[1].reshape(-1)
+            low, width = 0, len(column)
+        packed = code * width + (column - low)
+        room = int(packed.max(initial=-1)) + 1
+        if room <= _MOST_FLAGS:
+            seen = np.zeros(room, bool)
+            seen[packed] = True
+            code = (np.cumsum(seen) - 1)[packed]
+        else:
+            code = np.unique(packed, return_inverse=True)[1].reshape(-1)
+    first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    return first, code
 
+
+def longest_of(
+    group: Ints, length: npt.NDArray[np.int64] | npt.NDArray[np.float64], groups: int
+) -> Ints:
+    """Return for each group 0..groups-1 the row of its longest member, the first of equal ones.
+
+    0 for groups without members.
+    """
+    most = np.zeros(groups, length.dtype)
+    np.maximum.at(most, group, length)
+    rows = np.flatnonzero(length == most[group])[::-1]
+    longest = np.zeros(groups, np.int64)
+    longest[group[rows]] = rows
+    return longest

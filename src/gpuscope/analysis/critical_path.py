@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis import path_walk as raw
-from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.columns import OpColumns, longest_of
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import HostActivity, Hosts
 from gpuscope.analysis.idle import LAUNCH_GAP_NS
@@ -314,10 +314,7 @@ def _shares(
     size = len(PATH_KINDS) * len(names)
     time = np.bincount(group, weights=length, minlength=size)
     count = np.bincount(group, minlength=size)
-    # The last one to be written is the longest, of equal ones the first.
-    order = np.argsort(-length, kind="stable")[::-1]
-    longest = np.zeros(size, np.int64)
-    longest[group[order]] = order
+    longest = longest_of(group, length, size)
     found = np.flatnonzero(count)
     largest = found[np.argsort(-time[found], kind="stable")[:MOST_NAMES]]
     return tuple(

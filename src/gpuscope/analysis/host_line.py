@@ -21,6 +21,9 @@ from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
 
+FEW = 8
+"""`HostThreads.nearest` climbs step by step for this many times fewer rows than events."""
+
 _ACTIVE = tuple(EVENT_KINDS.index(kind) for kind in ("operator", "launch", "sync"))
 _MARKS = EVENT_KINDS.index("step")
 
@@ -140,6 +143,25 @@ class HostThreads:
             rows: rows of `Events`, -1 for none.
             wanted: for each row of `Events`, whether it would do.
         """
+        if not wanted.any():
+            return np.full(len(rows), -1, np.int64)
+        if len(rows) * FEW < len(wanted):
+            return self._climbed(rows, wanted)
+        # Every event jumps to the one around it, then twice as far, until all stand where wanted.
+        count = len(wanted)
+        jump = np.append(np.where(self.parent >= 0, self.parent, count), count)
+        own = np.flatnonzero(wanted)
+        jump[own] = own
+        while True:
+            further = jump[jump]
+            if np.array_equal(further, jump):
+                break
+            jump = further
+        found = jump[np.where(rows >= 0, rows, count)]
+        return np.where(found < count, found, -1)
+
+    def _climbed(self, rows: Ints, wanted: Bools) -> Ints:
+        """As `nearest`, step by step for a few rows."""
         found = np.array(rows, np.int64)
         open_ = np.flatnonzero(found >= 0)
         open_ = open_[~wanted[found[open_]]]
@@ -181,8 +203,10 @@ def host_threads(timeline: Timeline, rank: int, parent: Ints | None = None) -> H
 def _flat(events: Events, rows: Ints, parent: Ints) -> HostLine:
     """Lay one thread flat and note who is around whom (events of no length are in no one's way)."""
     start, end = events.start_ns[rows], events.end_ns[rows]
-    order = np.lexsort((-end, start))
-    rows, start, end = rows[order], start[order], end[order]
+    same = start[1:] == start[:-1]
+    if (same & (end[1:] > end[:-1])).any():
+        order = np.lexsort((-end, start))
+        rows, start, end = rows[order], start[order], end[order]
     inside = _parents(start, end)
     parent[rows] = np.where(inside >= 0, rows[inside], -1)
     time = distinct(np.concatenate((start, end)))
@@ -205,7 +229,9 @@ def _parents(start: Ints, end: Ints) -> Ints:
     depth = np.arange(count) - np.searchsorted(np.sort(end), start, side="right")
     depth += _empty_before(start, end)
     depth = np.maximum(depth, 0)
-    by_depth = np.argsort(depth, kind="stable")
+    by_depth = np.argsort(
+        depth.astype(np.int16) if depth.max(initial=0) < 2**15 else depth, kind="stable"
+    )
     first = np.searchsorted(depth[by_depth], np.arange(int(depth.max(initial=0)) + 2))
     inside = np.full(count, -1, np.int64)
     for level in range(1, len(first) - 1):

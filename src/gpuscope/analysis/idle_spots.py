@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.columns import OpColumns, group_rows
+from gpuscope.analysis.columns import OpColumns, group_rows, longest_of
 from gpuscope.analysis.host_activity import HostActivity, host_activity
 from gpuscope.analysis.idle import DATA, IDLE_CAUSES, LAUNCH_GAP, STREAM, IdlePieces, idle_pieces
 from gpuscope.analysis.window import LAUNCH, OPERATOR, DeviceWork, choose_window, device_work
@@ -198,14 +198,10 @@ def _spots(
     length = pieces.length_ns
     time = np.bincount(group, weights=length, minlength=count)
     # Pieces are in time order: one stretch of a group is all of its pieces within one gap.
-    stretch, inverse = np.unique(group * (pieces.gap.max() + 1) + pieces.gap, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    stretches = np.bincount(stretch // (pieces.gap.max() + 1), minlength=count)
-    lasting = np.bincount(inverse, weights=length)[inverse]
-    # The last one to be written is the longest, of equal ones the first.
-    order = np.argsort(-lasting, kind="stable")[::-1]
-    longest = np.zeros(count, np.int64)
-    longest[group[order]] = order
+    begins, stretch = group_rows(group, pieces.gap)
+    stretches = np.bincount(group[begins], minlength=count)
+    lasting = np.bincount(stretch, weights=length)[stretch]
+    longest = longest_of(group, lasting, count)
     spots = [
         IdleSpot(
             cause=IDLE_CAUSES[keys[0, i]],
