@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.timeline.nesting import nearest, parents
+from gpuscope.timeline.nesting import climb, nearest, parents
 from gpuscope.timeline.types import EVENT_KINDS, Events, Lane, Timeline
 
 OPERATOR, KERNEL = EVENT_KINDS.index("operator"), EVENT_KINDS.index("kernel")
@@ -112,6 +112,8 @@ def test_nearest_agrees_with_walking_up(rows, data):
         return i
 
     assert nearest(parent, marked).tolist() == [walk(i) for i in range(n)]
+    rows = np.array([-1, *range(n), *range(n)], np.int64)
+    assert climb(parent, marked, rows).tolist() == [-1, *(walk(i) for i in [*range(n)] * 2)]
     assert nearest(parent, marked, own=False).tolist() == [
         walk(int(parent[i])) for i in range(n)
     ]  # fmt: skip

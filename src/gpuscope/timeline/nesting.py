@@ -62,6 +62,24 @@ def nearest(parent: Ints, marked: Flags, *, own: bool = True) -> Ints:
         at[going] = np.where(beyond == step, parent[step], beyond)
 
 
+def climb(parent: Ints, marked: Flags, rows: Ints) -> Ints:
+    """`nearest` for some rows only; -1 among them stays -1.
+
+    Args:
+        parent: from `parents`.
+        marked: which events to stop at.
+        rows: where to start; a marked row is its own nearest.
+    """
+    at = rows.copy()
+    going = np.arange(len(rows))
+    while len(going):
+        here = at[going]
+        going = going[here >= 0]
+        going = going[~marked[at[going]]]
+        at[going] = parent[at[going]]
+    return at
+
+
 def _by_lane(events: Events, chosen: Ints) -> Ints:
     """Rows by lane, then start, the longer first."""
     keys = (-events.duration_ns[chosen], events.start_ns[chosen], events.lane[chosen])

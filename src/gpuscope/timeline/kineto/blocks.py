@@ -155,4 +155,5 @@ def _inflater() -> tuple[Callable[[], Any], tuple[type[BaseException], ...]]:
         from isal import isal_zlib
     except ImportError:
         return lambda: zlib.decompressobj(31), (zlib.error,)
-    return lambda: isal_zlib.decompressobj(31), (isal_zlib.error, zlib.error)
+    errors: tuple[Any, ...] = (isal_zlib.error, zlib.error)
+    return lambda: isal_zlib.decompressobj(31), errors

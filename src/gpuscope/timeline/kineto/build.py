@@ -17,7 +17,7 @@ from gpuscope.timeline.kineto.lanes import Placed, place, used
 from gpuscope.timeline.kineto.own import OWN_CATEGORIES, own_ops, own_steps, place_own, step_rows
 from gpuscope.timeline.kineto.table import NO_SPEC, Table
 from gpuscope.timeline.kineto.vocabulary import KIND, SORTS, device_kind, host_kind, sort_of
-from gpuscope.timeline.nesting import nearest, parent_rows
+from gpuscope.timeline.nesting import climb, parent_rows
 from gpuscope.timeline.types import DEVICE_KINDS, Collective, Events, Ints, Recorded, Step, Timeline
 
 _DEVICE = ("row", "correlation", "external", "stream", "device", "registers", "shared",
@@ -218,12 +218,9 @@ class Builder:
         """Which collective each device event carries out, with its number within its group."""
         own = self._spread(self._device, "collective", row_of)[device]
         told = self._spread(self._operators, "collective", row_of)
-        near = nearest(parent, told >= 0)
-        above = np.where(launch >= 0, near[np.maximum(launch, 0)], -1)
+        above = climb(parent, told >= 0, launch)
         text = np.where(own >= 0, own, np.where(above >= 0, told[np.maximum(above, 0)], -1))
-        marks = self._marks(events)
-        near_mark = nearest(parent, marks)
-        mark = np.where(launch >= 0, near_mark[np.maximum(launch, 0)], -1)
+        mark = climb(parent, self._marks(events), launch)
         reader = CollectiveReader(list(self._table.collectives), self._groups)
         spec = self._spread(self._operators, "spec", row_of)
         specs = list(self._table.specs)
@@ -234,8 +231,7 @@ class Builder:
             name = self._names[int(events.name[device[at]])]
             row = int(mark[at])
             if row >= 0:
-                inputs = calls.inputs(specs[spec[row]]) if spec[row] >= 0 else ()
-                reader.marked(at, self._names[int(events.name[row])], inputs)
+                reader.marked(at, self._names[int(events.name[row])], int(spec[row]), specs)
             else:
                 reader.named(at, name)
         return reader.columns(len(device))

@@ -22,7 +22,7 @@ _TAIL_LIMIT = 256 << 20
 
 
 class Chunks:
-    """Iterates over chunks of a trace's events: bytes of whole objects with commas between them.
+    """Iterates over chunks of a trace's events: lists of whole objects, as JSON.
 
     The reader of a chunk says with `finish` where the list of events ended.
 
@@ -45,28 +45,33 @@ class Chunks:
         self.tail = rest
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield chunks; the last one is whatever is left.
+        """Yield chunks, each in brackets; the last one is whatever is left.
 
         Raises:
             InputFileError: the text has no list of events.
         """
         blocks = iter(self._blocks)
-        rest, recent = b"", self._open(blocks)
+        rest, block = b"", self._open(blocks)
         while True:
-            rest += recent
-            cut = _last_cut(rest, len(recent))
+            cut = _last_cut(block)
+            if cut is None:  # one event is longer than the block, or begins where it ends
+                rest, block = b"", rest + block
+                cut = _last_cut(block)
             if cut:
-                chunk, between, rest = rest[: cut[0]], rest[cut[0] : cut[1]], rest[cut[1] :]
+                chunk = b"".join((b"[", rest, memoryview(block)[: cut[0]], b"]"))
+                between, rest = block[cut[0] : cut[1]], block[cut[1] :]
                 yield chunk
                 if self.ended:  # the cut was not between events, but in what follows them
                     rest = between + rest
                     break
+            else:
+                rest = block
             following = next(blocks, None)
             if following is None:
                 break
-            recent = following
+            block = following
         if rest and not self.ended:
-            yield rest
+            yield b"".join((b"[", rest, b"]"))
             rest = b""
         self._keep(rest)
         for block in blocks:
@@ -111,18 +116,17 @@ class Chunks:
         )  # fmt: skip
 
 
-def _last_cut(text: bytes, recent: int) -> tuple[int, int] | None:
+def _last_cut(text: bytes) -> tuple[int, int] | None:
     """Where the last object that is followed by an event ends, and where that event begins."""
     window = 1 << 14
     while True:
-        # Only the newest bytes can hold a cut that the search before did not see.
-        low = max(0, len(text) - min(window, recent + 4096))
+        low = max(0, len(text) - window)
         found = None
         for found in _BETWEEN.finditer(text, low):  # noqa: B007
             pass
         if found is not None:
             return found.start() + 1, found.end()
-        if window >= recent + 4096:
+        if low == 0:
             return None
         window *= 8
 

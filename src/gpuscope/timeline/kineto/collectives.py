@@ -13,6 +13,8 @@ import numpy as np
 from gpuscope.program.types import TensorSpec
 from gpuscope.timeline.kineto.decode import plain_arguments
 from gpuscope.timeline.kineto.header import rank_list, whole
+from gpuscope.timeline.kineto.inputs import tensors_of, torch_dtype
+from gpuscope.timeline.kineto.table import Spec
 from gpuscope.timeline.types import Collective, Ints
 
 _WORDS = (
@@ -32,29 +34,6 @@ _WORDS = (
     (r"combine", "combine"),
 )  # fmt: skip
 _CALL = re.compile("|".join(f"({pattern})" for pattern, _ in _WORDS), re.I)
-
-DTYPES: Mapping[str, str] = {
-    "byte": "uint8", "char": "int8", "short": "int16", "int": "int32", "long": "int64",
-    "half": "float16", "float": "float32", "double": "float64", "bool": "bool",
-    "bfloat16": "bfloat16", "complexhalf": "complex32", "complexfloat": "complex64",
-    "complexdouble": "complex128",
-    "long int": "int64", "unsigned char": "uint8", "signed char": "int8", "short int": "int16",
-    "c10::bfloat16": "bfloat16", "c10::half": "float16", "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128", "c10::complex<c10::half>": "complex32",
-    "unsigned short": "uint16", "unsigned int": "uint32", "unsigned long": "uint64",
-    "unsigned long int": "uint64", "long long": "int64",
-}  # fmt: skip
-"""PyTorch's dtypes by the names of its scalar types and of their C++ types, in small letters."""
-
-
-def torch_dtype(word: str) -> str:
-    """Torch's name of a dtype that a trace names its own way; "" for what is none."""
-    plain = word.strip().lower()
-    found = DTYPES.get(plain)
-    if found is not None:
-        return found
-    bare = plain.removeprefix("c10::")
-    return bare if re.fullmatch(r"(?:float|int|uint|bfloat|q?u?int)\d\w*", bare) else ""
 
 
 def call_name(text: str) -> str:
@@ -117,6 +96,18 @@ def is_mark(name: str) -> bool:
     return _MARK.match(name) is not None
 
 
+def _of_mark(mark: str, tensors: Sequence[TensorSpec]) -> Described:
+    word = mark.split(":", 1)[1]
+    dtypes = {tensor.dtype for tensor in tensors}
+    return Described(
+        Collective(
+            name=call_name(word) or word,
+            dtype=next(iter(dtypes)) if len(dtypes) == 1 and "unknown" not in dtypes else "",
+            in_elements=sum(tensor.numel for tensor in tensors) if tensors else None,
+        )
+    )
+
+
 class CollectiveReader:
     """Collects what is known of each device event's collective; equal ones share one entry.
 
@@ -130,6 +121,7 @@ class CollectiveReader:
         self._known: dict[int, Described] = {}
         self._number: dict[Collective, int] = {}
         self._found: dict[int, tuple[int, int]] = {}
+        self._seen: dict[tuple[str, int], Described] = {}
 
     def told(self, at: int, text: int) -> None:
         """Event `at` is described by text `text`."""
@@ -137,25 +129,19 @@ class CollectiveReader:
             self._known[text] = described(self._texts[text], self._groups)
         self._put(at, self._known[text])
 
-    def marked(self, at: int, mark: str, inputs: Sequence[TensorSpec]) -> None:
-        """Event `at` was launched within c10d's range `mark`, which was given these tensors."""
-        word = mark.split(":", 1)[1]
-        dtypes = {tensor.dtype for tensor in inputs}
-        known = inputs and not any(tensor.dtype == "unknown" for tensor in inputs)
-        self._put(
-            at,
-            Described(
-                Collective(
-                    name=call_name(word) or word,
-                    dtype=next(iter(dtypes)) if known and len(dtypes) == 1 else "",
-                    in_elements=sum(tensor.numel for tensor in inputs) if inputs else None,
-                )
-            ),
-        )
+    def marked(self, at: int, mark: str, spec: int, specs: Sequence[Spec]) -> None:
+        """Event `at` was launched within c10d's range `mark`, which was given these inputs."""
+        key = mark, spec
+        if key not in self._seen:
+            self._seen[key] = _of_mark(mark, tensors_of(specs[spec]) if spec >= 0 else ())
+        self._put(at, self._seen[key])
 
     def named(self, at: int, kernel: str) -> None:
         """Of event `at` only the kernel's name is known."""
-        self._put(at, Described(Collective(name=call_name(kernel))))
+        key = kernel, -1
+        if key not in self._seen:
+            self._seen[key] = Described(Collective(name=call_name(kernel)))
+        self._put(at, self._seen[key])
 
     def _put(self, at: int, what: Described) -> None:
         number = self._number.setdefault(what.collective, len(self._number))

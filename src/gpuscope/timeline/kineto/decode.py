@@ -141,15 +141,19 @@ class Reader:
         self.cut_off = False
 
     def parse(self, chunk: bytes) -> Parsed:
-        """The events of one chunk; what the chunk before left incomplete is put before it."""
+        """The events of one chunk; what the chunk before left incomplete is put before it.
+
+        Args:
+            chunk: events with commas between them, in brackets.
+        """
         if not self._left:
             parsed = _typed(chunk)
             if parsed is not None:
                 return parsed
-        else:
-            chunk = self._left + b", " + chunk
-            self._left = b""
-        return self._slow(chunk)
+        inner = memoryview(chunk)[1:-1]
+        text = b"".join((self._left, b", " if self._left else b"", inner))
+        self._left = b""
+        return self._slow(text)
 
     def _slow(self, chunk: bytes) -> Parsed:
         scan = _Scan(chunk)
@@ -169,9 +173,8 @@ class Reader:
         return scan.parsed()
 
 
-def _typed(chunk: bytes) -> Parsed | None:
+def _typed(text: bytes) -> Parsed | None:
     """All events of a chunk at once; None where the chunk needs a closer look."""
-    text = b"".join((b"[", chunk, b"]"))
     try:
         found = _EVENTS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

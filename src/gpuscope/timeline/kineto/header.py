@@ -104,7 +104,7 @@ def rank_list(value: object) -> tuple[int, ...]:
 def devices(header: Header) -> tuple[RecordedDevice, ...]:
     """The devices that the header describes."""
     listed = header.get("deviceProperties")
-    found = []
+    found: list[RecordedDevice] = []
     for entry in listed if isinstance(listed, list) else []:
         if not isinstance(entry, dict):
             continue

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.timeline.kineto.vocabulary import KIND, step_rank
-from gpuscope.timeline.nesting import nearest
+from gpuscope.timeline.nesting import climb
 from gpuscope.timeline.types import DEVICE_KINDS, Events, Ints, Lane, Step
 
 Flags = npt.NDArray[np.bool_]
@@ -61,8 +61,7 @@ def operators_of(
         carried: external id of each device event.
     """
     operator = events.kind == KIND["operator"]
-    near = nearest(parent, operator)
-    found = np.where(launch >= 0, near[np.maximum(launch, 0)], -1)
+    found = climb(parent, operator, launch)
     missing = (launch < 0) & (carried > 0) & (carried != events.correlation[device])
     rows = np.flatnonzero((own > 0) & operator)
     if not missing.any() or not len(rows):

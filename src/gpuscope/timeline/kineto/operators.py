@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from gpuscope.program.types import Op, TensorSpec
-from gpuscope.timeline.kineto.collectives import torch_dtype
+from gpuscope.timeline.kineto.inputs import inputs_of
 from gpuscope.timeline.kineto.table import Numbers, Spec
 from gpuscope.timeline.kineto.vocabulary import (
     BACKWARD,
@@ -76,7 +73,8 @@ def _paths(name: Ints, around: Ints, names: Sequence[str], number: Numbers[str])
         else:
             inner = own.removeprefix(PYTHON_MODULE)
             found.append(number[f"{outer}.{inner}" if outer else inner])
-    return np.array(found, np.int64)[inverse.reshape(-1)]
+    numbers: Ints = np.array(found, np.int64)[inverse.reshape(-1)]
+    return numbers
 
 
 def differentiated(events: Events, phase: Ints, sequence: Ints, parent: Ints, module: Ints) -> Ints:
@@ -125,7 +123,7 @@ def distinct_ops(
     for index, row in enumerate(rows[first[order]].tolist()):
         number_of = int(spec[row])
         if number_of not in known:
-            known[number_of] = _inputs(specs[number_of])
+            known[number_of] = inputs_of(specs[number_of])
         tensors, concrete = known[number_of]
         ops.append(
             Op(
@@ -139,65 +137,6 @@ def distinct_ops(
             )
         )
     return column, tuple(ops)
-
-
-def inputs(spec: Spec) -> tuple[TensorSpec, ...]:
-    """The tensors that an operator was called with, lists flattened."""
-    return _inputs(spec)[0]
-
-
-def _inputs(spec: Spec) -> tuple[tuple[TensorSpec, ...], tuple[str, ...]]:
-    dims, types, strides, concrete = (_list(text) for text in spec)
-    tensors: list[TensorSpec] = []
-    for i, shape in enumerate(dims):
-        word = types[i] if i < len(types) and isinstance(types[i], str) else ""
-        stride = strides[i] if i < len(strides) else None
-        tensors += _tensors(shape, word, stride)
-    values = tuple(value if isinstance(value, str) else "" for value in concrete)
-    return tuple(tensors), values if any(values) else ()
-
-
-def _list(text: bytes) -> list[Any]:
-    if not text:
-        return []
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
-    return value if isinstance(value, list) else []
-
-
-def _tensors(shape: object, word: str, stride: object) -> list[TensorSpec]:
-    """One argument's tensors: one, those of a list, or none for a number."""
-    if not isinstance(shape, list):
-        return []
-    if shape and all(isinstance(entry, list) for entry in shape):
-        inner = stride if isinstance(stride, list) and len(stride) == len(shape) else []
-        return [
-            tensor
-            for i, entry in enumerate(shape)
-            for tensor in _tensors(entry, word, inner[i] if inner else None)
-        ]
-    if not all(isinstance(n, int) and 0 <= n < 1 << 62 for n in shape):
-        return []
-    dtype = torch_dtype(word)
-    if not shape and (not dtype or word in ("Int", "Double", "Bool", "Long")):
-        return []  # a number of Python's; the traces of 2021 name those with a capital
-    steps = stride if _fits(stride, shape) else _contiguous(shape)
-    return [TensorSpec(tuple(shape), tuple(steps), dtype or "unknown")]
-
-
-def _fits(stride: object, shape: list[int]) -> bool:
-    return (
-        isinstance(stride, list)
-        and len(stride) == len(shape)
-        and all(isinstance(n, int) and abs(n) < 1 << 62 for n in stride)
-    )
-
-
-def _contiguous(shape: list[int]) -> list[int]:
-    """Strides of a dense row-major tensor: what is assumed where none were recorded."""
-    return [math.prod(max(1, n) for n in shape[i + 1 :]) for i in range(len(shape))]
 
 
 def loads(events: Events, names: Sequence[str], phase: Ints, rows: Ints, operator: Ints) -> Ints:

@@ -18,6 +18,7 @@ from gpuscope.timeline.kineto.decode import (
     Meta,
     Other,
     Parsed,
+    Value,
     nanoseconds,
     plain_arguments,
 )
@@ -26,6 +27,7 @@ from gpuscope.timeline.types import Ints
 
 K = TypeVar("K")
 
+_LATEST_US = 4e15
 LONGEST_NS = 1_000_000_000_000_000_000
 """Durations beyond (31 years) are no durations."""
 
@@ -214,21 +216,25 @@ class Table:
 
     def _rest(self, others: Sequence[Other]) -> None:
         """Metadata, counters, and what the allocator says."""
-        memory = []
+        kinds = [type(event) for event in others]
+        memory = [
+            event
+            for event, kind in zip(others, kinds, strict=True)
+            if kind is Instant and event.name == "[memory]"  # type: ignore[union-attr]
+        ]
+        if memory:
+            self._add_memory(memory)
+        if len(memory) == len(others):
+            return
         for event in others:
-            if isinstance(event, Instant):
-                if event.name == "[memory]":
-                    memory.append(event)
-            elif isinstance(event, Meta):
+            if isinstance(event, Meta):
                 self.metadata.append(event)
-            elif abs(event.ts) < 1e15:
+            elif isinstance(event, Value) and abs(event.ts) < _LATEST_US:
                 time_ns = int(nanoseconds(np.array([event.ts]))[0])
                 self.counters.append((time_ns, event.name, plain_arguments(event.args)))
                 self.counts[event.cat or "counter"] += 1
-        if memory:
-            self._add_memory(memory)
 
-    def _add_memory(self, instants: Sequence[Instant]) -> None:
+    def _add_memory(self, instants: Sequence[Any]) -> None:
         args = _MEMORY.decode([event.args for event in instants])
         time = nanoseconds(np.fromiter([event.ts for event in instants], np.float64))
         self.counts[instants[0].cat or "[memory]"] += len(instants)
@@ -279,9 +285,17 @@ class Table:
             external=integers([a.external for a in args]),
             sequence=integers([a.sequence for a in args]),
             forward_thread=integers([a.forward_thread for a in args]),
-            spec=_numbered(self.specs, [_spec(a) for a in args]),
+            spec=self._inputs(args),
             collective=self._described([a.collective for a in args], raws),
         )
+
+    def _inputs(self, args: Sequence[OperatorArgs]) -> Ints:
+        """Number of each operator's inputs; without shapes recorded, all have the first."""
+        found = np.full(len(args), self.specs[NO_SPEC], np.int64)
+        told = [i for i, a in enumerate(args) if a.types is not _NO_VALUE]
+        if told:
+            found[told] = _numbered(self.specs, [_spec(args[i]) for i in told])
+        return found
 
     def _add_own(self, raws: list[Any], rows: Ints) -> None:
         args = _OWN.decode(raws)
@@ -302,8 +316,6 @@ class Table:
 
 
 def _spec(args: OperatorArgs) -> Spec:
-    if args.dims is _NO_VALUE and args.types is _NO_VALUE:
-        return NO_SPEC
     return bytes(args.dims), bytes(args.types), bytes(args.strides), bytes(args.concrete)
 
 
