@@ -189,3 +189,28 @@ def test_every_operator_of_a_program_costs_the_host_something() -> None:
     program = Program("test", tuple(replace(op, index=i) for i, op in enumerate(ops)))
     for name in ("h200", "mi300x", "rtx-4090"):
         assert all(c.host.before_s > 0 for c in cost_program(program, device(name)).ops)
+
+
+def test_a_view_that_python_asked_for_pays_the_way_to_cpp() -> None:
+    view = replace(ADD, name="aten::view", view=True, python_calls=1)
+    inside = replace(view, index=1)
+    product = replace(ADD, name="aten::mm", index=2, python_calls=0)
+    after = replace(ADD, index=3, python_calls=1)
+    lone = replace(view, index=0)
+    program = Program("test", (lone, inside, product, after))
+    known = constants(
+        **{"op.view.plain_s": 5 * US, "view.plain_s": 1 * US, "launch_s": 0.0, "start.forward_s": 0}
+    )
+    model = HostModel(known, program, single_calls=True)
+    assert model.cost(lone, 0).before_s == pytest.approx(5 * US)
+    assert model.cost(inside, 0).before_s == pytest.approx(1 * US)
+
+
+def test_python_is_paid_by_its_instructions() -> None:
+    op = replace(ADD, python_instructions=200)
+    known = {"python_instruction_s": 0.01 * US}
+    assert total(op, **known) == pytest.approx(total(ADD, **known) + 2 * US)
+
+
+def test_every_operator_of_a_program_pays_dispatch() -> None:
+    assert total(ADD, dispatch_s=2 * US) == pytest.approx(total(ADD) + 2 * US)

@@ -70,7 +70,7 @@ def spread(errors: Sequence[float]) -> float:
     known = sorted(abs(e) for e in errors if not math.isnan(e))
     if not known:
         return math.inf
-    return max(0.01, math.expm1(known[min(len(known) - 1, int(0.8 * len(known)))]))
+    return max(0.01, math.expm1(known[max(0, math.ceil(0.8 * len(known)) - 1)]))
 
 
 def fit_group(

@@ -1,0 +1,124 @@
+"""Host constants: measured calls directly, others by the ratio, terms of programs by known ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuscope.hardware import Calibration, calibration_for, device
+from gpuscope.measure.bench.types import Point
+from gpuscope.measure.calibrate.host_constants import host_constants
+from gpuscope.measure.calibrate.host_terms import (
+    host_terms,
+    not_negative,
+    program_work,
+    robust,
+)
+
+BASE = calibration_for(device("h200"))
+
+
+def call(family: str, name: str, variant: str, seconds: float, bench: str = "host") -> Point:
+    params = {"name": name, "variant": variant}
+    return Point(bench, family, params, "host", seconds, seconds * 0.9, seconds * 1.2)
+
+
+def test_a_measured_operator_is_taken_as_it_is() -> None:
+    found = host_constants([call("op", "add", "no_grad", 8e-6)], BASE)
+    entry = found["host.op.add.plain_s"]
+    assert (entry.value, entry.origin) == (8e-6, "measured")
+    assert entry.low == pytest.approx(7.2e-6)
+    assert entry.high == pytest.approx(9.6e-6)
+
+
+def test_the_rest_is_scaled_by_the_ratio_and_widened() -> None:
+    names = ("add", "mul", "sub", "div", "exp")
+    points = [
+        call("op", n, "no_grad", 2 * BASE.value(f"host.op.{n}.plain_s")) for n in names
+    ]
+    found = host_constants(points, BASE)
+    carried = found["host.op.convolution.plain_s"]
+    assert carried.value == pytest.approx(2 * BASE.value("host.op.convolution.plain_s"))
+    assert carried.origin == "estimated"
+    assert carried.spread >= BASE.spread("host.op.convolution.plain_s")
+
+
+def test_differences_by_hand() -> None:
+    points = [
+        call("optimizer_step", "adamw_foreach", "300", 1.7e-3),
+        call("optimizer_step", "adamw_foreach", "100", 0.7e-3),
+        call("module", "nn_linear", "grad", 12e-6), call("module", "f_linear", "grad", 10.5e-6),
+        call("module", "empty_module", "grad", 0.6e-6),
+        call("op", "matmul3d2d", "no_grad", 9e-6), call("op", "mm", "no_grad", 7.6e-6),
+        call("op", "view", "no_grad", 1.5e-6),
+    ]  # fmt: skip
+    found = host_constants(points, BASE)
+    assert found["host.adamw_foreach.per_parameter_s"].value == pytest.approx(5e-6)
+    assert found["host.module_call_s"].value == pytest.approx(1.5e-6)
+    assert found["host.view.plain_s"].value == pytest.approx(0.7e-6)
+
+
+def test_the_profilers_own_cost_is_not_latency() -> None:
+    points = [
+        call("launch_latency", "add_", "idle", 6e-6, "launch"),
+        call("launch_call", "add_", "idle", 5e-6, "launch"),
+        call("queue", "add_", "device_saturated", 1.8e-6, "launch"),
+        call("launch_gap", "add_", "saturated", 1.1e-6, "launch"),
+    ]
+    found = host_constants(points, BASE)
+    assert found["launch.latency_s"].value == pytest.approx(2.8e-6)
+    assert found["launch.gap_s"].value == pytest.approx(1.1e-6)
+    assert found["host.launch_s"].value == pytest.approx(1.8e-6)
+
+
+def test_nothing_measured_is_nothing() -> None:
+    assert host_constants([], BASE) == {}
+    assert host_terms([], BASE) is None
+
+
+def test_least_squares_never_go_below_zero() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.random((40, 3))
+    assert not_negative(a, a @ np.array([1.0, 0.0, 2.0])) == pytest.approx([1, 0, 2], abs=1e-9)
+    assert not_negative(a, a @ np.array([1.0, -0.5, 2.0])).min() == 0.0
+
+
+def test_a_row_that_does_not_fit_does_not_bend_the_rest() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.random((40, 2)) + 0.5
+    b = a @ np.array([0.3, 0.7])
+    b[0] *= 5
+    plain, held = not_negative(a, b), robust(a, b)
+    assert abs(held - [0.3, 0.7]).max() < abs(plain - [0.3, 0.7]).max() / 3
+
+
+def test_terms_of_a_host_that_is_known() -> None:
+    """Times made from the captured programs by known terms give the terms back."""
+    terms = {"mixed": 0.9, "dispatch": 1.5e-6, "instruction": 12e-9}
+    start = {"forward": 2e-5, "backward": 5e-4, "optimizer": 2e-4}
+    modes = {"no_grad": "forward", "grad": "forward", "backward": "backward", "step": "optimizer"}
+    points = []
+    for name in ("mlp8", "mixed", "nested10", "dressed5_decode"):
+        for mode, phase in modes.items():
+            work = program_work(name, mode != "no_grad", BASE)[phase]
+            seconds = (
+                terms["mixed"] * work.single_s + terms["dispatch"] * work.operators
+                + terms["instruction"] * work.instructions + start[phase]
+            )  # fmt: skip
+            points.append(call("program", name, mode, seconds))
+    found = host_terms(points, BASE)
+    assert found is not None
+    values = {n: e.value for n, e in found.entries.items()}
+    assert values["host.mixed_factor"] == pytest.approx(terms["mixed"], rel=0.1)
+    assert values["host.python_instruction_s"] == pytest.approx(terms["instruction"], rel=0.1)
+    assert values["host.start.backward_s"] == pytest.approx(start["backward"], rel=0.1)
+    assert found.error < 0.02
+
+
+def test_dressed_programs_run_more_python_an_operator() -> None:
+    constants = Calibration("nvidia-h200-sxm", None, "none")
+    bare = program_work("mlp8", False, constants)["forward"]
+    dressed = program_work("dressed8_decode", False, constants)["forward"]
+    mixed = program_work("mixed", False, constants)["forward"]
+    assert dressed.instructions / dressed.operators > 1.5 * mixed.instructions / mixed.operators
+    assert bare.operators < dressed.operators
