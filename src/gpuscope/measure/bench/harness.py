@@ -40,7 +40,7 @@ REST_ABOVE_S, REST_MOST_S = 0.003, 0.25
 """Rest only after this much work in one state, and never longer than this."""
 
 READ_EVERY_S = 0.02
-"""A reading takes about a millisecond and clocks change slowly: one serves short states together."""
+"""A reading takes about a millisecond and clocks change slowly: short states share one."""
 
 CACHED_MOST = 0.4
 """Share of the device's memory that may stay in PyTorch's cache between calls."""
