@@ -182,7 +182,7 @@ class Builder:
         spec = self._spread(self._operators, "spec", row_of)
         sequence = self._spread(self._operators, "sequence", row_of)
         phase = calls.phases(events, names, parent)
-        phase = calls.loads(events, names, phase, device, operator)
+        phase = calls.loads(events, names, phase, parent, device, operator)
         module, paths = calls.modules(events, names, parent)
         module = calls.differentiated(events, phase, sequence, parent, module)
         specs = [NO_SPEC, *self._table.specs]

@@ -19,7 +19,7 @@ from gpuscope.timeline.kineto.vocabulary import (
     PYTHON_MODULE,
     phase_mark,
 )
-from gpuscope.timeline.nesting import nearest
+from gpuscope.timeline.nesting import climb, nearest
 from gpuscope.timeline.types import Events, Ints
 
 
@@ -139,22 +139,34 @@ def distinct_ops(
     return column, tuple(ops)
 
 
-def loads(events: Events, names: Sequence[str], phase: Ints, rows: Ints, operator: Ints) -> Ints:
+def loads(
+    events: Events, names: Sequence[str], phase: Ints, parent: Ints, rows: Ints, operator: Ints
+) -> Ints:
     """Phases with operators that copy from the host marked as input, where nothing else is known.
+
+    The small copies of a library's own bookkeeping, told by its ranges, are no input.
 
     Args:
         events: all of them.
         names: their string table.
         phase: from `phases`.
+        parent: from `nesting.parents`.
         rows: device events.
         operator: the operator of each of those, or -1.
     """
-    inward = np.fromiter(
-        (("HtoD" in n or "HOST_TO_DEVICE" in n or "HostToDevice" in n) for n in names),
-        bool, len(names),
-    )  # fmt: skip
+    inward = np.fromiter((is_inward(name) for name in names), bool, len(names))
     copies = (events.kind[rows] == KIND["memcpy"]) & inward[events.name[rows]] & (operator >= 0)
+    callers = np.unique(operator[copies])
+    library = np.fromiter((name.startswith(_LIBRARY) for name in names), bool, len(names))
+    callers = callers[climb(parent, library[events.name], callers) < 0]
     phase = phase.copy()
-    callers = operator[copies]
     phase[callers] = np.where(phase[callers] == 0, INPUT, phase[callers])
     return phase
+
+
+_LIBRARY = ("FSDP::", "DistributedDataParallel.")
+
+
+def is_inward(name: str) -> bool:
+    """Whether a copy of this name goes from the host to a device."""
+    return "HtoD" in name or "HostToDevice" in name or "HOST_TO_DEVICE" in name

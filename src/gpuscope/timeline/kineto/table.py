@@ -220,7 +220,7 @@ class Table:
         memory = [
             event
             for event, kind in zip(others, kinds, strict=True)
-            if kind is Instant and event.name == "[memory]"  # type: ignore[union-attr]
+            if kind is Instant and event.name == "[memory]"
         ]
         if memory:
             self._add_memory(memory)
