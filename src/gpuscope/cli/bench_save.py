@@ -35,9 +35,8 @@ def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None
 
     target = device(_device_id(result))
     with progress(shown.quiet) as say:
-        found = calibrate(
-            result.points, target, measured_with=_measured_with(result), say=lambda t: say(t)
-        )
+        say(tr("Fitting constants …", shown.lang))
+        found = calibrate(result.points, target, measured_with=_measured_with(result))
     path = save_calibration(found, to) if to is not None else save_as_this(found)
     note(tr("Wrote {path}", shown.lang, path=path), shown.quiet)
     option = f"--calibration {path}" if to is not None else "--on this"

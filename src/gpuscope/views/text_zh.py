@@ -264,6 +264,7 @@ _COMMANDS = {
     "description": "说明",
     "Wrote {path}": "已写入 {path}",
     "Predict with it: {command}": "用它来预测：{command}",
+    "Fitting constants …": "正在拟合常数……",
     "Unexpected error: {kind}: {text}": "意外错误：{kind}：{text}",
     "This is a mistake in gpuscope.": "这是 gpuscope 的错误。",
     "Please report it with what the same command prints under {variable}=1.": (
