@@ -111,9 +111,9 @@ def _on_ray(jobs: Sequence[Job], workers: int | None, tell: Progress) -> list[Re
     except ImportError as error:
         raise MissingPackageError("ray", "--engine ray", "ray") from error
     if not ray.is_initialized():
-        ray.init(
-            num_cpus=workers, log_to_driver=False, include_dashboard=False, configure_logging=False
-        ) if not os.environ.get("RAY_ADDRESS") else ray.init(log_to_driver=False)
+        # Ray itself joins the cluster that RAY_ADDRESS names; the number of its CPUs is its own.
+        own = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}
+        ray.init(log_to_driver=False, include_dashboard=False, **own)
     task = ray.remote(_ray_task)
     total, readings = len(jobs), [None] * len(jobs)
     waiting: dict[Any, int] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import struct
 import subprocess
 import sys
@@ -142,6 +143,8 @@ def _environment() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    # Ctrl-C reaches the whole group; the parent says what is to be said, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What libraries print must not end up among the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -99,6 +99,7 @@ _COPIES = {
 _RANKS = {
     "By rank": "按 rank",
     "rank": "rank 编号",
+    "computing": "计算",
     "span": "跨度",
     "busy": "忙碌",
     "From the first to the last device event of each rank; unions, so nothing counts twice.": (

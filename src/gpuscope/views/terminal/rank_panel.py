@@ -30,7 +30,7 @@ def times(run: Run, lang: str) -> RenderableType:
     """Exact time classes of each rank, from its first to its last device event."""
     rows = table(
         right(tr("rank", lang)), right(tr("span", lang)), right(tr("busy", lang)), right(),
-        right(tr("compute", lang)), right(tr("communication", lang)),
+        right(tr("computing", lang)), right(tr("communication", lang)),
         right(tr("not hidden", lang)), right(tr("copies", lang)), right(tr("idle", lang)),
     )  # fmt: skip
     shown = _shown(run.analysis.time)
@@ -84,7 +84,7 @@ def story(found: RankStory, lang: str) -> RenderableType:
 
 def _shares(found: RankStory, lang: str) -> RenderableType:
     rows = table(
-        right(tr("rank", lang)), right(tr("compute", lang)), right(tr("transfer", lang)),
+        right(tr("rank", lang)), right(tr("computing", lang)), right(tr("transfer", lang)),
         right(tr("waiting", lang)), right(tr("made others wait", lang)),
         right(tr("came last", lang)), right(tr("clock", lang)),
     )  # fmt: skip

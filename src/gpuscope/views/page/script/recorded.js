@@ -62,7 +62,7 @@ function rankTimesPanel() {
     column(t("rank"), (x) => -x.rank, (x) => String(x.rank)),
     column(t("span"), (x) => x.span_s, (x) => time(x.span_s)),
     column(t("busy"), (x) => x.busy_s, (x) => barCell(x.busy_s / most, "var(--accent)", time(x.busy_s))),
-    column(t("compute"), (x) => x.compute_s, (x) => time(x.compute_s)),
+    column(t("computing"), (x) => x.compute_s, (x) => time(x.compute_s)),
     column(t("communication"), (x) => x.communication_s, (x) => barCell(x.communication_s / most, CLASS_COLOURS.communication, time(x.communication_s))),
     column(t("not hidden"), (x) => x.exposed_communication_s, (x) => time(x.exposed_communication_s)),
     column(t("copies"), (x) => x.copy_s, (x) => time(x.copy_s)),
@@ -77,7 +77,7 @@ function ranksPanel() {
   const most = Math.max(...story.ranks.map((x) => x.caused_s), 0);
   const shares = sortable([
     column(t("rank"), (x) => -x.rank, (x) => String(x.rank)),
-    column(t("compute"), (x) => x.compute_s, (x) => time(x.compute_s)),
+    column(t("computing"), (x) => x.compute_s, (x) => time(x.compute_s)),
     column(t("transfer"), (x) => x.transfer_s, (x) => time(x.transfer_s)),
     column(t("waiting"), (x) => x.waiting_s, (x) => time(x.waiting_s)),
     column(t("made others wait"), (x) => x.caused_s, (x) => barCell(most ? x.caused_s / most : 0, "var(--warn)", time(x.caused_s))),
