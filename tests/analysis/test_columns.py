@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -13,7 +14,7 @@ numbers = st.integers(-(2**40), 2**40)
 
 
 @given(arrays.arrays(np.int64, st.integers(0, 60), elements=numbers))
-def test_distinct(values) -> None:
+def test_distinct(values: npt.NDArray[np.int64]) -> None:
     assert distinct(values).tolist() == sorted(set(values.tolist()))
 
 
@@ -23,7 +24,7 @@ def test_distinct(values) -> None:
         elements=st.one_of(st.integers(-2, 3), st.integers(-(2**61), 2**61)),
     )
 )  # fmt: skip
-def test_group_rows(table) -> None:
+def test_group_rows(table: npt.NDArray[np.int64]) -> None:
     first, code = group_rows(*table)
     keys, expected = np.unique(table, axis=1, return_inverse=True)
     assert code.tolist() == expected.reshape(-1).tolist()
