@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuscope.analysis.symbols import kernel_family, short_symbol, symbol_tile
-from gpuscope.cost.types import Kernel
+from gpuscope.cost.types import Kernel, Kind
 
 MATRIX = frozenset({"matmul", "attention", "convolution", "recurrent"})
 
@@ -116,7 +116,7 @@ def bare(launch: Launch, op: int = 0) -> Kernel:
     )  # fmt: skip
 
 
-def _copied(launch: Launch) -> tuple[str, float, float, float, str]:  # type: ignore[type-arg]
+def _copied(launch: Launch) -> tuple[Kind, float, float, float, str]:
     """Family, bytes read and written on the device, least bytes, lane."""
     size = float(launch.nbytes)
     words = launch.symbol.lower().replace(" ", "")

@@ -143,7 +143,7 @@ def _without_model(
     if timeline.origin == "predicted":
         return work.kernel < 0
     said = (kernels.flops > 0) | (kernels.compute_s > 0) | (kernels.memory_s > 0)
-    return take(said.astype(np.float64), work.kernel) == 0
+    return np.asarray(take(said.astype(np.float64), work.kernel) == 0, np.bool_)
 
 
 def _classify(timeline: Timeline, work: DeviceWork, kernels: KernelColumns) -> Ints:
@@ -154,7 +154,7 @@ def _classify(timeline: Timeline, work: DeviceWork, kernels: KernelColumns) -> I
     if timeline.origin == "predicted":
         duration = take(kernels.duration_s, work.kernel)
     else:  # what it really took
-        duration = (work.end_ns - work.start_ns) * 1e-9
+        duration = np.asarray((work.end_ns - work.start_ns) * 1e-9, np.float64)
     compute, memory = take(kernels.compute_s, work.kernel), take(kernels.memory_s, work.kernel)
     explained = np.maximum(compute, memory) >= duration / 2
     guessed = np.where(compute > memory, COMPUTE, BANDWIDTH)

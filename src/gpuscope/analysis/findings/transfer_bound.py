@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
@@ -26,7 +28,9 @@ def transfer_bound(facts: Facts) -> Finding | None:
     rate, rate_zh = "", ""
     if moved > 0:
         # The rate is over the copies' whole length, hidden parts included.
-        ran = (facts.rows.work.end_ns - facts.rows.work.start_ns) * 1e-9
+        ran = np.asarray(
+            (facts.rows.work.end_ns - facts.rows.work.start_ns) * 1e-9, np.float64
+        )
         speed = byte_rate(moved / facts.per_step(ran, copies))
         rate, rate_zh = f": {size(moved)} at {speed}", f"：{size(moved)}，{speed}"
         link = facts.device.host_link_bandwidth_bytes_per_s if facts.device else None

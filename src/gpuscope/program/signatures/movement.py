@@ -16,7 +16,7 @@ def into_first(call: Call) -> Made | None:
         return None
     first = call.tensors[0]
     accumulate = call.flag(3) if "put" in call.name else None
-    args = {} if accumulate is None else {"accumulate": accumulate}
+    args: dict[str, object] = {} if accumulate is None else {"accumulate": accumulate}
     dim = call.value(1)
     if isinstance(dim, int) and not isinstance(dim, bool):
         args["dim"] = dim
