@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,7 +72,7 @@ def measure_backward(timer: HostTimer) -> None:
         return lambda: torch.autograd.backward(loss)
 
     for label, fresh in (("leaf_mul_sum_grad_none", True), ("leaf_mul_sum_grad_exists", False)):
-        timer.once("backward_per_node", label, "100_leaves", lambda f=fresh: into_leaves(f), 100)
+        timer.once("backward_per_node", label, "100_leaves", partial(into_leaves, fresh), 100)
     timer.once("backward_per_node", "sum_only_whole_call", "chain1", one)
 
 
@@ -87,8 +88,12 @@ def measure_optimizers(timer: HostTimer, counts: tuple[int, ...] = (10, 100, 300
             except RuntimeError as error:
                 timer.failures.append(f"optimizer_step,{name},{count}: {error}"[:300])
                 continue
-            timer.once("optimizer_step", name, str(count), lambda o=optimizer: o.step, 1, 7)
+            timer.once("optimizer_step", name, str(count), partial(_step_of, optimizer), 1, 7)
         _gradients(timer, count)
+
+
+def _step_of(optimizer: torch.optim.Optimizer) -> Callable[[], object]:
+    return optimizer.step
 
 
 def _parameters(count: int, device: str) -> list[nn.Parameter]:

@@ -206,7 +206,8 @@ class DressedMLP(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Run it."""
-        return self.drop(self.down(self.act(self.up(x))))
+        done: torch.Tensor = self.drop(self.down(self.act(self.up(x))))
+        return done
 
 
 class DressedBlock(nn.Module):
@@ -237,7 +238,8 @@ class DressedBlock(nn.Module):
         residual = x
         x, _ = self.attention(self.norm1(x), cache=cache, mask=mask, use_cache=use_cache, **kwargs)
         x = x + residual
-        return x + self.mlp(self.norm2(x))
+        done: torch.Tensor = x + self.mlp(self.norm2(x))
+        return done
 
 
 class Dressed(nn.Module):
@@ -282,7 +284,7 @@ class Dressed(nn.Module):
         return Result(self.head(self.norm(x)), cache, hidden)
 
 
-def dressed_step(model: nn.Module, tokens: torch.Tensor, past: int, dtype: torch.dtype) -> Forward:
+def dressed_step(model: Dressed, tokens: torch.Tensor, past: int, dtype: torch.dtype) -> Forward:
     """A forward pass of a `Dressed` model: logits of the last token, with a cache or not."""
     device = tokens.device
 
@@ -294,7 +296,7 @@ def dressed_step(model: nn.Module, tokens: torch.Tensor, past: int, dtype: torch
         logits: torch.Tensor = out.logits
         return logits[:, -1].float().sum()
 
-    heads = model.settings.heads
+    heads = int(model.settings.heads)
     layers: list[LayerCache] = []
     if past:
         shape = (tokens.shape[0], heads, past, 64 // heads)

@@ -33,8 +33,8 @@ class Residual(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Run the block."""
         out = self.relu(self.bn1(self.conv1(x)))
-        out = self.relu(self.bn2(self.conv2(out)) + x)
-        return out  # noqa: RET504
+        done: torch.Tensor = self.relu(self.bn2(self.conv2(out)) + x)
+        return done
 
 
 class Gated(nn.Module):
@@ -66,7 +66,8 @@ class Gated(nn.Module):
         y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.o(y.transpose(1, 2).reshape(b, s, w))
         h = self.norm2(x)
-        return x + self.down(functional.silu(self.gate(h)) * self.up(h))
+        done: torch.Tensor = x + self.down(functional.silu(self.gate(h)) * self.up(h))
+        return done
 
 
 class Decoder(nn.Module):
@@ -140,7 +141,8 @@ class Nested(nn.Module):
         inner = self.norm(x)
         if self.inner is not None and kwargs.get("go", True):
             inner = self.inner(inner, **kwargs)
-        return x + self.scale(inner)
+        done: torch.Tensor = x + self.scale(inner)
+        return done
 
 
 def _inputs(device: str) -> dict[str, torch.Tensor]:

@@ -6,6 +6,7 @@ Fixed work, the same everywhere, so that one host can be told from another.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import nn
@@ -67,10 +68,14 @@ LOOPS: tuple[tuple[str, Callable[[], None], float], ...] = (
 """Name, loop, iterations. The first two keep the names of the first recordings."""
 
 
+def _as_it_is(loop: Callable[[], None]) -> Callable[[], None]:
+    return loop
+
+
 def measure_python(timer: HostTimer) -> None:
     """Seconds an iteration of each loop; seconds of a product on one core."""
     for name, loop, count in LOOPS:
-        timer.once("python", name, "per_iteration", lambda f=loop: f, count, 5)
+        timer.once("python", name, "per_iteration", partial(_as_it_is, loop), count, 5)
     a = torch.randn(1000, 1000)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -36,14 +37,14 @@ def measure_small_copies(timer: HostTimer) -> None:
         pinned = host.pin_memory() if timer.on_gpu else host
         there = torch.empty(size, dtype=torch.uint8, device=d)
         calls: dict[str, Callable[[], object]] = {
-            "h2d_pageable": lambda a=there, b=host: a.copy_(b),
-            "h2d_pinned_blocking": lambda a=there, b=pinned: a.copy_(b),
-            "h2d_pinned_non_blocking": lambda a=there, b=pinned: a.copy_(b, non_blocking=True),
-            "d2h_pageable": lambda a=there: a.cpu(),
-            "to_device_pageable": lambda b=host: b.to(d),
+            "h2d_pageable": partial(there.copy_, host),
+            "h2d_pinned_blocking": partial(there.copy_, pinned),
+            "h2d_pinned_non_blocking": partial(there.copy_, pinned, non_blocking=True),
+            "d2h_pageable": there.cpu,
+            "to_device_pageable": partial(host.to, d),
         }
         if timer.on_gpu:
-            calls["pin_memory"] = lambda b=host: b.pin_memory()
+            calls["pin_memory"] = host.pin_memory
         for name, call in calls.items():
             timer.calls("copy", name, str(size), call, 10)
 
@@ -54,7 +55,7 @@ def measure_allocation(timer: HostTimer) -> None:
     for size in (1 << 12, 1 << 20, 1 << 25):
         timer.calls(
             "memory", "cached", str(size),
-            lambda n=size: torch.empty(n, dtype=torch.uint8, device=d),
+            partial(torch.empty, size, dtype=torch.uint8, device=d),
         )  # fmt: skip
     if not timer.on_gpu:
         return

@@ -177,6 +177,10 @@ def _depths(timer: HostTimer) -> list[float]:
     return depths
 
 
+def _as_it_is(call: Callable[[], object]) -> Callable[[], object]:
+    return call
+
+
 def measure_graphs(timer: HostTimer, counts: tuple[int, ...] = (1, 10, 100, 1000)) -> None:
     """Replaying graphs of tiny kernels: host call, device time, and both with a wait."""
     x = torch.randn(8, 64, device=timer.device)
@@ -185,7 +189,7 @@ def measure_graphs(timer: HostTimer, counts: tuple[int, ...] = (1, 10, 100, 1000
         with torch.cuda.graph(graph):
             for _ in range(count):
                 x.add_(1.0)
-        timer.once("graph", "replay_launch_host", str(count), lambda g=graph: g.replay)
+        timer.once("graph", "replay_launch_host", str(count), partial(getattr, graph, "replay"))
         found = []
         for _ in range(9):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -201,7 +205,7 @@ def measure_graphs(timer: HostTimer, counts: tuple[int, ...] = (1, 10, 100, 1000
             g.replay()
             timer.wait()
 
-        timer.once("graph", "replay_and_wait", str(count), lambda f=replay_and_wait: f)
+        timer.once("graph", "replay_and_wait", str(count), partial(_as_it_is, replay_and_wait))
 
 
 @bench(

@@ -42,10 +42,11 @@ def pointwise(p: Params) -> tuple[Op, ...] | None:
     x, y, out = (dense(n, dtype=dtype, at=i) for i in range(3))
     unary = {"gelu_tanh": "gelu", "mul_scalar": "mul", "add_scalar": "add", "pow2": "pow",
              "pow3": "pow"}  # fmt: skip
-    args = {"pow2": {"exponent": 2}, "pow3": {"exponent": 3}}.get(name, {})
+    powers: Mapping[str, Mapping[str, Any]] = {"pow2": {"exponent": 2}, "pow3": {"exponent": 3}}
+    args = powers.get(name, {})
     if name in ("gelu", "silu", "relu", "tanh", "sigmoid", "exp", "neg", "rsqrt", "cos", "clone",
                 *unary):  # fmt: skip
-        return (op(unary.get(name, name), (x,), (out,), **args),)
+        return (op(str(unary.get(name, name)), (x,), (out,), **args),)
     if name in ("fill_", "zero_"):
         return (op(name, (x,), (x,)),)
     if name in ("add", "mul", "div", "gelu_backward", "silu_backward", "threshold_backward"):

@@ -28,7 +28,8 @@ _PRODUCTS = {
 
 def dense(*shape: int, dtype: str) -> TensorSpec:
     """A row-major tensor."""
-    stride, step = [], 1
+    stride: list[int] = []
+    step = 1
     for size in reversed(shape):
         stride.insert(0, step)
         step *= size
