@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 from kineto_traces import document, event, training
 
 from gpuscope.timeline.kineto.chunks import Chunks
-from gpuscope.timeline.kineto.decode import (
-    UNUSABLE,
-    Parsed,
-    Reader,
-    exact_nanoseconds,
-    nanoseconds,
-)
+from gpuscope.timeline.kineto.decode import Reader
+from gpuscope.timeline.kineto.records import UNUSABLE, Parsed, exact_nanoseconds, nanoseconds
 
 
 def parse(text: bytes, size: int) -> tuple[list[Parsed], Chunks]:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from gpuscope.program.types import TensorSpec
-from gpuscope.timeline.kineto.decode import plain_arguments
+from gpuscope.timeline.kineto.arguments import plain_arguments
 from gpuscope.timeline.kineto.header import rank_list, whole
 from gpuscope.timeline.kineto.inputs import tensors_of, torch_dtype
 from gpuscope.timeline.kineto.table import Spec

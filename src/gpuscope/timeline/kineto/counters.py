@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuscope.timeline.kineto.decode import UNUSABLE
+from gpuscope.timeline.kineto.records import UNUSABLE
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.types import Counter
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.timeline.kineto.decode import plain_arguments
+from gpuscope.timeline.kineto.arguments import plain_arguments
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.kineto.vocabulary import SORTS
 from gpuscope.timeline.types import Ints, Lane

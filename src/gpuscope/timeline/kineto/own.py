@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpuscope.program.types import Op
-from gpuscope.timeline.kineto.decode import Meta, plain_arguments
+from gpuscope.timeline.kineto.arguments import plain_arguments
 from gpuscope.timeline.kineto.lanes import Placed, place_number
+from gpuscope.timeline.kineto.records import Meta
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.types import EVENT_KINDS, Ints, Lane, Step
 

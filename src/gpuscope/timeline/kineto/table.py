@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from gpuscope.timeline.kineto.decode import (
+from gpuscope.timeline.kineto.arguments import Arguments, plain_arguments
+from gpuscope.timeline.kineto.records import (
     UNUSABLE,
-    Arguments,
     Event,
     Instant,
     Meta,
@@ -20,7 +20,6 @@ from gpuscope.timeline.kineto.decode import (
     Parsed,
     Value,
     nanoseconds,
-    plain_arguments,
 )
 from gpuscope.timeline.kineto.vocabulary import SORTS, sort_of
 from gpuscope.timeline.types import Ints
