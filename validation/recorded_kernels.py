@@ -25,15 +25,24 @@ sys.path[:0] = [str(HERE.parent / "src")]
 RECORDINGS = HERE / "recordings" / "h200" / "zoo"
 DECODERS = re.compile(r"gpt2|llama|qwen|mistral|mixtral|gemma|phi")
 HELPERS = re.compile(r"^Mem(set|cpy)|nchwToNhwc|nhwcToNchw|reduce|Reduce|tensorTransform")
-LONG_CALLS = re.compile(r"rnn|_fused_|_foreach_|embedding|sort|index_put|unique|convolution_backward")
+LONG_CALLS = re.compile(
+    r"rnn|_fused_|_foreach_|embedding|sort|index_put|unique|convolution_backward"
+)
 """Operators of which one call launches the same kernel again."""
+ONE_KERNEL = re.compile(r"::(add|b)?mm$")
 INTEGERS = frozenset({"embedding", "nll_loss_forward", "nll_loss_backward"})
 
 
 def timeline_of(name: str) -> Any:
     """The recorded step as a timeline: one call a run of rows with one operator and shapes."""
     from gpuscope.timeline.types import (
-        EVENT_KINDS, Events, Lane, Recorded, RecordedDevice, Source, Timeline,
+        EVENT_KINDS,
+        Events,
+        Lane,
+        Recorded,
+        RecordedDevice,
+        Source,
+        Timeline,
     )  # fmt: skip
 
     with gzip.open(RECORDINGS / f"{name}.csv.gz", "rt") as file:
@@ -46,14 +55,16 @@ def timeline_of(name: str) -> Any:
     before: tuple[str, str] = ("", "")
     seen: set[str] = set()
     call = -1
-    for row in rows:
+    for at, row in enumerate(rows):
         symbol, start = row["kernel"], round(float(row["start_us"]) * 1000)
         what = (row["op"], row["shapes"])
         main = not HELPERS.search(symbol) and not LONG_CALLS.search(row["op"])
         # A main symbol seen before in the same run of rows begins another call.
-        if what != before or (main and symbol in seen):
+        if what != before or (main and (symbol in seen or (seen and ONE_KERNEL.search(row["op"])))):
             before, seen = what, set()
-            key = (*what, _dtype(symbol))
+            ahead = [r["kernel"] for r in rows[at : at + 4] if (r["op"], r["shapes"]) == what]
+            telling = [s for s in ahead if not HELPERS.search(s)] or ahead
+            key = (*what, _dtype(telling[0]))
             if row["op"] not in ("",) and key not in ops:
                 ops[key] = len(made)
                 made.append(_op(len(made), row["op"], row["shapes"], key[2], name))

@@ -39,6 +39,13 @@ def test_a_memset_beside_the_product_gets_no_flops() -> None:
     assert found[1].flops == 1e9
 
 
+def test_changes_of_layout_get_no_flops() -> None:
+    names = ("nchwToNhwcKernel<bf16>", "sm90_xmma_fprop_implicit_gemm_x", "nhwcToNchwKernel<bf16>")
+    found = align([MAIN], [launch(name, 10.0) for name in names])
+    assert found is not None
+    assert [k.flops for k in found] == [0.0, 1e9, 0.0]
+
+
 def test_gradients_are_told_by_their_symbols() -> None:
     data = kernel(10.0, name="conv_dgrad", kind="convolution", flops=1.0)
     weight = kernel(10.0, name="conv_wgrad", kind="convolution", flops=3.0)

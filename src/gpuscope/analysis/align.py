@@ -19,13 +19,21 @@ MATRIX = frozenset({"matmul", "attention", "convolution", "recurrent"})
 _CAN_BE_MATRIX = MATRIX | {"other", "fused"}
 """Families that a symbol of matrix work may look like."""
 
-_HELPER = re.compile(
-    r"nchwToNhwc|nhwcToNchw|tensorTransform|splitK?_?reduce|splitKreduce|computeOffsets"
-    r"|computeBOffsets|scalePacked|convertTensor|region_transform|transpose|convert_dq|dot_do_o"
-    r"|combine|unpack|reduce_kernel|reduce_1Block|fill|elementwise|SubTensorOp|OpTensor"
-    r"|memset|Memset|Memcpy|lstm_elementWise|bias_reduction|zeros|cast",
+_ALWAYS_HELPER = re.compile(
+    r"nchwToNhwc|nhwcToNchw|tensorTransform|splitK?_?reduce|reduce_wgrad|fmha_reduce|Offsets"
+    r"|scalePacked|convertTensor|region_transform|convert_dq|dot_do_o|combine|AddPadding"
+    r"|batched_transpose|elemWise|elementWise_|indices",
     re.IGNORECASE,
 )
+"""Kernels beside the matrix work, whatever their family."""
+
+_HELPER = re.compile(
+    r"transpose|unpack|reduce_kernel|reduce_1Block|fill|elementwise|SubTensorOp|OpTensor|memset"
+    r"|bias_reduction|zeros|cast|copy",
+    re.IGNORECASE,
+)
+"""Words of kernels that are beside the matrix work where their family is another."""
+
 _DIRECTION = re.compile(r"(dgrad|bwd_data|data_gradient)|(wgrad|wrw|weight_gradient)", re.I)
 
 SLOW = 2.0
@@ -138,13 +146,13 @@ def _role_of_model(kernel: Kernel, has_flops: bool) -> str:
 def _role(launch: Launch, has_flops: bool) -> str:
     if launch.sort == "memset":
         return "memset"
-    if has_flops and (launch.sort == "memcpy" or _HELPER.search(launch.symbol)):
-        # "convolve_common_engine ... elementwise" and the like: matrix work says so itself.
-        if launch.sort == "memcpy" or kernel_family(launch.symbol) not in MATRIX:
-            return "helper"
-        if re.search(r"toNhwc|toNchw|reduce|Offsets|convert_dq|dot_do_o|combine", launch.symbol):
-            return "helper"
-    return "main"
+    if not has_flops:
+        return "main"
+    if launch.sort == "memcpy" or _ALWAYS_HELPER.search(launch.symbol):
+        return "helper"
+    # Of the other words some are in the names of matrix kernels, too.
+    matrix = kernel_family(launch.symbol) in MATRIX
+    return "helper" if not matrix and _HELPER.search(launch.symbol) else "main"
 
 
 def _divide(model: list[Kernel], launches: list[Launch], role: str) -> list[Kernel]:

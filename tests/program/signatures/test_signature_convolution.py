@@ -60,6 +60,7 @@ def test_a_call_without_options_takes_the_size_of_its_gradient() -> None:
     back = Op(0, "aten::cudnn_convolution_backward", inputs=(spec(x), spec(grad), spec(w)))
     call = Op(1, "aten::cudnn_convolution", inputs=(spec(x), spec(w)))
     assert complete(call, values_recorded=False) is None
+    assert complete(call, values_recorded=True) is None
     found = forward_sized(call, output_sizes([back]))
     assert found is not None
     assert found.outputs[0].shape == tuple(grad.shape)

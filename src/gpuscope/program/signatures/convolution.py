@@ -37,7 +37,7 @@ def _laid_out(shape: tuple[int, ...], *like: TensorSpec) -> TensorSpec:
 @rule(*_STRIDE_PADDING_DILATION)
 def forward(call: Call) -> Made | None:
     """x [N, C, ...], weight [C_out, C / groups, ...], bias; the output's size needs the options."""
-    if len(call.tensors) < 2 or call.texts is None:
+    if len(call.tensors) < 2 or not call.texts:
         return None
     x, weight = call.tensors[:2]
     dims = len(x.shape) - 2
