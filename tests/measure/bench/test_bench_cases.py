@@ -65,6 +65,8 @@ def test_calls_run_on_tensors_without_data(module) -> None:
     for case in list(module.cases(False))[::23]:
         if case.params.get("op") in NEEDS_DATA or "fused" in str(case.params.get("op")):
             continue
+        if case.family == "rnn" and case.params["seq"] > 64:
+            continue  # slow to lay out, and no different
         if case.family == "optimizer" and case.params["total"] > 10**7:
             continue
         if str(case.params.get("op", case.params.get("copy", ""))).startswith(("d2h", "both")):

@@ -73,6 +73,15 @@ def test_copies_and_memsets_are_told_apart() -> None:
     assert [e.category for e in found["@0:0"]] == ["memcpy", "memset"]
 
 
+def test_rates_that_are_no_json_do_not_matter() -> None:
+    text = json.dumps({"traceEvents": [
+        _range("@0:0", 100, 20), _launch(1, 110), _kernel("copy", 1, 120, 1, "gpu_memcpy"),
+    ]})  # fmt: skip
+    for word in ("inf", "Infinity", "-nan"):
+        broken = text.replace('"registers per thread": 168', f'"bandwidth (GB/s)": {word}')
+        assert [e.name for e in events_by_range(broken.encode())["@0:0"]] == ["copy"]
+
+
 def _event(name: str, start_us: float, us: float, category: str = "kernel") -> DeviceEvent:
     return DeviceEvent(name, category, start_us * 1e-6, us * 1e-6)
 

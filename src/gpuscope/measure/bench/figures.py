@@ -186,10 +186,14 @@ def _host(result: BenchResult) -> Iterator[Figure]:
 
 
 def _collectives(result: BenchResult) -> Iterator[Figure]:
-    def rate(point: Point) -> float | None:
-        return point.values.get("bus_bytes_per_s")
-
-    for point, found, detail in _best(
-        result.of("collectives", "collectives"), rate, "operation", "ranks"
-    ):
-        yield Figure("collective", found, PER_S_BYTES, point.fraction, detail)
+    best: dict[tuple[str, Value], tuple[float, Point]] = {}
+    for point in result.of("collectives"):
+        rate = point.values.get("bus_bytes_per_s")
+        key = (point.family, point.params.get("ranks", ""))
+        if rate is not None and (key not in best or rate > best[key][0]):
+            best[key] = (rate, point)
+    for (operation, ranks), (rate, point) in best.items():
+        detail: dict[str, Value] = {
+            "operation": operation, "ranks": ranks, "bytes": point.params.get("bytes", ""),
+        }  # fmt: skip
+        yield Figure("collective", rate, PER_S_BYTES, point.fraction, detail)

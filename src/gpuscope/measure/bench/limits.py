@@ -6,8 +6,9 @@ from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Device
 from gpuscope.measure.bench.types import CACHE, COMPUTE, LINK, MEMORY
 
-FITS_SHARE = 1.0
-"""Data that are used again and again and fit the last-level cache are not read from memory."""
+CACHED_TIMES = 4.0
+"""Of data up to this many times the last-level cache, a part may be found there when they are used
+again at once: what memory can bring is then no limit."""
 
 
 def bound(
@@ -35,7 +36,7 @@ def bound(
     compute_s = _compute_s(device, dtype, flops)
     memory_s = traffic / device.memory_bandwidth_bytes_per_s if traffic else None
     cache = device.last_level_cache_bytes or device.l2_bytes or 0
-    if hot and traffic is not None and traffic <= FITS_SHARE * cache:
+    if hot and traffic is not None and traffic <= CACHED_TIMES * cache:
         # The matrix unit bounds it if even reading from memory would take less time.
         if compute_s is not None and memory_s is not None and compute_s > memory_s:
             return COMPUTE, compute_s

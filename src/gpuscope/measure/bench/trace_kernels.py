@@ -7,6 +7,7 @@ was made (joined by the correlation id), so what is launched between two calls i
 from __future__ import annotations
 
 import bisect
+import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,8 @@ class _KernelArguments(msgspec.Struct, gc=False):
     occupancy: float | None = msgspec.field(name="est. achieved occupancy %", default=None)
 
 
+_NO_JSON = re.compile(rb":\s*-?(?:nan|inf|NaN|Infinity)\b")
+
 _LAUNCH = msgspec.json.Decoder(_LaunchArguments, strict=False)
 _KERNEL = msgspec.json.Decoder(_KernelArguments, strict=False)
 _TRACE = msgspec.json.Decoder(_Trace, strict=False)
@@ -91,7 +94,7 @@ def events_by_range(trace: bytes) -> dict[str, list[DeviceEvent]]:
     launches: dict[int, float] = {}
     ranges: list[tuple[float, float, str]] = []
     device: list[tuple[int, DeviceEvent]] = []
-    for event in _TRACE.decode(trace).events:
+    for event in _decoded(trace).events:
         if event.ph != "X":
             continue
         if event.cat in _RUNTIME:
@@ -107,6 +110,14 @@ def events_by_range(trace: bytes) -> dict[str, list[DeviceEvent]]:
             )
             device.append((given.correlation, made))
     return _joined(ranges, launches, device)
+
+
+def _decoded(trace: bytes) -> _Trace:
+    try:
+        return _TRACE.decode(trace)
+    except msgspec.DecodeError:
+        # Rates of very short copies can be written as "inf" or "nan", which is no JSON.
+        return _TRACE.decode(_NO_JSON.sub(b": null", trace))
 
 
 def _joined(
