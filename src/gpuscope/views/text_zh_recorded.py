@@ -14,6 +14,7 @@ _TRUST = {
     "median of {n} steps; the middle 80 %: {low} to {high}": (
         "{n} 步的中位数；中间 80 %：{low} 至 {high}"
     ),
+    "mean {time}": "平均 {time}",
     "median of {n} marked step(s)": "{n} 个标记步的中位数",
     "the whole recording; no step is marked": "整份记录；没有标记步",
 }

@@ -16,6 +16,9 @@ from gpuscope.views.figures import Figures, figures
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import bar
 
+MEAN_DIFFERS = 0.02
+"""From here on the mean step, which the breakdowns describe, is told beside the median."""
+
 
 def headline(run: Run, lang: str) -> RenderableType:
     """The figures that most people came for, in a frame."""
@@ -70,7 +73,11 @@ def _recorded_steps(run: Run, lang: str) -> str:
     if low == high:
         return tr("median of {n} marked step(s)", lang, n=len(steps))
     sentence = "median of {n} steps; the middle 80 %: {low} to {high}"
-    return tr(sentence, lang, n=len(steps), low=low, high=high)
+    text = tr(sentence, lang, n=len(steps), low=low, high=high)
+    mean_s = run.analysis.step_s
+    if abs(mean_s - run.step_time_s) > MEAN_DIFFERS * run.step_time_s:
+        text += tr("; ", lang) + tr("mean {time}", lang, time=units.time(mean_s, lang))
+    return text
 
 
 def _interval(run: Run, lang: str) -> str:
@@ -168,7 +175,9 @@ def _host_and_device(run: Run, lang: str) -> Text:
 
 def _recorded_pace(run: Run, device: str, lang: str) -> str:
     """How much device and host work: of a step, or of all where no step is marked."""
-    share = units.percent(run.device_busy_s / run.step_time_s if run.step_time_s else 0.0, lang)
+    # Device time is a mean over the steps, so it is held against their mean, not their median.
+    mean_s = run.analysis.step_s
+    share = units.percent(run.device_busy_s / mean_s if mean_s else 0.0, lang)
     host = units.time(run.host_busy_s, lang)
     if any(step.rank == run.ranks[0] for step in run.timeline.steps):
         sentence = "The device works {device} ({share}) of a step"

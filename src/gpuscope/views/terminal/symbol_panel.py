@@ -12,7 +12,7 @@ from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import left, right, section, table
 
 LEAST_SHARE = 0.001
-"""Symbols below this share of the step are left out."""
+"""Symbols below this share of all kernels' time are left out."""
 
 
 def symbols(run: Run, lang: str, top: int) -> RenderableType:
@@ -23,7 +23,8 @@ def symbols(run: Run, lang: str, top: int) -> RenderableType:
         right(tr("launches", lang)), right(tr("each", lang)),
     )  # fmt: skip
     rows.expand = True
-    shown = [share for share in run.analysis.symbols if share.time_s >= LEAST_SHARE * step][:top]
+    least = LEAST_SHARE * sum(share.time_s for share in run.analysis.symbols)
+    shown = [share for share in run.analysis.symbols if share.time_s >= least][:top]
     for share in shown:
         rows.add_row(
             share.label, units.time(share.time_s, lang),

@@ -94,6 +94,7 @@ def operators(run: Run, lang: str) -> RenderableType:
         lang,
     )
     large = [s for s in run.analysis.operators if _part(s.time_s, run) >= LEAST_SHARE]
+    large = large or list(run.analysis.operators)  # a device that hardly works, but at what?
     shown = large[:TOP_OPERATORS]
     rest = run.analysis.operators[len(shown) :]
     return section(tr("Top operators", lang), about, _operator_table(shown, rest, run, lang))

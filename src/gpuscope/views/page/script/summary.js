@@ -42,7 +42,9 @@ function recordedSteps(r) {
   const n = r.timeline.steps.filter((s) => s.rank === r.ranks[0]).length, [low, high] = r.step_time_interval_s;
   if (!n) return t("the whole recording; no step is marked");
   if (low === high) return t("median of {n} marked step(s)", { n });
-  return t("median of {n} steps; the middle 80 %: {low} to {high}", { n, low: time(low), high: time(high) });
+  const mean = r.analysis.step_s, differs = Math.abs(mean - r.step_time_s) > 0.02 * r.step_time_s;
+  return t("median of {n} steps; the middle 80 %: {low} to {high}", { n, low: time(low), high: time(high) })
+    + (differs ? t("; ") + t("mean {time}", { time: time(mean) }) : "");
 }
 
 function throughputFigure(r) {
