@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from recordings import H200_BOARD, Recording, Shape
+from recorded_calls import H200_BOARD, Recording, Shape
 
 from gpuscope.analysis.device_of import device_of
 from gpuscope.timeline.types import RecordedDevice, Source

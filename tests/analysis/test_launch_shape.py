@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recordings import TRACES, Recording, Shape
+from recorded_calls import TRACES, Recording, Shape
 
 from gpuscope.analysis.device_of import device_of
 from gpuscope.analysis.launch_shape import LIMITS, launch_shape, resident_blocks

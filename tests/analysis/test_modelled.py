@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from builders import H200, spec
-from recordings import TRACES, Recording, Shape
+from recorded_calls import TRACES, Recording, Shape
 
 from gpuscope.analysis import analyze
 from gpuscope.analysis.device_of import device_of
@@ -163,3 +163,17 @@ def test_flops_are_not_stated_where_products_have_no_shapes() -> None:
     assert found.utilisation is None
     assert found.energy is not None
     assert found.energy.total_j is None
+
+
+def test_attention_is_costed_as_the_kernels_that_ran() -> None:
+    """On an H200 PyTorch would choose cuDNN's kernels; here FlashAttention's were recorded."""
+    recording = Recording()
+    values = ("", "", "", "", "", "1024", "1024", "0.", "True", "False", "0.125")
+    tensors = [spec(4, 1024, 16, 64) for _ in range(3)]
+    op = recording.op("aten::_flash_attention_forward", *tensors, values=values)
+    symbol = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128>>"
+    recording.call(op, (symbol, 60.0, Shape(grid=512)))
+    found = kernels_of(modelled(recording.build(), H200))
+    assert len(found) == 1
+    assert found[0].name == "flash attention forward"
+    assert found[0].flops == pytest.approx(4.0 * 4 * 16 * 64 * 1024 * 1025 / 2)

@@ -24,7 +24,7 @@ from gpuscope.hardware import Calibration, calibration_for
 from gpuscope.hardware.device import Device
 from gpuscope.program.signatures import complete, forward_sized, known, output_sizes
 from gpuscope.program.types import Op
-from gpuscope.timeline.nesting import nearest, parents
+from gpuscope.timeline.nesting import parent_rows
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Recorded, Timeline
 
 _OPERATOR = EVENT_KINDS.index("operator")
@@ -161,7 +161,7 @@ def _calls(timeline: Timeline, recorded: Recorded, coster: _Coster) -> Ints:
     at[events.kind[recorded.event] == _COMMUNICATION] = -1
     if coster.device is None or not timeline.ops or not (at >= 0).any():
         return np.full(len(at), -1, np.int64)
-    above = nearest(parents(timeline), (events.kind == _OPERATOR) & (events.op >= 0), own=False)
+    above: Ints | None = None
     verdict = np.full(len(timeline.ops), -1, np.int64)  # -1: not asked yet
     while True:
         ops = np.where(at >= 0, events.op[np.maximum(at, 0)], -1)
@@ -171,6 +171,8 @@ def _calls(timeline: Timeline, recorded: Recorded, coster: _Coster) -> Ints:
         going = (at >= 0) & ((ops < 0) | (verdict[np.maximum(ops, 0)] == 0))
         if not going.any():
             return at
+        if above is None:  # costs more than all the rest: only where it is needed
+            above = parent_rows(events, (events.kind == _OPERATOR) & (events.op >= 0))
         at[going] = above[at[going]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import H200, find, matmul
 from builders import TimelineBuilder as Builder
-from recordings import Recording, Shape
+from recorded_calls import Recording, Shape
 
 from gpuscope.analysis import Finding, analyze
 

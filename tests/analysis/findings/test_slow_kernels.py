@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from builders import H200, spec
-from recordings import Recording, Shape
+from recorded_calls import Recording, Shape
 
 from gpuscope.analysis import Finding, analyze
 from gpuscope.analysis.modelled import modelled
