@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 from gpuscope.hardware import Device
 from gpuscope.measure.calibrate.cases import Case, log_errors, traced
@@ -31,6 +32,9 @@ WORTH = 0.98
 """A fit replaces what there was where its error is at most this share of the old one."""
 
 ROUNDS = 4
+PAIRED = 2
+"""Rounds that begin with moving pairs of constants, one up and one down."""
+
 FIRST_STEP = 1.4
 LEAST_POINTS = 6
 
@@ -115,8 +119,12 @@ def determined(
     felt = []
     used = traced(cases, device, values).asked & set(values)
     for name in sorted(n for n in used if may_move(n)):
-        nudged = log_errors(cases, device, {**values, name: values[name] * NUDGE})
-        change = sum(abs(a - b) for a, b in zip(base, nudged, strict=True)) / len(cases)
+        # Both ways: a limit that another one hides is felt only from one side.
+        change = max(
+            sum(abs(a - b) for a, b in zip(base, nudged, strict=True)) / len(cases)
+            for factor in (NUDGE, 1 / NUDGE)
+            if (nudged := log_errors(cases, device, {**values, name: values[name] * factor}))
+        )
         if change > FEELS:
             felt.append((change, name))
     felt.sort(reverse=True)
@@ -139,12 +147,18 @@ def descend(
 
     found = dict(start)
     best, step = score(found), FIRST_STEP
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        if number < PAIRED:  # of two limits that hide each other, neither is better moved alone
+            for up, down in permutations(start, 2):
+                both = {**found, up: found[up] * step, down: found[down] / step}
+                tried = score(both)
+                if tried < best - 1e-6 and _near(both, start):
+                    found, best = both, tried
         for name in start:
             for factor in (step, 1 / step):
                 while True:
                     value = found[name] * factor
-                    if not 1 / FURTHEST < value / start[name] < FURTHEST:
+                    if not _near({name: value}, start):
                         break
                     tried = score({**found, name: value})
                     if tried >= best - 1e-6:
@@ -152,3 +166,7 @@ def descend(
                     found[name], best = value, tried
         step = math.sqrt(step)
     return {name: value for name, value in found.items() if value != start[name]}
+
+
+def _near(values: Mapping[str, float], start: Mapping[str, float]) -> bool:
+    return all(1 / FURTHEST < values[n] / start[n] < FURTHEST for n in values)
