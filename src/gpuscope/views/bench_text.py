@@ -193,7 +193,9 @@ def headline(figures: tuple[Figure, ...], device: str, lang: str) -> str:
             ))  # fmt: skip
         else:
             parts.append(f"{value(product, lang)} ({product.detail['dtype']}, {case})")
-    memory = max((f for f in figures if f.key == "memory"), key=lambda f: f.value, default=None)
+    bandwidth = {f.detail["op"]: f for f in figures if f.key == "memory"}
+    memory = next((bandwidth[op] for op in ("ws_read", "ws_copy", "ws_write") if op in bandwidth),
+                  None)  # fmt: skip
     if memory is not None and memory.fraction is not None:
         parts.append(tr(
             "{share} of its memory bandwidth", lang, share=units.percent(memory.fraction, lang)

@@ -30,12 +30,7 @@ def recorded(request):
 
 
 def test_no_point_is_faster_than_physics(recorded) -> None:
-    """But for convolutions, whose algorithms may need fewer FLOPs than the direct one."""
-    faster = [
-        p.key
-        for p in recorded.points
-        if p.fraction is not None and p.fraction > 1.03 and p.bench != "convolution"
-    ]
+    faster = [p.key for p in recorded.points if p.fraction is not None and p.fraction > 1.03]
     assert faster == []
 
 
