@@ -200,3 +200,13 @@ def test_every_field_is_described(name) -> None:
     wanted |= set(document["analysis"]["energy"])
     wanted |= {"truncation", "events_total", *document["timeline"]["ops"]["columns"]}
     assert sorted(field for field in wanted if f"{field}`" not in described) == []
+
+
+def test_every_beginning_of_a_file_is_told_to_be_cut_off(tmp_path) -> None:
+    """In the middle of a number, a word or a string as well."""
+    text = '{"schema": "x", "a": [1.5e-07, true, null, "he\\u4e2d\\n", -3], "c": 1e+20}'
+    path = tmp_path / "run.json"
+    for length in range(1, len(text)):
+        path.write_text(text[:length])
+        with pytest.raises(InputFileError, match="cut off"):
+            load_document(path)

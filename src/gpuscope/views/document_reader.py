@@ -136,7 +136,7 @@ def _parse(path: Path) -> object:
     except json.JSONDecodeError as error:
         if not text.strip():
             raise InputFileError(f"{path} is empty.", "", "Save the run again.") from error
-        if text.lstrip().startswith("{") and error.pos >= len(text.rstrip()) - 1:
+        if text.lstrip().startswith("{") and _at_the_end(error, text):
             raise InputFileError(
                 f"{path} is cut off.", f"It ends in the middle, after {len(text)} characters.",
                 "Save or copy it again.",
@@ -145,6 +145,12 @@ def _parse(path: Path) -> object:
         raise InputFileError(f"{path} is not JSON.", f"{error.msg} at {where}.") from error
     except (ValueError, RecursionError) as error:
         raise InputFileError(f"{path} is not strict JSON.", str(error)) from error
+
+
+def _at_the_end(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether JSON is wrong only in that it ends: also in a number ("1e-"), a word, a string."""
+    longest_word = len("false")
+    return error.msg.startswith("Unterminated string") or error.pos >= len(text) - longest_word
 
 
 def _no_constant(name: str) -> None:
