@@ -42,7 +42,7 @@ _WHERE = {
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
-    from gpuscope.analysis import analyze
+    from gpuscope.analysis.analyze import analyze
     from gpuscope.analysis.compare import compare
     from gpuscope.api import capture, predict, predict_many, sweep
     from gpuscope.errors import GpuscopeError
