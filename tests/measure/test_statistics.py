@@ -88,3 +88,12 @@ def test_noise_of_three_per_cent_settles_where_the_warmup_ends(slow, seed) -> No
 def test_one_outlier_does_not_matter() -> None:
     times = [1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0]
     assert settled_from(times) is not None
+
+
+def test_many_samples_have_an_interval_too() -> None:
+    """Thousands of samples: the binomial's numbers outgrow a float, the interval narrows."""
+    few, many = (median_interval([float(i) / n for i in range(n)], 0.95) for n in (199, 20_001))
+    assert many.low < 0.5 < many.high
+    assert many.high - many.low < (few.high - few.low) / 5
+    assert many.confidence is not None
+    assert many.confidence == pytest.approx(0.95, abs=0.01)
