@@ -7,6 +7,7 @@ by their name.
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Iterator
@@ -88,13 +89,19 @@ def module_marks() -> Iterator[None]:
             handle.remove()
 
 
-def may_be_marked() -> bool:
+def may_be_marked(compiled_graphs: int | None) -> bool:
     """Return whether hooks leave the program as it is.
 
     Compiled code checks for hooks and compiles again where it finds new ones: a step under
     `torch.compile` is left alone, and its kernels have no module.
+
+    Args:
+        compiled_graphs: graphs that the program has compiled; None if torch.compile is not in use.
     """
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    if dynamo is None:
+    if compiled_graphs:
+        return False
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    if frames is None:
         return True
-    return not dynamo.counters["stats"]["unique_graphs"]
+    wrapped = frames.OptimizedModule
+    return not any(issubclass(type(each), wrapped) for each in gc.get_objects())

@@ -61,12 +61,20 @@ def start_up(accelerator: Accelerator) -> None:
 
 
 def record_steps(
-    step: Callable[[], object], accelerator: Accelerator, *, steps: int, memory: bool = True
-) -> tuple[Timeline, float]:
+    step: Callable[[], object], accelerator: Accelerator, *, steps: int, memory: bool = True,
+    compiled_graphs: int | None = None,
+) -> tuple[Timeline, float]:  # fmt: skip
     """Profile some steps without waiting for the device in between.
 
     Two more are run than asked for: the first under a profiler is slow and is left out, and the
     last one only ends the one before (see `steady`).
+
+    Args:
+        step: runs one step.
+        accelerator: where.
+        steps: how many the timeline is to have.
+        memory: also record allocations (on a GPU).
+        compiled_graphs: graphs that the workload has compiled; compiled code gets no marks.
 
     Returns:
         The timeline with its step windows, and the mean seconds of a step under the profiler.
@@ -76,7 +84,7 @@ def record_steps(
     accelerator.synchronize()
     profiler = make_profiler(accelerator, memory=memory and accelerator.is_gpu)
     with ExitStack() as stack:
-        marked = may_be_marked()
+        marked = may_be_marked(compiled_graphs)
         stack.enter_context(module_marks() if marked else nullcontext())
         profiler.start()
         begin = time.perf_counter()

@@ -204,8 +204,9 @@ def _record(
     say("Recording a timeline …")
     try:
         found.timeline, found.profiled_step_s = record_steps(
-            step, accelerator, steps=plan.profiled_steps
-        )
+            step, accelerator, steps=plan.profiled_steps,
+            compiled_graphs=found.warmup.compiled_graphs if found.warmup else None,
+        )  # fmt: skip
     except Exception as error:
         found.notes.append(f"No timeline: the profiler failed ({_first_line(error)}).")
     say("Reading the memory …")

@@ -156,8 +156,9 @@ class Session:
 
     def _mark_modules(self) -> None:
         from gpuscope.measure.module_marks import may_be_marked, module_marks
+        from gpuscope.measure.warmup import compiled_graphs
 
-        if may_be_marked():
+        if may_be_marked(compiled_graphs()):
             self._stack.enter_context(module_marks())
 
     def _new_mark(self) -> None:
@@ -303,8 +304,9 @@ def _profiling() -> bool:
 @contextmanager
 def _before_another_profiler(call: Callable[[], None]) -> Iterator[None]:
     """Inside the block, `call` is called before any other profiler is prepared."""
-    from torch.autograd.profiler import profile
+    from torch.autograd import profiler
 
+    profile: Any = profiler.profile
     original: Any = getattr(profile, "_prepare_trace", None)
     if original is None:
         yield
@@ -315,7 +317,7 @@ def _before_another_profiler(call: Callable[[], None]) -> Iterator[None]:
         call()
         return original(self, *args, **kwargs)
 
-    profile._prepare_trace = prepare  # type: ignore[method-assign]
+    profile._prepare_trace = prepare
     try:
         yield
     finally:

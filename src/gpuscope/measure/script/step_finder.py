@@ -141,4 +141,5 @@ def _not_really() -> bool:
 
     if torch.compiler.is_compiling():
         return True
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+    cuda: Any = torch.cuda  # untyped in torch
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
