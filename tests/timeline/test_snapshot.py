@@ -170,7 +170,7 @@ def test_what_no_frame_tells_is_unknown() -> None:
         "communication"
     )
     backward = frame("_engine_run_backward", "/x/site-packages/torch/autograd/graph.py")
-    assert category([backward]) == "temporary"
+    assert category([backward]) == "made in backward"
 
 
 # -- what is not a snapshot -----------------------------------------------------------------------
@@ -249,3 +249,22 @@ def test_damaged_bytes_give_an_answer_or_a_clear_error(tmp_path_factory, rng) ->
     path.write_bytes(bytes(content))
     with contextlib.suppress(InputFileError):
         read_snapshot(path)
+
+
+def test_a_real_snapshot() -> None:
+    """Two training steps of four 1024-wide layers on an H200 (see tests/data/traces)."""
+    path = Path(__file__).parents[1] / "data" / "traces" / "h200" / "snapshot.pickle"
+    (memory,) = read_snapshot(path).devices
+    assert memory.history
+    assert memory.timed
+    assert memory.skipped == 0
+    assert memory.allocated_bytes[-1] == memory.end_allocated_bytes
+    assert memory.peak_bytes == memory.allocated_bytes.max() > memory.end_allocated_bytes
+    assert sum(memory.at_peak.values()) == memory.peak_bytes
+    assert (memory.reserved_bytes >= memory.allocated_bytes).all()
+    # Four weights of 4 MiB with their biases; activations and gradients of 512 x 1024 floats.
+    assert memory.at_peak["parameter"] == 4 * (4 * MIB + 4096)
+    assert {"activation", "made in backward"} <= set(memory.at_peak)
+    lines = {label for label, _, _ in memory.holders}
+    assert "record_traces.py:243 snapshot" in lines
+    assert any("Backward0" in label for label in lines)

@@ -149,6 +149,7 @@ _STEPS = {
 }
 
 _SNAPSHOT = {
+    "made in backward": "反向中产生",
     "What is allocated at the peak, {time} into the recording.": (
         "峰值时的占用，位于记录开始后 {time}。"
     ),

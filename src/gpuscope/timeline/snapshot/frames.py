@@ -8,6 +8,9 @@ from typing import Any
 
 UNKNOWN = "unknown"
 
+BACKWARD = "made in backward"
+"""Gradients and what the backward pass needs on its way to them: their stacks are the same."""
+
 _INTERNAL = re.compile(
     r"(site|dist)-packages[/\\](torch|triton|functorch|torchgen)[/\\]|^<|^\?\?$|"
     r"[/\\]torch[/\\](nn|optim|autograd|utils|distributed|cuda|fx|amp|_\w+)[/\\]|"
@@ -22,6 +25,7 @@ _BACKWARD = re.compile(
     r"_engine_run_backward|^backward$|AccumulateGrad|autograd::(python::)?(Python)?Engine|"
     r"evaluate_function"
 )
+_NODE = re.compile(r"torch::autograd::generated::(\w+Backward\d*)::")
 _GRADIENT = re.compile(r"AccumulateGrad|clone_obey_contract|accumulateGrad")
 _PARAMETER = re.compile(r"^(_apply|to|cuda|_load_from_state_dict|reset_parameters|half|bfloat16)$")
 _MODULE_FILE = re.compile(r"[/\\]torch[/\\]nn[/\\](modules[/\\]|functional)")
@@ -32,21 +36,24 @@ def user_frame(frames: Sequence[Mapping[str, Any]]) -> str:
     """Name the innermost line that is the user's own: "train.py:12 forward".
 
     Lines of installed packages count where there is no line of the user's; of PyTorch itself and
-    of C++ only where there is nothing else. "" where no stack was recorded.
+    of C++ only where there is nothing else: of a thread of the backward pass, the autograd node
+    ("AddmmBackward0"). "" where no stack was recorded.
 
     Args:
         frames: innermost first, as PyTorch stores them.
     """
-    package = other = ""
+    package = other = node = ""
     for frame in frames:
         filename = str(frame.get("filename", ""))
+        found = _NODE.search(str(frame.get("name", "")))
+        node = node or (found[1] if found else "")
         if _NATIVE.search(filename) or _INTERNAL.search(filename):
             other = other or _label(frame)
         elif _PACKAGE.search(filename):
             package = package or _label(frame)
         else:
             return _label(frame)
-    return package or other
+    return package or node or other
 
 
 def category(frames: Sequence[Mapping[str, Any]]) -> str:
@@ -54,7 +61,7 @@ def category(frames: Sequence[Mapping[str, Any]]) -> str:
 
     States made by an optimizer, gradients that autograd accumulates, parameters that a module is
     moved or loaded with, buffers of collectives, and what modules make in their forward pass
-    (activations). What backward makes besides is temporary.
+    (activations). What else is made in backward may be a gradient or a step towards one.
     """
     names = [(str(f.get("filename", "")), str(f.get("name", ""))) for f in frames]
     if any(_OPTIMIZER.search(filename) for filename, _ in names):
@@ -65,7 +72,7 @@ def category(frames: Sequence[Mapping[str, Any]]) -> str:
     if any(_COMMUNICATION.search(filename) for filename, _ in names):
         return "communication"
     if any(_BACKWARD.search(name) for _, name in names):
-        return "temporary"
+        return BACKWARD
     modules = [name for filename, name in names if _MODULE_FILE.search(filename)]
     if any(_PARAMETER.match(name) for name in modules):
         return "parameter"
