@@ -36,12 +36,12 @@ def measured(name: str) -> dict[str, list[float]]:
 
 
 def predicted(name: str, counts_only: bool) -> tuple[dict[str, list[float]], object]:
-    from measure import resolve_build
     from zoo import ZOO
 
     from gpuscope.cost.engine import NO_KERNEL, cost_program
     from gpuscope.hardware import device
     from gpuscope.program.capture import capture
+    from measure import resolve_build
 
     entry = next(e for e in ZOO if e.name == name)
     program = capture(resolve_build(entry), task=str(entry.options.get("task", "")))

@@ -24,10 +24,10 @@ WHY = json.loads((HERE / "why.json").read_text()) if (HERE / "why.json").exists(
 
 
 def rows(names: list[str], on: str = "h200") -> list[dict[str, object]]:
-    from measure import resolve_build
     from zoo import ZOO
 
     import gpuscope as gs
+    from measure import resolve_build
 
     out = []
     for entry in ZOO:
@@ -103,7 +103,8 @@ def summary(table: list[dict[str, object]]) -> dict[str, float]:
 HEADS = {
     "en": ("workload", "measured", "predicted", "80 % interval", "error", "memory measured",
            "memory error", "energy error", "note"),
-    "zh": ("工作负载", "实测", "预测", "80 % 区间", "误差", "实测显存", "显存误差", "能耗误差", "说明"),
+    "zh": ("工作负载", "实测", "预测", "80 % 区间", "误差", "实测显存",
+           "显存误差", "能耗误差", "说明"),
 }  # fmt: skip
 
 
@@ -166,7 +167,8 @@ def summary_lines(s: dict[str, float], lang: str) -> str:
         lines.append(f"\n{s['rows']:.0f} workloads. The 80 % interval of the step time holds the "
                      f"measurement in {hits:.0%} of them; its median width is {width:.0%}.")
     else:
-        lines.append(f"\n共 {s['rows']:.0f} 个工作负载。每步时间的 80 % 区间在其中 {hits:.0%} 包含实测值；"
+        lines.append(f"\n共 {s['rows']:.0f} 个工作负载。"
+                     f"每步时间的 80 % 区间在其中 {hits:.0%} 包含实测值；"
                      f"区间宽度的中位数为 {width:.0%}。")
     return "\n".join(lines)
 

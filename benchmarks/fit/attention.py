@@ -13,7 +13,6 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import math
 import zlib
 from pathlib import Path
 
@@ -104,7 +103,9 @@ def fit(backend, is_backward, w, drop, dtype, points, put) -> None:
         kv_heads = p["hkv"] if p["gqa"] == "enable" else p["h"]
         q_bytes = p["b"] * p["h"] * p["sq"] * p["d"] * size
         kv = 2 * p["b"] * kv_heads * p["skv"] * p["d"] * size
-        bytes_ = (2 * q_bytes + kv) if not is_backward else (5 * q_bytes + 2 * kv + 2 * q_bytes * 4 // size)
+        bytes_ = 2 * q_bytes + kv
+        if is_backward:
+            bytes_ = 5 * q_bytes + 2 * kv + 2 * q_bytes * 4 // size
         features.append((1.0, n, k * width_scale(p["d"], w)))
         times.append(float(r["median_us"]) * 1e-6)
         memory.append(bytes_ / (BANDWIDTH * 0.85))
@@ -118,7 +119,8 @@ def fit(backend, is_backward, w, drop, dtype, points, put) -> None:
         if x[i] < 0:
             keep = [j for j in range(3) if j != i]
             x[i] = 0
-            x[keep] = np.linalg.lstsq(a[use][:, keep] / t[use, None], np.ones(use.sum()), rcond=None)[0]
+            scaled = a[use][:, keep] / t[use, None]
+            x[keep] = np.linalg.lstsq(scaled, np.ones(use.sum()), rcond=None)[0]
     predicted = x[0] + np.maximum(a[:, 1] * x[1] + a[:, 2] * x[2], m)
     error = predicted / t - 1
     judge = h == 1
@@ -146,14 +148,16 @@ def width_scale(d: int, w: int) -> float:
 
 def stream(rows, put) -> None:
     """The helper kernels of the backward pass: bytes over their rate."""
-    for name, needle in (("dot", "dot_do_o"), ("convert", "convert_dq"), ("reduce", "fmha_reduce_head")):
+    needles = {"dot": "dot_do_o", "convert": "convert_dq", "reduce": "fmha_reduce_head"}
+    for name, needle in needles.items():
         rates, floors = [], []
         for r in rows:
             if needle not in r["kernel"] or "cudnn" not in r["kernel"]:
                 continue
             p, t = r["p"], float(r["median_us"]) * 1e-6
             q = p["b"] * p["h"] * p["sq"] * p["d"] * 2
-            moved = {"dot": 2 * q + 2 * q, "convert": 2 * q + q, "reduce": q * p["skv"] / p["sq"]}[name]
+            reduced = q * p["skv"] / p["sq"]
+            moved = {"dot": 2 * q + 2 * q, "convert": 2 * q + q, "reduce": reduced}[name]
             if moved > 64e6:
                 rates.append(moved / t / BANDWIDTH)
             elif moved < 4e6:
@@ -171,10 +175,11 @@ def dropout(rows, put) -> None:
         times = {}
         for r in rows:
             p = r["p"]
-            if needle in r["kernel"] and p["sq"] > 1 and r["state"] == "hot":
-                if (p["dir"] == "bwd") == (direction == "backward"):
-                    same = tuple(sorted((k, str(v)) for k, v in p.items() if k != "p"))
-                    times[same, p["p"] > 0] = (float(r["median_us"]) * 1e-6, p)
+            if needle not in r["kernel"] or p["sq"] <= 1 or r["state"] != "hot":
+                continue
+            if (p["dir"] == "bwd") == (direction == "backward"):
+                same = tuple(sorted((k, str(v)) for k, v in p.items() if k != "p"))
+                times[same, p["p"] > 0] = (float(r["median_us"]) * 1e-6, p)
         added = []
         for (same, drop), (seconds, p) in times.items():
             plain = times.get((same, False))
@@ -193,20 +198,13 @@ def decode(rows, put) -> None:
         r for r in rows
         if "wmma_f16" in r["kernel"] and "wgmma" not in r["kernel"] and r["p"]["sq"] == 1
     ]  # fmt: skip
-    feats, t, info = [], [], []
+    big = []
     for r in points:
         p = r["p"]
         groups = p["hkv"] if p["gqa"] == "enable" else p["h"]
-        x, y, z = (int(v) for v in r["grid"].split("x"))
-        blocks_k = math.ceil(p["skv"] / 128)
-        per_block = math.ceil(blocks_k / x)
-        grid = x * y * z
-        loads = math.ceil(grid / (UNITS * 2)) * per_block
-        bytes_ = 2 * p["b"] * groups * p["skv"] * p["d"] * 2
-        feats.append((per_block, loads, bytes_, grid))
-        t.append(float(r["median_us"]) * 1e-6)
-        info.append((p["b"], p["h"], groups, p["skv"], p["d"], r["state"], r["grid"], float(r["median_us"])))
-    big = [(f[2] / tt / BANDWIDTH) for f, tt in zip(feats, t, strict=True) if f[2] > 2e8]
+        moved = 2 * p["b"] * groups * p["skv"] * p["d"] * 2
+        if moved > 2e8:
+            big.append(moved / (float(r["median_us"]) * 1e-6) / BANDWIDTH)
     put("attention.decode.bandwidth_efficiency", float(np.median(big)), 0.05, "1")
     combine = [float(r["median_us"]) * 1e-6 for r in rows if "lean_reduction" in r["kernel"]]
     put("attention.combine_s", float(np.median(combine)), 0.2, "s")

@@ -27,7 +27,7 @@ from recorded import (
 
 from gpuscope.hardware import Device, calibration_for, device
 from gpuscope.hardware.calibration import CalibratedValue
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.measure.calibrate.product_operators import convolution
 
 PASSES = {"fwd": "forward", "dgrad": "data_gradient", "wgrad": "weight_gradient"}
 START = {
@@ -45,42 +45,9 @@ DEPTHWISE = {
 DEPTHWISE_WEIGHT = {"clocks_per_multiply": 1.33, "clocks_per_image": 200.0}
 
 
-def tensor(shape: tuple[int, ...], dtype: str, last: bool) -> TensorSpec:
-    """A tensor, channels last or not."""
-    order = (0, *range(2, len(shape)), 1) if last else tuple(range(len(shape)))
-    stride = [0] * len(shape)
-    step = 1
-    for dim in reversed(order):
-        stride[dim] = step
-        step *= shape[dim]
-    return TensorSpec(shape, tuple(stride), dtype)
-
-
 def case(recorded: Recorded) -> Case:
     """The operator behind a recorded call; 1-D ones are run as images of height 1."""
-    p = {k: v if isinstance(v, str) else int(str(v)) for k, v in recorded.params.items()}
-    n, c, size, k, r = (int(p[name]) for name in ("n", "c", "hw", "k", "r"))
-    stride, pad, groups = int(p["stride"]), int(p["pad"]), int(p["groups"])
-    dims = int(recorded.bench[4])
-    dtype = "bfloat16" if p["dtype"] == "bf16" else "float32"
-    last = p["layout"] == "nhwc"
-    out = (size + 2 * pad - r) // stride + 1
-    x = tensor((n, c, *[size] * dims), dtype, last)
-    weight = tensor((k, c // groups, *[r] * dims), dtype, last)
-    y = tensor((n, k, *[out] * dims), dtype, last)
-    args: dict[str, object] = {
-        "stride": (stride,) * dims, "padding": (pad,) * dims, "dilation": (1,) * dims,
-        "transposed": False, "output_padding": (0,) * dims, "groups": groups,
-        "output_mask": (p["dir"] == "dgrad", p["dir"] == "wgrad", False),
-    }  # fmt: skip
-    settings = (("tf32_cudnn", p["dtype"] == "tf32"),)
-    if p["dir"] == "fwd":
-        op = Op(0, "aten::convolution", inputs=(x, weight), outputs=(y,), args=args)
-    else:
-        gradient = x if p["dir"] == "dgrad" else weight
-        op = Op(
-            0, "aten::convolution_backward", inputs=(y, x, weight), outputs=(gradient,), args=args
-        )
+    (op,), settings = convolution(recorded.bench, recorded.params)
     return Case(recorded, op, settings)
 
 

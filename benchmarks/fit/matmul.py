@@ -29,56 +29,13 @@ from recorded import (
 from gpuscope.cost.matmul import alignment_bytes
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CalibratedValue
-from gpuscope.program.types import Op, TensorSpec
-
-TORCH = {
-    "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "tf32": "float32",
-    "int8": "int8", "fp8": "float8_e4m3fn",
-}  # fmt: skip
-
-
-def dense(*shape: int, dtype: str) -> TensorSpec:
-    """A row-major tensor."""
-    stride, step = [], 1
-    for size in reversed(shape):
-        stride.insert(0, step)
-        step *= size
-    return TensorSpec(tuple(shape), tuple(stride), dtype)
-
-
-def turned(spec: TensorSpec) -> TensorSpec:
-    """The view with the last two dimensions exchanged."""
-    shape, stride = list(spec.shape), list(spec.stride)
-    shape[-2], shape[-1] = shape[-1], shape[-2]
-    stride[-2], stride[-1] = stride[-1], stride[-2]
-    return TensorSpec(tuple(shape), tuple(stride), spec.dtype)
+from gpuscope.measure.calibrate.product_operators import product
 
 
 def case(recorded: Recorded) -> Case:
     """The operator behind a recorded call."""
-    p = recorded.params
-    dtype = TORCH[str(p["dtype"])]
-    m, n, k = (int(str(p[name])) for name in "mnk")
-    batch = (int(str(p["b"])),) if "b" in p else ()
-    layout = str(p["layout"])
-    a = dense(*batch, m, k, dtype=dtype)
-    b = dense(*batch, k, n, dtype=dtype)
-    if layout[0] == "T":
-        a = turned(dense(*batch, k, m, dtype=dtype))
-    if layout[1] == "T":
-        b = turned(dense(*batch, n, k, dtype=dtype))
-    out_dtype = {"int8": "int32", "float8_e4m3fn": "bfloat16"}.get(dtype, dtype)
-    out = dense(*batch, m, n, dtype=out_dtype)
-    inputs: tuple[TensorSpec, ...] = (a, b)
-    names = {"mm": "mm", "bmm": "bmm", "linear_bias": "addmm", "int_mm": "_int_mm"}
-    name = names.get(recorded.bench, "_scaled_mm")
-    if name == "addmm":
-        inputs = (dense(n, dtype=dtype), a, b)
-    if name == "_scaled_mm":
-        row = bool(p.get("rowwise"))
-        inputs = (a, b, dense(m if row else 1, 1, dtype="float32"))
-    settings = (("tf32_matmul", p["dtype"] == "tf32"),)
-    return Case(recorded, Op(0, f"aten::{name}", inputs=inputs, outputs=(out,)), settings)
+    (op,), settings = product(recorded.bench, recorded.params)
+    return Case(recorded, op, settings)
 
 
 FREE = {

@@ -27,11 +27,12 @@ from pathlib import Path
 from statistics import median
 
 import pyarrow.parquet as parquet
-from matmul import UNIT, dense, turned
+from matmul import UNIT
 from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration
+from gpuscope.measure.calibrate.product_operators import dense, turned
 from gpuscope.program.types import Op
 
 ROOT = Path(__file__).resolve().parents[2]

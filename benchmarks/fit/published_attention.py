@@ -17,13 +17,13 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as parquet
-from matmul import dense
 from published import spread
 from recorded import fit, loss, summary, trial, write_toml
 
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue
+from gpuscope.measure.calibrate.product_operators import dense
 from gpuscope.program.types import Op
 
 DEVICES = {

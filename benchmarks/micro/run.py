@@ -1,4 +1,4 @@
-"""Measure what `gpuscope bench` does not: bytes that libraries keep, how power settles, and others.
+"""Measure what `gpuscope bench` does not: bytes that libraries keep, and how power settles.
 
     python benchmarks/micro/run.py --out DIR [--only NAME ...]
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARTS = ("host", "launch", "memory", "power_ramp")
+PARTS = ("memory", "power_ramp")
 
 
 def main() -> int:

@@ -105,7 +105,8 @@ def test_capturing_twice_gives_the_same_program(captures) -> None:
         (op.name, op.inputs, op.outputs) for op in second.ops
     ]
     without_python = [
-        replace(p, ops=tuple(replace(op, python_calls=0, python_instructions=0) for op in p.ops)) for p in (first, second)
+        replace(p, ops=tuple(replace(op, python_calls=0, python_instructions=0) for op in p.ops))
+        for p in (first, second)
     ]
     assert without_python[0] == without_python[1]
 
