@@ -13,7 +13,6 @@ from gpuscope.analysis.critical_path import (
     CriticalPath,
     critical_path,
     last_arrivals,
-    thinned,
 )
 from gpuscope.analysis.window import COMMUNICATION, Window, choose_window
 from gpuscope.timeline.types import Timeline
@@ -285,8 +284,11 @@ def test_a_thinned_path_still_covers_the_window() -> None:
         length = 50 if i % 20 == 0 else 2
         b.work(now, now + length, launch_us=-300 + i, name=f"k{i % 7}")
         now += length + 1
-    full = path(b.build())
-    thin = thinned(full, 40)
+    data = b.build()
+    full = path(data)
+    window = Window(full.start_ns, full.end_ns, full.steps)
+    thin = critical_path(data, 0, window, most=40)
+    assert thin is not None
     assert len(full.segment_kind) == 399
     assert len(thin.segment_kind) <= 41
     assert len(thin.segment_kind) == len(thin.segment_name) == len(thin.segment_lane)
@@ -295,4 +297,4 @@ def test_a_thinned_path_still_covers_the_window() -> None:
     assert thin.segment_start_ns[0] == full.start_ns
     long = [segment for segment in chain(full) if segment[3] - segment[2] >= 50]
     assert set(long) <= set(chain(thin))
-    assert thinned(full, 399) is full
+    assert critical_path(data, 0, window, most=399) == full

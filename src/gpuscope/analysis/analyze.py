@@ -10,7 +10,7 @@ from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.columns import KernelColumns, OpColumns
 from gpuscope.analysis.communication import communication
 from gpuscope.analysis.copies import copies
-from gpuscope.analysis.critical_path import critical_path, last_arrivals, thinned
+from gpuscope.analysis.critical_path import critical_path, last_arrivals
 from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
 from gpuscope.analysis.fit import FitOption, fit_options
@@ -100,7 +100,9 @@ def analyze(
     launched = launches(timeline, rank, work=work, launch=host.launch)
     copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
     match = match_collectives(timeline) if len(ranks) > 1 else None
-    path = critical_path(timeline, rank, window, hosts=hosts, last=_last(timeline, match))
+    path = critical_path(
+        timeline, rank, window, hosts=hosts, last=_last(timeline, match), most=PATH_SEGMENTS
+    )
     trusted = trust(timeline, match=match)
     meeting = rank_story(timeline, match, ops, hosts) if match is not None else None
     talk = communication(timeline, rank)
@@ -140,7 +142,7 @@ def analyze(
         energy=energy(rows, roofs, timed.step_s, calibration),
         utilisation=used,
         findings=findings(facts),
-        critical_path=thinned(path, PATH_SEGMENTS) if path is not None else None,
+        critical_path=path,
         idle_spots=spots,
         launches=launched,
         copies=copied,

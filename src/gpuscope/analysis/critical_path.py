@@ -14,7 +14,7 @@ work of one stream is a chain, the work of the host is another.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -114,6 +114,7 @@ def critical_path(
     *,
     hosts: Hosts | None = None,
     last: Ints | None = None,
+    most: int | None = None,
 ) -> CriticalPath | None:
     """Return the critical path of a window on a rank; None where the rank has no device work.
 
@@ -135,9 +136,13 @@ def critical_path(
     length = segments.end_ns - segments.start_ns
     total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS)).astype(float)
     per_ns = 1e-9 / window.steps
-    most = _gains(timeline, own, window, hosts(rank), total, last)
+    gains = _gains(timeline, own, window, hosts(rank), total, last)
     merged = _merged(segments)
     names, name = _table(timeline, merged.name)
+    shares = _shares(merged, names, name, window.steps)
+    drawn = replace(merged, name=name)
+    if most is not None and len(name) > most:
+        drawn, names = _thin(drawn, most, len(names)), (*names, "")
     return CriticalPath(
         start_ns=window.start_ns,
         end_ns=window.end_ns,
@@ -147,47 +152,34 @@ def critical_path(
             for i in np.argsort(-total, kind="stable").tolist()
             if total[i]
         },
-        shares=_shares(merged, names, name, window.steps),
-        gain_s={kind: time * per_ns for kind, time in most.items() if time > 0},
-        segment_start_ns=tuple(merged.start_ns.tolist()),
-        segment_kind=tuple(merged.kind.tolist()),
-        segment_name=tuple(name.tolist()),
-        segment_lane=tuple(merged.lane.tolist()),
+        shares=shares,
+        gain_s={kind: time * per_ns for kind, time in gains.items() if time > 0},
+        segment_start_ns=tuple(drawn.start_ns.tolist()),
+        segment_kind=tuple(drawn.kind.tolist()),
+        segment_name=tuple(drawn.name.tolist()),
+        segment_lane=tuple(drawn.lane.tolist()),
         names=names,
     )
 
 
-def thinned(path: CriticalPath, most: int) -> CriticalPath:
-    """Return the path with about `most` segments or fewer, for a picture or a document.
-
-    Runs of short segments become one, of the kind that fills most of it, without a name. Times by
-    kind and name are untouched.
-    """
-    count = len(path.segment_kind)
-    if count <= most:
-        return path
-    start = np.array(path.segment_start_ns, np.int64)
-    length = np.diff(np.append(start, path.end_ns))
-    keep = np.zeros(count, bool)
+def _thin(segments: _Segments, most: int, nameless: int) -> _Segments:
+    """Join runs of short segments; a run's name is `nameless`, its lane -1."""
+    length = segments.end_ns - segments.start_ns
+    keep = np.zeros(len(length), bool)
     keep[np.argsort(-length, kind="stable")[: most // 2]] = True
     run = np.cumsum(keep | np.append(True, keep[:-1])) - 1
     first = np.flatnonzero(np.diff(run, prepend=-1))
     kinds = len(PATH_KINDS)
     weight = np.bincount(
-        run * kinds + np.array(path.segment_kind), weights=length, minlength=len(first) * kinds
+        run * kinds + segments.kind, weights=length, minlength=len(first) * kinds
     )
-    kind = weight.reshape(-1, kinds).argmax(axis=1)
     single = np.bincount(run) == 1
-    names = (*path.names, "")
-    name = np.where(single, np.array(path.segment_name)[first], len(path.names))
-    lane = np.where(single, np.array(path.segment_lane)[first], -1)
-    return replace(
-        path,
-        segment_start_ns=tuple(start[first].tolist()),
-        segment_kind=tuple(kind.tolist()),
-        segment_name=tuple(name.tolist()),
-        segment_lane=tuple(lane.tolist()),
-        names=names,
+    return _Segments(
+        start_ns=segments.start_ns[first],
+        end_ns=np.append(segments.start_ns[first[1:]], segments.end_ns[-1]),
+        kind=np.asarray(weight.reshape(-1, kinds).argmax(axis=1), np.int64),
+        name=np.where(single, segments.name[first], nameless),
+        lane=np.where(single, segments.lane[first], -1),
     )
 
 
@@ -301,8 +293,10 @@ def _merged(segments: _Segments) -> _Segments:
 
 def _table(timeline: Timeline, name: Ints) -> tuple[tuple[str, ...], Ints]:
     """The names that occur, and the column that indexes them."""
-    used, index = np.unique(name, return_inverse=True)
-    return tuple(timeline.names[i] if i >= 0 else "" for i in used.tolist()), index.reshape(-1)
+    seen = np.zeros(len(timeline.names) + 1, bool)
+    seen[name + 1] = True
+    used, index = np.flatnonzero(seen) - 1, np.cumsum(seen) - 1
+    return tuple(timeline.names[i] if i >= 0 else "" for i in used.tolist()), index[name + 1]
 
 
 def _shares(
@@ -341,8 +335,9 @@ def _gains(
         begin = np.where(last >= 0, np.minimum(begin[last], timeline.events.end_ns), begin)
         begin = np.maximum(begin, timeline.events.start_ns)
     kinds = (KERNEL, COMMUNICATION, COPY)
-    left = [_chains_without(timeline, own, window, kind, begin) for kind in kinds]
-    whole = _chains_without(timeline, own, window, -1, begin)
+    chains = _chains(timeline, own, window, begin)
+    left = [_chains_without(chains, kind) for kind in kinds]
+    whole = _chains_without(chains, -1)
     host_ns = _host_work_ns(timeline, host, window, np.zeros(len(own), bool))
     gains = {}
     for code, kind in enumerate(PATH_KINDS):
@@ -355,20 +350,27 @@ def _gains(
     return gains
 
 
-def _chains_without(
-    timeline: Timeline, own: Bools, window: Window, kind: int, begin: Ints
-) -> float:
-    """Nanoseconds of the busiest device lane in the window without work of one kind."""
+_Chain = tuple[Ints, Ints, Ints]
+"""start, end, kind of the work of one device lane"""
+
+
+def _chains(timeline: Timeline, own: Bools, window: Window, begin: Ints) -> list[_Chain]:
+    """Device work in the window, lane by lane."""
     events = timeline.events
     rows = np.flatnonzero(own & (events.kind < DEVICE_KINDS))
-    rows = rows[np.array(_DEVICE)[events.kind[rows]] != kind]
     start = np.maximum(begin[rows], window.start_ns)
     end = np.minimum(events.end_ns[rows], window.end_ns)
-    lane = events.lane[rows]
+    lane, kind = events.lane[rows], np.array(_DEVICE)[events.kind[rows]]
+    of_lane = (lane == i for i in np.unique(lane).tolist())
+    return [(start[own], end[own], kind[own]) for own in of_lane]
+
+
+def _chains_without(chains: Sequence[_Chain], kind: int) -> float:
+    """Nanoseconds of the busiest device lane without work of one kind."""
     return max(
         (
-            float(Cover.of(start[lane == i], end[lane == i]).total_ns)
-            for i in np.unique(lane).tolist()
+            float(Cover.of(start[of != kind], end[of != kind]).total_ns)
+            for start, end, of in chains
         ),
         default=0.0,
     )

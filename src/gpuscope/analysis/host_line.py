@@ -149,15 +149,19 @@ class HostThreads:
             return self._climbed(rows, wanted)
         # Every event jumps to the one around it, then twice as far, until all stand where wanted.
         count = len(wanted)
-        jump = np.append(np.where(self.parent >= 0, self.parent, count), count)
+        jump = np.empty(count + 1, np.int32 if count < 2**31 - 1 else np.int64)
+        jump[:count] = self.parent
+        jump[jump < 0] = count
+        jump[count] = count
         own = np.flatnonzero(wanted)
         jump[own] = own
-        while True:
-            further = jump[jump]
-            if np.array_equal(further, jump):
-                break
-            jump = further
-        found = jump[np.where(rows >= 0, rows, count)]
+        going = np.flatnonzero(~wanted)
+        while len(going):
+            to = jump[going]
+            beyond = jump[to]
+            jump[going] = beyond
+            going = going[beyond != to]
+        found = jump[np.where(rows >= 0, rows, count)].astype(np.int64)
         return np.where(found < count, found, -1)
 
     def _climbed(self, rows: Ints, wanted: Bools) -> Ints:

@@ -146,22 +146,19 @@ class _Places:
         operator = nearest(host, self.is_operator)
         notable = nearest(host, self.is_notable)
         loader = np.where(pieces.cause == DATA, nearest(host, self.host.is_loader), -1)
-        frame = _first(
-            nearest(host, self.is_frame),
-            nearest(host, self.is_python | self.is_mark | self.is_module),
-        )
-        what = _first(pieces.sync, loader, notable, operator, frame)
+        frame = nearest(host, self.is_frame)
+        around = _first(frame, nearest(host, self.is_python | self.is_mark | self.is_module))
+        what = _first(pieces.sync, loader, notable, operator, around)
         waited = np.where(np.isin(pieces.cause, (STREAM, LAUNCH_GAP)), pieces.ender, -1)
         what = np.where(pieces.cause == STREAM, waited, what)
         within = np.where((what == operator) | (pieces.cause == DATA), -1, operator)
-        what, where = self._name(what), self._where(host)
+        what, where = self._name(what), self._where(host, operator, frame)
         return what, self._name(within), np.where(where == what, 0, where)
 
-    def _where(self, host: Ints) -> Ints:
+    def _where(self, host: Ints, operator: Ints, frame: Ints) -> Ints:
+        """Codes of the places, from the operators and Python frames around the host's events."""
         nearest = self.host.threads.nearest
-        frame = nearest(host, self.is_frame)
         mark = _first(nearest(host, self.is_module), nearest(host, self.is_mark))
-        operator = nearest(host, self.is_operator)
         op = np.where(operator >= 0, self.events.op[np.maximum(operator, 0)], -1)
         module = self.ops.module.take(op)
         code = np.where(module > 0, self.module[module], self._name(mark))
