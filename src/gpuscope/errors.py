@@ -18,6 +18,7 @@ command line prints them without a traceback and exits with `exit_code`.
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable
 
 
@@ -110,3 +111,16 @@ class MissingPackageError(GpuscopeError):
             "",
             f'Type: pip install "gpuscope[{extra}]"',
         )
+
+
+def require_package(package: str, needed_for: str, extra: str) -> None:
+    """Raise unless a package is installed; does not import it.
+
+    Args:
+        package, needed_for, extra: as `MissingPackageError` takes them.
+
+    Raises:
+        MissingPackageError: it is not.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise MissingPackageError(package, needed_for, extra)

@@ -7,7 +7,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from gpuscope.errors import InvalidValueError, UnsupportedError
+from gpuscope.errors import InvalidValueError, UnsupportedError, require_package
 from gpuscope.hardware import Device
 
 _NEXT = (
@@ -128,7 +128,9 @@ def choose_accelerator(asked: str | None = None) -> Accelerator:
     Raises:
         UnsupportedError: there is no GPU that PyTorch can use; says why.
         InvalidValueError: no such device.
+        MissingPackageError: torch is not installed.
     """
+    require_package("torch", "Measuring", "torch")
     import torch
 
     name, _, number = (asked or "gpu").strip().lower().partition(":")

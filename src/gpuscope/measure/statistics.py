@@ -72,8 +72,11 @@ def _rank_for(n: int, confidence: float) -> int:
 
 def _coverage(n: int, i: int) -> float:
     """Probability that the median lies between the i-th smallest and i-th largest of n."""
-    below: float = sum(math.comb(n, k) for k in range(i)) / 2**n  # whole numbers: exact, any size
-    return 1 - 2 * below
+    below, term = 0, 1  # whole numbers: exact, any size; each from the one before
+    for k in range(i):
+        below += term
+        term = term * (n - k) // (k + 1)
+    return 1 - 2 * (below / 2**n)
 
 
 def settled_from(

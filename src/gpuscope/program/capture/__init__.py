@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Protocol
 
-from gpuscope.errors import WorkloadError
+from gpuscope.errors import WorkloadError, require_package
 from gpuscope.program.types import Op, Program
 
 __all__ = ["capture"]
@@ -55,9 +55,9 @@ def capture(
     Raises:
         WorkloadError: `build` or the step raised, or `build` returned no step.
         CaptureError: an operator cannot be captured and `strict` is set.
+        MissingPackageError: torch is not installed.
     """
-    import torch
-
+    require_package("torch", "Capturing a workload", "torch")
     from gpuscope.program.capture.failure import run_user_code
     from gpuscope.program.capture.recorder import Recorder
 
@@ -90,7 +90,6 @@ def capture(
         if observer is not None:
             observer.step_ends(recorder)
         program = _program(recorder, name or getattr(build, "__name__", "workload"), task)
-    del torch
     return _complete(program, compiled, samples, tokens, time.perf_counter() - started)
 
 

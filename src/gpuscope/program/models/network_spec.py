@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuscope.errors import MissingPackageError
+from gpuscope.errors import require_package
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Defaults, Settings
 
@@ -39,8 +38,7 @@ class NetworkSpec:
         Raises:
             MissingPackageError: torch is not installed.
         """
-        if importlib.util.find_spec("torch") is None:
-            raise MissingPackageError("torch", f"The model '{self.network}'", "torch")
+        require_package("torch", f"The model '{self.network}'", "torch")
         importlib.import_module(f"gpuscope.program.models.building.{steps}")
         importlib.import_module(f"gpuscope.program.models.networks.{self.module}")
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuscope.errors import MissingPackageError
+from gpuscope.errors import require_package
 from gpuscope.program.models.deferred_import import import_transformers
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
@@ -68,8 +67,7 @@ def transformers_present(needed_for: str) -> None:
         MissingPackageError: one of them is not.
     """
     for package in ("torch", "transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingPackageError(package, needed_for, "models")
+        require_package(package, needed_for, "models")
 
 
 def text_tokens(settings: Settings) -> int:
