@@ -54,9 +54,9 @@ def test_sound_recordings_of_four_ranks_raise_no_doubt(name: str) -> None:
     assert severe(merge(four(name))) == {}
 
 
-def test_the_profiler_s_own_hiccup_is_told() -> None:
+def test_the_profiler_s_own_hiccup_is_a_note() -> None:
     # One rank stood 2.9 ms in CUPTI's "Activity Buffer Request" in the middle of the recording.
-    assert severe(merge(four("ddp_balanced"))) == {"profiler_overhead": "doubt"}
+    assert severe(merge(four("ddp_balanced"))) == {}
 
 
 def test_dropped_kernels_are_noticed() -> None:

@@ -88,6 +88,14 @@ class Facts:
         """Whether the device is idle for less than a tenth of the step."""
         return self.share(self.total_idle_s) < 0.10
 
+    @property
+    def replayed(self) -> bool:
+        """Whether most kernels come from CUDA graphs, so that no launches are left to save."""
+        found = self.launches
+        if found is None or not found.graph_launches or found.kernels_per_graph is None:
+            return False
+        return found.graph_launches * found.kernels_per_graph > 0.5 * found.kernels
+
     def is_largest(self, label: str) -> bool:
         """Return whether a class of device work is the largest part of the step."""
         own = self.time_of(self.of_class(label))

@@ -7,6 +7,7 @@ import numpy as np
 from gpuscope.analysis.findings.culprits import garbage_s, memory_calls_s, named, spots_of
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
+from gpuscope.analysis.findings.sync_bound import waits_come_first, without_waits_s
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.wording import percent, seconds
 
@@ -23,7 +24,7 @@ def host_bound(facts: Facts) -> Finding | None:
 
     Gain: a host that is never late leaves the step at its device time, so no more than all idle
     time but the waits for data, which another finding covers, for other ranks, and for what is
-    not recorded.
+    not recorded. Where waits come first (see `sync_bound`), only what they leave.
     """
     late = facts.idle("host dispatching")
     others = [time for cause, time in facts.idle_s.items() if cause != "host dispatching"]
@@ -41,6 +42,9 @@ def host_bound(facts: Facts) -> Finding | None:
     pace, pace_zh = "The host delays the device", "主机拖慢了设备"
     if gain >= facts.busy_s:
         pace, pace_zh = "The host sets the pace", "主机决定了速度"
+    if waits_come_first(facts):
+        gain = max(0.0, gain - without_waits_s(facts))
+        pace, pace_zh = "Once the waits are gone the host is still slow", "去掉等待之后主机仍然偏慢"
     return Finding(
         kind="host_bound",
         title=f"{pace}: the device waits for launches {share} of the step.",

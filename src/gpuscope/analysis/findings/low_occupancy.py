@@ -26,6 +26,9 @@ def low_occupancy(facts: Facts) -> Finding | None:
     Gain: time x (1 - blocks / multiprocessors), as if the same work ran on all of them; never
     below the roofline. Only of recordings: there the grid is a fact, and a predicted one is the
     model's guess at what the library does.
+
+    In a replayed graph neither shapes nor bytes are recorded, so no gain is claimed: products of a
+    few rows read their weights, and fewer blocks than multiprocessors may be what suits them.
     """
     if facts.trust is None or facts.device is None or not facts.device.compute_units:
         return None
@@ -39,19 +42,21 @@ def low_occupancy(facts: Facts) -> Finding | None:
     label = facts.device.compute_unit_label
     time_s, count = facts.time_of(rows), facts.count_of(rows)
     share = percent(facts.share(time_s))
+    lost, lost_there = f"; the empty ones are worth {seconds(total)}", f", {seconds(worst_s)}"
+    lost_zh, lost_there_zh = f"空闲部分相当于 {seconds(total)}，", f"，{seconds(worst_s)}"
+    if facts.replayed:
+        lost = lost_there = lost_zh = lost_there_zh = ""
     return Finding(
         kind="low_occupancy",
         title=f"Kernels with too few blocks for the device take {share} of the step.",
         evidence=f"{count} kernels fill fewer than the {units} {label}s and take "
-        f"{seconds(time_s)}; the empty ones are worth {seconds(total)}, most of it in {worst} "
-        f"({blocks} blocks, {seconds(worst_s)}).",
-        max_gain_s=total,
+        f"{seconds(time_s)}{lost}, most of it in {worst} ({blocks} blocks{lost_there}).",
+        max_gain_s=None if facts.replayed else total,
         hint="Give them more to do at once: a larger batch, several small calls joined into one "
         "(batched or grouped products), or other work beside them on a second stream.",
         title_zh=f"线程块太少、填不满设备的内核占一步的 {share}。",
         evidence_zh=f"{count} 个内核用不满 {units} 个 {label}，共用 {seconds(time_s)}；"
-        f"空闲部分相当于 {seconds(total)}，其中最多的是 {worst}（{blocks} 个线程块，"
-        f"{seconds(worst_s)}）。",
+        f"{lost_zh}其中最多的是 {worst}（{blocks} 个线程块{lost_there_zh}）。",
         hint_zh="让它们一次做更多：增大批量、把多个小调用合成一个（批量或分组矩阵乘），"
         "或在另一个流上同时做别的工作。",
     )

@@ -28,7 +28,7 @@ def pageable_copies(facts: Facts) -> Finding | None:
     from pinned memory beside the computation. A pageable copy cannot: the driver first moves it
     through a pinned buffer of its own, in the calling thread.
     """
-    slow = [copy for copy in facts.copies if copy.memory == "pageable" and _large(copy)]
+    slow = [copy for copy in facts.copies if copy.memory == "pageable" and is_large(copy)]
     if not slow:
         return None
     exposed = sum(copy.exposed_s for copy in slow)
@@ -49,7 +49,8 @@ def pageable_copies(facts: Facts) -> Finding | None:
     return Finding(
         kind="pageable_copies",
         title=f"Copies through pageable host memory cost {share} of the step.",
-        evidence=f"{count} copies a step take {seconds(exposed)} with no kernel beside them"
+        evidence=f"{count} {'copy' if count == 1 else 'copies'} a step "
+        f"{'takes' if count == 1 else 'take'} {seconds(exposed)} with no kernel beside"
         f"{rate}{stands}.",
         max_gain_s=gain,
         hint="Use pinned memory: pin_memory=True in the DataLoader, or tensor.pin_memory() once, "
@@ -62,7 +63,8 @@ def pageable_copies(facts: Facts) -> Finding | None:
     )
 
 
-def _large(copy: CopyKind) -> bool:
+def is_large(copy: CopyKind) -> bool:
+    """Return whether copies bring more than scalars and flags."""
     return copy.total_bytes is None or copy.total_bytes >= LEAST_BYTES
 
 

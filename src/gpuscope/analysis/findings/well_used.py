@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuscope.analysis.findings.facts import Facts
+from gpuscope.analysis.findings.launch_bound import SHORT_GAP_S
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.wording import percent, seconds
@@ -14,6 +15,49 @@ ROOF_SHARE = 0.65
 """A step whose kernels together run at this share of the roofline, on a device that is busy for
 `BUSY_SHARE` of it, has little left to gain from tuning: large matrix products reach 70-80 % of a
 datasheet's peak, streaming kernels about 90 % of its bandwidth."""
+
+
+REPLAYED_SHARE = 0.95
+"""A replayed graph whose kernels and the short gaps between them fill this much of the step waits
+for nothing outside of the device."""
+
+
+@finding
+def replayed_graphs(facts: Facts) -> Finding | None:
+    """Applies when graphs replay most kernels and the device goes through them without a wait.
+
+    The gaps between two kernels of a graph are the device's own (about a microsecond). Gain: none
+    on the host's side; what the kernels themselves could gain their graph does not tell.
+    """
+    found = facts.launches
+    if found is None or not facts.replayed or facts.total_idle_s <= 0:
+        return None
+    gaps_s = facts.idle("launch gap")
+    if facts.share(facts.busy_s + gaps_s) < REPLAYED_SHARE or not _short_gaps(facts, gaps_s):
+        return None
+    graphs, each = found.graph_launches, round(found.kernels_per_graph or 0)
+    busy, gaps = percent(facts.share(facts.busy_s)), percent(facts.share(gaps_s))
+    return Finding(
+        kind="well_used",
+        title="The device works without waiting for its host: graphs replay the whole step.",
+        evidence=f"{graphs} graphs of {each} kernels a step keep it busy {busy} of the time; the "
+        f"rest ({gaps}) are the short gaps that the device itself needs between two kernels. What "
+        "the kernels read and compute is not recorded in a graph.",
+        max_gain_s=0.0,
+        hint="There is nothing to launch faster. Decoding at a small batch reads all weights for "
+        "each token: smaller weights (8 or 4 bits), a larger batch or fused kernels make it "
+        "faster, more launches at once do not.",
+        title_zh="设备无需等待主机：整个步由 CUDA 图重放。",
+        evidence_zh=f"每步 {graphs} 个图、每图 {each} 个内核，使设备在 {busy} 的时间内工作；"
+        f"其余（{gaps}）是设备自身在两个内核之间需要的短间隙。图中没有记录内核读取和计算了什么。",
+        hint_zh="启动方面没有可加快之处。小批量解码时每个 token 都要读取全部权重："
+        "更小的权重（8 位或 4 位）、更大的批量或融合内核能更快，增加同时启动的数量则不能。",
+    )
+
+
+def _short_gaps(facts: Facts, gaps_s: float) -> bool:
+    gaps = sum(spot.count for spot in facts.idle_spots if spot.cause == "launch gap")
+    return gaps_s < SHORT_GAP_S * max(1, gaps)
 
 
 @finding

@@ -16,6 +16,10 @@ from gpuscope.timeline.types import Ints
 OVERHEAD_SHARE = 0.01
 """The recorder's own work above this share of the recording shows in the idle time."""
 
+HEAVY_SHARE = 0.20
+"""Above this share it may change the verdict. Below, it is a known place or two (CUPTI asks for a
+buffer once in a few thousand events, 1 to 4 ms each) that the story tells apart."""
+
 LONG_FIRST = 1.5
 """A first step this much longer than the median of the others holds a warm-up."""
 
@@ -70,7 +74,7 @@ def _overhead(facts: RankFacts) -> Iterator[Remark]:
         return
     share = percent(spent / facts.span_ns)
     yield Remark(
-        "profiler_overhead", "doubt",
+        "profiler_overhead", "doubt" if spent >= HEAVY_SHARE * facts.span_ns else "note",
         f"The profiler itself took {seconds(spent * 1e-9)} ({share}) within the recording: idle "
         "time at these places is its own.",
         f"分析器自身在记录中占用了 {seconds(spent * 1e-9)}（{share}）：这些位置的空闲由它造成。",
