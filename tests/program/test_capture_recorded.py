@@ -32,7 +32,6 @@ OTHER_NAMES = {"clamp_min": "relu", "stack": "cat"}
 
 KNOWN: dict[str, dict[str, tuple[int, str]]] = {
     "vit-l-infer": {"add": (1, "the patch convolution adds its bias by a kernel of its own")},
-    "gpt2-decode-b1": {"embedding": (-2, "an embedding without gradients is an index_select")},
     "user-gpt2-naive": {
         "mul": (6, "softmax multiplies gradient and result before its own backward kernel"),
     },
