@@ -1,4 +1,4 @@
-"""What the README says runs: its Python, and every file that it points to."""
+"""What the README says is so: its Python runs, its output is printed, its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "README.zh-CN.md")
+LEFT_OUT = "…"
+TOLERANCE = 0.1
+"""Figures of a prediction move a little with its constants."""
 
 
 def _blocks(page: str, language: str) -> list[str]:
@@ -17,10 +21,27 @@ def _blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
+def _commands(page: str) -> list[list[str]]:
+    lines = "".join(_blocks(page, "console")).splitlines()
+    shown = [line.partition("#")[0].removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [shlex.split(line) for line in shown]
+
+
+def _with_output(page: str) -> list[tuple[list[str], list[str]]]:
+    """Commands of gpuscope with the lines of output that the page shows below them."""
+    found = []
+    for block in _blocks(page, "console"):
+        command, *output = block.splitlines()
+        if output and not any(line.startswith("$ ") for line in output):
+            found.append((shlex.split(command.removeprefix("$ "))[1:], output))
+    return found
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_python_runs(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {"__name__": "readme"}
     for block in _blocks(page, "python"):
-        exec(compile(block, page, "exec"), {"__name__": "readme"})
+        exec(compile(block, page, "exec"), names)
     assert capsys.readouterr().out
 
 
@@ -38,10 +59,57 @@ def test_commands_name_existing_options(page: str) -> None:
     from gpuscope.cli.app import app
 
     verbs = get_command(app).commands  # type: ignore[attr-defined]
-    for block in _blocks(page, "console"):
-        for line in block.splitlines():
-            words = shlex.split(line.partition("#")[0].removeprefix("$ "))
-            if words[:1] != ["gpuscope"]:
-                continue
-            known = {o for p in verbs[words[1]].params for o in p.opts}
-            assert {w for w in words if w.startswith("--")} <= known, line
+    for words in _commands(page):
+        if words[:1] != ["gpuscope"]:
+            continue
+        if words[1] == "profile":  # what follows the script is the script's
+            words = words[: 1 + next(i for i, w in enumerate(words) if w.endswith(".py"))]
+        known = {o for p in verbs[words[1]].params for o in p.opts}
+        assert {w for w in words if w.startswith("--")} <= known, words
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_output_is_what_the_commands_print(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuscope.cli.app import app
+
+    (tmp_path / "layers.py").write_text(_blocks(page, "python")[0], encoding="utf-8")
+    (tmp_path / "tests").symlink_to(ROOT / "tests", target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    shown = _with_output(page)
+    assert len(shown) == 4
+    for command, lines in shown:
+        result = CliRunner().invoke(app, command, env={"COLUMNS": "100"})
+        assert result.exit_code == 0, result.output
+        printed = [_words(line) for line in result.output.splitlines()]
+        for line in lines:
+            if line.strip() != LEFT_OUT:
+                assert any(_same(_words(line), other) for other in printed), line
+
+
+def _words(line: str) -> list[str]:
+    """Words and numbers apart; bars and frames left out."""
+    bare = re.sub(r"[│█▏▎▍▌▋▊▉░]", " ", line)
+    return re.findall(r"[−+]?\d[\d,]*(?:\.\d+)?|[^\s\d−+]+", bare)
+
+
+def _same(shown: list[str], printed: list[str]) -> bool:
+    """Whether a line begins with the words that are shown, numbers within the tolerance."""
+    return len(shown) <= len(printed) and all(map(_alike, shown, printed[: len(shown)]))
+
+
+def _alike(shown: str, printed: str) -> bool:
+    one, two = _number(shown), _number(printed)
+    if one is None or two is None:
+        return shown == printed
+    # Small counts and differences of two figures move more; they agree in sign.
+    loose = 1.0 if shown[0] in "−+" else TOLERANCE
+    return abs(one - two) <= loose * max(abs(one), abs(two)) and (one < 0) == (two < 0)
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word.replace("−", "-").replace(",", ""))
+    except ValueError:
+        return None
