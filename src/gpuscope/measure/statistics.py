@@ -76,7 +76,8 @@ def _coverage(n: int, i: int) -> float:
     for k in range(i):
         below += term
         term = term * (n - k) // (k + 1)
-    return 1 - 2 * (below / 2**n)
+    share: float = below / 2**n
+    return 1 - 2 * share
 
 
 def settled_from(
