@@ -13,6 +13,7 @@ from gpuscope.measure.calibrate.host_terms import (
     not_negative,
     program_work,
     robust,
+    unrest,
 )
 
 BASE = calibration_for(device("h200"))
@@ -122,3 +123,15 @@ def test_dressed_programs_run_more_python_an_operator() -> None:
     mixed = program_work("mixed", False, constants)["forward"]
     assert dressed.instructions / dressed.operators > 1.5 * mixed.instructions / mixed.operators
     assert bare.operators < dressed.operators
+
+
+def test_a_restless_host_widens_its_interval() -> None:
+    def timed(low: float, high: float) -> Point:
+        return Point(
+            bench="host", family="program", params={"name": "x", "variant": "grad"}, state="host",
+            median_s=1.0, min_s=low, p90_s=high, n=9,
+        )  # fmt: skip
+
+    assert unrest([timed(0.99, 1.01)]) == pytest.approx(0.01)
+    assert unrest([timed(0.7, 1.3), timed(0.8, 1.2), timed(0.6, 1.4)]) == pytest.approx(0.3)
+    assert unrest([]) == 0.0
