@@ -128,6 +128,32 @@ def test_all_ranks_of_a_distributed_run(folder: Path) -> None:
     assert all(time.communication_s > 0 for time in run.analysis.time.values())
 
 
+def test_ranks_that_settle_at_other_times_record_the_same_steps(folder: Path) -> None:
+    """Rank 1 is late, and its time does not settle for long."""
+    (folder / "ddp.py").write_text(
+        "import time, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "rank = dist.get_rank()\n"
+        "net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))\n"
+        "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "for step in range(30):\n"
+        "    if rank == 1: time.sleep(0.02 + 0.01 * max(0, 12 - step))\n"
+        "    net(torch.ones(4, 8)).sum().backward(); optimizer.step()\n"
+        "dist.destroy_process_group()\n"
+    )
+    ended = profile(folder, "--gpus", "2", "ddp.py")
+    assert ended.returncode == 0, ended.stderr
+    (run,) = load_runs(folder / "gpuscope-profile" / "run.json.gz")
+    assert run.measurement.warmup_steps == 12
+    own = {r: [(s.start_ns, s.end_ns) for s in run.timeline.steps if s.rank == r] for r in (0, 1)}
+    assert len(own[0]) == 3
+    assert own[0] == own[1]
+    assert run.step_time_s >= 0.02
+    assert run.device_busy_s <= run.step_time_s
+    assert not any("Other steps" in sentence for sentence in run.assumptions)
+    assert "no_common_time" not in {remark.code for remark in run.analysis.trust.remarks}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -7,7 +7,7 @@ import pytest
 from measure_builders import timeline
 
 from gpuscope.measure.steady import steady
-from gpuscope.timeline.types import DEVICE_KINDS, Counter, Step
+from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Counter, Step
 
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"
 
@@ -27,6 +27,23 @@ def test_the_first_step_and_what_follows_the_last_go() -> None:
     assert found.recorded.event.tolist() == np.flatnonzero(device).tolist()
     # Their launches stay, and are pointed at where they are now.
     assert found.events.start_ns[found.recorded.launch].tolist() == [11, 21]
+
+
+def test_only_the_last_steps_are_kept_if_asked() -> None:
+    assert steady(_four_steps(), most=1).steps == (Step(60, 80),)
+    assert steady(_four_steps(), most=2).steps == (Step(40, 60), Step(60, 80))
+    assert steady(_four_steps(), most=9).steps == (Step(40, 60), Step(60, 80))
+
+
+def test_launches_of_work_that_is_cut_go_with_it() -> None:
+    """The host is a step ahead: the last step's launch lies inside, its work does not."""
+    host = [("launch", 1, 1), ("launch", 11, 1), ("launch", 41, 1), ("operator", 45, 5)]
+    device = [(5, 30, 0), (40, 20, 1), (60, 20, 2)]
+    found = steady(timeline(host, device, [(0, 10), (10, 20), (40, 50)]))
+    assert found.steps == (Step(40, 60),)
+    launches = found.events.start_ns[found.events.kind == EVENT_KINDS.index("launch")]
+    assert launches.tolist() == [11]
+    assert 45 in found.events.start_ns  # what the host does meanwhile stays
 
 
 def test_a_launch_far_ahead_of_its_step_stays() -> None:
@@ -85,3 +102,26 @@ def test_counters_keep_the_value_that_holds_at_the_begin() -> None:
     found = steady(replace(_four_steps(), counters=(counter,))).counters[0]
     assert found.time_ns.tolist() == [35, 50, 70]
     assert found.value.tolist() == [2.0, 3.0, 4.0]
+
+
+def test_ranks_are_cut_at_the_same_moments() -> None:
+    """Rank 1 begins each step 10 later: that is idle time of its steps, not another window."""
+    from dataclasses import replace
+
+    from gpuscope.timeline.ranks import merge
+    from gpuscope.timeline.types import Lane, Source
+
+    def rank(number: int, late: int):
+        host = [("launch", 100 * i + late, 1) for i in range(4)]
+        host += [("operator", 100 * i + 1, 3) for i in range(4)]
+        device = [(100 * i + late + 5, 80 - late, i) for i in range(4)]
+        one = timeline(host, device, [(100 * i, 100 * i + 99) for i in range(4)])
+        lanes = tuple(Lane(lane.name, lane.kind, number, lane.device) for lane in one.lanes)
+        steps = tuple(replace(step, rank=number) for step in one.steps)
+        return replace(one, lanes=lanes, steps=steps, sources=(Source(number, ""),))
+
+    found = steady(merge([rank(0, 10), rank(1, 20)]))
+    own = {r: [(s.start_ns, s.end_ns) for s in found.steps if s.rank == r] for r in (0, 1)}
+    assert own[0] == own[1] == [(115, 215), (215, 315)]
+    lanes = [i for i, lane in enumerate(found.lanes) if lane.rank == 1]
+    assert np.isin(found.events.lane, lanes).any()

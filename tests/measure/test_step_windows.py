@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import pytest
 from measure_builders import timeline
 
-from gpuscope.measure.step_windows import device_steps
+from gpuscope.measure.step_windows import common_steps, device_steps
 from gpuscope.timeline.types import Step
 
 
@@ -33,3 +34,21 @@ def test_marks_stay_where_nothing_is_launched() -> None:
 def test_one_mark_is_no_window() -> None:
     assert device_steps(timeline([("launch", 1, 1)], [(5, 9, 0)], [(0, 4)])) == (Step(0, 4),)
     assert device_steps(timeline([("launch", 1, 1)], [(5, 9, 0)])) == ()
+
+
+def test_ranks_share_the_edges_of_the_one_that_begins_first() -> None:
+    own = [Step(0, 10, 0), Step(10, 20, 0), Step(4, 13, 1), Step(13, 24, 1)]
+    assert common_steps(own) == (Step(0, 10, 0), Step(10, 20, 0), Step(0, 10, 1), Step(10, 20, 1))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        [Step(0, 10, 0), Step(10, 20, 0)],  # one rank
+        [Step(0, 10, 0), Step(10, 20, 0), Step(4, 13, 1)],  # not as many steps
+        [Step(0, 10, 0), Step(10, 20, 0), Step(10, 20, 1), Step(20, 30, 1)],  # other steps
+        [Step(0, 10, 0), Step(10, 20, 0), Step(900, 910, 1), Step(910, 920, 1)],  # another clock
+    ],
+)
+def test_ranks_that_do_not_meet_keep_their_own_windows(own: list[Step]) -> None:
+    assert common_steps(own) == tuple(own)

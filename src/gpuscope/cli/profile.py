@@ -40,7 +40,8 @@ def profile_command(
     module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module.")] = False,
     steps: Annotated[int, typer.Option(min=1, help="Steps to record.")] = 3,
     skip: Annotated[
-        int | None, typer.Option(min=1, help="Steps to let pass first; else until they settle.")
+        int | None,
+        typer.Option(min=1, help="Steps to let pass; else till they settle (12 on several ranks)."),
     ] = None,
     by: Annotated[
         str | None, typer.Option(help="What a step is: optimizer or forward; else found out.")
@@ -65,6 +66,7 @@ def profile_command(
 ) -> None:  # fmt: skip
     """Run a script unmodified; record a few of its steps; write a report when it ends."""
     from gpuscope.errors import UnknownNameError
+    from gpuscope.measure.script.ranks import Place
     from gpuscope.measure.script.runner import Program, check
     from gpuscope.measure.script.session import Session, Settings
     from gpuscope.views.i18n import choose_language
@@ -79,7 +81,7 @@ def profile_command(
         _under_torchrun(gpus)
     settings = Settings(
         steps=steps, skip=skip, by=by, memory_history=memory_history,  # type: ignore[arg-type]
-        stacks=with_stack, name=program.name,
+        stacks=with_stack, name=program.name, world_size=Place.of().world_size,
     )  # fmt: skip
     _run(program, Session(settings), folder, report and report.absolute(), language, quiet)
 
@@ -87,7 +89,7 @@ def profile_command(
 def _folder(output_dir: Path, report: Path | None) -> Path:
     """The folder, made; absolute, since the script may go elsewhere."""
     from gpuscope.errors import InputFileError
-    from gpuscope.views.atomic import check_writable
+    from gpuscope.atomic import check_writable
 
     if report is not None:
         check_writable(report)
@@ -143,13 +145,13 @@ def _run(
 
         tell(failure)  # the script's own end counts, not ours
     finally:
-        say_done(folder, place)
+        say_done(folder, place, session.first_step)
     runner.end_as(error)
 
 
 def _collected(session: Session, folder: Path, place: Place) -> Run | None:
     """Write this rank's trace; on rank 0 return the run of all; None without any step."""
-    from gpuscope.measure.script.ranks import merged, wait_for_others
+    from gpuscope.measure.script.ranks import wait_for_others
 
     trace = folder / place.trace_name()
     recorded = session.why_nothing() is None
@@ -159,8 +161,7 @@ def _collected(session: Session, folder: Path, place: Place) -> Run | None:
         return None
     if place.world_size == 1:
         return session.run_of(trace)
-    ranks = wait_for_others(folder, place)
-    return session.run_of_all(merged(folder, place.world_size, ranks, not session.on_gpu), ranks)
+    return session.run_of_all(folder, wait_for_others(folder, place))
 
 
 def _write(
@@ -199,6 +200,6 @@ def _write_history(history: object, path: Path) -> None:
     """The allocator's snapshot as PyTorch saves it, for `gpuscope analyze` and PyTorch's viewer."""
     import pickle
 
-    from gpuscope.views.atomic import write_atomically
+    from gpuscope.atomic import write_atomically
 
     write_atomically(path, pickle.dumps(history))

@@ -129,13 +129,21 @@ def export_trace(profiler: Any, path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def own_timeline(timeline: Timeline, accelerator: Accelerator) -> Timeline:
-    """Cut a timeline of our own recording to its steady steps; on a CPU, give it device work."""
+def own_timeline(
+    timeline: Timeline, accelerator: Accelerator, most: int | None = None
+) -> Timeline:
+    """Cut a timeline of our own recording to its steady steps; on a CPU, give it device work.
+
+    Args:
+        timeline: as recorded.
+        accelerator: where.
+        most: the last so many steps are kept; None keeps all but the first.
+    """
     from gpuscope.measure.host_kernels import with_host_kernels
     from gpuscope.measure.steady import steady
 
     named = with_plain_names(timeline)
-    return steady(named if accelerator.is_gpu else with_host_kernels(named))
+    return steady(named if accelerator.is_gpu else with_host_kernels(named), most)
 
 
 def with_plain_names(timeline: Timeline) -> Timeline:

@@ -7,35 +7,63 @@ left begins with the first kept step and ends with the last one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.measure.step_windows import device_steps
-from gpuscope.timeline.types import DEVICE_KINDS, Counter, Events, Ints, Recorded, Step, Timeline
+from gpuscope.measure.step_windows import common_steps, device_steps
+from gpuscope.timeline.types import (
+    DEVICE_KINDS,
+    EVENT_KINDS,
+    Counter,
+    Events,
+    Ints,
+    Recorded,
+    Step,
+    Timeline,
+)
+
+LAUNCH = EVENT_KINDS.index("launch")
 
 Flags = npt.NDArray[np.bool_]
 
 
-def steady(timeline: Timeline) -> Timeline:
+def steady(timeline: Timeline, most: int | None = None) -> Timeline:
     """Return the timeline with device step windows, cut to the steady ones.
 
     A rank with a single window keeps it; one whose launches or marks are unknown keeps everything.
+
+    Args:
+        timeline: with the host's marks of its steps.
+        most: the last so many steps of each rank are kept; None keeps all but the first.
     """
-    windows = device_steps(timeline)
+    windows, marked = _by_rank(device_steps(timeline)), _by_rank(timeline.steps)
+    # A rank with its own marks for windows: nothing is known of launches, nothing can be cut.
+    on_device = {rank for rank, steps in windows.items() if steps != marked[rank]}
+    if on_device == set(windows):
+        windows = _by_rank(common_steps([s for steps in windows.values() for s in steps]))
     kept: list[Step] = []
     keep = np.zeros(len(timeline.events), bool)
     for rank in sorted({lane.rank for lane in timeline.lanes}):
-        own = [step for step in windows if step.rank == rank]
-        marks = sorted(
-            (s for s in timeline.steps if s.rank == rank), key=lambda step: step.start_ns
-        )
-        on_device = own != marks  # else nothing is known of launches, and nothing can be cut
-        steps = own[1:] if on_device and len(own) > 1 else own
+        own = windows.get(rank, [])
+        left_out = 0
+        if rank in on_device and len(own) > 1:
+            left_out = 1 if most is None else max(1, len(own) - most)
+        steps = own[left_out:]
         kept += steps
-        keep |= _inside(timeline, rank, steps if on_device else [], marks[len(own) > 1 :])
+        cut_to = steps if rank in on_device else []
+        keep |= _inside(timeline, rank, cut_to, marked.get(rank, [])[left_out:])
     return _cut(replace(timeline, steps=tuple(sorted(kept, key=_order))), keep)
+
+
+def _by_rank(steps: Iterable[Step]) -> dict[int, list[Step]]:
+    """Each rank's steps in time order."""
+    found: dict[int, list[Step]] = {}
+    for step in sorted(steps, key=_order):
+        found.setdefault(step.rank, []).append(step)
+    return found
 
 
 def _order(step: Step) -> tuple[int, int]:
@@ -63,6 +91,9 @@ def _cut(timeline: Timeline, keep: Flags) -> Timeline:
     recorded = timeline.recorded
     if recorded is not None and len(recorded):
         rows = keep[recorded.event]
+        # Launches of work that was cut go with it, else the work would seem to have been lost.
+        gone = recorded.launch[~rows & (recorded.launch >= 0)]
+        keep[gone[timeline.events.kind[gone] == LAUNCH]] = False
         for column in (recorded.launch[rows], recorded.operator[rows]):
             keep[column[column >= 0]] = True  # the host may have been far ahead
     if keep.all():

@@ -9,6 +9,7 @@ length is the step time under the profiler.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,6 +29,31 @@ def device_steps(timeline: Timeline) -> tuple[Step, ...]:
         )
         windows += _of_rank(timeline, marks, rank) or marks
     return tuple(windows)
+
+
+def common_steps(windows: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the windows of several ranks with common edges: a step begins with its first rank.
+
+    A rank whose host is late begins a step's device work late. In a window of its own that would be
+    hidden; in one that all ranks share it is what it is, idle time within the step. Where the ranks
+    did not record the same number of steps, or one lies a whole step behind another (other steps,
+    other clocks, or a deep pipeline), the windows are returned as they are.
+
+    Args:
+        windows: of one rank or several, each rank's following one another.
+    """
+    ranks = sorted({step.rank for step in windows})
+    own = [sorted((s for s in windows if s.rank == r), key=lambda s: s.start_ns) for r in ranks]
+    if len(ranks) < 2 or len({len(steps) for steps in own}) > 1:
+        return tuple(windows)
+    edges = np.array([[*(s.start_ns for s in steps), steps[-1].end_ns] for steps in own], np.int64)
+    first = edges.min(axis=0)
+    lengths = np.diff(first)
+    if (lengths <= 0).any() or ((edges - first)[:, :-1] >= lengths).any():
+        return tuple(windows)
+    return tuple(
+        Step(low, high, rank) for rank in ranks for low, high in itertools.pairwise(first.tolist())
+    )
 
 
 def _of_rank(timeline: Timeline, marks: list[Step], rank: int) -> list[Step]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gpuscope.measure.script import session as module
-from gpuscope.measure.script.ranks import Place, clear, say_done, wait_for_others
+from gpuscope.measure.script.ranks import Arrived, Place, clear, say_done, wait_for_others
 from gpuscope.measure.script.session import Session, Settings
 
 
@@ -145,15 +145,71 @@ def test_who_this_process_is(environment, place) -> None:
     assert Place.of(environment) == place
 
 
+@pytest.mark.parametrize("settles", [True, False])
+def test_ranks_begin_at_the_same_step_whether_their_times_settle_or_not(settles: bool) -> None:
+    session = Session(Settings(world_size=2))
+    for i in range(1, 25):
+        time.sleep(0.001 if settles else 0.0005 * (25 - i))
+        session.step()
+        if i == module.RANKS_SKIP - module.PREPARE_BEFORE:
+            assert session._prepared_at == i  # the profiler's first start, before it records
+        if i == module.RANKS_SKIP - 1:
+            assert session._state == "waiting"
+        if i == module.RANKS_SKIP:
+            assert session._state == "recording"
+    session.stop()
+    assert session.first_step == module.RANKS_SKIP
+
+
+@pytest.mark.parametrize(
+    ("settings", "first", "in_all"),
+    [
+        (Settings(), None, 5),
+        (Settings(skip=7), 7, 5),
+        (Settings(world_size=4), 12, 6),
+        (Settings(skip=1, world_size=4, steps=2), 1, 5),
+    ],
+)
+def test_when_recording_begins(settings: Settings, first: int | None, in_all: int) -> None:
+    assert settings.fixed_skip == first
+    assert settings.steps_in_all == in_all
+
+
+def test_a_rank_records_what_was_asked_for_after_two_steps_left_out(tmp_path: Path) -> None:
+    session = Session(Settings(steps=2, skip=4, world_size=2))
+    _work(30, session, sleep_s=0.001)
+    session.stop()
+    run = _run(session, tmp_path)
+    assert session.first_step == 4
+    assert len(run.timeline.steps) == 2
+    assert run.measurement.profiled_steps == 2
+    assert session._recorded == 5
+
+
+def test_the_first_kind_of_step_is_forgotten_when_another_comes() -> None:
+    """An evaluation before the training: its calls are no steps of it."""
+    session = Session(Settings(skip=6))
+    session._on_boundary("forward")
+    session._on_boundary("forward")
+    for _ in range(3):
+        session._on_boundary("optimizer")
+    assert session.steps_seen == 3
+
+
 def test_rank_0_waits_for_the_others_and_takes_who_is_there(tmp_path: Path) -> None:
     for rank in (0, 2):
         (tmp_path / Place(rank, 3).trace_name()).write_text("{}")
-    for rank in (1, 2):
-        say_done(tmp_path, Place(rank, 3))
-    assert wait_for_others(tmp_path, Place(0, 3), wait_s=5) == [0, 2]
+    say_done(tmp_path, Place(1, 3))
+    say_done(tmp_path, Place(2, 3), first_step=12)
+    assert wait_for_others(tmp_path, Place(0, 3), wait_s=5) == Arrived((0, 2), {2: 12})
     assert not list(tmp_path.glob(".rank-*"))
     start = time.monotonic()
-    assert wait_for_others(tmp_path, Place(0, 3), wait_s=0.2) == [0, 2]
+    assert wait_for_others(tmp_path, Place(0, 3), wait_s=0.2) == Arrived((0, 2), {})
     assert time.monotonic() - start < 3
     clear(tmp_path, Place(2, 3))
-    assert wait_for_others(tmp_path, Place(0, 3), wait_s=0) == [0]
+    assert wait_for_others(tmp_path, Place(0, 3), wait_s=0).ranks == (0,)
+
+
+def test_ranks_that_recorded_other_steps_are_named() -> None:
+    assert Arrived((0, 1, 2), {1: 12, 2: 16}).apart(12) == [2]
+    assert Arrived((0, 1), {}).apart(12) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WAIT_S = 60.0
 """Longest that rank 0 waits for the others' traces after its own is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -39,18 +40,42 @@ class Place:
         """File that says this rank is done, with or without a trace."""
         return f".rank-{self.rank}.done"
 
+
 def clear(folder: Path, place: Place) -> None:
     """Remove what an earlier run left of this rank."""
     for name in (place.trace_name(), place.done_name()):
         (folder / name).unlink(missing_ok=True)
 
-def say_done(folder: Path, place: Place) -> None:
-    """Let rank 0 know that this rank's trace is written, or will not be."""
-    if place.rank > 0:
-        (folder / place.done_name()).write_text("", encoding="utf-8")
 
-def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> list[int]:
-    """Wait until every other rank is done; returns the ranks that have written a trace."""
+def say_done(folder: Path, place: Place, first_step: int | None = None) -> None:
+    """Let rank 0 know that this rank's trace is written, or will not be.
+
+    Args:
+        folder: where the traces go.
+        place: this process.
+        first_step: boundaries that it had met when its recording began; None if it has none.
+    """
+    if place.rank > 0:
+        text = "" if first_step is None else str(first_step)
+        part = folder / f"{place.done_name()}.part"
+        part.write_text(text, encoding="utf-8")
+        part.replace(folder / place.done_name())
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The ranks that have written a trace, and the first recorded step of those that told it."""
+
+    ranks: tuple[int, ...]
+    first_step: Mapping[int, int]
+
+    def apart(self, first_step: int | None) -> list[int]:
+        """Return the ranks whose recording began at another step than `first_step`."""
+        return [rank for rank, step in sorted(self.first_step.items()) if step != first_step]
+
+
+def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> Arrived:
+    """Wait until every other rank is done, or `wait_s` are over."""
     ranks = [Place(rank, place.world_size) for rank in range(place.world_size)]
     others = [each for each in ranks if each.rank != place.rank]
     end = time.monotonic() + wait_s
@@ -58,13 +83,29 @@ def wait_for_others(folder: Path, place: Place, wait_s: float = WAIT_S) -> list[
         if all((folder / each.done_name()).exists() for each in others):
             break
         time.sleep(0.1)
-    for each in ranks:
-        (folder / each.done_name()).unlink(missing_ok=True)
-    return [each.rank for each in ranks if (folder / each.trace_name()).exists()]
+    told: dict[int, int] = {}
+    for each in others:
+        done = folder / each.done_name()
+        text = done.read_text(encoding="utf-8") if done.exists() else ""
+        if text.isdecimal():
+            told[each.rank] = int(text)
+        done.unlink(missing_ok=True)
+    there = tuple(each.rank for each in ranks if (folder / each.trace_name()).exists())
+    return Arrived(there, told)
 
 
-def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Timeline:
-    """Read the ranks' traces and put them on one clock."""
+def merged(
+    folder: Path, world_size: int, ranks: Sequence[int], on_host: bool, most: int | None = None
+) -> Timeline:
+    """Read the ranks' traces and put them on one clock.
+
+    Args:
+        folder: where they are.
+        world_size: ranks of the run.
+        ranks: those with a trace.
+        on_host: the operators of the host are the work (see `with_host_kernels`).
+        most: steps to keep of each rank: the last so many; None keeps all but the first.
+    """
     from gpuscope.measure.host_kernels import with_host_kernels
     from gpuscope.measure.profiling import with_plain_names
     from gpuscope.measure.steady import steady
@@ -75,4 +116,4 @@ def merged(folder: Path, world_size: int, ranks: list[int], on_host: bool) -> Ti
     for rank in ranks:
         timeline = read_trace(folder / Place(rank, world_size).trace_name(), rank=rank)
         timelines.append(with_host_kernels(timeline) if on_host else timeline)
-    return steady(with_plain_names(merge(timelines)))
+    return steady(with_plain_names(merge(timelines)), most)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.measure.profiling import EXTRA_STEPS
+from gpuscope.measure.script.other_profilers import before_another_profiler, profiling
+from gpuscope.measure.script.step_clock import StepClock
 from gpuscope.measure.script.step_finder import Source, StepFinder
+from gpuscope.measure.script.step_times import AFTER_GAP, intervals
 from gpuscope.measure.statistics import settled_from
 from gpuscope.run import Run
 
 if TYPE_CHECKING:
+    from gpuscope.measure.script.ranks import Arrived
     from gpuscope.measure.script.result import Seen
-    from gpuscope.timeline.types import Timeline
 
 AUTO_LEAST = 6
 AUTO_MOST = 50
@@ -27,9 +28,17 @@ many steps."""
 JUDGED_EVERY = 4
 """Steps between two looks at whether they have settled: a look costs some 0.1 ms."""
 
+RANKS_SKIP = 12
+"""Steps that each of several ranks lets pass without `skip`. They must record the same ones; to
+settle that by asking each other could disturb or block the program, counting cannot."""
+
+PREPARE_BEFORE = 2
+RANKS_EXTRA = 1
+"""Several ranks start the profiler's machinery so many steps before they record, since it takes
+each of them another time; and so many more steps are left out at the begin."""
+
 TIMED_AFTER = 200
-AFTER_GAP = 2
-"""Steps timed after the recording, and steps right after it that are left out."""
+"""Steps timed after the recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class Settings:
         memory_history: also keep the allocator's history of the recorded steps.
         stacks: also record Python stacks (slow, large).
         name: of the run.
+        world_size: processes of the program; several record the same steps, by number.
     """
 
     steps: int = 3
@@ -51,6 +61,19 @@ class Settings:
     memory_history: bool = False
     stacks: bool = False
     name: str = "profile"
+    world_size: int = 1
+
+    @property
+    def fixed_skip(self) -> int | None:
+        """Steps to let pass first; None where it depends on when their time has settled."""
+        if self.skip is not None:
+            return max(1, self.skip)
+        return RANKS_SKIP if self.world_size > 1 else None
+
+    @property
+    def steps_in_all(self) -> int:
+        """Steps under the profiler: those asked for and those that are left out."""
+        return self.steps + EXTRA_STEPS + (RANKS_EXTRA if self.world_size > 1 else 0)
 
 
 class Session:
@@ -63,8 +86,9 @@ class Session:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._finder = StepFinder(self._on_boundary, by=settings.by)
-        self._at: list[float] = []
-        self._after: list[float] = []
+        self._source: Source | None = None
+        self._before, self._after = StepClock(), StepClock()
+        self._prepared_at: int | None = None
         self._recorded = 0
         self._profiler: Any = None
         self._stack = ExitStack()
@@ -81,7 +105,7 @@ class Session:
     @property
     def steps_seen(self) -> int:
         """Step boundaries met so far."""
-        return len(self._at) + self._recorded + len(self._after)
+        return len(self._before) + self._recorded + len(self._after)
 
     def start(self) -> None:
         """Begin to look for steps (torch must be imported)."""
@@ -93,7 +117,7 @@ class Session:
             self._manual = True
             self._finder.stop()
             if self._state == "waiting":
-                self._at.clear()
+                self._before.clear()
         self._on_boundary("call")
 
     # -- at each boundary -------------------------------------------------------------------------
@@ -102,45 +126,62 @@ class Session:
         try:
             if self._manual and source != "call":
                 return
-            self._advance()
+            self._advance(source)
         except Exception as error:  # the program must not notice
             text = str(error).strip().split("\n")[0]
             self.problems.append(f"The recording failed: {type(error).__name__}: {text}")
             self._abandon()
 
-    def _advance(self) -> None:
-        now = time.perf_counter()
+    def _advance(self, source: Source) -> None:
         if self._state == "waiting":
-            self._at.append(now)
-            if self._warm() and not _profiling():
+            if source != self._source:  # forward calls, and then an optimizer: other steps
+                self._before.clear()
+                self._source = source
+            self._before.mark()
+            if profiling():
+                return
+            if self._warm():
                 self._begin()
+            elif self._ranks_prepare():
+                self._prepare()
         elif self._state == "recording":
             self._recorded += 1
-            if self._recorded >= self._settings.steps + EXTRA_STEPS:
+            if self._recorded >= self._settings.steps_in_all:
                 self._end()
             else:
                 self._new_mark()
         elif self._state == "after":
-            self._after.append(now)
-            self._read_sensor(now)
+            self._read_sensor(self._after.mark())
             if len(self._after) >= TIMED_AFTER:
                 self._state = "done"
                 self._finder.stop()
 
     def _warm(self) -> bool:
-        skip = self._settings.skip
+        skip, seen = self._settings.fixed_skip, len(self._before)
         if skip is not None:
-            return len(self._at) >= max(1, skip)
-        if len(self._at) <= AUTO_LEAST or len(self._at) % JUDGED_EVERY:
+            return seen >= skip
+        if seen <= AUTO_LEAST or seen % JUDGED_EVERY:
             return False
-        intervals = [b - a for a, b in zip(self._at, self._at[1:], strict=False)]
-        return len(self._at) > AUTO_MOST or settled_from(intervals) is not None
+        return seen > AUTO_MOST or settled_from(self._before.host_intervals_s()) is not None
+
+    def _ranks_prepare(self) -> bool:
+        skip = self._settings.fixed_skip
+        if self._settings.world_size == 1 or self._prepared_at is not None or skip is None:
+            return False
+        return len(self._before) >= skip - PREPARE_BEFORE
+
+    def _prepare(self) -> None:
+        from gpuscope.measure.profiling import start_up
+
+        self._prepared_at = len(self._before)
+        self._accelerator = _current_accelerator()
+        start_up(self._accelerator)
 
     def _begin(self) -> None:
-        from gpuscope.measure.profiling import make_profiler, start_up
+        from gpuscope.measure.profiling import make_profiler
 
-        self._accelerator = self._accelerator or _current_accelerator()
-        start_up(self._accelerator)
+        if self._prepared_at is None:
+            self._prepare()
         if self._settings.memory_history:
             _record_history(self._accelerator)
         self._accelerator.synchronize()
@@ -149,7 +190,7 @@ class Session:
         )
         self._profiler.start()
         self._state = "recording"
-        self._stack.enter_context(_before_another_profiler(self._give_way))
+        self._stack.enter_context(before_another_profiler(self._give_way))
         self._begun = time.perf_counter()
         self._mark_modules()
         self._new_mark()
@@ -238,17 +279,19 @@ class Session:
             return None
         if self._state == "failed":
             return self.problems[-1], "Type: gpuscope profile --help"
-        if not self._at:
+        if not len(self._before):
             return (
                 "No step was seen: no optimizer stepped, and no module was called without"
                 " gradients.",
                 "Give the program more to do, or mark its steps: with gs.profile() as p: p.step()",
             )
-        skip = self._settings.skip
-        asked = f"--skip {skip}" if skip is not None else "at least 8 are needed, settled ones"
+        settings, seen = self._settings, len(self._before)
+        asked = "at least 8 are needed, settled ones"
+        if settings.fixed_skip is not None:
+            asked = f"--skip {settings.fixed_skip}"
         return (
-            f"The program ended after {len(self._at)} steps, before the recording began ({asked}).",
-            f"Type: gpuscope profile --skip {max(1, len(self._at) - self._settings.steps - 1)} ...",
+            f"The program ended after {seen} steps, before the recording began ({asked}).",
+            f"Type: gpuscope profile --skip {max(1, seen - settings.steps_in_all + 1)} ...",
         )
 
     def export(self, path: Path) -> None:
@@ -266,13 +309,32 @@ class Session:
         """Return the run of a trace that `export` wrote."""
         from gpuscope.measure.script.result import run_of_trace
 
-        return run_of_trace(trace, self._seen())
+        return run_of_trace(trace, self._seen(), self._settings.steps)
 
-    def run_of_all(self, timeline: Timeline, ranks: list[int]) -> Run:
-        """Return the run of several ranks' joint timeline; times without the profiler are ours."""
+    @property
+    def first_step(self) -> int | None:
+        """Boundaries met when the recording began; None if nothing was recorded."""
+        return len(self._before) if self.why_nothing() is None else None
+
+    def run_of_all(self, folder: Path, arrived: Arrived) -> Run:
+        """Return the joint run of the ranks' traces; times without the profiler are ours.
+
+        Args:
+            folder: where the traces are.
+            arrived: the ranks that have one.
+        """
+        from gpuscope.measure.script.ranks import merged
         from gpuscope.measure.script.result import run_of_timeline
 
+        settings, ranks = self._settings, arrived.ranks
+        timeline = merged(folder, settings.world_size, ranks, not self.on_gpu, settings.steps)
         self.problems.append(f"Ranks with a trace: {', '.join(map(str, ranks))}.")
+        apart = arrived.apart(self.first_step)
+        if apart:
+            self.problems.append(
+                f"Other steps than those of rank 0 were recorded on rank "
+                f"{', '.join(map(str, apart))}: what ranks do cannot be compared."
+            )
         return run_of_timeline(timeline, self._seen())
 
     def _seen(self) -> Seen:
@@ -280,48 +342,11 @@ class Session:
 
         return Seen(
             name=self._settings.name, accelerator=self._accelerator,
-            intervals_s=self._intervals(), warmup_steps=len(self._at),
+            timed=intervals(self._before, self._after, self._prepared_at, self.on_gpu),
+            warmup_steps=len(self._before),
             profiled_step_s=self._recorded_wall_s, readings=tuple(self._readings),
             notes=tuple(self.problems), history=self.history,
         )  # fmt: skip
-
-    def _intervals(self) -> tuple[float, ...]:
-        """Steps timed without the profiler: the settled part of those before, and those after."""
-        before = [b - a for a, b in zip(self._at, self._at[1:], strict=False)]
-        settled = settled_from(before)
-        kept = before[settled:] if settled is not None else []
-        after = self._after[AFTER_GAP:]
-        return (*kept, *(b - a for a, b in itertools.pairwise(after)))
-
-
-def _profiling() -> bool:
-    """Whether the program is under a profiler of its own at the moment."""
-    import torch
-
-    return bool(torch._C._autograd._profiler_enabled())
-
-
-@contextmanager
-def _before_another_profiler(call: Callable[[], None]) -> Iterator[None]:
-    """Inside the block, `call` is called before any other profiler is prepared."""
-    from torch.autograd import profiler
-
-    profile: Any = profiler.profile
-    original: Any = getattr(profile, "_prepare_trace", None)
-    if original is None:
-        yield
-        return
-
-    def prepare(self: Any, *args: Any, **kwargs: Any) -> Any:
-        profile._prepare_trace = original
-        call()
-        return original(self, *args, **kwargs)
-
-    profile._prepare_trace = prepare
-    try:
-        yield
-    finally:
-        profile._prepare_trace = original
 
 
 def _current_accelerator() -> Any:
