@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md")) + [
+PAGES = [
+    *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md", ROOT / "tests" / "data" / "traces" / "README.md",
 ]  # fmt: skip

@@ -78,6 +78,17 @@ def test_a_folder_gives_its_traces_by_rank_and_tells_the_rest(tmp_path: Path) ->
     assert all(file.nbytes == len(TRACE) for file in found.files)
 
 
+def test_of_a_folder_with_traces_only_they_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text(TRACE)
+    (tmp_path / "run.json").write_text('{"schema":"gpuscope.run","version":1}')
+    (tmp_path / "memory.pickle").write_bytes(b"\x80\x04]")
+    found = find_traces(tmp_path)
+    assert [file.path.name for file in found.files] == ["trace.json"]
+    assert found.notes == (
+        "Left out, not a trace: memory.pickle, run.json. Name one to read it.",
+    )
+
+
 def test_subfolders_where_the_folder_itself_has_none(tmp_path: Path) -> None:
     for rank in (0, 1):
         folder = tmp_path / f"rank_{rank}"

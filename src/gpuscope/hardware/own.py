@@ -130,7 +130,9 @@ def _device_id(path: Path, otherwise: str) -> str:
     try:
         content: Mapping[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputFileError(f"{path.name} is not TOML.", str(error)) from error
+        raise InputFileError(
+            f"{path.name} is not TOML.", str(error), "Make a calibration: gpuscope bench --save"
+        ) from error
     stated = str(content.get("device") or otherwise)
     if stated not in device_ids():
         raise InputFileError(

@@ -63,7 +63,8 @@ def find_traces(paths: str | Path | Iterable[str | Path]) -> Found:
 
     A file that is named itself is taken for what it looks like, a Chrome trace in doubt, so that
     its reader can say what is wrong with it. In a folder only files that look like recordings are
-    taken (of its subfolders where it has none itself); the others are told. The same file twice
+    taken (of its subfolders where it has none itself), and of those the traces where there are
+    any; the others are told. The same file twice
     counts once.
 
     Raises:
@@ -160,11 +161,21 @@ def _folder(folder: Path) -> Found:
         own = sorted(path for path in folder.iterdir() if path.is_file())
         found = _sorted_out(own, f"The folder {folder}", needed=False)
         if found.files:
-            return found
+            return _traces_first(found)
         below = sorted(path for path in folder.glob("*/*") if path.is_file())
     except OSError as error:
         raise InputFileError(f"{folder} cannot be read.", f"{error.strerror}.") from error
     return _sorted_out(below or own, f"The folder {folder}")
+
+
+def _traces_first(found: Found) -> Found:
+    """Of a folder with traces, the traces: `gpuscope profile` puts what it made of them beside."""
+    traces = tuple(file for file in found.files if file.kind in ("kineto", "nsys"))
+    others = [file.path.name for file in found.files if file not in traces]
+    if not traces or not others:
+        return found
+    note = f"Left out, not a trace: {_listing(others)}. Name one to read it."
+    return Found(traces, (*found.notes, note))
 
 
 def _sorted_out(paths: Sequence[Path], where: str, *, needed: bool = True) -> Found:

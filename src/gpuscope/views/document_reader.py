@@ -35,6 +35,8 @@ _OWN_READER = ("timeline", "analysis", "program", "measurement")
 
 SCHEMAS = ("gpuscope.run", "gpuscope.runs", "gpuscope.sweep")
 
+_WANTED = "Name a run that was saved with --output FILE, or a trace."
+
 _NO_DATA = Timeline((), (), Events(*(np.zeros(0, np.int64) for _ in EVENT_COLUMNS)))
 
 
@@ -142,9 +144,9 @@ def _parse(path: Path) -> object:
                 "Save or copy it again.",
             ) from error  # fmt: skip
         where = f"line {error.lineno}, column {error.colno}"
-        raise InputFileError(f"{path} is not JSON.", f"{error.msg} at {where}.") from error
+        raise InputFileError(f"{path} is not JSON.", f"{error.msg} at {where}.", _WANTED) from error
     except (ValueError, RecursionError) as error:
-        raise InputFileError(f"{path} is not strict JSON.", str(error)) from error
+        raise InputFileError(f"{path} is not strict JSON.", str(error), _WANTED) from error
 
 
 def _at_the_end(error: json.JSONDecodeError, text: str) -> bool:

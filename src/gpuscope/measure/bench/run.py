@@ -95,8 +95,8 @@ def run_bench(
     from gpuscope.measure.sensors import open_sensor
 
     asked = options or Options()
-    accelerator = _accelerator(asked)
     chosen = chosen_benches(asked.only)
+    accelerator = _accelerator(asked)
     _check_possible(chosen, accelerator, asked)
     sensor = open_sensor(accelerator.index) if accelerator.is_gpu else None
     try:
@@ -336,6 +336,7 @@ def folder_for(options: Options, output: Path | None) -> Path:
         return output
     from gpuscope.measure.accelerator import machine_facts
 
+    chosen_benches(options.only)  # a wrong name is told before a missing device
     accelerator = _accelerator(options)
     machine = machine_facts(accelerator) | {"host": platform.node()}
     name = default_name(machine, quick=options.quick)
