@@ -13,24 +13,27 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gpuscope"
 
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "atomic": {"errors"},
     "hardware": {"errors"},
     "program": {"errors"},
     "cost": {"errors", "hardware", "program"},
-    "timeline": {"errors", "hardware", "program", "cost"},
+    "timeline": {"errors", "atomic", "hardware", "program", "cost"},
     "analysis": {"errors", "hardware", "program", "cost", "timeline", "run"},
     "run": {"errors", "program", "timeline", "analysis", "views"},
     "api": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run"},
     # Like `run`, it meets the views' document format when a saved run is asked for.
     "loading": {"errors", "hardware", "timeline", "analysis", "run", "views"},
     "measure": {
-        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "loading",
+        "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
+        "loading",
     },
     "views": {
-        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "measure",
+        "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
+        "measure",
     },
     "cli": {
-        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "measure",
-        "views", "loading",
+        "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
+        "measure", "views", "loading",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timeline_programs import call, costed, kernel
 
-from gpuscope.errors import InvalidValueError
+from gpuscope.errors import InputFileError
 from gpuscope.program.types import Op, Program, Storage
 from gpuscope.timeline import attach_memory, simulate, simulate_memory, write_chrome_trace
 from gpuscope.timeline.perfetto import trace_events
@@ -201,10 +201,10 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path):
 
 
 def test_says_where_it_cannot_write(tmp_path: Path):
-    with pytest.raises(InvalidValueError, match="Cannot write"):
+    with pytest.raises(InputFileError, match="Cannot write"):
         write_chrome_trace(example(), tmp_path / "missing" / "trace.json")
     (tmp_path / "folder.json").mkdir()
-    with pytest.raises(InvalidValueError, match="Cannot write"):
+    with pytest.raises(InputFileError, match="is a folder"):
         write_chrome_trace(example(), tmp_path / "folder.json")
     assert [p.name for p in tmp_path.iterdir()] == ["folder.json"]
 

@@ -31,7 +31,7 @@ class Shown:
             InputFileError: it cannot be written.
         """
         if self.report is not None:
-            from gpuscope.views.atomic import check_writable
+            from gpuscope.atomic import check_writable
 
             check_writable(self.report)
 

@@ -30,8 +30,8 @@ def compare_command(
     lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
 ) -> None:
     """Compare runs and traces: side by side, and for two of them where they differ and why."""
+    from gpuscope.atomic import check_writable
     from gpuscope.errors import InvalidValueError
-    from gpuscope.views.atomic import check_writable
     from gpuscope.views.i18n import choose_language
 
     language = choose_language(lang)

@@ -88,8 +88,8 @@ def profile_command(
 
 def _folder(output_dir: Path, report: Path | None) -> Path:
     """The folder, made; absolute, since the script may go elsewhere."""
-    from gpuscope.errors import InputFileError
     from gpuscope.atomic import check_writable
+    from gpuscope.errors import InputFileError
 
     if report is not None:
         check_writable(report)

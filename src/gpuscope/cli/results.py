@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from gpuscope.atomic import check_writable
 from gpuscope.cli.progress import note
 from gpuscope.run import Run
-from gpuscope.views.atomic import check_writable
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check_outputs(outputs: Outputs) -> None:
     """Refuse files that could not be written, before the work that would fill them.
 
     Raises:
-        InputFileError: as `gpuscope.views.atomic.check_writable`.
+        InputFileError: as `gpuscope.atomic.check_writable`.
     """
     for path in (outputs.output, outputs.report, outputs.trace):
         if path is not None:

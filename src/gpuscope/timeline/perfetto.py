@@ -10,15 +10,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from gpuscope.atomic import whole_file
 from gpuscope.cost.types import Kernel
-from gpuscope.errors import InvalidValueError
 from gpuscope.program.types import Op
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Timeline
 
@@ -41,7 +39,7 @@ def write_chrome_trace(timeline: Timeline, path: str | Path, *, name: str = "") 
         name: what the trace shows, kept in its metadata.
 
     Raises:
-        InvalidValueError: the place cannot be written to.
+        InputFileError: the place cannot be written to.
     """
     header = {
         "displayTimeUnit": "ns",
@@ -218,27 +216,13 @@ def _counters(timeline: Timeline) -> Iterator[Record]:
 @contextmanager
 def _complete_file(path: Path) -> Iterator[TextIO]:
     """A text file that takes its name only once it is written without an error."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InvalidValueError(
-            f"Cannot write '{path}'.",
-            f"{error.strerror}.",
-            "Choose a folder that exists and that you may write to.",
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as raw:
-            if path.suffix == ".gz":
-                # No time stamp inside, so that equal timelines give equal files.
-                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
-                    yield from _text(packed)
-            else:
-                yield from _text(raw)
-        _publish(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with whole_file(path) as raw:
+        if path.suffix == ".gz":
+            # No time stamp inside, so that equal timelines give equal files.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                yield from _text(packed)
+        else:
+            yield from _text(raw)
 
 
 def _text(raw: Any) -> Iterator[TextIO]:
@@ -247,16 +231,3 @@ def _text(raw: Any) -> Iterator[TextIO]:
     yield text
     text.flush()
     text.detach()
-
-
-def _publish(temporary: str, path: Path) -> None:
-    """Give the finished file the permissions of an ordinary new file, and its name."""
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(temporary, 0o666 & ~mask)
-    try:
-        os.replace(temporary, path)
-    except OSError as error:
-        raise InvalidValueError(
-            f"Cannot write '{path}'.", f"{error.strerror}.", "Choose the name of a file."
-        ) from error

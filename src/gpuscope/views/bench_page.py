@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from gpuscope.atomic import write_atomically
 from gpuscope.measure.bench.figures import figures
 from gpuscope.measure.bench.types import BenchResult, Point
 from gpuscope.views import units
-from gpuscope.views.atomic import write_atomically
 from gpuscope.views.bench_chart import Curve, chart
 from gpuscope.views.bench_document import bench_document
 from gpuscope.views.bench_text import headline, line, word

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuscope import __version__
+from gpuscope.atomic import write_atomically
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.run import SCHEMA_VERSION, Run
 from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Recorded, Timeline
-from gpuscope.views.atomic import write_atomically
 from gpuscope.views.figures import figures
 
 MAX_EVENTS = 200_000

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuscope.analysis import fold_layers
+from gpuscope.atomic import write_atomically
 from gpuscope.errors import InvalidValueError
 from gpuscope.run import Run
-from gpuscope.views.atomic import write_atomically
 from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import dumps, plain, run_document
 from gpuscope.views.i18n import choose_language

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
+from gpuscope.atomic import write_atomically
 from gpuscope.errors import InputFileError
 from gpuscope.measure.bench.toml_text import toml_text
 from gpuscope.measure.bench.types import BenchResult, BenchRun, Failure, KernelTime, Point
@@ -128,29 +127,14 @@ def save_bench(result: BenchResult, folder: str | Path) -> None:
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        _whole(target / POINTS, _parquet(result))
-        _whole(target / SUMMARY, _summary(result).encode())
+        write_atomically(target / POINTS, _parquet(result))
+        write_atomically(target / SUMMARY, _summary(result))
         (target / PARTIAL).unlink(missing_ok=True)
     except OSError as error:
         raise InputFileError(
             f"Cannot write to {target}.", str(error.strerror or error),
             "Choose another folder: --output FOLDER",
         ) from None  # fmt: skip
-
-
-def _whole(path: Path, data: bytes) -> None:
-    """Write a file that is there in full or not at all (`views.atomic` is not ours to import)."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def _parquet(result: BenchResult) -> bytes:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
+from gpuscope.atomic import write_atomically
 from gpuscope.errors import InputFileError
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.hardware.own import CALIBRATION, this_folder
@@ -72,15 +71,11 @@ def save_calibration(calibration: Calibration, path: str | Path) -> Path:
         target = target / CALIBRATION
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(calibration_text(calibration))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
     except OSError as error:
         raise InputFileError(
             f"Cannot write {target}.", str(error.strerror or error), "Choose another folder."
         ) from error
+    write_atomically(target, calibration_text(calibration))
     return target
 
 
