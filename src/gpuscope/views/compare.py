@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.analysis.compare import Comparison, Difference
+from gpuscope.analysis.compare import IDLE, Comparison, Difference
+from gpuscope.analysis.symbols import short_symbol
 from gpuscope.run import Run
 from gpuscope.views import units
 from gpuscope.views.figures import figures, short_operator
@@ -26,11 +27,12 @@ from gpuscope.views.terminal.layout import (
 )
 
 TOP_ROWS = 10
+LONG_NAME = 28
 
 
 def side_by_side(runs: Sequence[Run], lang: str = "en") -> RenderableType:
     """Return several runs, one row each, with ratios to the first."""
-    names = distinct_names(runs)
+    names = distinct_names(runs, lang)
     about = tr("Ratios are to {first}: 2.00× takes half the time.", lang, first=names[0])
     parts: list[RenderableType] = [_times(runs, names, lang), Text(), _resources(runs, names, lang)]
     title = runs[0].name if len({run.name for run in runs}) == 1 else tr("Side by side", lang)
@@ -98,12 +100,12 @@ def _fits(run: Run, lang: str) -> Text:
     return Text(tr("{size} too much", lang, size=units.size(missing, lang)), style="bold red")
 
 
-def distinct_names(runs: Sequence[Run]) -> list[str]:
+def distinct_names(runs: Sequence[Run], lang: str = "en") -> list[str]:
     """Return a short name for each run: what tells them apart, the device's id where that does."""
     for names in (
         [run.device_id or run.target for run in runs],
         [run.target for run in runs],
-        [f"{run.target} ({run.origin})" for run in runs],
+        [f"{run.target} ({tr(run.origin, lang)})" for run in runs],
         [run.name for run in runs],
     ):
         if len(set(names)) == len(names):
@@ -118,17 +120,21 @@ def difference(found: Comparison, lang: str = "en") -> RenderableType:
         Text(summary, style="bold"),
         Text.assemble(("a  ", "dim"), found.a, "\n", ("b  ", "dim"), found.b),
     ]
-    for title, rows in (
-        (tr("By class", lang), found.classes), (tr("By phase", lang), found.phases),
-        (tr("By kernel family", lang), found.kinds), (tr("By operator", lang), found.operators),
-        (tr("By module", lang), found.modules),
-    ):  # fmt: skip
+    for title, rows, label in (
+        (tr("By class", lang), found.classes, _row_label),
+        (tr("By phase", lang), found.phases, _row_label),
+        (tr("By kernel family", lang), found.kinds, _row_label),
+        (tr("By operator", lang), found.operators, _operator_label),
+        (tr("By module", lang), found.modules, _module_label),
+    ):
         if rows:
-            parts.append(section(title, "", _difference_table(rows, lang)))
+            parts.append(section(title, "", _difference_table(rows, label, lang)))
     return Group(*parts)
 
 
-def _difference_table(differences: Sequence[Difference], lang: str) -> Table:
+def _difference_table(
+    differences: Sequence[Difference], label: Callable[[str, str], str], lang: str
+) -> Table:
     rows = table(left(), right("a"), right("b"), right("b − a"), bars(), left())
     widest = max(abs(row.difference_s) for row in differences) or 1.0
     # Rounding to nanoseconds leaves differences that are none.
@@ -136,7 +142,7 @@ def _difference_table(differences: Sequence[Difference], lang: str) -> Table:
     for row in telling[:TOP_ROWS] or differences[:1]:
         gain = row.difference_s < 0
         rows.add_row(
-            _row_label(row.label, lang),
+            label(row.label, lang),
             units.time(row.a_s, lang),
             units.time(row.b_s, lang),
             signed_time(row.difference_s, lang),
@@ -147,10 +153,23 @@ def _difference_table(differences: Sequence[Difference], lang: str) -> Table:
 
 
 def _row_label(label: str, lang: str) -> str:
-    """A time class, a family or an operator in words."""
-    if "::" in label:
-        return short_operator(label)
+    """A time class, a phase or a family in words."""
     return class_label(label, lang) if ": " in label else word(label, lang)
+
+
+def _operator_label(label: str, lang: str) -> str:
+    """An operator's name; of a kernel that no operator launched, its symbol, shortened."""
+    if label == IDLE:
+        return word(label, lang)
+    name = short_operator(label)
+    return short_symbol(name) if len(name) > LONG_NAME or "<" in name else name
+
+
+def _module_label(label: str, lang: str) -> str:
+    """A module's path; its underscores are its own."""
+    if label.startswith("(") and label.endswith(")"):
+        return f"({tr(label[1:-1], lang)})"
+    return tr(label, lang) if label == IDLE else label
 
 
 def signed_time(value_s: float, lang: str = "en") -> str:
