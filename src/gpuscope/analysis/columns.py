@@ -20,8 +20,9 @@ UNKNOWN = "unknown"
 _MOST_PACKED = 2**62
 """Above this, columns packed into one number could overflow."""
 
-_MOST_FLAGS = 20_000_000
-"""Longest table of flags for counting off packed numbers: 20 MB."""
+_LEAST_FLAGS, _FLAGS_A_ROW = 1 << 16, 16
+"""Longest table of flags for counting off packed numbers, at least and by row: beyond, sorting the
+rows is quicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +148,26 @@ def _numbers(rows: Sequence[Kernel], read: Callable[[Kernel], float]) -> Floats:
 
 
 def distinct(values: Ints) -> Ints:
-    """Return the distinct values, ascending: `np.unique`, which hashes and is ten times slower."""
+    """Return the distinct values, ascending: `np.unique`, which hashes and is ten times slower.
+
+    Quickest where the values are nearly sorted, or several sorted runs: a merge sort finds them.
+    """
     if len(values) == 0:
         return values
-    ordered = np.sort(values)
+    ordered = np.sort(values, kind="stable")
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+
+
+def present(codes: Ints) -> list[int]:
+    """Return the distinct codes, ascending, by counting: for small numbers such as lanes."""
+    return np.flatnonzero(np.bincount(codes)).tolist() if len(codes) else []
+
+
+def is_any(codes: Ints, wanted: Iterable[int], count: int) -> npt.NDArray[np.bool_]:
+    """Return which codes are wanted: `np.isin` by a table, for codes 0..count-1."""
+    table = np.zeros(count, bool)
+    table[list(wanted)] = True
+    return table[codes]
 
 
 def group_rows(*columns: Ints) -> tuple[Ints, Ints]:
@@ -170,7 +186,7 @@ def group_rows(*columns: Ints) -> tuple[Ints, Ints]:
             low, width = 0, len(column)
         packed = code * width + (column - low)
         room = int(packed.max(initial=-1)) + 1
-        if room <= _MOST_FLAGS:
+        if room <= max(_LEAST_FLAGS, _FLAGS_A_ROW * len(code)):
             seen = np.zeros(room, bool)
             seen[packed] = True
             code = (np.cumsum(seen) - 1)[packed]

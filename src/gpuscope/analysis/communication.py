@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.analysis.collective_calls import Calls, communication_calls
 from gpuscope.analysis.collective_names import UNEVEN, bus_factor, message_bytes
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.recorded_types import Communication, CommunicationSort
-from gpuscope.analysis.window import COMMUNICATION, KERNEL, DeviceWork, Window, device_work
+from gpuscope.analysis.window import COMMUNICATION, KERNEL, rank_rows
 from gpuscope.timeline.types import Collective, Ints, Timeline
 
-NS = 1e-9
+Bools = npt.NDArray[np.bool_]
 
-_MOST = np.iinfo(np.int64).max // 4
+NS = 1e-9
 
 
 def communication(timeline: Timeline, rank: int) -> Communication | None:
@@ -28,8 +29,8 @@ def communication(timeline: Timeline, rank: int) -> Communication | None:
     if rank not in calls.ranks:
         return None
     rows = np.flatnonzero(calls.rank == calls.ranks.index(rank))
-    work = device_work(timeline, rank, Window(-_MOST, _MOST, 1))
-    talks, computes = _union(work, COMMUNICATION), _union(work, KERNEL)
+    own = rank_rows(timeline, rank)
+    talks, computes = _union(timeline, own, COMMUNICATION), _union(timeline, own, KERNEL)
     hidden = computes.within(talks.start_ns, talks.end_ns)
     alone = _alone(calls, rows)
     return Communication(
@@ -109,9 +110,10 @@ def _rates(
     return nbytes, rate, None if factor is None else rate * factor
 
 
-def _union(work: DeviceWork, kind: int) -> Cover:
-    rows = work.kind == kind
-    return Cover.of(work.start_ns[rows], work.end_ns[rows])
+def _union(timeline: Timeline, own: Bools, kind: int) -> Cover:
+    events = timeline.events
+    rows = np.flatnonzero(own & (events.kind == kind))
+    return Cover.of(events.start_ns[rows], events.end_ns[rows])
 
 
 def _alone(calls: Calls, rows: Ints) -> bool:

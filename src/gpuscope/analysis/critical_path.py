@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis import path_walk as raw
-from gpuscope.analysis.columns import OpColumns, longest_of
+from gpuscope.analysis.columns import OpColumns, longest_of, present
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import HostActivity, Hosts
 from gpuscope.analysis.idle import LAUNCH_GAP_NS
@@ -225,7 +225,7 @@ def _named(timeline: Timeline, hosts: Hosts, path: raw.Raw) -> _Segments:
         rows = np.flatnonzero(code == raw_code)
         kinds, none = np.full(len(rows), wanted, np.int64), np.full(len(rows), -1, np.int64)
         parts.append((start[rows], end[rows], kinds, none, ref[rows]))
-    for lane in np.unique(ref[code == raw.HOST]).tolist():
+    for lane in present(ref[code == raw.HOST]):
         rows = np.flatnonzero((code == raw.HOST) & (ref == lane))
         host = hosts(timeline.lanes[lane].rank)
         parts.append(_host_pieces(timeline, host, lane, start[rows], end[rows]))
@@ -361,7 +361,7 @@ def _chains(timeline: Timeline, own: Bools, window: Window, begin: Ints) -> list
     start = np.maximum(begin[rows], window.start_ns)
     end = np.minimum(events.end_ns[rows], window.end_ns)
     lane, kind = events.lane[rows], np.array(_DEVICE)[events.kind[rows]]
-    of_lane = (lane == i for i in np.unique(lane).tolist())
+    of_lane = (lane == i for i in present(lane))
     return [(start[own], end[own], kind[own]) for own in of_lane]
 
 

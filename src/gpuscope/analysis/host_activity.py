@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.columns import OpColumns, is_any
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_line import HostThreads, host_threads
 from gpuscope.analysis.waits import Waits, find_waits, launch_rows, synchronises
@@ -122,8 +122,8 @@ class Hosts:
             is_collective=self._is_collective,
             knows_loader=bool(self._is_loader[rows].any()),
             syncing=cover(self._is_sync[rows]),
-            working=cover(np.isin(kind, _WORKING)),
-            active=cover(np.isin(kind, _WORKING[:2])),
+            working=cover(is_any(kind, _WORKING, len(EVENT_KINDS))),
+            active=cover(is_any(kind, _WORKING[:2], len(EVENT_KINDS))),
         )
 
 
@@ -138,7 +138,8 @@ def host_events(timeline: Timeline) -> Bools:
     if len(events) == 0:
         return np.zeros(0, bool)
     lanes = np.fromiter((lane.kind == "host" for lane in timeline.lanes), bool, len(timeline.lanes))
-    found = (events.kind >= DEVICE_KINDS) & ~np.isin(events.kind, _MARKS)
+    marks = is_any(events.kind, _MARKS, len(EVENT_KINDS))
+    found = (events.kind >= DEVICE_KINDS) & ~marks
     return np.asarray(found & lanes[events.lane], np.bool_)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.columns import distinct
+from gpuscope.analysis.columns import distinct, is_any
 from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
@@ -197,7 +197,8 @@ def host_threads(timeline: Timeline, rank: int, parent: Ints | None = None) -> H
         if len(rows):
             lines[lane] = _flat(events, rows, parent)
             kinds = events.kind[rows]
-            weight[lane] = int((kinds == launch).sum()), int(np.isin(kinds, _ACTIVE).sum())
+            active = is_any(kinds, _ACTIVE, len(EVENT_KINDS))
+            weight[lane] = int((kinds == launch).sum()), int(active.sum())
     feeding = [lane for lane in lines if weight[lane][0]] or list(lines)
     feeding.sort(key=lambda lane: weight[lane], reverse=True)
     merged = HostLine.merged([lines[lane] for lane in feeding], events)
@@ -230,7 +231,8 @@ def _parents(start: Ints, end: Ints) -> Ints:
     before it that lies one level higher. Level by level, so no loop over events.
     """
     count = len(start)
-    depth = np.arange(count) - np.searchsorted(np.sort(end), start, side="right")
+    by_end = np.sort(end, kind="stable")  # nearly sorted already
+    depth = np.arange(count) - np.searchsorted(by_end, start, side="right")
     depth += _empty_before(start, end)
     depth = np.maximum(depth, 0)
     by_depth = np.argsort(
@@ -271,7 +273,7 @@ def _score(event: Ints, events: Events) -> Ints:
     if len(events) == 0:
         return np.zeros(len(event), np.int64)
     row, least = np.maximum(event, 0), np.iinfo(np.int64).min
-    active = np.isin(events.kind[row], _ACTIVE)
+    active = is_any(events.kind[row], _ACTIVE, len(EVENT_KINDS))
     return np.where(event < 0, least, np.where(active, events.start_ns[row], least + 1))
 
 

@@ -26,12 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.columns import OpColumns, is_any
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import UPLOAD, HostActivity
 from gpuscope.analysis.waits import launched_ns
 from gpuscope.analysis.window import LAUNCH, MEMCPY, OPERATOR, SYNC, DeviceWork
-from gpuscope.timeline.types import Ints, Timeline
+from gpuscope.timeline.types import EVENT_KINDS, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
 
@@ -165,7 +165,7 @@ def _of_late(
     loading = brings[own]
     if timeline.origin == "measured":
         # Without a loader in the recording: Python before an upload prepares what it brings.
-        at_work = np.isin(timeline.events.kind, (OPERATOR, LAUNCH, SYNC))
+        at_work = is_any(timeline.events.kind, (OPERATOR, LAUNCH, SYNC), len(EVENT_KINDS))
         loading = loading & (threads.nearest(event, at_work) < 0) & (not host.knows_loader)
     loading = loading | (threads.nearest(event, host.is_loader) >= 0)
     cause = np.where(loading, DATA, cause)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.analysis.columns import distinct, present
 from gpuscope.analysis.waits import launch_rows, launched_ns
 from gpuscope.analysis.window import (
     COMMUNICATION,
@@ -117,7 +118,7 @@ def launches(
     calls = calls[inside]
     if not any(step.rank == rank for step in timeline.steps):
         # The span of the device work begins after the first of its launches.
-        calls = np.union1d(calls, pairs.call)
+        calls = distinct(np.concatenate((calls, pairs.call)))
     if len(work) == 0 or (len(calls) == 0 and len(pairs.call) == 0):
         return None
     steps = window.steps
@@ -217,7 +218,7 @@ def _graphs(timeline: Timeline) -> Bools:
 def _free_ns(work: DeviceWork) -> Ints:
     """When the lane of each event had ended all its earlier work; far back for the first."""
     free = np.full(len(work), np.iinfo(np.int64).min, np.int64)
-    for lane in np.unique(work.lane):
+    for lane in present(work.lane):
         rows = np.flatnonzero(work.lane == lane)
         free[rows[1:]] = np.maximum.accumulate(work.end_ns[rows])[:-1]
     return free
@@ -266,7 +267,7 @@ def _threads(timeline: Timeline, calls: Ints, steps: int) -> tuple[ThreadLaunche
     duration = timeline.events.duration_ns[calls]
     found = [
         (int((lane == i).sum()), timeline.lanes[i].name, int(duration[lane == i].sum()))
-        for i in np.unique(lane).tolist()
+        for i in present(lane)
     ]
     found.sort(key=lambda row: (-row[0], row[1]))
     return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuscope.analysis.columns import distinct
 from gpuscope.analysis.types import MemoryStory
 from gpuscope.hardware.device import Device
 from gpuscope.timeline.memory import Holder, MemoryTrace, attach_memory
@@ -28,7 +29,7 @@ def memory_story(
     reserved = counters.get("reserved")
     time_ns = allocated.time_ns
     if reserved is not None:
-        time_ns = np.union1d(time_ns, reserved.time_ns)
+        time_ns = distinct(np.concatenate((time_ns, reserved.time_ns)))
     curve = _at(allocated, time_ns)
     at = int(curve.argmax())
     peak = trace.peak_allocated_bytes if trace is not None else int(curve[at])

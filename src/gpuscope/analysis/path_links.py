@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.analysis.columns import is_any, present
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_line import HostThreads
 from gpuscope.analysis.idle import LAUNCH_GAP_NS
@@ -158,7 +159,7 @@ def thread_breaks(
 def _before_on_lane(lane: Ints, end: Ints) -> Ints:
     """For each event the one before it on its lane that ends last; -1 for the first."""
     before = np.full(len(lane), -1, np.int64)
-    for number in np.unique(lane).tolist():
+    for number in present(lane):
         rows = np.flatnonzero(lane == number)
         reach = np.maximum.accumulate(end[rows])
         longest = np.where(end[rows] == reach, np.arange(len(rows)), 0)
@@ -187,7 +188,7 @@ def _allowed_lag(timeline: Timeline, rank: int, launch: Ints, row: Ints, before:
     calls = np.flatnonzero(rank_rows(timeline, rank) & asks[events.name]) if asks.any() else row[:0]
     if len(calls) == 0:
         return np.full(len(row), LAUNCH_GAP_NS, np.int64)
-    time = np.sort(events.start_ns[calls])
+    time = np.sort(events.start_ns[calls], kind="stable")
     least = np.iinfo(np.int64).min
     known = launch[row] >= 0
     own = np.where(known, events.start_ns[launch[row]], events.start_ns[row])
@@ -200,7 +201,7 @@ def _allowed_lag(timeline: Timeline, rank: int, launch: Ints, row: Ints, before:
 def _busy(events: Events, lane: int, loads: Bools) -> Cover:
     """When a host thread was inside an operator, a launch, a wait or the loading of input."""
     active = (OPERATOR, SYNC, EVENT_KINDS.index("launch"))
-    rows = (events.lane == lane) & (np.isin(events.kind, active) | loads)
+    rows = (events.lane == lane) & (is_any(events.kind, active, len(EVENT_KINDS)) | loads)
     return Cover.of(events.start_ns[rows], events.end_ns[rows])
 
 

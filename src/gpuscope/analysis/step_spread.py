@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.analysis.columns import OpColumns
+from gpuscope.analysis.columns import OpColumns, is_any
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.idle import IDLE_CAUSES, idle_pieces
@@ -36,6 +36,8 @@ Floats = npt.NDArray[np.float64]
 Context = tuple[OpColumns, Hosts]
 
 NS = 1e-9
+
+_MARKS = (EVENT_KINDS.index("step"), EVENT_KINDS.index("module"))
 
 LEAST_STEPS = 3
 """With fewer steps there is no telling which one is the exception."""
@@ -178,7 +180,7 @@ def _names(timeline: Timeline, rank: int, start: Ints, end: Ints) -> tuple[Ints,
     """
     events = timeline.events
     rows = np.flatnonzero(rank_rows(timeline, rank))
-    marks = np.isin(events.kind[rows], (EVENT_KINDS.index("step"), EVENT_KINDS.index("module")))
+    marks = is_any(events.kind[rows], _MARKS, len(EVENT_KINDS))
     order = np.argsort(start, kind="stable")
     step = np.searchsorted(start[order], events.start_ns[rows], side="right") - 1
     inside = (step >= 0) & ~marks

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.host_activity import HostActivity, Hosts
-from gpuscope.analysis.idle import idle_causes
+from gpuscope.analysis.host_activity import Hosts
+from gpuscope.analysis.idle import IdlePieces, causes_of, idle_pieces
 from gpuscope.analysis.types import RankTime
 from gpuscope.analysis.window import (
     COMMUNICATION,
@@ -16,50 +18,65 @@ from gpuscope.analysis.window import (
     Window,
     device_ranks,
     device_work,
+    rank_rows,
 )
-from gpuscope.timeline.types import Timeline
+from gpuscope.timeline.types import DEVICE_KINDS, Timeline
+
+Known = tuple[DeviceWork, IdlePieces]
+"""Device work of a window and its idle time."""
 
 NS = 1e-9
 """Seconds in a nanosecond."""
 
 
 def rank_time(
-    timeline: Timeline, rank: int, ops: OpColumns | None = None, hosts: Hosts | None = None
-) -> RankTime:
+    timeline: Timeline, rank: int, ops: OpColumns | None = None, hosts: Hosts | None = None,
+    known: Known | None = None,
+) -> RankTime:  # fmt: skip
     """Return the time classes of one rank from its first to its last device event.
 
     All device events of the timeline count, whatever steps are marked. Unions are exact: the
     seconds are integer nanoseconds times 1e-9. A rank without device work has zeros.
+
+    Args:
+        timeline, rank: whose.
+        ops, hosts: as `analyze` has them; found here where left out.
+        known: device work of a window of this rank and its idle time, used if it is all of it.
     """
-    ops = OpColumns.of(timeline) if ops is None else ops
-    whole = device_work(timeline, rank, Window(_LEAST, _MOST, 1))
-    if len(whole) == 0:
+    events = timeline.events
+    rows = np.flatnonzero(rank_rows(timeline, rank) & (events.kind < DEVICE_KINDS))
+    if len(rows) == 0:
         return RankTime(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, {})
-    span = Window(int(whole.start_ns.min()), int(whole.end_ns.max()), 1)
-    work = device_work(timeline, rank, span)
+    first, last = int(events.start_ns[rows].min()), int(events.end_ns[rows].max())
+    if known is not None and (first, last) == known[0].window.bounds:
+        return _classes(*known)
+    ops = OpColumns.of(timeline) if ops is None else ops
+    work = device_work(timeline, rank, Window(first, last, 1))
     hosts = Hosts(timeline, ops) if hosts is None else hosts
-    return _classes(timeline, work, hosts(rank), ops)
+    return _classes(work, idle_pieces(timeline, work, hosts(rank), ops))
 
 
 def rank_times(
-    timeline: Timeline, ops: OpColumns | None = None, hosts: Hosts | None = None
-) -> dict[int, RankTime]:
-    """Return the time classes of every rank that has device work."""
+    timeline: Timeline, ops: OpColumns | None = None, hosts: Hosts | None = None,
+    known: Mapping[int, Known] | None = None,
+) -> dict[int, RankTime]:  # fmt: skip
+    """Return the time classes of every rank that has device work; `known` by rank."""
     ops = OpColumns.of(timeline) if ops is None else ops
     hosts = Hosts(timeline, ops) if hosts is None else hosts
-    return {rank: rank_time(timeline, rank, ops, hosts) for rank in device_ranks(timeline)}
+    known = {} if known is None else known
+    return {
+        rank: rank_time(timeline, rank, ops, hosts, known.get(rank))
+        for rank in device_ranks(timeline)
+    }
 
 
-_LEAST, _MOST = np.iinfo(np.int64).min // 4, np.iinfo(np.int64).max // 4
-
-
-def _classes(timeline: Timeline, work: DeviceWork, host: HostActivity, ops: OpColumns) -> RankTime:
+def _classes(work: DeviceWork, pieces: IdlePieces) -> RankTime:
     compute = _union(work, work.kind == KERNEL)
     communication = _union(work, work.kind == COMMUNICATION)
     kernels = _union(work, (work.kind == KERNEL) | (work.kind == COMMUNICATION))
     copies = _union(work, (work.kind != KERNEL) & (work.kind != COMMUNICATION))
     span_ns, busy_ns = work.window.length_ns, work.busy.total_ns
-    causes = idle_causes(timeline, work, host, ops)
+    causes = causes_of(pieces)
     return RankTime(
         span_s=span_ns * NS,
         busy_s=busy_ns * NS,

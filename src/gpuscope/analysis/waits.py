@@ -183,7 +183,7 @@ def _frees(timeline: Timeline, by_end: Ints, launch: Ints, calls: Ints) -> tuple
     end = events.end_ns[rows]
     at = np.searchsorted(events.end_ns[by_end], end, side="right") - 1
     target = by_end[np.maximum(at, 0)]
-    starts = np.sort(events.start_ns[by_end])
+    starts = np.sort(events.start_ns[by_end], kind="stable")
     running = np.searchsorted(starts, end, side="left") > at + 1
     keep = (at >= 0) & (events.end_ns[target] > events.start_ns[rows]) & ~running
     launched = launch[target]
@@ -198,7 +198,8 @@ def _full_queues(events: Events, by_end: Ints, launch: Ints) -> tuple[Ints, Ints
     begun = np.full(len(events), np.iinfo(np.int64).max, np.int64)
     np.minimum.at(begun, launch[linked], events.start_ns[linked])
     rows = calls[(events.duration_ns[calls] > LONG_CALL_NS) & (events.kind[calls] == LAUNCH)]
-    given, leaving = np.sort(events.start_ns[calls]), np.sort(begun[calls])
+    given = np.sort(events.start_ns[calls], kind="stable")
+    leaving = np.sort(begun[calls], kind="stable")
     start, end = events.start_ns[rows], events.end_ns[rows]
     queued = np.searchsorted(given, start) - np.searchsorted(leaving, start, side="right")
     rows, end = rows[queued >= FULL_QUEUE], end[queued >= FULL_QUEUE]

@@ -46,6 +46,11 @@ class Window:
         """Nanoseconds from start to end."""
         return self.end_ns - self.start_ns
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Start and end."""
+        return self.start_ns, self.end_ns
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceWork:
@@ -79,8 +84,8 @@ class DeviceWork:
 def device_ranks(timeline: Timeline) -> tuple[int, ...]:
     """Return the ranks that have device work, ascending."""
     rows = timeline.events.kind < DEVICE_KINDS
-    lanes = np.unique(timeline.events.lane[rows])
-    return tuple(sorted({timeline.lanes[int(lane)].rank for lane in lanes}))
+    lanes = np.bincount(timeline.events.lane[rows], minlength=1)
+    return tuple(sorted({timeline.lanes[lane].rank for lane in np.flatnonzero(lanes).tolist()}))
 
 
 def rank_rows(timeline: Timeline, rank: int) -> npt.NDArray[np.bool_]:

@@ -11,12 +11,13 @@ import numpy as np
 from gpuscope.analysis import analyze
 from gpuscope.analysis.device_of import device_of
 from gpuscope.analysis.modelled import modelled
-from gpuscope.analysis.window import choose_window, device_ranks, device_work, marked_steps
+from gpuscope.analysis.window import choose_window, device_ranks, marked_steps, rank_rows
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.run import Run
+from gpuscope.timeline.intervals import union_length
 from gpuscope.timeline.ranks import ranks_of
-from gpuscope.timeline.types import Step, Timeline
+from gpuscope.timeline.types import DEVICE_KINDS, Step, Timeline
 
 _NS = 1e-9
 
@@ -111,7 +112,11 @@ def _busy_s(timeline: Timeline, rank: int) -> float:
     window = choose_window(timeline, rank)
     if window is None or not device_ranks(timeline):
         return math.nan
-    return device_work(timeline, rank, window).busy.total_ns * _NS / window.steps
+    events = timeline.events
+    rows = np.flatnonzero(rank_rows(timeline, rank) & (events.kind < DEVICE_KINDS))
+    start = np.maximum(events.start_ns[rows], window.start_ns)
+    end = np.minimum(events.end_ns[rows], window.end_ns)
+    return union_length(start, end) * _NS / window.steps
 
 
 def _target(timeline: Timeline, device: Device | None) -> str:
