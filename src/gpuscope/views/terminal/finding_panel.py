@@ -13,6 +13,7 @@ from gpuscope.run import Run
 from gpuscope.views import units
 from gpuscope.views.figures import FIELD_LABELS, finding_text
 from gpuscope.views.i18n import tr
+from gpuscope.views.sentences import sentence
 from gpuscope.views.terminal.layout import section
 
 TOP_FINDINGS = 6
@@ -57,8 +58,8 @@ def assumptions(run: Run, lang: str) -> RenderableType:
     """What had to be assumed; of a measured run, what is worth knowing of it."""
     shown = run.assumptions[:TOP_ASSUMPTIONS]
     lines = Table.grid(padding=(0, 1))
-    for sentence in shown:
-        lines.add_row(Text("·", style="dim"), Text(tr(sentence, lang)))
+    for note in shown:
+        lines.add_row(Text("·", style="dim"), Text(sentence(note, lang)))
     if len(run.assumptions) > len(shown):
         n = len(run.assumptions) - len(shown)
         lines.add_row("", Text(tr("and {n} more (see --json)", lang, n=n), style="dim"))
@@ -80,7 +81,9 @@ def origins(run: Run, lang: str) -> RenderableType:
     # A recording's energy is not shown, so neither is where an estimate of it would come from.
     if run.analysis.energy is not None and (run.energy_j is not None or not run.timeline.sources):
         source = run.analysis.energy.source
-        parts.append(Text.assemble((tr("energy", lang), "bold"), tr(": ", lang), source))
+        parts.append(
+            Text.assemble((tr("energy", lang), "bold"), tr(": ", lang), sentence(source, lang))
+        )
     return section(tr("Where the figures come from", lang), "", *parts)
 
 

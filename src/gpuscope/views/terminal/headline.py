@@ -14,6 +14,7 @@ from gpuscope.run import Run
 from gpuscope.views import units
 from gpuscope.views.figures import Figures, figures
 from gpuscope.views.i18n import tr
+from gpuscope.views.sentences import sentence
 from gpuscope.views.terminal.layout import bar
 
 MEAN_DIFFERS = 0.02
@@ -42,7 +43,7 @@ def headline(run: Run, lang: str) -> RenderableType:
     origin = tr(run.origin, lang)
     title = Text.assemble((run.name, "bold"))
     where = Text.assemble(
-        (tr("{origin} on", lang, origin=origin), "dim"), " ", (run.target, "bold")
+        (tr("{origin} on", lang, origin=origin), "dim"), " ", (sentence(run.target, lang), "bold")
     )
     pace = (Text(), _host_and_device(run, lang)) if timed and run.analysis.time else ()
     body = Group(title, where, Text(), grid, *pace)

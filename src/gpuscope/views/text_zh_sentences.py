@@ -1,0 +1,108 @@
+"""Chinese of sentences that other rooms write into a run: its notes, assumptions and sources.
+
+The key is the English sentence with {names} where figures and names stand; `sentences.py` finds
+them again in the finished sentence.
+"""
+
+from __future__ import annotations
+
+SENTENCES: dict[str, str] = {
+    # What was read, and what was left out.
+    "an unknown device": "未知设备",
+    "Left out, not a trace: {names}. Name one to read it.": (
+        "已略过，不是跟踪记录：{names}。要读取请直接写出文件名。"
+    ),
+    "Left out, not a trace: {names}.": "已略过，不是跟踪记录：{names}。",
+    "Left out, cannot be read: {names}.": "已略过，无法读取：{names}。",
+    "Left out, the rank is there already: {names}.": "已略过，该 rank 已有记录：{names}。",
+    "{n} file(s) were named twice and count once.": "{n} 个文件重复列出，只算一次。",
+    "{n} file(s) do not say their rank: they were numbered in the order of their names.": (
+        "{n} 个文件没有写明 rank：按文件名顺序编号。"
+    ),
+    "{n} ranks are too large to keep whole: the host's events are there for rank {ranks} (the "
+    "first, the one that computes longest, and the one that waits least); of the others device "
+    "work and steps are.": (
+        "{n} 个 rank 太大，不能全部保留：只有 rank {ranks}"
+        "（第一个、计算最久的、等待最少的）保留主机事件；"
+        "其余只保留设备工作与步。"
+    ),
+    "The clock of rank {rank} is not that of the others: its start was set to theirs, so times "
+    "across ranks cannot be compared.": (
+        "rank {rank} 的时钟与其他 rank 不同：已把它的起点对齐，因此不能跨 rank 比较时间。"
+    ),
+    # Memory snapshots.
+    "This is a memory snapshot: it holds no times of kernels.": "这是显存快照：其中没有内核时间。",
+    "Device {index} is shown; others by peak: {others}.": (
+        "显示的是设备 {index}；其他设备按峰值：{others}。"
+    ),
+    "No history was recorded: this is the memory at the moment of the snapshot, not the peak. "
+    "Call torch.cuda.memory._record_memory_history() before the step.": (
+        "没有记录历史：这是快照那一刻的显存，不是峰值。请在步之前调用 "
+        "torch.cuda.memory._record_memory_history()。"
+    ),
+    "{n} damaged entries were left out.": "略过了 {n} 条损坏的记录。",
+    "The history holds no times: its points are in order, a microsecond apart.": (
+        "历史中没有时间：各点按顺序排列，相隔一微秒。"
+    ),
+    # Measuring.
+    "Interrupted: what was measured until then is shown.": "已中断：显示此前测得的内容。",
+    "The step time had not settled after {n} steps: it may still change.": (
+        "{n} 步之后单步时间仍未稳定：可能还会变化。"
+    ),
+    "Only one block was timed: there is no interval.": "只计时了一组：没有区间。",
+    "Under the profiler a step takes {share} longer; idle times of the timeline are scaled to the "
+    "step time without it.": (
+        "带剖析器时一步多用 {share}；时间线上的空闲时间已按不带剖析器的单步时间缩放。"
+    ),
+    "The device is not ours alone: {names}. Times may be longer than they need be.": (
+        "设备不是独占的：{names}。时间可能偏长。"
+    ),
+    "No timeline: the profiler failed ({why}).": "没有时间线：剖析器失败（{why}）。",
+    "No memory breakdown: the history failed ({why}).": "没有显存分解：历史记录失败（{why}）。",
+    "Steps were timed on the device, by events at their boundaries.": (
+        "各步在设备上计时，用步边界处的事件。"
+    ),
+    "Steps were timed on the host, from boundary to boundary.": "各步在主机上计时，从边界到边界。",
+    "Too few steps ran without the profiler: the step time is that of the recorded ones.": (
+        "不带剖析器的步太少：单步时间取自记录的步。"
+    ),
+    "The recording ended early: the program started its own profiler.": (
+        "记录提前结束：程序启动了自己的剖析器。"
+    ),
+    "The program ended in the middle of the recording.": "程序在记录中途结束。",
+    "Ranks with a trace: {ranks}.": "有记录的 rank：{ranks}。",
+    # Predicting.
+    "{limit} lowers the clock to about {clock} in this step.": (
+        "{limit}使这一步的频率降到约 {clock}。"
+    ),
+    "The power limit of {watts} W": "{watts} W 的功耗上限",
+    "Operators without a kernel model, taken as bandwidth-bound: {names}.": (
+        "没有内核模型的算子，按带宽受限处理：{names}。"
+    ),
+    "Kernels that run at the same time on different streams do not slow each other.": (
+        "不同流上同时运行的内核互不拖慢。"
+    ),
+    "No collective in the program: each of the {n} devices runs its own copy.": (
+        "程序中没有集合通信：{n} 个设备各运行一份。"
+    ),
+    "Batches of a DataLoader with workers are taken as ready when the step asks for them.": (
+        "带工作进程的 DataLoader 的批次，视为在需要时已经就绪。"
+    ),
+    "Indices picked by topk, argmax or sort are taken as spread evenly over their range.": (
+        "topk、argmax 或 sort 选出的下标，视为在范围内均匀分布。"
+    ),
+    "Integers read from tensors (.item()) are taken as 1.": "从张量读出的整数（.item()）视为 1。",
+    "Half of a data-dependent selection (nonzero, boolean index) is taken as true.": (
+        "依赖数据的选择（nonzero、布尔下标）视为一半为真。"
+    ),
+    "Flags read from tensors (.item() on a bool) are taken as False.": (
+        "从张量读出的标志（布尔值的 .item()）视为 False。"
+    ),
+    "Arrays read by NumPy are taken as zeros.": "NumPy 读取的数组视为全零。",
+    "All values given to unique() are taken as distinct.": "传给 unique() 的值视为互不相同。",
+    "Tensors compared by torch.equal are taken as equal.": "用 torch.equal 比较的张量视为相等。",
+    # Where the energy comes from.
+    "calibrated: power at rest, of issuing, per FLOP and per byte under steady loads": (
+        "标定：静态功耗、指令发射功耗、稳定负载下每次浮点运算与每字节的功耗"
+    ),
+}
