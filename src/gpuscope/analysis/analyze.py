@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Mapping
 
+import numpy as np
+
 from gpuscope.analysis import breakdown
 from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.columns import KernelColumns, OpColumns
 from gpuscope.analysis.communication import communication
 from gpuscope.analysis.copies import copies
+from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.critical_path import critical_path, last_arrivals
 from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
@@ -24,6 +27,7 @@ from gpuscope.analysis.memory import memory_story
 from gpuscope.analysis.modelled import modelled
 from gpuscope.analysis.modules import module_shares
 from gpuscope.analysis.ranks import ranks as rank_story
+from gpuscope.analysis.recorded_types import RankStory
 from gpuscope.analysis.roofline import roofline
 from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.step_spread import step_spread
@@ -34,6 +38,7 @@ from gpuscope.analysis.trust import trust
 from gpuscope.analysis.types import Analysis, MemoryStory
 from gpuscope.analysis.utilisation import utilisation
 from gpuscope.analysis.window import (
+    OPERATOR,
     DeviceWork,
     Window,
     choose_window,
@@ -110,6 +115,7 @@ def analyze(
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, host_window(timeline, rank, window)),
+        host_wait_s=_host_wait_s(timeline, rank, host, host_window(timeline, rank, window)),
         syncs=_syncs(timeline, rank, host, window),
         rows=rows,
         roofs=roofs,
@@ -130,7 +136,7 @@ def analyze(
     return Analysis(
         step_s=timed.step_s,
         time=rank_times(timeline, ops, hosts),
-        classes=breakdown.classes(rows, timed.idle_s),
+        classes=breakdown.classes(rows, timed.idle_s, _waiting_share(meeting, rank)),
         operators=breakdown.operators(rows, timeline),
         kinds=breakdown.kinds(rows),
         phases=breakdown.phases(rows),
@@ -168,6 +174,21 @@ def _host_work_s(host: HostActivity, window: Window) -> float | None:
     return host.work_ns(window.start_ns, window.end_ns) * NS / window.steps
 
 
+def _host_wait_s(
+    timeline: Timeline, rank: int, host: HostActivity, window: Window
+) -> float | None:
+    """Seconds a step in synchronisations and the innermost operators around them."""
+    if not host.known:
+        return None
+    events = timeline.events
+    rows = np.flatnonzero(host.is_sync & rank_rows(timeline, rank))
+    around = host.threads.nearest(rows, events.kind == OPERATOR)
+    both = np.where(around >= 0, around, rows)
+    cover = Cover.of(events.start_ns[both], events.end_ns[both])
+    bounds = np.array([window.start_ns]), np.array([window.end_ns])
+    return int(cover.within(*bounds)[0]) * NS / window.steps
+
+
 def _syncs(
     timeline: Timeline, rank: int, host: HostActivity, window: Window
 ) -> tuple[tuple[str, int], ...]:
@@ -184,6 +205,13 @@ def _last(timeline: Timeline, match: Match | None) -> Ints | None:
     if match is None or match.count == 0:
         return None
     return last_arrivals(match.calls.event, match.id, match.arrival_ns, len(timeline.events))
+
+
+def _waiting_share(story: RankStory | None, rank: int) -> float | None:
+    """Part of a rank's exposed communication that is waiting; None where no other rank tells."""
+    own = next((s for s in story.ranks if s.rank == rank), None) if story is not None else None
+    both = own.exposed_transfer_s + own.exposed_waiting_s if own is not None else 0.0
+    return own.exposed_waiting_s / both if own is not None and both > 0 else None
 
 
 def _fit(story: MemoryStory | None, program: Program | None) -> tuple[FitOption, ...]:

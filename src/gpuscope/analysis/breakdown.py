@@ -29,6 +29,7 @@ from gpuscope.analysis.columns import (
     KernelColumns,
     OpColumns,
     largest_part,
+    present,
     sums,
     take,
 )
@@ -49,6 +50,9 @@ CLASSES: tuple[str, ...] = (
 ) = range(len(CLASSES))  # fmt: skip
 
 IDLE_PREFIX = "idle: "
+
+WAITING, MOVING = "communication: waiting for another rank", "communication: transfer"
+"""Rows that take the place of "communication" where other ranks' recordings tell them apart."""
 
 SHORT_KERNEL_S = 5e-6
 """Kernels shorter than this can be dominated by their launch: on an H200 an empty kernel takes
@@ -180,11 +184,37 @@ def _classify_copies(timeline: Timeline, work: DeviceWork, code: Ints) -> Ints:
     return np.where(work.kind == COMMUNICATION, COMMUNICATED, code)
 
 
-def classes(rows: Rows, idle_s: Mapping[str, float]) -> tuple[Share, ...]:
-    """Return the step by class, largest first; adds up to busy plus idle."""
+def classes(
+    rows: Rows, idle_s: Mapping[str, float], waiting_share: float | None = None
+) -> tuple[Share, ...]:
+    """Return the step by class, largest first; adds up to busy plus idle.
+
+    Args:
+        rows: the device events.
+        idle_s: idle seconds by cause.
+        waiting_share: part of this rank's exposed communication, 0 to 1, that is waiting for
+            another rank; None where that is not known, and communication is one row.
+    """
     device = _shares(rows, rows.class_code, CLASSES)
+    if waiting_share is not None:
+        device = _waiting_apart(device, waiting_share)
     idle = [Share(IDLE_PREFIX + cause, time) for cause, time in idle_s.items() if time > 0]
     return tuple(sorted([*device, *idle], key=lambda share: -share.time_s))
+
+
+def _waiting_apart(shares: tuple[Share, ...], waiting_share: float) -> tuple[Share, ...]:
+    """Put two rows with the same sum in the place of communication."""
+    out: list[Share] = []
+    for share in shares:
+        if share.label != CLASSES[COMMUNICATED]:
+            out.append(share)
+            continue
+        waiting_s = share.time_s * waiting_share
+        parts = ((WAITING, waiting_s), (MOVING, share.time_s - waiting_s))
+        out.extend(
+            replace(share, label=label, time_s=time_s) for label, time_s in parts if time_s > 0
+        )
+    return tuple(out)
 
 
 def operators(rows: Rows, timeline: Timeline) -> tuple[Share, ...]:
@@ -206,12 +236,12 @@ def kinds(rows: Rows) -> tuple[Share, ...]:
 def symbols(rows: Rows, timeline: Timeline) -> tuple[Share, ...]:
     """Return device time by the device's own symbol, shortened, each with its family."""
     labels = [""] * len(timeline.names)
-    for name in np.unique(rows.work.name).tolist():
+    for name in present(rows.work.name):
         labels[name] = short_symbol(timeline.names[name])
     shares = _shares(rows, rows.work.name, tuple(labels))
     families = {
         labels[name]: kernel_family(timeline.names[name])
-        for name in np.unique(rows.work.name).tolist()
+        for name in present(rows.work.name)
     }
     return tuple(replace(share, family=families.get(share.label, "")) for share in shares)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuscope.analysis.breakdown import IDLE_PREFIX
+from gpuscope.analysis.breakdown import IDLE_PREFIX, MOVING, WAITING
 from gpuscope.analysis.operator_families import operator_family
 from gpuscope.analysis.symbols import short_symbol
 from gpuscope.analysis.types import Analysis, Share
@@ -91,7 +91,7 @@ def compare(a: Run, b: Run) -> Comparison:
     one, two = a.analysis, b.analysis
     names = _names(a, b)
     difference = two.step_s - one.step_s
-    classes = _table(one.classes, two.classes)
+    classes = _table(*_alike(one.classes, two.classes))
     speedup = one.step_s / two.step_s if two.step_s > 0 else None
     summary, summary_zh = _summary(names, one.step_s, two.step_s, classes)
     return Comparison(
@@ -218,6 +218,22 @@ def _with_idle(analysis: Analysis, shares: Sequence[Share]) -> tuple[Share, ...]
     return (*shares, Share(IDLE, rest))
 
 
+def _alike(a: Sequence[Share], b: Sequence[Share]) -> tuple[Sequence[Share], Sequence[Share]]:
+    """Join transfer and waiting of communication again, unless both runs tell them apart."""
+    apart = [any(share.label in (WAITING, MOVING) for share in shares) for shares in (a, b)]
+    return (a, b) if all(apart) else (_joined(a), _joined(b))
+
+
+def _joined(shares: Sequence[Share]) -> tuple[Share, ...]:
+    parts = [share for share in shares if share.label in (WAITING, MOVING)]
+    if not parts:
+        return tuple(shares)
+    whole = replace(
+        parts[0], label="communication", time_s=sum(share.time_s for share in parts)
+    )
+    return (*(share for share in shares if share not in parts), whole)
+
+
 def _table(a: Sequence[Share], b: Sequence[Share]) -> tuple[Difference, ...]:
     """Pair rows by label."""
     one, two = {share.label: share for share in a}, {share.label: share for share in b}
@@ -314,7 +330,8 @@ _CLASSES_ZH = {
     "instruction-bound": "受指令发射限制的内核",
     "launch-bound": "受启动限制的内核",
     "transfers": "数据传输",
-    "communication": "通信",
+    "communication": "通信", WAITING: "等待其他进程的通信",
+    MOVING: "通信传输",
     "not classified": "未分类的内核",
 }
 

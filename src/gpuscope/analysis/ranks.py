@@ -83,7 +83,7 @@ def ranks(
     steps, exposed = _steps(timeline), _exposed(match, works, waiting)
     straggler = find_straggler(match, exposed, last, reason, ratios, steps)
     story = RankStory(
-        ranks=_shares(timeline, match, works, transfer, waiting, last),
+        ranks=_shares(timeline, match, works, hosts, transfer, waiting, last),
         matched=match.count,
         unmatched=int(((match.id < 0) & ~match.alone).sum()),
         steps=steps,
@@ -169,6 +169,7 @@ def _shares(
     timeline: Timeline,
     match: Match,
     works: Mapping[int, RankWork],
+    hosts: Hosts,
     transfer: Ints,
     waiting: Ints,
     last: Ints,
@@ -200,9 +201,21 @@ def _shares(
                 message_bytes=_message_bytes(timeline, match, own),
                 compute_s=compute.total_ns * NS,
                 clock_offset_s=None if offset is None else offset.offset_ns * NS,
+                host_s=_host_s(timeline, rank, hosts),
             )
         )
     return tuple(shares)
+
+
+def _host_s(timeline: Timeline, rank: int, hosts: Hosts) -> float | None:
+    """Seconds a step of a rank's host that it did not stand in synchronisations."""
+    marks = [step for step in timeline.steps if step.rank == rank]
+    host = hosts(rank)
+    if not marks or not host.known:
+        return None
+    low, high = min(s.start_ns for s in marks), max(s.end_ns for s in marks)
+    stood = int(host.syncing.within(np.array([low]), np.array([high]))[0])
+    return (high - low - stood) * NS / len(marks)
 
 
 def _message_bytes(timeline: Timeline, match: Match, own: npt.NDArray[np.bool_]) -> int | None:

@@ -144,6 +144,8 @@ class RankShare:
         compute_s: union of its kernels that are not communication.
         clock_offset_s: how far its clock runs ahead of the median rank's, as its collectives'
             ends tell; None if unknown.
+        host_s: time of its host a step outside of synchronisations: how fast its steps could
+            follow each other if its device took no time; None without marked steps or host.
     """
 
     rank: int
@@ -157,6 +159,7 @@ class RankShare:
     message_bytes: int | None
     compute_s: float
     clock_offset_s: float | None
+    host_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ _IDLE = {
     "times": "次数",
     "longest": "最长",
     "not recorded": "未记录",
+    "other places": "其他位置",
     "in {what}": "位于 {what}",
 }
 

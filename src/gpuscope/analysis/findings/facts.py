@@ -29,6 +29,8 @@ class Facts:
     Attributes:
         step: the step's time: device time (overlaps counted once) plus idle time by cause.
         host_work_s: time the host worked and did not wait; None without host events.
+        host_wait_s: time the host spent in synchronisations and the operators around them (the
+            whole of an `.item()`); None without host events.
         syncs: synchronisations of the host in the window: name and how many, most first.
         rows: the device events with their kernels.
         roofs: the device's roofs.
@@ -57,6 +59,7 @@ class Facts:
     ranks: RankStory | None = None
     communication: Communication | None = None
     step_spread: StepSpread | None = None
+    host_wait_s: float | None = None
 
     @property
     def step_s(self) -> float:

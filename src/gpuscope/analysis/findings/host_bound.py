@@ -25,10 +25,14 @@ def host_bound(facts: Facts) -> Finding | None:
     Gain: a host that is never late leaves the step at its device time, so no more than all idle
     time but the waits for data, which another finding covers, for other ranks, and for what is
     not recorded. Where waits come first (see `sync_bound`), only what they leave.
+
+    Not of a rank that holds up the others by its host: `wait_for_rank` tells that of all ranks.
     """
     late = facts.idle("host dispatching")
     others = [time for cause, time in facts.idle_s.items() if cause != "host dispatching"]
     if facts.share(late) < LEAST_SHARE or late < max(others, default=0.0):
+        return None
+    if _told_of_all_ranks(facts):
         return None
     elsewhere = ("waiting for data", "waiting for another rank", "unknown")
     gain = facts.step_s - facts.busy_s - sum(map(facts.idle, elsewhere))
@@ -57,6 +61,15 @@ def host_bound(facts: Facts) -> Finding | None:
         evidence_zh=f"一步 {step} 中设备只工作 {busy}；有 {idle} 的时间下一个内核尚未启动。"
         f"每步有 {count} 次设备启动，其中一半短于 {median}。{largest_zh}",
         hint_zh=hint_zh,
+    )
+
+
+def _told_of_all_ranks(facts: Facts) -> bool:
+    straggler = facts.ranks.straggler if facts.ranks is not None else None
+    return (
+        straggler is not None
+        and straggler.rank == facts.rank
+        and straggler.reason == "host dispatching"
     )
 
 

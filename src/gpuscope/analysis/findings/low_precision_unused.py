@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from gpuscope.analysis.columns import take
@@ -41,6 +43,7 @@ def low_precision_unused(facts: Facts) -> Finding | None:
     names = " or ".join(_NAMES[d] for d in _FASTER if peaks[d])
     names_zh = "或".join(_NAMES[d] for d in _FASTER if peaks[d])
     rates = flop_rate(slow_peak), flop_rate(fast_peak)
+    ways, ways_zh = _ways(peaks)
     return Finding(
         kind="low_precision_unused",
         title="Matrix products run in float32; the matrix units are faster in a smaller dtype.",
@@ -48,15 +51,34 @@ def low_precision_unused(facts: Facts) -> Finding | None:
         f"({percent(facts.share(time_s))} of the step). Peak: {rates[0]} in float32, {rates[1]} "
         f"in {_NAMES[dtype]}.",
         max_gain_s=gain,
-        hint=f"Use {names}: torch.autocast(device_type='cuda', dtype=torch.bfloat16), or "
-        "torch.set_float32_matmul_precision('high') for TF32. Check the loss curve.",
+        hint=f"Use {names}: {ways}. Check the loss curve.",
         title_zh="矩阵乘以 float32 运行；矩阵单元在更小的数据类型下更快。",
         evidence_zh=f"{facts.count_of(rows)} 个 float32 内核共用 {seconds(time_s)}"
         f"（一步的 {percent(facts.share(time_s))}）。峰值：float32 为 {rates[0]}，"
         f"{_NAMES[dtype]} 为 {rates[1]}。",
-        hint_zh=f"使用 {names_zh}：torch.autocast(device_type='cuda', dtype=torch.bfloat16)，"
-        "或用 torch.set_float32_matmul_precision('high') 启用 TF32。请检查损失曲线。",
+        hint_zh=f"使用 {names_zh}：{ways_zh}。请检查损失曲线。",
     )
+
+
+def _ways(peaks: Mapping[str, float | None]) -> tuple[str, str]:
+    """How to switch, by what the device has: one without bf16 needs fp16 with loss scaling."""
+    ways, ways_zh = [], []
+    if peaks["bfloat16"]:
+        ways.append("torch.autocast(device_type='cuda', dtype=torch.bfloat16)")
+        ways_zh.append(ways[0])
+    elif peaks["float16"]:
+        ways.append(
+            "torch.autocast(device_type='cuda', dtype=torch.float16), with torch.amp.GradScaler "
+            "where it trains"
+        )
+        ways_zh.append(
+            "torch.autocast(device_type='cuda', dtype=torch.float16)，训练时配合 "
+            "torch.amp.GradScaler"
+        )
+    if peaks["tf32"]:
+        ways.append("torch.set_float32_matmul_precision('high') for TF32")
+        ways_zh.append("用 torch.set_float32_matmul_precision('high') 启用 TF32")
+    return ", or ".join(ways), "，或".join(ways_zh)
 
 
 def _float32_matrix_rows(facts: Facts) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

@@ -27,7 +27,7 @@ _HINT_ZH = (
 OFTEN = 3
 """From so many waits on they cut the step to pieces; one at its end (the loss, say) does not."""
 
-LAUNCHES_BETWEEN = 30
+LAUNCHES_BETWEEN = 10
 """Launches from one wait to the next below which the host never gets ahead of the device."""
 
 FIRST_SHARE = 0.10
@@ -38,7 +38,8 @@ FIRST_SHARE = 0.10
 def sync_bound(facts: Facts) -> Finding | None:
     """Applies when the device idles after synchronisations for a twentieth of the step or more.
 
-    Gain: without waits the step still takes as long as the slower of host work and device work.
+    Gain: without waits the step still takes as long as the slower of host work and device work,
+    and a recorded one saves no more than the host spent in them.
     Where that leaves next to nothing to gain, the waits are not what holds the step up.
 
     Where waits come layer after layer, the late launches between them are told here too: neither a
@@ -71,9 +72,15 @@ def sync_bound(facts: Facts) -> Finding | None:
 
 
 def without_waits_s(facts: Facts) -> float:
-    """Return the seconds that a step loses to its waits: it stays the slower of host and device."""
+    """Return the seconds that a step loses to its waits: it stays the slower of host and device.
+
+    In a recording no more than the host spent in them: Python between two operators is no wait.
+    """
     slower = max(facts.busy_s, facts.host_work_s or 0.0)
-    return max(0.0, min(facts.total_idle_s, facts.step_s - slower))
+    lost = max(0.0, min(facts.total_idle_s, facts.step_s - slower))
+    if facts.trust is None or facts.host_wait_s is None:
+        return lost
+    return min(lost, facts.host_wait_s)
 
 
 def waits_come_first(facts: Facts) -> bool:

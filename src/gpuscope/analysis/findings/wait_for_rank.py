@@ -6,6 +6,7 @@ from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.rank_words import REASONS
 from gpuscope.analysis.recorded_types import RankStory
+from gpuscope.analysis.slow_hosts import slow_hosts
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.wording import percent, seconds
 
@@ -65,9 +66,11 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     late input `input_bound`. Likewise where the ranks take turns but most of the waiting has such
     a reason.
 
-    Gain: with one straggler, the most that any rank waits for it, as if it were as fast as the
-    fastest; else the mean waiting, as if the same work were spread evenly. Waiting for a rank
-    that began late says nothing about a step: then the mean of the other waiting.
+    Gain: with one straggler, the most that any rank waits for it, but for a late host no more than
+    it takes longer than the second slowest host. Where the hosts are all alike and slower than
+    their devices (see `slow_hosts`), all of the waiting. Without a straggler the mean waiting, as
+    if the same work were spread evenly. Waiting for a rank that began late says nothing about a
+    step: then the mean of the other waiting.
     """
     story = facts.ranks
     if story is None or story.span_s <= 0:
@@ -85,14 +88,22 @@ def wait_for_rank(facts: Facts) -> Finding | None:
         gain = min(gain, known / len(waits))
     title, title_zh = _title(story, kind, reason, share)
     hint, hint_zh = _HINTS[kind] if kind in _HINTS else _HINTS[reason]
+    evidence, evidence_zh = story.sentence, story.sentence_zh
+    hosts = slow_hosts(story) if reason == "host dispatching" else None
+    if hosts is not None:
+        evidence, evidence_zh = f"{hosts.told[0]} {evidence}", f"{hosts.told[1]}{evidence_zh}"
+        gain = gain if hosts.alike else min(gain, hosts.lead_s * story.steps)
+        if hosts.alike:
+            title, title_zh = hosts.title(share * story.span_s / story.steps, share)
+            hint, hint_zh = hosts.hint
     return Finding(
         kind=kind,
         title=title,
-        evidence=story.sentence,
+        evidence=evidence,
         max_gain_s=gain / story.steps,
         hint=hint,
         title_zh=title_zh,
-        evidence_zh=story.sentence_zh,
+        evidence_zh=evidence_zh,
         hint_zh=hint_zh,
     )
 

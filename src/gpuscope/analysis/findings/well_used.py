@@ -36,20 +36,21 @@ def replayed_graphs(facts: Facts) -> Finding | None:
     if facts.share(facts.busy_s + gaps_s) < REPLAYED_SHARE or not _short_gaps(facts, gaps_s):
         return None
     graphs, each = found.graph_launches, round(found.kernels_per_graph or 0)
+    launched = "1 graph" if graphs == 1 else f"{graphs} graphs"
     busy, gaps = percent(facts.share(facts.busy_s)), percent(facts.share(gaps_s))
     return Finding(
         kind="well_used",
-        title="The device works without waiting for its host: graphs replay the whole step.",
-        evidence=f"{graphs} graphs of {each} kernels a step keep it busy {busy} of the time; the "
-        f"rest ({gaps}) are the short gaps that the device itself needs between two kernels. What "
-        "the kernels read and compute is not recorded in a graph.",
+        title="The device works without waiting for its host: graphs replay its kernels.",
+        evidence=f"A step launches {launched} of {each} kernels. The device works {busy} of the "
+        f"time; {gaps} are the short gaps that it needs between two kernels itself. What the "
+        "kernels read and compute is not recorded in a graph.",
         max_gain_s=0.0,
-        hint="There is nothing to launch faster. Decoding at a small batch reads all weights for "
+        hint="Nothing is left to launch faster. Decoding at a small batch reads all weights for "
         "each token: smaller weights (8 or 4 bits), a larger batch or fused kernels make it "
         "faster, more launches at once do not.",
-        title_zh="设备无需等待主机：整个步由 CUDA 图重放。",
-        evidence_zh=f"每步 {graphs} 个图、每图 {each} 个内核，使设备在 {busy} 的时间内工作；"
-        f"其余（{gaps}）是设备自身在两个内核之间需要的短间隙。图中没有记录内核读取和计算了什么。",
+        title_zh="设备无需等待主机：内核由 CUDA 图重放。",
+        evidence_zh=f"一步启动 {graphs} 个图，每图 {each} 个内核。设备在 {busy} 的时间内工作；"
+        f"{gaps} 是设备自身在两个内核之间需要的短间隙。图中没有记录内核读取和计算了什么。",
         hint_zh="启动方面没有可加快之处。小批量解码时每个 token 都要读取全部权重："
         "更小的权重（8 位或 4 位）、更大的批量或融合内核能更快，增加同时启动的数量则不能。",
     )

@@ -16,6 +16,9 @@ from gpuscope.views.terminal.layout import Bar, bars, left, right, section, tabl
 LEAST_SHARE = 0.001
 """Spots and segments below this share of the step are left out."""
 
+_NOBODY = ("launch gap", "launch latency", "handing over")
+"""What the machine itself needs: no call or operator is behind it."""
+
 
 def idle_spots(run: Run, lang: str, top: int) -> RenderableType | None:
     """The places where most idle time was lost."""
@@ -41,12 +44,19 @@ def idle_spots(run: Run, lang: str, top: int) -> RenderableType | None:
 
 def culprit(spot: IdleSpot, lang: str) -> Text:
     """What was at fault, with the operator and the place around it."""
-    text = Text(short_operator(spot.what) if spot.what else tr("not recorded", lang))
+    text = Text(_named(spot.what, spot.cause in _NOBODY, lang))
     if spot.within:
         text.append(" " + tr("in {what}", lang, what=short_operator(spot.within)), style="dim")
     if spot.where:
         text.append(" · " + spot.where, style="dim")
     return text
+
+
+def _named(what: str, nobody: bool, lang: str) -> str:
+    """A name in words; "-" where nothing and nobody is at fault."""
+    if not what:
+        return "-" if nobody else tr("not recorded", lang)
+    return tr("other places", lang) if what == "other places" else short_operator(what)
 
 
 def critical_path(run: Run, path: CriticalPath, lang: str, top: int) -> RenderableType:
@@ -84,7 +94,7 @@ def _longest(path: CriticalPath, step: float, lang: str, top: int) -> Renderable
         if share.time_s < LEAST_SHARE * step:
             break
         rows.add_row(
-            short_operator(share.name) or tr("not recorded", lang),
+            _named(share.name, share.kind in _NOBODY, lang),
             Text(tr(share.kind, lang), style="dim"), units.time(share.time_s, lang),
             units.percent(share.time_s / step if step else 0.0, lang),
             units.count(share.count, lang),

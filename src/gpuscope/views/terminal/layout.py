@@ -16,7 +16,8 @@ from gpuscope.views.i18n import tr
 CLASS_STYLES: dict[str, str] = {
     "compute-bound": "blue", "bandwidth-bound": "magenta", "instruction-bound": "bright_blue",
     "launch-bound": "yellow",
-    "transfers": "green", "communication": "cyan", "not classified": "white",
+    "transfers": "green", "communication": "cyan", "communication: transfer": "cyan",
+    "communication: waiting for another rank": "bright_cyan", "not classified": "white",
 }  # fmt: skip
 """Colour of each time class; idle is dim. The same on the page."""
 

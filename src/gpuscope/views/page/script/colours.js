@@ -9,7 +9,8 @@ const FAMILY_COLOURS = {
 };
 const CLASS_COLOURS = {
   "compute-bound": "#3b76d9", "bandwidth-bound": "#9a5bd0", "instruction-bound": "#2f8f7a", "launch-bound": "#d98a1f",
-  transfers: "#c06a3a", communication: "#d6476b", "not classified": "#7d8795",
+  transfers: "#c06a3a", communication: "#d6476b", "communication: transfer": "#d6476b",
+  "communication: waiting for another rank": "#e59bb0", "not classified": "#7d8795",
 };
 const PHASE_COLOURS = { forward: "#3b76d9", backward: "#0f9b8e", optimizer: "#d98a1f", input: "#c06a3a", other: "#7d8795" };
 const CATEGORY_COLOURS = {

@@ -1,6 +1,9 @@
 // What a recording adds: trust, idle spots, ranks, kernels by symbol, critical path, launches, copies, steps.
 
 const shortName = (name) => name.replace(/^(aten|gpuscope)::/, "");
+// What the machine itself needs between two pieces of work has no name; "-" says that nobody is at fault.
+const NOBODY = new Set(["launch gap", "launch latency", "handing over"]);
+const placeName = (name, kind) => (name ? (name === "other places" ? t(name) : shortName(name)) : NOBODY.has(kind) ? "-" : t("not recorded"));
 const inLanguage = (one, field) => (state.lang === "zh" && one[`${field}_zh`]) || one[field];
 const ofStep = (seconds) => (run().analysis.step_s > 0 ? percent(seconds / run().analysis.step_s) : "");
 
@@ -27,7 +30,7 @@ function trustPanel() {
 function idlePanel() {
   const spots = run().analysis.idle_spots ?? [];
   if (!spots.length) return null;
-  const what = (s) => [shortName(s.what) || t("not recorded"), s.within ? ` ${t("in {what}", { what: shortName(s.within) })}` : "", s.where ? ` · ${s.where}` : ""].join("");
+  const what = (s) => [placeName(s.what, s.cause), s.within ? ` ${t("in {what}", { what: shortName(s.within) })}` : "", s.where ? ` · ${s.where}` : ""].join("");
   const table = sortable([
     column(t("cause"), (s) => t(s.cause), (s) => t(s.cause), "l"),
     column(t("what the host did"), what, what, "name"),
@@ -148,7 +151,7 @@ function pathPanel() {
     column(t("could save at most"), (r) => r.gain, (r) => (r.gain === null ? "" : time(r.gain))),
   ], rows);
   const names = sortable([
-    column(t("longest on the path"), (s) => s.name, (s) => shortName(s.name) || t("not recorded"), "name"),
+    column(t("longest on the path"), (s) => s.name, (s) => placeName(s.name, s.kind), "name"),
     column(t("part"), (s) => t(s.kind), (s) => t(s.kind), "l"),
     column(t("time"), (s) => s.time_s, (s) => time(s.time_s)),
     column(t("of step"), (s) => s.time_s, (s) => ofStep(s.time_s)),
