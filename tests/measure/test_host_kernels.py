@@ -36,6 +36,22 @@ def test_a_collective_is_communication() -> None:
     assert sorted(kinds) == ["communication", "operator"]
 
 
+def test_gloos_own_mark_is_the_collective_and_not_the_call_that_hands_it_over() -> None:
+    made = timeline([("operator", 0, 5), ("other", 1, 90)], [])
+    kinds = np.array([1, 0])  # the operator's name, then Gloo's
+    events = replace(made.events, name=kinds, lane=np.array([0, 1]))
+    lanes = (made.lanes[0], replace(made.lanes[0], name="pt_gloo_runloop"))
+    names = ("gloo:broadcast", "c10d::broadcast_")
+    found = with_host_kernels(replace(made, events=events, names=names, lanes=lanes))
+    rows = np.flatnonzero(found.events.kind < DEVICE_KINDS)
+    work = [
+        (found.names[found.events.name[i]], EVENT_KINDS[found.events.kind[i]],
+         int(found.events.duration_ns[i]))
+        for i in rows.tolist()
+    ]  # fmt: skip
+    assert work == [("c10d::broadcast_", "kernel", 5), ("gloo:broadcast", "communication", 90)]
+
+
 def test_equal_ends_and_starts() -> None:
     """Outer and inner begin and end together; the next begins where they end."""
     host = [("operator", 0, 10), ("operator", 0, 10), ("operator", 10, 5)]

@@ -215,7 +215,7 @@ def _best_shift(name: Ints, elements: Ints, end_ns: Ints, long: Ints, short: Int
         if fit is not None and fit[0] <= PACE_NS:
             return 0
     fits: list[tuple[float, float, int]] = []
-    least = max(1, len(short) // 2)
+    least = max(min(2, len(short)), len(short) // 2)  # a single difference has no spread
     first = max(-MOST_SHIFT, least - len(short))
     last = min(len(long) - len(short) + MOST_SHIFT, len(long) - least)
     for shift in range(first, last + 1):

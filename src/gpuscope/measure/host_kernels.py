@@ -3,6 +3,10 @@
 A trace of a CPU run has no device events. So that its time can be told like a GPU's, the time of
 each operator that no inner operator covers becomes work of a device "cpu". What lies between
 operators, in Python and in autograd, stays the host's.
+
+Gloo works in threads of its own and marks there how long each collective takes ("gloo:all_reduce",
+set in PyTorch's ProcessGroupGloo.cpp). These marks are the communication then, waiting for other
+ranks included, as it is for a kernel on a GPU; the operator ("c10d::allreduce_") hands it over.
 """
 
 from __future__ import annotations
@@ -17,8 +21,11 @@ from gpuscope.timeline.nesting import parent_rows
 from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Lane, Recorded, Timeline
 
 _OPERATOR = EVENT_KINDS.index("operator")
+_OTHER = EVENT_KINDS.index("other")
 _KERNEL = EVENT_KINDS.index("kernel")
 _COMMUNICATION = EVENT_KINDS.index("communication")
+
+Flags = npt.NDArray[np.bool_]
 
 
 def with_host_kernels(timeline: Timeline) -> Timeline:
@@ -26,14 +33,19 @@ def with_host_kernels(timeline: Timeline) -> Timeline:
     events = timeline.events
     if timeline.recorded is not None and len(timeline.recorded):
         return timeline
-    owner, start_ns, length_ns = own_pieces(events)
+    by_gloo = _marked_by_gloo(timeline)
+    marked = by_gloo[events.name] & (events.kind == _OTHER)
+    as_work = replace(events, kind=np.where(marked, _OPERATOR, events.kind))
+    owner, start_ns, length_ns = own_pieces(as_work)
     if len(owner) == 0:
         return timeline
     hosts = np.unique(events.lane[owner])
     lanes = (*timeline.lanes, *(_lane(timeline.lanes[at], n) for n, at in enumerate(hosts)))
     added = {f.name: getattr(events, f.name)[owner] for f in fields(Events)}
     added |= {"start_ns": start_ns, "duration_ns": length_ns}
-    added["kind"] = np.where(_communicates(timeline)[added["name"]], _COMMUNICATION, _KERNEL)
+    added["kind"] = np.where(
+        _communicates(timeline, by_gloo, bool(marked.any()))[added["name"]], _COMMUNICATION, _KERNEL
+    )
     added["lane"] = len(timeline.lanes) + np.searchsorted(hosts, events.lane[owner])
     columns = {name: np.concatenate((getattr(events, name), col)) for name, col in added.items()}
     order = np.lexsort((columns["lane"], columns["start_ns"]))
@@ -72,9 +84,24 @@ def own_pieces(events: Events) -> tuple[Ints, Ints, Ints]:
     return owner[kept], at[kept], piece[kept]
 
 
-def _communicates(timeline: Timeline) -> npt.NDArray[np.bool_]:
-    """Which names are collectives ("gloo:all_reduce")."""
-    return np.array([is_communication(name) for name in timeline.names], bool)
+def _marked_by_gloo(timeline: Timeline) -> Flags:
+    """Which names are Gloo's marks."""
+    return np.array([name.startswith("gloo:") for name in timeline.names], bool)
+
+
+def _communicates(timeline: Timeline, by_gloo: Flags, marked: bool) -> Flags:
+    """Which names are collectives; where Gloo has marked its own, only those and other libraries'.
+
+    Args:
+        timeline: with the names.
+        by_gloo: which of them are Gloo's marks.
+        marked: there are such marks.
+    """
+    handing_over = ("c10d::", "_c10d_functional::") if marked else ()
+    named = [
+        is_communication(name) and not name.startswith(handing_over) for name in timeline.names
+    ]
+    return np.array(named, bool) | by_gloo
 
 
 def _lane(host: Lane, number: int) -> Lane:
