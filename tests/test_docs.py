@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,32 @@ def test_every_benchmark_has_its_line() -> None:
     text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     scripts = [*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "benchmarks" / "fit").glob("*.py")]
     assert [path.name for path in scripts if f"`{path.name}`" not in text] == []
+
+
+def _commands(page: Path) -> list[list[str]]:
+    """The words of each command of gpuscope on a page."""
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    lines = "".join(blocks).splitlines()
+    shown = [line.removeprefix("$ ").partition(" #")[0] for line in lines if line[:2] == "$ "]
+    words = [shlex.split(line) for line in shown]
+    return [each[each.index("gpuscope") + 1 :] for each in words if "gpuscope" in each]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_name_existing_verbs_and_options(page: Path) -> None:
+    from typer.main import get_command
+
+    from gpuscope.cli.app import app
+
+    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    for verb, *words in _commands(page):
+        if verb == "profile":  # what follows the script is the script's own
+            scripts = [at for at, word in enumerate(words) if word.endswith(".py")]
+            words = words[: scripts[0]] if scripts else words
+        known = {option for p in verbs[verb].params for option in p.opts}
+        assert {word for word in words if word.startswith("--")} <= known, (verb, words)
+
+
+def test_commands_are_found() -> None:
+    assert ["bench", "--quick", "--save"] in _commands(ROOT / "README.md")
+    assert len(_commands(ROOT / "docs" / "measure.md")) > 4
