@@ -1,4 +1,4 @@
-"""Importing the room stays cheap: no torch, and no pydantic until a file is read."""
+"""Importing the room stays cheap: no torch, nor anything else that takes its time."""
 
 import subprocess
 import sys

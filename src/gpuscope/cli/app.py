@@ -1,6 +1,6 @@
 """The application: every verb registers itself; errors become a panel and an exit code.
 
-Nothing heavy is imported here (no torch, no rich, no pydantic), so that --help answers at once:
+Nothing heavy is imported here (no torch, no rich), so that --help answers at once:
 each verb imports what it needs when it runs.
 """
 

@@ -1,7 +1,7 @@
 """What machines can do: the catalogue of devices and links, clusters, and their calibration.
 
 Facts come from `catalogue/`, one TOML file a device, each figure with its source. This package
-knows nothing of PyTorch, and importing it reads no file and imports no pydantic.
+knows nothing of PyTorch, and importing it reads no file.
 """
 
 from gpuscope.hardware.calibration import CalibratedValue, Calibration, calibration_for

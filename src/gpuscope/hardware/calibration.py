@@ -260,10 +260,13 @@ def calibration_for(device: Device) -> Calibration:
 
 @lru_cache(maxsize=256)
 def _calibration_for(device: Device, folder: Path) -> Calibration:
+    paths = _paths(folder)
+    if device.id in paths:
+        own = _loaded(paths[device.id])
+        if own.names("host"):
+            return own
     found = _catalogued(folder)
     whole = {name: each for name, each in found.items() if each.names("host")}
-    if device.id in whole:
-        return whole[device.id]
     partial = found.get(device.id) or _neighbour(device, found, whole)
     if not whole:
         return partial or Calibration(device.id, None, "none")
@@ -277,9 +280,19 @@ def _calibration_for(device: Device, folder: Path) -> Calibration:
 @lru_cache(maxsize=8)
 def _catalogued(folder: Path) -> dict[str, Calibration]:
     """All calibrations of a folder, by device."""
+    return {name: _loaded(path) for name, path in _paths(folder).items()}
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    """Files and folders of constants, by device."""
     paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
     paths.update({path.name: path for path in sorted(folder.glob("*")) if path.is_dir()})
-    return {name: load_calibration(path) for name, path in paths.items()}
+    return paths
+
+
+@lru_cache(maxsize=256)
+def _loaded(path: Path) -> Calibration:
+    return load_calibration(path)
 
 
 def _carried(found: Calibration, device: Device, distance: str) -> Calibration:

@@ -1,12 +1,14 @@
 """Reading the catalogue: one TOML file becomes one `Device` or `Interconnect`.
 
 Only the files that are asked for are parsed: a device, its generation's limits, its links and
-the table of sources. Each file is validated (pydantic) when it is read.
+the table of sources. Each file is validated (msgspec) when it is read.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,11 +20,11 @@ from gpuscope.hardware.interconnect import Interconnect
 from gpuscope.hardware.names import CATALOGUE, device_ids, interconnect_ids, resolve
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from gpuscope.hardware.schema import DeviceFile, LimitsFile, Table
 
-    from gpuscope.hardware.schema import DeviceFile, LimitsFile
+    Model = TypeVar("Model", bound=Table)
 
-    Model = TypeVar("Model", bound=BaseModel)
+_FIELD, _VALUE = re.compile(r"field `([^`]*)`"), re.compile(r"value '([^']*)'")
 
 #: Catalogue field to `Device` field, where the two differ.
 _RENAMED = {
@@ -31,6 +33,12 @@ _RENAMED = {
     "scale_up_bytes_per_s": "scale_up_bandwidth_bytes_per_s",
     "host": "host_link",
 }
+
+#: Fields that stand outside of any table.
+_OWN = (
+    "id", "name", "vendor", "architecture", "compute_capability", "launch_year", "process",
+    "pytorch_device", "granularity", "confidence", "software_stack",
+)  # fmt: skip
 
 #: Figures of a package that its PyTorch devices share out between them.
 _SHARED_OUT = (
@@ -82,7 +90,7 @@ def interconnect(name: str) -> Interconnect:
 
     path = CATALOGUE / "interconnects" / f"{name}.toml"
     found = read_file(path, InterconnectFile)
-    fields = found.model_dump(exclude={"used_by"})
+    fields = found.figures(without={"used_by"})
     return Interconnect(**{**fields, "sources": _spelt_out(found.sources, path)})
 
 
@@ -97,27 +105,45 @@ def read_file(path: Path, model: type[Model]) -> Model:
     Raises:
         CatalogueError: missing, not TOML, or a field that does not validate.
     """
-    from pydantic import ValidationError
+    import msgspec
 
     try:
         with path.open("rb") as file:
-            found = model.model_validate(tomllib.load(file))
+            content = tomllib.load(file)
+        found = msgspec.convert(content, model)
     except OSError as error:
         raise CatalogueError(f"{path.name}: cannot be read.", str(error)) from error
     except tomllib.TOMLDecodeError as error:
         raise CatalogueError(f"{path.name}: not valid TOML.", str(error)) from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
+    except msgspec.ValidationError as error:
+        field, reason = _refused(str(error), content)
         raise CatalogueError(
-            f"{path.name}: field '{field}' does not validate.",
-            f"{first['msg']} (read: {first.get('input')!r}).",
+            f"{path.name}: field '{field}' does not validate.", f"{reason}.",
             f"Correct it in {path}.",
-        ) from error
+        ) from error  # fmt: skip
     file_id = getattr(found, "id", path.stem)
     if file_id != path.stem:
         raise CatalogueError(f"{path.name}: its id '{file_id}' is not the name of the file.")
     return found
+
+
+def _refused(message: str, content: Mapping[str, Any]) -> tuple[str, str]:
+    """The field that a message of msgspec is about, as a dotted path, and what is wrong with it.
+
+    "Expected `float` - at `$.memory.l2_bytes`" names it at the end, "Object missing required field
+    `id`" (or "contains unknown field") in its words. Of a table with free keys it tells the value
+    only: "Invalid enum value 'rumour' - at `$.origins[...]`".
+    """
+    reason, _, place = message.partition(" - at ")
+    table, is_free, _ = place.strip("`").removeprefix("$").lstrip(".").partition("[...]")
+    path = [table] if table else []
+    named, value = _FIELD.search(reason), _VALUE.search(reason)
+    if named:
+        path.append(named[1])
+    elif is_free:
+        entries = content.get(table, {})
+        path += [key for key in entries if value and entries[key] == value[1]][:1]
+    return ".".join(path) or "(the whole file)", reason
 
 
 @lru_cache(maxsize=1)
@@ -176,31 +202,17 @@ def load_device(path: Path) -> Device:
 
 
 def _figures(file: DeviceFile, limits: LimitsFile | None) -> dict[str, Any]:
-    unit = limits.unit.model_dump(exclude_none=True) if limits else {}
+    unit = limits.unit.known() if limits else {}
     tables: dict[str, Any] = {
-        **file.model_dump(
-            include={
-                "id",
-                "name",
-                "vendor",
-                "architecture",
-                "compute_capability",
-                "launch_year",
-                "process",
-                "pytorch_device",
-                "granularity",
-                "confidence",
-                "software_stack",
-            }
-        ),
-        **file.compute.model_dump(exclude={"peak_flops_per_s"}),
-        **file.memory.model_dump(),
+        **{name: getattr(file, name) for name in _OWN},
+        **file.compute.figures(without={"peak_flops_per_s"}),
+        **file.memory.figures(),
         **unit,
-        **file.unit.model_dump(exclude_none=True),
-        **file.power.model_dump(),
-        **file.price.model_dump(exclude={"price_date"}),
+        **file.unit.known(),
+        **file.power.figures(),
+        **file.price.figures(without={"price_date"}),
     }
-    rates = file.compute.peak_flops_per_s.model_dump(exclude_none=True)
+    rates = file.compute.peak_flops_per_s.known()
     figures = {_RENAMED.get(name, name): value for name, value in tables.items()}
     return {**figures, "peaks": tuple(rates.items())}
 
@@ -231,7 +243,7 @@ def _provenance(
     file: DeviceFile, limits: LimitsFile | None, path: Path
 ) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     """Join the origins and sources of the generation and of the device; the device's win."""
-    own = set(file.unit.model_dump(exclude_none=True))
+    own = set(file.unit.known())
     origins: dict[str, str] = {}
     sources: dict[str, tuple[str, ...]] = {}
     if limits:

@@ -1,28 +1,36 @@
-"""What a catalogue file may contain: pydantic models, used when a file is loaded.
+"""What a catalogue file may contain: msgspec structs, used when a file is loaded.
 
-Kept apart from `device.py` so that listing names and `gpuscope --help` import no pydantic.
+Kept apart from `device.py` so that listing names and `gpuscope --help` do not make them. Their
+annotations are no text, which would have to be compiled again when the first file is read.
 """
 
-from __future__ import annotations
+import sys
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
 
-from typing import Annotated, Literal
+from msgspec import Meta, Struct
 
-from pydantic import BaseModel, ConfigDict, Field
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(gt=0)]
-Size = Annotated[int, Field(gt=0)]
+Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+Count = Annotated[int, Meta(gt=0)]
+Size = Annotated[int, Meta(gt=0)]
 Confidence = Literal["solid", "mixed", "shaky"]
 Origin = Literal["datasheet", "measured", "calibrated", "estimated"]
 
 
-class _Table(BaseModel):
+class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table that refuses unknown keys, so that a misspelt field is caught."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    def figures(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+        """Return the fields with their values."""
+        names = (name for name in self.__struct_fields__ if name not in without)
+        return {name: getattr(self, name) for name in names}
+
+    def known(self) -> dict[str, Any]:
+        """Return the fields that have a value."""
+        return {name: value for name, value in self.figures().items() if value is not None}
 
 
-class PeakTable(_Table):
+class PeakTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Dense peak rates, FLOP/s or integer operations/s."""
 
     fp64: Positive | None = None
@@ -37,19 +45,19 @@ class PeakTable(_Table):
     int4: Positive | None = None
 
 
-class ComputeTable(_Table):
+class ComputeTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The compute units."""
 
     compute_units: Count | None = None
     compute_unit_label: str
     boost_clock_hz: Positive | None = None
-    structured_sparsity_multiplier: Annotated[float, Field(ge=1, le=16)] = 1.0
+    structured_sparsity_multiplier: Annotated[float, Meta(ge=1, le=16)] = 1.0
     copy_engines: Count | None = None
-    launch_latency_s: Annotated[float, Field(gt=0, lt=1e-3)] | None = None
+    launch_latency_s: Annotated[float, Meta(gt=0, lt=1e-3)] | None = None
     peak_flops_per_s: PeakTable = PeakTable()
 
 
-class MemoryTable(_Table):
+class MemoryTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Memory and caches of the whole device."""
 
     memory_type: str | None = None
@@ -61,7 +69,7 @@ class MemoryTable(_Table):
     on_chip_sram_bytes: Size | None = None
 
 
-class UnitTable(_Table):
+class UnitTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Limits of one compute unit."""
 
     warp_size: Count | None = None
@@ -75,7 +83,7 @@ class UnitTable(_Table):
     l1_per_unit_bytes: Size | None = None
     shared_memory_per_unit_bytes: Size | None = None
     shared_memory_per_block_bytes: Size | None = None
-    shared_memory_reserved_per_block_bytes: Annotated[int, Field(ge=0)] | None = None
+    shared_memory_reserved_per_block_bytes: Annotated[int, Meta(ge=0)] | None = None
     shared_memory_granularity_bytes: Size | None = None
     fp32_lanes_per_unit: Count | None = None
     fp16_lanes_per_unit: Count | None = None
@@ -84,7 +92,7 @@ class UnitTable(_Table):
     special_function_units_per_unit: Count | None = None
 
 
-class LinkTable(_Table):
+class LinkTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Links, by the identifiers of the interconnect files."""
 
     host: str | None = None
@@ -99,14 +107,14 @@ class LinkTable(_Table):
     devices_per_node_options: tuple[Count, ...] = ()
 
 
-class PowerTable(_Table):
+class PowerTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Power of one device."""
 
     tdp_w: Positive | None = None
     idle_power_w: Positive | None = None
 
 
-class PriceTable(_Table):
+class PriceTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Prices, with the date and place they were read."""
 
     price_usd_per_hour: Positive | None = None
@@ -115,7 +123,7 @@ class PriceTable(_Table):
     price_date: str | None = None
 
 
-class DeviceFile(_Table):
+class DeviceFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One file of `catalogue/devices/`."""
 
     id: str
@@ -123,7 +131,7 @@ class DeviceFile(_Table):
     vendor: str
     architecture: str
     compute_capability: tuple[int, int] | None = None
-    launch_year: Annotated[int, Field(ge=2010, le=2100)] | None = None
+    launch_year: Annotated[int, Meta(ge=2010, le=2100)] | None = None
     process: str | None = None
     pytorch_device: str | None = None
     pytorch_devices_per_package: Count = 1
@@ -143,7 +151,7 @@ class DeviceFile(_Table):
     notes: tuple[str, ...] = ()
 
 
-class LimitsFile(_Table):
+class LimitsFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One file of `catalogue/limits/`: what all devices of one generation share."""
 
     id: str
@@ -154,7 +162,7 @@ class LimitsFile(_Table):
     notes: tuple[str, ...] = ()
 
 
-class InterconnectFile(_Table):
+class InterconnectFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One file of `catalogue/interconnects/`."""
 
     id: str
@@ -170,7 +178,7 @@ class InterconnectFile(_Table):
     ]
     vendor: str
     bandwidth_bytes_per_s: Positive | None = None
-    latency_s: Annotated[float, Field(gt=0, lt=1)] | None = None
+    latency_s: Annotated[float, Meta(gt=0, lt=1)] | None = None
     links_per_device: Count | None = None
     bandwidth_per_link_bytes_per_s: Positive | None = None
     topology: str | None = None
@@ -183,13 +191,13 @@ class InterconnectFile(_Table):
     notes: tuple[str, ...] = ()
 
 
-class SourcesFile(_Table):
+class SourcesFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`catalogue/sources.toml`: short identifiers of sources, spelt out."""
 
     sources: dict[str, str]
 
 
-class AliasFile(_Table):
+class AliasFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`catalogue/aliases.toml`: the names that would be ambiguous or wrong by rule alone."""
 
     aliases: dict[str, str]
