@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.analysis import Analysis, analyze
+from gpuscope.analysis.breakdown import WAITING, _waiting_apart
+from gpuscope.analysis.types import Share
 
 
 def by_label(shares: tuple[object, ...]) -> dict[str, float]:
@@ -191,3 +193,14 @@ def test_everything_adds_up_whatever_overlaps(
     assert sum(m.time_s for m in found.modules if m.depth == 0) == pytest.approx(busy, rel=1e-9)
     for share in (*found.classes, *found.operators):
         assert share.best_s is None or share.best_s <= share.time_s * (1 + 1e-9)
+
+
+@given(st.floats(0.0, 1.0))
+def test_waiting_apart_keeps_the_sum(waiting_share: float) -> None:
+    shares = (Share("compute-bound", 3.0), Share("communication", 2.0, count=4))
+    found = by_label(_waiting_apart(shares, waiting_share))
+    assert "communication" not in found
+    assert found.get(WAITING, 0.0) == pytest.approx(2.0 * waiting_share)
+    assert sum(found.values()) == pytest.approx(5.0)
+    assert found["compute-bound"] == 3.0
+    assert all(time > 0 for time in found.values())

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.analysis import analyze
-from gpuscope.analysis.compare import Comparison, Difference, compare
-from gpuscope.analysis.types import ModuleShare
+from gpuscope.analysis.breakdown import MOVING, WAITING
+from gpuscope.analysis.compare import Comparison, Difference, _alike, compare
+from gpuscope.analysis.types import ModuleShare, Share
 from gpuscope.run import Run
 from gpuscope.timeline.types import Recorded
 
@@ -182,3 +183,12 @@ def test_modules_add_up() -> None:
     assert found.modules[0].difference_s == pytest.approx(-30e-6)
     check_sums(found)
     assert compare(with_modules(), with_modules(1, 1)).modules == ()
+
+
+def test_communication_is_one_class_unless_both_runs_tell_waiting_apart() -> None:
+    whole = (Share("communication", 3.0), Share("compute-bound", 1.0))
+    apart = (Share(WAITING, 2.0), Share(MOVING, 1.0), Share("compute-bound", 1.0))
+    one, two = _alike(apart, whole)
+    assert {s.label: s.time_s for s in one} == {s.label: s.time_s for s in two}
+    assert _alike(apart, apart) == (apart, apart)
+    assert _alike(whole, whole) == (whole, whole)

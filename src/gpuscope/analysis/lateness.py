@@ -21,6 +21,7 @@ from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.idle import DATA, DISPATCHING, SYNCHRONISING, IdlePieces, idle_pieces
 from gpuscope.analysis.recorded_types import LATE_REASONS
+from gpuscope.analysis.trust_checks.profiler import OVERHEAD
 from gpuscope.analysis.window import COMMUNICATION, DeviceWork, Window, device_work, rank_rows
 from gpuscope.timeline.types import Ints, Timeline
 
@@ -179,7 +180,8 @@ def instead(
     """Name what a rank spent most time on in [low, high), and for how many seconds.
 
     Kernels where it was busy; what its host was in where its device was idle. "" where for most
-    of it nothing is recorded on the host: Python between operators, sleep, other processes.
+    of it nothing is recorded on the host: Python between operators, sleep, other processes. Where
+    the profiler itself took longer than that, it is named ("profiler: Activity Buffer Request").
     """
     device = work.work
     if reason in (COMPUTE, SLOWER, COMMUNICATING):
@@ -194,7 +196,20 @@ def instead(
         wanted &= pieces.cause == cause
     host = np.where(pieces.sync >= 0, pieces.sync, pieces.host)
     name = np.where(host >= 0, timeline.events.name[host], len(timeline.names))
-    return _longest(timeline, name, np.where(wanted, cut, 0))
+    longest = _longest(timeline, name, np.where(wanted, cut, 0))
+    recorder, time_s = _profiler(timeline, work.rank, low_ns, high_ns)
+    return (f"profiler: {recorder}", time_s) if time_s > longest[1] else longest
+
+
+def _profiler(timeline: Timeline, rank: int, low_ns: int, high_ns: int) -> tuple[str, float]:
+    """Name the profiler's own work in [low, high) on a rank, and its seconds."""
+    events = timeline.events
+    of_recorder = np.fromiter((bool(OVERHEAD.search(n)) for n in timeline.names), bool)
+    if not of_recorder.any():
+        return "", 0.0
+    rows = np.flatnonzero(of_recorder[events.name] & rank_rows(timeline, rank))
+    cut = np.minimum(events.end_ns[rows], high_ns) - np.maximum(events.start_ns[rows], low_ns)
+    return _longest(timeline, events.name[rows], cut)
 
 
 def _longest(timeline: Timeline, name: Ints, length_ns: Ints) -> tuple[str, float]:

@@ -93,7 +93,7 @@ def _worst(call: CollectiveCall) -> tuple[str, str]:
         doing, doing_zh = f", by {seconds(call.instead_s)}", f"，晚 {seconds(call.instead_s)}"
     elif call.instead_s > 0 and call.reason != "unknown":
         what = call.instead or "no operator or call on its host"
-        what_zh = call.instead or "其主机上没有算子或调用"
+        what_zh = call.instead.replace("profiler: ", "分析器：") or "其主机上没有算子或调用"
         doing, doing_zh = (
             f" ({what}, {seconds(call.instead_s)})", f"（{what_zh}，{seconds(call.instead_s)}）",
         )  # fmt: skip

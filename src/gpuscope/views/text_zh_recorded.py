@@ -31,6 +31,7 @@ _IDLE = {
     "longest": "最长",
     "not recorded": "未记录",
     "other places": "其他位置",
+    "host, a step": "主机每步",
     "in {what}": "位于 {what}",
 }
 
@@ -170,6 +171,11 @@ _HOST = {
     ),
     "; the host (the CPU that runs Python and launches the device's work) {host}": (
         "；主机（运行 Python 并启动设备工作的 CPU）工作 {host}"
+    ),
+    "No cause can be named: the device works {share} of the time, and for {dark} of it the "
+    "recording does not tell what it waited for. Record again, with whole steps marked.": (
+        "无法指出原因：设备在 {share} 的时间内工作，另有 {dark} 的时间记录没有说明它在等待什么。"
+        "请重新记录，并标记完整的训练步。"
     ),
     "Nothing stands out. The device works {share} of the time.": (
         "没有突出的问题。设备有 {share} 的时间在工作。"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from builders import TimelineBuilder, find, streaming
+from builders import H200, TimelineBuilder, find, streaming
+
+from gpuscope.analysis import analyze
 
 
 def waiting(idle_us: float) -> TimelineBuilder:
@@ -70,3 +72,36 @@ def test_the_wait_is_named_with_its_place() -> None:
     found = find(b, "sync_bound")
     assert found is not None
     assert "item in aten::_local_scalar_dense (100 %)" in found.evidence
+
+
+def layers(items: int, launches: int, dispatch_us: float = 20.0) -> TimelineBuilder:
+    """Launches of 4-us kernels; after every `launches` of them an operator waits for them."""
+    b, now = TimelineBuilder(origin="measured"), 0.0
+    for _ in range(items):
+        for _ in range(launches):
+            b.host(now + 5, now + dispatch_us, name="aten::mm")
+            b.work(now + dispatch_us, now + dispatch_us + 4, launch_us=now + dispatch_us - 4)
+            now += dispatch_us
+        b.host(now, now + 10, name="aten::_local_scalar_dense")
+        b.host(now + 1, now + 5, kind="sync", name="cudaStreamSynchronize")
+        now += 10
+    b.step(0, now)
+    return b
+
+
+def test_waits_layer_after_layer_come_before_the_hosts_pace() -> None:
+    found = analyze(layers(10, 2).build(), device=H200).findings
+    assert [f.kind for f in found[:2]] == ["sync_bound", "host_bound"]
+    first, second = found[:2]
+    # 10 x (2 x 20 + 10) us; the device works 80 us; the waits and their operators take 100 us.
+    assert first.max_gain_s == pytest.approx(420e-6)
+    assert "10 times a step" in first.title
+    assert "up to 100 µs (20 %) less. Up to 320 µs more" in first.evidence
+    assert second.max_gain_s == pytest.approx(320e-6)
+    assert "Once the waits are gone" in second.title
+
+
+def test_rare_waits_do_not() -> None:
+    found = analyze(layers(2, 10).build(), device=H200).findings
+    assert found[0].kind == "host_bound"
+    assert "Once" not in found[0].title

@@ -34,3 +34,28 @@ def test_only_the_exposed_part_counts() -> None:
 
 def test_a_hidden_copy_costs_nothing() -> None:
     assert find(copying(30), "transfer_bound") is None
+
+
+def test_an_overlapped_copy_gets_another_advice() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 40, launch_us=-9)
+    b.work(10, 90, kind="memcpy", name="Memcpy HtoD (Pinned -> Device)", stream="stream 20",
+           launch_us=-8)  # fmt: skip
+    b.work(90, 100, launch_us=-7)
+    found = find(b, "transfer_bound")
+    assert found is not None
+    # 30 of 80 us run beside the kernel.
+    assert found.max_gain_s == pytest.approx(50e-6)
+    assert "1 copy takes 80.0 µs: 30.0 µs of it beside kernels, then 50.0 µs" in found.evidence
+    assert "prefetch" in found.hint
+    assert "pinned" not in found.hint
+
+
+def test_pageable_copies_are_told_once() -> None:
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 40, launch_us=-9)
+    b.work(40, 90, kind="memcpy", name="Memcpy HtoD (Pageable -> Device)", stream="stream 20",
+           launch_us=-8)  # fmt: skip
+    b.work(90, 100, launch_us=-7)
+    assert find(b, "pageable_copies") is not None
+    assert find(b, "transfer_bound") is None

@@ -44,6 +44,10 @@ def test_the_profiler_s_own_time() -> None:
     b.host(50, 80, kind="other", name="Activity Buffer Request")
     found = remarks(b)["profiler_overhead"]
     assert "30.0 µs" in found.sentence
+    assert found.severity == "note"
+    heavy = steps([100, 100, 100])
+    heavy.host(50, 150, kind="other", name="Activity Buffer Request")
+    assert remarks(heavy)["profiler_overhead"].severity == "doubt"
     small = steps([1000, 1000, 1000])
     small.host(50, 52, kind="other", name="Activity Buffer Request")
     assert remarks(small) == {}

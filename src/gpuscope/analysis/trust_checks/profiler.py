@@ -23,7 +23,7 @@ buffer once in a few thousand events, 1 to 4 ms each) that the story tells apart
 LONG_FIRST = 1.5
 """A first step this much longer than the median of the others holds a warm-up."""
 
-_OVERHEAD = re.compile(
+OVERHEAD = re.compile(
     r"^(Activity Buffer Request|Buffer Flush|Instrumentation|Resource|Overhead|"
     r"Unrecognized|Command Buffer Full|UVM Activity Init)$|cupti.*(flush|buffer)",
     re.IGNORECASE,
@@ -62,7 +62,7 @@ def _time_of(facts: RankFacts, pattern: re.Pattern[str]) -> Ints:
 
 def _overhead(facts: RankFacts) -> Iterator[Remark]:
     events = facts.timeline.events
-    rows = _time_of(facts, _OVERHEAD)
+    rows = _time_of(facts, OVERHEAD)
     cover = Cover.of(events.start_ns[rows], events.end_ns[rows])
     if len(facts.device):
         low = np.array([events.start_ns[facts.device].min()])

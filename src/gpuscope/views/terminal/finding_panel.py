@@ -31,9 +31,16 @@ def findings(run: Run, lang: str) -> RenderableType:
 def no_findings(run: Run, lang: str) -> RenderableType:
     """That nothing stands out, with how much of the time the device works."""
     busy = sum(s.time_s for s in run.analysis.classes if not s.label.startswith("idle"))
+    dark = sum(s.time_s for s in run.analysis.classes if s.label == "idle: unknown")
     share = units.percent(busy / run.analysis.step_s, lang)
-    sentence = "Nothing stands out. The device works {share} of the time."
-    return section(tr("What to change first", lang), "", Text(tr(sentence, lang, share=share)))
+    text = tr("Nothing stands out. The device works {share} of the time.", lang, share=share)
+    if dark > run.analysis.step_s / 2:
+        text = tr(
+            "No cause can be named: the device works {share} of the time, and for {dark} of it the "
+            "recording does not tell what it waited for. Record again, with whole steps marked.",
+            lang, share=share, dark=units.percent(dark / run.analysis.step_s, lang),
+        )  # fmt: skip
+    return section(tr("What to change first", lang), "", Text(text))
 
 
 def _finding(number: int, finding: Finding, run: Run, lang: str) -> RenderableType:

@@ -86,7 +86,7 @@ def _shares(found: RankStory, lang: str) -> RenderableType:
     rows = table(
         right(tr("rank", lang)), right(tr("computing", lang)), right(tr("transfer", lang)),
         right(tr("waiting", lang)), right(tr("made others wait", lang)),
-        right(tr("came last", lang)), right(tr("clock", lang)),
+        right(tr("came last", lang)), right(tr("host, a step", lang)), right(tr("clock", lang)),
     )  # fmt: skip
     worst = max((share.caused_s for share in found.ranks), default=0.0)
     for share in _chosen(found.ranks):
@@ -95,7 +95,8 @@ def _shares(found: RankStory, lang: str) -> RenderableType:
             str(share.rank), units.time(share.compute_s, lang),
             units.time(share.transfer_s, lang), units.time(share.waiting_s, lang),
             Text(units.time(share.caused_s, lang), style=style),
-            units.count(share.times_last, lang), _clock(share, lang),
+            units.count(share.times_last, lang),
+            "" if share.host_s is None else units.time(share.host_s, lang), _clock(share, lang),
         )  # fmt: skip
     return rows
 

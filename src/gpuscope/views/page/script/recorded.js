@@ -85,6 +85,7 @@ function ranksPanel() {
     column(t("waiting"), (x) => x.waiting_s, (x) => time(x.waiting_s)),
     column(t("made others wait"), (x) => x.caused_s, (x) => barCell(most ? x.caused_s / most : 0, "var(--warn)", time(x.caused_s))),
     column(t("came last"), (x) => x.times_last, (x) => count(x.times_last)),
+    column(t("host, a step"), (x) => x.host_s ?? null, (x) => (missing(x.host_s) ? "" : time(x.host_s))),
     column(t("clock"), (x) => x.clock_offset_s ?? 0, (x) => (x.clock_offset_s === null ? "" : (x.clock_offset_s < 0 ? "−" : "+") + time(Math.abs(x.clock_offset_s)))),
   ], story.ranks, { sort: 4, limit: 16 });
   return section("ranks", t("Who waits for whom"),

@@ -108,8 +108,11 @@ function noFindings() {
   const r = run(), a = r.analysis;
   if (r.origin !== "measured" || !Object.keys(a.time).length || !a.step_s) return null;
   const busy = a.classes.filter((c) => !c.label.startsWith("idle")).reduce((sum, c) => sum + c.time_s, 0);
+  const dark = a.classes.find((c) => c.label === "idle: unknown")?.time_s ?? 0;
   return section("findings", t("What to change first"), null,
-    h("p", {}, t("Nothing stands out. The device works {share} of the time.", { share: percent(busy / a.step_s) })));
+    h("p", {}, dark > a.step_s / 2
+      ? t("No cause can be named: the device works {share} of the time, and for {dark} of it the recording does not tell what it waited for. Record again, with whole steps marked.", { share: percent(busy / a.step_s), dark: percent(dark / a.step_s) })
+      : t("Nothing stands out. The device works {share} of the time.", { share: percent(busy / a.step_s) })));
 }
 
 function gainOf(f) {

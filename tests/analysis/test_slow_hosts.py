@@ -1,0 +1,65 @@
+"""A slow host among fast ones, and the slowest of several slow ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuscope.analysis.recorded_types import RankShare, RankStory, Straggler
+from gpuscope.analysis.slow_hosts import slow_hosts
+
+
+def story(*host_ms: float | None, device_ms: float = 4.0, steps: int = 2) -> RankStory:
+    """Ranks with these host times a step; rank 0 is the straggler, its device busy as given."""
+    shares = tuple(
+        RankShare(
+            rank, 1e-3, 0.0, 0.0, 0.0, 0, 0.0, 0.0, None, device_ms * 1e-3 * steps, 0.0,
+            host_s=None if time is None else time * 1e-3,
+        )
+        for rank, time in enumerate(host_ms)
+    )  # fmt: skip
+    return RankStory(
+        ranks=shares, matched=1, unmatched=0, steps=steps, span_s=1e-2, sorts=(), calls=(),
+        waiting_by_reason={}, causes=(), complete=True,
+        straggler=Straggler(0, 1.0, "host dispatching", (), None, None),
+    )  # fmt: skip
+
+
+def test_one_slow_host_is_alone() -> None:
+    found = slow_hosts(story(20, 5, 6))
+    assert found is not None
+    assert not found.alike
+    assert (found.slowest_s, found.second_s, found.fastest_s) == (20e-3, 6e-3, 5e-3)
+    assert found.lead_s == pytest.approx(14e-3)
+    assert found.device_s == pytest.approx(4e-3)
+    assert "rank 0 20.0 ms, the others 5.00 ms to 6.00 ms" in found.told[0]
+    assert "4.00 ms" in found.told[1]
+
+
+def test_hosts_that_are_all_slow_share_the_cause() -> None:
+    found = slow_hosts(story(20, 18, 12))
+    assert found is not None
+    assert found.alike
+    assert "2.00 ms a step" in found.hint[0]
+    assert "2.00 ms" in found.hint[1]
+    assert "rank 0" in found.title(1e-3, 0.5)[0]
+    assert "50 %" in found.title(1e-3, 0.5)[1]
+
+
+def test_alike_begins_at_three_quarters_and_needs_hosts_slower_than_the_device() -> None:
+    for second, alike in ((14.9, False), (15.1, True)):
+        found = slow_hosts(story(20, second))
+        assert found is not None
+        assert found.alike is alike
+    busy = slow_hosts(story(20, 18, device_ms=19))
+    assert busy is not None
+    assert not busy.alike
+
+
+def test_nothing_is_claimed_of_what_is_not_known() -> None:
+    assert slow_hosts(story(20, None)) is None
+    assert slow_hosts(story(None, 5)) is None
+    assert slow_hosts(story(20)) is None
+    assert slow_hosts(story(5, 20)) is None  # the straggler's host is not the slowest
+    assert slow_hosts(replace(story(20, 5), straggler=None)) is None
