@@ -10,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 from run_builders import bare_run, gpt_run
 
+from gpuscope.analysis.launches import Launches
 from gpuscope.run import Run
 from gpuscope.views.figures import resample
 from gpuscope.views.roofline_summary import by_family
@@ -94,6 +95,19 @@ def test_missing_readings_are_said_and_their_panels_left_out() -> None:
     for panel in ("Roofline", "By module", "Memory at the peak", "How the work is split"):
         assert panel not in text
     assert re.search(r"显存峰值\s+不可用", story(bare_run(), "zh"))
+
+
+def test_work_of_the_host_has_no_waves_and_no_launches() -> None:
+    run = gpt_run()
+    assert "How the work is split" in story(run)
+    flat = tuple(replace(task, waves=0.0) for task in run.analysis.tasks)
+    nothing = Launches(0, 0.0, 9, 9, None, 0.0, None, None, None, 0, None, None, None, (), (), 0,
+                       None, ())  # fmt: skip
+    of_host = replace(run, analysis=replace(run.analysis, tasks=flat, launches=nothing))
+    assert "How the work is split" not in story(of_host)
+    assert "Launches and their queue" not in story(of_host)
+    some = replace(run, analysis=replace(run.analysis, launches=replace(nothing, count=9)))
+    assert "Launches and their queue" in story(some)
 
 
 def test_what_does_not_fit_says_by_how_much() -> None:

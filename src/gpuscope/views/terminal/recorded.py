@@ -51,7 +51,8 @@ def details(run: Run, lang: str, top: int = TOP) -> Iterator[RenderableType]:
         yield symbols(run, lang, top)
     if analysis.critical_path is not None:
         yield idle_panel.critical_path(run, analysis.critical_path, lang, top)
-    if analysis.launches is not None:
+    # Work of the host itself (a run on the CPU) was launched by nobody.
+    if analysis.launches is not None and analysis.launches.count:
         yield launch_panel.launches(analysis.launches, lang)
     if analysis.copies:
         yield launch_panel.copies(run, lang)

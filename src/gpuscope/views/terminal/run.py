@@ -46,7 +46,7 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
         parts.append(modules(run, lang))
     if analysis.roofline is not None and analysis.roofline.points:
         parts.append(roofline(run, analysis.roofline, lang))
-    if analysis.tasks:
+    if any(task.waves > 0 for task in analysis.tasks):  # the host's own work has no waves
         parts.append(tasks(run, lang))
     if analysis.memory is not None:
         parts.append(memory(analysis.memory, analysis.step_s, lang))
