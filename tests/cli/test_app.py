@@ -181,3 +181,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert "Device" in run.stdout
     assert "Traceback" not in run.stderr
     assert "Unexpected" not in run.stderr
+
+
+def test_no_verb_is_cut_short_in_the_help() -> None:
+    text = CliRunner().invoke(application.app, ["--help"], terminal_width=80).output
+    assert "..." not in text.partition("Commands:")[2]

@@ -19,7 +19,8 @@ TOP = 10
 
 def register(app: typer.Typer) -> None:
     """Add the `analyze` command to the application."""
-    app.command("analyze")(analyze_command)
+    short = "Say where a recording's time went, and why."
+    app.command("analyze", short_help=short)(analyze_command)
 
 
 def analyze_command(

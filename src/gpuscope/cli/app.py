@@ -38,7 +38,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     name="gpuscope",
     cls=_Group,
-    help="Open the GPU black box: predict and explain any PyTorch workload on any accelerator.",
+    help="Open the GPU black box: predict, measure and explain any PyTorch workload.",
     epilog=_EPILOG,
     no_args_is_help=True,
     add_completion=False,

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 def register(app: typer.Typer) -> None:
     """Add the `bench` command to the application."""
-    app.command("bench")(bench_command)
+    app.command("bench", short_help="Measure what this machine can really reach.")(bench_command)
 
 
 def bench_command(

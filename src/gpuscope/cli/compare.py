@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the `compare` command to the application."""
-    app.command("compare")(compare_command)
+    short = "Compare runs and traces: where they differ, and why."
+    app.command("compare", short_help=short)(compare_command)
 
 
 def compare_command(

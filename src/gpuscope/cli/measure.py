@@ -21,7 +21,8 @@ INTERRUPTED = 130
 
 def register(app: typer.Typer) -> None:
     """Add the `measure` command to the application."""
-    app.command("measure")(measure_command)
+    short = "Really run a step: its time, memory, energy."
+    app.command("measure", short_help=short)(measure_command)
 
 
 def measure_command(

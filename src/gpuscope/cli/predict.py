@@ -13,7 +13,8 @@ from gpuscope.cli import workload_arguments as given
 
 def register(app: typer.Typer) -> None:
     """Add the `predict` command to the application."""
-    app.command("predict")(predict_command)
+    short = "Predict a step: its time, memory, energy; what to change."
+    app.command("predict", short_help=short)(predict_command)
 
 
 def predict_command(

@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     """Add the `profile` command to the application."""
     app.command(
         "profile",
+        short_help="Run a script as it is, and record a few of its steps.",
         # Everything after the script belongs to it, whatever it looks like.
         context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
     )(profile_command)
