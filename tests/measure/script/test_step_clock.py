@@ -83,6 +83,21 @@ def test_a_failing_device_leaves_the_program_alone(monkeypatch) -> None:
     assert clock.device_intervals_s() == [None]
 
 
+def test_a_device_that_the_program_has_not_touched_stays_untouched(monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    has = {0}
+    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", has.__contains__, raising=False)
+    assert module._device_module() is None
+    has.add(3)
+    assert module._device_module() is torch.cuda
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert module._device_module() is None
+
+
 @pytest.mark.gpu
 def test_a_host_that_runs_ahead_of_a_real_device() -> None:
     import torch

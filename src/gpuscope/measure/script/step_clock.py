@@ -70,11 +70,18 @@ def _recorded_event() -> Any:
 
 
 def _device_module() -> Any:
-    """`torch.cuda` or `torch.xpu`, whichever this process uses; None if neither."""
+    """`torch.cuda` or `torch.xpu`, whichever this process uses; None if neither.
+
+    None also where the process has not touched its current device: an event would be the first to
+    do so, and take memory there.
+    """
     import torch
 
     cuda: Any = torch.cuda  # untyped in torch
     if cuda.is_initialized():
+        touched = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+        if touched is not None and not touched(cuda.current_device()):
+            return None
         return None if cuda.is_current_stream_capturing() else cuda
     xpu: Any = getattr(torch, "xpu", None)
     return xpu if xpu is not None and xpu.is_initialized() else None
