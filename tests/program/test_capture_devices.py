@@ -204,3 +204,20 @@ def test_checkpoints_are_loaded_and_none_is_written(tmp_path) -> None:
 
     assert work(of(build)) == ["addmm"]
     assert not (tmp_path / "new.pt").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+def test_no_device_is_started_where_there_is_none(monkeypatch) -> None:
+    """PyTorch 2.6 makes a real tensor before the first fake one of a device it believes in."""
+
+    def start(device: torch.device) -> None:
+        if torch.cuda.is_available():
+            raise RuntimeError(f"Found no driver for {device}")
+
+    monkeypatch.setattr("torch._subclasses.fake_tensor.init_gpu_context", start)
+
+    def build():
+        x = torch.ones(8, 8, device="cuda")
+        return lambda: x @ x
+
+    assert work(of(build)) == ["mm"]

@@ -165,9 +165,10 @@ def _current(module: Any) -> int:
 def _available_kind(torch: Any) -> str | None:
     """The GPU's type that PyTorch can really use."""
     if hasattr(torch, "accelerator"):
+        if not torch.accelerator.is_available():  # PyTorch 2.6 raises where there is none to name
+            return None
         current = torch.accelerator.current_accelerator()
-        usable = current is not None and torch.accelerator.is_available()
-        return str(current.type) if usable else None
+        return None if current is None else str(current.type)
     for kind in ("cuda", "xpu", "mps"):
         module = getattr(torch, kind, None)
         if module is not None and hasattr(module, "is_available") and module.is_available():

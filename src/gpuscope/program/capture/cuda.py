@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
+from torch._subclasses import fake_tensor
 
 from gpuscope.program.capture.patches import Patches
 
@@ -123,6 +125,22 @@ def _properties(total_memory: int, name: str, capability: tuple[int, int], units
     )
 
 
+def _leave_absent_device_alone(patch: Patches) -> None:
+    """Keep fake tensors from starting a device that is not there.
+
+    PyTorch makes one real tensor before its first fake one of a device, if it believes that there
+    is such a device, and capture says that there is. PyTorch 2.6 asks `torch.cuda.is_available`.
+    """
+    original = getattr(fake_tensor, "init_gpu_context", None)
+    really = cache(torch.cuda.is_available)
+
+    def start(device: torch.device) -> None:
+        if original is not None and really():
+            original(device)
+
+    patch.set(fake_tensor, "init_gpu_context", start, only_if_present=True)
+
+
 def install(patch: Patches, record_sync: Callable[[str], None], device_count: int = 1) -> None:
     """Put the stand-ins in place.
 
@@ -131,6 +149,7 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
         record_sync: called with a reason whenever the host would wait for the device.
         device_count: what `torch.cuda.device_count()` says.
     """
+    _leave_absent_device_alone(patch)
     capability = (9, 0)
     properties = _properties(141 * 10**9, "gpuscope capture", capability, 132)
     stream = FakeStream()
