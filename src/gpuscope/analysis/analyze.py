@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gpuscope.analysis import breakdown
+from gpuscope.analysis.beside import second_thread
 from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.columns import KernelColumns, OpColumns
 from gpuscope.analysis.communication import communication
@@ -98,20 +99,25 @@ def analyze(
     groups = kernel_groups(rows)
     story = memory_story(timeline, memory, device)
     used = utilisation(rows, roofs, timed.step_s)
-    spots = idle_spots(
-        timeline, rank, work=work, host=host, ops=ops, pieces=pieces,
-        idle_s=sum(timed.idle_s.values()),
-    )  # fmt: skip
-    launched = launches(timeline, rank, work=work, launch=host.launch)
-    copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
     match = match_collectives(timeline) if len(ranks) > 1 else None
-    path = critical_path(
-        timeline, rank, window, hosts=hosts, last=_last(timeline, match), most=PATH_SEGMENTS
-    )
-    trusted = trust(timeline, match=match)
-    meeting = rank_story(timeline, match, ops, hosts) if match is not None else None
-    talk = communication(timeline, rank)
-    spread = step_spread(timeline, ops, hosts)
+    with second_thread(len(timeline.events)) as ask:
+        # Beside this thread what looks at one rank's host; here what may look at all of them.
+        spots_of = ask(lambda: idle_spots(
+            timeline, rank, work=work, host=host, ops=ops, pieces=pieces,
+            idle_s=sum(timed.idle_s.values()),
+        ))  # fmt: skip
+        launched_of = ask(lambda: launches(timeline, rank, work=work, launch=host.launch))
+        trusted_of = ask(lambda: trust(timeline, match=match))
+        talk_of = ask(lambda: communication(timeline, rank))
+        path = critical_path(
+            timeline, rank, window, hosts=hosts, last=_last(timeline, match), most=PATH_SEGMENTS
+        )
+        meeting = rank_story(timeline, match, ops, hosts) if match is not None else None
+        times = rank_times(timeline, ops, hosts, {rank: (work, pieces)})
+        spread = step_spread(timeline, ops, hosts)
+        spots, launched = spots_of(), launched_of()
+        trusted, talk = trusted_of(), talk_of()
+    copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, host_window(timeline, rank, window)),
@@ -135,7 +141,7 @@ def analyze(
     )
     return Analysis(
         step_s=timed.step_s,
-        time=rank_times(timeline, ops, hosts),
+        time=times,
         classes=breakdown.classes(rows, timed.idle_s, _waiting_share(meeting, rank)),
         operators=breakdown.operators(rows, timeline),
         kinds=breakdown.kinds(rows),

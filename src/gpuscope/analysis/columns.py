@@ -20,7 +20,7 @@ UNKNOWN = "unknown"
 _MOST_PACKED = 2**62
 """Above this, columns packed into one number could overflow."""
 
-_LEAST_FLAGS, _FLAGS_A_ROW = 1 << 16, 16
+_LEAST_FLAGS, _FLAGS_A_ROW = 1 << 16, 8
 """Longest table of flags for counting off packed numbers, at least and by row: beyond, sorting the
 rows is quicker."""
 
@@ -189,7 +189,7 @@ def group_rows(*columns: Ints) -> tuple[Ints, Ints]:
         if room <= max(_LEAST_FLAGS, _FLAGS_A_ROW * len(code)):
             seen = np.zeros(room, bool)
             seen[packed] = True
-            code = (np.cumsum(seen) - 1)[packed]
+            code = (np.cumsum(seen, dtype=np.int32) - 1)[packed].astype(np.int64)
         else:
             code = np.unique(packed, return_inverse=True)[1].reshape(-1)
     first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
