@@ -57,5 +57,6 @@ def test_hooks_go_and_an_error_closes_the_marks(tmp_path: Path) -> None:
         model(torch.ones(1, 4))
 
     events, _ = _trace(tmp_path, run)
-    assert not torch_module._has_any_global_hook()
+    assert not torch_module._global_forward_pre_hooks
+    assert not torch_module._global_forward_hooks
     assert len([e for e in events if e.get("name") == PREFIX]) == 2
