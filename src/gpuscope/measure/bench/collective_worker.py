@@ -198,7 +198,9 @@ def _side(
     counts = {"product": _MATMUL_CALLS, "collective": _MATMUL_CALLS}
     if alone:
         ratio = alone["product"] / alone["collective"]
-        counts["collective"] = max(3, min(200, round(_MATMUL_CALLS * ratio)))
+        # All ranks must make as many calls: each measured `alone` for itself, the largest counts.
+        agreed = rank.slowest(float(max(3, min(200, round(_MATMUL_CALLS * ratio)))), group)
+        counts["collective"] = round(agreed)
     dist.barrier(group=group)
     rank.wait()
     found = {}

@@ -1,0 +1,61 @@
+"""Collectives measured on 2 and 4 H200s against constants that come from published tables alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from gpuscope.cost.collective import (
+    all_reduce_s,
+    all_to_all_s,
+    broadcast_s,
+    gather_s,
+    group_of,
+    reduce_scatter_s,
+    tuning_of,
+)
+from gpuscope.cost.registry import Constants
+from gpuscope.hardware import calibration_for, device, parse_target
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "validation" / "recordings" / "h200" / "collectives-4.jsonl"
+CLUSTER = parse_target("8xh200")
+TIMES: dict[str, Callable[..., float]] = {
+    "all_reduce": all_reduce_s, "all_gather": gather_s, "reduce_scatter": reduce_scatter_s,
+    "all_to_all": all_to_all_s, "broadcast": broadcast_s, "reduce": broadcast_s,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[tuple[str, int], list[tuple[int, float]]]:
+    """Seconds by bytes, of each collective and group size, the device alone timed."""
+    found = defaultdict(list)
+    for line in FILE.read_text().splitlines():
+        row = json.loads(line)
+        if row["bench"] == "collectives" and row.get("state") == "queued":
+            found[row["operation"], row["ranks"]].append((row["bytes"], median(row["seconds"])))
+    return dict(found)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("operation", list(TIMES))
+def test_published_constants_hold_here(measured, operation: str, ranks: int) -> None:
+    tuning = tuning_of(Constants(calibration_for(device("h200"))))
+    group = group_of(CLUSTER, ranks)
+    points = measured[operation, ranks]
+    assert len(points) == 11  # 1 KiB to 1 GiB
+    errors = [abs(TIMES[operation](group, size, tuning) / s - 1) for size, s in points]
+    assert median(errors) < 0.16
+    assert max(errors[-4:]) < 0.13  # from 16 MiB on
+    assert max(errors) < 0.5
+
+
+def test_more_bytes_take_longer(measured) -> None:
+    for points in measured.values():
+        times = [seconds for _, seconds in sorted(points)]
+        assert all(b > a * 0.97 for a, b in zip(times, times[1:], strict=False))
