@@ -43,6 +43,7 @@ def host_bound(facts: Facts) -> Finding | None:
     share = percent(facts.share(late))
     largest, largest_zh = named(facts, "host dispatching")
     hint, hint_zh = _hint(facts, late)
+    waiting, waiting_zh = _waiting(facts)
     pace, pace_zh = "The host delays the device", "主机拖慢了设备"
     if gain >= facts.busy_s:
         pace, pace_zh = "The host sets the pace", "主机决定了速度"
@@ -52,15 +53,32 @@ def host_bound(facts: Facts) -> Finding | None:
     return Finding(
         kind="host_bound",
         title=f"{pace}: the device waits for launches {share} of the step.",
-        evidence=f"The device works {busy} of the {step} step; for {idle} its next kernel had not "
+        evidence=f"The device works {busy} of the {step} step{waiting}; for {idle} its next kernel had not "
         f"been launched yet. A step has {count} device launches, half of them under {median}."
         f"{largest}",
         max_gain_s=max(0.0, gain),
         hint=hint,
         title_zh=f"{pace_zh}：设备在一步中有 {share} 的时间在等待内核启动。",
-        evidence_zh=f"一步 {step} 中设备只工作 {busy}；有 {idle} 的时间下一个内核尚未启动。"
+        evidence_zh=f"一步 {step} 中设备只工作 {busy}{waiting_zh}；有 {idle} 的时间下一个内核尚未启动。"
         f"每步有 {count} 次设备启动，其中一半短于 {median}。{largest_zh}",
         hint_zh=hint_zh,
+    )
+
+
+def _waiting(facts: Facts) -> tuple[str, str]:
+    """How much of the device's work is waiting in collectives, where that is worth saying."""
+    shares = facts.ranks.ranks if facts.ranks is not None else ()
+    own = next((share for share in shares if share.rank == facts.rank), None)
+    both = own.exposed_transfer_s + own.exposed_waiting_s if own is not None else 0.0
+    if own is None or both <= 0:
+        return "", ""
+    time_s = facts.time_of(facts.of_class("communication")) * own.exposed_waiting_s / both
+    if time_s < LEAST_SHARE * facts.busy_s:
+        return "", ""
+    waits = seconds(time_s)
+    return (
+        f", {waits} of that waiting for other ranks in collectives",
+        f"（其中 {waits} 在集合通信中等待其他进程）",
     )
 
 
