@@ -54,13 +54,14 @@ def host_bound(facts: Facts) -> Finding | None:
         kind="host_bound",
         title=f"{pace}: the device waits for launches {share} of the step.",
         evidence=f"The device works {busy} of the {step} step{waiting}; for {idle} its next "
-        f"kernel had not been launched yet. A step has {count} device launches, half of them under {median}."
-        f"{largest}",
+        f"kernel had not been launched yet. A step has {count} device launches, half of them "
+        f"under {median}.{largest}",
         max_gain_s=max(0.0, gain),
         hint=hint,
         title_zh=f"{pace_zh}：设备在一步中有 {share} 的时间在等待内核启动。",
         evidence_zh=f"一步 {step} 中设备只工作 {busy}{waiting_zh}；"
-        f"有 {idle} 的时间下一个内核尚未启动。每步有 {count} 次设备启动，其中一半短于 {median}。{largest_zh}",
+        f"有 {idle} 的时间下一个内核尚未启动。"
+        f"每步有 {count} 次设备启动，其中一半短于 {median}。{largest_zh}",
         hint_zh=hint_zh,
     )
 
