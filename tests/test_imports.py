@@ -98,3 +98,9 @@ def test_the_verb_survives_its_package() -> None:
         "print(callable(gs.measure), callable(gs.predict))"
     )
     assert out.strip() == "True True"
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """Pytest imports them by name alone: two of one name cannot run together."""
+    names = [p.name for p in Path(__file__).parent.rglob("*.py") if p.name != "conftest.py"]
+    assert sorted(names) == sorted(set(names))

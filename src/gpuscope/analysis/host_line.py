@@ -149,7 +149,7 @@ class HostThreads:
             return self._climbed(rows, wanted)
         # Every event jumps to the one around it, then twice as far, until all stand where wanted.
         count = len(wanted)
-        jump = np.empty(count + 1, np.int32 if count < 2**31 - 1 else np.int64)
+        jump: Ints = np.empty(count + 1, np.int32 if count < 2**31 - 1 else np.int64)
         jump[:count] = self.parent
         jump[jump < 0] = count
         jump[count] = count
