@@ -113,7 +113,7 @@ SHARED_ANSWERS: dict[str, Known] = {
     "param/dlrm_8rank": Known(
         "host_bound", ("The host sets the pace", "5.34 ms of that waiting for other ranks"),
         ("主机决定了速度", "其中 5.34 ms 在集合通信中等待其他进程"), ("communication_bound",),
-        straggler=7, transfer_and_waiting=True,
+        transfer_and_waiting=True,
     ),
 }  # fmt: skip
 

@@ -39,7 +39,36 @@ def test_every_reason_has_words_and_a_hint(reason: str) -> None:
     assert "rank 1 造成了 100 % 的等待" in chinese
     assert REASONS[reason][0] in english
     assert reason in SHORT
-    assert _KINDS.get(reason, reason) in _HINTS
+    if reason != "began late":  # that is the recorder's: no straggler, no hint
+        assert _KINDS.get(reason, reason) in _HINTS
+
+
+def test_a_late_recording_is_the_recorders_and_no_verdict() -> None:
+    english, chinese = rank_sentences(replace(story("began late"), straggler=None))
+    assert "3.00 ms of the waiting is the recorder's, not the program's" in english
+    assert "the recording of rank 1 began late" in english
+    assert "causes" not in english
+    assert "rank 1 的记录开始得晚" in chinese
+
+
+@pytest.mark.parametrize(
+    ("seen", "words", "words_zh"),
+    [
+        ("one step", "In the one recorded step, rank 1 causes", "在记录的唯一一步中，rank 1"),
+        ("few collectives", "In the few recorded collectives, rank 1", "在记录的少数集合通信中"),
+    ],
+)
+def test_a_verdict_from_too_little_says_so(seen: str, words: str, words_zh: str) -> None:
+    told = story("more work")
+    assert told.straggler is not None
+    english, chinese = rank_sentences(
+        replace(told, straggler=replace(told.straggler, seen=seen))
+    )
+    assert words in english
+    assert "Record more steps" in english
+    assert words_zh in chinese
+    assert "记录更多训练步" in chinese
+    assert "Record more" not in rank_sentences(told)[0]
 
 
 def test_shares_are_of_transfer_and_waiting() -> None:

@@ -132,7 +132,10 @@ def before_calls(match: Match, works: dict[int, RankWork]) -> Before:
     return Before(since, previous, spent)
 
 
-def late_reasons(match: Match, before: Before, last: Ints, has_more: npt.NDArray[np.bool_]) -> Ints:
+def late_reasons(
+    match: Match, before: Before, last: Ints, has_more: npt.NDArray[np.bool_],
+    slow_host: npt.NDArray[np.bool_] | None = None,
+) -> Ints:  # fmt: skip
     """Return why the last rank of each collective was late, as an index into `LATE_REASONS`.
 
     Args:
@@ -141,6 +144,9 @@ def late_reasons(match: Match, before: Before, last: Ints, has_more: npt.NDArray
         last: for each collective the row in `Calls` of the rank that came last.
         has_more: for each of `Calls.ranks`, whether its kernels take longer in all than those of
             the others. If not, it only did later what they had done before.
+        slow_host: likewise, whether its host may be the slowest of all; None: any may. A rank
+            whose recording began late and whose host is not the slowest loses nothing to the
+            others by its host: as long as it comes last, it has not made up for the late start.
     """
     excess = np.empty((match.count, len(LATE_REASONS)))
     for reason in range(len(LATE_REASONS)):
@@ -156,9 +162,15 @@ def late_reasons(match: Match, before: Before, last: Ints, has_more: npt.NDArray
     held = ((largest < CARRIED_SHARE * late) | no_more) & ~first
     previous = np.where(first, 0, match.id[before.row[last]])
     held &= match.calls.rank[last[previous]] == match.calls.rank[last]
+    behind = np.zeros(match.count, bool)
+    if slow_host is not None:
+        behind = (chosen == DISPATCH) & ~slow_host[match.calls.rank[last]] & ~first
+        behind &= match.calls.rank[last[previous]] == match.calls.rank[last]
     reasons = chosen.tolist()
-    for number in np.flatnonzero(held).tolist():  # in time order, so chains resolve
-        reasons[number] = reasons[int(previous[number])]
+    for number in np.flatnonzero(held | behind).tolist():  # in time order, so chains resolve
+        old = reasons[int(previous[number])]
+        if held[number] or old == BEGAN:
+            reasons[number] = old
     return np.array(reasons, np.int64)
 
 

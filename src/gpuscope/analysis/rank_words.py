@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuscope.analysis.recorded_types import CollectiveCall, RankStory, Straggler
+from gpuscope.analysis.slow_hosts import slowest_host
 from gpuscope.analysis.wording import percent, seconds
 
 REASONS: dict[str, tuple[str, str]] = {
@@ -31,6 +32,19 @@ SHORT: dict[str, str] = {
 """The reasons in Chinese, in a word or two."""
 
 
+WHERE_SEEN: dict[str, tuple[str, str]] = {
+    "steps": ("", ""), "one step": ("In the one recorded step", "在记录的唯一一步中"),
+    "few collectives": ("In the few recorded collectives", "在记录的少数集合通信中"),
+}  # fmt: skip
+"""How a verdict on one rank begins, by `Straggler.seen`."""
+
+RECORD_MORE = (
+    "Record more steps to see whether it is always this rank.",
+    "请记录更多训练步，看是否总是该进程。",
+)
+"""What to do about a verdict that rests on too little."""
+
+
 def rank_sentences(story: RankStory) -> tuple[str, str]:
     """Return the story's sentences, English and Chinese."""
     count = len(story.ranks)
@@ -48,7 +62,7 @@ def rank_sentences(story: RankStory) -> tuple[str, str]:
     if story.straggler is not None:
         for sentences, more in zip((english, chinese), _straggler(story.straggler), strict=True):
             sentences.append(more)
-    elif story.waiting_s > 0:
+    elif story.waiting_s > story.waiting_by_reason.get("began late", 0.0):
         english.append("No rank holds up the others step after step.")
         chinese.append("没有哪个进程每一步都拖慢其他进程。")
     if len(story.causes) > 1:
@@ -57,16 +71,30 @@ def rank_sentences(story: RankStory) -> tuple[str, str]:
     if story.calls and story.waiting_s > 0:
         for sentences, more in zip((english, chinese), _worst(story.calls[0]), strict=True):
             sentences.append(more)
-    if story.waiting_by_reason.get("began late", 0.0) >= 0.2 * story.waiting_s > 0:
-        english.append(
-            "What a rank did before its recording began is not known: record several steps to see "
-            "whether it is late again."
-        )
-        chinese.append("记录开始之前进程在做什么无法得知：请记录多个训练步，看它是否再次迟到。")
+    for sentences, more in zip((english, chinese), _began_late(story), strict=True):
+        sentences += [more] if more else []
     if not story.complete:
         english.append("Not every rank is recorded: some of the transfer may be waiting too.")
         chinese.append("并非所有进程都有记录：部分“传输”可能也是等待。")
     return " ".join(english), "".join(chinese)
+
+
+def _began_late(story: RankStory) -> tuple[str, str]:
+    """What of the waiting is the recorder's, and which host is the slowest behind it."""
+    began = [(time_s, rank) for rank, reason, time_s in story.causes if reason == "began late"]
+    time_s = sum(time_s for time_s, _ in began)
+    if not began or time_s < 0.2 * story.waiting_s:
+        return "", ""
+    hosts = slowest_host(story)
+    after, after_zh = hosts.after_a_late_start if hosts is not None else ("", "")
+    rank, gone = max(began)[1], seconds(time_s)
+    return (
+        f"{gone} of the waiting is the recorder's, not the program's: the recording of rank {rank} "
+        "began late, and it had not caught up. What it did before is not known: record several "
+        f"steps after a warm-up to see whether it is late again. {after}".rstrip(),
+        f"其中 {gone} 的等待来自记录过程，而非程序：rank {rank} 的记录开始得晚，此后一直没有赶上。"
+        f"它之前在做什么无法得知：请在预热后记录多个训练步，看它是否再次迟到。{after_zh}",
+    )
 
 
 def _causes(story: RankStory, chinese: bool, most: int = 4) -> str:
@@ -80,10 +108,15 @@ def _causes(story: RankStory, chinese: bool, most: int = 4) -> str:
 
 def _straggler(straggler: Straggler) -> tuple[str, str]:
     why, why_zh = REASONS[straggler.reason]
-    return (
-        f"Rank {straggler.rank} causes {percent(straggler.share)} of the waiting: {why}.",
-        f"rank {straggler.rank} 造成了 {percent(straggler.share)} 的等待：{why_zh}。",
+    share, rank = percent(straggler.share), straggler.rank
+    english, chinese = f"ank {rank} causes {share} of the waiting: {why}.", (
+        f"rank {rank} 造成了 {share} 的等待：{why_zh}。"
     )
+    where, where_zh = WHERE_SEEN[straggler.seen]
+    if not where:
+        return f"R{english}", chinese
+    again, again_zh = RECORD_MORE
+    return f"{where}, r{english} {again}", f"{where_zh}，{chinese}{again_zh}"
 
 
 def _worst(call: CollectiveCall) -> tuple[str, str]:

@@ -77,13 +77,15 @@ def ranks(
     waiting = np.where(match.id >= 0, match.calls.duration_ns - transfer, 0)
     last = _last(match)
     ratios = kernel_ratios(timeline, works)
-    reason = _reasons(match, before, last, ratios)
+    host_s = {rank: _host_s(timeline, rank, hosts) for rank in match.calls.ranks}
+    reason = _reasons(match, before, last, ratios, host_s)
     rows = match.id >= 0
     caused = np.bincount(match.id[rows], waiting[rows], match.count).astype(np.float64)
     steps, exposed = _steps(timeline), _exposed(match, works, waiting)
-    straggler = find_straggler(match, exposed, last, reason, ratios, steps)
+    marked = bool(timeline.steps)
+    straggler = find_straggler(match, exposed, last, reason, ratios, steps, marked)
     story = RankStory(
-        ranks=_shares(timeline, match, works, hosts, transfer, waiting, last),
+        ranks=_shares(timeline, match, works, host_s, transfer, waiting, last),
         matched=match.count,
         unmatched=int(((match.id < 0) & ~match.alone).sum()),
         steps=steps,
@@ -103,10 +105,15 @@ def _told(story: RankStory) -> RankStory:
     return replace(story, sentence=english, sentence_zh=chinese)
 
 
-def _reasons(match: Match, before: Before, last: Ints, ratios: Mapping[int, KernelRatio]) -> Ints:
-    """Why each collective's last rank was late; its kernels compared with the others'."""
+def _reasons(
+    match: Match, before: Before, last: Ints, ratios: Mapping[int, KernelRatio],
+    host_s: Mapping[int, float | None],
+) -> Ints:  # fmt: skip
+    """Why each collective's last rank was late; its kernels and host compared with the others'."""
     has_more = np.array([ratios[rank].is_more for rank in match.calls.ranks])
-    reason = late_reasons(match, before, last, has_more)
+    slowest = max((time for time in host_s.values() if time is not None), default=0.0)
+    may_be = [(host_s[rank] or slowest) >= slowest for rank in match.calls.ranks]
+    reason = late_reasons(match, before, last, has_more, np.array(may_be))
     slower = np.array([ratios[rank].is_slower for rank in match.calls.ranks])
     return np.where((reason == COMPUTE) & slower[match.calls.rank[last]], SLOWER, reason)
 
@@ -169,7 +176,7 @@ def _shares(
     timeline: Timeline,
     match: Match,
     works: Mapping[int, RankWork],
-    hosts: Hosts,
+    host_s: Mapping[int, float | None],
     transfer: Ints,
     waiting: Ints,
     last: Ints,
@@ -201,7 +208,7 @@ def _shares(
                 message_bytes=_message_bytes(timeline, match, own),
                 compute_s=compute.total_ns * NS,
                 clock_offset_s=None if offset is None else offset.offset_ns * NS,
-                host_s=_host_s(timeline, rank, hosts),
+                host_s=host_s[rank],
             )
         )
     return tuple(shares)

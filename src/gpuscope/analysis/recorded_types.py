@@ -208,12 +208,14 @@ class Straggler:
 
     Attributes:
         rank: which one.
-        share: of all waiting that no computation hides, what it caused.
+        share: of all waiting that no computation hides and that is not for a recording that began
+            late, what it caused.
         reason: why, by most of that waiting; one of `LATE_REASONS`.
         waits_s: what each rank waited for it in the open, in the order of `RankStory.ranks`.
         kernel_ratio: duration of its kernels to those of the others, equal kernels compared;
             None if there are none to compare.
         work_ratio: time of its kernels to the others' median; None without kernels.
+        seen: in what: "steps" (several agree), "one step" or "few collectives": it may be chance.
     """
 
     rank: int
@@ -222,6 +224,7 @@ class Straggler:
     waits_s: tuple[float, ...]
     kernel_ratio: float | None
     work_ratio: float | None
+    seen: Literal["steps", "one step", "few collectives"] = "steps"
 
 
 @dataclass(frozen=True, slots=True)

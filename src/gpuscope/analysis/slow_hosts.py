@@ -19,12 +19,12 @@ cause."""
 
 @dataclass(frozen=True, slots=True)
 class SlowHosts:
-    """The hosts beside that of the straggler, in seconds a step (see `RankShare.host_s`).
+    """The hosts beside that of the slowest, in seconds a step (see `RankShare.host_s`).
 
     Attributes:
-        rank: the straggler.
+        rank: whose host is the slowest: the straggler's.
         slowest_s, second_s, fastest_s: its host, the slowest and the fastest of the others.
-        device_s: what the straggler's device works and transfers.
+        device_s: what this rank's device works and transfers.
     """
 
     rank: int
@@ -73,6 +73,15 @@ class SlowHosts:
         )
 
     @property
+    def after_a_late_start(self) -> tuple[str, str]:
+        """What follows where the recording shows only the waiting for a rank that began late."""
+        return (
+            f"{self.told[0]} So once the late start is made up, all ranks wait for the host of "
+            f"rank {self.rank}.",
+            f"{self.told[1]}因此弥补了开始较晚之后，所有进程都会等待 rank {self.rank} 的主机。",
+        )
+
+    @property
     def hint(self) -> tuple[str, str]:
         """What to do where all hosts are slow."""
         alone = seconds(self.lead_s)
@@ -91,9 +100,30 @@ def slow_hosts(story: RankStory) -> SlowHosts | None:
 
     None without a straggler, where its host is not the slowest, or where a host is not known.
     """
-    if story.straggler is None:
+    return None if story.straggler is None else _beside(story, story.straggler.rank)
+
+
+def slowest_host(story: RankStory) -> SlowHosts | None:
+    """The host that all ranks will wait for once a late start of the recording is made up.
+
+    None where a straggler is known already, where less than half of the waiting is for a rank
+    that began late, within a single step, or where no host stands out: slower than its device
+    and clearly than the others.
+    """
+    began = story.waiting_by_reason.get("began late", 0.0)
+    known = {share.rank: share.host_s for share in story.ranks if share.host_s is not None}
+    if story.straggler is not None or story.steps < 2 or not known:
         return None
-    rank = story.straggler.rank
+    if began <= 0 or began * 2 < story.waiting_s:
+        return None
+    found = _beside(story, max(known, key=lambda rank: known[rank]))
+    if found is None or found.slowest_s <= found.device_s:
+        return None
+    return found if found.second_s < ALIKE * found.slowest_s else None
+
+
+def _beside(story: RankStory, rank: int) -> SlowHosts | None:
+    """A rank's host beside the others; None where it is not the slowest or one is not known."""
     own = next(share for share in story.ranks if share.rank == rank)
     others = [share.host_s for share in story.ranks if share.rank != rank]
     known = sorted(time for time in others if time is not None)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuscope.analysis.collective_match import Match
-from gpuscope.analysis.lateness import RankWork
+from gpuscope.analysis.lateness import BEGAN, RankWork
 from gpuscope.analysis.recorded_types import LATE_REASONS, Straggler
 from gpuscope.analysis.window import KERNEL
 from gpuscope.program.types import Op
@@ -31,6 +32,9 @@ MORE = 1.05
 
 STEP_SHARE = 0.05
 """In a step that a rank holds up the others wait for it, in the mean, at least this share."""
+
+LEAST_COLLECTIVES = 4
+"""Where no steps are marked, fewer collectives to which a rank came last may be chance."""
 
 LEAST_COMMON = 0.5
 """Share of a rank's kernel time that must be in kernels that others run too, to compare them."""
@@ -67,8 +71,11 @@ def find_straggler(
     reason: Ints,
     ratios: Mapping[int, KernelRatio],
     steps: int,
+    marked: bool = True,
 ) -> Straggler | None:
     """Return the rank that causes most of the waiting, step after step; None if none does.
+
+    Waiting for a rank whose recording began late is the recorder's, and counts for nobody.
 
     Args:
         match: the collectives.
@@ -77,10 +84,12 @@ def find_straggler(
         reason: for each collective why.
         ratios: kernels of each rank against the others.
         steps: steps recorded.
+        marked: the steps are marked; else `steps` is 1 and says nothing.
     """
     calls = match.calls
     rows = np.flatnonzero(match.id >= 0)
     total = np.bincount(match.id[rows], weights=exposed[rows], minlength=match.count)
+    total = np.where(reason == BEGAN, 0.0, total)
     blamed = calls.rank[last]
     caused = np.bincount(blamed, weights=total, minlength=len(calls.ranks))
     everything = float(caused.sum())
@@ -95,7 +104,8 @@ def find_straggler(
         return None
     why = np.bincount(reason[own], total[own]).argmax()
     rank = calls.ranks[code]
-    mine = rows[own[match.id[rows]]]
+    counted = own & (reason != BEGAN)
+    mine = rows[counted[match.id[rows]]]
     waits = np.bincount(calls.rank[mine], exposed[mine], len(calls.ranks)) * NS
     return Straggler(
         rank=rank,
@@ -104,7 +114,17 @@ def find_straggler(
         waits_s=tuple(waits.tolist()),
         kernel_ratio=ratios[rank].equal,
         work_ratio=ratios[rank].work,
+        seen=_seen(steps, marked, int((counted & (total > 0)).sum())),
     )
+
+
+def _seen(
+    steps: int, marked: bool, collectives: int
+) -> Literal["steps", "one step", "few collectives"]:
+    """In what a rank was seen to hold up the others."""
+    if steps > 1 or (not marked and collectives >= LEAST_COLLECTIVES):
+        return "steps"
+    return "one step" if marked else "few collectives"
 
 
 def _systematic(match: Match, caused: Floats, steps: int) -> bool:

@@ -79,6 +79,82 @@ def test_waiting_for_a_recording_to_begin_is_no_gain() -> None:
         b.host(begin, begin + 50, rank=rank)
         b.work(begin + 60, begin + 90, rank=rank, launch_us=begin + 40)
     b.meet({0: 100, 1: 5_100}, 20, launch_before_us=50)
-    (finding,) = [f for f in analyze(b.timeline()).findings if f.kind == "wait_for_rank"]
-    assert "began later" in finding.title
-    assert finding.max_gain_s == pytest.approx(0, abs=1e-9)
+    analysis = analyze(b.timeline())
+    assert [f for f in analysis.findings if "rank" in f.title] == []
+    assert analysis.ranks is not None
+    assert analysis.ranks.straggler is None
+    assert "the recorder's, not the program's" in analysis.ranks.sentence
+
+
+def hosts(begin_us: list[float], step_us: list[float], steps: int = 6) -> RankBuilder:
+    """Ranks whose hosts begin and take as long as given; they never wait for their devices.
+
+    In each step a device works 1 ms and then meets the others; hosts run ahead of their devices.
+    """
+    b, free = RankBuilder(), dict.fromkeys(range(len(begin_us)), 0.0)
+    for number in range(steps):
+        arrivals, launched = {}, {}
+        for rank, (begin, step) in enumerate(zip(begin_us, step_us, strict=True)):
+            now = begin + number * step
+            b.step(now, now + step, rank)
+            b.host(now, now + step - 1, name="aten::mm", rank=rank)
+            launched[rank] = now + step / 2
+            start = max(launched[rank] + 5, free[rank])
+            b.work(start, start + 1_000, rank=rank, launch_us=launched[rank])
+            arrivals[rank] = start + 1_001
+        leave = b.meet(arrivals, 200, launch_before_us=50)
+        free = dict.fromkeys(free, leave + 1)
+    return b
+
+
+def test_a_late_recording_does_not_hide_the_slowest_host() -> None:
+    """Rank 0 begins 31 ms late and comes last every time; the host of rank 2 is the slow one."""
+    analysis = analyze(hosts([31_000, 0, 1_300, 5_000], [11_500, 9_700, 15_900, 8_400]).timeline())
+    story = analysis.ranks
+    assert story is not None
+    assert [share.times_last for share in story.ranks] == [6, 0, 0, 0]
+    assert story.straggler is None
+    assert set(story.waiting_by_reason) == {"began late"}
+    (finding,) = [f for f in analysis.findings if "rank" in f.title]
+    assert finding.kind == "host_bound"
+    assert "The host of rank 2 is the slowest: a step takes it 15.9 ms, the next 11.5" in (
+        finding.title
+    )
+    assert "the others 8.40 ms to 11.5 ms" in finding.evidence
+    assert "the recording of rank 0 began late" in finding.evidence
+    assert "rank 2 的主机最慢" in finding.title_zh
+    assert finding.max_gain_s == pytest.approx(4.4e-3, rel=0.01)
+
+
+def test_a_slow_host_that_also_began_late_stays_the_cause() -> None:
+    story = analyze(hosts([5_000, 0, 0], [15_000, 9_000, 9_000]).timeline()).ranks
+    assert story is not None
+    assert story.straggler is not None
+    assert (story.straggler.rank, story.straggler.reason) == (0, "host dispatching")
+    assert story.straggler.seen == "steps"
+
+
+def test_equal_hosts_behind_a_late_recording_are_not_blamed() -> None:
+    found_ = analyze(hosts([31_000, 0, 0], [9_000, 9_100, 9_000]).timeline()).findings
+    assert [f for f in found_ if "host of rank" in f.title] == []
+
+
+def test_one_step_is_no_verdict_on_a_rank() -> None:
+    b = RankBuilder()
+    for rank, late in ((0, 0), (1, 400)):
+        b.step(0, 1_500, rank)
+        b.host(0, late + 100, name="aten::slow", rank=rank)
+        b.work(10, 60, rank=rank, launch_us=5)
+    now = b.meet({0: 70, 1: 70}, 20, launch_before_us=30)
+    for rank, late in ((0, 0), (1, 400)):
+        b.work(now + late + 10, now + late + 60, rank=rank, launch_us=now + late + 5)
+    b.meet({0: now + 61, 1: now + 461}, 20, launch_before_us=30)
+    analysis = analyze(b.timeline())
+    assert analysis.ranks is not None
+    assert analysis.ranks.straggler is not None
+    assert analysis.ranks.straggler.seen == "one step"
+    (finding,) = [f for f in analysis.findings if "rank 1" in f.title]
+    assert finding.title.startswith("In the one recorded step, the host of rank 1")
+    assert finding.title_zh.startswith("在记录的唯一一步中，rank 1")
+    assert finding.hint.startswith("Record more steps")
+    assert finding.hint_zh.startswith("请记录更多训练步")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
-from gpuscope.analysis.rank_words import REASONS
+from gpuscope.analysis.rank_words import REASONS, RECORD_MORE, WHERE_SEEN
 from gpuscope.analysis.recorded_types import RankStory
-from gpuscope.analysis.slow_hosts import slow_hosts
+from gpuscope.analysis.slow_hosts import SlowHosts, slow_hosts, slowest_host
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.wording import percent, seconds
 
@@ -43,10 +43,6 @@ _HINTS = {
         "(nvidia-smi -q); replace it if it stays slow.",
         "检查该设备：时钟、温度、功率上限、ECC 错误、其他进程（nvidia-smi -q）；若一直较慢则更换。",
     ),
-    "began late": (
-        "Record several steps after a warm-up on every rank, to see whether it is late again.",
-        "在每个进程上预热后记录多个训练步，看它是否再次迟到。",
-    ),
     "other communication": (
         "Look at what it communicates beside: other groups, pipeline neighbours, copies.",
         "检查它同时进行的其他通信：其他组、流水线相邻级、拷贝。",
@@ -69,13 +65,18 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     Gain: with one straggler, the most that any rank waits for it, but for a late host no more than
     it takes longer than the second slowest host. Where the hosts are all alike and slower than
     their devices (see `slow_hosts`), all of the waiting. Without a straggler the mean waiting, as
-    if the same work were spread evenly. Waiting for a rank that began late says nothing about a
-    step: then the mean of the other waiting.
+    if the same work were spread evenly. Waiting for a rank that began late is the recorder's and
+    not counted; where it hides which host is the slowest, that host is named (`slowest_host`) and
+    its lead over the second slowest is the gain.
     """
     story = facts.ranks
     if story is None or story.span_s <= 0:
         return None
-    waits = [share.exposed_waiting_s for share in story.ranks]
+    if (slowest := slowest_host(story)) is not None:
+        return _slowest(story, slowest)
+    began = story.waiting_by_reason.get("began late", 0.0)
+    counted = 1.0 - began / story.waiting_s if story.waiting_s > 0 else 0.0
+    waits = [share.exposed_waiting_s * counted for share in story.ranks]
     share = sum(waits) / (len(waits) * story.span_s)
     straggler = story.straggler
     if share < (LEAST_SHARE if straggler is not None else LEAST_SHARE_OF_ALL):
@@ -83,9 +84,6 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     reason = straggler.reason if straggler is not None else _main_reason(story)
     kind = _KINDS.get(reason, "wait_for_rank")
     gain = max(straggler.waits_s) if straggler is not None else sum(waits) / len(waits)
-    if reason == "began late":
-        known = story.waiting_s - story.waiting_by_reason[reason]
-        gain = min(gain, known / len(waits))
     title, title_zh = _title(story, kind, reason, share)
     hint, hint_zh = _HINTS[kind] if kind in _HINTS else _HINTS[reason]
     evidence, evidence_zh = story.sentence, story.sentence_zh
@@ -96,6 +94,8 @@ def wait_for_rank(facts: Facts) -> Finding | None:
         if hosts.alike:
             title, title_zh = hosts.title(share * story.span_s / story.steps, share)
             hint, hint_zh = hosts.hint
+    if straggler is not None and straggler.seen != "steps":
+        hint, hint_zh = f"{RECORD_MORE[0]} {hint}", f"{RECORD_MORE[1]}{hint_zh}"
     return Finding(
         kind=kind,
         title=title,
@@ -108,10 +108,29 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     )
 
 
+def _slowest(story: RankStory, hosts: SlowHosts) -> Finding:
+    """The slowest host, where all that is recorded is waiting for a rank that began late."""
+    hint, hint_zh = _HINTS["host_bound"]
+    time, second = seconds(hosts.slowest_s), seconds(hosts.second_s)
+    return Finding(
+        kind="host_bound",
+        title=f"The host of rank {hosts.rank} is the slowest: a step takes it {time}, the next "
+        f"{second}, and all ranks end up waiting for it.",
+        evidence=story.sentence,
+        max_gain_s=hosts.lead_s,
+        hint=hint,
+        title_zh=f"rank {hosts.rank} 的主机最慢：每步用时 {time}，次慢者 {second}，所有进程最终都要"
+        "等它。",
+        evidence_zh=story.sentence_zh,
+        hint_zh=hint_zh,
+    )
+
+
 def _main_reason(story: RankStory) -> str:
-    """The reason for most of the waiting, if it is most of it; "" makes no claim."""
-    reason, time_s = next(iter(story.waiting_by_reason.items()), ("unknown", 0.0))
-    return reason if time_s * 2 > story.waiting_s else "unknown"
+    """The reason for most of the counted waiting, if it is most of it."""
+    known = {why: time for why, time in story.waiting_by_reason.items() if why != "began late"}
+    reason, time_s = next(iter(known.items()), ("unknown", 0.0))
+    return reason if time_s * 2 > sum(known.values()) else "unknown"
 
 
 def _title(story: RankStory, kind: str, reason: str, share: float) -> tuple[str, str]:
@@ -126,14 +145,16 @@ def _title(story: RankStory, kind: str, reason: str, share: float) -> tuple[str,
             f"各进程有 {part} 的时间（每步 {mean}）在互相等待，被等的进程不固定。",
         )
     rank = straggler.rank
+    where, where_zh = WHERE_SEEN[straggler.seen]
+    the, comma = (f"{where}, the", "，") if where else ("The", "")
     if kind == "host_bound":
         return (
-            f"The host of rank {rank} holds up all ranks: they wait {part} of the time ({mean} a "
+            f"{the} host of rank {rank} holds up all ranks: they wait {part} of the time ({mean} a "
             f"step) because {why}.",
-            f"rank {rank} 的主机拖慢了所有进程：它们有 {part} 的时间（每步 {mean}）在等待，"
-            f"因为{why_zh}。",
+            f"{where_zh}{comma}rank {rank} 的主机拖慢了所有进程：它们有 {part} 的时间（每步 "
+            f"{mean}）在等待，因为{why_zh}。",
         )
     return (
-        f"The ranks wait for rank {rank} {part} of the time ({mean} a step): {why}.",
-        f"各进程有 {part} 的时间（每步 {mean}）在等待rank {rank}：{why_zh}。",
+        f"{the} ranks wait for rank {rank} {part} of the time ({mean} a step): {why}.",
+        f"{where_zh}{comma}各进程有 {part} 的时间（每步 {mean}）在等待rank {rank}：{why_zh}。",
     )
