@@ -97,6 +97,21 @@ def test_subfolders_where_the_folder_itself_has_none(tmp_path: Path) -> None:
     assert [file.rank for file in find_traces(tmp_path).files] == [0, 1]
 
 
+def test_a_snapshot_beside_folders_of_traces_does_not_hide_them(tmp_path: Path) -> None:
+    (tmp_path / "memory.pickle").write_bytes(b"\x80\x04]")
+    assert [file.kind for file in find_traces(tmp_path).files] == ["snapshot"]
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "read.me").write_text("hello")
+    assert [file.kind for file in find_traces(tmp_path).files] == ["snapshot"]
+    for rank in (0, 1):
+        folder = tmp_path / f"rank_{rank}"
+        folder.mkdir()
+        (folder / "trace.json").write_text(TRACE)
+    found = find_traces(tmp_path)
+    assert [(file.kind, file.rank) for file in found.files] == [("kineto", 0), ("kineto", 1)]
+    assert "Left out, not a trace: memory.pickle. Name one to read it." in found.notes
+
+
 def test_a_glob(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank{rank}.json").write_text(TRACE)

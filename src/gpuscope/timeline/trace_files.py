@@ -18,6 +18,9 @@ from gpuscope.errors import InputFileError
 
 TraceKind = Literal["kineto", "nsys", "snapshot", "document"]
 
+_TRACES = ("kineto", "nsys")
+"""Kinds that hold what happened when, and belong together where they are of several ranks."""
+
 _HEAD_BYTES = 1 << 18
 """How much of a file is looked at to tell what it is."""
 
@@ -63,9 +66,8 @@ def find_traces(paths: str | Path | Iterable[str | Path]) -> Found:
 
     A file that is named itself is taken for what it looks like, a Chrome trace in doubt, so that
     its reader can say what is wrong with it. In a folder only files that look like recordings are
-    taken (of its subfolders where it has none itself), and of those the traces where there are
-    any; the others are told. The same file twice
-    counts once.
+    taken (of its subfolders where it has no trace itself), and of those the traces where there
+    are any; the others are told. The same file twice counts once.
 
     Raises:
         InputFileError: a path does not exist or may not be read, a folder holds no recording, or
@@ -156,21 +158,27 @@ def _glob(pattern: str) -> Found:
 
 
 def _folder(folder: Path) -> Found:
-    """The recordings of a folder; of its subfolders where it has none itself."""
+    """The recordings of a folder; the traces of its subfolders where it has none itself."""
     try:
         own = sorted(path for path in folder.iterdir() if path.is_file())
         found = _sorted_out(own, f"The folder {folder}", needed=False)
-        if found.files:
+        if any(file.kind in _TRACES for file in found.files):
             return _traces_first(found)
         below = sorted(path for path in folder.glob("*/*") if path.is_file())
     except OSError as error:
         raise InputFileError(f"{folder} cannot be read.", f"{error.strerror}.") from error
-    return _sorted_out(below or own, f"The folder {folder}")
+    if not found.files:
+        return _sorted_out(below or own, f"The folder {folder}")
+    inner = _sorted_out(below, f"The folder {folder}", needed=False)
+    # A memory snapshot or a saved run beside folders of traces must not pass for all there is.
+    if any(file.kind in _TRACES for file in inner.files):
+        return _traces_first(Found((*found.files, *inner.files), (*found.notes, *inner.notes)))
+    return found
 
 
 def _traces_first(found: Found) -> Found:
     """Of a folder with traces, the traces: `gpuscope profile` puts what it made of them beside."""
-    traces = tuple(file for file in found.files if file.kind in ("kineto", "nsys"))
+    traces = tuple(file for file in found.files if file.kind in _TRACES)
     others = [file.path.name for file in found.files if file not in traces]
     if not traces or not others:
         return found
