@@ -11,7 +11,13 @@ import torch
 from workload_small import build, fails, no_step
 
 import gpuscope as gs
-from gpuscope.errors import InvalidValueError, UnsupportedError, WorkloadError
+from gpuscope.errors import (
+    InputFileError,
+    InvalidValueError,
+    UnknownNameError,
+    UnsupportedError,
+    WorkloadError,
+)
 from gpuscope.measure import run as measure_run
 from gpuscope.measure.blocks import time_blocks
 from gpuscope.measure.sensors import Reading, Replay
@@ -140,6 +146,24 @@ def test_without_a_gpu_it_says_what_can_be_done() -> None:
         gs.measure(build)
     assert "gpuscope predict" in caught.value.next_step
     assert "--device cpu" in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("workload", "device", "error", "words"),
+    [
+        ("nofile.py:build", None, InputFileError, "no file nofile.py"),
+        ("nofile.py", "xyz", InputFileError, "no file nofile.py"),
+        ("no-config.json", None, InputFileError, "no file no-config.json"),
+        ("gpt22", None, UnknownNameError, "Unknown model 'gpt22'"),
+        (build, "xyz", InvalidValueError, "'xyz' is no device"),
+        (build, "cuda:x", InvalidValueError, "'cuda:x' is no device"),
+    ],
+)
+def test_what_is_typed_wrong_is_told_before_the_missing_gpu(
+    workload, device, error, words
+) -> None:
+    with pytest.raises(error, match=words):
+        gs.measure(workload, device=device)
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,7 @@ def choose_accelerator(asked: str | None = None) -> Accelerator:
         raise InvalidValueError(f"'{asked}' is no device.", "", "Type: --device cuda:0")
     if name == "cpu":
         return Accelerator("cpu")
+    _known_name(asked, name, torch)
     kind = _available_kind(torch)
     if kind is None:
         raise UnsupportedError("There is no GPU that PyTorch can use.", why_no_gpu(torch), _NEXT)
@@ -156,6 +157,18 @@ def choose_accelerator(asked: str | None = None) -> Accelerator:
             f"Type: --device {kind}:{count - 1}",
         )  # fmt: skip
     return Accelerator(kind, index)
+
+
+def _known_name(asked: str | None, name: str, torch: Any) -> None:
+    """Refuse what no PyTorch calls a device, whether or not this machine has a GPU."""
+    try:
+        if name not in ("gpu", "hip", "rocm"):
+            torch.device(name)
+    except RuntimeError as error:
+        raise InvalidValueError(
+            f"'{asked}' is no device.", "PyTorch knows cpu, cuda, xpu, mps and others.",
+            "Type: --device cuda, or --device cpu",
+        ) from error  # fmt: skip
 
 
 def _current(module: Any) -> int:

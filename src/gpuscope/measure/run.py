@@ -66,13 +66,18 @@ def measure(
 
     Raises:
         UnsupportedError: there is no GPU that PyTorch can use (and `device` is not "cpu").
-        InvalidValueError: a value that cannot be.
+        InvalidValueError: a value that cannot be, or no such device.
+        InputFileError, UnknownNameError: the workload's file or model does not exist.
         WorkloadError: the workload's own code failed.
         OutOfDeviceMemoryError: the device's memory is too small; says what was missing.
     """
     _check(seconds, confidence)
     from gpuscope.measure.accelerator import choose_accelerator
 
+    if isinstance(workload, str):  # before a word about the GPU: what is typed is easier to mend
+        from gpuscope.program.workload import check_name
+
+        check_name(workload)
     accelerator = choose_accelerator(device)
     resolved = _resolve(workload, options, accelerator)
     plan = Plan(seconds, confidence, profile)

@@ -11,7 +11,7 @@ from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
 from gpuscope.program.models.settle import settle
 
-__all__ = ["Workload", "WorkloadOptions", "resolve"]
+__all__ = ["Workload", "WorkloadOptions", "check_name", "resolve"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +76,29 @@ def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
 
         return _of_model(model_of_config(Path(name)), options)
     return _of_model(find(name), options)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that stands for nothing, without importing what it stands for.
+
+    Args:
+        name: as `resolve` takes it.
+
+    Raises:
+        UnknownNameError: no such model.
+        InputFileError: a file that is missing or not Python.
+    """
+    path, _, _ = name.rpartition(":")
+    if path.endswith(".py") or name.endswith(".py"):
+        from gpuscope.program.models.user_file import functions_of
+
+        functions_of(Path(path or name))
+    elif name.endswith(".json") and not Path(name).exists():
+        from gpuscope.program.models.config_file import model_of_config
+
+        model_of_config(Path(name))  # says so
+    elif not name.endswith(".json") and not Path(name).is_dir():
+        find(name)
 
 
 def _of_file(name: str, build: Callable[[], Step]) -> Workload:

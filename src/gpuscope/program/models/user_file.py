@@ -18,7 +18,7 @@ from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, Wo
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import WorkloadOptions
 
-__all__ = ["user_build"]
+__all__ = ["functions_of", "user_build"]
 
 _LABELS = frozenset({"task", "device"})
 """Options that describe a workload; a file's function need not take them."""
@@ -39,7 +39,7 @@ def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[
         WorkloadError: importing it raised, or it has no such function.
         InvalidValueError: an option was set that the function has no argument for.
     """
-    functions = _functions(path)
+    functions = functions_of(path)
     name = function or "build"
     if name not in functions:
         module = _import(path)  # it may come from elsewhere: `from other import build`
@@ -53,8 +53,12 @@ def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[
     return _with_options(found, path, name, options)
 
 
-def _functions(path: Path) -> list[str]:
-    """Names of the functions defined at the file's top level, without running it."""
+def functions_of(path: Path) -> list[str]:
+    """Names of the functions defined at the file's top level, without running it.
+
+    Raises:
+        InputFileError: no such file, or it is not Python.
+    """
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
         raise InputFileError(
