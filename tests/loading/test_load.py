@@ -226,7 +226,7 @@ def test_kinds_that_do_not_go_together(tmp_path: Path) -> None:
     write(tmp_path / "t.json", trace(0))
     (tmp_path / "s.pickle").write_bytes(pickle.dumps(training()))
     with pytest.raises(InvalidValueError, match="kineto, snapshot"):
-        gs.load(tmp_path)
+        gs.load([tmp_path / "t.json", tmp_path / "s.pickle"])
 
 
 @pytest.mark.parametrize("workers", [None, 2])

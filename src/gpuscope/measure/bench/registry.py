@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from gpuscope.errors import UnknownNameError
+from gpuscope.errors import UnknownNameError, require_package
 from gpuscope.measure.bench.types import Point
 
 if TYPE_CHECKING:
@@ -67,7 +67,12 @@ def bench(
 
 
 def benches() -> tuple[Bench, ...]:
-    """Return all benches in the order in which they run. Imports torch."""
+    """Return all benches in the order in which they run. Imports torch.
+
+    Raises:
+        MissingPackageError: torch is not installed.
+    """
+    require_package("torch", "Benching", "torch")
     import gpuscope.measure.bench as package
 
     for module in pkgutil.iter_modules(package.__path__):
