@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from measure_builders import timeline
 
+from gpuscope.analysis.device_of import works_on_host
 from gpuscope.measure.host_kernels import own_pieces, with_host_kernels
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS
 
@@ -22,6 +23,10 @@ def test_each_piece_goes_to_the_innermost_operator() -> None:
         (0, 5), (5, 5), (10, 10), (20, 70), (90, 10), (110, 10),
     ]  # fmt: skip
     assert found.lanes[int(events.lane[rows[0]])].name == "cpu"
+    work_lanes = sorted(set(events.lane[rows].tolist()))
+    used = tuple(found.lanes[at] for at in work_lanes)
+    assert works_on_host(replace(found, lanes=used), 0)
+    assert not works_on_host(found, 0)  # a stream of a device is there too
     assert (np.diff(events.start_ns) >= 0).all()
     assert found.recorded.event.tolist() == rows.tolist()
     # Each points at the operator that it belongs to.

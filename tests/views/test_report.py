@@ -11,8 +11,10 @@ import pytest
 from run_builders import bare_run, gpt_run
 
 from gpuscope.errors import InputFileError, InvalidValueError
+from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import run_document
 from gpuscope.views.html import SCRIPTS, render_report, write_report
+from gpuscope.views.sentences import sentence
 
 
 class Page(HTMLParser):
@@ -63,6 +65,10 @@ def test_the_data_is_the_document() -> None:
     data = data_of(Page(render_report(run, "zh")))
     shown = data["runs"][0]
     folded = shown.pop("modules_folded")
+    energy = run.analysis.energy
+    assert energy is not None
+    chinese = shown.pop("sentences_zh")
+    assert chinese[energy.source] == sentence(energy.source, "zh") != energy.source
     assert shown == json.loads(json.dumps(run_document(run)))
     assert len(folded) < len(run.analysis.modules)
     assert data["lang"] == "zh"
@@ -89,6 +95,13 @@ def test_several_runs_and_bare_ones() -> None:
     assert len(data["runs"]) == len(data["names"]) == 2
     with pytest.raises(InvalidValueError):
         render_report([], "en")
+
+
+def test_names_are_in_the_language_of_the_page() -> None:
+    both = [gpt_run(), replace(gpt_run(), origin="measured")]
+    names = {lang: data_of(Page(render_report(both, lang)))["names"] for lang in ("en", "zh")}
+    assert names["en"] == distinct_names(both, "en")
+    assert names["zh"] == distinct_names(both, "zh") != names["en"]
 
 
 def test_written_in_full_or_not_at_all(tmp_path) -> None:

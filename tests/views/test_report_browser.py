@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from run_builders import bare_run, gpt_run
 import gpuscope as gs
 from gpuscope.views import units
 from gpuscope.views.html import render_report
+from gpuscope.views.sentences import sentence
 
 for _room in ("loading", "timeline"):
     sys.path.insert(0, str(Path(__file__).parents[1] / _room))
@@ -110,6 +112,40 @@ def test_every_panel_is_there_and_speaks_both_languages(browse) -> None:
     assert found["chinese"] == "时间花在哪里"
     assert found["lang"] == "zh-CN"
     assert found["left"] is None
+
+
+def test_a_run_on_the_processor_shows_no_launches_and_no_waves(browse) -> None:
+    run = gpt_run()
+    assert run.analysis.launches is not None
+    nothing = replace(run.analysis.launches, count=0)
+    flat = tuple(replace(task, waves=0.0) for task in run.analysis.tasks)
+    run = replace(run, analysis=replace(run.analysis, launches=nothing, tasks=flat))
+    found = browse(
+        render_report(run, "en"),
+        "return { ids: [...document.querySelectorAll('section')].map((s) => s.id) };",
+    )
+    assert not {"launches", "tasks"} & set(found["ids"])
+    assert {"time", "operators"} <= set(found["ids"])
+
+
+def test_notes_are_in_the_readers_language(browse) -> None:
+    note = "1 file(s) were named twice and count once."
+    assert sentence(note, "zh") != note
+    run = replace(gpt_run(), assumptions=(note, "Only English has this."))
+    found = browse(
+        render_report(run, "zh"),
+        """
+        const notes = () => [...document.querySelectorAll("#notes li")].map((e) => e.textContent);
+        const chinese = notes();
+        const about = document.getElementById("notes").innerText;
+        document.getElementById("language").click();
+        return { chinese, about, english: notes() };
+        """,
+    )
+    assert found["english"] == [note, "Only English has this."]
+    assert found["chinese"] == [sentence(note, "zh"), "Only English has this."]
+    assert run.analysis.energy is not None
+    assert sentence(run.analysis.energy.source, "zh") in found["about"]
 
 
 def test_a_bare_run_shows_what_it_has(browse) -> None:

@@ -15,6 +15,7 @@ from gpuscope.analysis.communication import communication
 from gpuscope.analysis.copies import copies
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.critical_path import critical_path, last_arrivals
+from gpuscope.analysis.device_of import works_on_host
 from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
 from gpuscope.analysis.fit import FitOption, fit_options
@@ -138,6 +139,7 @@ def analyze(
         ranks=meeting,
         communication=talk,
         step_spread=spread,
+        on_host=works_on_host(timeline, rank),
     )
     return Analysis(
         step_s=timed.step_s,

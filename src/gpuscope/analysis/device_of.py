@@ -39,6 +39,18 @@ def device_of(timeline: Timeline) -> Device | None:
     return catalogue_device(found.pop()) if len(found) == 1 else None
 
 
+def works_on_host(timeline: Timeline, rank: int) -> bool:
+    """Whether a rank's "device" is its host's own processor: `measure --device cpu`.
+
+    There its operators stand for device work, on lanes that are named so.
+    """
+    names = [
+        lane.name for lane in timeline.lanes
+        if lane.rank == rank and lane.kind in ("stream", "copy")
+    ]  # fmt: skip
+    return bool(names) and all(re.fullmatch(r"cpu( \d+)?", name) for name in names)
+
+
 @lru_cache(maxsize=256)
 def _identify(recorded: RecordedDevice) -> str | None:
     """Identifier of one recorded device."""

@@ -19,6 +19,7 @@ from gpuscope.run import Run
 from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import dumps, plain, run_document
 from gpuscope.views.i18n import choose_language
+from gpuscope.views.sentences import sentence
 from gpuscope.views.text_zh import CHINESE
 from gpuscope.views.text_zh_page import PAGE_CHINESE
 
@@ -76,16 +77,27 @@ def page_data(runs: Sequence[Run], lang: str) -> dict[str, Any]:
     """Return what the page's scripts read: documents of the runs, names, and the Chinese texts."""
     return {
         "lang": lang,
-        "names": distinct_names(runs),
+        "names": distinct_names(runs, lang),
         "runs": [
             {
                 **run_document(run, max_events=MAX_EVENTS),
                 "modules_folded": plain(fold_layers(run.analysis.modules)),
+                "sentences_zh": _sentences_zh(run),
             }
             for run in runs
         ],
         "strings": {**CHINESE, **PAGE_CHINESE},
     }
+
+
+def _sentences_zh(run: Run) -> dict[str, str]:
+    """Finished sentences of a run in Chinese, by the English one: the reader can switch."""
+    energy, used = run.analysis.energy, run.analysis.utilisation
+    told = [*run.assumptions]
+    told += [energy.source] if energy is not None else []
+    told += [used.definition] if used is not None else []
+    chinese = {text: sentence(text, "zh") for text in told}
+    return {text: said for text, said in chinese.items() if said != text}
 
 
 def embedded(data: dict[str, Any]) -> str:

@@ -42,6 +42,9 @@ _HEADLINE = {
     "{money} a million tokens": "每百万 token {money}",
     "{rate} of {peak}": "{rate}，峰值 {peak}",
     "The device works {device} of each step.": "设备每步工作 {device}。",
+    "Operators take {device} of each step; the rest is Python and the framework between them.": (
+        "算子每步用时 {device}；其余是算子之间的 Python 与框架。"
+    ),
     "The device works {device} of each step. The host (the CPU that runs Python and launches the "
     "device's work) needs {host}: the slower of the two sets the pace.": (
         "设备每步工作 {device}。主机（运行 Python 并启动设备任务的 CPU）需要 {host}："

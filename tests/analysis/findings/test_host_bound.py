@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import TimelineBuilder, find, streaming
+
+from gpuscope.analysis import analyze
+from gpuscope.analysis.types import Finding
 
 
 def eager(kernel_us: float, period_us: float, count: int = 20) -> TimelineBuilder:
@@ -71,3 +76,30 @@ def test_a_wait_that_nothing_recorded_explains_is_not_the_hosts_fault() -> None:
     b.work(720, 1000, launch_us=716)
     found = find(b, "host_bound")
     assert found is None
+
+
+def on_the_processor(b: TimelineBuilder) -> list[Finding]:
+    """What is said where the "device" is the host's own processor."""
+    timeline = b.build()
+    lanes = tuple(
+        replace(lane, name="cpu") if lane.kind == "stream" else lane for lane in timeline.lanes
+    )
+    return list(analyze(replace(timeline, lanes=lanes)).findings)
+
+
+def test_a_run_on_the_processor_has_no_launches_to_wait_for() -> None:
+    b = TimelineBuilder(origin="measured")
+    for i in range(20):
+        b.host(20 * i, 20 * i + 18, name="aten::add")
+        b.work(20 * i + 8, 20 * i + 12, launch_us=20 * i + 7)
+    b.step(0, 400)
+    found = on_the_processor(b)
+    (finding,) = [f for f in found if f.kind == "host_bound"]
+    assert "between operators" in finding.title
+    assert finding.title_zh.startswith("Python 与框架")
+    for each in found:
+        said = f"{each.title} {each.evidence} {each.hint}"
+        assert "launch" not in said
+        assert "CUDA" not in said
+    assert not {f.kind for f in found} & {"launch_bound", "small_kernels"}
+    assert {f.kind for f in analyze(b.build()).findings} & {"launch_bound", "small_kernels"}

@@ -39,6 +39,7 @@ class Facts:
         idle_spots, launches, copies, critical_path: as in `Analysis`.
         rank: which rank it is.
         trust, ranks, communication, step_spread: as in `Analysis`.
+        on_host: the "device" is the host's own processor: nothing is launched.
     """
 
     step: StepTime
@@ -60,6 +61,7 @@ class Facts:
     communication: Communication | None = None
     step_spread: StepSpread | None = None
     host_wait_s: float | None = None
+    on_host: bool = False
 
     @property
     def step_s(self) -> float:

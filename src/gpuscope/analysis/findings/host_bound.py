@@ -34,6 +34,8 @@ def host_bound(facts: Facts) -> Finding | None:
         return None
     if _told_of_all_ranks(facts):
         return None
+    if facts.on_host:
+        return _between_operators(facts, late)
     elsewhere = ("waiting for data", "waiting for another rank", "unknown")
     gain = facts.step_s - facts.busy_s - sum(map(facts.idle, elsewhere))
     duration = facts.rows.work.end_ns - facts.rows.work.start_ns
@@ -63,6 +65,29 @@ def host_bound(facts: Facts) -> Finding | None:
         f"有 {idle} 的时间下一个内核尚未启动。"
         f"每步有 {count} 次设备启动，其中一半短于 {median}。{largest_zh}",
         hint_zh=hint_zh,
+    )
+
+
+def _between_operators(facts: Facts, late_s: float) -> Finding:
+    """A run on the host's own processor: what is not in operators is Python and the framework."""
+    share, late = percent(facts.share(late_s)), seconds(late_s)
+    count = facts.count_of(np.ones(len(facts.rows.work), bool))
+    largest, largest_zh = named(facts, "host dispatching")
+    step, busy = seconds(facts.step_s), seconds(facts.busy_s)
+    return Finding(
+        kind="host_bound",
+        title=f"Python and the framework take {share} of the step: the processor is between "
+        "operators.",
+        evidence=f"The operators work {busy} of the {step} step, {count} pieces of work a step; "
+        f"{late} lie between them.{largest}",
+        max_gain_s=late_s,
+        hint="Fewer and larger operators: torch.compile, a fused or foreach optimizer, a larger "
+        "batch; less Python inside the step.",
+        title_zh=f"Python 与框架占一步的 {share}：处理器处在算子之间。",
+        evidence_zh=f"一步 {step} 中算子工作 {busy}，共 {count} 段；算子之间有 {late}。"
+        f"{largest_zh}",
+        hint_zh="让算子更少、更大：torch.compile、融合或 foreach 优化器、更大的批量；"
+        "减少步内的 Python 代码。",
     )
 
 

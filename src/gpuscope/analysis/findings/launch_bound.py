@@ -18,9 +18,13 @@ SHORT_GAP_S = 1e-6
 def launch_bound(facts: Facts) -> Finding | None:
     """Applies when launch-bound kernels and the gaps between launches take a tenth of the step.
 
+    Not of a run on the host's own processor: nothing is launched there.
+
     Gain: the gaps, and what the kernels take beyond the roofline, as if all were fused into
     kernels long enough.
     """
+    if facts.on_host:
+        return None
     rows = facts.of_class("launch-bound")
     kernels_s, gaps_s = facts.time_of(rows), facts.idle("launch gap")
     if facts.share(kernels_s + gaps_s) < LEAST_SHARE:

@@ -16,11 +16,12 @@ LEAST_SHARE = 0.10
 def small_kernels(facts: Facts) -> Finding | None:
     """Applies when kernels under 5 us take a tenth of the step and are half of all kernels.
 
-    Not where graphs replay them: there a short kernel costs little more than its work.
+    Not where graphs replay them: there a short kernel costs little more than its work;
+    nor on the host's own processor, where nothing is launched.
 
     Gain: all of their time, as if they were fused into others.
     """
-    if facts.replayed:
+    if facts.replayed or facts.on_host:
         return None
     work = facts.rows.work
     kernels = facts.of_class("not classified")

@@ -29,6 +29,12 @@ _HINTS = {
         "让该进程的主机更快：使用 torch.compile(mode='reduce-overhead') 或 CUDA 图，集合通信之间"
         "不做同步，其 CPU 核上不运行其他进程，CPU 绑定保持一致。",
     ),
+    "on the host": (
+        "Make that rank's host faster: fewer and larger operators, torch.compile, no other process "
+        "on its cores, equal CPU placement.",
+        "让该进程的主机更快：算子更少、更大，使用 torch.compile，其 CPU 核上不运行其他进程，"
+        "CPU 绑定保持一致。",
+    ),
     "input_bound": (
         "Speed up its input: more DataLoader workers, prefetching, equal shards, faster storage.",
         "加快其输入：更多 DataLoader 进程、预取、均匀分片、更快的存储。",
@@ -73,7 +79,7 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     if story is None or story.span_s <= 0:
         return None
     if (slowest := slowest_host(story)) is not None:
-        return _slowest(story, slowest)
+        return _slowest(story, slowest, facts.on_host)
     began = story.waiting_by_reason.get("began late", 0.0)
     counted = 1.0 - began / story.waiting_s if story.waiting_s > 0 else 0.0
     waits = [share.exposed_waiting_s * counted for share in story.ranks]
@@ -94,6 +100,8 @@ def wait_for_rank(facts: Facts) -> Finding | None:
         if hosts.alike:
             title, title_zh = hosts.title(share * story.span_s / story.steps, share)
             hint, hint_zh = hosts.hint
+    if facts.on_host and kind == "host_bound":
+        hint, hint_zh = _HINTS["on the host"]
     if straggler is not None and straggler.seen != "steps":
         hint, hint_zh = f"{RECORD_MORE[0]} {hint}", f"{RECORD_MORE[1]}{hint_zh}"
     return Finding(
@@ -108,9 +116,9 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     )
 
 
-def _slowest(story: RankStory, hosts: SlowHosts) -> Finding:
+def _slowest(story: RankStory, hosts: SlowHosts, on_host: bool) -> Finding:
     """The slowest host, where all that is recorded is waiting for a rank that began late."""
-    hint, hint_zh = _HINTS["host_bound"]
+    hint, hint_zh = _HINTS["on the host" if on_host else "host_bound"]
     time, second = seconds(hosts.slowest_s), seconds(hosts.second_s)
     return Finding(
         kind="host_bound",

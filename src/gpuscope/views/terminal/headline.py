@@ -10,6 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from gpuscope.analysis.device_of import works_on_host
 from gpuscope.run import Run
 from gpuscope.views import units
 from gpuscope.views.figures import Figures, figures
@@ -162,6 +163,12 @@ def _mfu(run: Run, lang: str) -> Text:
 
 def _host_and_device(run: Run, lang: str) -> Text:
     device = units.time(run.device_busy_s, lang)
+    if works_on_host(run.timeline, run.ranks[0]):
+        sentence = tr(
+            "Operators take {device} of each step; the rest is Python and the framework between "
+            "them.", lang, device=device,
+        )  # fmt: skip
+        return Text(sentence, style="dim")
     if run.host_busy_s is None and not _is_recording(run):
         return Text(tr("The device works {device} of each step.", lang, device=device), style="dim")
     if _is_recording(run):

@@ -164,7 +164,7 @@ function pathPanel() {
 
 function launchesPanel() {
   const l = run().analysis.launches;
-  if (!l) return null;
+  if (!l || !l.count) return null; // work of the host itself (a run on the CPU) was launched by nobody
   const fact = (label, value, note) => h("div", {}, h("dt", {}, label), h("dd", {}, value, note ? h("span", { class: "dim" }, ` ${note}`) : null));
   const facts = h("dl", { class: "facts" },
     fact(t("Launches a step"), count(l.count), t("{rate} a second", { rate: count(l.rate_per_s) })),

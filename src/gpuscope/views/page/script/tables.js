@@ -105,12 +105,13 @@ const ORIGINS = {
 
 function notesPanel() {
   const r = run(), grouped = {};
+  const told = (sentence) => (state.lang === "zh" && r.sentences_zh[sentence]) || sentence;
   for (const [field, origin] of Object.entries(r.origins)) (grouped[origin] ??= []).push(t(FIELD_LABELS[field] ?? field));
   const origins = Object.entries(grouped).map(([origin, fields]) =>
     h("p", {}, h("b", {}, t(origin)), t(": "), fields.join(t(", ")), t(". "), h("span", { class: "dim" }, t(ORIGINS[origin] ?? ""))));
-  if (r.analysis.energy && !(isRecording(r) && r.energy_j === null)) origins.push(h("p", {}, h("b", {}, t("energy")), t(": "), r.analysis.energy.source));
-  if (r.analysis.utilisation) origins.push(h("p", {}, h("b", {}, "MFU"), t(": "), r.analysis.utilisation.definition));
+  if (r.analysis.energy && !(isRecording(r) && r.energy_j === null)) origins.push(h("p", {}, h("b", {}, t("energy")), t(": "), told(r.analysis.energy.source)));
+  if (r.analysis.utilisation) origins.push(h("p", {}, h("b", {}, "MFU"), t(": "), told(r.analysis.utilisation.definition)));
   return section("notes", t("Assumptions and origins"), null,
-    r.assumptions.length ? h("ul", { class: "notes" }, r.assumptions.map((line) => h("li", {}, line))) : null,
+    r.assumptions.length ? h("ul", { class: "notes" }, r.assumptions.map((line) => h("li", {}, told(line)))) : null,
     origins.length ? [h("h3", {}, t("Where the figures come from")), h("div", { class: "origins" }, origins)] : null);
 }

@@ -4,8 +4,8 @@ const MOST_WAVES = 8;
 
 function tasksPanel() {
   const tasks = run().analysis.tasks.filter((task) => task.time_s > 0);
-  if (!tasks.length) return null;
-  let chosen = tasks.find((task) => task.waves > 0) ?? tasks[0];
+  if (!tasks.some((task) => task.waves > 0)) return null; // the host's own work has no waves
+  let chosen = tasks.find((task) => task.waves > 0);
   const picture = h("div", { class: "detail" });
   const showPicture = () => picture.replaceChildren(...slotPicture(chosen));
   const lost = (task) => (task.waves > 0 ? task.tail_loss * task.time_s : 0);
