@@ -46,7 +46,9 @@ def row(rows: tuple[Difference, ...], label: str) -> Difference:
 
 
 def check_sums(found: Comparison) -> None:
-    for rows in (found.classes, found.kinds, found.operators, found.phases, found.modules):
+    tables = [found.classes, found.kinds, found.operators, found.phases]
+    tables += [found.modules] if found.modules else []  # empty without parts of a model
+    for rows in tables:
         total = sum(one.difference_s for one in rows)
         assert total == pytest.approx(found.difference_s, abs=1e-12)
         sizes = [abs(one.difference_s) for one in rows]
@@ -88,9 +90,32 @@ def test_another_limiter_is_named() -> None:
     a.work(0, 90, cost=matmul(90), op=a.op("aten::mm"))
     b.work(0, 30, cost=streaming(30), op=b.op("aten::mm"))
     found = compare(run(a), run(b))
-    assert row(found.operators, "aten::mm").reason == (
-        "limited by tensor_core in the first run, by memory in the second"
-    )
+    told = row(found.operators, "aten::mm")
+    assert told.reason == "limited by tensor core in the first run, by memory in the second"
+    assert told.reason_zh == "第一个运行受张量核心限制，第二个受显存限制"
+
+
+def test_names_are_in_both_languages() -> None:
+    one = run(step(100, 50, 30))
+    found = compare(one, replace(one, origin="measured"))
+    assert (found.a, found.b) == ("predicted", "measured")
+    assert (found.a_zh, found.b_zh) == ("预测", "实测")
+    faster = compare(one, replace(run(step(60, 45, 0)), origin="measured"))
+    assert faster.summary.startswith("measured is 1.71× as fast as predicted")
+    assert faster.summary_zh.startswith("实测的速度是预测的 1.71 倍")
+
+
+@pytest.mark.parametrize("paths", [("",), ("", "(optimizer)"), ("(optimizer)",)])
+def test_a_model_without_parts_is_not_held_against_modules(paths: tuple[str, ...]) -> None:
+    def with_modules(*paths: str) -> Run:
+        one = run(step(100, 50, 30))
+        modules = tuple(ModuleShare(p, "", 0, 75e-6, 75e-6, 0, 0, 0, 0) for p in paths)
+        return replace(one, analysis=replace(one.analysis, modules=modules))
+
+    whole, parts = with_modules(*paths), with_modules("", "0", "1")
+    assert compare(whole, parts).modules == ()
+    assert compare(parts, whole).modules == ()
+    assert compare(parts, parts).modules
 
 
 def test_fewer_launches_are_named() -> None:

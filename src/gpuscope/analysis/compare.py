@@ -16,7 +16,7 @@ from gpuscope.analysis.breakdown import IDLE_PREFIX, MOVING, WAITING
 from gpuscope.analysis.operator_families import operator_family
 from gpuscope.analysis.symbols import short_symbol
 from gpuscope.analysis.types import Analysis, Share
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.analysis.wording import limiter_words, percent, seconds
 from gpuscope.run import Run
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 
@@ -58,12 +58,13 @@ class Comparison:
 
     Attributes:
         a, b: names of the runs, as far as they differ ("NVIDIA H100", "NVIDIA H200").
+        a_zh, b_zh: the same in Chinese.
         a_s, b_s: their step times.
         difference_s: b_s - a_s.
         speedup: a_s / b_s, above 1 where b is faster; None where b takes no time.
         classes, kinds, operators, phases, modules: largest difference first; `phases` and
-            `modules` are empty where a run does not know them. A module's row is what none of its
-            children explains.
+            `modules` are empty where a run does not know them (of modules: their parts). A
+            module's row is what none of its children explains.
         summary, summary_zh: one sentence.
     """
 
@@ -80,6 +81,8 @@ class Comparison:
     summary: str
     summary_zh: str
     modules: tuple[Difference, ...] = ()
+    a_zh: str = ""
+    b_zh: str = ""
 
 
 def compare(a: Run, b: Run) -> Comparison:
@@ -89,11 +92,11 @@ def compare(a: Run, b: Run) -> Comparison:
     every table add up to the difference.
     """
     one, two = a.analysis, b.analysis
-    names = _names(a, b)
+    names, names_zh = _names(a, b)
     difference = two.step_s - one.step_s
     classes = _table(*_alike(one.classes, two.classes))
     speedup = one.step_s / two.step_s if two.step_s > 0 else None
-    summary, summary_zh = _summary(names, one.step_s, two.step_s, classes)
+    summary, summary_zh = _summary(names, names_zh, one.step_s, two.step_s, classes)
     return Comparison(
         a=names[0],
         b=names[1],
@@ -108,6 +111,8 @@ def compare(a: Run, b: Run) -> Comparison:
         modules=_modules(one, two),
         summary=summary,
         summary_zh=summary_zh,
+        a_zh=names_zh[0],
+        b_zh=names_zh[1],
     )
 
 
@@ -182,10 +187,19 @@ def chosen_kernels(timeline: Timeline) -> dict[str, str]:
 
 
 def _modules(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
-    """Modules side by side by path; empty where a run does not know its modules."""
-    if not one.modules or not two.modules:
+    """Modules side by side by path; empty where a run does not know its modules.
+
+    A recording without marks of modules has one row for the whole model: held against the parts
+    of the other's, it would read as if they all had gone.
+    """
+    if not (_knows_parts(one) and _knows_parts(two)):
         return ()
     return _table(_module_shares(one), _module_shares(two))
+
+
+def _knows_parts(analysis: Analysis) -> bool:
+    """Whether there are modules beside the model itself and "(optimizer)"."""
+    return any(module.path and not module.path.startswith("(") for module in analysis.modules)
 
 
 def _module_shares(analysis: Analysis) -> tuple[Share, ...]:
@@ -204,12 +218,16 @@ def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
     return _table(_with_idle(one, one.phases), _with_idle(two, two.phases))
 
 
-def _names(a: Run, b: Run) -> tuple[str, str]:
-    """Name both runs by what tells them apart: workload, device, predicted or measured."""
+def _names(a: Run, b: Run) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Name both runs, in English and Chinese, by what tells them apart.
+
+    That is the workload, the device, predicted or measured.
+    """
     parts = [(a.name, b.name), (a.target, b.target), (a.origin, b.origin)]
     differing = [pair for pair in parts if pair[0] != pair[1]] or parts[:1]
     first, second = zip(*differing, strict=True)
-    return ", ".join(first), ", ".join(second)
+    chinese = [[_ORIGINS_ZH.get(part, part) for part in each] for each in (first, second)]
+    return (", ".join(first), ", ".join(second)), ("，".join(chinese[0]), "，".join(chinese[1]))
 
 
 def _with_idle(analysis: Analysis, shares: Sequence[Share]) -> tuple[Share, ...]:
@@ -271,9 +289,10 @@ def _reason(label: str, a: Share | None, b: Share | None) -> tuple[str, str]:
         here, here_zh = ("second", "第二个") if a is None else ("first", "第一个")
         return f"only in the {here} run", f"只出现在{here_zh}运行中"
     if a.limiter and b.limiter and a.limiter != b.limiter:
+        (one, one_zh), (two, two_zh) = limiter_words(a.limiter), limiter_words(b.limiter)
         return (
-            f"limited by {a.limiter} in the first run, by {b.limiter} in the second",
-            f"第一个运行受 {a.limiter} 限制，第二个受 {b.limiter} 限制",
+            f"limited by {one} in the first run, by {two} in the second",
+            f"第一个运行受{one_zh}限制，第二个受{two_zh}限制",
         )
     if a.count != b.count and (a.count == 0 or abs(b.count / a.count - 1) > LARGE):
         return (
@@ -324,6 +343,8 @@ def _rate_reason(a: Share, b: Share) -> tuple[str, str]:
     return "", ""
 
 
+_ORIGINS_ZH = {"predicted": "预测", "measured": "实测"}
+
 _CLASSES_ZH = {
     "compute-bound": "受计算限制的内核",
     "bandwidth-bound": "受带宽限制的内核",
@@ -341,9 +362,15 @@ def _label_zh(label: str) -> str:
     return "设备空闲" if label.startswith(IDLE_PREFIX) else _CLASSES_ZH.get(label, label)
 
 
+def _spaced(name: str) -> str:
+    """A name within Chinese: a space where it begins or ends in Latin letters."""
+    return f"{' ' * name[:1].isascii()}{name}{' ' * name[-1:].isascii()}"
+
+
 def _summary(
-    names: tuple[str, str], a_s: float, b_s: float, classes: Sequence[Difference]
-) -> tuple[str, str]:
+    names: tuple[str, str], names_zh: tuple[str, str], a_s: float, b_s: float,
+    classes: Sequence[Difference],
+) -> tuple[str, str]:  # fmt: skip
     """One sentence: which is faster, by how much, and which class holds most of it."""
     if not classes or a_s <= 0 or b_s <= 0:
         return "Nothing to compare.", "没有可比较的内容。"
@@ -354,12 +381,12 @@ def _summary(
             f"Both take {seconds(a_s)} a step.",
             f"两者每步都用 {seconds(a_s)}。",
         )
-    faster, slower = (names[1], names[0]) if b_s < a_s else (names[0], names[1])
+    first, last = (1, 0) if b_s < a_s else (0, 1)
     ratio = max(a_s, b_s) / min(a_s, b_s)
     part = seconds(abs(largest.difference_s))
     return (
-        f"{faster} is {ratio:.2f}× as fast as {slower} ({gap} a step); the largest part is "
-        f"{largest.label} ({part}).",
-        f"{faster} 的速度是 {slower} 的 {ratio:.2f} 倍（每步差 {gap}）；"
-        f"其中最大的部分是{_label_zh(largest.label)}（{part}）。",
+        f"{names[first]} is {ratio:.2f}× as fast as {names[last]} ({gap} a step); the largest part "
+        f"is {largest.label} ({part}).",
+        f"{_spaced(names_zh[first]).lstrip()}的速度是{_spaced(names_zh[last])}的 {ratio:.2f} 倍"
+        f"（每步差 {gap}）；其中最大的部分是{_label_zh(largest.label)}（{part}）。",
     )

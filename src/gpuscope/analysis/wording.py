@@ -49,3 +49,16 @@ def _digits(value: float) -> str:
     if abs(value) >= 99.95:
         return f"{value:.0f}"
     return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+
+
+_LIMITERS_ZH = {
+    "compute": "运算单元", "issue": "指令发射", "tensor_core": "张量核心", "memory": "显存",
+    "l2": "L2 缓存", "latency": "延迟", "launch": "启动", "link": "链路", "host": "主机",
+    "unknown": "未知因素",
+}  # fmt: skip
+
+
+def limiter_words(limiter: str) -> tuple[str, str]:
+    """What limits a kernel, in words: English and Chinese ("tensor core", "张量核心")."""
+    words = limiter.replace("_", " ")
+    return words, _LIMITERS_ZH.get(limiter, words)

@@ -116,9 +116,10 @@ def distinct_names(runs: Sequence[Run], lang: str = "en") -> list[str]:
 def difference(found: Comparison, lang: str = "en") -> RenderableType:
     """Return where two runs differ, largest difference first; each table adds up to the whole."""
     summary = found.summary_zh if lang == "zh" else found.summary
+    a, b = (found.a_zh, found.b_zh) if lang == "zh" else (found.a, found.b)
     parts: list[RenderableType] = [
         Text(summary, style="bold"),
-        Text.assemble(("a  ", "dim"), found.a, "\n", ("b  ", "dim"), found.b),
+        Text.assemble(("a  ", "dim"), a, "\n", ("b  ", "dim"), b),
     ]
     for title, rows, label in (
         (tr("By class", lang), found.classes, _row_label),
