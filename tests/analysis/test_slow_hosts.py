@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpuscope.analysis.recorded_types import RankShare, RankStory, Straggler
-from gpuscope.analysis.slow_hosts import slow_hosts
+from gpuscope.analysis.slow_hosts import slow_hosts, slowest_host
 
 
 def story(*host_ms: float | None, device_ms: float = 4.0, steps: int = 2) -> RankStory:
@@ -63,3 +63,35 @@ def test_nothing_is_claimed_of_what_is_not_known() -> None:
     assert slow_hosts(story(20)) is None
     assert slow_hosts(story(5, 20)) is None  # the straggler's host is not the slowest
     assert slow_hosts(replace(story(20, 5), straggler=None)) is None
+
+
+def late(*host_ms: float | None, steps: int = 2, began_s: float = 3e-3) -> RankStory:
+    """As `story`, but all known is waiting for a rank that began late."""
+    waiting = {"began late": began_s, "more work": 3e-3 - began_s}
+    told = story(*host_ms, steps=steps)
+    ranks = tuple(replace(share, waiting_s=3e-3 / len(told.ranks)) for share in told.ranks)
+    return replace(told, ranks=ranks, straggler=None, waiting_by_reason=waiting)
+
+
+def test_the_slowest_host_behind_a_late_recording() -> None:
+    found = slowest_host(late(11.5, 9.7, 15.9, 8.4))
+    assert found is not None
+    assert (found.rank, found.slowest_s, found.second_s) == (2, 15.9e-3, 11.5e-3)
+    assert "all ranks wait for the host of rank 2" in found.after_a_late_start[0]
+    assert "rank 2" in found.after_a_late_start[1]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        late(11.5, 9.7, 12.0),  # alike
+        late(3.5, 1.7, 2.0),  # faster than its device, 4 ms
+        late(11.5, None, 15.9),
+        late(11.5, 15.9, steps=1),
+        late(9.0, 15.9, began_s=1e-3),
+        late(9.0, 15.9, began_s=0.0),
+        story(20, 5),  # a straggler is known
+    ],
+)
+def test_no_host_is_named_without_grounds(told: RankStory) -> None:
+    assert slowest_host(told) is None
