@@ -53,7 +53,7 @@ def test_what_a_library_prints_is_no_answer(tmp_path: Path) -> None:
     noisy = (
         "import builtins, runpy, sys; sys.argv = ['worker']\n"
         "import gpuscope.loading.job as job; read = job.run_job\n"
-        "job.run_job = lambda j: (print('noise' * 100), read(j))[1]\n"
+        "job.run_job = lambda j, **k: (print('noise' * 100), read(j, **k))[1]\n"
         "runpy.run_module('gpuscope.loading.worker', run_name='__main__')"
     )
     with Worker([sys.executable, "-c", noisy]) as worker:

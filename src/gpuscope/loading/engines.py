@@ -51,7 +51,7 @@ def run_jobs(
     if count <= 1 or (workers is None and _size(jobs) < SERIAL_BYTES):
         readings = []
         for number, job in enumerate(jobs, start=1):
-            readings.append(run_job(job))
+            readings.append(run_job(job, alone=workers == 1))
             tell(number, len(jobs))
         return readings
     return _in_processes(jobs, count, tell)
@@ -134,7 +134,7 @@ def _on_ray(jobs: Sequence[Job], workers: int | None, tell: Progress) -> list[Re
 
 def _ray_task(job: Job) -> Reading | tuple[type[GpuscopeError], str, str, str]:
     try:
-        return run_job(job)
+        return run_job(job, alone=True)
     except GpuscopeError as error:
         return type(error), error.what, error.why, error.next_step
 

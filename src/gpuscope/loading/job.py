@@ -58,13 +58,17 @@ class Reading:
     communication_ns: int
 
 
-def run_job(job: Job) -> Reading:
+def run_job(job: Job, *, alone: bool = False) -> Reading:
     """Read one file.
+
+    Args:
+        job: which, and how.
+        alone: in this process only, as where others read files of their own meanwhile.
 
     Raises:
         InputFileError: as the readers do.
     """
-    timeline = _read(job)
+    timeline = _read(job, alone)
     events = timeline.events
     work = events.kind < DEVICE_KINDS
     compute, communication = events.kind == _KERNEL, events.kind == _COMMUNICATION
@@ -79,7 +83,7 @@ def run_job(job: Job) -> Reading:
     )
 
 
-def _read(job: Job) -> Timeline:
+def _read(job: Job, alone: bool) -> Timeline:
     if job.kind == "nsys":
         from gpuscope.timeline.nsys import read_nsys
 
@@ -88,7 +92,7 @@ def _read(job: Job) -> Timeline:
         raise InputFileError(f"{job.path} is no trace.", f"It looks like a {job.kind}.")
     from gpuscope.timeline.kineto import read_trace
 
-    return read_trace(job.path, rank=job.rank)
+    return read_trace(job.path, rank=job.rank, workers=0 if alone else None)
 
 
 def thinned(timeline: Timeline) -> Timeline:

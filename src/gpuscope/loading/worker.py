@@ -83,7 +83,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     for line in requests:
         job = Job(**json.loads(line))
         try:
-            answer: Reading | Exception = run_job(job)
+            answer: Reading | Exception = run_job(job, alone=True)
         except GpuscopeError as error:
             answer = InputFileError(error.what, error.why, error.next_step)
         except MemoryError:

@@ -9,7 +9,7 @@ event by event (see `decode`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from gpuscope.errors import InputFileError
 
@@ -29,6 +29,7 @@ class Chunks:
     Attributes:
         head: what comes before the events; empty where the file is nothing but their list.
         tail: what comes after them.
+        before: the text between the chunk that came last and the one before it.
         ended: the end of the list of events was seen.
     """
 
@@ -37,6 +38,7 @@ class Chunks:
         self._path = path
         self.head = b""
         self.tail = b""
+        self.before = b""
         self.ended = False
 
     def finish(self, rest: bytes) -> None:
@@ -44,7 +46,12 @@ class Chunks:
         self.ended = True
         self.tail = rest
 
-    def __iter__(self) -> Iterator[bytes]:
+    def keep(self, text: bytes) -> None:
+        """Put text to the end of the tail."""
+        if text and len(self.tail) < _TAIL_LIMIT:
+            self.tail += text
+
+    def __iter__(self) -> Generator[bytes, None, None]:
         """Yield chunks, each in brackets; the last one is whatever is left.
 
         Raises:
@@ -52,6 +59,7 @@ class Chunks:
         """
         blocks = iter(self._blocks)
         rest, block = b"", self._open(blocks)
+        between = b""
         while True:
             cut = _last_cut(block)
             if cut is None:  # one event is longer than the block, or begins where it ends
@@ -59,6 +67,7 @@ class Chunks:
                 cut = _last_cut(block)
             if cut:
                 chunk = b"".join((b"[", rest, memoryview(block)[: cut[0]], b"]"))
+                self.before = between
                 between, rest = block[cut[0] : cut[1]], block[cut[1] :]
                 yield chunk
                 if self.ended:  # the cut was not between events, but in what follows them
@@ -71,15 +80,12 @@ class Chunks:
                 break
             block = following
         if rest and not self.ended:
+            self.before = between
             yield b"".join((b"[", rest, b"]"))
             rest = b""
-        self._keep(rest)
+        self.keep(rest)
         for block in blocks:
-            self._keep(block)
-
-    def _keep(self, block: bytes) -> None:
-        if block and len(self.tail) < _TAIL_LIMIT:
-            self.tail += block
+            self.keep(block)
 
     def _open(self, blocks: Iterator[bytes]) -> bytes:
         """Read as far as the list's begin; returns what follows it."""

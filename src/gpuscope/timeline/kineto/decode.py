@@ -56,6 +56,11 @@ class Reader:
         self._left = b""
         self.cut_off = False
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the chunk before ended within an event, which the next one goes on with."""
+        return bool(self._left)
+
     def parse(self, chunk: bytes) -> Parsed:
         """The events of one chunk; what the chunk before left incomplete is put before it.
 
@@ -63,7 +68,7 @@ class Reader:
             chunk: events with commas between them, in brackets.
         """
         if not self._left:
-            parsed = _typed(chunk)
+            parsed = typed(chunk)
             if parsed is not None:
                 return parsed
         inner = memoryview(chunk)[1:-1]
@@ -89,8 +94,12 @@ class Reader:
         return scan.parsed()
 
 
-def _typed(text: bytes) -> Parsed | None:
-    """All events of a chunk at once; None where the chunk needs a closer look."""
+def typed(text: bytes) -> Parsed | None:
+    """All events of a chunk at once; None where the chunk needs a closer look.
+
+    Args:
+        text: events with commas between them, in brackets.
+    """
     try:
         found = _EVENTS.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -22,20 +22,25 @@ from gpuscope.timeline.kineto.header import (
     whole,
     words,
 )
+from gpuscope.timeline.kineto.parallel import Parallel
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.types import Source, Timeline
 
 
-def read_trace(path: str | Path, *, rank: int | None = None) -> Timeline:
+def read_trace(
+    path: str | Path, *, rank: int | None = None, workers: int | None = None
+) -> Timeline:
     """Read one rank's Kineto or Chrome trace.
 
     Plain JSON, gzip and zstd are told apart by their first bytes. Times are exact: microseconds in
     decimal text become whole nanoseconds. What can be read of a file that is cut off or damaged is
-    read, and `Source.cut_off` and `Source.events_skipped` say so.
+    read, and `Source.cut_off` and `Source.events_skipped` say so. A large file is parsed by this
+    process and, where there are more processors, some others beside it (see `parallel`).
 
     Args:
         path: the file.
         rank: which rank it is where the file does not say; 0 if None.
+        workers: processes beside this one for a large file; None for as many as are worth it.
 
     Returns:
         A timeline of one rank with `recorded`, `collectives` and `sources`; its zero is the
@@ -50,10 +55,7 @@ def read_trace(path: str | Path, *, rank: int | None = None) -> Timeline:
     chunks = Chunks(blocks, path)
     reader = Reader(chunks)
     with _no_collection():
-        for chunk in chunks:
-            if not table.rows and not table.is_own:
-                table.is_own = b'"otherData"' in chunks.head and b'"origin"' in chunks.head
-            table.add(reader.parse(chunk))
+        Parallel(chunks, reader, table, workers).run()
         left = reader.last()
         if left is not None:
             table.add(left)
