@@ -9,6 +9,7 @@ from kineto_traces import HEADER, document, event, training, write
 
 from gpuscope.program.types import Op
 from gpuscope.timeline import read_trace, write_chrome_trace
+from gpuscope.timeline.kineto.build import distinct_keys
 from gpuscope.timeline.types import EVENT_KINDS, Collective, Events, Step
 
 KIND = {name: number for number, name in enumerate(EVENT_KINDS)}
@@ -359,3 +360,12 @@ def test_own_predictions_are_read_back(tmp_path):
     assert {c.name: c.value.tolist() for c in again.counters} == {
         c.name: c.value.tolist() for c in predicted.counters
     }
+
+
+@pytest.mark.parametrize("bound", [1, 50, 1 << 16, (1 << 16) + 1, 1 << 40])
+def test_distinct_keys_are_those_of_numpy(bound):
+    keys = np.random.default_rng(1).integers(0, bound, 300)
+    expected, at = np.unique(keys, return_inverse=True)
+    found, inverse = distinct_keys(keys, bound)
+    assert found.tolist() == expected.tolist()
+    assert inverse.tolist() == at.tolist()

@@ -85,9 +85,8 @@ class Builder:
     def _kinds(self, words: Sequence[str]) -> Ints:
         """Kind of every row, decided once for each pair of category and name."""
         columns, names = self._columns, self._names
-        pairs, inverse = np.unique(
-            columns["category"] * max(1, len(names)) + columns["name"], return_inverse=True
-        )
+        of_pair = columns["category"] * max(1, len(names)) + columns["name"]
+        pairs, inverse = distinct_keys(of_pair, len(words) * max(1, len(names)))
         found = np.empty(len(pairs), np.int64)
         for i, pair in enumerate(pairs.tolist()):
             word, name = words[pair // len(names)], names[pair % len(names)]
@@ -98,7 +97,7 @@ class Builder:
                 found[i] = device_kind(word, name)
             else:
                 found[i] = host_kind(sort, name)
-        return found[inverse.reshape(-1)] if len(pairs) else np.zeros(0, np.int64)
+        return found[inverse] if len(pairs) else np.zeros(0, np.int64)
 
     def _order(self, placed: Placed, sort: Ints) -> tuple[Ints, int]:
         """Rows by start, then lane, the longer first; and the earliest start."""
@@ -240,3 +239,13 @@ class Builder:
         """The ranges that c10d opens around its calls: "nccl:all_reduce"."""
         by_name = np.fromiter((is_mark(name) for name in self._names), bool, len(self._names))
         return by_name[events.name] & (events.kind >= DEVICE_KINDS)
+
+
+def distinct_keys(keys: Ints, bound: int) -> tuple[Ints, Ints]:
+    """`np.unique` with the inverse, for keys from 0 to below a bound; unsorted if it is low."""
+    if bound > max(1 << 16, len(keys)):
+        found, inverse = np.unique(keys, return_inverse=True)
+        return found, inverse.reshape(-1)
+    there = np.zeros(bound, bool)
+    there[keys] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[keys]

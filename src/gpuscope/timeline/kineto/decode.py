@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -115,10 +115,11 @@ def typed(text: bytes) -> Parsed | None:
 
 def _sorted(found: Sequence[AnyEvent]) -> tuple[list[Event], list[Other], int]:
     """Complete events, others worth keeping, and how many of the rest are not understood."""
-    kinds = [type(event) for event in found]
-    events = [event for event, kind in zip(found, kinds, strict=True) if kind is Event]
-    others: list[Any] = [event for event, kind in zip(found, kinds, strict=True) if kind in _KEPT]
-    return cast(list[Event], events), others, kinds.count(Begin) + kinds.count(End)
+    events = [event for event in found if type(event) is Event]
+    rest = [event for event in found if type(event) is not Event]
+    kinds = [type(event) for event in rest]
+    others: list[Any] = [event for event, kind in zip(rest, kinds, strict=True) if kind in _KEPT]
+    return events, others, kinds.count(Begin) + kinds.count(End)
 
 
 _KEPT = frozenset((Instant, Value, Meta))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -197,8 +198,10 @@ class Table:
             tid=_numbered(self.places, [e.tid for e in events]),
         )  # fmt: skip
         words = list(self.categories)
-        for number, n in zip(*np.unique(category, return_counts=True), strict=True):
-            self.counts[words[number]] += int(n)
+        found = np.bincount(category, minlength=len(words)).tolist()
+        for word, n in zip(words, found, strict=True):
+            if n:
+                self.counts[word] += n
         sort = np.array([SORTS.index(sort_of(word)) for word in words])[category]
         readers: dict[str, Callable[[list[Any], Ints], None]] = {
             "device": self._add_device, "on_device": self._add_device,
@@ -345,12 +348,12 @@ def _integer(value: object) -> int:
 
 def _triples(values: Sequence[list[int]]) -> Ints:
     """(n, 3) launch dimensions; -1 where they are not three numbers."""
-    try:
-        column = np.array([v if v else _UNKNOWN for v in values], np.int64)
-        if column.shape == (len(values), 3):
-            return column
-    except (OverflowError, ValueError):
-        pass
+    if set(map(len, values)) <= {0, 3}:
+        try:
+            flat = chain.from_iterable([v or _UNKNOWN for v in values])
+            return np.fromiter(flat, np.int64, 3 * len(values)).reshape(-1, 3)
+        except OverflowError:
+            pass
     return np.array(
         [v if len(v) == 3 and all(abs(n) < 1 << 62 for n in v) else _UNKNOWN for v in values],
         np.int64,
