@@ -35,6 +35,17 @@ def test_a_long_first_step_is_a_warm_up_with_its_causes() -> None:
     assert "allocating device memory 200 µs" in found.sentence
 
 
+def test_waiting_in_a_collective_is_no_warm_up() -> None:
+    """Another rank's recording began late: the first collective waits for it."""
+    b, now = RankBuilder(), 0.0
+    for length in (400.0, 100.0, 100.0, 100.0):
+        b.step(now, now + length)
+        b.work(now + 5, now + 60, launch_us=now)
+        b.work(now + 60, now + length - 5, kind="communication", launch_us=now + 1)
+        now += length
+    assert "warm_up" not in remarks(b)
+
+
 def test_two_steps_are_too_few_to_tell() -> None:
     assert remarks(steps([400, 100])) == {}
 

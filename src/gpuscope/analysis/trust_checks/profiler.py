@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.trust_checks.facts import RankFacts
+from gpuscope.analysis.window import COMMUNICATION
 from gpuscope.analysis.wording import percent, seconds
 from gpuscope.timeline.types import Ints
 
@@ -97,13 +99,24 @@ def _first_times(facts: RankFacts) -> list[tuple[str, str, float]]:
     return sorted(found, key=lambda item: -item[2])
 
 
+def _communicating_s(facts: RankFacts) -> npt.NDArray[np.float64]:
+    """Seconds of each step in which a communication kernel ran."""
+    events = facts.timeline.events
+    rows = facts.device[events.kind[facts.device] == COMMUNICATION]
+    start = np.array([step.start_ns for step in facts.steps])
+    end = np.array([step.end_ns for step in facts.steps])
+    covered = Cover.of(events.start_ns[rows], events.end_ns[rows]).within(start, end)
+    return np.asarray(covered * 1e-9, np.float64)
+
+
 def _long_first_step(facts: RankFacts, first: list[tuple[str, str, float]]) -> Iterator[Remark]:
     if len(facts.steps) < 3:
         return
     length = np.array([step.end_ns - step.start_ns for step in facts.steps], np.float64) * 1e-9
     median = float(np.median(length[1:]))
-    if length[0] < LONG_FIRST * median:
-        return
+    own = length - _communicating_s(facts)
+    if length[0] < LONG_FIRST * median or own[0] < LONG_FIRST * float(np.median(own[1:])):
+        return  # a first step that is long for waiting in a collective is another rank's matter
     extra = length[0] - median
     causes = [item for item in first if item[2] >= 0.1 * extra][:2]
     doing = ", ".join(f"{english} {seconds(time)}" for english, _, time in causes)
