@@ -1,10 +1,12 @@
 """Time and memory of reading traces and saying where the time went, beside HolisticTraceAnalysis.
 
 Both run as whole processes, from the file to the printed answer, on the same files in the same
-run; the best of `--repeats` counts. The files are a real trace repeated to 271 MB and 1,080,460
-events (times and ids moved on, so that it is one long recording), the same to about 1 GB of plain
-JSON, and smaller real ones. HolisticTraceAnalysis 0.6 is published as `traceinsight`; it is
-installed into an environment of its own in the temporary folder.
+run; the best of `--repeats` counts. Where a large file is parsed by several processes, processor
+time is that of all and peak memory that of the largest one (the others need some 0.1 GB each). The
+files are a real trace repeated to 271 MB and 1,080,460 events (times and ids moved on, so that it
+is one long recording), the same to about 1 GB of plain JSON, and smaller real ones.
+HolisticTraceAnalysis 0.6 is published as `traceinsight`; it is installed into an environment of
+its own in the temporary folder.
 
 Run: python benchmarks/traces.py --traces FOLDER [--skip-hta] [--quick]
 where FOLDER holds `hta/df_index_resolver/df_index_resolver.json.gz` of HolisticTraceAnalysis'
