@@ -67,8 +67,9 @@ def test_a_better_device_is_never_slower(m: int, n: int, k: int) -> None:
         {"compute_units": 160}, {"memory_bandwidth_bytes_per_s": 8e12}, {"clock_hz": 2.4e9},
         {"l2_bytes": 200_000_000},
     ):  # fmt: skip
-        # A larger L2 also holds more unwritten data of earlier kernels: hence the margin.
-        assert mm_time_s(m, n, k, on=base.replace(**change)) <= now * 1.015, change
+        # A larger L2 also holds more unwritten data of earlier kernels: hence its margin.
+        margin = 1.04 if "l2_bytes" in change else 1.01
+        assert mm_time_s(m, n, k, on=base.replace(**change)) <= now * margin, change
 
 
 def test_one_tile_too_many_costs_another_round() -> None:

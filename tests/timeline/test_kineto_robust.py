@@ -38,10 +38,8 @@ def healthy(timeline: Timeline) -> None:
         assert ((column >= -1) & (column < n)).all()
     assert (recorded.collective < len(timeline.collectives)).all()
     source = timeline.sources[0]
-    assert source.events_read == sum(
-        count for word, count in source.counts.items()
-        if word not in ("cpu_instant_event", "[memory]", "counter")
-    )  # fmt: skip
+    # Instants and counters are counted but are no events; a spoiled file may call them anything.
+    assert len(timeline.steps) <= source.events_read <= sum(source.counts.values())
 
 
 def attempt(tmp_path, data: bytes) -> Timeline | None:
