@@ -131,7 +131,8 @@ def spread(errors: list[float]) -> float:
     return math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
 
 
-def _figures(errors: list[float]) -> dict[str, float]:
+def figures(errors: list[float]) -> dict[str, float]:
+    """Median, mean, 80 % quantile of the absolute errors, and their bias."""
     relative = sorted(abs(math.expm1(e)) for e in errors)
     return {
         "median": round(median(relative), 4),
@@ -156,12 +157,12 @@ def run(systems: Path, write: bool) -> dict[str, dict[str, object]]:
                 continue
             version = table.version
             carried = log_errors(table.held, target, home_constants(rate))
-            row: dict[str, object] = {"points": len(table.held), "carried": _figures(carried)}
+            row: dict[str, object] = {"points": len(table.held), "carried": figures(carried)}
             sys.stdout.write(f"{device_id:30s} {rate} carried {summary(carried)}\n")
             if name != HOME:
                 values = fit_table(table, rate, target)
                 fitted = log_errors(table.held, target, values)
-                row["fitted"] = _figures(fitted)
+                row["fitted"] = figures(fitted)
                 sys.stdout.write(f"{'':30s} {rate} fitted  {summary(fitted)}\n")
                 entries |= _entries(values, rate, fitted)
             results[f"{device_id} {rate}"] = row
@@ -192,16 +193,25 @@ def _entries(
 
 
 def _write(device_id: str, version: str, entries: Mapping[str, CalibratedValue]) -> None:
-    source = f"published tables of aiconfigurator-core 0.12.0 (Apache-2.0), {version}"
-    write_toml(CALIBRATIONS / device_id / "matmul.toml", source, entries)
+    write_toml(CALIBRATIONS / device_id / "matmul.toml", source(version), entries)
+
+
+def source(of: str) -> str:
+    """Where constants come from, in words."""
+    return f"published tables of aiconfigurator-core 0.12.0 (Apache-2.0), {of}"
+
+
+def arguments(about: str | None) -> argparse.Namespace:
+    """The command line that the fits to published tables share."""
+    parser = argparse.ArgumentParser(description=(about or "").split("\n", 1)[0])
+    parser.add_argument("systems", type=Path, help="the package's folder 'systems'")
+    parser.add_argument("--write", action="store_true", help="store constants in the catalogue")
+    return parser.parse_args()
 
 
 def main() -> int:
     """Fit, print, and with --write store constants and errors."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("systems", type=Path, help="the package's folder 'systems'")
-    parser.add_argument("--write", action="store_true", help="store constants in the catalogue")
-    args = parser.parse_args()
+    args = arguments(__doc__)
     results = run(args.systems, args.write)
     if args.write:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")

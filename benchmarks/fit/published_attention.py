@@ -10,14 +10,13 @@ head size; half of the points judge.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
 from pathlib import Path
 
 import pyarrow.parquet as parquet
-from published import spread
+from published import arguments, source, spread
 from recorded import fit, loss, summary, trial, write_toml
 
 from gpuscope.cost.registry import Constants, Work, model_for
@@ -71,10 +70,7 @@ def errors(points: list[Point], target: Device, constants: Constants) -> list[fl
 
 def main() -> int:
     """Fit, print, and with --write store the constants."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("systems", type=Path, help="the package's folder 'systems'")
-    parser.add_argument("--write", action="store_true", help="store constants in the catalogue")
-    args = parser.parse_args()
+    args = arguments(__doc__)
     for name, device_id in DEVICES.items():
         target = device(device_id)
         entries: dict[str, CalibratedValue] = {}
@@ -103,8 +99,8 @@ def main() -> int:
                 )  # fmt: skip
             entries |= {n: CalibratedValue(v, "s", "calibrated", v, v) for n, v in fixed.items()}
         if args.write and entries:
-            source = "published tables of aiconfigurator-core 0.12.0 (Apache-2.0), vLLM prefill"
-            write_toml(CALIBRATIONS / device_id / "attention.toml", source, entries)
+            file = CALIBRATIONS / device_id / "attention.toml"
+            write_toml(file, source("vLLM prefill"), entries)
     return 0
 
 

@@ -10,16 +10,15 @@ large messages reach. Odd sizes of the list are fitted, even ones judge.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 import pyarrow.parquet as parquet
+from published import arguments, figures, source, spread
 from recorded import fit, loss, summary, write_toml
 
 from gpuscope.cost.collective import (
@@ -110,24 +109,15 @@ def run(systems: Path, write: bool) -> dict[str, object]:
         after = errors(device_id, held, tuning_from(values))
         sys.stdout.write(f"{device_id:30s} carried {summary(before)}\n")
         sys.stdout.write(f"{'':30s} fitted  {summary(after)}\n")
-        results[device_id] = {"points": len(held), "carried": _figures(before),
-                              "fitted": _figures(after)}  # fmt: skip
+        results[device_id] = {"points": len(held), "carried": figures(before),
+                              "fitted": figures(after)}  # fmt: skip
         if write:
             _write(device_id, values, after)
     return results
 
 
-def _figures(found: list[float]) -> dict[str, float]:
-    relative = sorted(abs(math.expm1(e)) for e in found)
-    return {
-        "median": round(median(relative), 4), "mean": round(sum(relative) / len(relative), 4),
-        "bias": round(math.expm1(median(found)), 4),
-    }  # fmt: skip
-
-
 def _write(device_id: str, values: Mapping[str, float], found: list[float]) -> None:
-    ordered = sorted(abs(e) for e in found)
-    half = math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
+    half = spread(found)
     entries = {
         f"collective.{name}": CalibratedValue(
             value, "s" if name.endswith("_s") else "1", "calibrated", value, value
@@ -139,16 +129,12 @@ def _write(device_id: str, values: Mapping[str, float], found: list[float]) -> N
         f"measured over predicted, {len(found)} held-out points; large all-reduces use the "
         "switches' own additions (NVLS) where there are some",
     )  # fmt: skip
-    source = "published tables of aiconfigurator-core 0.12.0 (Apache-2.0), NCCL in one node"
-    write_toml(CALIBRATIONS / device_id / "collective.toml", source, entries)
+    write_toml(CALIBRATIONS / device_id / "collective.toml", source("NCCL in one node"), entries)
 
 
 def main() -> int:
     """Fit, print, and with --write store constants and errors."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("systems", type=Path, help="the package's folder 'systems'")
-    parser.add_argument("--write", action="store_true", help="store constants in the catalogue")
-    args = parser.parse_args()
+    args = arguments(__doc__)
     results = run(args.systems, args.write)
     if args.write:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")

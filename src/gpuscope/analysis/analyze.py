@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gpuscope.analysis.columns import KernelColumns, OpColumns
 from gpuscope.analysis.communication import communication
 from gpuscope.analysis.copies import copies
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.critical_path import critical_path, last_arrivals
+from gpuscope.analysis.critical_path import CriticalPath, critical_path, last_arrivals
 from gpuscope.analysis.device_of import works_on_host
 from gpuscope.analysis.energy import Constants, energy
 from gpuscope.analysis.findings import Facts, findings
@@ -23,13 +24,13 @@ from gpuscope.analysis.grouping import kernel_groups
 from gpuscope.analysis.host_activity import HostActivity, Hosts
 from gpuscope.analysis.host_operators import host_operators
 from gpuscope.analysis.idle import IdlePieces, causes_of, idle_pieces
-from gpuscope.analysis.idle_spots import idle_spots
-from gpuscope.analysis.launches import launches
+from gpuscope.analysis.idle_spots import IdleSpot, idle_spots
+from gpuscope.analysis.launches import Launches, launches
 from gpuscope.analysis.memory import memory_story
 from gpuscope.analysis.modelled import modelled
 from gpuscope.analysis.modules import module_shares
 from gpuscope.analysis.ranks import ranks as rank_story
-from gpuscope.analysis.recorded_types import RankStory
+from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
 from gpuscope.analysis.roofline import roofline
 from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.step_spread import step_spread
@@ -37,7 +38,7 @@ from gpuscope.analysis.steps import StepTime, fit_step
 from gpuscope.analysis.tasks import tasks
 from gpuscope.analysis.time_classes import NS, rank_times
 from gpuscope.analysis.trust import trust
-from gpuscope.analysis.types import Analysis, MemoryStory
+from gpuscope.analysis.types import Analysis, MemoryStory, RankTime
 from gpuscope.analysis.utilisation import utilisation
 from gpuscope.analysis.window import (
     OPERATOR,
@@ -100,25 +101,12 @@ def analyze(
     groups = kernel_groups(rows)
     story = memory_story(timeline, memory, device)
     used = utilisation(rows, roofs, timed.step_s)
-    match = match_collectives(timeline) if len(ranks) > 1 else None
-    with second_thread(len(timeline.events)) as ask:
-        # Beside this thread what looks at one rank's host; here what may look at all of them.
-        spots_of = ask(lambda: idle_spots(
-            timeline, rank, work=work, host=host, ops=ops, pieces=pieces,
-            idle_s=sum(timed.idle_s.values()),
-        ))  # fmt: skip
-        launched_of = ask(lambda: launches(timeline, rank, work=work, launch=host.launch))
-        trusted_of = ask(lambda: trust(timeline, match=match))
-        talk_of = ask(lambda: communication(timeline, rank))
-        path = critical_path(
-            timeline, rank, window, hosts=hosts, last=_last(timeline, match), most=PATH_SEGMENTS
-        )
-        meeting = rank_story(timeline, match, ops, hosts) if match is not None else None
-        times = rank_times(timeline, ops, hosts, {rank: (work, pieces)})
-        spread = step_spread(timeline, ops, hosts)
-        spots, launched = spots_of(), launched_of()
-        trusted, talk = trusted_of(), talk_of()
-    copied = copies(timeline, rank, device=device, work=work, kernels=kernels)
+    basis = _Basis(timeline, rank, ranks, window, work, hosts, ops, pieces, timed)
+    stories, times = _stories(basis)
+    shared = {
+        **{story.name: getattr(stories, story.name) for story in fields(stories)},
+        "copies": copies(timeline, rank, device=device, work=work, kernels=kernels),
+    }
     facts = Facts(
         step=timed,
         host_work_s=_host_work_s(host, host_window(timeline, rank, window)),
@@ -130,21 +118,14 @@ def analyze(
         utilisation=used,
         program=program,
         fit=_fit(story, program),
-        idle_spots=spots,
-        launches=launched,
-        copies=copied,
-        critical_path=path,
         rank=rank,
-        trust=trusted,
-        ranks=meeting,
-        communication=talk,
-        step_spread=spread,
         on_host=works_on_host(timeline, rank),
+        **shared,
     )
     return Analysis(
         step_s=timed.step_s,
         time=times,
-        classes=breakdown.classes(rows, timed.idle_s, _waiting_share(meeting, rank)),
+        classes=breakdown.classes(rows, timed.idle_s, _waiting_share(stories.ranks, rank)),
         operators=breakdown.operators(rows, timeline),
         kinds=breakdown.kinds(rows),
         phases=breakdown.phases(rows),
@@ -156,17 +137,66 @@ def analyze(
         energy=energy(rows, roofs, timed.step_s, calibration),
         utilisation=used,
         findings=findings(facts),
-        critical_path=path,
-        idle_spots=spots,
-        launches=launched,
-        copies=copied,
-        trust=trusted,
-        ranks=meeting,
-        communication=talk,
-        step_spread=spread,
         host_work_s=_host_work_s(host, window) if ranks else None,
         host=() if ranks else host_operators(timeline, rank, choose_window(timeline, rank)),
+        **shared,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """One step of one rank, as the analyses that stand for themselves start from it."""
+
+    timeline: Timeline
+    rank: int
+    ranks: tuple[int, ...]
+    window: Window
+    work: DeviceWork
+    hosts: Hosts
+    ops: OpColumns
+    pieces: IdlePieces
+    timed: StepTime
+
+
+@dataclass(frozen=True, slots=True)
+class _Stories:
+    """What the findings look at and the result holds, under the same names in both."""
+
+    critical_path: CriticalPath | None
+    idle_spots: tuple[IdleSpot, ...]
+    launches: Launches | None
+    trust: Trust | None
+    ranks: RankStory | None
+    communication: Communication | None
+    step_spread: StepSpread | None
+
+
+def _stories(basis: _Basis) -> tuple[_Stories, Mapping[int, RankTime]]:
+    """Run the analyses that do not need each other, those of one rank's host beside the rest."""
+    timeline, rank, hosts = basis.timeline, basis.rank, basis.hosts
+    host = hosts(rank)
+    match = match_collectives(timeline) if len(basis.ranks) > 1 else None
+    with second_thread(len(timeline.events)) as ask:
+        # Beside this thread what looks at one rank's host; here what may look at all of them.
+        spots_of = ask(lambda: idle_spots(
+            timeline, rank, work=basis.work, host=host, ops=basis.ops, pieces=basis.pieces,
+            idle_s=sum(basis.timed.idle_s.values()),
+        ))  # fmt: skip
+        launched_of = ask(lambda: launches(timeline, rank, work=basis.work, launch=host.launch))
+        trusted_of = ask(lambda: trust(timeline, match=match))
+        talk_of = ask(lambda: communication(timeline, rank))
+        path = critical_path(
+            timeline, rank, basis.window, hosts=hosts, last=_last(timeline, match),
+            most=PATH_SEGMENTS,
+        )  # fmt: skip
+        meeting = rank_story(timeline, match, basis.ops, hosts) if match is not None else None
+        times = rank_times(timeline, basis.ops, hosts, {rank: (basis.work, basis.pieces)})
+        spread = step_spread(timeline, basis.ops, hosts)
+        stories = _Stories(
+            critical_path=path, idle_spots=spots_of(), launches=launched_of(), trust=trusted_of(),
+            ranks=meeting, communication=talk_of(), step_spread=spread,
+        )  # fmt: skip
+    return stories, times
 
 
 def _step_time(work: DeviceWork, pieces: IdlePieces, step_time_s: float | None) -> StepTime:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuscope.analysis.breakdown import Rows
-from gpuscope.analysis.columns import Floats, sums
+from gpuscope.analysis.columns import Floats, group_rows, sums
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import Op
 from gpuscope.timeline.types import Ints
@@ -49,8 +49,9 @@ def kernel_groups(rows: Rows) -> KernelGroups:
         none = np.zeros(0, np.int64)
         return KernelGroups(none, none, none, np.zeros(0), np.zeros(0))
     grid = np.fromiter((k.grid for k in table.kernels), np.int64, n)
-    keys = (grid, table.flops, table.moved_bytes, table.dtype.code, table.name.code)
-    group_of_kernel = _number(keys)
+    # FLOPs and bytes are no negative numbers: their bits are equal, and ordered, as they are.
+    flops, moved = table.flops.view(np.int64), table.moved_bytes.view(np.int64)
+    _, group_of_kernel = group_rows(table.name.code, table.dtype.code, moved, flops, grid)
     groups = int(group_of_kernel.max()) + 1
     code = group_of_kernel[rows.work.kernel[events]]
     count = np.bincount(code, minlength=groups)
@@ -67,18 +68,6 @@ def kernel_groups(rows: Rows) -> KernelGroups:
         time_s=time[used],
         running_s=(sums(code, running, groups) * rows.seconds)[used],
     )
-
-
-def _number(keys: tuple[Ints | Floats, ...]) -> Ints:
-    """Number rows so that equal keys have equal numbers."""
-    order = np.lexsort(keys)
-    changed = np.zeros(len(order), bool)
-    for key in keys:
-        ordered = key[order]
-        changed[1:] |= ordered[1:] != ordered[:-1]
-    number = np.empty(len(order), np.int64)
-    number[order] = np.cumsum(changed)
-    return number
 
 
 def label(kernel: Kernel, op: Op | None) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuscope.analysis.align import Launch, align, bare
+from gpuscope.analysis.columns import group_rows
 from gpuscope.analysis.launch_shape import launch_shape
 from gpuscope.analysis.symbols import symbol_dtype
 from gpuscope.cost.registry import Constants, Work, model_for
@@ -200,7 +201,7 @@ class _Sorts:
             name, kind, np.where(unknown, 0, blocks), np.where(unknown, 0, threads),
             recorded.registers, recorded.shared_bytes, recorded.nbytes,
         )  # fmt: skip
-        code, first = _numbered(keys)
+        first, code = group_rows(*keys)
         time_ns = events.duration_ns[recorded.event]
         mean = np.bincount(code, weights=time_ns) / np.maximum(np.bincount(code), 1) * 1e-9
         shape = launch_shape(timeline, device)
@@ -253,7 +254,7 @@ def _groups(timeline: Timeline, call: Ints, sorts: _Sorts) -> list[_Group]:
     place = np.arange(len(rows)) - np.repeat(begins, counts)
     op = events.op[of_call[begins]]
     signature = np.add.reduceat(_scrambled(sorts.code[rows], place), begins)
-    number, first = _numbered((op, counts, signature))
+    first, number = group_rows(op, counts, signature)
     order = np.argsort(number, kind="stable")
     edges = np.searchsorted(number[order], np.arange(len(first) + 1))
     groups = []
@@ -280,16 +281,3 @@ def _scrambled(code: Ints, place: Ints) -> Ints:
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return (x ^ (x >> np.uint64(31))).astype(np.int64)
-
-
-def _numbered(keys: tuple[Ints, ...]) -> tuple[Ints, Ints]:
-    """Number equal rows of several columns: (number of each row, first row of each number)."""
-    order = np.lexsort(keys[::-1])
-    changed = np.zeros(len(order), bool)
-    for key in keys:
-        ordered = key[order]
-        changed[1:] |= ordered[1:] != ordered[:-1]
-    number = np.empty(len(order), np.int64)
-    number[order] = np.cumsum(changed)
-    changed[:1] = True
-    return number, order[changed]
