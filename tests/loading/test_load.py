@@ -248,3 +248,10 @@ def test_wrong_engines_and_workers(tmp_path: Path) -> None:
         gs.load(path, engine="spark")
     with pytest.raises(InvalidValueError, match="0 workers"):
         gs.load(path, workers=0)
+
+
+def test_a_folder_gives_its_name_to_one_trace_too(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    write(tmp_path / "before" / "rank-0.json", trace(0))
+    assert gs.load(tmp_path / "before").name == "before"
+    assert gs.load(tmp_path / "before" / "rank-0.json").name == "rank-0"

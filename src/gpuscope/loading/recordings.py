@@ -254,9 +254,10 @@ def _device(device: Device | str | None) -> Device | None:
 
 
 def _name(files: Sequence[TraceFile], paths: Sequence[str | Path]) -> str:
-    """What to call the run: the file's name without its endings, or the folder's."""
-    if len(files) > 1:
-        first = Path(paths[0])
+    """What to call the run: the folder's name where one was named or the files are several, else
+    the file's without its endings."""
+    first = Path(paths[0])
+    if len(files) > 1 or first.is_dir():
         folder = first if first.is_dir() else files[0].path.parent
         return folder.resolve().name or "trace"
     name = files[0].path.name
