@@ -217,9 +217,3 @@ def test_communication_is_one_class_unless_both_runs_tell_waiting_apart() -> Non
     assert {s.label: s.time_s for s in one} == {s.label: s.time_s for s in two}
     assert _alike(apart, apart) == (apart, apart)
     assert _alike(whole, whole) == (whole, whole)
-
-
-def test_runs_that_nothing_tells_apart_get_a_letter() -> None:
-    found = compare(run(step(100, 50, 30)), run(step(60, 45, 0)))
-    assert (found.a, found.b) == ("toy (a)", "toy (b)")
-    assert found.summary.startswith("toy (b) is 1.71× as fast as toy (a)")

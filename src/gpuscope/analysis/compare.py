@@ -221,11 +221,10 @@ def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
 def _names(a: Run, b: Run) -> tuple[tuple[str, str], tuple[str, str]]:
     """Name both runs, in English and Chinese, by what tells them apart.
 
-    That is the workload, the device, predicted or measured; a letter where nothing does.
+    That is the workload, the device, predicted or measured.
     """
     parts = [(a.name, b.name), (a.target, b.target), (a.origin, b.origin)]
-    differing = [pair for pair in parts if pair[0] != pair[1]]
-    differing = differing or [(f"{a.name} (a)", f"{b.name} (b)")]
+    differing = [pair for pair in parts if pair[0] != pair[1]] or parts[:1]
     first, second = zip(*differing, strict=True)
     chinese = [[_ORIGINS_ZH.get(part, part) for part in each] for each in (first, second)]
     return (", ".join(first), ", ".join(second)), ("，".join(chinese[0]), "，".join(chinese[1]))
