@@ -14,6 +14,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "gpuscope"
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "atomic": {"errors"},
+    "verb": set(),
     "hardware": {"errors"},
     "program": {"errors"},
     "cost": {"errors", "hardware", "program"},
@@ -25,15 +26,23 @@ ALLOWED: dict[str, set[str]] = {
     "loading": {"errors", "hardware", "timeline", "analysis", "run", "views"},
     "measure": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "loading",
+        "loading", "verb",
+    },
+    "explain": {
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "verb",
+    },
+    "lens": {"errors", "hardware", "explain"},
+    "learn": {
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "explain",
+        "lens",
     },
     "views": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "measure",
+        "measure", "explain", "learn",
     },
     "cli": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "measure", "views", "loading",
+        "measure", "views", "loading", "explain", "lens", "learn",
     },
     "__main__": {"cli"},
 }  # fmt: skip
@@ -95,9 +104,10 @@ def test_the_verb_survives_its_package() -> None:
     out = _run(
         "import gpuscope as gs\n"
         "import gpuscope.measure.sensors\n"
-        "print(callable(gs.measure), callable(gs.predict))"
+        "import gpuscope.explain.types\n"
+        "print(callable(gs.measure), callable(gs.explain), callable(gs.predict))"
     )
-    assert out.strip() == "True True"
+    assert out.strip() == "True True True"
 
 
 def test_no_two_test_files_share_a_name() -> None:

@@ -23,6 +23,7 @@ _WHERE = {
     "Device": "gpuscope.hardware",
     "device": "gpuscope.hardware",
     "devices": "gpuscope.hardware",
+    "explain": "gpuscope.explain.registry",
     "GpuscopeError": "gpuscope.errors",
     "load": "gpuscope.loading",
     "measure": "gpuscope.measure.run",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from gpuscope.analysis.compare import compare
     from gpuscope.api import capture, predict, predict_many, sweep
     from gpuscope.errors import GpuscopeError
+    from gpuscope.explain.registry import explain
     from gpuscope.hardware import (
         Calibration,
         Cluster,

@@ -12,7 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 from gpuscope import __version__
-from gpuscope.cli import analyze, bench, compare, devices, measure, models, predict, profile
+from gpuscope.cli import (
+    analyze,
+    bench,
+    compare,
+    devices,
+    explain,
+    measure,
+    models,
+    predict,
+    profile,
+)
 
 _EPILOG = (
     "Exit codes: 0 done; 1 unexpected error; 2 wrong input or a workload that cannot be "
@@ -48,7 +58,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-for _verb in (predict, measure, profile, analyze, compare, bench, devices, models):
+for _verb in (predict, measure, profile, analyze, compare, explain, bench, devices, models):
     _verb.register(app)
 
 

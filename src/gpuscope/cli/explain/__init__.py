@@ -1,0 +1,19 @@
+"""`gpuscope explain`: one file a topic, each adding its own command."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `explain` commands to the application: `register(topics)` of each file here."""
+    short = "One thing, deeply: a product, a collective, a transfer, an error, ..."
+    topics = typer.Typer(
+        help=short, no_args_is_help=True, rich_markup_mode=None, add_completion=False
+    )
+    for module in sorted(found.name for found in pkgutil.iter_modules(__path__)):
+        importlib.import_module(f"{__name__}.{module}").register(topics)
+    app.add_typer(topics, name="explain", short_help=short)

@@ -1,0 +1,95 @@
+"""What `explain` and `learn` share: where an explanation goes (terminal, JSON, page, pictures)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.atomic import check_writable
+from gpuscope.cli.progress import note
+
+if TYPE_CHECKING:
+    from gpuscope.explain.types import Explanation
+
+On = Annotated[str, typer.Option("--on", help="Device or cluster: h200, 8xh200, mi300x, ...")]
+Dtype = Annotated[str, typer.Option(help="bf16, fp16, fp8, tf32, fp32, fp64, int8, ...")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON document.")]
+Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Save the JSON document.")]
+Report = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a page: one self-contained HTML file.")
+]
+Figures = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+]
+Lang = Annotated[str | None, typer.Option(help="Language: en or zh.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the summary.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Where an explanation goes."""
+
+    as_json: bool = False
+    output: Path | None = None
+    report: Path | None = None
+    figures: Path | None = None
+    lang: str | None = None
+    quiet: bool = False
+
+
+def show(make: Callable[[], Explanation], shown: Shown) -> None:
+    """Check the outputs, make the explanation, write its files and print it.
+
+    Args:
+        make: makes it; called once, after the outputs were found to be writable.
+        shown: where it goes.
+
+    Raises:
+        InputFileError: a file cannot be written.
+    """
+    from gpuscope.views.i18n import choose_language, tr
+
+    lang = choose_language(shown.lang)
+    for path in (shown.output, shown.report):
+        if path is not None:
+            check_writable(path)
+    explanation = make()
+    done: list[Path] = []
+    if shown.output is not None:
+        from gpuscope.views.document import write_document
+        from gpuscope.views.explanation import explanation_document
+
+        write_document(explanation_document(explanation), shown.output)
+        done.append(shown.output)
+    if shown.report is not None:
+        from gpuscope.views.html import write_explanation
+
+        write_explanation(explanation, shown.report, lang)
+        done.append(shown.report)
+    if shown.figures is not None:
+        from gpuscope.views.pictures import write_pictures
+
+        done += write_pictures(explanation, shown.figures, lang)
+    for path in done:
+        note(tr("Wrote {path}", lang, path=path), shown.quiet)
+    _print(explanation, shown, lang)
+
+
+def _print(explanation: Explanation, shown: Shown, lang: str) -> None:
+    if shown.as_json:
+        if shown.output is None:
+            from gpuscope.views.document import dumps
+            from gpuscope.views.explanation import explanation_document
+
+            typer.echo(dumps(explanation_document(explanation)))
+        return
+    from gpuscope.views.explanation_terminal import render_explanation
+    from gpuscope.views.terminal import make_console
+
+    console = make_console()
+    for part in render_explanation(explanation, lang, brief=shown.quiet):
+        console.print(part)
