@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpuscope.views.text_zh_bench import BENCH_CHINESE
+from gpuscope.views.text_zh_blocks import BLOCKS_CHINESE
 from gpuscope.views.text_zh_measure import MEASURE_CHINESE
 from gpuscope.views.text_zh_recorded import RECORDED_CHINESE
 
@@ -285,5 +286,5 @@ _COMMANDS = {
 CHINESE: Mapping[str, str] = {
     **_GENERAL, **_HEADLINE, **_TIME, **_FAMILIES, **_LIMITERS, **_MODULES, **_HARDWARE, **_MEMORY,
     **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS, **MEASURE_CHINESE,
-    **RECORDED_CHINESE, **BENCH_CHINESE,
+    **RECORDED_CHINESE, **BENCH_CHINESE, **BLOCKS_CHINESE,
 }  # fmt: skip

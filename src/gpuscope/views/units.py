@@ -54,6 +54,11 @@ def power(value_w: float | None, lang: str = "en") -> str:
     return _scaled(value_w, tuple((scale, f"{p}W") for scale, p in _DECIMAL), lang)
 
 
+def frequency(value_hz: float | None, lang: str = "en") -> str:
+    """Return "1.98 GHz"."""
+    return _scaled(value_hz, tuple((scale, f"{p}Hz") for scale, p in _DECIMAL), lang)
+
+
 def count(value: float | None, lang: str = "en") -> str:
     """Return "8,192" below a hundred thousand, "157 k" or "1.24 G" above; fractions to 3 digits."""
     if value is not None and 1000 <= value < 100_000:

@@ -1,0 +1,122 @@
+"""Values of an explanation as text: the contract's units, mapped to `views.units` in one place.
+
+The terminal, the pictures and the notebook write a value through `cell`; the page follows the same
+table in its own language (web/).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from gpuscope.explain.types import Axis, Cell, Words
+from gpuscope.views import units
+from gpuscope.views.i18n import tr
+
+_PLAIN_BELOW = 100_000
+"""Whole numbers without a unit (a matrix's side) get no separators below this."""
+
+
+def words(text: Words | None, lang: str) -> str:
+    """Return a text in a language; "" for None."""
+    if text is None:
+        return ""
+    return text.zh if lang == "zh" else text.en
+
+
+def number(value: float, lang: str = "en") -> str:
+    """Return a number without a unit: whole ones in full, others with three digits."""
+    if not math.isfinite(value):
+        return tr("not available", lang)
+    if value != int(value) and abs(value) < _PLAIN_BELOW:
+        return units.digits(value)
+    return f"{value:.0f}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
+
+
+def intensity(value: float | None, lang: str = "en") -> str:
+    """Return "295 FLOP/B", arithmetic per byte moved."""
+    if value is None or not math.isfinite(value):
+        return tr("not available", lang)
+    return f"{units.digits(value)} FLOP/B"
+
+
+FORMATS: Mapping[str, units.Format] = {
+    "s": units.time, "bytes": units.size, "bytes/s": units.byte_rate, "flop": units.flops,
+    "flop/s": units.flop_rate, "flop/byte": intensity, "share": units.percent,
+    "ratio": units.ratio, "count": units.count, "Hz": units.frequency, "W": units.power,
+    "J": units.energy, "usd": units.money,
+}  # fmt: skip
+"""How each unit of `gpuscope.explain.types` is written."""
+
+
+def cell(value: Cell, unit: str = "", lang: str = "en") -> str:
+    """Return a value as people read it.
+
+    Args:
+        value: a number in `unit`, a name, words, or None ("not available").
+        unit: one of `FORMATS`; "" for a plain number. Any other stands behind the number as it is
+            ("tokens/s").
+        lang: "en" or "zh".
+    """
+    if value is None:
+        return tr("not available", lang)
+    if isinstance(value, Words):
+        return words(value, lang)
+    if isinstance(value, str):
+        return value
+    if unit in FORMATS:
+        return FORMATS[unit](float(value), lang)
+    text = number(float(value), lang)
+    return f"{text} {unit}" if unit and math.isfinite(value) else text
+
+
+def tick(value: float, unit: str = "", lang: str = "en") -> str:
+    """Return a value for an axis: as `cell`, without zeros that say nothing ("1 ms")."""
+    head, space, tail = cell(value, unit, lang).partition(" ")
+    if "." in head:
+        whole, ending = (head[:-1], head[-1]) if head.endswith("×") else (head, "")
+        head = whole.rstrip("0").rstrip(".") + ending
+    return f"{head}{space}{tail}"
+
+
+def axis_label(axis: Axis, lang: str = "en") -> str:
+    """Return an axis's name; "(log)" behind it where it is logarithmic."""
+    name = words(axis.label, lang)
+    return f"{name} ({tr('log', lang)})" if axis.log else name
+
+
+def ticks(low: float, high: float, most: int, *, unit: str = "", log: bool = False) -> list[float]:
+    """Return round values inside an axis, rising, at most `most` of them.
+
+    Args:
+        low, high: ends of the axis; both above 0 where it is logarithmic.
+        most: at least 2.
+        unit: sizes ("bytes") and counts of a logarithmic axis get powers of two where it spans
+            few decades; sizes always.
+        log: powers instead of equal steps.
+    """
+    if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
+        return [low] if math.isfinite(low) else []
+    if log:
+        return _powers(low, high, most, binary=unit == "bytes" or high / low < 200)
+    return _equal_steps(low, high, most, binary=unit == "bytes")
+
+
+def _powers(low: float, high: float, most: int, binary: bool) -> list[float]:
+    base = 2.0 if binary else 10.0
+    first = math.ceil(math.log(low, base) - 1e-9)
+    last = math.floor(math.log(high, base) + 1e-9)
+    if last < first:
+        return [low, high][:most]
+    step = max(1, math.ceil((last - first + 1) / most))
+    return [base**n for n in range(first, last + 1, step)]
+
+
+def _equal_steps(low: float, high: float, most: int, binary: bool) -> list[float]:
+    least = (high - low) / max(1, most - 1)
+    scale = 1024.0 ** math.floor(math.log(least, 1024)) if binary and least >= 1 else 1.0
+    power = 10.0 ** math.floor(math.log10(least / scale))
+    step = next(scale * power * m for m in (1, 2, 2.5, 5, 10, 20) if scale * power * m >= least)
+    first = math.ceil(low / step - 1e-9)
+    found = [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
+    return found[:most] or [low]
