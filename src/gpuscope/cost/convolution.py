@@ -9,12 +9,12 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.conv_depthwise import depthwise, stream
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
-from gpuscope.cost.gemm import Problem, machine_for, plan, rate_and_unit
+from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
 from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -87,23 +87,59 @@ def _pass(
     work: Work, shape: ConvShape, which: Pass, first: Operand, second: Operand, out: TensorSpec
 ) -> list[Kernel]:
     """Kernels of one pass, conversions included."""
-    dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
     if shape.depthwise:
         return [depthwise(work, shape, which, first.spec, second.spec, out)]
-    matrix = rate_and_unit(work.device, dtype)[1] == "matrix"
-    if matrix and _is_plain_product(shape, which, first.spec):
-        return _plain_product(work, shape, which, dtype, first, second, out)
-    if shape.channels_last or not matrix or work.device.vendor != "NVIDIA":
-        return _implicit(work, shape, which, dtype, first, second, out)
-    turned = [
+    made, turned = _product(work, shape, which, first, second, out)
+    found = made.slowed(plan(made.problem, made.machine))
+    kernels = made.kernels(work, found, out)
+    if not turned:
+        return kernels
+    before = [
         _convert(work, operand.spec, "nchw_to_nhwc")
         for operand in (first, second)
         if prod(operand.spec.shape[2:]) > 1
     ]
-    kernels = turned + _implicit(work, shape, which, dtype, first, second, out, converted=True)
-    if prod(out.shape[2:]) > 1:
-        kernels.append(_convert(work, out, "nhwc_to_nchw"))
-    return kernels
+    after = [_convert(work, out, "nhwc_to_nchw")] if prod(out.shape[2:]) > 1 else []
+    return [*before, *kernels, *after]
+
+
+def _product(
+    work: Work, shape: ConvShape, which: Pass, first: Operand, second: Operand, out: TensorSpec
+) -> tuple[ConvProduct, bool]:
+    """The product that a pass is, and whether its tensors are converted for it first."""
+    dtype = compute_dtype(work, first.spec.dtype, "tf32_cudnn", True)
+    matrix = rate_and_unit(work.device, dtype)[1] == "matrix"
+    if matrix and _is_plain_product(shape, which, first.spec):
+        return _plain_product(work, shape, which, dtype, first, second, out), False
+    turned = matrix and not shape.channels_last and work.device.vendor == "NVIDIA"
+    return _implicit(work, shape, which, dtype, first, second, out, turned), turned
+
+
+def products(work: Work) -> tuple[tuple[ConvProduct, TensorSpec], ...]:
+    """The products that a convolution's operator is, forward or backward, each with its result.
+
+    Empty for depthwise convolutions, which are none.
+    """
+    op = work.op
+    backward = len(op.inputs) > 2 and len(op.inputs[2].shape) == len(op.inputs[0].shape)
+    transposed = bool(op.args.get("transposed"))
+    if not backward:
+        x, weight, y = *op.inputs[:2], op.outputs[0]
+        shape = conv_shape(op, x, weight, y)
+        which: Pass = "data_gradient" if transposed else "forward"
+        asked = [(which, 0, 1, y)]
+    else:
+        grad, x, weight = op.inputs[:3]
+        shape = conv_shape(op, x, weight, grad)
+        data: Pass = "forward" if transposed else "data_gradient"
+        wants = _mask(work)
+        asked = [(data, 0, 2, x)] * wants[0] + [("weight_gradient", 0, 1, weight)] * wants[1]
+    if shape.depthwise:
+        return ()
+    return tuple(
+        (_product(work, shape, which, _operand(work, i), _operand(work, j), out)[0], out)
+        for which, i, j, out in asked
+    )
 
 
 def _is_plain_product(shape: ConvShape, which: Pass, activation: TensorSpec) -> bool:
@@ -119,10 +155,62 @@ def _is_plain_product(shape: ConvShape, which: Pass, activation: TensorSpec) -> 
     return shape.positions_in * activation.itemsize % least == 0
 
 
+@dataclass(frozen=True, slots=True)
+class ConvProduct:
+    """One pass of a convolution as the matrix product that it is.
+
+    Attributes:
+        which: the pass.
+        problem, machine: what runs where.
+        family: the calibration's name of the pass.
+        plain: a 1x1 filter over data that lie as an ordinary product wants them.
+        partial_bytes: partial results, one an image, that a kernel of its own adds up; else 0.
+        few_channels: factor on the arithmetic where channels are fewer than a copy holds.
+        flops: the useful ones.
+    """
+
+    which: Pass
+    problem: Problem
+    machine: Machine
+    family: str
+    plain: bool
+    partial_bytes: float
+    few_channels: float
+    flops: float
+
+    def slowed(self, found: Plan) -> Plan:
+        """A plan of the product with the cost of few channels."""
+        if self.few_channels == 1.0:
+            return found
+        # Channels are padded to a copy's width, and short rows make every copy a small one.
+        extra_s = found.compute_s * (self.few_channels - 1.0)
+        return replace(
+            found, duration_s=found.duration_s + extra_s, compute_s=found.compute_s + extra_s
+        )
+
+    def kernels(self, work: Work, found: Plan, out: TensorSpec) -> list[Kernel]:
+        """The kernels of a plan: the product, the sums over slices and images."""
+        kind = "1x1_gemm_" if self.plain else ""
+        name = f"conv_{_SHORT[self.which]}_{kind}{self.problem.dtype}_{found.tile.name}"
+        kernels = list(
+            gemm_kernels(
+                work, self.problem, self.machine, found, name, "convolution", self.family,
+                flops=self.flops,
+            )
+        )  # fmt: skip
+        if self.partial_bytes:
+            kernels.append(
+                stream(
+                    work, "reduce_wgrad", self.partial_bytes, out.nbytes, out.dtype, out.numel
+                )
+            )
+        return kernels
+
+
 def _plain_product(
     work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
     out: TensorSpec,
-) -> list[Kernel]:  # fmt: skip
+) -> ConvProduct:  # fmt: skip
     """A 1x1 convolution as a product.
 
     Channels last, one product over all positions of all images. Channels first, one an image;
@@ -148,18 +236,13 @@ def _plain_product(
         layout=layout, aligned=aligned, hot_a=first.hot, hot_b=second.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
-    found = plan(problem, machine)
-    name = f"conv_{_SHORT[which]}_1x1_gemm_{dtype}_{found.tile.name}"
-    kernels = gemm_kernels(work, problem, machine, found, name, "convolution", _FAMILY[which])
-    if partial:
-        kernels += (stream(work, "reduce_wgrad", partial, out.nbytes, out.dtype, out.numel),)
-    return list(kernels)
+    return ConvProduct(which, problem, machine, _FAMILY[which], True, partial, 1.0, problem.flops)
 
 
 def _implicit(
     work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
     out: TensorSpec, converted: bool = False,
-) -> list[Kernel]:  # fmt: skip
+) -> ConvProduct:  # fmt: skip
     """The implicit product on channels-last data; `converted` data is fresh in the L2."""
     m, n, k = shape.product(which)
     fresh = work.l2_bytes / 2 if converted else 0.0
@@ -172,20 +255,10 @@ def _implicit(
     )  # fmt: skip
     family = _FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
-    found = plan(problem, machine)
+    slow = 1.0
     if shape.channels_in // shape.groups < _FEW_CHANNELS:
-        # Channels are padded to a copy's width, and short rows make every copy a small one.
         slow = work.constants.get(f"{family}.{rate_name(dtype)}.few_channels", 2.0)
-        extra_s = found.compute_s * (slow - 1.0)
-        found = replace(
-            found, duration_s=found.duration_s + extra_s, compute_s=found.compute_s + extra_s
-        )
-    name = f"conv_{_SHORT[which]}_{dtype}_{found.tile.name}"
-    return list(
-        gemm_kernels(
-            work, problem, machine, found, name, "convolution", family, flops=shape.flops
-        )
-    )
+    return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops)
 
 
 def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:

@@ -13,6 +13,7 @@ traffic counts re-reading of operands that outgrow the L2 cache. Both sides over
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Limiter
 
 __all__ = [
-    "Machine", "Plan", "Problem", "machine_for", "plan", "rate_and_unit", "reduction_s",
+    "Machine", "Plan", "Problem", "TileTimes", "candidates", "is_matrix_vector",
+    "loaded_sides", "machine_for", "plan", "rate_and_unit", "reduction_s", "tile_times",
     "traffic_bytes",
 ]  # fmt: skip
 
@@ -107,13 +109,54 @@ class Plan:
 
 def plan(problem: Problem, machine: Machine) -> Plan:
     """The fastest kernel for a product, and its time."""
-    if machine.gemv_s is not None and min(problem.m, problem.n) == 1 and problem.k > 1:
+    if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
+    timed = _timed(problem, machine)
+    return _at(problem, machine, timed, int(timed.whole.argmin()))
+
+
+def candidates(problem: Problem, machine: Machine, most: int) -> tuple[Plan, ...]:
+    """The fastest kernels of the library for a product, best first: the first is `plan`'s.
+
+    One for each tile, with the best way to split K for it; tiles larger than the product needs
+    (a smaller one holds it just as well) come as late as their time says. A matrix-vector product
+    has one kernel.
+    """
+    if machine.gemv_s is not None and is_matrix_vector(problem, machine):
+        return (_matrix_vector(problem, machine, machine.gemv_s),)
+    timed = _timed(problem, machine)
+    rows = timed.whole.argmin(axis=0)
+    best = timed.whole.min(axis=0)
+    order = np.argsort(best, kind="stable")[:most]
+    tiles = len(machine.tiles)
+    return tuple(
+        _at(problem, machine, timed, int(rows[tile]) * tiles + int(tile)) for tile in order
+    )
+
+
+def is_matrix_vector(problem: Problem, machine: Machine) -> bool:
+    """Whether the product runs as a matrix-vector kernel, without tiles."""
+    return machine.gemv_s is not None and min(problem.m, problem.n) == 1 and problem.k > 1
+
+
+class _Timed(NamedTuple):
+    """Every choice of the library with its times, one row a way to split K, one column a tile.
+
+    `whole` has the sum over the slices of K, too, which is a kernel of its own.
+    """
+
+    slices: Numbers
+    blocks: Numbers
+    compute: Numbers
+    memory: Numbers
+    total: Numbers
+    whole: Numbers
+
+
+def _timed(problem: Problem, machine: Machine) -> _Timed:
     rows, columns = np.ceil(problem.m / machine.tile_m), np.ceil(problem.n / machine.tile_n)
     blocks = rows * columns * problem.batch
-    # Blocks of one cluster load the operand that they have in common only once.
-    saved = machine.shared * np.maximum((rows > 1) * machine.tile_n, (columns > 1) * machine.tile_m)
-    loaded = machine.tile_m + machine.tile_n - saved
+    loaded = loaded_sides(machine, rows, columns)
     slices = _slices(problem, machine, blocks)
     sliced = blocks * slices
     compute = _arithmetic_s(problem, machine, sliced, slices, loaded)
@@ -125,10 +168,23 @@ def plan(problem: Problem, machine: Machine) -> Plan:
         split = slices > 1
         total = total + split * machine.split_s
         whole = total + split * _reduction_s(problem, machine, slices)
-    at = divmod(int(whole.argmin()), len(machine.tiles))
+    return _Timed(slices, sliced, compute, memory, total, whole)
+
+
+def loaded_sides(machine: Machine, rows: Numbers, columns: Numbers) -> Numbers:
+    """Rows and columns of the operands that a tile loads itself, in a grid of rows x columns.
+
+    Blocks of one cluster load the operand that they have in common only once.
+    """
+    saved = machine.shared * np.maximum((rows > 1) * machine.tile_n, (columns > 1) * machine.tile_m)
+    return machine.tile_m + machine.tile_n - saved
+
+
+def _at(problem: Problem, machine: Machine, timed: _Timed, flat: int) -> Plan:
+    at = divmod(flat, len(machine.tiles))
     return _as_plan(
-        problem, machine, machine.tiles[at[1]], int(slices[at]), int(sliced[at]),
-        float(total[at]), float(compute[at]), float(memory[at[1]]),
+        problem, machine, machine.tiles[at[1]], int(timed.slices[at]), int(timed.blocks[at]),
+        float(timed.total[at]), float(timed.compute[at]), float(timed.memory[at[1]]),
     )  # fmt: skip
 
 
@@ -166,26 +222,59 @@ def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
     )  # fmt: skip
 
 
-def _arithmetic_s(
-    problem: Problem, machine: Machine, blocks: Numbers, slices: Numbers, loaded: Numbers
-) -> Numbers:
-    """Time of the busiest multiprocessor: its tiles one after the other."""
+class TileTimes(NamedTuple):
+    """What one tile takes on its multiprocessor, seconds, by tile of the machine.
+
+    Attributes:
+        multiply: its multiply-adds at the matrix unit's rate.
+        load: its operands from L2.
+        steps: its main-loop steps where only their latency counts.
+        store: writing the tile out.
+        loaded_bytes: operands loaded from L2.
+    """
+
+    multiply: Numbers
+    load: Numbers
+    steps: Numbers
+    store: Numbers
+    loaded_bytes: Numbers
+
+
+def tile_times(
+    problem: Problem, machine: Machine, slices: Numbers, loaded: Numbers
+) -> TileTimes:
+    """Times of one tile.
+
+    Args:
+        problem, machine: what runs where.
+        slices: of K.
+        loaded: rows and columns of the operands that a tile loads itself.
+    """
     steps = np.ceil(problem.k * problem.item_bytes / slices / machine.step_bytes)
     depth = steps * (machine.step_bytes / problem.item_bytes)
     factor = {"NT": machine.layout_nt, "TN": machine.layout_tn}.get(problem.layout, 1.0)
     if problem.item_bytes < problem.aligned < 16:
         factor = 1.0  # two elements a copy already: the layout no longer matters
-    multiply = machine.tile_s_per_k * (factor * depth)
-    load = loaded * steps * (machine.step_bytes / machine.l2_bytes_per_s)
-    each = np.maximum(np.maximum(multiply, load), steps * machine.step_s)
+    loaded_bytes = loaded * steps * machine.step_bytes
     # Masked rows and columns are computed, but not written.
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
-    store = m * n * (problem.out_bytes * a_byte_s)
+    return TileTimes(
+        machine.tile_s_per_k * (factor * depth), loaded_bytes / machine.l2_bytes_per_s,
+        steps * machine.step_s, m * n * (problem.out_bytes * a_byte_s), loaded_bytes,
+    )  # fmt: skip
+
+
+def _arithmetic_s(
+    problem: Problem, machine: Machine, blocks: Numbers, slices: Numbers, loaded: Numbers
+) -> Numbers:
+    """Time of the busiest multiprocessor: its tiles one after the other."""
+    one = tile_times(problem, machine, slices, loaded)
+    each = np.maximum(np.maximum(one.multiply, one.load), one.steps)
     rounds = np.ceil(blocks / machine.units)
     # Blocks that share a multiprocessor hide each other's start and write-out.
     hidden = np.minimum(machine.resident, rounds)
-    total = rounds * (each + (store + machine.tile_s) / hidden)
+    total = rounds * (each + (one.store + machine.tile_s) / hidden)
     return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))
 
 

@@ -147,10 +147,29 @@ def operand(work: Work, spec: TensorSpec, position: int) -> Operand:
     return Operand(spec, position < len(work.hot) and work.hot[position])
 
 
-def _gemm(
-    work: Work, left: Operand, right: Operand, extra: TensorSpec | None = None, note: str = ""
-) -> tuple[Kernel, ...]:
-    """Kernels of a (batched) product of `left` [.., M, K] and `right` [.., K, N]."""
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product as the planner takes it.
+
+    Attributes:
+        problem, machine: what runs where.
+    """
+
+    problem: Problem
+    machine: Machine
+
+    def kernel_name(self, found: Plan) -> str:
+        """The main kernel's name under a plan."""
+        problem = self.problem
+        tile = found.tile
+        name = f"gemm_{problem.dtype}_{tile.name}x{tile.k}_{problem.layout.lower()}"
+        return f"batched_{name}" if problem.batch > 1 else name
+
+
+def product(
+    work: Work, left: Operand, right: Operand, extra: TensorSpec | None = None
+) -> Product | None:
+    """A (batched) product of `left` [.., M, K] and `right` [.., K, N]; None if it is empty."""
     a, b, out = left.spec, right.spec, work.op.outputs[0]
     dtype = compute_dtype(work, a.dtype)
     layout = layout_of(a) + layout_of(b)
@@ -158,7 +177,7 @@ def _gemm(
     m, k = a.shape[-2:]
     n = b.shape[-1]
     if out.numel == 0:
-        return ()
+        return None
     problem = Problem(
         m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(a.touched_bytes),
         b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
@@ -169,11 +188,20 @@ def _gemm(
         hot_a=left.hot, hot_b=right.hot,
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
-    found = plan(problem, machine)
-    name = f"gemm_{dtype}_{found.tile.name}x{found.tile.k}_{problem.layout.lower()}"
-    if batch > 1:
-        name = f"batched_{name}"
-    return gemm_kernels(work, problem, machine, found, name, note=note)
+    return Product(problem, machine)
+
+
+def _gemm(
+    work: Work, left: Operand, right: Operand, extra: TensorSpec | None = None, note: str = ""
+) -> tuple[Kernel, ...]:
+    """Kernels of a (batched) product of `left` [.., M, K] and `right` [.., K, N]."""
+    made = product(work, left, right, extra)
+    if made is None:
+        return ()
+    found = plan(made.problem, made.machine)
+    return gemm_kernels(
+        work, made.problem, made.machine, found, made.kernel_name(found), note=note
+    )
 
 
 @kernel_model("aten::mm", "aten::bmm", "aten::_int_mm", "aten::_scaled_mm")
