@@ -82,7 +82,7 @@ def tick(value: float, unit: str = "", lang: str = "en") -> str:
 def axis_label(axis: Axis, lang: str = "en") -> str:
     """Return an axis's name; "(log)" behind it where it is logarithmic."""
     name = words(axis.label, lang)
-    return f"{name} ({tr('log', lang)})" if axis.log else name
+    return tr("{name} (log)", lang, name=name) if axis.log else name
 
 
 def ticks(low: float, high: float, most: int, *, unit: str = "", log: bool = False) -> list[float]:
@@ -91,14 +91,14 @@ def ticks(low: float, high: float, most: int, *, unit: str = "", log: bool = Fal
     Args:
         low, high: ends of the axis; both above 0 where it is logarithmic.
         most: at least 2.
-        unit: sizes ("bytes") and counts of a logarithmic axis get powers of two where it spans
-            few decades; sizes always.
-        log: powers instead of equal steps.
+        unit: on a logarithmic axis sizes ("bytes") and small counts get powers of two.
+        log: powers instead of equal steps; 1, 2 and 5 of each where it spans few decades.
     """
     if not (math.isfinite(low) and math.isfinite(high)) or high <= low:
         return [low] if math.isfinite(low) else []
     if log:
-        return _powers(low, high, most, binary=unit == "bytes" or high / low < 200)
+        counts = unit in ("", "count") and low >= 1 and high / low < 2000
+        return _powers(low, high, most, binary=unit == "bytes" or counts)
     return _equal_steps(low, high, most, binary=unit == "bytes")
 
 
@@ -106,10 +106,19 @@ def _powers(low: float, high: float, most: int, binary: bool) -> list[float]:
     base = 2.0 if binary else 10.0
     first = math.ceil(math.log(low, base) - 1e-9)
     last = math.floor(math.log(high, base) + 1e-9)
+    if not binary and high / low < 1000:
+        fine = [m * base**n for n in range(first - 1, last + 1) for m in (1, 2, 5)]
+        fine = [value for value in fine if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+        if len(fine) <= most:
+            return fine or [low, high][:most]
     if last < first:
         return [low, high][:most]
-    step = max(1, math.ceil((last - first + 1) / most))
-    return [base**n for n in range(first, last + 1, step)]
+    step = math.ceil((last - first + 1) / most)
+    if binary and step > 2:
+        step = next(s for s in (5, 10, 20, 40, 80, 200, 1000) if s >= step)
+    # On multiples of the step: KiB, MiB and GiB rather than 4 KiB and 4 MiB.
+    begin = math.ceil(first / step) * step
+    return [base**n for n in range(begin if begin <= last else first, last + 1, step)]
 
 
 def _equal_steps(low: float, high: float, most: int, binary: bool) -> list[float]:

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 BLOCKS_CHINESE: Mapping[str, str] = {
-    "log": "对数",
+    "{name} (log)": "{name}（对数）",
     "80 %: {low} to {high}": "80 %：{low} 至 {high}",
     "computed": "计算得出",
-    "{n} others": "另外 {n} 项",
-    "all": "合计",
     # diagrams
-    "flow": "流向",
-    "what": "内容",
-    "rate": "速率",
     "at most": "上限",
     "narrowest": "最窄处",
     "throughout": "始终",

@@ -1,0 +1,129 @@
+"""A diagram as a list: what flows from where to where, step by step, the narrowest way marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from gpuscope.explain.types import Diagram, Link
+from gpuscope.views.i18n import tr
+from gpuscope.views.quantities import cell, words
+from gpuscope.views.terminal.blocks.layout import titled
+from gpuscope.views.terminal.layout import Bar
+
+_MOST_ALIKE = 4
+"""Ways of one step that carry the same are named up to so many."""
+
+_MOST_STEPS = 8
+
+_WIDE = 80
+"""From so many columns on, rates stand beside the ways."""
+
+_ASIDE = 12 + 11 + 19 + 13
+
+
+def diagram(block: Diagram, lang: str) -> RenderableType:
+    """The flows of the diagram, then what is said of its boxes."""
+    parts: list[RenderableType] = [_Flows(block, lang)]
+    details = [node for node in block.nodes if node.detail is not None]
+    if details:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim")
+        for node in details:
+            grid.add_row(words(node.label, lang), words(node.detail, lang))
+        parts.append(grid)
+    return titled(words(block.title, lang), *parts, note=block.note, lang=lang)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flows:
+    block: Diagram
+    lang: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        stepped = bool(self.block.steps) or any(k.step is not None for k in self.block.links)
+        room = options.max_width - (2 if stepped else 0)
+        for step in self._steps():
+            if stepped:
+                yield self._heading(step)
+            for alike in _alike([k for k in self.block.links if k.step == step]):
+                yield Padding(self._flow(alike, room), (0, 0, 0, 2 if stepped else 0))
+        left_out = self._last() - _MOST_STEPS
+        if left_out > 0:
+            yield Text(tr("and {n} more steps of the same kind", self.lang, n=left_out),
+                       style="dim")  # fmt: skip
+
+    def _last(self) -> int:
+        used = [k.step + 1 for k in self.block.links if k.step is not None]
+        return max([len(self.block.steps), *used])
+
+    def _steps(self) -> Iterator[int | None]:
+        if any(k.step is None for k in self.block.links):
+            yield None
+        yield from range(min(self._last(), _MOST_STEPS))
+
+    def _heading(self, step: int | None) -> Text:
+        if step is None:
+            return Text(tr("throughout", self.lang), style="dim")
+        said = tr("step {n}", self.lang, n=step + 1)
+        if step < len(self.block.steps):
+            said += tr(": ", self.lang) + words(self.block.steps[step], self.lang)
+        return Text(said, style="bold")
+
+    def _flow(self, alike: Sequence[Link], room: int) -> RenderableType:
+        """The ways that carry the same: their rate beside them, or below where it is narrow."""
+        wide = room >= _WIDE
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        if wide:
+            grid.add_column(width=room - _ASIDE)
+            grid.add_column(width=10, justify="right", no_wrap=True)
+            grid.add_column()
+            grid.add_row(self._ways(alike), *self._rates(alike[0], 10))
+            return grid
+        grid.add_row(*self._rates(alike[0], 0))
+        return Group(self._ways(alike), Padding(grid, (0, 0, 0, 2)))
+
+    def _ways(self, alike: Sequence[Link]) -> Text:
+        first = alike[0]
+        text = Text(", ".join(self._way(link) for link in alike[:_MOST_ALIKE]))
+        if len(alike) > _MOST_ALIKE:
+            rest = tr("and {n} more like these", self.lang, n=len(alike) - _MOST_ALIKE)
+            text.append(tr("; ", self.lang) + rest, style="dim")
+        if first.label is not None:
+            text.append(f"  {words(first.label, self.lang)}", style="dim")
+        return text
+
+    def _rates(self, link: Link, bar: int) -> tuple[Text, RenderableType]:
+        """What flows, and how much of what the way can carry that is."""
+        rate, limit = link.bytes_per_s, link.limit_bytes_per_s
+        cells: list[RenderableType] = []
+        if rate is not None and limit and bar:
+            cells.append(Bar(rate / limit, bar, "red" if link.narrowest else "cyan", "░"))
+        said = Text()
+        if limit is not None:
+            value = cell(limit, "bytes/s", self.lang)
+            said.append(f"{tr('at most', self.lang)} {value}  ", style="dim")
+        if link.narrowest:
+            said.append(f"◀ {tr('narrowest', self.lang)}", style="bold red")
+        beside = Table.grid(padding=(0, 1, 0, 0))
+        beside.add_row(*cells, said)
+        return Text("" if rate is None else cell(rate, "bytes/s", self.lang)), beside
+
+    def _way(self, link: Link) -> str:
+        names = {node.key: words(node.label, self.lang) for node in self.block.nodes}
+        arrow = "→" if link.directed else "↔"
+        return f"{names.get(link.a, link.a)} {arrow} {names.get(link.b, link.b)}"
+
+
+def _alike(links: Sequence[Link]) -> list[list[Link]]:
+    """Ways of one step that carry the same at the same rate, together."""
+    found: dict[tuple[object, ...], list[Link]] = {}
+    for link in links:
+        key = (link.label, link.bytes_per_s, link.limit_bytes_per_s, link.narrowest)
+        found.setdefault(key, []).append(link)
+    return list(found.values())
