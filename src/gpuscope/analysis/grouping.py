@@ -70,6 +70,12 @@ def kernel_groups(rows: Rows) -> KernelGroups:
     )
 
 
+def group_key(kernel: Kernel) -> str:
+    """Name the group of equal kernels that a kernel belongs to, as `kernel_groups` makes them."""
+    moved = kernel.read_bytes + kernel.written_bytes
+    return f"{kernel.name}|{kernel.dtype}|{kernel.flops:g}|{moved!r}|{kernel.grid}"
+
+
 def label(kernel: Kernel, op: Op | None) -> str:
     """Name a group for people: operator, shapes of its first two tensors, dtype."""
     dtype = _SHORT_DTYPES.get(kernel.dtype, kernel.dtype)

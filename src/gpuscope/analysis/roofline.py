@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuscope.analysis.breakdown import Rows
-from gpuscope.analysis.grouping import KernelGroups, label
+from gpuscope.analysis.grouping import KernelGroups, group_key, label
 from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.types import Roofline, RooflinePoint
 
@@ -42,6 +42,7 @@ def roofline(rows: Rows, groups: KernelGroups, roofs: Roofs) -> Roofline | None:
                 limiter=kernel.limiter,
                 roof_flops_per_s=slope if peak is None else min(peak, slope),
                 kernel=kernel.name,
+                group=group_key(kernel),
             )
         )
     return Roofline(tuple(points), roofs.peaks(), bandwidth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gpuscope.analysis.breakdown import Rows
-from gpuscope.analysis.grouping import KernelGroups, label
+from gpuscope.analysis.grouping import KernelGroups, group_key, label
 from gpuscope.analysis.types import Task
 
 
@@ -40,6 +40,7 @@ def tasks(rows: Rows, groups: KernelGroups) -> tuple[Task, ...]:
                 occupancy=kernel.occupancy,
                 limiter=kernel.limiter,
                 kernel=kernel.name,
+                group=group_key(kernel),
             )
         )
     return tuple(found)

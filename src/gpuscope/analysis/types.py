@@ -86,7 +86,8 @@ class ModuleShare:
 class RooflinePoint:
     """One group of equal kernels on the roofline (time is the sum over the group).
 
-    `label` names operator and shapes, `kernel` the device's symbol.
+    `label` names operator and shapes, `kernel` the device's symbol, `group` the group itself
+    (`analysis.grouping.group_key` of each of its kernels).
     """
 
     label: str
@@ -98,6 +99,7 @@ class RooflinePoint:
     limiter: str
     roof_flops_per_s: float
     kernel: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ class Roofline:
 class Task:
     """How one group of equal kernels is split over the machine.
 
-    `label` names operator and shapes, `kernel` the device's symbol.
+    `label` names operator and shapes, `kernel` the device's symbol, `group` the group itself
+    (`analysis.grouping.group_key` of each of its kernels).
     """
 
     label: str
@@ -128,6 +131,7 @@ class Task:
     occupancy: float | None
     limiter: str
     kernel: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

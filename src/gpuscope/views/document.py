@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuscope import __version__
+from gpuscope.analysis.grouping import group_key
 from gpuscope.atomic import write_atomically
+from gpuscope.cost.types import Kernel
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.run import SCHEMA_VERSION, Run
 from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Recorded, Timeline
@@ -229,12 +231,15 @@ def _distinct_kernels(timeline: Timeline, column: Ints) -> tuple[list[int], list
     for index in dict.fromkeys(column.tolist()):
         if index < 0:
             continue
-        row = plain(timeline.kernels[index])
+        kernel = timeline.kernels[index]
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"a timeline's kernels are Kernel, not {type(kernel).__name__}")
+        row = plain(kernel)
         row.pop("op", None)
         key = json.dumps(row, sort_keys=True)
         if key not in number:
             number[key] = len(table)
-            table.append(row)
+            table.append({**row, "group": group_key(kernel)})
         renumbered[index] = number[key]
     return [renumbered[index] for index in column.tolist()], table
 

@@ -1,41 +1,39 @@
-"""The report: one HTML file with its data inside, which needs no network and no server.
+"""Pages: one HTML file each with its data inside, which needs no network and no server.
 
-The page's own sources are in `page/`: a template, a style sheet, and the scripts in `page/script/`
-that are joined in the order of `SCRIPTS`. There is no build step.
+The page itself is built from `web/` (TypeScript) into `page/page.html`, which is shipped in the
+package; here its data and title are put in. One template serves all sorts of pages: a report of
+runs, an explanation, a book of lessons, the claims.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gpuscope.analysis import fold_layers
 from gpuscope.atomic import write_atomically
 from gpuscope.errors import InvalidValueError
+from gpuscope.explain.types import Book, Explanation
 from gpuscope.run import Run
-from gpuscope.views.compare import distinct_names
-from gpuscope.views.document import dumps, plain, run_document
+from gpuscope.views.document import dumps
+from gpuscope.views.explanation import book_document, explanation_document
 from gpuscope.views.i18n import choose_language
-from gpuscope.views.sentences import sentence
 from gpuscope.views.text_zh import CHINESE
-from gpuscope.views.text_zh_page import PAGE_CHINESE
 
-SCRIPTS: tuple[str, ...] = (
-    "core.js", "format.js", "colours.js", "summary.js", "tables.js", "timeline_data.js",
-    "timeline.js", "timeline_input.js", "roofline.js", "modules.js", "memory.js", "tasks.js",
-    "recorded.js",
-    "main.js",
-)  # fmt: skip
-"""The page's scripts, in the order in which they are joined."""
+PAGE_VERSION = 1
+"""Format of a page's data; `web/src/core/data.ts` refuses newer ones."""
 
-MAX_EVENTS = 100_000
-"""Most timeline events that a page holds for one run."""
+COMPRESS_ABOVE = 1_000_000
+"""Characters of JSON above which a page's data is compressed."""
 
 
-def write_report(runs: Run | Sequence[Run], path: str | Path, lang: str | None = None) -> None:
+def write_report(
+    runs: Run | Sequence[Run], path: str | Path, lang: str | None = None, *, what_if: bool = True
+) -> None:
     """Write a report of one run, or of several side by side.
 
     Args:
@@ -43,68 +41,91 @@ def write_report(runs: Run | Sequence[Run], path: str | Path, lang: str | None =
         path: the HTML file; it is there in full or not at all.
         lang: language that the page opens in ("en", "zh"); the reader can switch. None: as the
             environment says.
+        what_if: compute the curves of the view "What if" for predicted runs.
 
     Raises:
         InvalidValueError: no run.
         InputFileError: the file cannot be written.
     """
-    write_atomically(path, render_report(runs, lang))
+    write_atomically(path, render_report(runs, lang, what_if=what_if))
 
 
-def render_report(runs: Run | Sequence[Run], lang: str | None = None) -> str:
+def render_report(
+    runs: Run | Sequence[Run], lang: str | None = None, *, what_if: bool = True
+) -> str:
     """Return the report's HTML; arguments and errors as `write_report`."""
+    from gpuscope.views.report.data import report_data
+
     listed = [runs] if isinstance(runs, Run) else list(runs)
     if not listed:
         raise InvalidValueError("There is no run to report.")
-    page = files("gpuscope.views").joinpath("page")
-    script = "\n".join(page.joinpath("script", name).read_text("utf-8") for name in SCRIPTS)
-    parts = {
-        "%TITLE%": html.escape(f"{listed[0].name} · {listed[0].target} · gpuscope"),
-        "%STYLE%": page.joinpath("style.css").read_text("utf-8").rstrip(),
-        "%DATA%": embedded(page_data(listed, choose_language(lang))),
-        "%SCRIPT%": '"use strict";\n(() => {\n' + script + "})();",
-    }
-    template = page.joinpath("template.html").read_text("utf-8")
+    chosen = choose_language(lang)
+    title = f"{listed[0].name} · {listed[0].target} · gpuscope"
+    return page("report", report_data(listed, chosen, what_if=what_if), title, chosen)
+
+
+def write_explanation(
+    explanation: Explanation, path: str | Path, lang: str | None = None
+) -> None:
+    """Write an explanation as a page; arguments and errors as `write_report`."""
+    chosen = choose_language(lang)
+    title = f"{getattr(explanation.title, chosen)} · gpuscope"
+    data = explanation_document(explanation)
+    write_atomically(path, page("explanation", data, title, chosen))
+
+
+def write_book(book: Book, path: str | Path, lang: str | None = None) -> None:
+    """Write several explanations as one page; arguments and errors as `write_report`."""
+    chosen = choose_language(lang)
+    title = f"{getattr(book.title, chosen)} · gpuscope"
+    write_atomically(path, page("book", book_document(book), title, chosen))
+
+
+def page(kind: str, data: dict[str, Any], title: str, lang: str) -> str:
+    """Return a page of the shipped template.
+
+    Args:
+        kind: "report", "explanation", "book" or "claims".
+        data: what the page draws.
+        title: of the window.
+        lang: language that it opens in.
+    """
+    whole = {
+        "kind": kind, "version": PAGE_VERSION, "lang": lang, "strings": dict(CHINESE), kind: data,
+    }  # fmt: skip
+    template = files("gpuscope.views").joinpath("page", "page.html").read_text("utf-8")
     # One pass over the template, so that nothing inside the data is taken for a placeholder.
     pieces, rest = [], template
-    for mark, text in parts.items():
+    for mark, text in (("GPUSCOPE_TITLE", html.escape(title)), ("GPUSCOPE_DATA", embedded(whole))):
         before, _, rest = rest.partition(mark)
         pieces += [before, text]
     return "".join((*pieces, rest))
 
 
-def page_data(runs: Sequence[Run], lang: str) -> dict[str, Any]:
-    """Return what the page's scripts read: documents of the runs, names, and the Chinese texts."""
-    return {
-        "lang": lang,
-        "names": distinct_names(runs, lang),
-        "runs": [
-            {
-                **run_document(run, max_events=MAX_EVENTS),
-                "modules_folded": plain(fold_layers(run.analysis.modules)),
-                "sentences_zh": _sentences_zh(run),
-            }
-            for run in runs
-        ],
-        "strings": {**CHINESE, **PAGE_CHINESE},
-    }
-
-
-def _sentences_zh(run: Run) -> dict[str, str]:
-    """Finished sentences of a run in Chinese, by the English one: the reader can switch."""
-    energy, used = run.analysis.energy, run.analysis.utilisation
-    told = [*run.assumptions]
-    told += [energy.source] if energy is not None else []
-    told += [used.definition] if used is not None else []
-    chinese = {text: sentence(text, "zh") for text in told}
-    return {text: said for text, said in chinese.items() if said != text}
-
-
 def embedded(data: dict[str, Any]) -> str:
-    """Return JSON that can stand inside a script element: no "<" that could end it."""
+    """Return JSON that can stand inside a script element: no "<" that could end it.
+
+    Much data is compressed: "gzip:" and base64, which a browser unpacks by itself.
+    """
+    text = dumps(data)
+    if len(text) > COMPRESS_ABOVE:
+        # No time of writing in it: equal data make equal pages.
+        packed = gzip.compress(text.encode("utf-8"), 6, mtime=0)
+        return "gzip:" + base64.b64encode(packed).decode("ascii")
     return (
-        dumps(data)
-        .replace("<", "\\u003c")
-        .replace("\u2028", "\\u2028")
-        .replace("\u2029", "\\u2029")
+        text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     )
+
+
+def read_embedded(text: str) -> dict[str, Any]:
+    """Return the data that `embedded` wrote.
+
+    Args:
+        text: content of the page's data element.
+    """
+    import json
+
+    if text.startswith("gzip:"):
+        text = gzip.decompress(base64.b64decode(text[5:])).decode("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found

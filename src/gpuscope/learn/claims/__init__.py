@@ -1,0 +1,1 @@
+"""Statements that articles make about GPUs, each held against gpuscope's own models."""

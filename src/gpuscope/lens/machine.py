@@ -1,0 +1,74 @@
+"""How a device's warps meet its memory: lanes, sectors, cache lines, banks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuscope.errors import UnsupportedError
+from gpuscope.hardware import parse_target
+
+_BEST_PRACTICES = (
+    "NVIDIA, CUDA C++ Best Practices Guide: coalesced access to global memory (a warp's accesses "
+    "become as many 32-byte transactions as needed); shared memory and memory banks."
+)
+_PROGRAMMING = (
+    "NVIDIA, CUDA C++ Programming Guide, compute capabilities: shared memory has 32 banks of 4 "
+    "bytes; lanes that read the same word do not conflict."
+)
+_ROCM = (
+    "AMD, ROCm Compute Profiler documentation, performance model of CDNA: vector L1 cache "
+    "(64-byte lines up to CDNA2, 128-byte lines from CDNA3), local data share (32 banks of 4 bytes)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What decides how many transactions a warp's access takes.
+
+    Attributes:
+        name: the device.
+        warp_size: lanes of a warp (of a wavefront on AMD).
+        sector_bytes: smallest piece of global memory that is moved.
+        line_bytes: cache line.
+        banks, bank_bytes: shared memory is `banks` columns of words of `bank_bytes`.
+        sources: manuals that say so, one line each.
+    """
+
+    name: str = "NVIDIA GPU"
+    warp_size: int = 32
+    sector_bytes: int = 32
+    line_bytes: int = 128
+    banks: int = 32
+    bank_bytes: int = 4
+    sources: tuple[str, ...] = (_BEST_PRACTICES, _PROGRAMMING)
+
+    @property
+    def bank_row_bytes(self) -> int:
+        """Bytes that shared memory serves in one pass."""
+        return self.banks * self.bank_bytes
+
+
+def machine_of(on: str) -> Machine:
+    """Return the memory rules of a device.
+
+    Args:
+        on: a device by name; of a cluster, one device of it.
+
+    Raises:
+        UnknownNameError: no such device.
+        UnsupportedError: its memory rules are not known here (neither NVIDIA nor AMD CDNA).
+    """
+    device = parse_target(on).device
+    if device.vendor == "NVIDIA" and device.warp_size is not None:
+        return Machine(name=device.name, warp_size=device.warp_size)
+    if device.vendor == "AMD" and device.warp_size == 64:
+        line = 64 if "CDNA2" in device.architecture.replace(" ", "") else 128
+        # CDNA moves whole lines between L1 and L2: there is no smaller sector to count.
+        return Machine(
+            device.name, device.warp_size, sector_bytes=line, line_bytes=line, sources=(_ROCM,)
+        )
+    raise UnsupportedError(
+        f"The lens does not know how {device.name} groups memory accesses.",
+        "It knows NVIDIA's GPUs and AMD's CDNA accelerators.",
+        "Try: --on h200, --on a100, --on mi300x",
+    )

@@ -1,0 +1,111 @@
+"""How pictures look: colours by role, sizes, and matplotlib's settings for repeatable files."""
+
+from __future__ import annotations
+
+import colorsys
+import textwrap
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from gpuscope.explain.types import Role
+from gpuscope.views.pictures.fonts import families
+
+WIDTH_IN = 7.2
+"""Inches: two columns of most papers' page."""
+
+DPI = 200
+
+INK, QUIET, FAINT, GRID = "#1b2430", "#5c6878", "#aab3bf", "#e4e8ee"
+
+ROLE_COLOURS: dict[Role, str] = {
+    "compute": "#3b76d9", "tensor": "#7a55cf", "memory": "#0f9b8e", "l2": "#1aa3c4",
+    "shared": "#8aa82f", "launch": "#d98a1f", "communication": "#d6476b", "copy": "#c06a3a",
+    "host": "#7f8ea3", "idle": "#d7dce3", "tail": "#e3a53c", "waste": "#e0796b",
+    "good": "#3d9a57", "bad": "#cc3d3d", "reference": "#4a5463", "other": "#94a0ae",
+}  # fmt: skip
+"""One colour a role, fit for white paper; the families of the report's page where they meet."""
+
+
+def settings() -> dict[str, Any]:
+    """Matplotlib's settings for every picture.
+
+    Text becomes outlines, so that a file looks the same where a font is missing; a fixed salt makes
+    equal figures equal files; `$` in a name is a letter, not the begin of a formula.
+    """
+    return {
+        "font.family": families(), "font.size": 8.5, "text.color": INK, "text.parse_math": False,
+        "axes.edgecolor": FAINT, "axes.labelcolor": QUIET, "axes.linewidth": 0.7,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+        "axes.axisbelow": True, "axes.unicode_minus": True, "grid.color": GRID,
+        "grid.linewidth": 0.7, "xtick.color": QUIET, "ytick.color": QUIET,
+        "xtick.major.size": 3, "ytick.major.size": 3, "legend.frameon": False,
+        "legend.fontsize": 8, "figure.facecolor": "white", "savefig.facecolor": "white",
+        "svg.fonttype": "path", "svg.hashsalt": "gpuscope", "path.simplify": True,
+    }  # fmt: skip
+
+
+def pale(colour: str) -> str:
+    """Return a colour mixed with much white, for the inside of a box."""
+    return "#" + "".join(
+        f"{round(255 - (255 - int(colour[i : i + 2], 16)) * 0.16):02x}" for i in (1, 3, 5)
+    )
+
+
+def shade(colour: str, number: int) -> str:
+    """Return a colour, or one of its tints: 0 is itself, then lighter and darker in turn."""
+    if not number:
+        return colour
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    hue, light, full = colorsys.rgb_to_hls(red, green, blue)
+    step = (number + 1) // 2 * 0.13
+    light = min(0.86, light + step) if number % 2 else max(0.16, light - step)
+    mixed = colorsys.hls_to_rgb((hue + 0.03 * number) % 1.0, light, full)
+    return "#" + "".join(f"{round(part * 255):02x}" for part in mixed)
+
+
+def colours(named: Iterable[tuple[str, Role]]) -> dict[tuple[str, Role], str]:
+    """Return a colour for each name: its role's, told apart by shade where a role occurs twice."""
+    found: dict[tuple[str, Role], str] = {}
+    used: dict[Role, int] = {}
+    for name, role in named:
+        if (name, role) not in found:
+            number = used.get(role, 0)
+            found[name, role] = shade(ROLE_COLOURS[role], number)
+            used[role] = number + 1
+    return found
+
+
+def columns(text: str) -> int:
+    """Return the width of a text in Latin letters: Chinese characters count two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def wrapped(text: str, width: int = 104) -> str:
+    """Return a text broken into lines of at most `width` Latin letters."""
+    if columns(text) == len(text):
+        return "\n".join(textwrap.wrap(text, width, break_long_words=False)) or text
+    lines, line, used = [], "", 0
+    for letter in text:
+        wide = columns(letter)
+        # A line does not begin with a closing mark.
+        if used + wide > width and letter not in "，。；：、）！？%":
+            lines.append(line.rstrip())
+            line, used = "", 0
+        line, used = line + letter, used + wide
+    return "\n".join([*lines, line.rstrip()])
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a text of at most `width` Latin letters, its middle left out where it is longer."""
+    if columns(text) <= width:
+        return text
+    if columns(text) != len(text):
+        kept = ""
+        for letter in text:
+            if columns(kept + letter) >= width:
+                break
+            kept += letter
+        return kept + "…"
+    ahead = (width - 1) * 2 // 3
+    return text[:ahead] + "…" + text[len(text) - (width - 1 - ahead) :]

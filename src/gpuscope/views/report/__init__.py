@@ -1,0 +1,1 @@
+"""What a report's page needs besides the documents of its runs: one file a part."""

@@ -1,0 +1,60 @@
+"""The data of a report's page: documents of the runs and what the views compute beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuscope.analysis import fold_layers
+from gpuscope.analysis.compare import compare
+from gpuscope.run import Run
+from gpuscope.views.compare import distinct_names
+from gpuscope.views.document import comparison_document, plain, run_document
+from gpuscope.views.explanation import block_document
+from gpuscope.views.report.device_facts import device_facts
+from gpuscope.views.report.kernels import kernels_explained
+from gpuscope.views.report.what_if import what_if_blocks
+from gpuscope.views.sentences import sentence
+
+MAX_EVENTS = 200_000
+"""Most timeline events that a page holds for one run."""
+
+
+def report_data(runs: Sequence[Run], lang: str, *, what_if: bool = True) -> dict[str, Any]:
+    """Return what the page draws of one run or several.
+
+    Args:
+        runs: at least one.
+        lang: language of the runs' names.
+        what_if: compute what other devices, sizes and rates would give.
+    """
+    share = MAX_EVENTS // len(runs)
+    return {
+        "names": distinct_names(runs, lang),
+        "runs": [_run(run, share) for run in runs],
+        "comparisons": [comparison_document(compare(runs[0], run)) for run in runs[1:]],
+        "what_if": [block_document(b) for b in what_if_blocks(runs[0])] if what_if else [],
+    }
+
+
+def _run(run: Run, max_events: int) -> dict[str, Any]:
+    return {
+        **run_document(run, max_events=max_events),
+        "modules_folded": plain(fold_layers(run.analysis.modules)),
+        "sentences_zh": _sentences_zh(run),
+        "device": plain(device_facts(run)),
+        "kernels_explained": {
+            group: [block_document(block) for block in blocks]
+            for group, blocks in kernels_explained(run).items()
+        },
+    }
+
+
+def _sentences_zh(run: Run) -> dict[str, str]:
+    """Finished sentences of a run in Chinese, by the English one: the reader can switch."""
+    energy, used = run.analysis.energy, run.analysis.utilisation
+    told = [*run.assumptions]
+    told += [energy.source] if energy is not None else []
+    told += [used.definition] if used is not None else []
+    chinese = {text: sentence(text, "zh") for text in told}
+    return {text: said for text, said in chinese.items() if said != text}

@@ -1,0 +1,173 @@
+// The shapes of the data: docs/json.md in TypeScript. Only what the page reads is named.
+
+export interface Words { en: string; zh: string }
+export type Cell = number | string | Words | null | undefined;
+
+export interface PageData {
+  kind: "report" | "explanation" | "book" | "claims";
+  version: number;
+  lang: "en" | "zh";
+  /** Chinese for words of the data (limiters, classes, ...), by the English one. */
+  strings: Record<string, string>;
+  report?: Report;
+  explanation?: Explanation;
+  book?: Book;
+  claims?: Claims;
+}
+
+export interface Report {
+  names: string[];
+  runs: Run[];
+  /** Comparisons of run 0 with the others, where runs can be compared. */
+  comparisons: Comparison[];
+  what_if: Block[];
+}
+
+export interface Share {
+  label: string; time_s: number; count: number; flops: number; moved_bytes: number; limiter: string;
+  best_s: number | null; family: string;
+}
+export interface ModuleShare {
+  path: string; class_name: string; depth: number; time_s: number; self_s: number; forward_s: number;
+  backward_s: number; flops: number; parameters: number; peak_bytes: number | null; count: number;
+}
+export interface RooflinePoint {
+  label: string; kind: string; intensity_flops_per_byte: number; flops_per_s: number; time_s: number;
+  count: number; limiter: string; roof_flops_per_s: number; kernel: string; group: string;
+}
+export interface Task {
+  label: string; kind: string; count: number; time_s: number; grid: number; block: number; tile: number[];
+  waves: number; tail_loss: number; occupancy: number | null; limiter: string; kernel: string; group: string;
+}
+export interface Finding {
+  kind: string; title: string; evidence: string; max_gain_s: number | null; hint: string;
+  title_zh: string; evidence_zh: string; hint_zh: string;
+}
+export interface RankTime {
+  span_s: number; busy_s: number; idle_s: number; compute_s: number; communication_s: number;
+  exposed_communication_s: number; copy_s: number; idle_by_cause: Record<string, number>;
+}
+export interface Memory {
+  peak_bytes: number; reserved_bytes: number | null; peak_time_s: number; at_peak: Record<string, number>;
+  holders: [string, number][]; time_s: number[]; allocated_bytes: number[]; reserved_curve_bytes: number[];
+  capacity_bytes: number | null; fits: boolean | null; missing_bytes: number;
+}
+export interface CriticalPath {
+  start_ns: number; end_ns: number; steps: number; time_s: Record<string, number>;
+  shares: { kind: string; name: string; time_s: number; count: number; start_ns: number; longest_s: number }[];
+  gain_s: Record<string, number>; segment_start_ns: number[]; segment_kind: number[] | string[];
+  segment_name: number[]; segment_lane: number[]; names: string[];
+}
+
+// Parts that few panels read are left open: docs/json.md describes them.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type Open = any;
+
+export interface Analysis {
+  step_s: number;
+  time: Record<string, RankTime>;
+  classes: Share[]; kinds: Share[]; operators: Share[]; phases: Share[]; symbols: Share[]; host: Share[];
+  modules: ModuleShare[];
+  roofline: { points: RooflinePoint[]; peak_flops_per_s: Record<string, number>; memory_bandwidth_bytes_per_s: number | null } | null;
+  tasks: Task[];
+  memory: Memory | null;
+  energy: Open | null;
+  utilisation: Open | null;
+  findings: Finding[];
+  critical_path: CriticalPath | null;
+  idle_spots: Open[];
+  launches: Open | null;
+  copies: Open[];
+  trust: Open | null;
+  ranks: Open | null;
+  communication: Open | null;
+  step_spread: Open | null;
+  host_work_s: number | null;
+}
+
+export interface KernelRow {
+  name: string; kind: string; duration_s: number; low_s: number; high_s: number; flops: number;
+  read_bytes: number; written_bytes: number; least_bytes: number; grid: number; block: number; tile: number[];
+  waves: number; occupancy: number | null; limiter: string; dtype: string; compute_s: number; memory_s: number;
+  origin: string; lane: string; note: string; group: string;
+}
+export interface Lane { name: string; kind: "host" | "stream" | "copy" | "link"; rank: number; device: number }
+export interface Timeline {
+  origin: string; notes: string[]; names: string[]; kinds: string[]; lanes: Lane[];
+  steps: { start_ns: number; end_ns: number; rank: number }[];
+  events_total: number; truncation: string;
+  events: Record<"start_ns" | "duration_ns" | "name" | "kind" | "lane" | "op" | "kernel" | "correlation", number[]>;
+  counters: { name: string; unit: string; time_ns: number[]; value: (number | null)[] }[];
+  kernels: KernelRow[];
+  ops: {
+    names: string[]; modules: string[];
+    signatures: { inputs: { shape: number[]; stride: number[]; dtype: string; device: string }[]; outputs: { shape: number[]; dtype: string }[] }[];
+    columns: { name: number[]; module: number[]; phase: string[]; signature: number[]; repeat: number[]; recomputed: boolean[]; stream: number[]; sync: string[] };
+  };
+  collectives: { name: string; group: string; group_size: number | null; group_ranks: number[]; dtype: string; in_elements: number | null; out_elements: number | null }[];
+  sources: Open[];
+  recorded: Record<string, Open> | null;
+}
+
+export interface Run {
+  name: string; target: string; device_id: string; origin: "predicted" | "measured";
+  step_time_s: number; step_time_interval_s: [number, number];
+  device_busy_s: number | null; host_busy_s: number | null;
+  peak_memory_bytes: number | null; reserved_memory_bytes: number | null; energy_j: number | null;
+  fits: boolean | null; samples: number | null; tokens: number | null; ranks: number[];
+  assumptions: string[]; origins: Record<string, string>; gpuscope_version: string;
+  figures: Record<string, Open>; program: Open | null; measurement: Open | null;
+  analysis: Analysis; timeline: Timeline | null;
+  modules_folded: ModuleShare[];
+  sentences_zh: Record<string, string>;
+  /** What the catalogue knows of the device (views/report/device_facts.py); null for an unknown one. */
+  device: Open | null;
+  /** Explanations of the longest kernels, as blocks, by kernel group (views/report/kernels.py). */
+  kernels_explained: Record<string, Block[]>;
+}
+export interface ComparisonRow { label: string; a_s: number; b_s: number; difference_s: number; a_count: number; b_count: number; reason: string }
+export interface Comparison {
+  a: string; b: string; a_zh: string; b_zh: string; a_s: number; b_s: number; difference_s: number; speedup: number | null;
+  summary: Open; classes: ComparisonRow[]; kinds: ComparisonRow[]; operators: ComparisonRow[]; phases: ComparisonRow[]; modules: ComparisonRow[];
+}
+
+// -- explanations (gpuscope/explain/types.py) ---------------------------------------------------
+
+export interface Explanation {
+  topic: string; key: string; title: Words; summary: Words[]; sections: { title: Words; blocks: Block[] }[];
+  commands: string[]; sources: string[]; assumptions: Words[];
+}
+export interface Book { title: Words; about: Words | null; chapters: Explanation[] }
+
+export interface ParagraphBlock { block: "paragraph"; text: Words; tone: string }
+export interface Fact { label: Words; value: Cell; unit: string; origin: string; low: number | null; high: number | null; note: Words | null }
+export interface FactsBlock { block: "facts"; rows: Fact[]; title: Words | null }
+export interface TableBlock { block: "table"; title: Words; columns: { label: Words; unit: string }[]; rows: Cell[][]; marked: number[]; note: Words | null }
+export interface BarsBlock {
+  block: "bars"; title: Words; unit: string; bars: { label: Cell; parts: { label: Words; value: number; role: string }[]; note: Words | null }[];
+  limit: number | null; limit_label: Words | null; note: Words | null;
+}
+export interface Axis { label: Words; unit: string; log: boolean }
+export interface Series { label: Words; x: number[]; y: (number | null)[]; shape: "line" | "steps" | "points"; role: string; low: number[]; high: number[] }
+export interface Mark { label: Words; x: number | null; y: number | null; role: string }
+export interface LinesBlock { block: "lines"; title: Words; x: Axis; y: Axis; series: Series[]; marks: Mark[]; note: Words | null }
+export interface HeatMapBlock {
+  block: "heatmap"; title: Words; x: Axis; y: Axis; values: (number | null)[][]; unit: string; classes: Words[]; roles: string[];
+  x_labels: string[]; y_labels: string[]; note: Words | null;
+}
+export interface DiagramNode { key: string; label: Words; kind: string; x: number; y: number; width: number; height: number; detail: Words | null; cells: number }
+export interface DiagramLink { a: string; b: string; label: Words | null; bytes_per_s: number | null; limit_bytes_per_s: number | null; narrowest: boolean; directed: boolean; step: number | null }
+export interface DiagramBlock { block: "diagram"; title: Words; nodes: DiagramNode[]; links: DiagramLink[]; steps: Words[]; note: Words | null }
+export interface CodeBlock { block: "code"; title: Words; language: string; lines: { number: number; text: string; note: Words | null; tone: string }[]; note: Words | null }
+export interface Slider { key: string; label: Words; values: (number | string)[]; unit: string; start: number }
+export interface Output { key: string; label: Words; unit: string; values: (number | string | Words | null)[]; low: (number | null)[]; high: (number | null)[]; plotted: boolean; role: string }
+export interface ExplorerBlock { block: "explorer"; title: Words; sliders: Slider[]; outputs: Output[]; x: string; log_x: boolean; log_y: boolean; reading: Words | null; note: Words | null }
+export type Block = ParagraphBlock | FactsBlock | TableBlock | BarsBlock | LinesBlock | HeatMapBlock | DiagramBlock | CodeBlock | ExplorerBlock;
+
+// -- claims (gpuscope/learn/claims/document.py) --------------------------------------------------
+
+export interface Claim {
+  id: string; topic: Words; claim: Words; claimed: string; unit: string; verdict: string; truth: Words | null;
+  evidence: Words | null; method: string; sources: string[];
+}
+export interface Claims { claims: Claim[]; counts: Record<string, number> }

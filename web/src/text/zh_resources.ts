@@ -1,0 +1,4 @@
+// Chinese for resources.
+
+export const RESOURCES: Readonly<Record<string, string>> = {
+};

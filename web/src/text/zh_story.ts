@@ -1,0 +1,4 @@
+// Chinese for story.
+
+export const STORY: Readonly<Record<string, string>> = {
+};

@@ -1,0 +1,4 @@
+// Chinese for tasks.
+
+export const TASKS: Readonly<Record<string, string>> = {
+};

@@ -1,0 +1,4 @@
+// Chinese for time.
+
+export const TIME: Readonly<Record<string, string>> = {
+};
