@@ -15,6 +15,7 @@ from gpuscope import __version__
 from gpuscope.cli import (
     analyze,
     bench,
+    claims,
     compare,
     devices,
     explain,
@@ -58,7 +59,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-for _verb in (predict, measure, profile, analyze, compare, explain, bench, devices, models):
+for _verb in (predict, measure, profile, analyze, compare, explain, claims, bench, devices, models):
     _verb.register(app)
 
 

@@ -180,7 +180,9 @@ def process_nm(name: str) -> Source:
         metres = float(match[1] or match[2]) * 1e-9
         return Figure(
             metres,
-            Words(f"{found.name}, process: {found.process}", f"{found.name}，工艺：{found.process}"),
+            Words(
+                f"{found.name}, process: {found.process}", f"{found.name}，工艺：{found.process}"
+            ),
             Words(_short(found), _short(found)),
             "catalogue",
             tuple((found.source("process") or "").split("; ")),

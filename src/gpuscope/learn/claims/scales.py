@@ -34,7 +34,7 @@ SCALES: Mapping[str, Scale] = {
     **_same(1e-3, "ms"), **_same(1e-6, "µs"), **_same(1e-9, "nm"), **_same(1e-12, "pJ"),
     **_same(1e6, "MB", "MFLOP"), **_same(1e9, "GB", "GB/s", "GHz", "GFLOP", "GT/s"),
     **_same(1e12, "TB", "TB/s", "TFLOPS"), **_same(1e15, "PFLOPS"), **_same(1e18, "EFLOPS"),
-    **_same(2**20, "MiB"), **_same(2**30, "GiB"), **_same(2**20 * 1.0, "MiB/s"),
+    **_same(2**20, "MiB"), **_same(2**30, "GiB"),
     **_same(1e9 / 8, "Gb/s"),
     "TFLOPS/W": Scale(1e12, " TFLOPS/W", " TFLOPS/W"),
     "FLOP/s": Scale(1, " FLOP/s", " FLOP/s"),
@@ -57,7 +57,6 @@ SCALES: Mapping[str, Scale] = {
     "sites": Scale(1, " sites", " 个位置"),
     "channels": Scale(1, " channels", " 个通道"),
     "links": Scale(1, " links", " 条链路"),
-    "lanes": Scale(1, " lanes", " 个通道宽度"),
     "instances": Scale(1, " instances", " 个实例"),
     "FMA": Scale(1, " FMA/clock", " FMA/周期"),
     "products": Scale(1, " products", " 次矩阵乘"),
@@ -88,14 +87,14 @@ def both(value: float, unit: str) -> Words:
 
 
 def number(value: float, grouped: bool = True) -> str:
-    """Four significant digits at most, whole numbers in full, no exponent where avoidable."""
+    """Three significant digits (four from 100 on), whole numbers in full, mostly no exponent."""
     if value == round(value) and abs(value) < 1e15:
         return f"{value:,.0f}" if grouped else f"{value:.0f}"
     if abs(value) >= 1e15 or 0 < abs(value) < 1e-4:
         return f"{value:.3g}"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    text = f"{value:.4g}"
+    text = f"{value:.4g}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
 
 

@@ -1,0 +1,72 @@
+"""`gpuscope claims`: what articles say about GPUs, and what is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# The catalogue and the checks are imported when the command runs, so that --help stays fast.
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `claims` command to the application."""
+    app.command("claims", short_help="What articles say about GPUs, and what is true.")(
+        claims_command
+    )
+
+
+def claims_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Words to search for, or the id of one claim to see it in depth."),
+    ] = None,
+    verdict: Annotated[
+        str | None,
+        typer.Option(help="Only these: wrong, imprecise, depends, right or 'cannot say'."),
+    ] = None,
+    topic: Annotated[str | None, typer.Option(help="Only this topic, such as memory.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON document.")] = False,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the JSON.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with all claims: one HTML file."),
+    ] = None,
+    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+) -> None:
+    """Check what articles say about GPUs: each verdict is computed, the true figure told."""
+    from gpuscope.atomic import check_writable
+    from gpuscope.cli.progress import note
+    from gpuscope.learn.claims.document import claims_document
+    from gpuscope.learn.claims.registry import all_claims, judged, search
+    from gpuscope.views.i18n import choose_language, tr
+
+    lang = choose_language(lang)
+    for path in (output, report):
+        if path is not None:
+            check_writable(path)
+    asked = words or []
+    ids = {claim.id.lower() for claim in all_claims()}
+    one = len(asked) == 1 and asked[0].lower() in ids
+    found = (judged(asked[0]),) if one else search(asked, verdict, topic)
+    if output is not None:
+        from gpuscope.views.document import write_document
+
+        write_document(claims_document(found), output)
+        note(tr("Wrote {path}", lang, path=output), quiet=False)
+    if report is not None:
+        from gpuscope.views.html import write_claims
+
+        write_claims(report, lang)
+        note(tr("Wrote {path}", lang, path=report), quiet=False)
+    if as_json:
+        if output is None:
+            from gpuscope.views.document import dumps
+
+            typer.echo(dumps(claims_document(found)))
+        return
+    from gpuscope.views.claims import claim_card, claim_table
+    from gpuscope.views.terminal import make_console
+
+    make_console().print(claim_card(found[0], lang) if one else claim_table(found, lang))

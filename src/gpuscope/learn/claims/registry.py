@@ -1,0 +1,126 @@
+"""All claims: each file of `topics/` holds a topic's.
+
+To add a claim, append it to the `CLAIMS` of its topic; to add a topic, put a file there that has a
+`TOPIC` and `CLAIMS` (docs/claims.md).
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+
+from gpuscope.errors import UnknownNameError
+from gpuscope.explain.types import Words
+from gpuscope.learn.claims.types import (
+    JUDGEMENTS,
+    Check,
+    Claim,
+    Claimed,
+    Judged,
+    Judgement,
+    Topic,
+)
+
+
+class Book:
+    """Collects the claims of one topic file.
+
+    Args:
+        key: the topic's stable word.
+        en, zh: its name.
+    """
+
+    def __init__(self, key: str, en: str, zh: str) -> None:
+        self.topic = Topic(key, Words(en, zh))
+        self.claims: list[Claim] = []
+
+    def add(
+        self, id: str, en: str, zh: str, claimed: Claimed, unit: str, check: Check
+    ) -> None:  # fmt: skip
+        """Add a claim: its id, words in both languages, the stated value, its unit, its check."""
+        self.claims.append(Claim(id, self.topic, Words(en, zh), claimed, unit, check))
+
+
+@cache
+def all_claims() -> tuple[Claim, ...]:
+    """Every claim, by id."""
+    import gpuscope.learn.claims.topics as package
+
+    found: list[Claim] = []
+    for module in pkgutil.iter_modules(package.__path__):
+        found += importlib.import_module(f"{package.__name__}.{module.name}").BOOK.claims
+    ids = [claim.id for claim in found]
+    if len(set(ids)) != len(ids):
+        twice = sorted({id for id in ids if ids.count(id) > 1})
+        raise ValueError(f"two claims named {', '.join(twice)}")
+    return tuple(sorted(found, key=lambda claim: claim.id))
+
+
+@cache
+def all_verdicts() -> tuple[Judged, ...]:
+    """Every claim with its verdict, by id; all checks run."""
+    return tuple(Judged(claim, claim.verdict()) for claim in all_claims())
+
+
+def topic_keys() -> tuple[str, ...]:
+    """The stable words of all topics."""
+    return tuple(sorted({claim.topic.key for claim in all_claims()}))
+
+
+def judged(id: str) -> Judged:
+    """One claim by its id, in any case.
+
+    Raises:
+        UnknownNameError: no such claim.
+    """
+    for each in all_claims():
+        if each.id.lower() == id.lower():
+            return Judged(each, each.verdict())
+    known = [claim.id for claim in all_claims()]
+    raise UnknownNameError("claim", id, known, "Type: gpuscope claims")
+
+
+def search(
+    words: Sequence[str] = (), verdict: str | None = None, topic: str | None = None
+) -> tuple[Judged, ...]:
+    """Claims that hold all the words, wrong ones first.
+
+    Args:
+        words: each must occur in the claim, its truth, its topic or its id, in either language.
+        verdict: only this one ("wrong", "imprecise", ...).
+        topic: only this topic, by its key or a part of its name.
+
+    Raises:
+        UnknownNameError: no such verdict or topic.
+    """
+    if verdict is not None and verdict not in JUDGEMENTS:
+        raise UnknownNameError("verdict", verdict, JUDGEMENTS)
+    if topic is not None and not any(_is_topic(c, topic) for c in all_claims()):
+        raise UnknownNameError("topic", topic, topic_keys())
+    found = [
+        each
+        for each in all_verdicts()
+        if (topic is None or _is_topic(each.claim, topic))
+        and (verdict is None or each.verdict.verdict == verdict)
+        and all(word.lower() in _text(each) for word in words)
+    ]
+    return tuple(sorted(found, key=lambda j: (JUDGEMENTS.index(j.verdict.verdict), j.claim.id)))
+
+
+def _is_topic(claim: Claim, topic: str) -> bool:
+    wanted = topic.lower()
+    name = claim.topic.name
+    return wanted == claim.topic.key or wanted in name.en.lower() or wanted in name.zh
+
+
+def _text(each: Judged) -> str:
+    claim, verdict = each.claim, each.verdict
+    words = (claim.words, claim.topic.name, verdict.truth)
+    return "\n".join([claim.id, claim.topic.key, *(t for w in words for t in (w.en, w.zh))]).lower()
+
+
+def counts(judged: Sequence[Judged]) -> dict[Judgement, int]:
+    """How many of each verdict."""
+    return {j: sum(each.verdict.verdict == j for each in judged) for j in JUDGEMENTS}

@@ -1,0 +1,1 @@
+"""Claims by topic: one file each, with a `BOOK` that collects them."""
