@@ -21,7 +21,7 @@ import pyarrow.parquet as parquet
 from published import arguments, figures, source, spread
 from recorded import fit, loss, summary, write_toml
 
-from gpuscope.cost.collective import (
+from gpuscope.cost.collective_ways import (
     NCCL,
     PROTOCOLS,
     Tuning,

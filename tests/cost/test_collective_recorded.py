@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-from gpuscope.cost.collective import (
+from gpuscope.cost.collective_ways import (
     all_reduce_s,
     all_to_all_s,
     broadcast_s,
