@@ -117,6 +117,20 @@ def idle_spots(
     return _spots(places.texts, pieces, (pieces.cause, what, within, where), per_ns, work)
 
 
+def idle_reasons(
+    timeline: Timeline, host: HostActivity, ops: OpColumns, pieces: IdlePieces
+) -> tuple[tuple[str, ...], Ints]:
+    """Return what was at fault for each piece of idle time: names, and an index into them a piece.
+
+    The name is "" where nothing is recorded.
+
+    Args:
+        timeline, host, ops, pieces: as `analyze` has them.
+    """
+    places = _Places(timeline, host, ops)
+    return places.texts, places.of(pieces)[0]
+
+
 class _Places:
     """Names of what was at fault and where, as codes into one table of texts."""
 

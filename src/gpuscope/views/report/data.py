@@ -12,6 +12,7 @@ from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import comparison_document, plain, run_document
 from gpuscope.views.explanation import block_document
 from gpuscope.views.report.device_facts import device_facts
+from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.sentences import sentence
@@ -43,6 +44,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "modules_folded": plain(fold_layers(run.analysis.modules)),
         "sentences_zh": _sentences_zh(run),
         "device": plain(device_facts(run)),
+        "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
         "kernels_explained": {
             group: [block_document(block) for block in blocks]
             for group, blocks in kernels_explained(run).items()
