@@ -15,10 +15,15 @@ _PROGRAMMING = (
     "NVIDIA, CUDA C++ Programming Guide, compute capabilities: shared memory has 32 banks of 4 "
     "bytes; lanes that read the same word do not conflict."
 )
-_ROCM = (
-    "AMD, ROCm Compute Profiler documentation, performance model of CDNA: vector L1 cache "
-    "(64-byte lines up to CDNA2, 128-byte lines from CDNA3), local data share (32 banks of 4 bytes)."
+_WAVEFRONTS = (
+    "NVIDIA developer forum, answers on wavefronts and sectors (Volta and later): one request per "
+    "warp and access; 128-byte lines of four 32-byte sectors."
 )
+_ROCM = (
+    "AMD, ROCm Compute Profiler documentation, performance model: vector L1 cache (lines of 64 "
+    "bytes on CDNA2, of 128 on CDNA3), local data share (32 banks of 4 bytes)."
+)
+_CDNA_LINE_BYTES = {"CDNA2": 64, "CDNA3": 128}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Machine:
     line_bytes: int = 128
     banks: int = 32
     bank_bytes: int = 4
-    sources: tuple[str, ...] = (_BEST_PRACTICES, _PROGRAMMING)
+    sources: tuple[str, ...] = (_BEST_PRACTICES, _PROGRAMMING, _WAVEFRONTS)
 
     @property
     def bank_row_bytes(self) -> int:
@@ -56,19 +61,20 @@ def machine_of(on: str) -> Machine:
 
     Raises:
         UnknownNameError: no such device.
-        UnsupportedError: its memory rules are not known here (neither NVIDIA nor AMD CDNA).
+        UnsupportedError: its memory rules are not known here (neither NVIDIA nor AMD
+            CDNA2 or CDNA3).
     """
     device = parse_target(on).device
     if device.vendor == "NVIDIA" and device.warp_size is not None:
         return Machine(name=device.name, warp_size=device.warp_size)
-    if device.vendor == "AMD" and device.warp_size == 64:
-        line = 64 if "CDNA2" in device.architecture.replace(" ", "") else 128
+    line = next((b for a, b in _CDNA_LINE_BYTES.items() if a in device.architecture), None)
+    if line is not None and device.warp_size is not None:
         # CDNA moves whole lines between L1 and L2: there is no smaller sector to count.
         return Machine(
             device.name, device.warp_size, sector_bytes=line, line_bytes=line, sources=(_ROCM,)
         )
     raise UnsupportedError(
         f"The lens does not know how {device.name} groups memory accesses.",
-        "It knows NVIDIA's GPUs and AMD's CDNA accelerators.",
+        "It knows NVIDIA's GPUs and AMD's CDNA2 and CDNA3 accelerators.",
         "Try: --on h200, --on a100, --on mi300x",
     )

@@ -1,0 +1,182 @@
+"""From a launch's requests to figures by line and by array."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuscope.lens import requests as cost
+from gpuscope.lens.machine import Machine
+from gpuscope.lens.recorder import Allocation, OpenLaunch, Requests, Site, activity_of
+from gpuscope.lens.types import Access, ArrayUse, Launch, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuscope.lens.requests import Addresses, Counts
+
+
+def summarise(launch: OpenLaunch, machine: Machine, complete: bool) -> Launch:
+    """Close a launch.
+
+    Args:
+        launch: what was recorded.
+        machine: whose sectors, lines and banks are counted.
+        complete: whether it ran to its end.
+    """
+    merged = {site: _by_size(parts) for site, parts in launch.requests.items()}
+    accesses = [
+        _access(site, part, launch, machine) for site, parts in merged.items() for part in parts
+    ]
+    functions = tuple(launch.functions.values())
+    order = {function.file: index for index, function in enumerate(functions)}
+    accesses.sort(key=lambda a: (order.get(a.file, len(order)), a.file, a.line))
+    return Launch(
+        kernel=launch.kernel,
+        framework=launch.framework,
+        grid=launch.grid,
+        block=launch.block,
+        functions=functions,
+        accesses=tuple(accesses),
+        activity=activity_of(launch),
+        arrays=_arrays(merged, launch.allocations, machine),
+        shared_bytes=launch.shared_bytes,
+        barriers=tuple(launch.barriers.values()),
+        notes=tuple(launch.notes),
+        complete=complete,
+    )
+
+
+def _by_size(parts: Sequence[Requests]) -> list[Requests]:
+    """One `Requests` for each size of access."""
+    return [
+        Requests(
+            np.concatenate([p.blocks for p in parts if p.bytes_per_lane == size]),
+            np.concatenate([p.warps for p in parts if p.bytes_per_lane == size]),
+            np.concatenate([p.addresses for p in parts if p.bytes_per_lane == size]),
+            np.concatenate([p.active for p in parts if p.bytes_per_lane == size]),
+            size,
+        )
+        for size in sorted({p.bytes_per_lane for p in parts})
+    ]
+
+
+def _access(site: Site, part: Requests, launch: OpenLaunch, machine: Machine) -> Access:
+    addresses, active, size = part.addresses, part.active, part.bytes_per_lane
+    on_chip = site.space != "global"
+    zero = np.zeros(len(addresses), dtype=np.int64)
+    sectors = ideal = lines = passes = ways = ideal_passes = rounds = zero
+    distinct = (0, 0)
+    if on_chip:
+        passes, ways, ideal_passes = _passes(site, part, machine)
+    else:
+        sectors = cost.pieces_per_request(addresses, active, size, machine.sector_bytes)
+        ideal = cost.ideal_pieces(addresses, active, size, machine.sector_bytes)
+        lines = cost.pieces_per_request(addresses, active, size, machine.line_bytes)
+        distinct = _distinct_sectors([part], machine.sector_bytes)
+    if site.kind == "atomic":
+        rounds = cost.lanes_at_one_address(addresses, active)
+    lanes = int(active.sum())
+    return Access(
+        file=site.file, line=site.line, array=site.array, space=site.space, kind=site.kind,
+        bytes_per_lane=size, requests=len(addresses), lanes=lanes, asked_bytes=lanes * size,
+        sectors=int(sectors.sum()), ideal_sectors=int(ideal.sum()),
+        worst_sectors=int(sectors.max()), cache_lines=int(lines.sum()),
+        block_sectors=distinct[0], launch_sectors=distinct[1],
+        passes=int(passes.sum()), ideal_passes=int(ideal_passes.sum()),
+        worst_ways=int(ways.max()), address_rounds=int(rounds.sum()),
+        worst_rounds=int(rounds.max()),
+        sample=_sample(part, _badness(sectors - ideal, passes - ideal_passes, rounds), launch),
+    )  # fmt: skip
+
+
+def _passes(site: Site, part: Requests, machine: Machine) -> tuple[Counts, Counts, Counts]:
+    if site.space == "constant":
+        # The constant cache serves one word at a time to all lanes that ask for it.
+        words = cost.pieces_per_request(
+            part.addresses, part.active, part.bytes_per_lane, machine.bank_bytes
+        )
+        return words, words, np.minimum(words, -(-part.bytes_per_lane // machine.bank_bytes))
+    return cost.bank_passes(
+        part.addresses, part.active, part.bytes_per_lane, machine.banks, machine.bank_bytes
+    )
+
+
+def _badness(waste: Counts, conflicts: Counts, rounds: Counts) -> Counts:
+    return waste + conflicts + rounds
+
+
+def _sample(part: Requests, badness: Counts, launch: OpenLaunch) -> Sample:
+    # Of equally bad ones, that with the most lanes shows most.
+    score = badness * (part.active.shape[1] + 1) + part.active.sum(axis=1)
+    worst = int(score.argmax())
+    addresses, active = part.addresses[worst], part.active[worst]
+    base = 0
+    for one in launch.allocations:
+        if active.any() and one.base <= addresses[active].min() < one.base + one.size_bytes:
+            base = one.base
+    nx, ny, _ = launch.grid
+    block = int(part.blocks[worst])
+    return Sample(
+        block=(block % nx, block // nx % ny, block // (nx * ny)),
+        warp=int(part.warps[worst]),
+        addresses=tuple(
+            int(a) - base if on else None for a, on in zip(addresses, active, strict=True)
+        ),
+    )
+
+
+def _distinct_sectors(parts: Sequence[Requests], sector_bytes: int) -> tuple[int, int]:
+    """Distinct sectors in each block, over all blocks; and in the launch."""
+    blocks: list[Counts] = []
+    sectors: list[Addresses] = []
+    for part in parts:
+        pieces = cost.segments(part.addresses, part.active, part.bytes_per_lane, sector_bytes)
+        used = pieces != np.iinfo(np.int64).max
+        blocks.append(np.broadcast_to(part.blocks[:, None], pieces.shape)[used])
+        sectors.append(pieces[used])
+    if not blocks:
+        return 0, 0
+    pairs = np.unique(np.stack([np.concatenate(blocks), np.concatenate(sectors)]), axis=1)
+    return pairs.shape[1], len(np.unique(pairs[1]))
+
+
+def _arrays(
+    merged: dict[Site, list[Requests]], allocations: Sequence[Allocation], machine: Machine
+) -> tuple[ArrayUse, ...]:
+    found = []
+    for one in allocations:
+        parts = [
+            part for site, group in merged.items() for part in group
+            if site.space == "global" and site.array == one.name
+        ]  # fmt: skip
+        if not parts:
+            continue
+        starts = np.concatenate([p.addresses[p.active] for p in parts])
+        sizes = np.concatenate(
+            [np.full(int(p.active.sum()), p.bytes_per_lane, dtype=np.int64) for p in parts]
+        )
+        sectors = [
+            cost.pieces_per_request(
+                p.addresses, p.active, p.bytes_per_lane, machine.sector_bytes
+            ).sum()
+            for p in parts
+        ]
+        per_block, per_launch = _distinct_sectors(parts, machine.sector_bytes)
+        found.append(
+            ArrayUse(
+                name=one.name, dtype=one.dtype, shape=one.shape,
+                touched_bytes=cost.covered_bytes(starts, sizes), asked_bytes=int(sizes.sum()),
+                sectors=int(sum(sectors)), block_sectors=per_block, launch_sectors=per_launch,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def stride_bytes(sample: Sample) -> int | None:
+    """The constant distance between neighbouring lanes' addresses; None if it is not constant."""
+    active = [a for a in sample.addresses if a is not None]
+    steps = {b - a for a, b in pairwise(active)}
+    return steps.pop() if len(steps) == 1 else None
