@@ -61,6 +61,9 @@ def analyze_command(
         Path | None,
         typer.Option(metavar="FILE", help="Write all ranks as one trace for Perfetto."),
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+    ] = None,
     lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Only the headline; no progress.")
@@ -71,8 +74,8 @@ def analyze_command(
     from gpuscope.views.i18n import choose_language
 
     outputs = Outputs(
-        as_json=as_json, output=output, report=report, trace=trace, quiet=quiet,
-        lang=choose_language(lang),
+        as_json=as_json, output=output, report=report, trace=trace, figures=figures,
+        quiet=quiet, lang=choose_language(lang),
     )  # fmt: skip
     chosen_ranks, chosen_steps = _ranks(rank), _steps(steps)
     _check_top(top)

@@ -28,6 +28,9 @@ def compare_command(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write an HTML report of all runs.")
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+    ] = None,
     lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
 ) -> None:
     """Compare runs and traces: side by side, and for two of them where they differ and why."""
@@ -38,6 +41,10 @@ def compare_command(
     language = choose_language(lang)
     if report is not None:
         check_writable(report)
+    if figures is not None:
+        from gpuscope.cli.results import check_figures
+
+        check_figures(figures)
     runs = [run for file in files for run in _runs(file)]
     if len(runs) < 2 or (as_json and len(runs) != 2):
         raise InvalidValueError(
@@ -46,13 +53,25 @@ def compare_command(
             "Type: gpuscope compare A B (saved runs or traces)",
         )
     _show(runs, as_json, language)
+    _write(runs, report, figures, language)
+
+
+def _write(runs: list[Run], report: Path | None, figures: Path | None, language: str) -> None:
+    from gpuscope.cli.progress import note
+    from gpuscope.views.i18n import tr
+
+    done = []
     if report is not None:
-        from gpuscope.cli.progress import note
         from gpuscope.views.html import write_report
-        from gpuscope.views.i18n import tr
 
         write_report(runs, report, language)
-        note(tr("Wrote {path}", language, path=report), quiet=False)
+        done.append(report)
+    if figures is not None:
+        from gpuscope.cli.results import Result, write_figures
+
+        done += write_figures(Result(tuple(runs)), figures, language)
+    for path in done:
+        note(tr("Wrote {path}", language, path=path), quiet=False)
 
 
 def _runs(path: Path) -> list[Run]:

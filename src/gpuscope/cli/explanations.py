@@ -57,6 +57,10 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
     for path in (shown.output, shown.report):
         if path is not None:
             check_writable(path)
+    if shown.figures is not None:
+        from gpuscope.cli.results import check_figures
+
+        check_figures(shown.figures)
     explanation = make()
     done: list[Path] = []
     if shown.output is not None:
@@ -71,8 +75,11 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
         write_explanation(explanation, shown.report, lang)
         done.append(shown.report)
     if shown.figures is not None:
-        from gpuscope.views.pictures import write_pictures
+        from gpuscope.views.pictures import missing_font, write_pictures
 
+        problem = missing_font(lang)
+        if problem:
+            note(problem, shown.quiet)
         done += write_pictures(explanation, shown.figures, lang)
     for path in done:
         note(tr("Wrote {path}", lang, path=path), shown.quiet)

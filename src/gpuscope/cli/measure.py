@@ -55,6 +55,7 @@ def measure_command(
     output: given.Output = None,
     report: given.Report = None,
     trace: given.Trace = None,
+    figures: given.Figures = None,
     lang: given.Lang = None,
     quiet: given.Quiet = False,
 ) -> None:  # fmt: skip
@@ -65,8 +66,8 @@ def measure_command(
     from gpuscope.views.i18n import choose_language
 
     outputs = Outputs(
-        as_json=as_json, output=output, report=report, trace=trace, quiet=quiet,
-        lang=choose_language(lang),
+        as_json=as_json, output=output, report=report, trace=trace, figures=figures,
+        quiet=quiet, lang=choose_language(lang),
     )  # fmt: skip
     options = WorkloadOptions(
         task=task, batch=batch, seq=seq, dtype=dtype, attention=attention, optimizer=optimizer,

@@ -62,6 +62,7 @@ def predict_command(
     output: given.Output = None,
     report: given.Report = None,
     trace: given.Trace = None,
+    figures: given.Figures = None,
     must_fit: Annotated[
         bool, typer.Option("--must-fit", help="Exit with 3 if the memory is too small.")
     ] = False,
@@ -92,7 +93,7 @@ def predict_command(
         calibration=calibration,
     )  # fmt: skip
     outputs = Outputs(
-        as_json=as_json, output=output, report=report, trace=trace, quiet=quiet,
-        lang=choose_language(lang),
+        as_json=as_json, output=output, report=report, trace=trace, figures=figures,
+        quiet=quiet, lang=choose_language(lang),
     )  # fmt: skip
     run_request(request, outputs)

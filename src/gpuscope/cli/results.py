@@ -25,6 +25,7 @@ class Outputs:
     output: Path | None = None
     report: Path | None = None
     trace: Path | None = None
+    figures: Path | None = None
     quiet: bool = False
     lang: str = "en"
 
@@ -48,6 +49,22 @@ def check_outputs(outputs: Outputs) -> None:
     for path in (outputs.output, outputs.report, outputs.trace):
         if path is not None:
             check_writable(path)
+    if outputs.figures is not None:
+        check_figures(outputs.figures)
+
+
+def check_figures(folder: Path) -> None:
+    """Refuse figures that could not be written, before the work that they show.
+
+    Raises:
+        InputFileError: the folder cannot be written.
+        MissingPackageError: matplotlib is not installed.
+    """
+    from gpuscope.errors import require_package
+    from gpuscope.views.pictures import check_folder
+
+    require_package("matplotlib", "Writing figures", "figures")
+    check_folder(folder)
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -76,8 +93,26 @@ def write_result(result: Result, outputs: Outputs) -> None:
         done.append(outputs.report)
     if outputs.trace is not None:
         done += _write_traces(result, outputs.trace)
+    if outputs.figures is not None:
+        done += write_figures(result, outputs.figures, outputs.lang, outputs.quiet)
     for path in done:
         note(tr("Wrote {path}", outputs.lang, path=path), outputs.quiet)
+
+
+def write_figures(result: Result, folder: Path, lang: str, quiet: bool = False) -> list[Path]:
+    """Write the figures of a sweep, of one run or of several; return the folder."""
+    from gpuscope.views.pictures import missing_font, write_blocks
+    from gpuscope.views.run_figures import runs_figures, sweep_figures
+
+    if result.field:
+        blocks = sweep_figures(result.field, result.values, result.runs)
+    else:
+        blocks = runs_figures(result.runs)
+    problem = missing_font(lang)
+    if problem:
+        note(problem, quiet)
+    write_blocks(blocks, folder, lang)
+    return [folder]
 
 
 def _write_traces(result: Result, path: Path) -> list[Path]:

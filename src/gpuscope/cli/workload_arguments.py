@@ -47,5 +47,8 @@ Trace = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz)."),
 ]
+Figures = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+]
 Lang = Annotated[str | None, typer.Option(help="Language: en or zh.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the headline; no progress.")]

@@ -123,9 +123,11 @@ def _powers(low: float, high: float, most: int, binary: bool) -> list[float]:
 
 def _equal_steps(low: float, high: float, most: int, binary: bool) -> list[float]:
     least = (high - low) / max(1, most - 1)
-    scale = 1024.0 ** math.floor(math.log(least, 1024)) if binary and least >= 1 else 1.0
-    power = 10.0 ** math.floor(math.log10(least / scale))
-    step = next(scale * power * m for m in (1, 2, 2.5, 5, 10, 20) if scale * power * m >= least)
+    if binary and least >= 1:
+        step = 2.0 ** math.ceil(math.log2(least))  # 512 MiB, 1 GiB: round in the unit shown
+    else:
+        power = 10.0 ** math.floor(math.log10(least))
+        step = next(power * m for m in (1, 2, 2.5, 5, 10, 20) if power * m >= least)
     first = math.ceil(low / step - 1e-9)
     found = [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
     return found[:most] or [low]

@@ -35,10 +35,15 @@ def draw(block: Bars, lang: str) -> Any:
     axes.spines["left"].set_visible(False)
     axes.set_ylim(len(block.bars) - 0.45, -0.6)
     dress(axes.xaxis, Axis(Words("", ""), block.unit), lang, most=6)
-    if len(names) > 1:
+    if len(names) > 1 and not all(_names_itself(bar) for bar in block.bars):
         shown = {name: patch(colour) for (name, _), colour in reversed(tint.items())}
         legend(figure, {name: shown[name] for name in names})
     return figure
+
+
+def _names_itself(bar: Bar) -> bool:
+    """Whether a bar is one part that bears the bar's own name: a legend would say it twice."""
+    return len(bar.parts) == 1 and bar.parts[0].label == bar.label
 
 
 def _total(bar: Bar) -> float:
@@ -46,11 +51,14 @@ def _total(bar: Bar) -> float:
 
 
 def _bar(axes: Any, row: int, bar: Bar, tint: dict[Any, str], lang: str) -> None:
-    left = 0.0
+    left, stretches = 0.0, {}
     for part in bar.parts:
         colour = tint[words(part.label, lang), part.role]
-        axes.barh(row, part.value, left=left, height=0.66, color=colour, linewidth=0)
+        stretches.setdefault(colour, []).append((left, part.value))
         left += part.value
+    # One collection a colour: a lane of a timeline has hundreds of parts.
+    for colour, places in stretches.items():
+        axes.broken_barh(places, (row - 0.33, 0.66), facecolors=colour, linewidth=0)
 
 
 def _value(axes: Any, row: int, bar: Bar, unit: str, lang: str) -> None:

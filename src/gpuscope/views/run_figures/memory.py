@@ -1,0 +1,53 @@
+"""Memory over the step, and what it holds at the peak."""
+
+from __future__ import annotations
+
+from gpuscope.explain.types import Axis, Bar, Bars, Lines, Mark, Part, Series, Words
+from gpuscope.run import Run
+from gpuscope.views import units
+from gpuscope.views.run_figures.roles import data_words, memory_role
+
+_NEAR = 2.5
+"""The capacity is drawn where the peak comes within this factor of it."""
+
+
+def curve(run: Run) -> Lines | None:
+    """Return allocated and reserved memory over the step, with its peak."""
+    story = run.analysis.memory
+    if story is None or len(story.time_s) < 2:
+        return None
+    end_s = max(run.analysis.step_s, story.time_s[-1])
+    times = (*story.time_s, end_s)
+    # Points stand where the curve changes: the last value holds until the end.
+    allocated = (*map(float, story.allocated_bytes), float(story.allocated_bytes[-1]))
+    series = [Series(Words("allocated", "已分配"), times, allocated, "steps", "memory")]
+    if len(story.reserved_curve_bytes) == len(story.time_s):
+        reserved = (*map(float, story.reserved_curve_bytes), float(story.reserved_curve_bytes[-1]))
+        series.append(Series(Words("reserved", "已预留"), times, reserved, "steps", "other"))
+    size = units.size(story.peak_bytes)
+    peak = Words(f"peak {size}", f"峰值 {size}")
+    marks = [Mark(peak, story.peak_time_s, float(story.peak_bytes), "bad")]
+    if story.capacity_bytes and story.peak_bytes * _NEAR > story.capacity_bytes:
+        usable = Words("usable on the device", "设备可用")
+        marks.append(Mark(usable, y=float(story.capacity_bytes)))
+    return Lines(
+        Words("Memory over the step", "一步内的显存"), Axis(Words("time", "时间"), "s"),
+        Axis(Words("memory", "显存"), "bytes"), tuple(series), tuple(marks),
+    )  # fmt: skip
+
+
+def at_peak(run: Run) -> Bars | None:
+    """Return the bytes by category at the peak; they add up to it."""
+    story = run.analysis.memory
+    if story is None or not story.at_peak:
+        return None
+    bars = []
+    for category, nbytes in story.at_peak.items():
+        if nbytes > 0:
+            share = units.percent(nbytes / story.peak_bytes)
+            name = data_words(category)
+            part = Part(name, float(nbytes), memory_role(category))
+            bars.append(Bar(name, (part,), Words(share, share)))
+    if not bars:
+        return None
+    return Bars(Words("Memory at the peak", "显存峰值的构成"), "bytes", tuple(bars))
