@@ -1,10 +1,16 @@
-// The view "Story": its panels in the order in which they stand.
+// The view "Story": the few sentences that matter, and what to change first.
 
 import type { View } from "../../core/page";
+import { findingsPanel } from "./findings";
+import { headline } from "./headline";
+import { notesPanel } from "./notes";
+import { sentencesPanel } from "./sentences";
+import { sideBySidePanel } from "./side_by_side";
+import { trustPanel } from "./trust";
 
 export const view: View = {
   id: "story",
   title: "Story",
   about: "",
-  panels: [],
+  panels: [headline, sideBySidePanel, trustPanel, sentencesPanel, findingsPanel, notesPanel],
 };

@@ -1,0 +1,75 @@
+// Curves over a common axis, with marks, bands and the figures as a table.
+
+import type { Axis, LinesBlock, Mark, Series } from "../core/document";
+import { roleColour } from "../core/colours";
+import { type Option, axis, chart } from "../core/chart";
+import { css, h } from "../core/dom";
+import { quantity } from "../core/format";
+import { said } from "../core/language";
+import { asTable } from "../core/panel";
+import { figure } from "./figure";
+
+const SPARE = ["#3b76d9", "#d98a1f", "#0f9b8e", "#c2569b", "#8b5cd6", "#8aa82f", "#d6476b", "#5a6b80"];
+
+/** The colour of a curve: its role's, or the next of the spare ones where roles do not tell them apart. */
+export function seriesColours(series: { role: string }[]): string[] {
+  const once = series.every((s, i) => s.role !== "other" && series.findIndex((o) => o.role === s.role) === i);
+  return series.map((s, i) => (once ? roleColour(s.role) : (SPARE[i % SPARE.length] as string)));
+}
+
+export function lines(block: LinesBlock): HTMLElement {
+  const drawn = chart({ height: 300, label: said(block.title), option: () => linesOption(block) });
+  const legendItems = block.series.length > 1 ? h("ul", { class: "legend" }, block.series.map((s, i) => h("li", {}, h("i", { class: "swatch", style: { background: seriesColours(block.series)[i] as string } }), said(s.label)))) : null;
+  return figure("lines", block.title, block.note, drawn.element, legendItems, asTable(() => linesTable(block)));
+}
+
+/** The chart's option; also of an explorer's chart. */
+export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "marks">): Option {
+  const colours = seriesColours(block.series);
+  return {
+    grid: { left: 14, right: 22, top: 34, bottom: 30, containLabel: true },
+    tooltip: { trigger: "axis", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 },
+      valueFormatter: (value: unknown) => quantity(Array.isArray(value) ? (value[1] as number) : (value as number), block.y.unit), axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } },
+    xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28 }),
+    yAxis: valueAxis(block.y, [], { name: said(block.y.label), nameLocation: "end", nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
+    series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block.marks)],
+  };
+}
+
+function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>): Record<string, unknown> {
+  const bounds = values.length ? { min: Math.min(...values), max: Math.max(...values) } : {};
+  return axis({ type: described.log ? "log" : "value", ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, formatter: (v: number) => quantity(v, described.unit) } });
+}
+
+function curve(s: Series, colour: string): Record<string, unknown>[] {
+  const points = s.x.map((x, i) => [x, s.y[i] ?? null]);
+  const common = { name: said(s.label), itemStyle: { color: colour }, lineStyle: { color: colour, width: 2 } };
+  const main = s.shape === "points"
+    ? { ...common, type: "scatter", symbolSize: 7, data: points.filter((p) => p[1] !== null) }
+    : { ...common, type: "line", showSymbol: s.x.length <= 24, symbolSize: 4, step: s.shape === "steps" ? "end" : false, data: points };
+  return s.low.length ? [...band(s, colour), main] : [main];
+}
+
+/** An interval as an area: the lower edge, and the width stacked on it. */
+function band(s: Series, colour: string): Record<string, unknown>[] {
+  const edge = { type: "line", stack: `band ${s.label.en}`, stackStrategy: "all", symbol: "none", lineStyle: { opacity: 0 }, silent: true, tooltip: { show: false } };
+  return [{ ...edge, data: s.x.map((x, i) => [x, s.low[i]]) }, { ...edge, areaStyle: { color: colour, opacity: 0.14 }, data: s.x.map((x, i) => [x, (s.high[i] as number) - (s.low[i] as number)]) }];
+}
+
+function markSeries(marks: Mark[]): Record<string, unknown> {
+  const label = (mark: Mark, position: string) => ({ show: true, formatter: said(mark.label), color: css("--soft"), fontSize: 11.5, position });
+  const rules = marks.filter((m) => m.x === null || m.y === null);
+  const points = marks.filter((m) => m.x !== null && m.y !== null);
+  return {
+    type: "scatter", data: points.map((m) => ({ value: [m.x, m.y], itemStyle: { color: roleColour(m.role), borderColor: css("--paper"), borderWidth: 2 }, label: label(m, "top") })), symbolSize: 11, z: 5, tooltip: { show: false },
+    markLine: { symbol: "none", silent: true, data: rules.map((m) => ({ ...(m.x !== null ? { xAxis: m.x } : { yAxis: m.y }), lineStyle: { color: roleColour(m.role), type: "dashed", width: 1.2 }, label: label(m, m.x !== null ? "end" : "insideEndTop") })) },
+  };
+}
+
+function linesTable(block: LinesBlock): HTMLElement {
+  const xs = [...new Set(block.series.flatMap((s) => s.x))].sort((a, b) => a - b);
+  const at = block.series.map((s) => new Map(s.x.map((x, i) => [x, s.y[i]])));
+  return h("div", { class: "scroll" }, h("table", {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, said(block.x.label)), block.series.map((s) => h("th", { scope: "col" }, said(s.label))))),
+    h("tbody", {}, xs.map((x) => h("tr", {}, h("th", { scope: "row" }, quantity(x, block.x.unit)), at.map((m) => h("td", {}, m.has(x) ? quantity(m.get(x), block.y.unit) : "")))))));
+}
