@@ -31,7 +31,7 @@ function picture(block: DiagramBlock, step: number, id: string, width: number): 
   const at = new Map(block.nodes.map((node) => [node.key, node]));
   const visible = block.links.filter((link) => link.step === null || link.step === step);
   const most = Math.max(...block.links.map((link) => link.bytes_per_s ?? 0), 1);
-  const marker = svg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 5, markerHeight: 5, orient: "auto-start-reverse" }, svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }));
+  const marker = svg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 13, markerHeight: 13, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": said(block.title) }, svg("defs", {}, marker),
     visible.map((link) => flow(link, at, { width, height, most, id })), block.nodes.map((node) => box(node, width, height)));
 }

@@ -7,7 +7,7 @@ import { said, t, word } from "../core/language";
 import { figure } from "./figure";
 
 export const facts = (block: FactsBlock): HTMLElement =>
-  figure("facts", block.title, null, h("dl", {}, block.rows.map((row) => [h("dt", {}, said(row.label)), h("dd", {}, h("b", {}, cell(row.value, row.unit)), interval(row), origin(row), row.note ? h("small", {}, said(row.note)) : null)])));
+  figure("facts-block", block.title, null, h("dl", {}, block.rows.map((row) => [h("dt", {}, said(row.label)), h("dd", {}, h("b", {}, cell(row.value, row.unit)), interval(row), origin(row), row.note ? h("small", {}, said(row.note)) : null)])));
 
 /** The 80 % interval of a figure, where it has one. */
 function interval(row: Fact): HTMLElement | null {
