@@ -217,7 +217,7 @@ def interval_s(kernels: Sequence[Kernel]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """An operator that is repeated without end: what `gpuscope predict` says of such a step.
+    """An operator that is repeated without end, the host always ahead.
 
     Attributes:
         device_s: device time of one.

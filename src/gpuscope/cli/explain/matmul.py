@@ -1,0 +1,54 @@
+"""`gpuscope explain matmul`: one matrix product, from tiles to milliseconds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Dtype,
+    Figures,
+    Lang,
+    On,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+
+def register(topics: typer.Typer) -> None:
+    """Add the `matmul` topic."""
+    topics.command("matmul")(matmul_command)
+
+
+def matmul_command(
+    m: Annotated[int, typer.Argument(metavar="M", help="Rows of A and of the result.")],
+    n: Annotated[int, typer.Argument(metavar="N", help="Columns of B and of the result.")],
+    k: Annotated[int, typer.Argument(metavar="K", help="Columns of A, rows of B.")],
+    dtype: Dtype = "bf16",
+    on: On = "h200",
+    layout: Annotated[
+        str, typer.Option(help="Storage of A and B: n row-major, t transposed; nt is a Linear's.")
+    ] = "nt",
+    batch: Annotated[int, typer.Option(help="Number of products (bmm).")] = 1,
+    hot: Annotated[
+        bool, typer.Option("--hot/--cold", help="Whether A and B are in the L2 cache already.")
+    ] = False,
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    figures: Figures = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """A matrix product: tiles, waves, traffic, the limiter, and which sizes are cheaper."""
+    from gpuscope.explain.matmul import matmul
+
+    show(
+        lambda: matmul(m, n, k, dtype=dtype, on=on, layout=layout, batch=batch, hot=hot),
+        Shown(as_json, output, report, figures, lang, quiet),
+    )

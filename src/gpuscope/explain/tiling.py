@@ -1,0 +1,297 @@
+"""How a matrix product is cut into tiles, and how these land on a device: blocks of figures.
+
+Used by whatever is a product at heart (`matmul`, `conv`). All figures come from the planner of
+`gpuscope.cost.gemm` and its exact parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+from gpuscope.cost.gemm import Machine, Plan, Problem, candidates
+from gpuscope.cost.gemm_parts import Parts, parts
+from gpuscope.explain.numbers import count, percent, seconds
+from gpuscope.explain.operators import peak_flops_per_s
+from gpuscope.explain.types import (
+    Bar,
+    Bars,
+    Cell,
+    Column,
+    Fact,
+    Facts,
+    Part,
+    Role,
+    Table,
+    Words,
+)
+from gpuscope.hardware import Device
+
+PART_NAMES: tuple[tuple[str, Words, Role], ...] = (
+    ("peak_s", Words("arithmetic at the peak", "按峰值计算"), "tensor"),
+    ("rate_s", Words("library below the peak", "库达不到峰值"), "compute"),
+    ("feed_s", Words("waiting for operands", "等待操作数"), "l2"),
+    ("edge_s", Words("tiles over the edge", "分块越过边缘"), "waste"),
+    ("tail_s", Words("idle in the last wave", "最后一波空闲"), "tail"),
+    ("tile_s", Words("tile start, write-out", "分块启动与写回"), "shared"),
+    ("throttle_s", Words("clock falls", "频率下降"), "waste"),
+    ("memory_s", Words("memory, not hidden", "未被掩盖的显存访问"), "memory"),
+    ("split_s", Words("partial sums of K", "K 的部分和"), "bad"),
+    ("start_s", Words("first loads, L2 cold", "首次加载，L2 未命中"), "l2"),
+    ("floor_s", Words("shortest kernel", "内核最短时间"), "launch"),
+)
+"""Fields of `Parts` with their names and colours, in the order in which losses are told."""
+
+MORE_KERNELS = Words("other kernels", "其他内核")
+
+
+@dataclass(frozen=True, slots=True)
+class Tiled:
+    """A planned product, with all that its figures need.
+
+    Attributes:
+        device: what it runs on.
+        problem, machine, plan: as the planner has them.
+        parts: of the main kernel's time; they add up to `plan.duration_s`, but for `slowed_s`.
+        slowed_s: more time of the main kernel that the planner does not know (few channels).
+        duration_s: of all its kernels, the sum over slices of K included.
+        useful_flops: where they are not the problem's own (a padded one); else None.
+    """
+
+    device: Device
+    problem: Problem
+    machine: Machine
+    plan: Plan
+    parts: Parts
+    slowed_s: float
+    duration_s: float
+    useful_flops: float | None = None
+
+    @property
+    def flops(self) -> float:
+        """The useful FLOPs."""
+        return self.problem.flops if self.useful_flops is None else self.useful_flops
+
+    @property
+    def peak_flops_per_s(self) -> float:
+        """Dense peak of the unit that computes."""
+        return peak_flops_per_s(self.device, self.problem.dtype)
+
+    @property
+    def unit(self) -> str:
+        """What the device calls a multiprocessor."""
+        return self.device.compute_unit_label
+
+    @property
+    def matrix_vector(self) -> bool:
+        """Runs without tiles, as a stream through the matrix."""
+        return self.plan.tile not in self.machine.tiles
+
+    @property
+    def rows(self) -> int:
+        """Tiles along M."""
+        return ceil(self.problem.m / self.plan.tile.m)
+
+    @property
+    def columns(self) -> int:
+        """Tiles along N."""
+        return ceil(self.problem.n / self.plan.tile.n)
+
+    @property
+    def at_once(self) -> int:
+        """Tiles that run at the same time."""
+        return self.machine.units * self.plan.tile.resident
+
+    @property
+    def depth(self) -> int:
+        """Elements of K in one step of the main loop."""
+        return int(self.machine.step_bytes / self.problem.item_bytes)
+
+    @property
+    def tail_idle(self) -> float:
+        """Share of the units' time that is lost, as not all have a tile in the last wave."""
+        return 1.0 - self.plan.grid / (self.plan.rounds * self.machine.units)
+
+    @property
+    def edge_waste(self) -> float:
+        """Share of the tiles' area that lies outside the matrix."""
+        tile, problem = self.plan.tile, self.problem
+        return 1.0 - problem.m * problem.n / (self.rows * tile.m * self.columns * tile.n)
+
+
+def tiled(
+    device: Device, problem: Problem, machine: Machine, found: Plan, duration_s: float,
+    slowed_s: float = 0.0, useful_flops: float | None = None,
+) -> Tiled:  # fmt: skip
+    """A planned product with the parts of its time.
+
+    Args:
+        device, problem, machine, found: what runs where, and how.
+        duration_s: of all its kernels.
+        slowed_s, useful_flops: see `Tiled`.
+    """
+    peak = peak_flops_per_s(device, problem.dtype)
+    return Tiled(
+        device, problem, machine, found, parts(problem, machine, found, peak), slowed_s,
+        duration_s, useful_flops,
+    )  # fmt: skip
+
+
+def time_bars(product: Tiled, title: Words, more: tuple[Part, ...] = ()) -> Bars:
+    """Where the time goes: the ideal, then each loss, adding up to the prediction.
+
+    Args:
+        product: planned.
+        title: of the figure.
+        more: parts that stand beside the product (conversions, bias).
+    """
+    found = [
+        Part(label, getattr(product.parts, field), role)
+        for field, label, role in PART_NAMES
+        if getattr(product.parts, field) > 0
+    ]
+    if product.slowed_s > 0:
+        few = Words("too few channels", "通道太少")
+        found.append(Part(few, product.slowed_s, "waste"))
+    main_s = product.parts.total_s + product.slowed_s
+    if product.duration_s - main_s > 1e-12:
+        found.append(Part(MORE_KERNELS, product.duration_s - main_s, "other"))
+    whole_s = product.duration_s + sum(part.value for part in more)
+    note = Words(
+        f"Read downwards: each line is what is lost at that point. Together {seconds(whole_s)}.",
+        f"自上而下读：每一行是在该处损失的时间，合计 {seconds(whole_s)}。",
+    )
+    bars = [
+        Bar(_with_share(part, whole_s), (part,))
+        for part in (*found, *more)
+        if part.value > 5e-4 * whole_s
+    ]
+    return Bars(title, "s", tuple(bars), note=note)
+
+
+def _with_share(part: Part, whole_s: float) -> Words:
+    share = percent(part.value / whole_s)
+    return Words(f"{part.label.en}: {share}", f"{part.label.zh}：{share}")
+
+
+def grid_facts(product: Tiled) -> Facts:
+    """How the result is cut: grid, waves, the last wave."""
+    plan, problem, unit = product.plan, product.problem, product.unit
+    tile = plan.tile
+    if product.matrix_vector:
+        return Facts((
+            Fact(Words("blocks", "线程块"), float(plan.grid), "count", "computed"),
+            Fact(Words("kernel", "内核"),
+                 Words("matrix-vector: streams the matrix, no tiles",
+                       "矩阵乘向量：流式读矩阵，不分块")),
+        ))  # fmt: skip
+    split = f" x {plan.split} slices" if plan.split > 1 else ""
+    split_zh = f" x {plan.split} 片" if plan.split > 1 else ""
+    batch = f" x {problem.batch}" if problem.batch > 1 else ""
+    sum_ = (
+        f"{problem.m}/{tile.m} = {product.rows} by {problem.n}/{tile.n} = {product.columns}{batch}"
+    )
+    sum_zh = (
+        f"{problem.m}/{tile.m} = {product.rows} 乘 {problem.n}/{tile.n} = {product.columns}{batch}"
+    )
+    return Facts((
+        Fact(Words("tile of a block", "每个线程块的分块"),
+             f"{tile.m} x {tile.n} x {product.depth}", note=Words(
+                 f"rows x columns of the result, {product.depth} of K at a time",
+                 f"结果的行 x 列，每次沿 K 走 {product.depth}")),
+        Fact(Words("tiles", "分块数"), float(plan.grid), "count", "computed",
+             note=Words(f"{sum_}{split}, rounded up", f"{sum_zh}{split_zh}，向上取整")),
+        Fact(Words("blocks that share a load (cluster)", "共享加载的线程块（cluster）"),
+             float(tile.cluster), "count"),
+        Fact(Words(f"tiles at once on {product.machine.units} {unit}s",
+                   f"{product.machine.units} 个 {unit} 同时可算的分块"),
+             float(product.at_once), "count", "datasheet"),
+        Fact(Words("waves", "波次"), plan.waves, "", "computed",
+             note=Words(f"{count(plan.grid)} / {product.at_once}",
+                        f"{count(plan.grid)} / {product.at_once}")),
+        Fact(Words(f"{unit} time lost in the last wave", f"最后一波浪费的 {unit} 时间"),
+             product.tail_idle, "share", "computed"),
+        Fact(Words("tile area outside the matrix", "分块超出矩阵的面积"), product.edge_waste,
+             "share", "computed"),
+    ))  # fmt: skip
+
+
+def candidate_table(product: Tiled, time_s: Callable[[Plan], float], most: int = 9) -> Table:
+    """What the library could have launched instead, with the reason against each.
+
+    Args:
+        product: planned.
+        time_s: all kernels of a plan together.
+        most: rows.
+    """
+    every = candidates(product.problem, product.machine, len(product.machine.tiles))
+    chosen = [plan for plan in every if not _mirrored(plan, every)][: max(most - 3, 1)]
+    for side in (64, 128, 256):
+        chosen += [p for p in every if p.tile.m == p.tile.n == side and p not in chosen][:1]
+    chosen = sorted(chosen, key=time_s)[:most]
+    best = time_s(product.plan)
+    rows = []
+    marked = []
+    for at, plan in enumerate(chosen):
+        if plan == product.plan or (plan.tile, plan.split) == (
+            product.plan.tile, product.plan.split
+        ):  # fmt: skip
+            marked.append(at)
+        rows.append(_candidate(product, plan, time_s(plan), best))
+    return Table(
+        Words("What the library could launch, fastest first", "库可以选择的内核，最快的在前"),
+        (
+            Column(Words("tile", "分块")), Column(Words("K slices", "K 切片"), "count"),
+            Column(Words("tiles", "分块数"), "count"), Column(Words("waves", "波次")),
+            Column(Words("idle in last wave", "最后一波空闲"), "share"),
+            Column(Words("L2 loads", "L2 加载"), "bytes"), Column(Words("time", "时间"), "s"),
+            Column(Words("against the best", "相对最优"), "ratio"),
+            Column(Words("loses most by", "主要多花在")),
+        ),
+        tuple(rows), tuple(marked),
+        Words(
+            f"{len(every)} tiles were timed. Small tiles fill the device more evenly, but load"
+            " every operand more often; large ones the reverse.",
+            f"共计算了 {len(every)} 种分块。小分块能更均匀地填满设备，但每个操作数要加载更多次；"
+            "大分块正好相反。",
+        ),
+    )  # fmt: skip
+
+
+def _mirrored(plan: Plan, every: tuple[Plan, ...]) -> bool:
+    """Whether an earlier one is the same with rows and columns exchanged, and takes as long."""
+    for other in every:
+        if other is plan:
+            return False
+        if (other.tile.m, other.tile.n) == (plan.tile.n, plan.tile.m) and (
+            abs(other.duration_s - plan.duration_s) < 1e-12
+        ):
+            return True
+    return False
+
+
+def _candidate(
+    product: Tiled, plan: Plan, time_s: float, best_s: float
+) -> tuple[Cell, ...]:
+    its = parts(product.problem, product.machine, plan, product.peak_flops_per_s)
+    idle = 1.0 - plan.grid / (plan.rounds * product.machine.units)
+    reason: Cell = Words("chosen", "选中") if time_s == best_s else main_loss(product.parts, its)
+    return (
+        plan.tile.name, float(plan.split), float(plan.grid), round(plan.waves, 2), idle,
+        its.tile_loads_bytes, time_s, time_s / best_s, reason,
+    )  # fmt: skip
+
+
+def main_loss(before: Parts, after: Parts, scale: float = 1.0) -> Words:
+    """The part by which `after` loses most against `before`.
+
+    Args:
+        before, after: of two kernels.
+        scale: what `before` is multiplied by first (to compare work of different size).
+    """
+    worst = max(
+        PART_NAMES, key=lambda part: getattr(after, part[0]) - scale * getattr(before, part[0])
+    )
+    more = getattr(after, worst[0]) - scale * getattr(before, worst[0])
+    return worst[1] if more > 1e-9 else Words("the same time", "时间相同")

@@ -1,0 +1,110 @@
+"""Blocks landing on multiprocessors, wave by wave: a map of units by waves with the tail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from gpuscope.explain.types import Axis, HeatMap, Role, Words
+
+MOST_COLUMNS = 176
+"""Multiprocessors drawn each in a column of its own; more are drawn in groups."""
+
+MOST_ROWS = 16
+"""Waves drawn each in a row of its own; of more, the first and the last ones."""
+
+_FIRST, _LAST = 4, 5
+_BUSY, _EDGE, _SOME, _IDLE = range(4)
+
+CLASSES = (
+    Words("busy", "忙碌"),
+    Words("tile partly outside the matrix", "分块部分超出矩阵"),
+    Words("some block slots empty", "部分线程块槽位空闲"),
+    Words("idle", "空闲"),
+)
+ROLES: tuple[Role, ...] = ("tensor", "waste", "tail", "idle")
+
+
+def wave_map(
+    blocks: int, units: int, resident: int, unit: str,
+    is_edge: Callable[[int], bool] = lambda _: False,
+) -> HeatMap | None:  # fmt: skip
+    """What each multiprocessor does in each wave.
+
+    Blocks are dealt out one to each multiprocessor in turn, then the next round, as the hardware
+    does for blocks of equal length.
+
+    Args:
+        blocks: of the grid.
+        units: multiprocessors.
+        resident: blocks that fit on one at once.
+        unit: what the device calls one.
+        is_edge: whether a block hangs over the edge of its matrix.
+
+    Returns:
+        None where there is only one unit.
+    """
+    if units < 2 or blocks < 1:
+        return None
+    slots = units * resident
+    waves = ceil(blocks / slots)
+    group = ceil(units / MOST_COLUMNS)
+    shown = list(range(waves))
+    if waves > MOST_ROWS:
+        shown = [*range(_FIRST), -1, *range(waves - _LAST, waves)]
+    values, labels = [], []
+    for wave in shown:
+        if wave < 0:
+            values.append((float(_BUSY),) * ceil(units / group))
+            labels.append(f"{_FIRST + 1}-{waves - _LAST}")
+            continue
+        each = [
+            _class(blocks, wave * slots + at, units, resident, is_edge) for at in range(units)
+        ]
+        values.append(
+            tuple(float(_grouped(each[at : at + group])) for at in range(0, units, group))
+        )
+        labels.append(str(wave + 1))
+    present = {int(value) for row in values for value in row}
+    last = blocks - (waves - 1) * slots
+    return HeatMap(
+        Words(f"Blocks landing on the {units} {unit}s", f"线程块落到 {units} 个 {unit} 上"),
+        Axis(Words(unit, unit)), Axis(Words("wave", "波次")),
+        tuple(values), classes=CLASSES, roles=ROLES,
+        y_labels=tuple(labels), note=_note(waves, last, slots, unit, group, _IDLE in present),
+    )  # fmt: skip
+
+
+def _class(
+    blocks: int, first: int, units: int, resident: int, is_edge: Callable[[int], bool]
+) -> int:
+    own = [first + turn * units for turn in range(resident) if first + turn * units < blocks]
+    if not own:
+        return _IDLE
+    if len(own) < resident:
+        return _SOME
+    return _EDGE if all(is_edge(block) for block in own) else _BUSY
+
+
+def _grouped(classes: list[int]) -> int:
+    if len(set(classes)) == 1:
+        return classes[0]
+    return _SOME if _IDLE in classes else max(classes)
+
+
+def _note(waves: int, last: int, slots: int, unit: str, group: int, idle: bool) -> Words:
+    if waves == 1:
+        en = f"One wave: {last:,} blocks on {slots:,} slots."
+        zh = f"只有一波：{slots:,} 个槽位上有 {last:,} 个线程块。"
+    else:
+        en = f"The last wave has {last:,} blocks for {slots:,} slots"
+        en += "; the rest waits for it." if idle or last < slots else ": no tail."
+        zh = f"最后一波有 {last:,} 个线程块，槽位 {slots:,} 个"
+        zh += "，其余的都在等它。" if idle or last < slots else "，没有尾巴。"
+    if waves > MOST_ROWS:
+        en += " Waves between are like those above them."
+        zh += "中间的波次与其上方的相同。"
+    if group > 1:
+        en += f" A column is {group} {unit}s."
+        zh += f"每列是 {group} 个 {unit}。"
+    return Words(en, zh)
