@@ -98,15 +98,11 @@ def copies(
         if window is None:
             return ()
         work = device_work(timeline, rank, window)
-    rows = np.flatnonzero(work.kind == MEMCPY)
-    if len(rows) == 0:
+    if not (work.kind == MEMCPY).any():
         return ()
     kernels = KernelColumns.of(timeline) if kernels is None else kernels
-    nbytes = _bytes(timeline, work, rows, kernels)
-    direction, memory = _kinds(timeline)
-    lane = np.array([_direction(entry.name) for entry in timeline.lanes], np.int64)
-    way = direction[work.name[rows]]
-    way = np.where(way == _UNKNOWN, lane[work.lane[rows]], way)
+    rows, way, nbytes = each_copy(timeline, work, kernels)
+    _, memory = _kinds(timeline)
     host_memory = memory[work.name[rows]]
     computing = work.kind == KERNEL
     hidden = Cover.of(work.start_ns[computing], work.end_ns[computing])
@@ -115,6 +111,23 @@ def copies(
         own = (way * 3 + host_memory) == code
         found.append(_kind(timeline, work, rows[own], nbytes[own], divmod(code, 3), hidden, device))
     return tuple(sorted(found, key=lambda kind: -kind.time_s))
+
+
+def each_copy(
+    timeline: Timeline, work: DeviceWork, kernels: KernelColumns
+) -> tuple[Ints, Ints, Floats]:
+    """Return the copies among the device work: their rows in it, direction and bytes.
+
+    Directions index `DIRECTIONS`; bytes are NaN where they are not known.
+    """
+    rows = np.flatnonzero(work.kind == MEMCPY)
+    direction, _ = _kinds(timeline)
+    lane = np.array([_direction(entry.name) for entry in timeline.lanes], np.int64)
+    if len(rows) == 0:
+        return rows, rows.copy(), np.zeros(0)
+    way = direction[work.name[rows]]
+    way = np.where(way == _UNKNOWN, lane[work.lane[rows]], way)
+    return rows, way, _bytes(timeline, work, rows, kernels)
 
 
 def _kind(

@@ -1,0 +1,454 @@
+"""What the units of a device do over one step: in equal bins, each with what it could do.
+
+Every kernel's work (FLOPs, bytes, time to issue, joules) is spread evenly over the time that it
+ran; so what a curve holds in all is what the step's kernels hold (`UseSeries.total`), and the
+averages over the step are true ones. For a recorded step the work is that of the cost models, the
+times are the recorded ones.
+
+- tensor: FLOPs of the matrix families over the dense peak of each kernel's own dtype;
+- vector: share of the time that other kernels keep the lanes issuing (`Kernel.compute_s`);
+- sm: share of the multiprocessors that have at least one thread block, averaged over the kernel's
+  waves: all of them in full waves, one a block in the last, as far as blocks go round;
+- memory, l2: bytes across device memory, and between L2 and multiprocessors;
+- link: bytes that collectives send; h2d, d2h: copies over the host link;
+- power: at rest, and the energy of the work (`gpuscope.cost.power`); measured where a recording
+  has a counter of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuscope.analysis.binning import spread
+from gpuscope.analysis.columns import Floats, KernelColumns, take
+from gpuscope.analysis.copies import each_copy
+from gpuscope.analysis.l2_traffic import is_tiled, l2_bytes
+from gpuscope.analysis.link_traffic import link_bytes
+from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
+from gpuscope.analysis.window import (
+    COMMUNICATION,
+    DeviceWork,
+    Window,
+    choose_window,
+    device_ranks,
+    device_work,
+    marked_steps,
+)
+from gpuscope.cost.power import power_model
+from gpuscope.cost.types import Kernel
+from gpuscope.hardware import Calibration, Device, calibration_for
+from gpuscope.program.types import Op
+from gpuscope.timeline.types import Counter, Timeline
+
+BINS = 480
+"""Bins of a step: about one a pixel of a page."""
+
+LEAST_KNOWN = 0.9
+"""Share of the busy time that must be known for a curve to be drawn."""
+
+_H2D, _D2H = 0, 1
+
+Bools = np.typing.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class UseSeries:
+    """One unit of the device over the step.
+
+    Attributes:
+        key: "tensor", "vector", "sm", "memory", "l2", "link", "h2d", "d2h", "power".
+        unit: of `values`: "share", "bytes/s" or "W".
+        values: mean of each bin.
+        limit: what the unit can do, in the same unit; None if unknown.
+        total: what the step holds in all: FLOPs, bytes, joules, seconds (of lanes issuing; of
+            multiprocessors with a block, as if all were one).
+        parts: the total in parts (read and written bytes), where there are any.
+        known: share of the busy time (for links: of their own) whose work is known, 0..1.
+        is_least: the values are a lower bound.
+        origin: "computed" from the kernels' work, or "measured".
+        limit_origin: where the limit comes from: "datasheet", "calibrated", ...
+    """
+
+    key: str
+    unit: str
+    values: tuple[float, ...]
+    limit: float | None
+    total: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    known: float = 1.0
+    is_least: bool = False
+    origin: str = "computed"
+    limit_origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A stretch of the step in which most device work is of one phase."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class UseOverTime:
+    """The units of one device over one step.
+
+    Attributes:
+        rank: whose device.
+        start_ns, end_ns: the step, on the timeline's clock.
+        bins: of equal length.
+        series: what is known, in a fixed order.
+        phases: forward, backward, ... in time order; () where no operator is known.
+        l2_bytes: by kernel group (`analysis.grouping.group_key`) what one launch draws from L2,
+            for groups whose tile tells it.
+    """
+
+    rank: int
+    start_ns: int
+    end_ns: int
+    bins: int
+    series: tuple[UseSeries, ...]
+    phases: tuple[Phase, ...]
+    l2_bytes: Mapping[str, float] = field(default_factory=dict)
+
+
+def use_over_time(
+    timeline: Timeline,
+    device: Device | None,
+    calibration: Calibration | None = None,
+    *,
+    bins: int = BINS,
+) -> UseOverTime | None:
+    """Return the use of the first rank's device over one step; None without known kernels.
+
+    Args:
+        timeline: predicted, or recorded and joined with the cost models
+            (`gpuscope.analysis.modelled`). Of several marked steps the one of median length is
+            taken.
+        device: for what the units can do, and for power.
+        calibration: measured constants; the catalogue's own by default.
+        bins: how many.
+    """
+    ranks = device_ranks(timeline)
+    window = _one_step(timeline, ranks[0]) if ranks else None
+    if window is None or window.length_ns <= 0 or not timeline.kernels:
+        return None
+    work = device_work(timeline, ranks[0], window)
+    if not len(work):
+        return None
+    known = calibration or (calibration_for(device) if device is not None else None)
+    step = _StepWork(timeline, work, KernelColumns.of(timeline), device, known, bins)
+    makers = (
+        step.tensor, step.vector, step.multiprocessors, step.memory, step.l2, step.link,
+        step.from_host, step.to_host, step.power,
+    )  # fmt: skip
+    series = tuple(made for made in (maker() for maker in makers) if made is not None)
+    if not series:
+        return None
+    return UseOverTime(
+        ranks[0], window.start_ns, window.end_ns, bins, series, step.phases(), step.l2_groups()
+    )
+
+
+def _one_step(timeline: Timeline, rank: int) -> Window | None:
+    """The window of one step: of several marked ones that of median length."""
+    steps = marked_steps(timeline, rank)
+    if len(steps) < 2:
+        return choose_window(timeline, rank)
+    one = sorted(steps, key=lambda step: step.end_ns - step.start_ns)[len(steps) // 2]
+    return Window(one.start_ns, one.end_ns, 1)
+
+
+class _StepWork:
+    """The device work of a step as columns, and the curves that follow from it."""
+
+    def __init__(
+        self, timeline: Timeline, work: DeviceWork, kernels: KernelColumns,
+        device: Device | None, calibration: Calibration | None, bins: int,
+    ) -> None:  # fmt: skip
+        self.timeline, self.work, self.kernels, self.device = timeline, work, kernels, device
+        self.calibration, self.bins = calibration, bins
+        self.roofs = Roofs(device)
+        self.bin_s = work.window.length_ns * 1e-9 / bins
+        # What the window cuts off of an event is not of this step.
+        whole = timeline.events.duration_ns[work.event]
+        inside = (work.end_ns - work.start_ns) / np.maximum(whole, 1)
+        self.inside = np.where(whole > 0, inside, 1.0)
+        self.computes = self._kernel_flags(lambda k: k.lane == "compute") & (
+            work.kind != COMMUNICATION
+        )
+        self.has_work = self._has_work()
+
+    def _kernel_flags(self, test: object) -> Bools:
+        flags = np.array([bool(test(k)) for k in self.kernels.kernels])  # type: ignore[operator]
+        return np.asarray(take(flags.astype(np.float64), self.work.kernel) > 0, np.bool_)
+
+    def _has_work(self) -> Bools:
+        if self.timeline.origin == "predicted":
+            return np.asarray(self.work.kernel >= 0, np.bool_)
+        return self._kernel_flags(
+            lambda k: k.flops > 0 or k.compute_s > 0 or k.memory_s > 0 or k.kind == "memset"
+        )
+
+    def _known(self, flags: Bools) -> float:
+        """Share of the computing kernels' time for which `flags` holds."""
+        time = np.where(self.computes, self.work.attributed_ns, 0)
+        total = float(time.sum())
+        return float(time[flags].sum()) / total if total else 0.0
+
+    def _spread(self, amount: Floats) -> Floats:
+        window = self.work.window.bounds
+        return spread(
+            self.work.start_ns, self.work.end_ns, amount * self.inside, window, self.bins
+        )
+
+    def _rate(self, amount: Floats) -> tuple[float, ...]:
+        return tuple((self._spread(amount) / self.bin_s).tolist())
+
+    def _total(self, amount: Floats) -> float:
+        return float((amount * self.inside).sum())
+
+    def tensor(self) -> UseSeries | None:
+        """Matrix units: FLOPs over the peak of their dtype."""
+        if self.device is None:
+            return None
+        share = np.array([self._of_peak(k) for k in self.kernels.kernels])
+        matrix = self._kernel_flags(lambda k: k.kind in MATRIX_KINDS)
+        known = self._known(self.has_work)
+        if known < LEAST_KNOWN or not matrix.any():
+            return None
+        flops = np.where(matrix, take(self.kernels.flops, self.work.kernel), 0.0)
+        values = self._rate(np.where(matrix, take(share, self.work.kernel), 0.0))
+        return UseSeries(
+            "tensor", "share", values, 1.0, self._total(flops), known=known,
+            limit_origin="datasheet",
+        )  # fmt: skip
+
+    def _of_peak(self, kernel: Kernel) -> float:
+        """Seconds that a kernel's FLOPs take at the peak of its dtype."""
+        peak = self.roofs.peak_flops_per_s(kernel.dtype, kernel.kind)
+        return kernel.flops / peak if peak and kernel.kind in MATRIX_KINDS else 0.0
+
+    def vector(self) -> UseSeries | None:
+        """Vector lanes: time that kernels outside the matrix families keep them issuing."""
+        known = self._known(self.has_work)
+        others = self.computes & ~self._kernel_flags(lambda k: k.kind in MATRIX_KINDS)
+        running_s = (self.work.end_ns - self.work.start_ns) * 1e-9
+        issue = np.where(others, take(self.kernels.compute_s, self.work.kernel), 0.0)
+        issue = np.minimum(issue * self.inside, running_s) / np.maximum(self.inside, 1e-12)
+        if known < LEAST_KNOWN or not issue.any():
+            return None
+        return UseSeries(
+            "vector", "share", self._rate(issue), 1.0, self._total(issue), known=known,
+            limit_origin="computed",
+        )  # fmt: skip
+
+    def multiprocessors(self) -> UseSeries | None:
+        """Multiprocessors that have a block."""
+        units = self.device.compute_units if self.device else None
+        if not units:
+            return None
+        share = np.array([sm_share(k, units) for k in self.kernels.kernels])
+        found = np.where(self.computes, take(share, self.work.kernel, np.nan), np.nan)
+        told = ~np.isnan(found)
+        known = self._known(told)
+        if known < LEAST_KNOWN:
+            return None
+        running_s = self.timeline.events.duration_ns[self.work.event] * 1e-9
+        busy = np.where(told, found, 0.0) * running_s
+        # Kernels on two streams share the multiprocessors: together no more than all of them.
+        values = np.minimum(self._spread(busy) / self.bin_s, 1.0)
+        total = float(values.sum()) * self.bin_s
+        return UseSeries("sm", "share", tuple(values.tolist()), 1.0, total, known=known,
+                         limit_origin="computed")  # fmt: skip
+
+    def memory(self) -> UseSeries | None:
+        """Bytes across device memory."""
+        known = self._known(self.has_work)
+        if known < LEAST_KNOWN:
+            return None
+        read = np.array([k.read_bytes for k in self.kernels.kernels])
+        written = np.array([k.written_bytes for k in self.kernels.kernels])
+        read, written = take(read, self.work.kernel), take(written, self.work.kernel)
+        limit = self.device.memory_bandwidth_bytes_per_s if self.device else None
+        origin = self.device.origin("memory_bandwidth_bytes_per_s") if self.device else None
+        return UseSeries(
+            "memory", "bytes/s", self._rate(read + written), limit,
+            self._total(read + written),
+            {"read": self._total(read), "written": self._total(written)}, known,
+            limit_origin=origin or "",
+        )  # fmt: skip
+
+    def l2(self) -> UseSeries | None:
+        """Bytes between L2 and multiprocessors: at least what the kernels tell."""
+        known = self._known(self.has_work)
+        drawn = np.array([l2_bytes(k, self.device) or 0.0 for k in self.kernels.kernels])
+        amount = np.where(self.computes, take(drawn, self.work.kernel), 0.0)
+        if known < LEAST_KNOWN or not amount.any():
+            return None
+        limit = l2_bytes_per_s(self.device, self.calibration)
+        told = self._kernel_flags(lambda k: is_tiled(k) or k.kind not in MATRIX_KINDS)
+        exact = self._known(told & self.has_work)
+        return UseSeries(
+            "l2", "bytes/s", self._rate(amount), limit, self._total(amount), known=known,
+            is_least=exact < LEAST_KNOWN,
+            limit_origin=_calibrated(self.calibration, "bandwidth.l2_bytes_per_clock"),
+        )  # fmt: skip
+
+    def link(self) -> UseSeries | None:
+        """Bytes that collectives send to the other devices."""
+        rows = np.flatnonzero(self.work.kind == COMMUNICATION)
+        rows = rows[np.argsort(self.work.event[rows], kind="stable")]
+        if not len(rows):
+            return None
+        sent = link_bytes(self.timeline, self.work.event[rows])
+        told = ~np.isnan(sent)
+        time = (self.work.end_ns - self.work.start_ns)[rows]
+        known = float(time[told].sum()) / max(float(time.sum()), 1.0)
+        if known < LEAST_KNOWN:
+            return None
+        amount = np.zeros(len(self.work))
+        amount[rows] = np.where(told, sent, 0.0)
+        link = self.device.scale_up if self.device else None
+        return UseSeries(
+            "link", "bytes/s", self._rate(amount), link.bandwidth_bytes_per_s if link else None,
+            self._total(amount), known=known, limit_origin=link.bandwidth_origin if link else "",
+        )  # fmt: skip
+
+    def from_host(self) -> UseSeries | None:
+        """Copies to the device."""
+        return self._copies("h2d", _H2D)
+
+    def to_host(self) -> UseSeries | None:
+        """Copies to the host."""
+        return self._copies("d2h", _D2H)
+
+    def _copies(self, key: str, way: int) -> UseSeries | None:
+        rows, direction, nbytes = each_copy(self.timeline, self.work, self.kernels)
+        own = direction == way
+        if not own.any():
+            return None
+        told = own & ~np.isnan(nbytes)
+        time = (self.work.end_ns - self.work.start_ns)[rows]
+        known = float(time[told].sum()) / max(float(time[own].sum()), 1.0)
+        if known < LEAST_KNOWN:
+            return None
+        amount = np.zeros(len(self.work))
+        amount[rows[told]] = nbytes[told]
+        link = self.device.host_link if self.device else None
+        return UseSeries(
+            key, "bytes/s", self._rate(amount), link.bandwidth_bytes_per_s if link else None,
+            self._total(amount), known=known, limit_origin=link.bandwidth_origin if link else "",
+        )  # fmt: skip
+
+    def power(self) -> UseSeries | None:
+        """Power: a recorded counter, else at rest and what the work takes."""
+        measured = next((c for c in self.timeline.counters if c.name == "power"), None)
+        if measured is not None and len(measured.time_ns):
+            return self._measured_power(measured)
+        model = None
+        if self.device is not None and self.calibration is not None:
+            model = power_model(self.device, self.calibration)
+        known = self._known(self.has_work)
+        if model is None or known < LEAST_KNOWN:
+            return None
+        joules = np.array([sum(model.work_j(k)) for k in self.kernels.kernels])
+        above = self._spread(take(joules, self.work.kernel))
+        step_s = self.bin_s * self.bins
+        room = max(0.0, model.limit_w - model.idle_w) * step_s
+        # The limit holds for the average of a step: kernels may draw more for a while.
+        factor = min(1.0, room / float(above.sum())) if above.sum() > 0 else 1.0
+        values = model.idle_w + factor * above / self.bin_s
+        at_rest = model.idle_w * step_s
+        return UseSeries(
+            "power", "W", tuple(values.tolist()), model.device.tdp_w,
+            at_rest + factor * float(above.sum()), {"at rest": at_rest}, known,
+            limit_origin="datasheet",
+        )  # fmt: skip
+
+    def _measured_power(self, counter: Counter) -> UseSeries:
+        begin = self.work.window.start_ns
+        middle = begin + (np.arange(self.bins) + 0.5) * self.work.window.length_ns / self.bins
+        at = np.clip(np.searchsorted(counter.time_ns, middle, "right") - 1, 0, None)
+        values = counter.value[at]
+        return UseSeries(
+            "power", "W", tuple(values.tolist()), self.device.tdp_w if self.device else None,
+            float(values.sum()) * self.bin_s, origin="measured", limit_origin="datasheet",
+        )  # fmt: skip
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Bins by the phase that most of their device time belongs to, neighbours joined."""
+        ops = self.timeline.ops
+        names = [op.phase if isinstance(op, Op) else "" for op in ops]
+        table = sorted({name for name in names if name})
+        if not table:
+            return ()
+        code = np.array([table.index(name) if name else -1 for name in names] + [-1])
+        of_event = code[np.where(self.work.op < len(ops), self.work.op, -1)]
+        time = np.ones(len(self.work)) * (self.work.end_ns - self.work.start_ns)
+        by_phase = np.array(
+            [self._spread(np.where(of_event == i, time, 0.0)) for i in range(len(table))]
+        )
+        most = np.where(by_phase.max(axis=0) > 0, by_phase.argmax(axis=0), -1).tolist()
+        return _joined(most, table, self.work.window, self.bins)
+
+    def l2_groups(self) -> dict[str, float]:
+        """L2 bytes of one launch of each kernel group whose tile tells them."""
+        from gpuscope.analysis.grouping import group_key
+
+        used = set(self.work.kernel.tolist())
+        return {
+            group_key(k): l2_bytes(k, self.device) or 0.0
+            for at, k in enumerate(self.kernels.kernels) if at in used and is_tiled(k)
+        }  # fmt: skip
+
+
+def sm_share(kernel: Kernel, units: int) -> float:
+    """Return the share of the multiprocessors that have a block, averaged over a kernel's waves.
+
+    NaN where grid or waves are not known.
+    """
+    if kernel.grid <= 0 or kernel.waves <= 0:
+        return float("nan")
+    full = int(kernel.waves + 1e-9)
+    rest = kernel.waves - full
+    if rest <= 1e-9:
+        return 1.0
+    blocks = rest / kernel.waves * kernel.grid
+    return (full + min(1.0, blocks / units)) / (full + 1)
+
+
+def l2_bytes_per_s(device: Device | None, calibration: Calibration | None) -> float | None:
+    """Return what the L2 cache hands to all multiprocessors together, as streaming kernels showed.
+
+    None where no calibration tells it, or the device's clock or units are not known.
+    """
+    if device is None or calibration is None or not device.clock_hz or not device.compute_units:
+        return None
+    per_clock = calibration.get("bandwidth.l2_bytes_per_clock", 0.0)
+    return per_clock * device.clock_hz * device.compute_units or None
+
+
+def _calibrated(calibration: Calibration | None, name: str) -> str:
+    return calibration.origin(name) if calibration is not None and name in calibration else ""
+
+
+def _joined(most: list[int], table: list[str], window: Window, bins: int) -> tuple[Phase, ...]:
+    """Equal neighbours as one stretch; idle bins belong to the stretch before them."""
+    width = window.length_ns / bins
+    found: list[Phase] = []
+    last, begin = -1, 0
+    for i, code in enumerate([*most, -2]):
+        if code in (last, -1):
+            continue
+        if last >= 0:
+            found.append(
+                Phase(table[last], round(window.start_ns + begin * width),
+                      round(window.start_ns + i * width))
+            )  # fmt: skip
+        last, begin = code, i
+    return tuple(found)
