@@ -7,11 +7,12 @@ from typing import Any
 
 from gpuscope.analysis import fold_layers
 from gpuscope.analysis.compare import compare
+from gpuscope.analysis.use_over_time import use_over_time
 from gpuscope.run import Run
 from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import comparison_document, plain, run_document
 from gpuscope.views.explanation import block_document
-from gpuscope.views.report.device_facts import device_facts
+from gpuscope.views.report.device_facts import device_facts, device_of_run
 from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.what_if import what_if_blocks
@@ -44,6 +45,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "modules_folded": plain(fold_layers(run.analysis.modules)),
         "sentences_zh": _sentences_zh(run),
         "device": plain(device_facts(run)),
+        "use": plain(use_over_time(run.timeline, device_of_run(run))),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
         "kernels_explained": {
             group: [block_document(block) for block in blocks]

@@ -1,0 +1,1 @@
+"""Makes `run_builders` importable from the tests below this folder."""
