@@ -235,12 +235,22 @@ def test_diagram_joins_equal_ways_and_marks_the_narrowest() -> None:
 
 
 def test_diagram_says_how_many_steps_it_leaves_out() -> None:
-    links = tuple(Link("a", "b", step=n) for n in range(20))
+    links = tuple(Link("a", "b", bytes_per_s=n + 1.0, step=n) for n in range(20))
     nodes = (Node("a", w("A"), "rank", 0, 0, detail=w("first")), Node("b", w("B"), "rank", 1, 0))
     text = shown(Diagram(w("Long"), nodes, links))
-    assert "and 12 more steps of the same kind" in text
+    assert "and 12 more steps" in text
     assert text.count("A → B") == 8
     assert "first" in line_with(text, "A  ")
+
+
+def test_diagram_joins_steps_that_are_alike() -> None:
+    links = tuple(Link("a", "b", step=n) for n in range(7))
+    nodes = (Node("a", w("A"), "rank", 0, 0), Node("b", w("B"), "rank", 1, 0))
+    steps = (w("add"),) * 4 + (w("pass on"),) * 3
+    text = shown(Diagram(w("Ring"), nodes, links, steps))
+    assert "steps 1 to 4: add" in text
+    assert "steps 5 to 7: pass on" in text
+    assert text.count("A → B") == 2
 
 
 def test_code_has_numbers_and_remarks() -> None:

@@ -123,9 +123,16 @@ def _ranks(work: Work, whole: float = 0.0, part: float = 0.0) -> int:
 _Time = Callable[[Group, float, Tuning], float]
 
 
-def spread_of(constants: Constants) -> float:
-    """Relative 80 % half-width of a collective's time."""
-    return constants.spread("collective.scale", _SPREAD)
+def spread_of(constants: Constants, group: Group) -> float:
+    """Relative 80 % half-width of a collective's time.
+
+    What was measured says something of as many ranks in one scale-up domain; more of them, and a
+    fabric, keep the wider one.
+    """
+    found = constants.spread("collective.scale", _SPREAD)
+    shares = tuning_of(constants).shares.values()
+    measured = max((ranks for known in shares for ranks, _ in known), default=0)
+    return found if group.domains == 1 and group.ranks <= measured else max(found, _SPREAD)
 
 
 def unknown_link(cluster: Cluster, ranks: int) -> UnsupportedError:
@@ -160,7 +167,7 @@ def _collective(
     seconds = time_s(group, size_bytes, tuning_of(work.constants))
     if seconds == inf:
         raise unknown_link(cluster, ranks)
-    spread = spread_of(work.constants)
+    spread = spread_of(work.constants, group)
     where = "one scale-up domain" if group.domains == 1 else f"{group.domains} domains"
     return (
         Kernel(

@@ -14,7 +14,8 @@ BLOCKS_CHINESE: Mapping[str, str] = {
     "throughout": "始终",
     "step {n}": "第 {n} 步",
     "and {n} more like these": "另有 {n} 条同样的",
-    "and {n} more steps of the same kind": "之后还有 {n} 个同样的步骤",
+    "steps {first} to {last}": "第 {first} 至 {last} 步",
+    "and {n} more steps": "之后还有 {n} 步",
     # heat maps
     "each column stands for {n}": "每列代表 {n} 个",
     "each row stands for {n}": "每行代表 {n} 个",

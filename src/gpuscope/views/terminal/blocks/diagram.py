@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -48,32 +48,47 @@ class _Flows:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         stepped = bool(self.block.steps) or any(k.step is not None for k in self.block.links)
         room = options.max_width - (2 if stepped else 0)
-        for step in self._steps():
+        spans = self._spans()
+        for first, last in spans[:_MOST_STEPS]:
             if stepped:
-                yield self._heading(step)
-            for alike in _alike([k for k in self.block.links if k.step == step]):
+                yield self._heading(first, last)
+            for alike in _alike([k for k in self.block.links if k.step == first]):
                 yield Padding(self._flow(alike, room), (0, 0, 0, 2 if stepped else 0))
-        left_out = self._last() - _MOST_STEPS
-        if left_out > 0:
-            yield Text(tr("and {n} more steps of the same kind", self.lang, n=left_out),
-                       style="dim")  # fmt: skip
+        if len(spans) > _MOST_STEPS:
+            left_out = self._last() - (spans[_MOST_STEPS][0] or 0)
+            yield Text(tr("and {n} more steps", self.lang, n=left_out), style="dim")
 
     def _last(self) -> int:
         used = [k.step + 1 for k in self.block.links if k.step is not None]
         return max([len(self.block.steps), *used])
 
-    def _steps(self) -> Iterator[int | None]:
+    def _spans(self) -> list[tuple[int | None, int | None]]:
+        """Steps to show, (first, last): those that follow one another and are alike together."""
+        spans: list[tuple[int | None, int | None]] = []
         if any(k.step is None for k in self.block.links):
-            yield None
-        yield from range(min(self._last(), _MOST_STEPS))
+            spans.append((None, None))
+        before: object = None
+        for step in range(self._last()):
+            used = frozenset(replace(k, step=None) for k in self.block.links if k.step == step)
+            kind = used, self._name(step)
+            if kind == before:
+                spans[-1] = spans[-1][0], step
+            else:
+                spans.append((step, step))
+            before = kind
+        return spans
 
-    def _heading(self, step: int | None) -> Text:
-        if step is None:
+    def _name(self, step: int) -> str:
+        return words(self.block.steps[step], self.lang) if step < len(self.block.steps) else ""
+
+    def _heading(self, first: int | None, last: int | None) -> Text:
+        if first is None or last is None:
             return Text(tr("throughout", self.lang), style="dim")
-        said = tr("step {n}", self.lang, n=step + 1)
-        if step < len(self.block.steps):
-            said += tr(": ", self.lang) + words(self.block.steps[step], self.lang)
-        return Text(said, style="bold")
+        said = tr("step {n}", self.lang, n=first + 1)
+        if last > first:
+            said = tr("steps {first} to {last}", self.lang, first=first + 1, last=last + 1)
+        name = self._name(first)
+        return Text(said + (tr(": ", self.lang) + name if name else ""), style="bold")
 
     def _flow(self, alike: Sequence[Link], room: int) -> RenderableType:
         """The ways that carry the same: their rate beside them, or below where it is narrow."""

@@ -1,0 +1,85 @@
+"""What the diagram of a collective shows: every rank's steps, and bytes that add up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from gpuscope.explain.collective_case import make_case
+from gpuscope.explain.collective_steps import steps_diagram
+from gpuscope.explain.types import Diagram
+
+
+def drawn(operation: str, on: str, amount: str = "64MB") -> Diagram:
+    return steps_diagram(make_case(operation, amount, on, "bf16"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "on", "steps", "each"),
+    [
+        ("all_reduce", "8xh200", 14, 8), ("all_gather", "8xh200", 7, 8),
+        ("reduce_scatter", "4xh200", 3, 4), ("all_reduce", "2xh200", 2, 2),
+    ],
+)  # fmt: skip
+def test_a_ring_uses_every_way_in_every_step(
+    operation: str, on: str, steps: int, each: int
+) -> None:
+    block = drawn(operation, on)
+    assert len(block.steps) == steps
+    assert Counter(link.step for link in block.links) == dict.fromkeys(range(steps), each)
+    for step in range(steps):
+        links = [link for link in block.links if link.step == step]
+        assert {link.a for link in links} == {link.b for link in links} == {
+            node.key for node in block.nodes
+        }  # fmt: skip
+
+
+def test_the_ring_carries_what_its_ranks_send() -> None:
+    case = make_case("all_reduce", "64MB", "8xh200", "bf16")
+    block = steps_diagram(case)
+    for link in block.links:
+        assert link.bytes_per_s == pytest.approx(case.taken.sent_bytes / case.taken.time_s)
+        assert link.bytes_per_s is not None
+        assert link.limit_bytes_per_s == 450e9 > link.bytes_per_s
+
+
+def test_pairs_go_from_all_to_all() -> None:
+    block = drawn("all_to_all", "8xh200")
+    assert len({(link.a, link.b) for link in block.links}) == 8 * 7
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_to_all", "broadcast", "all_gather"])
+@pytest.mark.parametrize("on", ["8x8xh100", "72xgb200", "16xh200"])
+def test_of_many_ranks_one_domain_is_drawn_and_said(operation: str, on: str) -> None:
+    block = drawn(operation, on)
+    names = {node.key for node in block.nodes}
+    assert "out" in names
+    assert len(names) <= 17
+    assert all(link.a in names and link.b in names for link in block.links)
+    leaving = [link for link in block.links if "out" in (link.a, link.b)]
+    assert leaving
+    if on == "72xgb200":
+        assert not any(link.narrowest for link in block.links)
+        assert {link.limit_bytes_per_s for link in leaving} == {900e9}
+    else:
+        assert all(link.narrowest for link in leaving)
+        assert {link.limit_bytes_per_s for link in leaving} == {50e9}
+
+
+def test_a_tree_goes_up_and_comes_down() -> None:
+    block = drawn("all_reduce", "8x8xh100", "1MB")
+    assert len(block.steps) == 4
+    up = [(link.a, link.b) for link in block.links if link.step == 0]
+    down = [(link.b, link.a) for link in block.links if link.step == 3]
+    assert sorted(up) == sorted(down)
+    assert [(k.a, k.b) for k in block.links if k.step in (1, 2)] == [("r0", "out"), ("out", "r0")]
+
+
+def test_no_way_carries_more_than_it_can() -> None:
+    for operation in ("all_gather", "all_to_all", "broadcast", "reduce_scatter"):
+        for on in ("8xh200", "2x8xh200", "8xmi300x", "4x8xb200"):
+            for link in drawn(operation, on, "1GB").links:
+                assert link.bytes_per_s is not None
+                assert link.limit_bytes_per_s is not None
+                assert link.bytes_per_s <= link.limit_bytes_per_s
