@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "explain": {
         "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "verb",
     },
-    "lens": {"errors", "hardware", "explain"},
+    "lens": {"errors", "hardware", "explain", "verb"},
     "learn": {
         "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "explain",
         "lens",

@@ -19,6 +19,7 @@ from gpuscope.cli import (
     compare,
     devices,
     explain,
+    lens,
     measure,
     models,
     predict,
@@ -59,7 +60,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-for _verb in (predict, measure, profile, analyze, compare, explain, claims, bench, devices, models):
+for _verb in (
+    predict, measure, profile, analyze, compare, explain, lens, claims, bench, devices, models,
+):  # fmt: skip
     _verb.register(app)
 
 

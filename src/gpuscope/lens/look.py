@@ -173,6 +173,12 @@ def _error(failure: Failure, name: str) -> Exception:
     where = ""
     if failure.line is not None:
         where = f" at line {failure.line} of {Path(failure.file).name}"
+    if failure.stage == "watch":
+        return WorkloadError(
+            "The lens cannot watch the installed version of Triton or Numba.",
+            f"{failure.kind}: {failure.text}",
+            'Type: pip install --upgrade "gpuscope[lens]"',
+        )
     verb = "Importing the file of" if failure.stage == "import" else "Running"
     what = f"{verb} {name} raised {failure.kind}{where}."
     return WorkloadError(what, failure.text, _advice(failure))

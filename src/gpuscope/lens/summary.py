@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -67,13 +68,14 @@ def _access(site: Site, part: Requests, launch: OpenLaunch, machine: Machine) ->
     addresses, active, size = part.addresses, part.active, part.bytes_per_lane
     on_chip = site.space != "global"
     zero = np.zeros(len(addresses), dtype=np.int64)
-    sectors = ideal = lines = passes = ways = ideal_passes = rounds = zero
+    sectors = ideal = plain = lines = passes = ways = ideal_passes = rounds = zero
     distinct = (0, 0)
     if on_chip:
         passes, ways, ideal_passes = _passes(site, part, machine)
     else:
         sectors = cost.pieces_per_request(addresses, active, size, machine.sector_bytes)
         ideal = cost.ideal_pieces(addresses, active, size, machine.sector_bytes)
+        plain = -(-active.sum(axis=1) * size // machine.sector_bytes)
         lines = cost.pieces_per_request(addresses, active, size, machine.line_bytes)
         distinct = _distinct_sectors([part], machine.sector_bytes)
     if site.kind == "atomic":
@@ -83,7 +85,8 @@ def _access(site: Site, part: Requests, launch: OpenLaunch, machine: Machine) ->
         file=site.file, line=site.line, array=site.array, space=site.space, kind=site.kind,
         bytes_per_lane=size, requests=len(addresses), lanes=lanes, asked_bytes=lanes * size,
         sectors=int(sectors.sum()), ideal_sectors=int(ideal.sum()),
-        worst_sectors=int(sectors.max()), cache_lines=int(lines.sum()),
+        plain_sectors=int(plain.sum()), worst_sectors=int(sectors.max()),
+        cache_lines=int(lines.sum()),
         block_sectors=distinct[0], launch_sectors=distinct[1],
         passes=int(passes.sum()), ideal_passes=int(ideal_passes.sum()),
         worst_ways=int(ways.max()), address_rounds=int(rounds.sum()),
@@ -175,8 +178,14 @@ def _arrays(
     return tuple(found)
 
 
-def stride_bytes(sample: Sample) -> int | None:
-    """The constant distance between neighbouring lanes' addresses; None if it is not constant."""
+def stride_bytes(sample: Sample) -> tuple[int, bool] | None:
+    """The usual distance between neighbouring lanes' addresses, and whether it is the only one.
+
+    None where no distance is usual (that of seven pairs in ten).
+    """
     active = [a for a in sample.addresses if a is not None]
-    steps = {b - a for a, b in pairwise(active)}
-    return steps.pop() if len(steps) == 1 else None
+    steps = Counter(b - a for a, b in pairwise(active))
+    if not steps:
+        return None
+    step, times = steps.most_common(1)[0]
+    return (step, len(steps) == 1) if times >= 0.7 * (len(active) - 1) else None

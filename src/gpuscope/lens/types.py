@@ -20,6 +20,10 @@ Kind = Literal["load", "store", "atomic"]
 Framework = Literal["numba", "triton"]
 
 
+_SLIGHT = 1.05
+"""Up to this much more than the least is not worth a remark."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One request, lane by lane.
@@ -51,6 +55,8 @@ class Access:
         sectors: sectors that the requests touch, each counted anew in each request; 0 where it is
             not global memory.
         ideal_sectors: the fewest that hold each request's distinct bytes.
+        plain_sectors: what the same lanes would touch if each asked for a neighbour of its own;
+            more than `ideal_sectors` where lanes share bytes.
         worst_sectors: of one request.
         cache_lines: cache lines that the requests touch.
         block_sectors: distinct sectors in each block, over all blocks.
@@ -74,6 +80,7 @@ class Access:
     asked_bytes: int
     sectors: int
     ideal_sectors: int
+    plain_sectors: int
     worst_sectors: int
     cache_lines: int
     block_sectors: int
@@ -84,6 +91,15 @@ class Access:
     address_rounds: int
     worst_rounds: int
     sample: Sample
+
+    @property
+    def wasteful(self) -> bool:
+        """Whether it costs clearly more than a well-placed access of the same lanes would."""
+        return (
+            self.sectors > self.plain_sectors * _SLIGHT
+            or self.passes > self.ideal_passes * _SLIGHT
+            or self.address_rounds > self.requests * _SLIGHT
+        )
 
     @property
     def sectors_per_request(self) -> float:

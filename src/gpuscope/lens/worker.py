@@ -48,7 +48,7 @@ class Failure:
     """Why there is no result.
 
     Attributes:
-        stage: "import" or "launch".
+        stage: "import", "watch" (this version of the library is not known), or "launch".
         kind: the exception's class.
         text: what it says, one line.
         file, line: the user's line that raised it; "" and None if there is none.
@@ -86,6 +86,7 @@ def run(request: Request) -> Answer:
     stage, complete, failure = "import", True, None
     try:
         launch = _function(Path(request.file), request.function)
+        stage = "watch"
         _install(recorder)
         stage = "launch"
         launch()

@@ -282,6 +282,7 @@ _COMMANDS = {
         "正在预测 {device}（第 {number} 个，共 {total} 个）…"
     ),
     "Point {number} of {total} …": "第 {number} 点，共 {total} 点 …",
+    "Running {name} in the simulator …": "正在模拟器中运行 {name} …",
     "What more {resource} brings …": "更多{resource}能带来什么 …",
 }
 

@@ -1,0 +1,62 @@
+"""`gpuscope lens`: run a Triton or Numba-CUDA kernel on the CPU and see what its warps ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli import explanations as given
+
+if TYPE_CHECKING:
+    from gpuscope.explain.types import Explanation
+
+_LIMIT = 4_000_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `lens` command to the application."""
+    app.command("lens", short_help="See what a kernel's warps ask of memory, line by line.")(
+        lens_command
+    )
+
+
+def lens_command(
+    launch: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE:FUNCTION",
+            help="A function without arguments that makes small data and launches the kernel.",
+        ),
+    ],
+    on: given.On = "h200",
+    limit: Annotated[
+        int, typer.Option(help="Stop after so many accesses and line visits.")
+    ] = _LIMIT,
+    as_json: given.AsJson = False,
+    output: given.Output = None,
+    report: given.Report = None,
+    figures: given.Figures = None,
+    lang: given.Lang = None,
+    quiet: given.Quiet = False,
+) -> None:  # fmt: skip
+    """Run a Triton or Numba-CUDA kernel on the CPU and show what its warps ask of memory.
+
+    The kernel runs in Triton's interpreter or Numba's simulator with the small data that the
+    function makes. Each access is recorded: sectors per request, bank conflicts, inactive lanes,
+    reuse, and bytes against the least possible, by line of the source.
+    """
+
+    def make() -> Explanation:
+        from gpuscope.cli.progress import note, progress
+        from gpuscope.lens.look import look
+        from gpuscope.views.i18n import choose_language, tr
+
+        with progress(quiet or as_json) as say:
+            say(tr("Running {name} in the simulator …", choose_language(lang), name=launch))
+            lens = look(launch, on, limit=limit)
+        if lens.printed.strip():
+            note(lens.printed.rstrip(), quiet or as_json)
+        return lens.explanation()
+
+    given.show(make, given.Shown(as_json, output, report, figures, lang, quiet))

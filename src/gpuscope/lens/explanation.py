@@ -1,0 +1,264 @@
+"""What the lens saw, as an `Explanation`: remarks by line, maps of lanes, traffic and reuse."""
+
+from __future__ import annotations
+
+from gpuscope.explain.numbers import percent, size, three
+from gpuscope.explain.types import Block, Explanation, Paragraph, Section, Words
+from gpuscope.lens.machine import Machine
+from gpuscope.lens.maps import bank_map, sector_map
+from gpuscope.lens.patterns import Remark, remarks
+from gpuscope.lens.source_view import source_view
+from gpuscope.lens.traffic import (
+    accesses_table,
+    arrays_table,
+    divergence_table,
+    facts,
+    ideal_bytes,
+    level_bars,
+    line_bars,
+    moved_bytes,
+)
+from gpuscope.lens.types import Access, Launch, Lens
+
+_MOST_LAUNCHES = 6
+"""Launches that are shown in full; the rest are counted."""
+
+_MOST_REMARKS = 5
+
+_TRITON_SOURCE = (
+    "Triton, triton-lang/triton: lib/Dialect/TritonGPU/Transforms/CoalesceUtils.cpp and the blocked "
+    "layout of TritonGPUAttrDefs.td."
+)
+_NUMBA_SOURCE = "Numba documentation: debugging CUDA Python with the CUDA simulator."
+
+_NOTES = {
+    "triton_layout": Words(
+        "Which lane holds which element is the compiler's choice. The rules of Triton's coalescing "
+        "pass are applied to the addresses seen; the compiler may prove less than the addresses "
+        "show, and passes after it may choose otherwise. Shared memory and its bank conflicts are "
+        "the compiler's too: not available here.",
+        "哪个线程持有哪个元素由编译器决定。这里按 Triton 合并访存 pass 的规则对实际地址推算；"
+        "编译器能证明的可能更少，之后的 pass 也可能另作选择。共享内存与存储体冲突同样由编译器决定，此处无从得知。",
+    ),
+    "mask_splits_vectors": Words(
+        "Masks end inside what a lane could move at once, or the compiler cannot prove that they do "
+        "not (a size that 16 does not divide): such accesses go element by element.",
+        "掩码边界落在一个线程的向量访问之内，或编译器无法证明不会（大小不能被 16 整除）：这些访问退化为逐元素。",
+    ),
+    "descriptor": Words(
+        "Tensor descriptors are counted as ordinary accesses; on Hopper and later a copy engine "
+        "(TMA) moves them without the lanes.",
+        "张量描述符按普通访问计；Hopper 及之后由 TMA 搬运，不经过线程。",
+    ),
+    "record_arrays": Words(
+        "Arrays of records (structured dtypes) were not followed.",
+        "结构化类型（record）的数组未被记录。",
+    ),
+    "local_arrays": Words(
+        "Arrays private to a thread (cuda.local) were not followed: small ones live in registers.",
+        "线程私有数组（cuda.local）未被记录：小的通常放在寄存器里。",
+    ),
+}  # fmt: skip
+
+
+def explain_lens(lens: Lens) -> Explanation:
+    """Return what a run of the lens means."""
+    shown, times = _distinct(lens.launches)
+    sections = []
+    for launch in shown[:_MOST_LAUNCHES]:
+        sections += _sections(launch, times[shown.index(launch)], lens.machine, len(shown) > 1)
+    return Explanation(
+        topic="lens",
+        title=Words(
+            f"{lens.name} on {lens.machine.name}: what its warps ask of memory",
+            f"{lens.name} 在 {lens.machine.name} 上：线程束对内存的访问",
+        ),
+        summary=_summary(lens, shown),
+        sections=tuple(sections),
+        commands=_commands(lens),
+        sources=_sources(lens),
+        assumptions=_assumptions(lens),
+        key="lens",
+    )
+
+
+def _distinct(launches: tuple[Launch, ...]) -> tuple[list[Launch], list[int]]:
+    """Launches that differ, and how often each occurred."""
+    shown: list[Launch] = []
+    times: list[int] = []
+    for launch in launches:
+        if launch in shown:
+            times[shown.index(launch)] += 1
+        else:
+            shown.append(launch)
+            times.append(1)
+    return shown, times
+
+
+def _summary(lens: Lens, shown: list[Launch]) -> tuple[Words, ...]:
+    found = [(r, launch) for launch in shown for r in remarks(launch, lens.machine)]
+    found.sort(key=lambda pair: -pair[0].cost)
+    sentences = [_traffic_sentence(shown, lens.machine)]
+    for remark, launch in found[: 3 if len(shown) > 1 else 2]:
+        name = f"{launch.kernel}: "
+        sentences.append(Words(name + remark.what.en, name + remark.what.zh))
+    if not found:
+        sentences.append(
+            Words(
+                "Every request is about as small as its data allow, and no bank is asked twice.",
+                "每次请求都几乎达到数据所需的下限，没有存储体冲突。",
+            )
+        )
+    if not lens.complete:
+        sentences.append(_stopped(lens))
+    return tuple(sentences)
+
+
+def _traffic_sentence(shown: list[Launch], machine: Machine) -> Words:
+    worst = max(shown, key=lambda one: _waste_ratio(one, machine))
+    moved, ideal = moved_bytes(worst, machine), ideal_bytes(worst, machine)
+    if not moved:
+        return Words(
+            f"{worst.kernel} touches no global memory.", f"{worst.kernel} 没有访问全局内存。"
+        )
+    if moved <= ideal * 1.05:
+        kernels = ", ".join(dict.fromkeys(launch.kernel for launch in shown))
+        return Words(
+            f"{kernels}: requests to global memory move {percent(ideal / moved)} useful bytes.",
+            f"{kernels}：全局内存请求搬运的字节中 {percent(ideal / moved)} 有用。",
+        )
+    return Words(
+        f"{worst.kernel}: requests move {size(moved)} of global memory for {size(ideal)} of data, "
+        f"{three(moved / ideal)}× the least.",
+        f"{worst.kernel}：请求为 {size(ideal)} 数据搬运了 {size(moved)} 全局内存，"
+        f"是下限的 {three(moved / ideal)} 倍。",
+    )
+
+
+def _waste_ratio(launch: Launch, machine: Machine) -> float:
+    ideal = ideal_bytes(launch, machine)
+    return moved_bytes(launch, machine) / ideal if ideal else 0.0
+
+
+def _stopped(lens: Lens) -> Words:
+    return Words(
+        f"Stopped at the limit of {lens.limit:,} accesses and line visits: the figures are those of "
+        "the part that ran. Use smaller data, or raise --limit.",
+        f"已达到 {lens.limit:,} 次访问与行执行的上限而停止：数字只反映已运行的部分。"
+        "请缩小数据，或提高 --limit。",
+    )
+
+
+def _sections(launch: Launch, times: int, machine: Machine, several: bool) -> list[Section]:
+    title = Words(launch.kernel, launch.kernel)
+    if times > 1:
+        title = Words(f"{launch.kernel} ({times} times)", f"{launch.kernel}（{times} 次）")
+    found = remarks(launch, machine)
+    blocks: list[Block] = [facts(launch, machine)]
+    blocks += [
+        source_view(launch, function, machine.warp_size)
+        for function in launch.functions
+        if function.lines
+    ]
+    sections = [Section(title, tuple(blocks))]
+    pictures = _pictures(launch, machine)
+    if pictures:
+        sections.append(Section(_titled(launch, "the worst requests", "最差的请求", several), pictures))
+    figures = [
+        accesses_table(launch, machine) if launch.accesses else None,
+        line_bars(launch, machine), level_bars(launch, machine), arrays_table(launch, machine),
+        divergence_table(launch),
+    ]  # fmt: skip
+    there = tuple(block for block in figures if block is not None)
+    if there:
+        sections.append(Section(_titled(launch, "traffic and reuse", "流量与复用", several), there))
+    if found:
+        sections.append(
+            Section(
+                _titled(launch, "what to change", "该改什么", several),
+                tuple(_advice(remark) for remark in found[:_MOST_REMARKS]),
+            )
+        )
+    return sections
+
+
+def _titled(launch: Launch, en: str, zh: str, several: bool) -> Words:
+    if several:
+        return Words(f"{launch.kernel}: {en}", f"{launch.kernel}：{zh}")
+    return Words(en[0].upper() + en[1:], zh)
+
+
+def _pictures(launch: Launch, machine: Machine) -> tuple[Block, ...]:
+    """The worst request to each sort of memory, lane by lane."""
+    found: list[Block] = []
+    on_global = [a for a in launch.accesses if a.space == "global"]
+    if on_global:
+        found.append(sector_map(max(on_global, key=_waste), machine))
+    shared = [a for a in launch.accesses if a.space == "shared"]
+    if shared:
+        found.append(bank_map(max(shared, key=_waste), machine))
+    return tuple(found)
+
+
+def _waste(access: Access) -> tuple[int, int]:
+    wasted = access.sectors - access.ideal_sectors + access.passes - access.ideal_passes
+    return wasted, access.requests
+
+
+def _advice(remark: Remark) -> Paragraph:
+    return Paragraph(
+        Words(f"{remark.what.en} {remark.change.en}", f"{remark.what.zh}{remark.change.zh}"),
+        "warning" if remark.fault == "barrier" else "key",
+    )
+
+
+def _commands(lens: Lens) -> tuple[str, ...]:
+    return (
+        f"gpuscope lens {lens.name} --report lens.html",
+        "gpuscope explain occupancy --threads 256 --registers 64",
+        "gpuscope learn coalescing",
+    )
+
+
+def _sources(lens: Lens) -> tuple[str, ...]:
+    used = {launch.framework for launch in lens.launches}
+    found = list(lens.machine.sources)
+    if "triton" in used:
+        found.append(_TRITON_SOURCE)
+    if "numba" in used:
+        found.append(_NUMBA_SOURCE)
+    return tuple(found)
+
+
+def _assumptions(lens: Lens) -> tuple[Words, ...]:
+    found = [
+        Words(
+            "Every access in the source counts. A compiler keeps values in registers where it can, "
+            "so a device may make fewer.",
+            "按源代码中的每次访问计数。编译器会尽量把值留在寄存器里，真实设备上可能更少。",
+        ),
+        Words(
+            "Arrays begin at aligned addresses, as a device's allocators place them. Figures are of "
+            "the small data given; ratios carry over to larger data, amounts do not.",
+            "假定数组起始地址对齐（与显存分配器一致）。数字针对给定的小数据；比值可推广到更大数据，总量不可。",
+        ),
+    ]
+    if any(a.space == "shared" and a.bytes_per_lane > 4 for x in lens.launches for a in x.accesses):
+        found.append(
+            Words(
+                "Accesses of 8 and 16 bytes a lane are served in halves and quarters of a warp.",
+                "每线程 8、16 字节的共享内存访问按半个、四分之一个线程束分组服务。",
+            )
+        )
+    words = dict.fromkeys(note for launch in lens.launches for note in launch.notes)
+    found += [_NOTES[word] for word in words]
+    if len(_distinct(lens.launches)[0]) > _MOST_LAUNCHES:
+        found.append(
+            Words(
+                f"Of {len(lens.launches)} launches the first {_MOST_LAUNCHES} that differ are shown.",
+                f"共 {len(lens.launches)} 次启动，只展示前 {_MOST_LAUNCHES} 种不同的。",
+            )
+        )
+    return tuple(found)
+
+

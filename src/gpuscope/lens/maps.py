@@ -1,0 +1,117 @@
+"""Maps of one request: which lane touches which sector, which lane meets which bank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuscope.explain.types import Axis, HeatMap, Words
+from gpuscope.lens.machine import Machine
+from gpuscope.lens.requests import phase_lanes
+from gpuscope.lens.types import Access
+
+_MOST_COLUMNS = 64
+
+Row = list[float | None]
+
+
+def _lanes(access: Access) -> tuple[str, ...]:
+    return tuple(str(n) for n in range(len(access.sample.addresses)))
+
+
+def _place(access: Access) -> Words:
+    warp, block = access.sample.warp, access.sample.block
+    return Words(
+        f"line {access.line}, {access.array}: warp {warp} of block {block}",
+        f"第 {access.line} 行 {access.array}：线程块 {block} 的第 {warp} 个线程束",
+    )
+
+
+def sector_map(access: Access, machine: Machine) -> HeatMap:
+    """Which lane touches which sector, in the worst request to global memory.
+
+    A sector is drawn as used where the request asks for all of its bytes, else as partly used.
+    """
+    size, piece = access.bytes_per_lane, machine.sector_bytes
+    used: dict[int, set[int]] = {}
+    for address in access.sample.addresses:
+        if address is not None:
+            for byte in range(address, address + size):
+                used.setdefault(byte // piece, set()).add(byte)
+    sectors = sorted(used)[:_MOST_COLUMNS]
+    column = {sector: n for n, sector in enumerate(sectors)}
+    rows: list[Row] = []
+    for address in access.sample.addresses:
+        row: Row = [None] * len(sectors)
+        if address is not None:
+            for sector in range(address // piece, (address + size - 1) // piece + 1):
+                if sector in column:
+                    row[column[sector]] = float(len(used[sector]) < piece)
+        rows.append(row)
+    where = _place(access)
+    asked = sum(len(bytes_) for bytes_ in used.values())
+    return HeatMap(
+        title=Words(f"Lanes and sectors: {where.en}", f"线程与扇区：{where.zh}"),
+        x=Axis(Words(f"sector ({piece} bytes) of {access.array}", f"{access.array} 的扇区（{piece} 字节）")),
+        y=Axis(Words("lane", "线程号")),
+        values=tuple(tuple(row) for row in rows),
+        classes=(
+            Words("all bytes of the sector are used", "扇区字节全部用到"),
+            Words("part of the sector is moved for nothing", "扇区有一部分白白搬运"),
+        ),
+        roles=("good", "waste"),
+        x_labels=tuple(str(sector) for sector in sectors),
+        y_labels=_lanes(access),
+        note=Words(
+            f"{len(used)} sectors move {len(used) * piece} bytes for {asked} asked for.",
+            f"{len(used)} 个扇区搬运 {len(used) * piece} 字节，其中用到 {asked} 字节。",
+        ),
+    )  # fmt: skip
+
+
+def bank_map(access: Access, machine: Machine) -> HeatMap:
+    """Which lane meets which bank, in the worst request to shared memory.
+
+    A lane's word is drawn as waiting where another word of the same bank is served before it.
+    """
+    banks, word_bytes, size = machine.banks, machine.bank_bytes, access.bytes_per_lane
+    addresses = access.sample.addresses
+    group = phase_lanes(len(addresses), size, banks, word_bytes)
+    rows: list[Row] = []
+    for begin in range(0, len(addresses), group):
+        rows += _group_rows(addresses[begin : begin + group], size, machine)
+    where = _place(access)
+    ways = access.worst_ways
+    return HeatMap(
+        title=Words(f"Lanes and banks: {where.en}", f"线程与存储体：{where.zh}"),
+        x=Axis(Words(f"bank ({word_bytes} bytes wide)", f"存储体（宽 {word_bytes} 字节）")),
+        y=Axis(Words("lane", "线程号")),
+        values=tuple(tuple(row) for row in rows),
+        classes=(
+            Words("served in the first pass", "第一遍即得到服务"),
+            Words("waits: its bank serves another word first", "等待：该存储体先服务别的字"),
+        ),
+        roles=("good", "bad"),
+        x_labels=tuple(str(n) for n in range(banks)),
+        y_labels=_lanes(access),
+        note=Words(
+            f"Up to {ways} words of one bank: {ways} passes." if ways > 1
+            else "No bank is asked for two words: one pass.",
+            f"同一存储体最多 {ways} 个字：{ways} 遍。" if ways > 1
+            else "没有存储体被要求两个字：一遍完成。",
+        ),
+    )  # fmt: skip
+
+
+def _group_rows(addresses: Sequence[int | None], size: int, machine: Machine) -> list[Row]:
+    first: dict[int, int] = {}
+    rows = []
+    for address in addresses:
+        row: Row = [None] * machine.banks
+        if address is not None:
+            for word in range(
+                address // machine.bank_bytes, (address + size - 1) // machine.bank_bytes + 1
+            ):
+                bank = word % machine.banks
+                row[bank] = float(first.setdefault(bank, word) != word)
+        rows.append(row)
+    return rows
