@@ -5,7 +5,8 @@ allow (CUDA C++ Programming Guide, "Compute Capabilities"; allocation granularit
 occupancy calculator, `cuda_occupancy.h`). Registers are handed out to a warp in whole pieces, and
 each quarter of a multiprocessor has its own; shared memory is rounded up, with 1 KiB a block kept
 by the system from compute capability 8 on. On AMD the same limits hold for compute units and
-wavefronts; its traces record no registers, so that the result is an upper bound there.
+wavefronts, whose vector registers lie in four (wavefronts of 64) or two SIMDs (of 32); its traces
+record no registers, so that the result is an upper bound for them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ LIMITS: tuple[str, ...] = ("", "threads", "registers", "shared memory", "blocks"
 _NONE, _THREADS, _REGISTERS, _SHARED, _BLOCKS, _GRID = range(len(LIMITS))
 
 _QUARTERS = 4
-"""Parts of a multiprocessor with registers of their own (compute capability 5 and later)."""
+"""Parts of a multiprocessor with registers of their own (NVIDIA from compute capability 5 on; the
+SIMDs of an AMD compute unit with wavefronts of 64)."""
+
+_RDNA_SIMDS = 2
+"""SIMDs of an AMD compute unit with wavefronts of 32."""
 
 _BARRIERS = 16
 """Most blocks of more than one wavefront on an AMD compute unit (barrier slots)."""
@@ -116,6 +121,21 @@ def resident_blocks(
         registers: of a thread; 0 or less where unknown: then they do not limit.
         shared_bytes: of a block; less than 0 where unknown: then it does not limit.
     """
+    by = block_limits(device, threads, registers, shared_bytes)
+    # Of equal limits the one named first counts: threads before registers and so on.
+    return np.asarray(by.min(axis=0), np.int64), np.asarray(by.argmin(axis=0) + 1, np.int64)
+
+
+def block_limits(device: Device, threads: Ints, registers: Ints, shared_bytes: Ints) -> Ints:
+    """Return how many blocks each limit by itself allows on one unit.
+
+    Args:
+        device, threads, registers, shared_bytes: as `resident_blocks` takes them.
+
+    Returns:
+        Shape [4, launches]: by threads, registers, shared memory, block slots, as `LIMITS` names
+        them from 1 on; the largest integer where a limit is not known.
+    """
     warp = device.warp_size or 32
     warps = np.maximum(-(-threads // warp), 1)
     most_warps = (device.max_threads_per_unit or 0) // warp
@@ -127,17 +147,22 @@ def resident_blocks(
     if device.vendor == "AMD":
         slots = np.where(warps > 1, np.minimum(slots, _BARRIERS), slots)
     by[3] = slots
-    # Of equal limits the one named first counts: threads before registers and so on.
-    return np.asarray(by.min(axis=0), np.int64), np.asarray(by.argmin(axis=0) + 1, np.int64)
+    return by
+
+
+def register_parts(device: Device) -> int:
+    """Return how many parts of a unit have registers of their own."""
+    return _RDNA_SIMDS if device.vendor == "AMD" and device.warp_size == 32 else _QUARTERS
 
 
 def _by_registers(device: Device, warps: Ints, registers: Ints) -> Ints:
     none = np.full(len(warps), np.iinfo(np.int64).max)
     piece, total = device.register_granularity, device.registers_per_unit
-    if not piece or not total or device.vendor != "NVIDIA":
+    if not piece or not total:
         return none
+    parts = register_parts(device)
     of_warp = -(-np.maximum(registers, 1) * (device.warp_size or 32) // piece) * piece
-    fitting = total // _QUARTERS // of_warp * _QUARTERS
+    fitting = total // parts // of_warp * parts
     return np.where(registers > 0, fitting // warps, none)
 
 

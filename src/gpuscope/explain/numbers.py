@@ -51,3 +51,13 @@ def percent(share: float) -> str:
 def count(value: float) -> str:
     """A whole number with thousands apart."""
     return f"{value:,.0f}"
+
+
+def exact_percent(share: float) -> str:
+    """A share to three digits: "37.5 %", "100 %"."""
+    return f"{three(100.0 * share)} %"
+
+
+def an(name: str) -> str:
+    """A name with its article: "an SM", "a CU"."""
+    return f"{'an' if name[:1] in 'AEFHILMNORSXaeio' and name[:2].isupper() else 'a'} {name}"

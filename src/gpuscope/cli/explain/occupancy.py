@@ -1,0 +1,47 @@
+"""`gpuscope explain occupancy`: how a launch fills a multiprocessor."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Figures,
+    Lang,
+    On,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+
+def register(topics: typer.Typer) -> None:
+    """Add the `occupancy` topic."""
+    topics.command("occupancy")(occupancy_command)
+
+
+def occupancy_command(
+    threads: Annotated[int, typer.Option(help="Threads of a block.")] = 256,
+    registers: Annotated[int, typer.Option(help="Registers of a thread (ptxas -v).")] = 32,
+    shared: Annotated[
+        str, typer.Option(help="Shared memory of a block: 48KB (x 1024 bytes), 49152.")
+    ] = "0",
+    on: On = "h200",
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    figures: Figures = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """Occupancy: blocks on a multiprocessor, what limits them, how much is needed."""
+    from gpuscope.explain.occupancy import occupancy
+
+    show(
+        lambda: occupancy(threads, registers, shared, on=on),
+        Shown(as_json, output, report, figures, lang, quiet),
+    )
