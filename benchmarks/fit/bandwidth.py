@@ -72,6 +72,42 @@ VECTORIZED = (
     "zero_", "zeros",
 )  # fmt: skip
 
+
+def copies(way: str, kind: str, least: int, most: float = math.inf) -> Callable[[Measured], bool]:
+    """Copies of a size over `least` and up to `most` bytes; small pageable ones are as pinned."""
+
+    def chosen(m: Measured) -> bool:
+        if m.family != "transfer" or not least < int(m.params["bytes"]) <= most:
+            return False
+        alike = kind == "pinned" and int(m.params["bytes"]) <= 2**20
+        return m.params["op"] == f"{way}_{kind}" or (alike and m.params["op"] == f"{way}_pageable")
+
+    return chosen
+
+
+TRANSFERS = (
+    Group("h2d inline", copies("h2d", "pinned", 0, 2**15),
+          {"transfer.h2d_inline.efficiency": 0.36, "transfer.h2d_inline.latency_s": 0.8e-6},
+          ("transfer.h2d_inline", "transfer.h2d_inline.short")),
+    *(
+        Group(f"{way} pinned", copies(way, "pinned", 2**15 if way == "h2d" else 0),
+              {f"transfer.{way}_pinned.efficiency": 0.86, f"transfer.{way}_pinned.latency_s": 2e-6},
+              (f"transfer.{way}_pinned.short",))
+        for way in ("h2d", "d2h")
+    ),
+    *(
+        Group(f"{way} pinned, large", copies(way, "pinned", 2**19), {}, (f"transfer.{way}_pinned",))
+        for way in ("h2d", "d2h")
+    ),
+    *(
+        Group(f"{way} pageable", copies(way, "pageable", 2**20),
+              {f"transfer.{way}_pageable.efficiency": 0.25}, (f"transfer.{way}_pageable",),
+              {f"transfer.{way}_pageable.beyond.efficiency": beyond})
+        # Copies of 256 MiB and 1 GiB differ by 79 ms upwards, 43 ms downwards: 10 and 19 GB/s.
+        for way, beyond in (("h2d", 0.155), ("d2h", 0.29))
+    ),
+)  # fmt: skip
+
 GROUPS = (
     Group(
         "bandwidth", lambda m: of("pointwise", *VECTORIZED)(m) or of("working_set", "ws_write",
@@ -240,13 +276,7 @@ GROUPS = (
     Group("optimizer", of("optimizer"),
           {"optimizer.load": 0.65, "optimizer.odd": 1.5, "optimizer.base_s": 0.6e-6,
            "optimizer.adam_cycles": 0.45, "optimizer.adam_steps": 2.4}, ("optimizer",)),
-    *(
-        Group(f"{way} {kind}", of("transfer", f"{way}_{kind}"),
-              {f"transfer.{way}_{kind}.efficiency": 0.86 if kind == "pinned" else 0.25}
-              | ({f"transfer.{way}_{kind}.latency_s": 1.2e-6} if kind == "pinned" else {}),
-              (f"transfer.{way}_{kind}",))
-        for way in ("h2d", "d2h") for kind in ("pinned", "pageable")
-    ),
+    *TRANSFERS,
     Group("recurrent", of("rnn"),
           {"recurrent.cell.cycles": 4.0, "recurrent.cell.base_s": 0.6e-6,
            "recurrent.cell_backward.cycles": 4.0, "recurrent.cell_backward.base_s": 0.5e-6,
@@ -337,7 +367,7 @@ def main() -> None:
                 f"    {math.exp(e):5.2f} {p.state:10s} {p.seconds * 1e6:9.1f} us {p.params}\n"
                 for e, p in zip(errors(mine, target, values), mine, strict=True)
             ))  # fmt: skip
-            sys.stdout.write(f"    {({n: values[n] for n in group.start})}\n")
+            sys.stdout.write(f"    { ({n: values[n] for n in group.start}) }\n")
         width = interval(found)
         for family in group.families:
             scales[f"{family}.scale"] = CalibratedValue(

@@ -52,6 +52,47 @@ def test_a_faster_link_is_faster() -> None:
     fast = fast.replace(host_link_bandwidth_bytes_per_s=4.5e11)
     here = dense(MIB * 64)
     ends = (here, on_host(here, pinned=True))
-    assert one("copy_", ends, (here,), on=fast).duration_s < 0.5 * one(
-        "copy_", ends, (here,), on=slow
-    ).duration_s
+    assert (
+        one("copy_", ends, (here,), on=fast).duration_s
+        < 0.5 * one("copy_", ends, (here,), on=slow).duration_s
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "pinned", "down", "measured_s"),
+    [
+        (1024, True, False, 0.83e-6), (16384, False, False, 1.5e-6),
+        (16 * MIB, True, False, 0.305e-3), (1024 * MIB, True, True, 19.4e-3),
+        (16 * MIB, False, False, 0.88e-3), (1024 * MIB, False, False, 105e-3),
+        (1024 * MIB, False, True, 57e-3),
+    ],
+)  # fmt: skip
+def test_copies_of_the_recorded_h200(
+    size: int, pinned: bool, down: bool, measured_s: float
+) -> None:
+    assert copy(size, pinned, down) == pytest.approx(measured_s, rel=0.15)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("down", [True, False])
+@pytest.mark.parametrize("on", ["h200", "a100", "mi300x", "rtx-4090"])
+def test_more_bytes_take_no_less_time_beyond_the_command_s_own(
+    pinned: bool, down: bool, on: str
+) -> None:
+    times = [copy(2**n, pinned, down, on) for n in range(17, 34)]
+    assert times == sorted(times)
+
+
+def test_beyond_the_host_s_cache_staging_is_slower() -> None:
+    inside = copy(64 * MIB, pinned=False) - copy(32 * MIB, pinned=False)
+    beyond = copy(1024 * MIB, pinned=False) - copy(992 * MIB, pinned=False)
+    assert beyond > 1.3 * inside
+
+
+def test_large_pinned_copies_are_surer_than_short_ones() -> None:
+    def width(size: int) -> float:
+        here = dense(size, dtype="uint8")
+        kernel = one("copy_", (here, on_host(here, True)), (here,))
+        return kernel.high_s / kernel.duration_s
+
+    assert 1 < width(1024 * MIB) < 1.1 < width(2**16)
