@@ -145,6 +145,10 @@ def test_peak_is_the_largest_and_adds_up(rows, steps, expandable):
     assert (trace.reserved_bytes >= trace.allocated_bytes).all()
     assert sum(nbytes for _, nbytes in trace.at_peak) == trace.peak_allocated_bytes
     assert trace.allocated_bytes[trace.peak_op + 1] == trace.peak_allocated_bytes
+    curves = dict(trace.by_category)
+    assert (sum(curves.values(), 0 * trace.allocated_bytes) == trace.allocated_bytes).all()
+    assert dict(trace.at_peak) == {c: v[trace.peak_op + 1] for c, v in curves.items()
+                                   if v[trace.peak_op + 1]}  # fmt: skip
     again = simulate_memory(p, steps=steps, expandable_segments=expandable)
     assert (again.reserved_bytes == trace.reserved_bytes).all()
 

@@ -54,6 +54,8 @@ class MemoryTrace:
         capacity_bytes: what the device offers, None if no limit was set.
         fits: whether every request found room.
         releases: how often cached segments had to be given back (slow on a real device).
+        by_category: bytes of each category at each point, those with most at the peak first; they
+            add up to `allocated_bytes`.
     """
 
     op: Ints
@@ -67,6 +69,7 @@ class MemoryTrace:
     capacity_bytes: int | None
     fits: bool
     releases: int
+    by_category: tuple[tuple[Category, Ints], ...] = ()
 
     @property
     def excess_bytes(self) -> int:
@@ -256,6 +259,7 @@ class _Run:
             capacity_bytes=capacity_bytes,
             fits=self.allocator.out_of_memory == 0,
             releases=self.allocator.releases,
+            by_category=_category_curves(self.history, self.first_point, len(allocated), at),
         )
 
 
@@ -310,6 +314,22 @@ def _by_category(live: list[_Life]) -> tuple[tuple[Category, int], ...]:
     return tuple(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
+def _category_curves(
+    history: list[_Life], first: int, points: int, peak: int
+) -> tuple[tuple[Category, Ints], ...]:
+    """Live bytes of each category at each point of the last step."""
+    change: dict[Category, Ints] = defaultdict(lambda: np.zeros(points + 1, np.int64))
+    for life in history:
+        died = points if life.died is None else min(life.died - first, points)
+        born = max(life.born - first, 0)
+        if died > born:
+            row = change[life.storage.category]
+            row[born] += life.nbytes
+            row[died] -= life.nbytes
+    curves = {category: np.cumsum(row[:-1]) for category, row in change.items()}
+    return tuple(sorted(curves.items(), key=lambda item: (-int(item[1][peak]), item[0])))
+
+
 def _holders(live: list[_Life]) -> tuple[Holder, ...]:
     """The largest groups by module, label and category."""
     total: dict[tuple[str, str, Category], list[int]] = defaultdict(list)
@@ -339,6 +359,11 @@ def attach_memory(drawn: Drawn, trace: MemoryTrace) -> Drawn:
         value: npt.NDArray[np.float64] = curve[changes].astype(np.float64)
         counters += (Counter(name, "bytes", time_ns[changes], value),)
     return replace(drawn, counters=counters)
+
+
+def point_times_ns(timeline: Timeline, trace: MemoryTrace) -> Ints:
+    """Return when each point of a trace lies on the timeline of the same step."""
+    return _op_times_ns(timeline, len(trace.op) - 1)
 
 
 def _op_times_ns(timeline: Timeline, ops: int) -> Ints:

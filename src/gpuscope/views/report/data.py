@@ -15,6 +15,7 @@ from gpuscope.views.explanation import block_document
 from gpuscope.views.report.device_facts import device_facts, device_of_run
 from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
+from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.sentences import sentence
 
@@ -45,6 +46,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "modules_folded": plain(fold_layers(run.analysis.modules)),
         "sentences_zh": _sentences_zh(run),
         "device": plain(device_facts(run)),
+        "memory_curve": plain(memory_curve(run)),
         "use": plain(use_over_time(run.timeline, device_of_run(run))),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
         "kernels_explained": {
