@@ -109,6 +109,32 @@ export interface Timeline {
   recorded: Record<string, Open> | null;
 }
 
+/** Idle stretches of one rank's device with their causes (views/report/idle_gaps.py). */
+export interface IdleGaps {
+  rank: number; start_ns: number[]; duration_ns: number[]; cause: number[]; what: number[];
+  causes: string[]; names: string[]; left_out: number; left_out_ns: number;
+}
+
+/** Who sends what to whom (analysis/mesh.py); times and bytes per step. */
+export interface Mesh {
+  ranks: {
+    rank: number; host: string; device: number | null; recorded: boolean; compute_s: number | null; communication_s: number;
+    transfer_s: number | null; waiting_s: number | null; caused_s: number | null; sent_bytes: number | null;
+  }[];
+  groups: {
+    name: string; ranks: number[]; size: number | null;
+    sorts: { name: string; dtype: string; count: number; message_bytes: number | null; sent_bytes: number | null; time_s: number }[];
+  }[];
+  flows: { sender: number; receiver: number; group: number; sent_bytes: number }[];
+  steps: number; unplaced: number;
+}
+
+/** The schedule of a pipeline's stages in one step (analysis/pipeline.py). */
+export interface Pipeline {
+  start_ns: number; end_ns: number; micro_batches: number; bubble_share: number; ideal_share: number;
+  stages: { rank: number; busy_s: number; bubble_s: number; blocks: { phase: "forward" | "backward"; number: number; start_ns: number; end_ns: number }[] }[];
+}
+
 export interface Run {
   name: string; target: string; device_id: string; origin: "predicted" | "measured";
   step_time_s: number; step_time_interval_s: [number, number];
@@ -121,9 +147,40 @@ export interface Run {
   modules_folded: ModuleShare[];
   sentences_zh: Record<string, string>;
   /** What the catalogue knows of the device (views/report/device_facts.py); null for an unknown one. */
-  device: Open | null;
+  device: DeviceFacts | null;
+  /** What the device's units do over one step (analysis/use_over_time.py); null where no kernel is known. */
+  use: UseOverTime | null;
+  /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
+  memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
+  idle_gaps?: IdleGaps[];
   /** Explanations of the longest kernels, as blocks, by kernel group (views/report/kernels.py). */
   kernels_explained: Record<string, Block[]>;
+  mesh: Mesh | null;
+  pipeline: Pipeline | null;
+}
+export interface LinkFacts {
+  name: string; bandwidth_bytes_per_s: number | null; origin: string; latency_s: number | null;
+  topology: string | null; max_devices: number | null;
+}
+export interface DeviceFacts {
+  id: string; name: string; vendor: string; architecture: string; compute_units: number | null; unit_label: string;
+  clock_hz: number | null; peaks: { dtype: string; flops_per_s: number; tensor: boolean; origin: string }[];
+  tensor_flops_per_clock: number | null; l2_bytes: number | null; l1_bytes_per_unit: number | null;
+  shared_bytes_per_unit: number | null; registers_per_unit: number | null; l2_bytes_per_s: number | null;
+  l2_unit_bytes_per_s: number | null; memory_type: string | null; memory_bytes: number; memory_usable_bytes: number;
+  memory_bandwidth_bytes_per_s: number; read_share: number | null; write_share: number | null;
+  host_link: LinkFacts | null; scale_up: LinkFacts | null; scale_out: LinkFacts | null; copy_engines: number | null;
+  power_limit_w: number | null; power_idle_w: number | null; price_usd_per_hour: number | null;
+  calibrated_on: string | null; calibration: string; origins: Record<string, string>;
+}
+export interface UseSeries {
+  key: "tensor" | "vector" | "sm" | "memory" | "l2" | "link" | "h2d" | "d2h" | "power"; unit: "share" | "bytes/s" | "W";
+  values: number[]; limit: number | null; total: number; parts: Record<string, number>; known: number;
+  is_least: boolean; origin: string; limit_origin: string;
+}
+export interface UseOverTime {
+  rank: number; start_ns: number; end_ns: number; bins: number; series: UseSeries[];
+  phases: { name: string; start_ns: number; end_ns: number }[]; l2_bytes: Record<string, number>;
 }
 export interface ComparisonRow { label: string; a_s: number; b_s: number; difference_s: number; a_count: number; b_count: number; reason: string }
 export interface Comparison {

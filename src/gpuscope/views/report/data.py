@@ -7,6 +7,8 @@ from typing import Any
 
 from gpuscope.analysis import fold_layers
 from gpuscope.analysis.compare import compare
+from gpuscope.analysis.mesh import mesh
+from gpuscope.analysis.pipeline import pipeline
 from gpuscope.analysis.use_over_time import use_over_time
 from gpuscope.run import Run
 from gpuscope.views.compare import distinct_names
@@ -49,11 +51,17 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "memory_curve": plain(memory_curve(run)),
         "use": plain(use_over_time(run.timeline, device_of_run(run))),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
+        "mesh": plain(mesh(run.timeline, run.analysis.ranks, _compute_s(run))),
+        "pipeline": plain(pipeline(run.timeline)),
         "kernels_explained": {
             group: [block_document(block) for block in blocks]
             for group, blocks in kernels_explained(run).items()
         },
     }
+
+
+def _compute_s(run: Run) -> dict[int, float]:
+    return {rank: time.compute_s for rank, time in run.analysis.time.items()}
 
 
 def _sentences_zh(run: Run) -> dict[str, str]:

@@ -1,10 +1,15 @@
 // The view "Tasks": its panels in the order in which they stand.
 
 import type { View } from "../../core/page";
+import { kernelPanel } from "./kernel";
+import { kernelsPanel } from "./kernels";
+import { modulesPanel } from "./modules";
+import { operatorsPanel } from "./operators";
+import { symbolsPanel } from "./symbols";
 
 export const view: View = {
   id: "tasks",
   title: "Tasks",
-  about: "",
-  panels: [],
+  about: "How the work is split: from the model to its operators, to kernels, to thread blocks on the device, and over the ranks.",
+  panels: [modulesPanel, operatorsPanel, kernelsPanel, kernelPanel, symbolsPanel],
 };

@@ -1,0 +1,198 @@
+"""A pipeline's schedule: which micro-batch each stage works on, and where it stands idle.
+
+A pipeline is recognised by what it does: ranks that send to and receive from single other ranks
+and run forward and backward passes between. A rank's kernels of one phase are one block until the
+phase changes or a send or receive comes between: that is a micro-batch. What a rank does not fill
+with its own work, between the first forward and the last backward kernel of all ranks, is bubble;
+waiting inside a receive is bubble, too.
+
+With p equal stages and m micro-batches the bubble of GPipe's and of the 1F1B schedule is
+(p - 1) / (m + p - 1) of the time (Huang et al., GPipe, 2019; Narayanan et al., Efficient
+Large-Scale Language Model Training on GPU Clusters, 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.analysis.collective_calls import communication_calls
+from gpuscope.analysis.cover import Cover
+from gpuscope.analysis.window import COMMUNICATION, KERNEL
+from gpuscope.program.types import Op
+from gpuscope.timeline.types import Ints, Timeline
+
+Phase = Literal["forward", "backward"]
+
+_PHASES: tuple[Phase, ...] = ("forward", "backward")
+
+_SINGLE = frozenset({"send", "recv", "send_recv"})
+
+NS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineBlock:
+    """Work of one stage on one micro-batch.
+
+    Attributes:
+        phase: forward or backward.
+        number: the how-manieth block of this phase on this rank, from 0.
+        start_ns, end_ns: first to last kernel, on the timeline's clock.
+    """
+
+    phase: Phase
+    number: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One rank of the pipeline.
+
+    Attributes:
+        rank: its number.
+        blocks: in time order.
+        busy_s: union of its kernels, sends and receives left out.
+        bubble_s: the rest of the schedule's length.
+    """
+
+    rank: int
+    blocks: tuple[PipelineBlock, ...]
+    busy_s: float
+    bubble_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The schedule of one step.
+
+    Attributes:
+        start_ns, end_ns: first forward to last backward kernel of all ranks.
+        stages: by rank.
+        micro_batches: forward blocks of the rank that has most.
+        bubble_share: bubbles of all ranks over ranks times length.
+        ideal_share: (p - 1) / (m + p - 1), of equal stages without interleaving.
+    """
+
+    start_ns: int
+    end_ns: int
+    stages: tuple[Stage, ...]
+    micro_batches: int
+    bubble_share: float
+    ideal_share: float
+
+
+def pipeline(timeline: Timeline) -> Pipeline | None:
+    """Return the schedule of a step; None where the ranks form no pipeline."""
+    calls = communication_calls(timeline)
+    if len(calls.ranks) < 2:
+        return None
+    single = np.array([sort in _SINGLE for sort in calls.sorts], bool)[calls.sort]
+    talking = {calls.ranks[at] for at in np.unique(calls.rank[single]).tolist()}
+    low, high = _window(timeline)
+    columns = _columns(timeline, calls.event[single], low, high)
+    found = {rank: _blocks(columns, rank) for rank in sorted(talking)}
+    found = {rank: blocks for rank, blocks in found.items() if _both(blocks)}
+    if len(found) < 2:
+        return None
+    start = min(blocks[0].start_ns for blocks in found.values())
+    end = max(block.end_ns for blocks in found.values() for block in blocks)
+    stages = tuple(_stage(columns, rank, blocks, start, end) for rank, blocks in found.items())
+    p = len(stages)
+    m = max(sum(block.phase == "forward" for block in stage.blocks) for stage in stages)
+    return Pipeline(
+        start, end, stages, m,
+        bubble_share=sum(stage.bubble_s for stage in stages) / (p * (end - start) * NS),
+        ideal_share=(p - 1) / (m + p - 1),
+    )  # fmt: skip
+
+
+def _both(blocks: tuple[PipelineBlock, ...]) -> bool:
+    return {block.phase for block in blocks} == set(_PHASES)
+
+
+def _window(timeline: Timeline) -> tuple[int, int]:
+    """The step in the middle, over all ranks; everything where no step is marked."""
+    by_rank: dict[int, list[tuple[int, int]]] = {}
+    for step in timeline.steps:
+        by_rank.setdefault(step.rank, []).append((step.start_ns, step.end_ns))
+    if not by_rank:
+        return 0, int(timeline.events.end_ns.max(initial=0))
+    middle = min(map(len, by_rank.values())) // 2
+    chosen = [steps[middle] for steps in by_rank.values()]
+    return min(start for start, _ in chosen), max(end for _, end in chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Device events of the window, sorted by start.
+
+    Attributes:
+        rank, start_ns, end_ns: of each.
+        phase: index into `_PHASES`; -1 for other work.
+        single: a send or receive.
+        kernel: compute or a collective: the stage's own work.
+    """
+
+    rank: Ints
+    start_ns: Ints
+    end_ns: Ints
+    phase: Ints
+    single: npt.NDArray[np.bool_]
+    kernel: npt.NDArray[np.bool_]
+
+
+def _columns(timeline: Timeline, single: Ints, low: int, high: int) -> _Columns:
+    events = timeline.events
+    talk = np.zeros(len(events), bool)
+    talk[single] = True
+    inside = (events.kind <= COMMUNICATION) & (events.start_ns >= low) & (events.start_ns < high)
+    rows = np.flatnonzero(inside)
+    of_lane = np.array([lane.rank for lane in timeline.lanes], np.int64)
+    phases = [op.phase if isinstance(op, Op) else "" for op in timeline.ops]
+    code = np.array([_PHASES.index(p) if p in _PHASES else -1 for p in phases] + [-1], np.int64)
+    phase = np.where(events.kind[rows] == KERNEL, code[events.op[rows]], -1)
+    return _Columns(
+        of_lane[events.lane[rows]], events.start_ns[rows], events.end_ns[rows], phase,
+        talk[rows], ~talk[rows],
+    )  # fmt: skip
+
+
+def _blocks(columns: _Columns, rank: int) -> tuple[PipelineBlock, ...]:
+    """Runs of one phase, cut where a send or receive begins or ends between two kernels."""
+    own = columns.rank == rank
+    rows = np.flatnonzero(own & (columns.phase >= 0))
+    if len(rows) == 0:
+        return ()
+    talk = np.flatnonzero(own & columns.single)
+    marks = np.sort(np.concatenate((columns.start_ns[talk], columns.end_ns[talk])))
+    ended = np.maximum.accumulate(columns.end_ns[rows])
+    between = np.searchsorted(marks, columns.start_ns[rows][1:], side="right") > np.searchsorted(
+        marks, ended[:-1], side="left"
+    )
+    cut = (np.diff(columns.phase[rows]) != 0) | between
+    firsts = np.concatenate(([0], np.flatnonzero(cut) + 1))
+    lasts = np.concatenate((firsts[1:], [len(rows)]))
+    count = dict.fromkeys(_PHASES, 0)
+    blocks = []
+    for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+        phase = _PHASES[int(columns.phase[rows[first]])]
+        start = int(columns.start_ns[rows[first]])
+        end = int(columns.end_ns[rows[first:last]].max())
+        blocks.append(PipelineBlock(phase, count[phase], start, end))
+        count[phase] += 1
+    return tuple(blocks)
+
+
+def _stage(
+    columns: _Columns, rank: int, blocks: tuple[PipelineBlock, ...], start: int, end: int
+) -> Stage:
+    own = np.flatnonzero((columns.rank == rank) & columns.kernel)
+    cover = Cover.of(columns.start_ns[own], columns.end_ns[own])
+    busy = int(cover.within(np.array([start]), np.array([end]))[0])
+    return Stage(rank, blocks, busy * NS, (end - start - busy) * NS)

@@ -1,0 +1,107 @@
+"""Pipeline schedules by hand: GPipe's and 1F1B's bubbles are known in closed form."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_builder import RankBuilder
+from recorded_calls import TRACES
+
+import gpuscope as gs
+from gpuscope.analysis.pipeline import Pipeline, pipeline
+
+_FORWARD, _BACKWARD = 20.0, 40.0
+
+
+class _Schedule:
+    """Blocks of two kernels each on ranks that send a microsecond's message after each."""
+
+    def __init__(self, talks: bool = True) -> None:
+        self.b, self.talks = RankBuilder(), talks
+        self.op = {p: self.b.op(phase=p) for p in ("forward", "backward", "optimizer")}
+
+    def block(self, rank: int, phase: str, start: float, length: float) -> None:
+        for half in (0, 1):
+            at = start + half * length / 2
+            self.b.work(at, at + length / 2 - (1.0 if half else 0.0), op=self.op[phase], rank=rank)
+        if self.talks:
+            self.b.meet({rank: start + length - 1.0}, 1.0, name="send", members=(0, 1),
+                        kernel="ncclDevKernel_SendRecv", stream="stream 9")  # fmt: skip
+
+    def found(self) -> Pipeline | None:
+        return pipeline(self.b.timeline())
+
+
+def _gpipe(stages: int, micro: int, talks: bool = True) -> Pipeline | None:
+    schedule = _Schedule(talks)
+    turn = (micro + stages - 1) * _FORWARD
+    for rank in range(stages):
+        for m in range(micro):
+            schedule.block(rank, "forward", (rank + m) * _FORWARD, _FORWARD)
+            back = turn + (stages - 1 - rank + m) * _BACKWARD
+            schedule.block(rank, "backward", back, _BACKWARD)
+    return schedule.found()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 6), st.integers(1, 8))
+def test_the_bubble_of_equal_stages_is_that_of_the_formula(stages: int, micro: int) -> None:
+    found = _gpipe(stages, micro)
+    assert found is not None
+    assert (len(found.stages), found.micro_batches) == (stages, micro)
+    assert found.ideal_share == pytest.approx((stages - 1) / (micro + stages - 1))
+    # Each block of 20 or 40 us computes for one less: its send takes the last microsecond.
+    own = micro * (_FORWARD + _BACKWARD - 2)
+    length = (micro + stages - 1) * (_FORWARD + _BACKWARD) - 1
+    assert found.bubble_share == pytest.approx(1 - own / length)
+    assert abs(found.bubble_share - found.ideal_share) < 0.05
+    for stage in found.stages:
+        assert stage.busy_s + stage.bubble_s == pytest.approx(length * 1e-6)
+        assert stage.busy_s == pytest.approx(own * 1e-6)
+        phases = [block.phase for block in stage.blocks]
+        assert phases == ["forward"] * micro + ["backward"] * micro
+        assert [block.number for block in stage.blocks] == [*range(micro), *range(micro)]
+
+
+def test_one_forward_one_backward_alternates_on_the_last_stage() -> None:
+    schedule = _Schedule()
+    for m in range(3):
+        schedule.block(0, "forward", m * 20.0, 20.0)
+        schedule.block(1, "forward", 20.0 + m * 60.0, 20.0)
+        schedule.block(1, "backward", 40.0 + m * 60.0, 40.0)
+        schedule.block(0, "backward", 80.0 + m * 60.0, 40.0)
+    found = schedule.found()
+    assert found is not None
+    assert [b.phase for b in found.stages[1].blocks] == ["forward", "backward"] * 3
+    assert found.micro_batches == 3
+
+
+def test_ranks_that_only_reduce_gradients_are_no_pipeline() -> None:
+    assert _gpipe(3, 4, talks=False) is None
+    for name in ("fsdp", "ddp_balanced"):
+        assert pipeline(gs.load(TRACES / "4xh200" / name).timeline) is None
+
+
+def test_one_rank_or_one_phase_is_no_pipeline() -> None:
+    schedule = _Schedule()
+    schedule.block(0, "forward", 0, 20)
+    assert schedule.found() is None
+    schedule.block(1, "forward", 20, 20)
+    assert schedule.found() is None
+    schedule.block(1, "backward", 40, 20)
+    assert schedule.found() is None
+
+
+def test_the_step_in_the_middle_is_looked_at() -> None:
+    schedule = _Schedule()
+    for step in range(3):
+        at = step * 1000.0
+        for rank in (0, 1):
+            schedule.b.step(at, at + 900.0, rank=rank)
+            schedule.block(rank, "forward", at + 100 + rank * 20, 20)
+            schedule.block(rank, "backward", at + 200 - rank * 40, 40)
+    found = schedule.found()
+    assert found is not None
+    assert 1_000_000 <= found.start_ns < found.end_ns <= 1_900_000
+    assert found.micro_batches == 1

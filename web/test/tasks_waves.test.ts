@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import { dealt, filling, waveRows } from "../src/views/tasks/waves";
+
+describe("filling", () => {
+  it("splits blocks into waves: 300 blocks, 132 units, one each", () => {
+    const found = filling(300, 300 / 132, 132);
+    expect(found).toMatchObject({ pieces: 300, slots: 132, resident: 1, waves: 3, last: 36, persistent: false });
+    expect(found?.empty).toBeCloseTo(1 - 300 / 396);
+  });
+
+  it("has no tail where the last wave is full", () => {
+    expect(filling(1056, 2, 132)).toMatchObject({ slots: 528, resident: 4, waves: 2, last: 528, empty: 0 });
+  });
+
+  it("is one part-filled wave where the grid is small", () => {
+    expect(filling(32, 32 / 528, 132)).toMatchObject({ waves: 1, last: 32, slots: 528 });
+  });
+
+  it("knows persistent blocks: one a unit, several pieces each", () => {
+    expect(filling(132, 768 / 132, 132)).toMatchObject({ persistent: true, pieces: 768, slots: 132, waves: 6, last: 108 });
+  });
+
+  it("says nothing where nothing is known", () => {
+    expect(filling(10, 0, 132)).toBeNull();
+    expect(filling(10, 1, 0)).toBeNull();
+  });
+});
+
+describe("rows of waves", () => {
+  it("holds every piece once, whatever is folded", () => {
+    for (const grid of [1, 131, 132, 133, 1584, 1585, 100608]) {
+      const found = filling(grid, grid / 132, 132);
+      if (!found) throw new Error("unknown");
+      const rows = waveRows(found);
+      expect(rows.length).toBeLessThanOrEqual(12);
+      expect(rows.reduce((sum, r) => sum + r.pieces * (r.to - r.from + 1), 0)).toBe(grid);
+      rows.slice(1).forEach((r, i) => expect(r.from).toBe((rows[i]?.to as number) + 1));
+      expect(rows.at(-1)?.to).toBe(found.waves);
+    }
+  });
+
+  it("deals pieces out one to each unit in turn", () => {
+    expect(dealt(7, 4, 2)).toEqual([2, 2, 2, 1]);
+    expect(dealt(3, 4, 1)).toEqual([1, 1, 1, 0]);
+    expect(dealt(528, 132, 4).every((n) => n === 4)).toBe(true);
+  });
+});
