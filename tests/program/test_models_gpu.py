@@ -23,8 +23,13 @@ def test_default_step_runs_and_is_finite(name: str, task: str) -> None:
         pytest.skip("no accelerator")
     model = find(name)
     options = WorkloadOptions(task=task, batch=2, layers=4 if model.layers else None)
-    step = resolve(name, options).build()
-    results = [step() for _ in range(3)]
+    try:
+        step = resolve(name, options).build()
+        results = [step() for _ in range(3)]
+    except torch.OutOfMemoryError:
+        pytest.skip("four layers of it do not fit this device")
+    finally:
+        torch.cuda.empty_cache()
     assert all(bool(r.isfinite().all()) for r in results)  # type: ignore[attr-defined]
 
 
