@@ -1,7 +1,7 @@
 """Triton: an addition, a strided copy, and a transposition, as the compiler lays them out.
 
-Known answers (fp32): the addition moves 16 bytes a lane, so a request of 32 lanes is 16 sectors, all
-of them used. Every eighth element costs a sector of its own: 32 sectors a request.
+Known answers (fp32): the addition moves 16 bytes a lane, so a request of 32 lanes is 16 sectors,
+all of them used. Every eighth element costs a sector of its own: 32 sectors a request.
 
     gpuscope lens examples/lens/triton_copies.py:launch
 """

@@ -25,6 +25,7 @@ _WHERE = {
     "devices": "gpuscope.hardware",
     "explain": "gpuscope.explain.registry",
     "GpuscopeError": "gpuscope.errors",
+    "lens": "gpuscope.lens.runner",
     "load": "gpuscope.loading",
     "measure": "gpuscope.measure.run",
     "parse_target": "gpuscope.hardware",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         devices,
         parse_target,
     )
+    from gpuscope.lens.runner import lens
     from gpuscope.loading import load
     from gpuscope.measure.run import measure
     from gpuscope.measure.script.context import profile

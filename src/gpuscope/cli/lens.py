@@ -49,14 +49,14 @@ def lens_command(
 
     def make() -> Explanation:
         from gpuscope.cli.progress import note, progress
-        from gpuscope.lens.look import look
+        from gpuscope.lens.runner import look
         from gpuscope.views.i18n import choose_language, tr
 
         with progress(quiet or as_json) as say:
             say(tr("Running {name} in the simulator …", choose_language(lang), name=launch))
-            lens = look(launch, on, limit=limit)
-        if lens.printed.strip():
-            note(lens.printed.rstrip(), quiet or as_json)
-        return lens.explanation()
+            seen = look(launch, on, limit=limit)
+        if seen.printed.strip():
+            note(seen.printed.rstrip(), quiet or as_json)
+        return seen.explanation()
 
     given.show(make, given.Shown(as_json, output, report, figures, lang, quiet))

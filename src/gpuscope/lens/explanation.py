@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuscope.explain.numbers import percent, size, three
+from gpuscope.explain.numbers import size, three
 from gpuscope.explain.types import Block, Explanation, Paragraph, Section, Words
 from gpuscope.lens.machine import Machine
 from gpuscope.lens.maps import bank_map, sector_map
@@ -14,9 +14,12 @@ from gpuscope.lens.traffic import (
     divergence_table,
     facts,
     ideal_bytes,
+    least_bytes,
     level_bars,
     line_bars,
     moved_bytes,
+    overview,
+    overview_row,
 )
 from gpuscope.lens.types import Access, Launch, Lens
 
@@ -26,8 +29,8 @@ _MOST_LAUNCHES = 6
 _MOST_REMARKS = 5
 
 _TRITON_SOURCE = (
-    "Triton, triton-lang/triton: lib/Dialect/TritonGPU/Transforms/CoalesceUtils.cpp and the blocked "
-    "layout of TritonGPUAttrDefs.td."
+    "Triton, triton-lang/triton: lib/Dialect/TritonGPU/Transforms/CoalesceUtils.cpp and the "
+    "blocked layout of TritonGPUAttrDefs.td."
 )
 _NUMBA_SOURCE = "Numba documentation: debugging CUDA Python with the CUDA simulator."
 
@@ -38,12 +41,14 @@ _NOTES = {
         "show, and passes after it may choose otherwise. Shared memory and its bank conflicts are "
         "the compiler's too: not available here.",
         "哪个线程持有哪个元素由编译器决定。这里按 Triton 合并访存 pass 的规则对实际地址推算；"
-        "编译器能证明的可能更少，之后的 pass 也可能另作选择。共享内存与存储体冲突同样由编译器决定，此处无从得知。",
+        "编译器能证明的可能更少，之后的 pass 也可能另作选择。"
+        "共享内存与存储体冲突同样由编译器决定，此处无从得知。",
     ),
     "mask_splits_vectors": Words(
-        "Masks end inside what a lane could move at once, or the compiler cannot prove that they do "
-        "not (a size that 16 does not divide): such accesses go element by element.",
-        "掩码边界落在一个线程的向量访问之内，或编译器无法证明不会（大小不能被 16 整除）：这些访问退化为逐元素。",
+        "Masks end inside what a lane could move at once, or the compiler cannot prove that they "
+        "do not (a size that 16 does not divide): such accesses go element by element.",
+        "掩码边界落在一个线程的向量访问之内，或编译器无法证明不会（大小不能被 16 整除）："
+        "这些访问退化为逐元素。",
     ),
     "descriptor": Words(
         "Tensor descriptors are counted as ordinary accesses; on Hopper and later a copy engine "
@@ -64,9 +69,12 @@ _NOTES = {
 def explain_lens(lens: Lens) -> Explanation:
     """Return what a run of the lens means."""
     shown, times = _distinct(lens.launches)
+    names = _names(shown, times)
     sections = []
-    for launch in shown[:_MOST_LAUNCHES]:
-        sections += _sections(launch, times[shown.index(launch)], lens.machine, len(shown) > 1)
+    if len(shown) > 1:
+        sections.append(_overview(shown, names, lens.machine))
+    for launch, name in list(zip(shown, names, strict=True))[:_MOST_LAUNCHES]:
+        sections += _sections(launch, name, lens.machine, len(shown) > 1)
     return Explanation(
         topic="lens",
         title=Words(
@@ -98,10 +106,11 @@ def _distinct(launches: tuple[Launch, ...]) -> tuple[list[Launch], list[int]]:
 def _summary(lens: Lens, shown: list[Launch]) -> tuple[Words, ...]:
     found = [(r, launch) for launch in shown for r in remarks(launch, lens.machine)]
     found.sort(key=lambda pair: -pair[0].cost)
+    worst = {(launch.kernel, remark.fault): remark for remark, launch in reversed(found)}
     sentences = [_traffic_sentence(shown, lens.machine)]
-    for remark, launch in found[: 3 if len(shown) > 1 else 2]:
-        name = f"{launch.kernel}: "
-        sentences.append(Words(name + remark.what.en, name + remark.what.zh))
+    chosen = sorted(worst.items(), key=lambda pair: -pair[1].cost)
+    for (kernel, _), remark in chosen[:3]:
+        sentences.append(Words(f"{kernel}: {remark.what.en}", f"{kernel}：{remark.what.zh}"))
     if not found:
         sentences.append(
             Words(
@@ -115,44 +124,68 @@ def _summary(lens: Lens, shown: list[Launch]) -> tuple[Words, ...]:
 
 
 def _traffic_sentence(shown: list[Launch], machine: Machine) -> Words:
-    worst = max(shown, key=lambda one: _waste_ratio(one, machine))
+    worst = max(shown, key=lambda one: _times_least(one, machine))
     moved, ideal = moved_bytes(worst, machine), ideal_bytes(worst, machine)
+    least = least_bytes(worst, machine)
     if not moved:
         return Words(
             f"{worst.kernel} touches no global memory.", f"{worst.kernel} 没有访问全局内存。"
         )
-    if moved <= ideal * 1.05:
+    if moved <= least * 1.05:
         kernels = ", ".join(dict.fromkeys(launch.kernel for launch in shown))
         return Words(
-            f"{kernels}: requests to global memory move {percent(ideal / moved)} useful bytes.",
-            f"{kernels}：全局内存请求搬运的字节中 {percent(ideal / moved)} 有用。",
+            f"{kernels}: requests to global memory move little more than each byte once.",
+            f"{kernels}：全局内存请求搬运的量接近每字节一次的下限。",
         )
-    return Words(
-        f"{worst.kernel}: requests move {size(moved)} of global memory for {size(ideal)} of data, "
-        f"{three(moved / ideal)}× the least.",
-        f"{worst.kernel}：请求为 {size(ideal)} 数据搬运了 {size(moved)} 全局内存，"
-        f"是下限的 {three(moved / ideal)} 倍。",
-    )
+    en = f"{worst.kernel}: its requests move {size(moved)} of global memory, {size(least)} if each "
+    en += f"byte moved once: {three(moved / least)}×."
+    zh = f"{worst.kernel}：请求共搬运 {size(moved)} 全局内存，每字节只搬一次则为 {size(least)}："
+    zh += f"{three(moved / least)} 倍。"
+    if moved > ideal * 1.05:
+        en += f" Perfectly coalesced they would move {size(ideal)}."
+        zh += f"若完全合并访存则为 {size(ideal)}。"
+    return Words(en, zh)
 
 
-def _waste_ratio(launch: Launch, machine: Machine) -> float:
-    ideal = ideal_bytes(launch, machine)
-    return moved_bytes(launch, machine) / ideal if ideal else 0.0
+def _times_least(launch: Launch, machine: Machine) -> float:
+    least = least_bytes(launch, machine)
+    return moved_bytes(launch, machine) / least if least else 0.0
 
 
 def _stopped(lens: Lens) -> Words:
     return Words(
-        f"Stopped at the limit of {lens.limit:,} accesses and line visits: the figures are those of "
-        "the part that ran. Use smaller data, or raise --limit.",
+        f"Stopped at the limit of {lens.limit:,} accesses and line visits: the figures are those "
+        "of the part that ran. Use smaller data, or raise --limit.",
         f"已达到 {lens.limit:,} 次访问与行执行的上限而停止：数字只反映已运行的部分。"
         "请缩小数据，或提高 --limit。",
     )
 
 
-def _sections(launch: Launch, times: int, machine: Machine, several: bool) -> list[Section]:
-    title = Words(launch.kernel, launch.kernel)
-    if times > 1:
-        title = Words(f"{launch.kernel} ({times} times)", f"{launch.kernel}（{times} 次）")
+def _names(shown: list[Launch], times: list[int]) -> list[Words]:
+    """What each launch is called: its kernel, its numbers where others have the same kernel."""
+    names = []
+    for launch, often in zip(shown, times, strict=True):
+        name = launch.kernel
+        same = [other for other in shown if other.kernel == launch.kernel]
+        if len(same) > 1:
+            varying = [
+                f"{key}={value}" for key, value in launch.scalars
+                if any(dict(other.scalars).get(key) != value for other in same)
+            ]  # fmt: skip
+            name += f" ({', '.join(varying) if varying else f'launch {shown.index(launch) + 1}'})"
+        again = Words(f", {often} times", f"，{often} 次") if often > 1 else Words("", "")
+        names.append(Words(name + again.en, name + again.zh))
+    return names
+
+
+def _overview(shown: list[Launch], names: list[Words], machine: Machine) -> Section:
+    rows = tuple(
+        (name, *overview_row(launch, machine)) for launch, name in zip(shown, names, strict=True)
+    )
+    return Section(Words("All launches", "全部启动"), (overview(rows),))
+
+
+def _sections(launch: Launch, title: Words, machine: Machine, several: bool) -> list[Section]:
     found = remarks(launch, machine)
     blocks: list[Block] = [facts(launch, machine)]
     blocks += [
@@ -161,9 +194,10 @@ def _sections(launch: Launch, times: int, machine: Machine, several: bool) -> li
         if function.lines
     ]
     sections = [Section(title, tuple(blocks))]
-    pictures = _pictures(launch, machine)
+    pictures = _pictures(launch, machine, several)
     if pictures:
-        sections.append(Section(_titled(launch, "the worst requests", "最差的请求", several), pictures))
+        heading = _titled(title, "the worst requests", "最差的请求", several)
+        sections.append(Section(heading, pictures))
     figures = [
         accesses_table(launch, machine) if launch.accesses else None,
         line_bars(launch, machine), level_bars(launch, machine), arrays_table(launch, machine),
@@ -171,30 +205,31 @@ def _sections(launch: Launch, times: int, machine: Machine, several: bool) -> li
     ]  # fmt: skip
     there = tuple(block for block in figures if block is not None)
     if there:
-        sections.append(Section(_titled(launch, "traffic and reuse", "流量与复用", several), there))
+        sections.append(Section(_titled(title, "traffic and reuse", "流量与复用", several), there))
     if found:
         sections.append(
             Section(
-                _titled(launch, "what to change", "该改什么", several),
+                _titled(title, "what to change", "该改什么", several),
                 tuple(_advice(remark) for remark in found[:_MOST_REMARKS]),
             )
         )
     return sections
 
 
-def _titled(launch: Launch, en: str, zh: str, several: bool) -> Words:
+def _titled(name: Words, en: str, zh: str, several: bool) -> Words:
     if several:
-        return Words(f"{launch.kernel}: {en}", f"{launch.kernel}：{zh}")
+        return Words(f"{name.en}: {en}", f"{name.zh}：{zh}")
     return Words(en[0].upper() + en[1:], zh)
 
 
-def _pictures(launch: Launch, machine: Machine) -> tuple[Block, ...]:
-    """The worst request to each sort of memory, lane by lane."""
+def _pictures(launch: Launch, machine: Machine, several: bool) -> tuple[Block, ...]:
+    """The worst request to each sort of memory, lane by lane; of several launches the bad ones."""
     found: list[Block] = []
-    on_global = [a for a in launch.accesses if a.space == "global"]
+    drawn = [a for a in launch.accesses if a.wasteful or not several]
+    on_global = [a for a in drawn if a.space == "global"]
     if on_global:
         found.append(sector_map(max(on_global, key=_waste), machine))
-    shared = [a for a in launch.accesses if a.space == "shared"]
+    shared = [a for a in drawn if a.space == "shared"]
     if shared:
         found.append(bank_map(max(shared, key=_waste), machine))
     return tuple(found)
@@ -238,9 +273,10 @@ def _assumptions(lens: Lens) -> tuple[Words, ...]:
             "按源代码中的每次访问计数。编译器会尽量把值留在寄存器里，真实设备上可能更少。",
         ),
         Words(
-            "Arrays begin at aligned addresses, as a device's allocators place them. Figures are of "
-            "the small data given; ratios carry over to larger data, amounts do not.",
-            "假定数组起始地址对齐（与显存分配器一致）。数字针对给定的小数据；比值可推广到更大数据，总量不可。",
+            "Arrays begin at aligned addresses, as a device's allocators place them. Figures are "
+            "of the small data given; ratios carry over to larger data, amounts do not.",
+            "假定数组起始地址对齐（与显存分配器一致）。数字针对给定的小数据；"
+            "比值可推广到更大数据，总量不可。",
         ),
     ]
     if any(a.space == "shared" and a.bytes_per_lane > 4 for x in lens.launches for a in x.accesses):
@@ -255,7 +291,8 @@ def _assumptions(lens: Lens) -> tuple[Words, ...]:
     if len(_distinct(lens.launches)[0]) > _MOST_LAUNCHES:
         found.append(
             Words(
-                f"Of {len(lens.launches)} launches the first {_MOST_LAUNCHES} that differ are shown.",
+                f"Of {len(lens.launches)} launches the first {_MOST_LAUNCHES} that differ are "
+                "shown in full.",
                 f"共 {len(lens.launches)} 次启动，只展示前 {_MOST_LAUNCHES} 种不同的。",
             )
         )

@@ -51,7 +51,12 @@ def sector_map(access: Access, machine: Machine) -> HeatMap:
     asked = sum(len(bytes_) for bytes_ in used.values())
     return HeatMap(
         title=Words(f"Lanes and sectors: {where.en}", f"线程与扇区：{where.zh}"),
-        x=Axis(Words(f"sector ({piece} bytes) of {access.array}", f"{access.array} 的扇区（{piece} 字节）")),
+        x=Axis(
+            Words(
+                f"sector ({piece} bytes) of {access.array}",
+                f"{access.array} 的扇区（{piece} 字节）",
+            )
+        ),
         y=Axis(Words("lane", "线程号")),
         values=tuple(tuple(row) for row in rows),
         classes=(

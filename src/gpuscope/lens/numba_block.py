@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from gpuscope.lens.functions import source_function
-from gpuscope.lens.recorder import LimitReached, Recorder, Requests, Site
+from gpuscope.lens.recorder import Recorder, Requests, Site
 from gpuscope.lens.types import Barrier
 from gpuscope.lens.visits import Keys, Sources, Walk
 
 Event = tuple[int, int, int, int, int]
-"""One lane's access: visit, how many times this site in this visit before, thread, address, size."""
+"""One lane's access: visit, times that it was here in this visit before, thread, address, size."""
 
 
 class Abandoned(BaseException):

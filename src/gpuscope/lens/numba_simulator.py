@@ -7,7 +7,6 @@ place of its parts when the lens runs.
 from __future__ import annotations
 
 import inspect
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ class Simulator:
         kernel: the module `numba.cuda.simulator.kernel`.
     """
 
-    def __init__(self, recorder: Recorder, kernel: ModuleType) -> None:
+    def __init__(self, recorder: Recorder, kernel: Any) -> None:
         self.recorder = recorder
         self.sources = Sources()
         self.names: list[str] = []
@@ -58,7 +57,8 @@ class Simulator:
             return self._plain_call(fake, *arguments)
         grid, block = self._kernel.normalize_kernel_dimensions(fake.grid_dim, fake.block_dim)
         arguments = tuple(_as_numpy(argument) for argument in arguments)
-        self.recorder.begin(fake.fn.__name__, "numba", tuple(grid), tuple(block))
+        opened = self.recorder.begin(fake.fn.__name__, "numba", tuple(grid), tuple(block))
+        opened.take_scalars(inspect.signature(fake.fn).parameters, arguments)
         self.names = self._array_names(fake.fn, arguments)
         complete = False
         try:

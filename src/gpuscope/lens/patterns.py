@@ -9,11 +9,18 @@ from gpuscope.explain.numbers import percent, three
 from gpuscope.explain.types import Words
 from gpuscope.lens.machine import Machine
 from gpuscope.lens.summary import stride_bytes
-from gpuscope.lens.types import Access, Launch, LineActivity
+from gpuscope.lens.types import Access, ArrayUse, Launch, LineActivity
+
+_TRITON_CHANGE = Words(
+    "Let the innermost tl.arange run over neighbouring elements (stride 1) of an aligned tensor, "
+    "and keep sizes and strides divisible by 16, so that a lane moves up to 16 bytes at once.",
+    "让最内层的 tl.arange 沿相邻元素（步长 1）展开，张量起点对齐，大小与步长取 16 的倍数，"
+    "使每个线程一次最多搬运 16 字节。",
+)
 
 Fault = Literal[
     "strided", "scattered", "short_runs", "misaligned", "bank_conflict", "constant_spread",
-    "serial_atomics", "divergence", "barrier",
+    "serial_atomics", "divergence", "barrier", "reread",
 ]  # fmt: skip
 
 _SLIGHT = 1.05
@@ -44,6 +51,7 @@ class Remark:
 def remarks(launch: Launch, machine: Machine) -> tuple[Remark, ...]:
     """Return what to change in a launch, the costliest first."""
     found = [r for access in launch.accesses for r in _of_access(access, launch, machine)]
+    found += [r for array in launch.arrays if (r := _reread(array, launch, machine)) is not None]
     found += [r for line in launch.activity if (r := _divergence(line)) is not None]
     found += [_barrier(b.file, b.line, b.waiting, b.elsewhere) for b in launch.barriers]
     return tuple(sorted(found, key=lambda r: -r.cost))
@@ -52,7 +60,7 @@ def remarks(launch: Launch, machine: Machine) -> tuple[Remark, ...]:
 def _of_access(access: Access, launch: Launch, machine: Machine) -> list[Remark]:
     found = []
     if access.sectors > access.plain_sectors * _SLIGHT:
-        found.append(_coalescing(access, machine))
+        found.append(_coalescing(access, launch, machine))
     if access.space == "shared" and access.passes > access.ideal_passes * _SLIGHT:
         found.append(_conflict(access, machine))
     if access.space == "constant" and access.passes > access.ideal_passes * _SLIGHT:
@@ -71,8 +79,10 @@ def verb(access: Access) -> Words:
     }[access.kind]
 
 
-def _coalescing(access: Access, machine: Machine) -> Remark:
+def _coalescing(access: Access, launch: Launch, machine: Machine) -> Remark:
     fault, why, change = _coalescing_cause(access, machine)
+    if launch.framework == "triton":
+        change = _TRITON_CHANGE
     does, each = verb(access), access.sectors_per_request
     best = access.ideal_sectors / access.requests
     extra = (access.sectors - access.ideal_sectors) * machine.sector_bytes / machine.line_bytes
@@ -142,8 +152,8 @@ def _coalescing_cause(access: Access, machine: Machine) -> tuple[Fault, Words, W
             "各线程的地址没有固定步长。",
         ),
         Words(
-            "Sort or group the indices so that neighbouring lanes meet in the same sectors, or copy "
-            "the piece that a block needs into shared memory first.",
+            "Sort or group the indices so that neighbouring lanes meet in the same sectors, or "
+            "copy the piece that a block needs into shared memory first.",
             "对下标排序或分组，使相邻线程落在相同扇区；或先把线程块所需的数据搬进共享内存。",
         ),
     )
@@ -178,8 +188,8 @@ def _conflict(access: Access, machine: Machine) -> Remark:
         Words(
             "Pad the last dimension of the shared array by one element, so that rows begin in "
             "different banks (tile[32][33] instead of tile[32][32]), or swizzle its columns.",
-            "共享数组最后一维多留一个元素，让各行从不同存储体开始（tile[32][33] 而非 tile[32][32]），"
-            "或对列做 swizzle。",
+            "共享数组最后一维多留一个元素，让各行从不同存储体开始"
+            "（tile[32][33] 而非 tile[32][32]），或对列做 swizzle。",
         ),
     )  # fmt: skip
 
@@ -212,9 +222,42 @@ def _atomic(access: Access) -> Remark:
             f"{access.worst_rounds} 个）撞在同一地址：只能轮流执行。",
         ),
         Words(
-            "Add up within the warp or block first, then let one lane update; or spread the updates "
-            "over several copies.",
+            "Add up within the warp or block first, then let one lane update; or spread the "
+            "updates over several copies.",
             "先在线程束或线程块内归约，再由一个线程更新；或分散到多份副本。",
+        ),
+    )  # fmt: skip
+
+
+_REREAD = 4
+"""So many times the same sectors from within a block are worth keeping on chip."""
+
+
+def _reread(array: ArrayUse, launch: Launch, machine: Machine) -> Remark | None:
+    if not array.block_sectors or array.sectors < _REREAD * array.block_sectors:
+        return None
+    loads = [
+        a for a in launch.accesses
+        if a.array == array.name and a.space == "global" and a.kind == "load"
+        and a.sectors >= _REREAD * a.block_sectors and not a.wasteful
+    ]  # fmt: skip
+    if not loads:
+        return None
+    line = max(loads, key=lambda a: a.sectors)
+    times = line.sectors / line.block_sectors
+    extra = (line.sectors - line.block_sectors) * machine.sector_bytes / machine.line_bytes
+    return Remark(
+        "reread", line.file, line.line, extra,
+        Words(
+            f"Line {line.line} reads {array.name} again and again: each block asks {three(times)} "
+            "times for the same sectors.",
+            f"第 {line.line} 行反复读取 {array.name}：每个线程块对同样的扇区请求 "
+            f"{three(times)} 次。",
+        ),
+        Words(
+            "Let the block copy its piece into shared memory once and read it from there, or keep "
+            "it in registers; L1 may catch part of it.",
+            "让线程块把所需的一块搬进共享内存一次、再从那里读，或留在寄存器中；L1 只能接住一部分。",
         ),
     )  # fmt: skip
 
@@ -225,12 +268,12 @@ def _divergence(line: LineActivity) -> Remark | None:
         return None
     share = line.lanes / line.present
     return Remark(
-        "divergence", line.file, line.line, 0.0,
+        "divergence", line.file, line.line, (line.present - line.lanes) / 32,
         Words(
             f"Line {line.line} runs with {percent(share)} of the lanes: in {line.partial:,} of "
             f"{line.visits:,} visits of a warp the others wait.",
-            f"第 {line.line} 行只有 {percent(share)} 的线程在执行：{line.visits:,} 次线程束执行中有 "
-            f"{line.partial:,} 次其余线程在等待。",
+            f"第 {line.line} 行只有 {percent(share)} 的线程在执行：{line.visits:,} 次线程束执行中"
+            f"有 {line.partial:,} 次其余线程在等待。",
         ),
         Words(
             "Let whole warps take the same way: branch on the warp or the block rather than on the "
@@ -246,8 +289,8 @@ def _barrier(file: str, line: int, waiting: int, elsewhere: int) -> Remark:
         Words(
             f"Line {line}: {waiting} threads of a block wait at this barrier while {elsewhere} "
             "others wait elsewhere or have ended. On a device this may hang or give wrong results.",
-            f"第 {line} 行：线程块中 {waiting} 个线程在此同步，另外 {elsewhere} 个在别处等待或已结束。"
-            "在真实设备上可能死锁或结果出错。",
+            f"第 {line} 行：线程块中 {waiting} 个线程在此同步，"
+            f"另外 {elsewhere} 个在别处等待或已结束。在真实设备上可能死锁或结果出错。",
         ),
         Words(
             "Move the barrier out of the branch, so that every thread of the block meets it.",

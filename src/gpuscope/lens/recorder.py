@@ -30,7 +30,7 @@ hand memory out (at least 256 bytes)."""
 DEFAULT_LIMIT = 4_000_000
 
 
-class LimitReached(BaseException):  # noqa: N818
+class LimitReached(BaseException):
     """The run saw as much as it may; not an error, and not to be caught by the user's code."""
 
 
@@ -83,6 +83,13 @@ class OpenLaunch:
     shared_bytes: int | None = None
     barriers: dict[tuple[str, int], Barrier] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    scalars: dict[str, str] = field(default_factory=dict)
+
+    def take_scalars(self, names: Iterable[str], values: Iterable[object]) -> None:
+        """Keep the arguments that are plain numbers, by name."""
+        for name, value in zip(names, values, strict=False):
+            if isinstance(value, bool | int | float):
+                self.scalars[name] = repr(value)
 
 
 class Recorder:

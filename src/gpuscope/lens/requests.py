@@ -33,7 +33,8 @@ def segments(addresses: Addresses, active: Active, size_bytes: int, piece_bytes:
     most = int((last - first)[active].max(initial=0)) + 1
     steps = first[..., None] + np.arange(most)
     touched = (steps <= last[..., None]) & active[..., None]
-    return np.where(touched, steps, _NONE).reshape(len(addresses), -1)
+    pieces: Addresses = np.where(touched, steps, _NONE).reshape(len(addresses), -1)
+    return pieces
 
 
 def distinct(pieces: Addresses) -> Counts:
@@ -41,7 +42,8 @@ def distinct(pieces: Addresses) -> Counts:
     ordered = np.sort(pieces, axis=1)
     new = np.ones(ordered.shape, dtype=bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return np.count_nonzero(new & (ordered != _NONE), axis=1)
+    counts: Counts = (new & (ordered != _NONE)).sum(axis=1)
+    return counts
 
 
 def pieces_per_request(
@@ -64,12 +66,14 @@ def bytes_per_request(addresses: Addresses, active: Active, size_bytes: int) -> 
     follows = used[:, 1:]
     gaps = np.where(follows, starts[:, 1:] - starts[:, :-1], size_bytes)
     room[:, :-1] = np.minimum(gaps, size_bytes)
-    return np.where(used, room, 0).sum(axis=1)
+    counts: Counts = np.where(used, room, 0).sum(axis=1)
+    return counts
 
 
 def ideal_pieces(addresses: Addresses, active: Active, size_bytes: int, piece_bytes: int) -> Counts:
     """Return the fewest pieces that hold the distinct bytes of each request."""
-    return -(-bytes_per_request(addresses, active, size_bytes) // piece_bytes)
+    pieces: Counts = -(-bytes_per_request(addresses, active, size_bytes) // piece_bytes)
+    return pieces
 
 
 def phase_lanes(lanes: int, size_bytes: int, banks: int, bank_bytes: int) -> int:
@@ -117,7 +121,8 @@ def _ways(
     rows, columns = np.nonzero(new)
     bank = words[rows, columns] % banks
     counts = np.bincount(rows * banks + bank, minlength=len(addresses) * banks)
-    return counts.reshape(len(addresses), banks).max(axis=1).astype(np.int64)
+    most: Counts = counts.reshape(len(addresses), banks).max(axis=1).astype(np.int64)
+    return most
 
 
 def lanes_at_one_address(addresses: Addresses, active: Active) -> Counts:

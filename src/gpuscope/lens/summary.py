@@ -47,6 +47,7 @@ def summarise(launch: OpenLaunch, machine: Machine, complete: bool) -> Launch:
         barriers=tuple(launch.barriers.values()),
         notes=tuple(launch.notes),
         complete=complete,
+        scalars=tuple(launch.scalars.items()),
     )
 
 

@@ -42,6 +42,9 @@ def facts(launch: Launch, machine: Machine) -> Facts:
     on_global = [a for a in launch.accesses if a.space == "global"]
     shared = [a for a in launch.accesses if a.space == "shared"]
     rows = [_shape(launch, machine)]
+    if launch.scalars:
+        said = ", ".join(f"{name} = {value}" for name, value in launch.scalars)
+        rows.append(Fact(Words("numbers passed", "传入的数"), said))
     requests = sum(a.requests for a in on_global)
     if requests:
         sectors = sum(a.sectors for a in on_global)
@@ -84,6 +87,43 @@ def facts(launch: Launch, machine: Machine) -> Facts:
     )  # fmt: skip
     rows.append(_active(launch))
     return Facts(tuple(rows))
+
+
+def overview(rows: tuple[tuple[Cell, ...], ...]) -> Table:
+    """All launches beside each other; rows as `overview_row` makes them, with a name in front."""
+    return Table(
+        title=Words("Launches in order", "按顺序的各次启动"),
+        columns=(
+            Column(Words("kernel", "核函数")),
+            Column(Words("threads", "线程数"), "count"),
+            Column(Words("sectors a request", "每次请求扇区")),
+            Column(Words("moved", "搬运"), "bytes"),
+            Column(Words("useful", "有用"), "share"),
+            Column(Words("passes a request", "每次请求遍数")),
+            Column(Words("active lanes", "活跃线程"), "share"),
+        ),
+        rows=rows,
+        note=Words(
+            "Sectors of global memory, passes over shared memory.",
+            "扇区指全局内存，遍数指共享内存。",
+        ),
+    )
+
+
+def overview_row(launch: Launch, machine: Machine) -> tuple[Cell, ...]:
+    """A launch in one row: threads, sectors, bytes, useful share, passes, active lanes."""
+    on_global = [a for a in launch.accesses if a.space == "global"]
+    shared = [a for a in launch.accesses if a.space == "shared"]
+    sectors, requests = sum(a.sectors for a in on_global), sum(a.requests for a in on_global)
+    passes, on_chip = sum(a.passes for a in shared), sum(a.requests for a in shared)
+    return (
+        launch.threads,
+        three(sectors / requests) if requests else "-",
+        sectors * machine.sector_bytes,
+        ideal_bytes(launch, machine) / (sectors * machine.sector_bytes) if sectors else None,
+        three(passes / on_chip) if on_chip else "-",
+        launch.active_share,
+    )
 
 
 def _shape(launch: Launch, machine: Machine) -> Fact:
@@ -158,10 +198,10 @@ def _row(access: Access, machine: Machine) -> tuple[Cell, ...]:
 
 
 def line_bars(launch: Launch, machine: Machine) -> Bars | None:
-    """Bytes of global memory by line: what is needed, and what is moved beyond."""
+    """Bytes of global memory by line, needed and beyond; None where nothing is moved beyond."""
     piece = machine.sector_bytes
     found = [a for a in launch.accesses if a.space == "global"]
-    if not found:
+    if all(a.sectors == a.ideal_sectors for a in found):
         return None
     found.sort(key=lambda a: -a.sectors)
     return Bars(
@@ -187,10 +227,11 @@ def line_bars(launch: Launch, machine: Machine) -> Bars | None:
 
 
 def level_bars(launch: Launch, machine: Machine) -> Bars | None:
-    """From what lanes ask for down to the least: how much caches could save."""
-    if not launch.arrays:
-        return None
+    """From what lanes ask for down to the least: what caches could save; None if nothing."""
     piece = machine.sector_bytes
+    least = least_bytes(launch, machine)
+    if moved_bytes(launch, machine) <= least * 1.05:
+        return None
     rows = (
         (
             Words("lanes ask for", "线程要求"), sum(a.asked_bytes for a in launch.arrays),
@@ -218,7 +259,7 @@ def level_bars(launch: Launch, machine: Machine) -> Bars | None:
             Bar(label, (Part(label, float(value), role),), note)  # type: ignore[arg-type]
             for label, value, role, note in rows
         ),
-        limit=float(least_bytes(launch, machine)),
+        limit=float(least),
         limit_label=Words("least: distinct bytes", "下限：不重复的字节"),
     )
 

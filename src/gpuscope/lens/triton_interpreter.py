@@ -135,6 +135,7 @@ class Interpreter:
     def allocate(self, names: list[str], args: Any, kwargs: Any) -> None:
         """Learn where the tensors lie, and what the compiler would know of the integers."""
         values = dict(zip(names, args, strict=False)) | dict(kwargs)
+        self.recorder.launch.take_scalars(values, values.values())
         self.exact = True
         for name, value in values.items():
             if isinstance(value, int) and not isinstance(value, bool):

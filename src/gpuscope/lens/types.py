@@ -197,6 +197,7 @@ class Launch:
         kernel: its name.
         framework: "numba" or "triton".
         grid, block: blocks, and threads of a block (Triton: warps times lanes, 1, 1).
+        scalars: names and values of arguments that are no arrays.
         functions: the kernel's source, then that of functions it called.
         accesses: by line, in the order of the source.
         activity: by line; empty for Triton, where lanes are masked, not branched.
@@ -220,6 +221,7 @@ class Launch:
     barriers: tuple[Barrier, ...] = ()
     notes: tuple[str, ...] = ()
     complete: bool = True
+    scalars: tuple[tuple[str, str], ...] = ()
 
     @property
     def threads(self) -> int:

@@ -62,10 +62,14 @@ def look(
             "The file looks at its own kernels while it is imported.", "",
             'Put that call under: if __name__ == "__main__":',
         )  # fmt: skip
-    file, function = _place(launch)
     machine = machine_of(on)
-    answer, printed = _run(Request(str(file), function, machine, limit))
-    return _lens(answer, f"{file.name}:{function}", machine, limit, printed)
+    file, function = _place(launch)
+    answer, printed = _run(Request(str(file.resolve()), function, machine, limit))
+    return _lens(answer, f"{file}:{function}", machine, limit, printed)
+
+
+lens = look
+"""The public name: `gpuscope.lens(...)`."""
 
 
 def _place(launch: str | Callable[[], object]) -> tuple[Path, str]:
@@ -83,7 +87,7 @@ def _place(launch: str | Callable[[], object]) -> tuple[Path, str]:
             f"It has: {', '.join(functions)}." if functions else "It has no function.",
             "Write one that makes small data and launches the kernel: def launch(): ...",
         )
-    return path.resolve(), function
+    return path, function
 
 
 def _place_of_function(launch: Callable[[], object]) -> tuple[Path, str]:
@@ -98,7 +102,7 @@ def _place_of_function(launch: Callable[[], object]) -> tuple[Path, str]:
             "It runs the function in a new process, so it must stand at the top level of a file.",
             'Save it in a file and call gs.lens("file.py:launch").',
         )
-    return Path(file).resolve(), name
+    return Path(file), name
 
 
 def _functions(path: Path) -> list[str]:
