@@ -22,10 +22,13 @@ _LIMITERS: dict[str, Words] = {
 def matrix_unit(device: Device) -> Words:
     """What the device's matrix units are called."""
     if device.vendor == "NVIDIA":
-        return Words("the tensor cores", "张量核心")
-    return Words("the matrix units", "矩阵单元")
+        return Words("tensor cores", "张量核心")
+    return Words("matrix units", "矩阵单元")
 
 
 def limiter(name: str, device: Device) -> Words:
     """What sets a kernel's time, by its `limiter`."""
-    return matrix_unit(device) if name == "tensor_core" else _LIMITERS[name]
+    if name == "tensor_core":
+        unit = matrix_unit(device)
+        return Words(f"the {unit.en}", unit.zh)
+    return _LIMITERS[name]

@@ -38,10 +38,9 @@ from gpuscope.explain.operators import (
     work_on,
 )
 from gpuscope.explain.registry import topic
-from gpuscope.explain.tiling import Tiled, candidate_table, grid_facts, tiled, time_bars
+from gpuscope.explain.tiling import Tiled, tile_blocks, tiled, time_bars
 from gpuscope.explain.traffic import flow_diagram, traffic_table
 from gpuscope.explain.types import Block, Explanation, Fact, Facts, Section, Words
-from gpuscope.explain.wave_map import wave_map
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op
 
@@ -208,7 +207,8 @@ def matmul(
         summary=_summary(asked, found, kernels, endless),
         sections=(
             Section(Words("The time", "时间"), _time(asked, found, kernels, endless)),
-            Section(Words("Tiles and waves", "分块与波次"), _tiles(asked, found)),
+            Section(Words("Tiles and waves", "分块与波次"),
+                    tile_blocks(found, lambda other: asked.time_s(found, other))),
             Section(Words("Bytes", "字节"), (traffic_table(found), flow_diagram(found))),
             Section(Words("Other sizes", "其他尺寸"), (
                 near, *_curves(asked, sizes),
@@ -335,26 +335,6 @@ def _time(
 def _names(kernels: tuple[Kernel, ...]) -> Words:
     text = ", ".join(kernel.name for kernel in kernels)
     return Words(text, text)
-
-
-def _tiles(asked: Question, found: Tiled) -> tuple[Block, ...]:
-    blocks: list[Block] = [grid_facts(found)]
-    if found.matrix_vector:
-        return tuple(blocks)
-    problem, tile = found.problem, found.plan.tile
-
-    def is_edge(block: int) -> bool:
-        at = block // found.plan.split % (found.rows * found.columns)
-        row, column = at % found.rows, at // found.rows
-        return (row + 1) * tile.m > problem.m or (column + 1) * tile.n > problem.n
-
-    drawn = wave_map(
-        found.plan.grid, found.machine.units, tile.resident, found.unit, is_edge
-    )
-    if drawn is not None:
-        blocks.append(drawn)
-    blocks.append(candidate_table(found, lambda other: asked.time_s(found, other)))
-    return tuple(blocks)
 
 
 def _curves(asked: Question, sizes: Sizes) -> tuple[Block, ...]:

@@ -17,6 +17,7 @@ from gpuscope.explain.operators import peak_flops_per_s
 from gpuscope.explain.types import (
     Bar,
     Bars,
+    Block,
     Cell,
     Column,
     Fact,
@@ -26,6 +27,7 @@ from gpuscope.explain.types import (
     Table,
     Words,
 )
+from gpuscope.explain.wave_map import wave_map
 from gpuscope.hardware import Device
 
 PART_NAMES: tuple[tuple[str, Words, Role], ...] = (
@@ -79,6 +81,11 @@ class Tiled:
         return peak_flops_per_s(self.device, self.problem.dtype)
 
     @property
+    def memory_bytes_per_s(self) -> float:
+        """Usable device memory bandwidth; the datasheet's where fits left it without bound."""
+        return min(self.machine.memory_bytes_per_s, self.device.memory_bandwidth_bytes_per_s)
+
+    @property
     def unit(self) -> str:
         """What the device calls a multiprocessor."""
         return self.device.compute_unit_label
@@ -118,6 +125,13 @@ class Tiled:
         """Share of the tiles' area that lies outside the matrix."""
         tile, problem = self.plan.tile, self.problem
         return 1.0 - problem.m * problem.n / (self.rows * tile.m * self.columns * tile.n)
+
+    def is_edge(self, block: int) -> bool:
+        """Whether a block's tile hangs over the edge of the result; blocks count down columns."""
+        tile, problem = self.plan.tile, self.problem
+        at = block // self.plan.split % (self.rows * self.columns)
+        row, column = at % self.rows, at // self.rows
+        return (row + 1) * tile.m > problem.m or (column + 1) * tile.n > problem.n
 
 
 def tiled(
@@ -215,6 +229,18 @@ def grid_facts(product: Tiled) -> Facts:
         Fact(Words("tile area outside the matrix", "分块超出矩阵的面积"), product.edge_waste,
              "share", "computed"),
     ))  # fmt: skip
+
+
+def tile_blocks(product: Tiled, time_s: Callable[[Plan], float]) -> tuple[Block, ...]:
+    """Facts of the grid, the map of its waves, and the table of what else could be launched."""
+    if product.matrix_vector:
+        return (grid_facts(product),)
+    drawn = wave_map(
+        product.plan.grid, product.machine.units, product.plan.tile.resident, product.unit,
+        product.is_edge,
+    )  # fmt: skip
+    maps = () if drawn is None else (drawn,)
+    return (grid_facts(product), *maps, candidate_table(product, time_s))
 
 
 def candidate_table(product: Tiled, time_s: Callable[[Plan], float], most: int = 9) -> Table:

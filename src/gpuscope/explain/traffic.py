@@ -14,7 +14,7 @@ def traffic_table(product: Tiled) -> Table:
     wanted = product.flops * problem.item_bytes
     loads = product.parts.tile_loads_bytes
     l2 = machine.l2_bytes_per_s * machine.units
-    memory = machine.memory_bytes_per_s
+    memory = product.memory_bytes_per_s
     duration = plan.duration_s
 
     def row(label: Words, moved: float, limit: float | None, reused: bool) -> tuple[
@@ -82,12 +82,12 @@ def flow_diagram(product: Tiled) -> Diagram:
     return Diagram(
         Words("Flows while the kernel runs", "内核运行时的数据流"), nodes,
         (
-            _link("in", "l2", plan.read_bytes, duration, machine.memory_bytes_per_s, by_memory),
+            _link("in", "l2", plan.read_bytes, duration, product.memory_bytes_per_s, by_memory),
             _link("l2", "sm", product.parts.tile_loads_bytes, duration,
                   machine.l2_bytes_per_s * machine.units, by_l2),
             Link("sm", "core", Words("operands from shared memory", "来自共享内存的操作数"),
                  narrowest=not (by_memory or by_l2) and plan.limiter != "latency"),
-            _link("core", "out", plan.written_bytes, duration, machine.memory_bytes_per_s, False),
+            _link("core", "out", plan.written_bytes, duration, product.memory_bytes_per_s, False),
         ),
         note=Words("Mean rates over the kernel; limits are what kernels reach, not the datasheet.",
                    "速率为内核期间的平均值；上限取内核实际能达到的值，而非标称值。"),

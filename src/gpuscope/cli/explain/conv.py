@@ -1,0 +1,61 @@
+"""`gpuscope explain conv`: one convolution, as the matrix product that it is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Dtype,
+    Figures,
+    Lang,
+    On,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+
+def register(topics: typer.Typer) -> None:
+    """Add the `conv` topic."""
+    topics.command("conv")(conv_command)
+
+
+def conv_command(
+    n: Annotated[int, typer.Argument(metavar="N", help="Images of a batch.")],
+    c: Annotated[int, typer.Argument(metavar="C", help="Input channels.")],
+    h: Annotated[int, typer.Argument(metavar="H", help="Height.")],
+    w: Annotated[int, typer.Argument(metavar="W", help="Width.")],
+    k: Annotated[int, typer.Argument(metavar="K", help="Output channels (filters).")],
+    kernel: Annotated[int, typer.Option(help="Side of a filter.")] = 3,
+    stride: Annotated[int, typer.Option(help="Step between positions.")] = 1,
+    padding: Annotated[int, typer.Option(help="Zeros added on each side.")] = 1,
+    dilation: Annotated[int, typer.Option(help="Step within a filter.")] = 1,
+    groups: Annotated[int, typer.Option(help="Channel groups; C of them is depthwise.")] = 1,
+    dtype: Dtype = "bf16",
+    on: On = "h200",
+    channels_last: Annotated[
+        bool, typer.Option("--channels-last/--channels-first", help="Tensors stored NHWC or NCHW.")
+    ] = False,
+    backward: Annotated[bool, typer.Option("--backward", help="The gradients, too.")] = False,
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    figures: Figures = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """A convolution: the product inside, its tiles, layouts, and which sizes are cheaper."""
+    from gpuscope.explain.conv import conv
+
+    show(
+        lambda: conv(
+            n, c, h, w, k, kernel=kernel, stride=stride, padding=padding, dilation=dilation,
+            groups=groups, dtype=dtype, on=on, channels_last=channels_last, backward=backward,
+        ),
+        Shown(as_json, output, report, figures, lang, quiet),
+    )  # fmt: skip
