@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from math import inf
 
+from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 from gpuscope.learn.claims.expression import (
     all_sources,
@@ -55,12 +56,19 @@ def round_like(value: float, example: float) -> float:
     return round(value, -exponent)
 
 
+def same_year(claimed: float, true: float) -> Judgement:
+    """Judge a year: the next one is imprecise, any other wrong."""
+    off = abs(claimed - true)
+    return "right" if off == 0 else "imprecise" if off <= 1 else "wrong"
+
+
 def equals(*sources: Source, truth: Pair | None = None) -> Check:
     """The claim states a value; each source is a variant that it may mean."""
 
     def judge(claim: Claim, values: Sequence[float]) -> Judgement:
         claimed = claim.numbers[0]
-        each = [closeness(claimed, value) for value in values]
+        compare = same_year if claim.unit == "year" else closeness
+        each = [compare(claimed, value) for value in values]
         if len(set(each)) == 1 and each[0] != "wrong":
             return each[0]
         if "right" in each or "imprecise" in each:
@@ -100,8 +108,12 @@ def inside(*sources: Source, truth: Pair | None = None) -> Check:
         each = [low * (1 - RIGHT) <= value <= high * (1 + RIGHT) for value in values]
         if all(each):
             return "right"
+        if any(each):
+            return "imprecise"
+        if min(values) < low and high < max(values):
+            return "depends"
         near = any(low * (1 - IMPRECISE) <= v <= high * (1 + IMPRECISE) for v in values)
-        return "imprecise" if any(each) or near else "wrong"
+        return "imprecise" if near else "wrong"
 
     return _compared(sources, judge, truth)
 
@@ -125,7 +137,10 @@ def _compared(
     truth: Pair | None,
 ) -> Check:
     def check(claim: Claim) -> Verdict:
-        figures = [source() for source in sources]
+        try:
+            figures = [source() for source in sources]
+        except UnsupportedError as error:
+            return _missing(error)
         values = tuple(f.value / SCALES[claim.unit].size for f in figures)
         names = {f"v{i}": f for i, f in enumerate(figures)}
         words = _variants(figures, claim.unit)
@@ -175,7 +190,10 @@ def holds(
     """
 
     def check(claim: Claim) -> Verdict:
-        figures = given(names)
+        try:
+            figures = given(names)
+        except UnsupportedError as error:
+            return _missing(error)
         values = {name: figure.value for name, figure in figures.items()}
         found = [bool(evaluate(condition, values)) for condition in conditions]
         judgement: Judgement = "right" if all(found) else some if any(found) else "wrong"
@@ -201,6 +219,13 @@ def _outcomes(
         en.append(f"{name}: {told.en}" if told.en != value else f"{name} = {value}")
         zh.append(f"{name}：{told.zh}" if told.zh != value else f"{name} = {value}")
     return Words("; ".join(en) + ".", "；".join(zh) + "。")
+
+
+def _missing(error: UnsupportedError) -> Verdict:
+    """A figure that the check needs is not to be had."""
+    unknown = Words("not available", "无法得出")
+    evidence = Words(f"A figure is missing: {error.what}", f"缺少所需数据：{error.what}")
+    return Verdict("cannot say", unknown, evidence, "none")
 
 
 def cannot_say(en: str, zh: str) -> Check:

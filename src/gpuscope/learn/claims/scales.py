@@ -77,7 +77,7 @@ def show(value: float, unit: str, lang: str) -> str:
     """
     scale = SCALES[unit]
     size = (scale.size_zh if lang == "zh" else None) or scale.size
-    text = number(value / size, grouped=unit != "year")
+    text = number(value / size, grouped=unit != "year").replace("-", "−")
     return text + (scale.zh if lang == "zh" else scale.en)
 
 

@@ -55,7 +55,7 @@ FACTS: Mapping[str, Fact] = {
     "a100.transistors": Fact(54.2e9, "billion", "A100 transistors", "A100 晶体管数", _A100),
     "h100.transistors": Fact(80e9, "billion", "H100 transistors", "H100 晶体管数", _H100),
     "blackwell.transistors": Fact(
-        208e9, "billion", "Blackwell transistors", "Blackwell 晶体管数", _BLACKWELL
+        208e9, "billion", "Blackwell transistors", "Blackwell 晶体管数", _BLACKWELL,
     ),
     "mi350.transistors": Fact(
         185e9, "billion", "MI350 series transistors", "MI350 系列晶体管数",
@@ -78,7 +78,7 @@ FACTS: Mapping[str, Fact] = {
         4, "", "tensor cores an SM, Blackwell", "Blackwell 每 SM 张量核心数", _ULTRA
     ),
     "sm.schedulers": Fact(
-        4, "", "warp schedulers of an SM (Volta and later)", "每 SM 线程束调度器数（Volta 起）", _V100
+        4, "", "warp schedulers of an SM (Volta on)", "每 SM 线程束调度器数", _V100
     ),
     "mig.instances": Fact(
         7, "instances", "MIG instances of an A100 or H100", "A100/H100 的 MIG 实例数",
@@ -90,6 +90,9 @@ FACTS: Mapping[str, Fact] = {
         "NVIDIA GH200 Grace Hopper Superchip datasheet",
     ),
     "h100.bus": Fact(5120, "bit", "H100 memory bus", "H100 显存位宽", _H100),
+    "a100.memory_clock": Fact(
+        1215e6, "GHz", "A100 40 GB memory clock", "A100 40 GB 显存时钟", _A100
+    ),
     "a100.bus": Fact(5120, "bit", "A100 memory bus", "A100 显存位宽", _A100),
     "h100.bus_full": Fact(
         6144, "bit", "memory bus of the full GH100", "完整 GH100 的显存位宽", _H100
@@ -178,6 +181,10 @@ FACTS: Mapping[str, Fact] = {
         600e3, "kW", "planned power of a Kyber rack", "Kyber 机架规划功耗",
         "NVIDIA GTC 2025 keynote, Rubin Ultra NVL576",
     ),
+    "cuda.ampere": Fact(
+        11.0, "", "first CUDA toolkit with sm_80", "首个支持 sm_80 的 CUDA 版本",
+        "NVIDIA CUDA Toolkit 11.0 release notes",
+    ),
     "cuda.ada": Fact(
         11.8, "", "first CUDA toolkit with sm_89 and sm_90", "首个支持 sm_89、sm_90 的 CUDA 版本",
         "NVIDIA CUDA Toolkit 11.8 release notes",
@@ -185,6 +192,40 @@ FACTS: Mapping[str, Fact] = {
     "driver.rtx4090": Fact(
         522.25, "", "first Windows driver of the RTX 4090", "RTX 4090 首个 Windows 驱动",
         "NVIDIA GeForce Game Ready Driver 522.25 release notes",
+    ),
+    "a100.price": Fact(
+        32.7726 / 8, "USD", "price of an A100 an hour (AWS p4d)", "A100 每小时价格（AWS p4d）",
+        "AWS EC2 on-demand price list, p4d.24xlarge, us-east-1, until June 2025: 32.7726 USD / 8",
+    ),
+    "trn2.announced": Fact(
+        2023, "year", "Trainium2 announced", "Trainium2 公布",
+        "AWS press release of 28 November 2023, Graviton4 and Trainium2",
+    ),
+    "trn2.cluster": Fact(
+        65e18, "EFLOPS", "Trn2 UltraCluster, compute", "Trn2 UltraCluster 算力",
+        "AWS press release of 28 November 2023: up to 65 exaflops",
+    ),
+    "tesla.nodes": Fact(
+        720, "", "nodes of eight A100 in Tesla's cluster", "特斯拉集群的 8 卡 A100 节点数",
+        "Karpathy, keynote of the CVPR 2021 Workshop on Autonomous Driving",
+    ),
+    "ryzen.cores": Fact(
+        16, "cores", "AMD Ryzen 9 9950X", "AMD Ryzen 9 9950X", "AMD Ryzen 9 9950X specifications",
+    ),
+    "ryzen.cache": Fact(
+        64 * 2**20, "MiB", "AMD Ryzen 9 9950X, L3 cache", "AMD Ryzen 9 9950X 的 L3 缓存",
+        "AMD Ryzen 9 9950X specifications",
+    ),
+    "epyc.channels": Fact(
+        12, "channels", "memory channels of an EPYC 9005", "EPYC 9005 内存通道数", _EPYC
+    ),
+    "mma.rows": Fact(
+        8, "", "least rows of a tensor-core instruction", "张量核心指令的最小行数",
+        "NVIDIA PTX ISA, warp-level matrix instructions: smallest shape m8n8k4",
+    ),
+    "cuda12_1.driver": Fact(
+        530.3, "", "driver that CUDA 12.1 was built with (Linux)", "CUDA 12.1 对应的 Linux 驱动",
+        "NVIDIA CUDA Toolkit 12.1 release notes, table of driver versions",
     ),
     "hours.month": Fact(730, "", "hours of a month", "每月小时数", "365 days * 24 / 12"),
 }  # fmt: skip

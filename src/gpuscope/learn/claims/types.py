@@ -112,7 +112,7 @@ class Claim:
         return self.claimed if isinstance(self.claimed, tuple) else (self.claimed,)
 
     def verdict(self) -> Verdict:
-        """Run the check."""
+        """Run the check; what no source states makes it "cannot say"."""
         return self.check(self)
 
 
