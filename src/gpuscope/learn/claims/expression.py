@@ -31,6 +31,11 @@ _CALLS: Mapping[str, Callable[..., float]] = {
 }  # fmt: skip
 
 
+_READABLE = (
+    ("**", "^"), (" * ", " × "), (" == ", " = "), (" != ", " ≠ "), (" <= ", " ≤ "), (" >= ", " ≥ "),
+)  # fmt: skip
+
+
 def evaluate(expression: str, names: Mapping[str, float]) -> float:
     """Compute an expression.
 
@@ -117,7 +122,9 @@ def formula(
 
 def described(expression: str, figures: Mapping[str, Figure]) -> Words:
     """The formula with where its names come from, in both languages."""
-    shown = expression.replace(" * ", " × ").replace("**", "^")
+    shown = expression
+    for written, read in _READABLE:
+        shown = shown.replace(written, read)
     named = {name: f for name, f in figures.items() if f.how.en}
     if not named:
         return Words(shown, shown)

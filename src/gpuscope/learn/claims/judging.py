@@ -22,6 +22,7 @@ from gpuscope.learn.claims.expression import (
     strongest,
 )
 from gpuscope.learn.claims.scales import SCALES, Quantity, both, fill, number, show
+from gpuscope.learn.claims.sourced_facts import terms
 from gpuscope.learn.claims.types import Check, Claim, Figure, Judgement, Source, Verdict
 
 RIGHT = 0.02
@@ -221,6 +222,30 @@ def _outcomes(
     return Words("; ".join(en) + ".", "；".join(zh) + "。")
 
 
+def called(*claimed: str, by: str) -> Check:
+    """The claim gives something a name or a kind; right if the document names just these.
+
+    Args:
+        claimed: what the claim says, in the terms of `sourced_facts.TERMS`.
+        by: the entry there. Imprecise if the document names more kinds, wrong if others.
+    """
+
+    def check(claim: Claim) -> Verdict:
+        stated = terms(by)
+        said = frozenset(claimed)
+        judgement: Judgement = (
+            "right" if said == stated.terms else "imprecise" if said & stated.terms else "wrong"
+        )
+        truth = Words(stated.en[:1].upper() + stated.en[1:], stated.zh)
+        found, asked = ", ".join(sorted(stated.terms)), ", ".join(sorted(said))
+        evidence = Words(
+            f"The document says: {found}; the claim: {asked}.", f"文献记载：{stated.zh}。"
+        )
+        return Verdict(judgement, truth, evidence, "catalogue", (stated.source,))
+
+    return check
+
+
 def _missing(error: UnsupportedError) -> Verdict:
     """A figure that the check needs is not to be had."""
     unknown = Words("not available", "无法得出")
@@ -228,11 +253,16 @@ def _missing(error: UnsupportedError) -> Verdict:
     return Verdict("cannot say", unknown, evidence, "none")
 
 
-def cannot_say(en: str, zh: str) -> Check:
-    """Nothing can be computed: says why."""
+def cannot_say(en: str, zh: str, **names: Source | float) -> Check:
+    """The claim cannot be judged: says why, with {names} filled in where a figure helps."""
 
     def check(claim: Claim) -> Verdict:
+        try:
+            figures = given(names)
+        except UnsupportedError as error:
+            return _missing(error)
         unknown = Words("not available", "无法得出")
-        return Verdict("cannot say", unknown, Words(en, zh), "none")
+        evidence = fill(Words(en, zh), {name: f.value for name, f in figures.items()})
+        return Verdict("cannot say", unknown, evidence, "none", all_sources(figures))
 
     return check

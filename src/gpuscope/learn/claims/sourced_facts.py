@@ -219,6 +219,14 @@ FACTS: Mapping[str, Fact] = {
     "epyc.channels": Fact(
         12, "channels", "memory channels of an EPYC 9005", "EPYC 9005 内存通道数", _EPYC
     ),
+    "gddr6x.energy": Fact(
+        7.25e-12, "pJ", "GDDR6X, energy of a bit", "GDDR6X 每比特能耗",
+        "Micron, Ultra-Bandwidth Solutions, memory comparison (micron.com)",
+    ),
+    "hbm2e.energy": Fact(
+        6.0e-12, "pJ", "HBM2E, energy of a bit", "HBM2E 每比特能耗",
+        "Micron, Ultra-Bandwidth Solutions, memory comparison (micron.com)",
+    ),
     "mma.rows": Fact(
         8, "", "least rows of a tensor-core instruction", "张量核心指令的最小行数",
         "NVIDIA PTX ISA, warp-level matrix instructions: smallest shape m8n8k4",
@@ -253,3 +261,48 @@ def fact(name: str, label: tuple[str, str] | None = None) -> Source:
         )
 
     return compute
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a document calls something: all its terms in English, how to say it, the document."""
+
+    terms: frozenset[str]
+    en: str
+    zh: str
+    source: str
+
+
+TERMS: Mapping[str, Terms] = {
+    "cuda.purpose": Terms(
+        frozenset({"general-purpose computing"}),
+        "a platform for general-purpose parallel computing", "通用并行计算平台",
+        "NVIDIA CUDA C++ Programming Guide, section 1.2",
+    ),
+    "tensorboard.maker": Terms(
+        frozenset({"Google"}), "part of TensorFlow, which Google began",
+        "属于谷歌发起的 TensorFlow", "Abadi et al., TensorFlow, OSDI 2016, section 5",
+    ),
+    "mi300x.cooling": Terms(
+        frozenset({"air"}), "sold in servers cooled by air, eight in 8U",
+        "有风冷服务器销售（8U 8 卡）", "Supermicro AS-8125GS-TNMR2 datasheet",
+    ),
+    "model_parallelism.kinds": Terms(
+        frozenset({"layers apart", "each layer split"}),
+        "two kinds: layers apart (pipeline parallelism), each layer split (tensor parallelism)",
+        "分两种：按层切分（流水线并行）和切分每一层（张量并行）",
+        "Shoeybi et al., Megatron-LM, 2019, section 2.3 (arXiv:1909.08053)",
+    ),
+}  # fmt: skip
+"""By a stable name."""
+
+
+def terms(name: str) -> Terms:
+    """A stated term.
+
+    Raises:
+        UnknownNameError: no such term.
+    """
+    if name not in TERMS:
+        raise UnknownNameError("term", name, TERMS)
+    return TERMS[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuscope.learn.claims.catalogue_figures import catalogue, process_nm
 from gpuscope.learn.claims.expression import formula
-from gpuscope.learn.claims.judging import at_least, cannot_say, equals, holds, inside
+from gpuscope.learn.claims.judging import at_least, called, cannot_say, equals, holds, inside
 from gpuscope.learn.claims.registry import Book
 from gpuscope.learn.claims.software_figures import rounding_error
 from gpuscope.learn.claims.sourced_facts import fact
@@ -47,11 +47,7 @@ add(
     "E-075", "An MI300X needs liquid cooling.",
     "MI300X 需要液冷。",
     "liquid cooling", "",
-    cannot_say(
-        "The catalogue states power (750 W for the MI300X, 700 W for an H100) but not cooling, and "
-        "power alone does not decide it.",
-        "目录只有功耗（MI300X 750 W，H100 700 W），没有散热方式，仅凭功耗不能断定。",
-    ),
+    called("liquid", by="mi300x.cooling"),
 )  # fmt: skip
 
 # -- AWS --------------------------------------------------------------------------------------
@@ -246,7 +242,14 @@ add(
 add(
     "E-050", "Ascend 910C was in tests from September 2024.",
     "昇腾 910C 自 2024 年 9 月起送测。",
-    2024, "year", equals(catalogue("ascend-910c", "launch_year")),
+    2024, "year",
+    equals(
+        catalogue("ascend-910c", "launch_year"),
+        truth=(
+            "It came in {v0:year}, says the catalogue; it does not know the month",
+            "目录记载于 {v0:year}推出，未载月份",
+        ),
+    ),
 )  # fmt: skip
 add(
     "E-051", "Ascend 910C infers about 60 % as fast as an H100.",
@@ -293,8 +296,9 @@ add(
     "Maia 自 2019 年研发，2024 年起部署。",
     "2019; 2024", "",
     cannot_say(
-        "Dates inside a company; the catalogue has only the year of announcement, 2023.",
-        "属于公司内部日期；目录只有公布年份 2023。",
+        "Dates inside a company; the catalogue has only the year of announcement, {year:year}.",
+        "属于公司内部日期；目录只有公布年份：{year:year}。",
+        year=catalogue("maia-100", "launch_year"),
     ),
 )  # fmt: skip
 add(

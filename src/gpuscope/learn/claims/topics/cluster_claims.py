@@ -22,6 +22,15 @@ def _pod(expression: str, unit: str) -> Source:
     )  # fmt: skip
 
 
+_NEWS = (
+    "News about a site. So many have a peak of {peak:EFLOPS} in BF16 and may draw {power:MW}.",
+    "属于新闻。这么多 GPU 的 BF16 峰值合计 {peak:EFLOPS}，功耗上限 {power:MW}。",
+)
+_HUNDRED_THOUSAND = {
+    "peak": formula("100000 * h100", h100=catalogue("h100", "bf16")),
+    "power": formula("100000 * h100", h100=catalogue("h100", "tdp_w")),
+}
+
 add(
     "E-028", "Tesla's D1 is made in 7 nm.",
     "特斯拉 D1 采用 7 nm 工艺。",
@@ -131,8 +140,10 @@ add(
     "特斯拉计划用 ExaPOD 达到 100 EFLOPS。",
     100, "EFLOPS",
     cannot_say(
-        "A plan. An ExaPOD is a little over 1 EFLOPS, so it would take over ninety.",
-        "属于规划。一台 ExaPOD 略高于 1 EFLOPS，需 90 多台。",
+        "A plan. An ExaPOD has {pod:EFLOPS}, so it would take {pods:.0f}.",
+        "属于规划。一台 ExaPOD 为 {pod:EFLOPS}，需 {pods:.0f} 台。",
+        pod=_pod("tiles * chips * rate", "EFLOPS"),
+        pods=_pod("100e18 / (tiles * chips * rate)", ""),
     ),
 )  # fmt: skip
 add(
@@ -144,21 +155,22 @@ add(
     "E-043", "xAI runs a cluster of 100,000 H100 (July 2024).",
     "xAI 于 2024 年 7 月启用 10 万块 H100 的集群。",
     100_000, "GPUs",
-    cannot_say("News about a site; nothing to compute.", "属于新闻，无法计算。"),
+    cannot_say(*_NEWS, **_HUNDRED_THOUSAND),
 )  # fmt: skip
 add(
     "E-027", "Meta trains Llama on over 100,000 H100.",
     "Meta 用超过 10 万块 H100 训练 Llama。",
     100_000, "GPUs",
-    cannot_say("News about a site; nothing to compute.", "属于新闻，无法计算。"),
+    cannot_say(*_NEWS, **_HUNDRED_THOUSAND),
 )  # fmt: skip
 add(
     "E-086", "Within ten years machines reach a zettaFLOPS.",
     "十年内算力将达到 ZettaFLOPS 级。",
     1e21 / 1e18, "EFLOPS",
     cannot_say(
-        "A forecast; as dense BF16 peak it is about a million H100.",
-        "属于预测；按 BF16 稠密峰值约合一百万块 H100。",
+        "A forecast; by dense BF16 peak it takes {h100s:GPUs} like the H100.",
+        "属于预测；按 BF16 稠密峰值需 {h100s:,.0f} 块 H100。",
+        h100s=formula("1e21 / h100", h100=catalogue("h100", "bf16")),
     ),
 )  # fmt: skip
 add(

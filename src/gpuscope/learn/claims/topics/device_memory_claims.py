@@ -137,10 +137,12 @@ add(
     "C-011", "HBM3 takes less power than GDDR6X.",
     "HBM3 比 GDDR6X 省电。",
     "less", "",
-    cannot_say(
-        "It takes the energy of a bit; the catalogue has it for neither, and no board measures its "
-        "memory apart.",
-        "需要每比特能耗；目录中两者都没有，板卡也不单独测量显存功耗。",
+    holds(
+        "hbm2e < gddr6x", hbm2e=fact("hbm2e.energy"), gddr6x=fact("gddr6x.energy"),
+        truth=(
+            "Already HBM2E does: {hbm2e:pJ} a bit against {gddr6x:pJ}",
+            "HBM2E 已更省：每比特 {hbm2e:pJ}，GDDR6X 为 {gddr6x:pJ}",
+        ),
     ),
 )  # fmt: skip
 add(

@@ -79,9 +79,9 @@ add(
     "电价为每 kW 每月 150 美元。",
     150, "USD/month",
     cannot_say(
-        "A price between two parties. Over a month of 730 hours it is 0.205 USD a kWh, more than "
-        "bulk power costs in most places.",
-        "属于双方约定的价格。按每月 730 小时折合每度 0.205 美元，高于多数地区的大宗电价。",
+        "A price between two parties; over {hours:.0f} hours it is {kwh:.3f} USD a kWh.",
+        "属于双方约定的价格；按每月 {hours:.0f} 小时折合每度 {kwh:.3f} 美元。",
+        hours=fact("hours.month"), kwh=formula("150 / hours", hours=fact("hours.month")),
     ),
 )  # fmt: skip
 add(

@@ -69,8 +69,8 @@ add(
         truth=(
             "Yes: {layer:FLOP/byte} is above {v100:.0f} (V100), {a100:.0f} (A100), {h100:.0f} "
             "(H100); an L40S would want {l40s:.0f}",
-            "是：{layer:FLOP/byte} 高于 {v100:.0f}（V100）、{a100:.0f}（A100）、{h100:.0f}（H100）；"
-            "L40S 则需 {l40s:.0f}",
+            "是：{layer:FLOP/byte} 高于 V100 的 {v100:.0f}、A100 的 {a100:.0f}、"
+            "H100 的 {h100:.0f}；L40S 则需 {l40s:.0f}",
         ),
     ),
 )  # fmt: skip

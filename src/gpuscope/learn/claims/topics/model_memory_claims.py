@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuscope.learn.claims.catalogue_figures import catalogue, most
 from gpuscope.learn.claims.expression import formula
-from gpuscope.learn.claims.judging import at_least, cannot_say, equals, holds
+from gpuscope.learn.claims.judging import at_least, called, cannot_say, equals, holds
 from gpuscope.learn.claims.model_figures import attention_flops, config, parameters
 from gpuscope.learn.claims.registry import Book
 from gpuscope.learn.claims.software_figures import dtype_bytes, product_columns
@@ -55,7 +55,7 @@ add(
         needed=formula("1e11 * of_each", unit="GB", of_each=_training_bytes()),
         largest=most("memory_bytes", "NVIDIA"),
         truth=(
-            "Yes: 100 billion parameters need {needed:TB}, no device has over {largest:GB}, "
+            "Yes: 100 billion parameters need {needed:TB}, no NVIDIA device has over {largest:GB}, "
             "a share of 64 fits",
             "是：千亿参数需 {needed:TB}，单设备最多 {largest:GB}，分成 64 份即可放下",
         ),
@@ -276,11 +276,7 @@ add(
     "A-042", "Model parallelism means different layers on different GPUs.",
     "模型并行就是不同层放在不同 GPU 上。",
     "layers", "",
-    cannot_say(
-        "A definition, nothing to compute. Layers on different GPUs is one kind, called pipeline "
-        "parallelism; tensor parallelism splits each layer.",
-        "属于定义，无法计算。按层切分是流水线并行；张量并行则切分每一层。",
-    ),
+    called("layers apart", by="model_parallelism.kinds"),
 )  # fmt: skip
 add(
     "A-074", "CNNs are better for short sequences, Transformers for long dependencies.",

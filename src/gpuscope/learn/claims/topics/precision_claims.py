@@ -58,18 +58,18 @@ def _all_formats(name: str) -> Source:
 add(
     "A-020", "A tensor core does 64 multiply-adds a clock (4 x 4 x 4).",
     "一个张量核心每周期完成 4×4×4 即 64 次乘加。",
-    64, "FMA", equals(_fma("v100", "v100"), _fma("a100", "a100"), _fma("h100", "h100")),
+    64, "FMA", equals(_fma("v100", "v100"), _fma("rtx-4090", "ada"), _fma("a100", "a100")),
 )  # fmt: skip
 add(
     "C-036", "One operation of a tensor core is a product of 4 x 4 matrices.",
     "张量核心一次运算是 4×4 乘 4×4。",
     64, "FMA",
     equals(
-        _fma("v100", "v100"), _fma("rtx-4090", "ada"), _fma("h100", "h100"),
+        _fma("v100", "v100"), _fma("rtx-4090", "ada"), _fma("a100", "a100"),
         truth=(
             "{v0:.0f} multiply-adds a clock on a V100 (4 x 4 x 4), {v1:.0f} on an RTX 4090 and "
-            "{v2:.0f} on an H100",
-            "V100 每周期 {v0:.0f} 次乘加（4×4×4），RTX 4090 为 {v1:.0f}，H100 为 {v2:.0f}",
+            "{v2:.0f} on an A100",
+            "V100 每周期 {v0:.0f} 次乘加（4×4×4），RTX 4090 为 {v1:.0f}，A100 为 {v2:.0f}",
         ),
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuscope.learn.claims.catalogue_figures import how_many
 from gpuscope.learn.claims.expression import formula
-from gpuscope.learn.claims.judging import cannot_say, equals, holds
+from gpuscope.learn.claims.judging import called, cannot_say, equals, holds
 from gpuscope.learn.claims.registry import Book
 from gpuscope.learn.claims.software_figures import in_torch, kept_after_free, on_tensor_cores
 from gpuscope.learn.claims.sourced_facts import fact
@@ -124,9 +124,13 @@ add(
     "D-015", "Conv2d(3, 64, 7, stride=2, padding=3) halves an image of 32 x 32.",
     "Conv2d(3,64,7,stride=2,padding=3) 把 32×32 缩小一半。",
     16, "",
-    equals(
-        formula("(32 + 2 * 3 - 7) // 2 + 1"),
-        truth=("To {v0:.0f} pixels, with 9,408 weights", "缩到 {v0:.0f} 像素，共 9408 个权重"),
+    holds(
+        "pixels == 16", pixels=formula("(32 + 2 * 3 - 7) // 2 + 1"),
+        weights=formula("3 * 64 * 7**2"),
+        truth=(
+            "Yes: to {pixels:.0f} pixels a side, with {weights:,.0f} weights",
+            "是：边长缩到 {pixels:.0f} 像素，共 {weights:,.0f} 个权重",
+        ),
     ),
 )  # fmt: skip
 add(
@@ -181,24 +185,21 @@ for _id, _en, _zh in (
 add(
     "B-001", "An article of 6,912 characters takes 18 minutes to read.",
     "6912 字的文章需读 18 分钟。",
-    18, "", cannot_say("Not about GPUs.", "与 GPU 无关。"),
+    18, "",
+    cannot_say(
+        "Not about GPUs; it is {rate:characters/min}.", "与 GPU 无关；合 {rate:characters/min}。",
+        rate=formula("6912 / 18"),
+    ),
 )  # fmt: skip
 add(
     "D-002", "CUDA is a language for graphics.",
     "CUDA 是图形处理语言。",
     "graphics", "",
-    cannot_say(
-        "A definition, nothing to compute. NVIDIA's manual calls it a platform for general-purpose "
-        "parallel computing.",
-        "属于定义，无法计算。NVIDIA 手册称其为通用并行计算平台。",
-    ),
+    called("graphics", by="cuda.purpose"),
 )  # fmt: skip
 add(
     "D-017", "TensorBoard is NVIDIA's.",
     "TensorBoard 是 NVIDIA 的。",
     "NVIDIA", "",
-    cannot_say(
-        "A name, nothing to compute. TensorBoard belongs to TensorFlow, which Google began.",
-        "属于名称归属，无法计算。TensorBoard 属于谷歌发起的 TensorFlow。",
-    ),
+    called("NVIDIA", by="tensorboard.maker"),
 )  # fmt: skip
