@@ -15,6 +15,7 @@ BLOCKS_CHINESE: Mapping[str, str] = {
     "step {n}": "第 {n} 步",
     "and {n} more like these": "另有 {n} 条同样的",
     "steps {first} to {last}": "第 {first} 至 {last} 步",
+    "and {n} more steps of the same kind": "之后还有 {n} 个同样的步骤",
     "and {n} more steps": "之后还有 {n} 步",
     # heat maps
     "each column stands for {n}": "每列代表 {n} 个",

@@ -1,0 +1,48 @@
+"""`gpuscope explain transfer`: a copy between host and device."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Dtype,
+    Figures,
+    Lang,
+    On,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+Amount = Annotated[str, typer.Argument(metavar="SIZE", help="What is copied: 1GB, 64MiB, 4096B.")]
+Pinned = Annotated[
+    bool | None,
+    typer.Option(
+        "--pinned/--pageable", help="Which host memory to tell of first; both by default."
+    ),
+]
+Direction = Annotated[str, typer.Option(help="h2d (host to device) or d2h (device to host).")]
+
+
+def register(topics: typer.Typer) -> None:
+    """Add `explain transfer`."""
+    topics.command("transfer")(_transfer)
+
+
+def _transfer(
+    amount: Amount, on: On = "h200", pinned: Pinned = None, direction: Direction = "h2d",
+    dtype: Dtype = "bf16", as_json: AsJson = False, output: Output = None, report: Report = None,
+    figures: Figures = None, lang: Lang = None, quiet: Quiet = False,
+) -> None:  # fmt: skip
+    """A copy between host and device: pageable, pinned, overlapped with compute."""
+    from gpuscope.explain.transfer import transfer
+
+    show(
+        lambda: transfer(amount, on=on, pinned=pinned, direction=direction, dtype=dtype),
+        Shown(as_json, output, report, figures, lang, quiet),
+    )
