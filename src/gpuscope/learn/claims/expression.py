@@ -82,16 +82,16 @@ def given(names: Mapping[str, Source | float]) -> dict[str, Figure]:
     }
 
 
-def plain(value: float, how: Words | None = None) -> Figure:
+def plain(value: float) -> Figure:
     """A number that needs no origin (a size that the claim itself states)."""
     text = number(value)
-    return Figure(value, how or Words(text, text), Words("", ""), "formula")
+    return Figure(value, Words(text, text), Words("", ""), "formula")
 
 
 def formula(
     expression: str,
     *,
-    unit: str | None = None,
+    unit: str = "",
     label: tuple[str, str] = ("", ""),
     sources: tuple[str, ...] = (),
     **names: Source | float,
@@ -100,7 +100,7 @@ def formula(
 
     Args:
         expression: see the module.
-        unit: to show the result in the explanation; None leaves it out.
+        unit: to show the result in; a claim's own unit, or a plain number, by default.
         label: a short name, to tell variants apart.
         sources: of the formula itself.
         names: what the expression's names stand for.
@@ -109,28 +109,42 @@ def formula(
     def compute() -> Figure:
         figures = given(names)
         value = float(evaluate(expression, {n: f.value for n, f in figures.items()}))
-        how = described(expression, figures)
-        if unit is not None:
-            shown = both(value, unit)
-            how = Words(f"{how.en} → {shown.en}", f"{how.zh} → {shown.zh}")
+        text = readable(expression)
         return Figure(
-            value, how, Words(*label), strongest(figures, "formula"), all_sources(figures, sources)
-        )
+            value, Words(text, text), Words(*label), strongest(figures, "formula"),
+            all_sources(figures, sources), unit, tuple(figures.items()),
+        )  # fmt: skip
 
     return compute
 
 
-def described(expression: str, figures: Mapping[str, Figure]) -> Words:
-    """The formula with where its names come from, in both languages."""
-    shown = expression
+def readable(expression: str) -> str:
+    """An expression as people write it: × for *, ≥ for >=."""
     for written, read in _READABLE:
-        shown = shown.replace(written, read)
-    named = {name: f for name, f in figures.items() if f.how.en}
-    if not named:
-        return Words(shown, shown)
-    en = "; ".join(f"{name}: {f.how.en}" for name, f in named.items())
-    zh = "；".join(f"{name}：{f.how.zh}" for name, f in named.items())
-    return Words(f"{shown}, with {en}", f"{shown}，其中 {zh}")
+        expression = expression.replace(written, read)
+    return expression
+
+
+def lines_of(name: str, figure: Figure, unit: str = "") -> list[Words]:
+    """A figure line by line: itself, then what its formula was given.
+
+    Args:
+        name: what the formula or condition calls it; "" for none.
+        figure: the figure.
+        unit: for the result of a formula that has no unit of its own.
+    """
+    en, zh = figure.how.en, figure.how.zh
+    if figure.unit is not None:
+        result = both(figure.value, figure.unit or unit)
+        en, zh = f"{en} = {result.en}", f"{zh} = {result.zh}"
+    if name:
+        computed = figure.method == "formula" or figure.unit is not None
+        joined, joined_zh = (" = ", " = ") if computed else (": ", "：")
+        en, zh = f"{name}{joined}{en}", f"{name}{joined_zh}{zh}"
+    found = [Words(en, zh)]
+    for each, inner in figure.given:
+        found += lines_of(each, inner)
+    return found
 
 
 def strongest(figures: Mapping[str, Figure], least: Method) -> Method:

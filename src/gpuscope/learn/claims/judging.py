@@ -16,12 +16,13 @@ from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 from gpuscope.learn.claims.expression import (
     all_sources,
-    described,
     evaluate,
     given,
+    lines_of,
+    readable,
     strongest,
 )
-from gpuscope.learn.claims.scales import SCALES, Quantity, both, fill, number, show
+from gpuscope.learn.claims.scales import SCALES, both, fill, show
 from gpuscope.learn.claims.sourced_facts import terms
 from gpuscope.learn.claims.types import Check, Claim, Figure, Judgement, Source, Verdict
 
@@ -148,7 +149,7 @@ def _compared(
         if truth is not None:
             words = fill(Words(*truth), {name: f.value for name, f in names.items()})
         return Verdict(
-            judge(claim, values), words, _joined([f.how for f in figures]),
+            judge(claim, values), words, _joined(_told(figures, claim.unit)),
             strongest(names, "catalogue"), all_sources(names), values,
         )  # fmt: skip
 
@@ -168,9 +169,21 @@ def _named(label: str, text: str, colon: str) -> str:
     return f"{label}{colon}{text}" if label else text
 
 
-def _joined(parts: Sequence[Words]) -> Words:
-    kept = list(dict.fromkeys(parts))
-    return Words(". ".join(p.en for p in kept) + ".", "。".join(p.zh for p in kept) + "。")
+def _told(figures: Sequence[Figure], unit: str) -> list[Words]:
+    """Lines of each variant; a formula carries the variant's name."""
+    told = []
+    for figure in figures:
+        first, *rest = lines_of("", figure, unit)
+        if figure.unit is not None and figure.label.en:
+            first = Words(f"{figure.label.en}: {first.en}", f"{figure.label.zh}：{first.zh}")
+        told += [first, *rest]
+    return told
+
+
+def _joined(lines: Sequence[Words]) -> Words:
+    """Lines as one text, each told once."""
+    kept = list(dict.fromkeys(lines))
+    return Words("\n".join(p.en for p in kept), "\n".join(p.zh for p in kept))
 
 
 def holds(
@@ -209,17 +222,14 @@ def holds(
 def _outcomes(
     conditions: Sequence[str], found: Sequence[bool], figures: Mapping[str, Figure]
 ) -> Words:
-    en, zh = [], []
+    lines = []
     for condition, true in zip(conditions, found, strict=True):
-        shown = described(condition, {}).en
-        en.append(f"{shown}: {'true' if true else 'false'}")
-        zh.append(f"{shown}：{'成立' if true else '不成立'}")
+        shown = readable(condition)
+        said = ("true", "成立") if true else ("false", "不成立")
+        lines.append(Words(f"{shown}: {said[0]}", f"{shown}：{said[1]}"))
     for name, figure in figures.items():
-        value = number(float(Quantity(figure.value)))
-        told = figure.how
-        en.append(f"{name}: {told.en}" if told.en != value else f"{name} = {value}")
-        zh.append(f"{name}：{told.zh}" if told.zh != value else f"{name} = {value}")
-    return Words("; ".join(en) + ".", "；".join(zh) + "。")
+        lines += lines_of(name, figure)
+    return _joined(lines)
 
 
 def called(*claimed: str, by: str) -> Check:

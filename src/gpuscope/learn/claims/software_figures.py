@@ -35,7 +35,7 @@ def mantissa_bits(name: str) -> Source:
 
         bits = float(np.finfo(np.dtype(name)).nmant)
         return Figure(
-            bits, Words(f"{name}: {bits:.0f} fraction bits", f"{name}：{bits:.0f} 位尾数"),
+            bits, Words(f"{bits:.0f} fraction bits of a {name}", f"{name} 的 {bits:.0f} 位尾数"),
             Words(name, name), "formula", ("IEEE 754-2019, table 3.5",),
         )  # fmt: skip
 

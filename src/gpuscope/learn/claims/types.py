@@ -32,10 +32,13 @@ class Figure:
 
     Attributes:
         value: in SI units (bytes, seconds, FLOP/s, ...).
-        how: where it comes from, e.g. "NVIDIA H100 SXM5: power limit 700 W (datasheet)".
+        how: where it comes from in one line, e.g. "NVIDIA H100 SXM5, power limit: 700 W
+            (datasheet)"; of a formula the formula, without its result.
         label: a short name, to tell variants apart.
         method: how it was found.
         sources: documents behind it.
+        unit: of a formula: what its result is shown in; None for everything else.
+        given: of a formula: what its names stand for.
     """
 
     value: float
@@ -43,6 +46,8 @@ class Figure:
     label: Words
     method: Method
     sources: tuple[str, ...] = ()
+    unit: str | None = None
+    given: tuple[tuple[str, Figure], ...] = ()
 
 
 Source = Callable[[], Figure]
@@ -66,7 +71,7 @@ class Verdict:
             some variants only), wrong, depends (true values lie on both sides, according to what
             the claim leaves open), cannot say.
         truth: the true figure in words.
-        evidence: how we know.
+        evidence: how we know, a line for each condition, formula and figure.
         method: how it was found; "none" where nothing was computed.
         sources: documents behind it.
         values: the true values in the claim's unit; () where it is not about a number.

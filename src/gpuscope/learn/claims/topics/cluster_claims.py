@@ -121,7 +121,7 @@ add(
     "D1 四边合计带宽 8 TB/s。",
     8, "TB/s",
     equals(
-        formula("one_way", one_way=own_link("dojo-d1", "scale_up"), label=("one way", "单向")),
+        own_link("dojo-d1", "scale_up", ("one way", "单向")),
         formula("2 * one_way", one_way=own_link("dojo-d1", "scale_up"), label=("both", "双向")),
     ),
 )  # fmt: skip
