@@ -1,0 +1,56 @@
+"""`gpuscope explain kernel`: what the name of a device kernel says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Figures,
+    Lang,
+    On,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+if TYPE_CHECKING:
+    from gpuscope.explain.types import Explanation
+
+
+def register(topics: typer.Typer) -> None:
+    """Add the `kernel` topic."""
+    topics.command("kernel")(kernel_command)
+
+
+def kernel_command(
+    name: Annotated[
+        str, typer.Argument(help="A kernel's name, as a trace has it; quote it in the shell.")
+    ],
+    trace: Annotated[
+        str | None,
+        typer.Option(help="A recording: how often it ran there. NAME may be a part of a name."),
+    ] = None,
+    on: On = "h200",
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    figures: Figures = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """Kernel: what its name means: library, tile, stages, layout, dtypes."""
+    from gpuscope.explain.kernel import kernel
+
+    def make() -> Explanation:
+        if trace is None:
+            return kernel(name, on=on)
+        from gpuscope.loading import load
+
+        return kernel(name, on=on, trace=load(trace))
+
+    show(make, Shown(as_json, output, report, figures, lang, quiet))
