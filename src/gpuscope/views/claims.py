@@ -82,7 +82,8 @@ def claim_card(judged: Judged, lang: str = "en") -> RenderableType:
         tr("verdict", lang),
         Text(f"{_MARKS[verdict.verdict]} {verdict_text(verdict.verdict, lang)}", style=style),
     )
-    rows.add_row(tr("claimed", lang), claimed_text(claim, lang))
+    if claim.numbers:
+        rows.add_row(tr("claimed", lang), claimed_text(claim, lang))
     if verdict.method != "none":
         rows.add_row(tr("what is true", lang), Text(_words(verdict.truth, lang), style="bold"))
     rows.add_row(tr("how we know", lang), _words(verdict.evidence, lang))
@@ -95,9 +96,7 @@ def claim_card(judged: Judged, lang: str = "en") -> RenderableType:
 
 
 def claimed_text(claim: Claim, lang: str) -> str:
-    """The stated value with its unit, a range as "600 GB/s – 900 GB/s"."""
-    if isinstance(claim.claimed, str):
-        return _words(claim.words, lang)
+    """The stated value with its unit, a range as "600 GB/s – 900 GB/s"; "" without a number."""
     size = SCALES[claim.unit].size
     return " – ".join(show(value * size, claim.unit, lang) for value in claim.numbers)
 

@@ -88,7 +88,6 @@ def _figure(
     en, zh, unit = words
     shown = both(value, unit)
     origin = found.origin(field) or "datasheet"
-    source = found.source(field)
     return Figure(
         value,
         Words(
@@ -97,8 +96,12 @@ def _figure(
         ),
         Words(*(label or (_short(found), _short(found)))),
         "catalogue",
-        tuple(source.split("; ")) if source else (),
+        _sources(found, field),
     )
+
+
+def _sources(found: Device, field: str) -> tuple[str, ...]:
+    return dict(found.sources).get(field, ())
 
 
 def _short(found: Device) -> str:
@@ -130,7 +133,7 @@ def has_rate(name: str, dtype: str) -> Source:
         zh = f"{found.name}：{'有' if stated else '没有'} {dtype.upper()} 算力"
         return Figure(
             float(stated), Words(en, zh), Words(_short(found), _short(found)), "catalogue",
-            tuple((found.source(dtype) or "").split("; ")) if stated else (),
+            _sources(found, dtype),
         )  # fmt: skip
 
     return compute
@@ -185,7 +188,7 @@ def process_nm(name: str) -> Source:
             ),
             Words(_short(found), _short(found)),
             "catalogue",
-            tuple((found.source("process") or "").split("; ")),
+            _sources(found, "process"),
         )
 
     return compute
@@ -203,7 +206,7 @@ def text_is(name: str, field: str, wanted: str) -> Source:
             Words(f"{found.name}, {said}: {value}", f"{found.name}，{said}：{value}"),
             Words(_short(found), _short(found)),
             "catalogue",
-            tuple((found.source(field) or "").split("; ")),
+            _sources(found, field),
         )
 
     return compute

@@ -94,6 +94,7 @@ def formula(
     unit: str = "",
     label: tuple[str, str] = ("", ""),
     sources: tuple[str, ...] = (),
+    also: Mapping[str, Source | float] | None = None,
     **names: Source | float,
 ) -> Source:
     """A figure computed by a formula.
@@ -103,11 +104,12 @@ def formula(
         unit: to show the result in; a claim's own unit, or a plain number, by default.
         label: a short name, to tell variants apart.
         sources: of the formula itself.
+        also: more names, where a loop makes them.
         names: what the expression's names stand for.
     """
 
     def compute() -> Figure:
-        figures = given(names)
+        figures = given({**names, **(also or {})})
         value = float(evaluate(expression, {n: f.value for n, f in figures.items()}))
         text = readable(expression)
         return Figure(

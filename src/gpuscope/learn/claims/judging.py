@@ -191,6 +191,7 @@ def holds(
     truth: Pair,
     some: Judgement = "imprecise",
     sources: tuple[str, ...] = (),
+    also: Mapping[str, Source | float] | None = None,
     **names: Source | float,
 ) -> Check:
     """The claim is a statement; it is right if all conditions hold, wrong if none does.
@@ -200,12 +201,13 @@ def holds(
         truth: what is true, with {names} filled in, e.g. "{rate:GB/s}".
         some: the verdict if some conditions hold and some do not.
         sources: documents behind the conditions themselves.
+        also: more names, where a loop makes them.
         names: what the names stand for.
     """
 
     def check(claim: Claim) -> Verdict:
         try:
-            figures = given(names)
+            figures = given({**names, **(also or {})})
         except UnsupportedError as error:
             return _missing(error)
         values = {name: figure.value for name, figure in figures.items()}

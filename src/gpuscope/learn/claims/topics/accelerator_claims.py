@@ -152,7 +152,7 @@ add(
     "> H100", "",
     holds(
         "trainium1 > h100", "trainium2 > h100",
-        **{
+        also={
             name: catalogue(name, _BANDWIDTH)
             for name in ("trainium1", "trainium2", "trainium3", "h100")
         },

@@ -26,10 +26,8 @@ _NEWS = (
     "News about a site. So many have a peak of {peak:EFLOPS} in BF16 and may draw {power:MW}.",
     "属于新闻。这么多 GPU 的 BF16 峰值合计 {peak:EFLOPS}，功耗上限 {power:MW}。",
 )
-_HUNDRED_THOUSAND = {
-    "peak": formula("100000 * h100", h100=catalogue("h100", "bf16")),
-    "power": formula("100000 * h100", h100=catalogue("h100", "tdp_w")),
-}
+_PEAK = formula("100000 * h100", h100=catalogue("h100", "bf16"))
+_POWER = formula("100000 * h100", h100=catalogue("h100", "tdp_w"))
 
 add(
     "E-028", "Tesla's D1 is made in 7 nm.",
@@ -155,13 +153,13 @@ add(
     "E-043", "xAI runs a cluster of 100,000 H100 (July 2024).",
     "xAI 于 2024 年 7 月启用 10 万块 H100 的集群。",
     100_000, "GPUs",
-    cannot_say(*_NEWS, **_HUNDRED_THOUSAND),
+    cannot_say(*_NEWS, peak=_PEAK, power=_POWER),
 )  # fmt: skip
 add(
     "E-027", "Meta trains Llama on over 100,000 H100.",
     "Meta 用超过 10 万块 H100 训练 Llama。",
     100_000, "GPUs",
-    cannot_say(*_NEWS, **_HUNDRED_THOUSAND),
+    cannot_say(*_NEWS, peak=_PEAK, power=_POWER),
 )  # fmt: skip
 add(
     "E-086", "Within ten years machines reach a zettaFLOPS.",

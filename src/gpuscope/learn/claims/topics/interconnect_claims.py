@@ -152,7 +152,7 @@ add(
     "",
     holds(
         *(f"nvlink{n}_joins_host" for n in (1, 2, 3, 4, 5)),
-        **{f"nvlink{n}_joins_host": kind_is(f"nvlink-{n}", _HOST) for n in (1, 2, 3, 4, 5)},
+        also={f"nvlink{n}_joins_host": kind_is(f"nvlink-{n}", _HOST) for n in (1, 2, 3, 4, 5)},
         nvlink_c2c=kind_is("nvlink-c2c", _HOST),
         truth=(
             "It connects GPUs with each other; only NVLink-C2C (Grace) reaches a CPU's memory",

@@ -310,7 +310,7 @@ add(
     "cut down", "",
     holds(
         "a800 < a100", "h800 < h100",
-        **{name: own_link(name, "scale_up") for name in ("a800", "a100", "h800", "h100")},
+        also={name: own_link(name, "scale_up") for name in ("a800", "a100", "h800", "h100")},
         truth=(
             "Yes, in NVLink: {a800:GB/s} instead of {a100:GB/s}, {h800:GB/s} instead of "
             "{h100:GB/s} each way",

@@ -51,7 +51,7 @@ _GENERATION = (
 def _all_formats(name: str) -> Source:
     return formula(
         "fp16 * bf16 * int8 * fp8",
-        **{dtype: has_rate(name, dtype) for dtype in ("fp16", "bf16", "int8", "fp8")},
+        also={dtype: has_rate(name, dtype) for dtype in ("fp16", "bf16", "int8", "fp8")},
     )
 
 

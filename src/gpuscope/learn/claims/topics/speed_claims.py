@@ -133,7 +133,7 @@ add(
     "faster", "",
     holds(
         "h2d_pinned > h2d_pageable", "d2h_pinned > d2h_pageable",
-        **{
+        also={
             name: measured("h200", f"transfer.{name}.efficiency", "%")
             for name in ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable")
         },
@@ -260,7 +260,7 @@ add(
     "fixed share", "",
     holds(
         "0.75 < middle / large < 1.33", "0.75 < small / large < 1.33",
-        **{
+        also={
             name: formula(
                 f"2 * {n}**3 / time / peak", unit="%", time=matmul_s("h200", n, n, n, "bf16"),
                 peak=catalogue("h200", "bf16"),
