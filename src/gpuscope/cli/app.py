@@ -19,6 +19,7 @@ from gpuscope.cli import (
     compare,
     devices,
     explain,
+    learn,
     lens,
     measure,
     models,
@@ -61,7 +62,8 @@ app = typer.Typer(
 )
 
 for _verb in (
-    predict, measure, profile, analyze, compare, explain, lens, claims, bench, devices, models,
+    predict, measure, profile, analyze, compare, explain, lens, learn, claims, bench, devices,
+    models,
 ):  # fmt: skip
     _verb.register(app)
 

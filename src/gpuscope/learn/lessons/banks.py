@@ -52,14 +52,18 @@ def shared_memory() -> Explanation:
         summary=(
             Words(
                 f"Each SM has a small memory of its own ({per_sm} KiB on an H200) that the threads "
-                "of a block share. It has 32 banks, each 4 bytes wide: 32 threads get their words at "
+                "of a block share. It has 32 banks, each 4 bytes wide: 32 threads get their "
+                "words at "
                 "once if they ask 32 different banks, or the same word.",
                 f"每个 SM 都有一小块自己的内存（H200 上为 {per_sm} KiB），由线程块内的线程共享。"
-                "它有 32 个存储体，每个 4 字节宽：32 个线程访问 32 个不同的存储体或同一个字时，可一次完成。",
+                "它有 32 个存储体，每个 4 字节宽：32 个线程访问 32 个不同的存储体或同一个字时，"
+                "可一次完成。",
             ),
             Words(
-                "Different words of one bank are served one after the other. Measured: a load takes "
-                f"{cycles[1]:.0f} cycles, with a 32-way conflict {cycles[32]:.0f}: two cycles more for "
+                "Different words of one bank are served one after the other. Measured: a load "
+                "takes "
+                f"{cycles[1]:.0f} cycles, with a 32-way conflict {cycles[32]:.0f}: two cycles "
+                "more for "
                 "each further way.",
                 f"同一存储体的不同字只能依次服务。实测：一次加载需 {cycles[1]:.0f} 个周期，"
                 f"32 路冲突时需 {cycles[32]:.0f} 个：每多一路多两个周期。",
@@ -67,7 +71,8 @@ def shared_memory() -> Explanation:
             Words(
                 f"A transpose through shared memory gets {gain:.1f} times as fast by one column of "
                 "padding: then a column of the tile lies in 32 different banks.",
-                f"借助共享内存的转置，多填充一列后快了 {gain:.1f} 倍：此时分块的一列落在 32 个不同的存储体中。",
+                f"借助共享内存的转置，多填充一列后快了 {gain:.1f} 倍：此时分块的一列落在 32 "
+                "个不同的存储体中。",
             ),
         ),
         sections=(
@@ -87,7 +92,7 @@ def ways(stride: int, size_bytes: int = WORD_BYTES) -> int:
     """Passes over the banks that a warp's load needs, its threads `stride` elements apart."""
     addresses = np.arange(LANES)[None, :] * stride * size_bytes
     everyone = np.ones(addresses.shape, dtype=bool)
-    return int(bank_passes(addresses, everyone, size_bytes, BANKS, WORD_BYTES)[0])
+    return int(bank_passes(addresses, everyone, size_bytes, BANKS, WORD_BYTES)[0][0])
 
 
 def _map(stride: int) -> HeatMap:

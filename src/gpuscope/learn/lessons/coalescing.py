@@ -55,7 +55,8 @@ def coalescing() -> Explanation:
             Words(
                 f"Measured on an {machine().device}: the same number of floats, read with a stride "
                 f"of 32, takes {times:.1f} times as long.",
-                f"在 {machine().device} 上实测：以步长 32 读取同样多的 float，用时是原来的 {times:.1f} 倍。",
+                f"在 {machine().device} 上实测：以步长 32 读取同样多的 float，用时是原来的 "
+                f"{times:.1f} 倍。",
             ),
         ),
         sections=(
@@ -140,10 +141,13 @@ def _curve() -> Lines:
             ),
         ),
         note=Words(
-            "The count includes the writes, which stay side by side. Up to a stride of 8 floats each "
-            "step needs more sectors; beyond it each thread has a sector of its own, and what still "
+            "The count includes the writes, which stay side by side. Up to a stride of 8 "
+            "floats each "
+            "step needs more sectors; beyond it each thread has a sector of its own, and what "
+            "still "
             "rises is that HBM fetches pairs of sectors and the pages get many.",
-            "计数包含相邻的写入。步长到 8 之前，每一步都需要更多扇区；超过之后每个线程独占一个扇区，"
+            "计数包含相邻的写入。步长到 8 之前，每一步都需要更多扇区；"
+            "超过之后每个线程独占一个扇区，"
             "仍在上升的部分来自 HBM 成对取扇区，以及涉及的页面变多。",
         ),
     )

@@ -42,7 +42,8 @@ def waves() -> Explanation:
         title=Words("Waves and tiles", "波次与分块"),
         summary=(
             Words(
-                "A kernel is a grid of blocks; so many fit on the SMs at once (a wave), the rest waits. "
+                "A kernel is a grid of blocks; so many fit on the SMs at once (a wave), the "
+                "rest waits. "
                 "Blocks of equal work finish together, so the time goes up in steps, one a wave.",
                 "一个内核是一批线程块；SM 同时只能容纳一部分（一个波次），其余等待。"
                 "工作量相同的线程块同时结束，因此时间按波次阶梯式上升。",
@@ -50,11 +51,13 @@ def waves() -> Explanation:
             Words(
                 f"Measured on an {machine().device}: {slots} blocks of 1,024 threads take "
                 f"{full * 1e6:.0f} µs, {slots + 1} take {over * 1e6:.0f} µs.",
-                f"在 {machine().device} 上实测：{slots} 个 1,024 线程的线程块用时 {full * 1e6:.0f} µs，"
+                f"在 {machine().device} 上实测：{slots} 个 1,024 线程的线程块用时 "
+                f"{full * 1e6:.0f} µs，"
                 f"{slots + 1} 个用时 {over * 1e6:.0f} µs。",
             ),
             Words(
-                "A matrix product is cut into tiles, one block each: its sizes decide how full the last "
+                "A matrix product is cut into tiles, one block each: its sizes decide how full "
+                "the last "
                 "wave is.",
                 "矩阵乘法被切成分块，每块一个线程块：矩阵的尺寸决定最后一个波次有多满。",
             ),
@@ -100,7 +103,8 @@ def _steps() -> Lines:
         note=Words(
             "Each block holds its place for a fixed time. Blocks that share an SM's arithmetic get "
             "faster when fewer run, so real steps are softer.",
-            "每个线程块占用固定时长。若线程块共享 SM 的算力，同时运行的越少各自就越快，实际的台阶因此更平缓。",
+            "每个线程块占用固定时长。若线程块共享 SM 的算力，同时运行的越少各自就越快，"
+            "实际的台阶因此更平缓。",
         ),
     )  # fmt: skip
 
