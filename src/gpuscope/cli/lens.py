@@ -11,8 +11,6 @@ from gpuscope.cli import explanations as given
 if TYPE_CHECKING:
     from gpuscope.explain.types import Explanation
 
-_LIMIT = 4_000_000
-
 
 def register(app: typer.Typer) -> None:
     """Add the `lens` command to the application."""
@@ -31,8 +29,9 @@ def lens_command(
     ],
     on: given.On = "h200",
     limit: Annotated[
-        int, typer.Option(help="Stop after so many accesses and line visits.")
-    ] = _LIMIT,
+        int | None,
+        typer.Option(help="Stop after so many accesses and line visits; 2,000,000 by default."),
+    ] = None,
     as_json: given.AsJson = False,
     output: given.Output = None,
     report: given.Report = None,
@@ -49,12 +48,13 @@ def lens_command(
 
     def make() -> Explanation:
         from gpuscope.cli.progress import note, progress
+        from gpuscope.lens.recorder import DEFAULT_LIMIT
         from gpuscope.lens.runner import look
         from gpuscope.views.i18n import choose_language, tr
 
         with progress(quiet or as_json) as say:
             say(tr("Running {name} in the simulator …", choose_language(lang), name=launch))
-            seen = look(launch, on, limit=limit)
+            seen = look(launch, on, limit=DEFAULT_LIMIT if limit is None else limit)
         if seen.printed.strip():
             note(seen.printed.rstrip(), quiet or as_json)
         return seen.explanation()

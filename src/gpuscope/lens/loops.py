@@ -51,7 +51,7 @@ def _walk(
             inside[outer] = (*inside.get(outer, ()), header)
         inside.setdefault(header, ())
         loops = (*loops, header)
-    if isinstance(node, ast.stmt) and loops:
+    if isinstance(node, ast.stmt):
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
             around[line + shift] = loops
     for child in ast.iter_child_nodes(node):

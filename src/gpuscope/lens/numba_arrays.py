@@ -1,24 +1,33 @@
-"""Arrays that tell each access of a simulated thread: global, shared and constant ones."""
+"""Arrays that tell each access of a simulated thread: global, shared and constant ones.
+
+What runs at each access is written out in one function: every Python call under a trace costs more
+than the work itself.
+"""
 
 from __future__ import annotations
 
 import operator
 import sys
-import threading
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuscope.lens.recorder import Site
+from gpuscope.lens.recorder import LimitReached
 from gpuscope.lens.types import Kind, Space
 
 if TYPE_CHECKING:
     from gpuscope.lens.numba_block import LensThread
 
 
-@dataclass(frozen=True, slots=True)
+class Running:
+    """The simulated thread that runs now; None outside kernels. One runs at a time."""
+
+    thread: LensThread | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Home:
     """Where an array's memory lies.
 
@@ -42,22 +51,25 @@ class RecordedArray(np.ndarray[Any, Any]):
     """
 
     home: Home | None = None
+    geometry: tuple[int, tuple[int, ...], tuple[int, ...], int] | None = None
 
     def __array_finalize__(self, other: Any) -> None:
         """Slices and views live where their array does."""
         self.home = getattr(other, "home", None)
+        self.geometry = None
 
     def __getitem__(self, index: Any) -> Any:
         """One element, noted as a load; or a slice, which is no access yet."""
         found = super().__getitem__(index)
-        if not isinstance(found, np.ndarray):
+        if Running.thread is not None and not isinstance(found, np.ndarray):
             note(self, index, "load")
         return found
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write one element, or each of a slice, noted as stores."""
         super().__setitem__(index, value)
-        note(self, index, "store")
+        if Running.thread is not None:
+            note(self, index, "store")
 
 
 def recorded(array: np.ndarray[Any, Any], home: Home) -> RecordedArray:
@@ -68,42 +80,46 @@ def recorded(array: np.ndarray[Any, Any], home: Home) -> RecordedArray:
 
 
 def note(array: RecordedArray, index: Any, kind: Kind) -> None:
-    """Note an access of the running thread to one element, or to all of a slice."""
-    thread = threading.current_thread()
-    home = array.home
-    walk = getattr(thread, "walk", None)
-    if home is None or walk is None or walk.here is None:
+    """Note an access of the running thread to one element, or to all of a slice.
+
+    Raises:
+        LimitReached: the run has seen enough.
+    """
+    thread, home = Running.thread, array.home
+    if thread is None or home is None or not thread.walk.calls:
         return
-    for address in _addresses(array, index):
-        if home.start <= address < home.end:
-            _note_one(thread, home, home.base + address - home.start, array.itemsize, kind)  # type: ignore[arg-type]
-
-
-def _note_one(thread: LensThread, home: Home, address: int, size: int, kind: Kind) -> None:
-    walk = thread.walk
-    call = walk.calls[-1]
-    site = Site(call.file, call.line, home.space, kind, home.name)
-    block = thread.manager.shared
-    block.recorder.count(1)
-    events = block.events.get(site)
-    if events is None:
-        events = block.events[site] = []
-    events.append((call.key, walk.again((call.key, site)), thread.thread_id, address, size))
-
-
-def _addresses(array: RecordedArray, index: Any) -> list[int]:
-    """Addresses on this machine of the elements that an index names."""
-    parts = index if isinstance(index, tuple) else (index,)
-    start = array.__array_interface__["data"][0]
-    if len(parts) == array.ndim:
+    geometry = array.geometry
+    if geometry is None:
+        start = array.__array_interface__["data"][0]
+        geometry = array.geometry = (start, array.shape, array.strides, array.itemsize)
+    address, shape, strides, size = geometry
+    parts = index if type(index) is tuple else (index,)
+    places = None
+    if len(parts) == len(shape):
         try:
-            for part, length, stride in zip(parts, array.shape, array.strides, strict=True):
+            for part, length, stride in zip(parts, shape, strides, strict=True):
                 at = operator.index(part)
-                start += (at + length if at < 0 else at) * stride
+                address += (at + length if at < 0 else at) * stride
+            places = (address,)
         except TypeError:
             pass  # a slice
-        else:
-            return [start]
+    for place in _of_slice(array, index) if places is None else places:
+        if not home.start <= place < home.end:
+            continue  # what an operation on arrays returned: no memory of the device
+        recorder = thread.manager.shared.recorder
+        recorder.seen += 1
+        if recorder.seen > recorder.limit:
+            raise LimitReached
+        visit, times = thread.walk.calls[-1].key, thread.walk.times
+        key = (visit, home, kind)
+        before = times.get(key, 0)
+        times[key] = before + 1
+        event = (visit, before, thread.thread_id, home.base + place - home.start, size)
+        thread.manager.shared.events[home, kind].append(event)
+
+
+def _of_slice(array: RecordedArray, index: Any) -> list[int]:
+    """Addresses on this machine of the elements that a slice names."""
     start = array.__array_interface__["data"][0]
     places = np.zeros(array.shape, dtype=np.int64)
     for axis, (length, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
@@ -132,19 +148,20 @@ class SharedArrays:
         """The block's array of this place in the source."""
         wanted = np.dtype(self._as_dtype(dtype))
         frame = sys._getframe(1)
-        if isinstance(shape, int) and shape == 0:
-            count = self._dynamic_bytes // wanted.itemsize
-            memory = self._dynamic[: count * wanted.itemsize].view(wanted)
-            # Dynamic shared memory follows the static arrays.
-            return recorded(memory, _home(memory, _name(frame), "shared", self._static_end()))
         key = (frame.f_code, frame.f_lasti)
         found = self._arrays.get(key)
-        if found is None:
-            base = self._static_end()
+        if found is not None:
+            return found
+        base = self._static_end()
+        if isinstance(shape, int) and shape == 0:
+            # Dynamic shared memory follows the static arrays; all views of it begin there.
+            count = self._dynamic_bytes // wanted.itemsize
+            memory = self._dynamic[: count * wanted.itemsize].view(wanted)
+        else:
             memory = np.zeros(shape, wanted)
-            found = recorded(memory, _home(memory, _name(frame), "shared", base))
-            self._arrays[key] = found
             self.used_bytes = base + memory.nbytes
+        found = recorded(memory, _home(memory, _name(frame), "shared", base))
+        self._arrays[key] = found
         return found
 
     def _static_end(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from gpuscope.lens.functions import source_function
+from gpuscope.lens.numba_arrays import Home, Running
 from gpuscope.lens.recorder import Recorder, Requests, Site
-from gpuscope.lens.types import Barrier
+from gpuscope.lens.types import Barrier, Kind
 from gpuscope.lens.visits import Keys, Sources, Walk
 
 Event = tuple[int, int, int, int, int]
@@ -44,7 +46,7 @@ class Block:
         nx, ny, _ = recorder.launch.grid
         self.number = x + nx * (y + ny * z)
         self.keys = Keys()
-        self.events: dict[Site, list[Event]] = {}
+        self.events: dict[tuple[Home, Kind], list[Event]] = defaultdict(list)
         self.visits: dict[tuple[int, int], int] = {}
 
     def walk(self, thread: int) -> Walk:
@@ -66,14 +68,27 @@ class Block:
 
     def flush(self) -> None:
         """Hand the block's requests and visits to the recorder."""
-        for site, events in self.events.items():
-            self._flush_site(site, np.array(events, dtype=np.int64))
+        for (home, kind), events in self.events.items():
+            self._flush_array(home, kind, np.array(events, dtype=np.int64))
         nx, ny, nz = self.recorder.launch.block
         size, threads = self.recorder.machine.warp_size, nx * ny * nz
         for (key, warp), lanes in self.visits.items():
-            file, line = self.keys.lines[key]
+            file, line = self.keys.known[self.keys.places[key]]
             self.recorder.add_activity(file, line, lanes, min(size, threads - warp * size))
-        self.events, self.visits = {}, {}
+        self.events.clear()
+        self.visits.clear()
+
+    def _flush_array(
+        self, home: Home, kind: Kind, events: np.ndarray[Any, np.dtype[np.int64]]
+    ) -> None:
+        """Hand over the accesses to one array, by the line that makes them."""
+        places, line = np.unique(
+            [self.keys.places[visit] for visit in events[:, 0].tolist()], return_inverse=True
+        )
+        for number, place in enumerate(places):
+            file, at = self.keys.known[place]
+            site = Site(file, at, home.space, kind, home.name)
+            self._flush_site(site, events[line.reshape(-1) == number])
 
     def _flush_site(self, site: Site, events: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         lanes = self.recorder.machine.warp_size
@@ -194,18 +209,21 @@ class LensBlockManager:
                     self.dim3(*point), number,
                 )  # fmt: skip
                 threads.append(thread)
+                Running.thread = thread
                 thread.start()
                 self._wait_for(thread)
             while waiting := [thread for thread in threads if thread.waiting_at is not None]:
                 self._note_barriers(waiting, len(threads))
                 for thread in waiting:
                     thread.waiting_at = None
+                    Running.thread = thread
                     thread.go.release()
                     self._wait_for(thread)
         except BaseException:
             self._abandon(threads)
             raise
         finally:
+            Running.thread = None
             self.shared.flush()
 
     def _wait_for(self, thread: LensThread) -> None:

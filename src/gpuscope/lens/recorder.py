@@ -27,7 +27,7 @@ ALIGNMENT = 512
 """Where an array begins on a device: at a multiple of this, as PyTorch's and CUDA's allocators
 hand memory out (at least 256 bytes)."""
 
-DEFAULT_LIMIT = 4_000_000
+DEFAULT_LIMIT = 2_000_000
 
 
 class LimitReached(BaseException):

@@ -36,18 +36,29 @@ def is_users(file: str) -> bool:
 
 
 class Keys:
-    """Numbers for visits: the same for all threads of a block that are at the same point."""
+    """Numbers for visits: the same for all threads of a block that are at the same point.
+
+    Attributes:
+        numbers: of each visit.
+        places: of each visit by number, which line of `known` it is.
+        known: files and lines.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[tuple[Any, ...], int] = {}
-        self.lines: list[tuple[str, int]] = []
+        self.places: list[int] = []
+        self.known: list[tuple[str, int]] = []
+        self._place_of: dict[tuple[str, int], int] = {}
 
     def number(self, key: tuple[Any, ...], file: str, line: int) -> int:
         """The number of a visit, new or known."""
         found = self.numbers.get(key)
         if found is None:
-            found = self.numbers[key] = len(self.lines)
-            self.lines.append((file, line))
+            found = self.numbers[key] = len(self.places)
+            place = self._place_of.setdefault((file, line), len(self.known))
+            if place == len(self.known):
+                self.known.append((file, line))
+            self.places.append(place)
         return found
 
 
