@@ -45,7 +45,7 @@ function parts(explanation: Explanation): HTMLElement[] {
 function rest({ commands, sources, assumptions }: Explanation): HTMLElement[] {
   const list = (title: string, items: Child[]) => (items.length ? h("section", { class: "panel small" }, h("h2", {}, title), h("ul", {}, items.map((item) => h("li", {}, item)))) : null);
   return [
-    list(t("Try it"), commands.map((command) => h("code", { class: "command" }, command))),
+    list(t("Type this next"), commands.map((command) => h("code", { class: "command" }, command))),
     list(t("Assumptions"), assumptions.map(said)),
     list(t("Sources"), sources),
   ].filter((part) => part !== null);

@@ -27,11 +27,11 @@ export function lines(block: LinesBlock): HTMLElement {
 export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "marks">): Option {
   const colours = seriesColours(block.series);
   return {
-    grid: { left: 14, right: 22, top: 52, bottom: 30, containLabel: true },
+    grid: { left: 14, right: 22, top: block.marks.some((m) => m.label.en !== "") ? 52 : 32, bottom: 30, containLabel: true },
     tooltip: { trigger: "axis", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 },
       valueFormatter: (value: unknown) => quantity(Array.isArray(value) ? (value[1] as number) : (value as number), block.y.unit), axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } },
     xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28 }),
-    yAxis: valueAxis(block.y, [], { name: said(block.y.label), nameLocation: "end", nameGap: 28, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
+    yAxis: valueAxis(block.y, [], { name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
     series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block.marks)],
   };
 }

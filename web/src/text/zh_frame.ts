@@ -28,7 +28,7 @@ export const FRAME: Readonly<Record<string, string>> = {
   ": ": "：",
   ", ": "，",
   "Next: {title}": "下一课：{title}",
-  "Try it": "试一试",
+  "Type this next": "接下来输入",
   "Assumptions": "假设",
   "Sources": "来源",
 };
