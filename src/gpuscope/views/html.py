@@ -81,6 +81,16 @@ def write_book(book: Book, path: str | Path, lang: str | None = None) -> None:
     write_atomically(path, page("book", book_document(book), title, chosen))
 
 
+def write_claims(path: str | Path, lang: str | None = None) -> None:
+    """Write all claims with their verdicts as one page; arguments and errors as `write_report`."""
+    from gpuscope.learn.claims.document import claims_document
+
+    chosen = choose_language(lang)
+    title = {"en": "Claims about GPUs, checked", "zh": "关于 GPU 的说法，逐条检验"}[chosen]
+    data = claims_document()
+    write_atomically(path, page("claims", data, f"{title} · gpuscope", chosen))
+
+
 def page(kind: str, data: dict[str, Any], title: str, lang: str) -> str:
     """Return a page of the shipped template.
 
