@@ -134,7 +134,7 @@ def _why(now: Priced, then: Priced, cost: float) -> Words:
         return Words("nothing changes", "没有变化")
     a, b = now.product, then.product
     if a is None or b is None or a.matrix_vector or b.matrix_vector:
-        return Words("bytes and starts per FLOP", "每 FLOP 的字节与启动开销")
+        return Words("bytes and fixed costs", "字节与固定开销")
     if b.problem.aligned < a.problem.aligned:
         size = b.problem.aligned
         return Words(

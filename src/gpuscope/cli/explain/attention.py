@@ -1,0 +1,56 @@
+"""`gpuscope explain attention`: one call of scaled dot-product attention."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Dtype,
+    Figures,
+    Lang,
+    On,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+
+def register(topics: typer.Typer) -> None:
+    """Add the `attention` topic."""
+    topics.command("attention")(attention_command)
+
+
+def attention_command(
+    batch: Annotated[int, typer.Option(help="Sequences.")] = 1,
+    heads: Annotated[int, typer.Option(help="Query heads.")] = 32,
+    kv_heads: Annotated[int | None, typer.Option(help="Heads of K and V; else --heads.")] = None,
+    seq: Annotated[int, typer.Option(help="Queries of a sequence; 1 is decoding.")] = 4096,
+    kv_seq: Annotated[int | None, typer.Option(help="Keys of a sequence; else --seq.")] = None,
+    head_dim: Annotated[int, typer.Option(help="Width of a head.")] = 128,
+    causal: Annotated[bool, typer.Option("--causal", help="Only earlier keys count.")] = False,
+    dtype: Dtype = "bf16",
+    on: On = "h200",
+    backward: Annotated[bool, typer.Option("--backward", help="The gradients, too.")] = False,
+    backend: Annotated[str, typer.Option(help="auto, cudnn, flash, efficient or math.")] = "auto",
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    figures: Figures = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """Attention: tiles, what fusing saves, the softmax's own limit, prefill and decoding."""
+    from gpuscope.explain.attention import attention
+
+    show(
+        lambda: attention(
+            batch, heads, seq, head_dim, kv_heads=kv_heads, kv_seq=kv_seq, causal=causal,
+            dtype=dtype, on=on, backward=backward, backend=backend,
+        ),
+        Shown(as_json, output, report, figures, lang, quiet),
+    )  # fmt: skip
