@@ -7,6 +7,7 @@ import { Model } from "../core/model";
 import type { ReportPage } from "../core/page";
 import { Selections } from "../core/selection";
 import { VIEWS } from "../views";
+import { headline } from "../views/story/headline";
 import { type Frame, frame } from "./frame";
 import { selectionBar } from "./selection_bar";
 
@@ -43,7 +44,7 @@ export function drawReport(place: HTMLElement, data: PageData, relanguage: () =>
           h("h2", { id: `${view.id}-title` }, t(view.title)), view.about ? h("p", { class: "about" }, t(view.about)) : null, panels)
       : null;
   });
-  around.main.append(...[runChooser(page), ...views].filter((part) => part !== null));
+  around.main.append(...[runChooser(page), headline(page), ...views].filter((part) => part !== null));
   place.append(selectionBar(page));
   const present = VIEWS.filter((_, i) => views[i]);
   around.contents(present.map((view) => ({ id: view.id, title: t(view.title) })), present[0]?.id);

@@ -11,5 +11,5 @@ export function tableBlock(block: TableBlock): HTMLElement {
   const head = h("tr", {}, block.columns.map((column, c) => h("th", { scope: "col", class: text[c] ? "text" : null }, said(column.label))));
   const body = block.rows.map((row, r) => h("tr", { class: block.marked.includes(r) ? "marked" : null }, row.map((value: Cell, c) =>
     h(c === 0 ? "th" : "td", { scope: c === 0 ? "row" : null, class: text[c] ? "text" : null }, cell(value, block.columns[c]?.unit)))));
-  return figure("table-block", block.title, block.note, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": said(block.title) }, h("table", {}, h("thead", {}, head), h("tbody", {}, body))));
+  return figure("table-block", block.title, block.note, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": said(block.title) }, h("table", {}, h("thead", {}, head), h("tbody", {}, body))));
 }

@@ -163,7 +163,8 @@ export interface LinkFacts {
   topology: string | null; max_devices: number | null;
 }
 export interface DeviceFacts {
-  id: string; name: string; vendor: string; architecture: string; compute_units: number | null; unit_label: string;
+  id: string; name: string; vendor: string; architecture: string; compute_units: number | null; compute_unit_label: string;
+  max_threads_per_unit: number | null; max_warps_per_unit: number | null; max_blocks_per_unit: number | null; warp_size: number | null;
   clock_hz: number | null; peaks: { dtype: string; flops_per_s: number; tensor: boolean; origin: string }[];
   tensor_flops_per_clock: number | null; l2_bytes: number | null; l1_bytes_per_unit: number | null;
   shared_bytes_per_unit: number | null; registers_per_unit: number | null; l2_bytes_per_s: number | null;

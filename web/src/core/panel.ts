@@ -69,7 +69,7 @@ export function table<Row>(options: TableOptions<Row>): HTMLElement {
   draw();
   const field = search ? h("input", { type: "search", placeholder: t("Search"), "aria-label": t("Search") + ": " + options.caption, oninput: (e: Event) => { wanted = (e.target as HTMLInputElement).value.toLowerCase(); draw(); } }) : null;
   return h("div", { class: "table" }, field ? h("div", { class: "tools" }, field) : null,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.caption }, h("table", {}, h("caption", { class: "hidden" }, options.caption), h("thead", {}, h("tr", {}, heads)), body)), more);
+    h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": options.caption }, h("table", {}, h("caption", { class: "hidden" }, options.caption), h("thead", {}, h("tr", {}, heads)), body)), more);
 }
 
 function rowElement<Row>(options: TableOptions<Row>, i: number): HTMLTableRowElement {

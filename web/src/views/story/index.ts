@@ -2,7 +2,6 @@
 
 import type { View } from "../../core/page";
 import { findingsPanel } from "./findings";
-import { headline } from "./headline";
 import { notesPanel } from "./notes";
 import { sentencesPanel } from "./sentences";
 import { sideBySidePanel } from "./side_by_side";
@@ -12,5 +11,5 @@ export const view: View = {
   id: "story",
   title: "Story",
   about: "",
-  panels: [headline, sideBySidePanel, trustPanel, sentencesPanel, findingsPanel, notesPanel],
+  panels: [sideBySidePanel, trustPanel, sentencesPanel, findingsPanel, notesPanel],
 };

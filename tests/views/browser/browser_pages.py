@@ -1,0 +1,3 @@
+"""Names of the pages that the browser tests open."""
+
+PAGE_NAMES = ("predicted", "ranks", "pair", "explanation", "book", "claims")
