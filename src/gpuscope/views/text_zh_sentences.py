@@ -105,4 +105,13 @@ SENTENCES: dict[str, str] = {
     "calibrated: power at rest, of issuing, per FLOP and per byte under steady loads": (
         "标定：静态功耗、指令发射功耗、稳定负载下每次浮点运算与每字节的功耗"
     ),
+    "Model FLOPs are those of matrix products, convolutions, attention and recurrent layers of the "
+    "forward and backward pass, 2 per multiply-add; causal attention counts the half that the "
+    "mask leaves; norms, activations and the optimizer do not count. MFU = model FLOPs / (step "
+    "time x dense peak of {dtype}). HFU also counts forward work repeated in the backward pass: by "
+    "activation checkpointing, and the attention scores that fused attention computes again.":
+        "模型浮点运算量指前向和反向传播中矩阵乘、卷积、注意力和循环层的运算，每次乘加计 2；"
+        "因果注意力只计掩码留下的一半；归一化、激活和优化器不计。MFU = 模型浮点运算量 /（步骤时间 "
+        "× {dtype} 的稠密峰值）。HFU 还计入反向传播中重做的前向计算：激活检查点，"
+        "以及融合注意力重算的注意力分数。",
 }

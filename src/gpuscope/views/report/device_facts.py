@@ -40,10 +40,11 @@ class DeviceFacts:
 
     Attributes:
         id, name, vendor, architecture: in words.
-        compute_units, unit_label: SMs, CUs or cores, and what they are called.
+        compute_units, compute_unit_label: SMs, CUs or cores, and what they are called.
         clock_hz: the highest.
         peaks: dense rates by dtype, fastest first.
         tensor_flops_per_clock: of one unit in bf16 (fp16 where there is none).
+        max_threads_per_unit, max_warps_per_unit, max_blocks_per_unit, warp_size: of one unit.
         l2_bytes, l1_bytes_per_unit, shared_bytes_per_unit, registers_per_unit: sizes.
         l2_bytes_per_s: what L2 hands to all units together; calibrated.
         l2_unit_bytes_per_s: what one unit can draw from it for matrix products; calibrated.
@@ -62,10 +63,14 @@ class DeviceFacts:
     vendor: str
     architecture: str
     compute_units: int | None
-    unit_label: str
+    compute_unit_label: str
     clock_hz: float | None
     peaks: tuple[Peak, ...]
     tensor_flops_per_clock: float | None
+    max_threads_per_unit: int | None
+    max_warps_per_unit: int | None
+    max_blocks_per_unit: int | None
+    warp_size: int | None
     l2_bytes: int | None
     l1_bytes_per_unit: int | None
     shared_bytes_per_unit: int | None
@@ -112,8 +117,11 @@ def facts_of(found: Device, calibration: Calibration | None = None) -> DeviceFac
     clocked = found.clock_hz is not None and per_unit in known
     return DeviceFacts(
         id=found.id, name=found.name, vendor=found.vendor, architecture=found.architecture,
-        compute_units=found.compute_units, unit_label=found.compute_unit_label,
+        compute_units=found.compute_units, compute_unit_label=found.compute_unit_label,
         clock_hz=found.clock_hz, peaks=_peaks(found), tensor_flops_per_clock=_per_clock(found),
+        max_threads_per_unit=found.max_threads_per_unit,
+        max_warps_per_unit=found.max_warps_per_unit,
+        max_blocks_per_unit=found.max_blocks_per_unit, warp_size=found.warp_size,
         l2_bytes=found.l2_bytes, l1_bytes_per_unit=found.l1_per_unit_bytes,
         shared_bytes_per_unit=found.shared_memory_per_unit_bytes,
         registers_per_unit=found.registers_per_unit,

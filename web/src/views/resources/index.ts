@@ -1,10 +1,15 @@
 // The view "Resources": its panels in the order in which they stand.
 
 import type { View } from "../../core/page";
+import { devicePanel } from "./device";
+import { smallPanels } from "./energy";
+import { memoryPanel } from "./memory";
+import { rooflinePanel } from "./roofline";
+import { usePanel } from "./use";
 
 export const view: View = {
   id: "resources",
   title: "Resources",
-  about: "",
-  panels: [],
+  about: "What the parts of the machine did, against what they could do.",
+  panels: [devicePanel, usePanel, rooflinePanel, memoryPanel, smallPanels],
 };
