@@ -28,7 +28,7 @@ def _written() -> set[str]:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.add(node.value)
+                found.add(re.sub(r"\{\w+\}", "{}", node.value))
             elif isinstance(node, ast.JoinedStr):
                 parts = [v.value if isinstance(v, ast.Constant) else "{}" for v in node.values]
                 found.add("".join(map(str, parts)))
