@@ -73,7 +73,7 @@ def hiding(where: Target, found: Residency) -> Hiding:
              "calibrated" if where.constants.own("bandwidth.latency_s") else "estimated",
              note=Words("under load, address translation included", "有负载时，含地址转换")),
         Fact(Words("memory bandwidth", "显存带宽"), bandwidth, "bytes/s", device.origin(
-            "memory_bandwidth_bytes_per_s")),
+            "memory_bandwidth_bytes_per_s") or ""),
         Fact(Words("bytes that must be under way", "必须在途的字节数"), needed, "bytes", "computed",
              note=Words(f"latency x bandwidth: {seconds(latency)} x {rate(bandwidth, 'B/s')}",
                         f"延迟 x 带宽：{seconds(latency)} x {rate(bandwidth, 'B/s')}")),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpuscope.explain.numbers import percent
 from gpuscope.explain.tiling import MORE_KERNELS, PART_NAMES, Tiled
-from gpuscope.explain.types import Axis, Column, Lines, Mark, Series, Table, Words
+from gpuscope.explain.types import Axis, Cell, Column, Lines, Mark, Series, Table, Words
 
 Sizes = Mapping[str, int]
 
@@ -58,7 +58,8 @@ def neighbour_table(sizes: Sizes, dims: Mapping[str, Words], price: Price) -> Ta
         price: of any sizes; must be quick.
     """
     now = price(sizes)
-    rows, marked = [], []
+    rows: list[tuple[Cell, ...]] = []
+    marked: list[int] = []
     for dim, label in dims.items():
         for size, what in _trials(sizes, dim, price, now).items():
             found = price({**sizes, dim: size})
