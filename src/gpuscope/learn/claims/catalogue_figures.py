@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gpuscope.errors import UnsupportedError
+from gpuscope.errors import UnknownNameError
 from gpuscope.explain.types import Words
 from gpuscope.hardware import Device, Interconnect, device, devices, interconnect
+from gpuscope.hardware.device import RATE_DTYPES
 from gpuscope.learn.claims.scales import both
-from gpuscope.learn.claims.types import Figure, Source
+from gpuscope.learn.claims.types import Figure, NoFigureError, Source
 
 _FIELDS: Mapping[str, tuple[str, str, str]] = {
     "compute_units": ("compute units", "计算单元数", ""),
@@ -56,21 +57,33 @@ def catalogue(name: str, field: str, label: tuple[str, str] | None = None) -> So
         label: a short name; the device's own by default.
 
     The source raises:
-        UnknownNameError: no such device or field.
-        UnsupportedError: the catalogue has no such figure for the device.
+        UnknownNameError: no such device or figure.
+        NoFigureError: the catalogue has no such figure for the device.
     """
 
     def compute() -> Figure:
         found = device(name)
         if field in dict(found.peaks):
             value, words = dict(found.peaks)[field], _rate_words(field)
+        elif field.removesuffix("_tensor") in RATE_DTYPES:
+            raise _not_stated(found.name, *_rate_words(field)[:2])
         elif field not in _FIELDS:
-            raise UnsupportedError(f"{found.name} has no rate '{field}' in the catalogue.")
+            raise UnknownNameError("figure", field, (*_FIELDS, *RATE_DTYPES))
         else:
-            value, words = found.require(field), _FIELDS[field]
+            words = _FIELDS[field]
+            if getattr(found, field) is None:
+                raise _not_stated(found.name, *words[:2])
+            value = found.require(field)
         return _figure(found, field, float(value), words, label)
 
     return compute
+
+
+def _not_stated(name: str, en: str, zh: str) -> NoFigureError:
+    return NoFigureError(
+        f"No source of the catalogue states it: {name}, {en}.",
+        f"目录没有任何来源给出：{name}，{zh}。",
+    )
 
 
 def _rate_words(field: str) -> tuple[str, str, str]:
@@ -106,20 +119,6 @@ def _sources(found: Device, field: str) -> tuple[str, ...]:
 
 def _short(found: Device) -> str:
     return found.name.removeprefix(f"{found.vendor} ")
-
-
-def vector_rate(name: str, dtype: str) -> Source:
-    """Peak of the vector lanes (not the tensor cores) of a device, FLOP/s."""
-
-    def compute() -> Figure:
-        found = device(name)
-        rate = found.peak_flops_per_s(dtype, tensor_core=False)
-        upper = dtype.upper()
-        words = (f"{upper} vector peak", f"{upper} 向量峰值", "TFLOPS")
-        field = dtype if dtype in dict(found.peaks) else f"{dtype}_lanes_per_unit"
-        return _figure(found, field, rate, words, None)
-
-    return compute
 
 
 def has_rate(name: str, dtype: str) -> Source:
@@ -179,8 +178,8 @@ def process_nm(name: str) -> Source:
         found = device(name)
         match = re.search(r"(\d+)\s*nm|\bN(\d)\b", found.process or "")
         if match is None:
-            raise UnsupportedError(f"The catalogue states no process for {found.name}.")
-        metres = float(match[1] or match[2]) * 1e-9
+            raise _not_stated(found.name, "process", "工艺")
+        metres = float(f"{match[1] or match[2]}e-9")
         return Figure(
             metres,
             Words(
@@ -231,7 +230,7 @@ def own_link(name: str, which: str, label: tuple[str, str] | None = None) -> Sou
         found = device(name)
         way = getattr(found, which)
         if way is None:
-            raise UnsupportedError(f"{found.name} has no {which} in the catalogue.")
+            raise _not_stated(found.name, which.replace("_", " "), "互连")
         figure = _link_figure(way, "bandwidth_bytes_per_s", label or (found.name, found.name))
         how = Words(f"{found.name}, {figure.how.en}", f"{found.name}，{figure.how.zh}")
         return Figure(figure.value, how, figure.label, "catalogue", figure.sources)
@@ -242,7 +241,7 @@ def own_link(name: str, which: str, label: tuple[str, str] | None = None) -> Sou
 def _link_figure(found: Interconnect, field: str, label: tuple[str, str]) -> Figure:
     value = getattr(found, field)
     if value is None:
-        raise UnsupportedError(f"The catalogue states no {field} of {found.name}.")
+        raise _not_stated(found.name, *_LINK_FIELDS[field][:2])
     en, zh, unit = _LINK_FIELDS[field]
     shown = both(float(value), unit)
     return Figure(

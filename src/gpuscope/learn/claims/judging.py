@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from math import inf
 
-from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 from gpuscope.learn.claims.expression import (
     all_sources,
@@ -24,7 +23,15 @@ from gpuscope.learn.claims.expression import (
 )
 from gpuscope.learn.claims.scales import SCALES, both, fill, show
 from gpuscope.learn.claims.sourced_facts import terms
-from gpuscope.learn.claims.types import Check, Claim, Figure, Judgement, Source, Verdict
+from gpuscope.learn.claims.types import (
+    Check,
+    Claim,
+    Figure,
+    Judgement,
+    NoFigureError,
+    Source,
+    Verdict,
+)
 
 RIGHT = 0.02
 """Relative error up to which a value is right."""
@@ -141,7 +148,7 @@ def _compared(
     def check(claim: Claim) -> Verdict:
         try:
             figures = [source() for source in sources]
-        except UnsupportedError as error:
+        except NoFigureError as error:
             return _missing(error)
         values = tuple(f.value / SCALES[claim.unit].size for f in figures)
         names = {f"v{i}": f for i, f in enumerate(figures)}
@@ -208,7 +215,7 @@ def holds(
     def check(claim: Claim) -> Verdict:
         try:
             figures = given({**names, **(also or {})})
-        except UnsupportedError as error:
+        except NoFigureError as error:
             return _missing(error)
         values = {name: figure.value for name, figure in figures.items()}
         found = [bool(evaluate(condition, values)) for condition in conditions]
@@ -258,11 +265,10 @@ def called(*claimed: str, by: str) -> Check:
     return check
 
 
-def _missing(error: UnsupportedError) -> Verdict:
+def _missing(error: NoFigureError) -> Verdict:
     """A figure that the check needs is not to be had."""
     unknown = Words("not available", "无法得出")
-    evidence = Words(f"A figure is missing: {error.what}", f"缺少所需数据：{error.what}")
-    return Verdict("cannot say", unknown, evidence, "none")
+    return Verdict("cannot say", unknown, error.words, "none")
 
 
 def cannot_say(en: str, zh: str, **names: Source | float) -> Check:
@@ -271,7 +277,7 @@ def cannot_say(en: str, zh: str, **names: Source | float) -> Check:
     def check(claim: Claim) -> Verdict:
         try:
             figures = given(names)
-        except UnsupportedError as error:
+        except NoFigureError as error:
             return _missing(error)
         unknown = Words("not available", "无法得出")
         evidence = fill(Words(en, zh), {name: f.value for name, f in figures.items()})

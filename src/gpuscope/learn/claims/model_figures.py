@@ -5,16 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 from gpuscope.hardware import Device, calibration_for, device, parse_target
 from gpuscope.learn.claims.scales import both, number
-from gpuscope.learn.claims.types import Figure, Source
+from gpuscope.learn.claims.types import Figure, NoFigureError, Source
 
 if TYPE_CHECKING:
     from gpuscope.cost.gemm import Plan
     from gpuscope.cost.registry import Work
-    from gpuscope.cost.types import Kernel
 
 _SIZES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "tf32": 4.0, "fp8": 1.0, "int8": 1.0}
 _RESULT_SIZES = {"bf16": 2.0, "fp16": 2.0, "fp8": 2.0}
@@ -24,7 +22,7 @@ def measured(name: str, constant: str, unit: str = "", label: tuple[str, str] = 
     """A constant that was measured on a device (see docs/calibration.md).
 
     The source raises:
-        UnsupportedError: it was measured on another device only, or not at all.
+        NoFigureError: it was measured on another device only, or not at all.
     """
 
     def compute() -> Figure:
@@ -32,7 +30,10 @@ def measured(name: str, constant: str, unit: str = "", label: tuple[str, str] = 
         calibration = calibration_for(found)
         entry = calibration.entry(constant)
         if entry.origin == "estimated":
-            raise UnsupportedError(f"{constant} was not measured on {found.name}.")
+            raise NoFigureError(
+                f"Not measured on {found.name}: {constant}.",
+                f"未在 {found.name} 上测量：{constant}。",
+            )
         shown = both(entry.value, unit)
         return Figure(
             entry.value,
@@ -145,43 +146,11 @@ def transfer_s(name: str, size_bytes: float, way: str, pinned: bool) -> Source:
     return compute
 
 
-def addition_s(name: str, n: int) -> Source:
-    """Time of adding two float32 vectors of `n` elements by the cost model, seconds."""
-
-    def compute() -> Figure:
-        found = device(name)
-        kernel = _addition(found, n)
-        shown = both(kernel.duration_s, "µs")
-        return Figure(
-            kernel.duration_s,
-            Words(
-                f"adding two float32 vectors of {n:,} on {found.name}: {shown.en}",
-                f"{found.name} 上两个 {n:,} 元素 float32 向量相加：{shown.zh}",
-            ),
-            Words(found.name, found.name), "model",
-        )  # fmt: skip
-
-    return compute
-
-
-@lru_cache(maxsize=16)
-def _addition(found: Device, n: int) -> Kernel:
-    from gpuscope.cost.registry import model_for
-    from gpuscope.program.types import TensorSpec
-
-    model = model_for("aten::add")
-    if model is None:
-        raise UnsupportedError("There is no kernel model for aten::add.")
-    specs = [TensorSpec((n,), (1,), "float32", storage=i) for i in range(3)]
-    return model(_work(found, "aten::add", tuple(specs[:2]), (specs[2],)))[0]
-
-
-def _work(found: Device, name: str = "", inputs: tuple = (), outputs: tuple = ()) -> Work:  # type: ignore[type-arg]
+def _work(found: Device) -> Work:
     from gpuscope.cost.registry import Constants, Work
     from gpuscope.program.types import Op
 
-    op = Op(0, name, inputs=inputs, outputs=outputs)
-    return Work(op, found, Constants(calibration_for(found)), hot=(False,) * len(inputs))
+    return Work(Op(0, ""), found, Constants(calibration_for(found)))
 
 
 def all_reduce_s(target: str, size_bytes: float) -> Source:
@@ -251,7 +220,7 @@ def attention_flops(batch: int, heads: int, queries: int, keys: int, head_dim: i
     return compute
 
 
-def parameters(name: str, published: bool = True) -> Source:
+def parameters(name: str) -> Source:
     """Parameters of a built-in model."""
 
     def compute() -> Figure:
@@ -259,7 +228,10 @@ def parameters(name: str, published: bool = True) -> Source:
 
         model = find(name)
         if model.parameters is None:
-            raise UnsupportedError(f"Nobody published the parameters of {model.name}.")
+            raise NoFigureError(
+                f"Nobody published the parameters of {model.name}.",
+                f"{model.name} 的参数量未公布。",
+            )
         shown = both(float(model.parameters), "billion")
         return Figure(
             float(model.parameters),
@@ -283,7 +255,9 @@ def config(name: str, key: str) -> Source:
         values = spec.values if isinstance(spec, TransformersSpec) else {}
         value = values.get(key)
         if not isinstance(value, (int, float)):
-            raise UnsupportedError(f"The model {model.name} has no '{key}'.")
+            raise NoFigureError(
+                f"The model {model.name} has no '{key}'.", f"模型 {model.name} 没有 {key}。"
+            )
         return Figure(
             float(value),
             Words(f"{key} of {model.name}: {value}", f"{model.name} 的 {key}：{value}"),

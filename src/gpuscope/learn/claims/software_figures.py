@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 from gpuscope.hardware import device
 from gpuscope.learn.claims.scales import both
-from gpuscope.learn.claims.types import Figure, Source
+from gpuscope.learn.claims.types import Figure, NoFigureError, Source
 
 
 def dtype_bytes(name: str) -> Source:
@@ -87,13 +86,16 @@ def in_torch(path: str, text: str = "") -> Source:
     """1 if the installed PyTorch has a file, and the text in it; else 0. Does not import it.
 
     The source raises:
-        UnsupportedError: PyTorch is not installed.
+        NoFigureError: PyTorch is not installed.
     """
 
     def compute() -> Figure:
         found = importlib.util.find_spec("torch")
         if found is None or found.origin is None:
-            raise UnsupportedError("PyTorch is not installed here, so it cannot be looked up.")
+            raise NoFigureError(
+                "PyTorch is not installed here, so it cannot be looked up.",
+                "此处没有安装 PyTorch，无法查看。",
+            )
         file = Path(found.origin).parent / path
         present = file.exists() and (not text or text in file.read_text("utf-8"))
         what = f"'{text}' in torch/{path}" if text else f"torch/{path}"

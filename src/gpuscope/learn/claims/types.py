@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 
 Judgement = Literal["wrong", "imprecise", "depends", "right", "cannot say"]
@@ -52,6 +53,18 @@ class Figure:
 
 Source = Callable[[], Figure]
 """Computes a figure when it is asked for."""
+
+
+class NoFigureError(UnsupportedError):
+    """A figure that no source states: its claim cannot be judged.
+
+    Args:
+        en, zh: what is missing.
+    """
+
+    def __init__(self, en: str, zh: str) -> None:
+        super().__init__(en)
+        self.words = Words(en, zh)
 
 
 @dataclass(frozen=True, slots=True)
