@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test lint types clean validate validate-gpu
+.PHONY: demo test lint types web page clean validate validate-gpu
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,8 +20,19 @@ demo: $(STAMP)
 	@echo
 	@echo "Report: demo/gpt2-on-h200.html     Timeline (open in ui.perfetto.dev): demo/gpt2-on-h200.json.gz"
 
-test: $(STAMP) lint types
+test: $(STAMP) lint types web
 	$(BIN)/python -m pytest -m "not gpu" -p no:cacheprovider
+
+# The report's page: typed, tested, and the shipped file is the build of its sources.
+web:
+	@if command -v npm >/dev/null; then \
+	  cd web && npm ci --silent --no-audit --no-fund && npm run --silent check \
+	  && npm run --silent test && npm run --silent shipped; \
+	else echo "npm is not installed: the page in web/ is not checked."; fi
+
+# Builds the page and ships it in the package; needs Node.js.
+page:
+	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
 
 lint: $(STAMP)
 	$(BIN)/ruff check src tests
@@ -36,4 +47,4 @@ validate: $(STAMP)
 	$(BIN)/python validation/table.py
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo web/node_modules web/dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,5 @@
-// Puts the built page into the Python package, with the digest of the sources it was built from.
+// Puts the built page into the Python package, with the digest of the sources it was built from;
+// with --check, says whether the shipped page is that build.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -28,13 +29,22 @@ export function digest() {
   return hash.digest("hex");
 }
 
-if (process.argv.includes("--digest")) {
-  console.log(digest());
-} else {
+/** The built page, with its placeholders and the digest of its sources. */
+function built() {
   const page = readFileSync(join(web, "dist/index.html"), "utf8").replace("GPUSCOPE_SOURCES", digest());
   for (const mark of ["GPUSCOPE_TITLE", "GPUSCOPE_DATA", digest()]) {
     if (page.split(mark).length !== 2) throw new Error(`the built page must hold ${mark} exactly once`);
   }
+  return page;
+}
+
+const page = built();
+if (!process.argv.includes("--check")) {
   writeFileSync(target, page);
   console.log(`${(page.length / 1024).toFixed(0)} KiB -> src/gpuscope/views/page/page.html`);
+} else if (readFileSync(target, "utf8") !== page) {
+  console.error("The shipped page is not the build of its sources. Type: npm --prefix web run build");
+  process.exit(1);
+} else {
+  console.log("The shipped page is the build of its sources.");
 }

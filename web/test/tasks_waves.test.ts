@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dealt, filling, waveRows } from "../src/views/tasks/waves";
+import { dealt, filling, tilesOf, waveRows } from "../src/views/tasks/waves";
 
 describe("filling", () => {
   it("splits blocks into waves: 300 blocks, 132 units, one each", () => {
@@ -18,6 +18,19 @@ describe("filling", () => {
 
   it("knows persistent blocks: one a unit, several pieces each", () => {
     expect(filling(132, 768 / 132, 132)).toMatchObject({ persistent: true, pieces: 768, slots: 132, waves: 6, last: 108 });
+  });
+
+  it("takes known tiles of a grid of one block a unit", () => {
+    expect(filling(132, 1, 132, 1664)).toMatchObject({ persistent: true, pieces: 1664, slots: 132, waves: 13, last: 80 });
+    expect(filling(264, 1, 132, 1664)).toMatchObject({ persistent: false, pieces: 264 });
+  });
+
+  it("counts the tiles of a product", () => {
+    expect(tilesOf(2 * 8192 ** 3, [[8192, 8192], [8192, 8192]], [320, 128, 64])).toEqual([1664, 1664]);
+    expect(tilesOf(2 * 4096 * 2048 * 1024, [[1024], [4096, 1024], [1024, 2048]], [256, 128])).toEqual([256, 256]);
+    expect(tilesOf(2 * 100 * 1000 * 64, [[4, 25, 64], [1000, 64]], [128, 256])).toEqual([4, 8]);
+    expect(tilesOf(0, [[8, 8], [8, 8]], [8, 8])).toBeNull();
+    expect(tilesOf(100, [[8]], [8, 8])).toBeNull();
   });
 
   it("says nothing where nothing is known", () => {

@@ -3,13 +3,15 @@
 import type { View } from "../../core/page";
 import { kernelPanel } from "./kernel";
 import { kernelsPanel } from "./kernels";
+import { meshPanel } from "./mesh";
 import { modulesPanel } from "./modules";
 import { operatorsPanel } from "./operators";
+import { pipelinePanel } from "./pipeline";
 import { symbolsPanel } from "./symbols";
 
 export const view: View = {
   id: "tasks",
   title: "Tasks",
   about: "How the work is split: from the model to its operators, to kernels, to thread blocks on the device, and over the ranks.",
-  panels: [modulesPanel, operatorsPanel, kernelsPanel, kernelPanel, symbolsPanel],
+  panels: [modulesPanel, operatorsPanel, kernelsPanel, kernelPanel, symbolsPanel, meshPanel, pipelinePanel],
 };

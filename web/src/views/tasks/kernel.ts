@@ -9,12 +9,13 @@ import { operatorLabel, t, word } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { latePanel } from "../../core/panel";
 import type { Selection } from "../../core/selection";
+import { kernelNote } from "../../text/kernel_notes";
 import { fact } from "./bits";
 import { type KernelGroup, kernelGroups, unitsOf } from "./groups";
 import { intensity, limiterSentence, timeParts, traffic } from "./kernel_pictures";
 import { chooseGroup } from "./kernels";
 import { moduleEvents } from "./lit";
-import { filling } from "./waves";
+import { filling, tilesOf } from "./waves";
 import { waveMap } from "./wave_map";
 
 const MOST_LISTED = 300;
@@ -46,7 +47,8 @@ export function chosenGroups(groups: readonly KernelGroup[], selection: Selectio
 
 function parts(page: ReportPage, groups: readonly KernelGroup[], group: KernelGroup, chosen: readonly KernelGroup[]): HTMLElement[] {
   const { run } = page, kernel = group.kernel, units = unitsOf(run);
-  const found = group.task ? filling(group.task.grid, group.task.waves, units) : null;
+  const tiles = tilesOfGroup(run, group);
+  const found = group.task ? filling(group.task.grid, group.task.waves, units, tiles && tiles[0] === tiles[1] ? tiles[0] : 0) : null;
   const unit = run.device?.compute_unit_label ?? "SM";
   const each_s = group.time_s / Math.max(1, group.count);
   const blocks = run.kernels_explained[group.key] ?? [];
@@ -54,7 +56,7 @@ function parts(page: ReportPage, groups: readonly KernelGroup[], group: KernelGr
     chooser(page, groups, group, chosen), heading(group),
     facts(page, group, units, each_s),
     found ? waveMap(found, familyColour(group.kind), unit, each_s) : null,
-    group.task && found && !found.persistent && group.task.tile.length ? persistentNote(run, group, units, unit) : null,
+    found && !found.persistent && tiles && tiles[0] !== tiles[1] && found.pieces <= units && tiles[0] > found.pieces ? persistentNote(group, found.pieces, tiles, unit) : null,
     kernel ? h("div", { class: "minis" }, timeParts(run, kernel, each_s), h("div", {}, traffic(kernel), intensity(run, kernel))) : null,
     blocks.length ? h("div", { class: "explained-blocks" }, h("h4", {}, t("In depth")), blocks.map(drawBlock)) : null,
   ].filter((part) => part !== null);
@@ -97,15 +99,15 @@ function facts(page: ReportPage, group: KernelGroup, units: number, each_s: numb
     fact(t("arithmetic rate"), rate === null ? null : flopRate(rate), rate !== null && peak ? t("{share} of the peak in {dtype}", { share: percent(rate / peak), dtype: kernel?.dtype ?? "" }) : null),
     fact(t("memory rate"), moved > 0 && each_s > 0 ? byteRate(moved / each_s) : null, moved > 0 && bandwidth ? t("{share} of the datasheet's", { share: percent(moved / each_s / bandwidth) }) : null),
     kernel ? fact(t("how we know"), run.origin === "measured" ? `${t("time")}${t(": ")}${t("measured")}${kernel.origin !== "measured" ? `, ${t("work and limits")}${t(": ")}${t(kernel.origin)}` : ""}` : t(kernel.origin)) : null,
-    kernel?.note ? fact(t("note"), t(kernel.note)) : null);
+    kernel?.note ? fact(t("note"), kernelNote(kernel.note)) : null);
 }
 
 /** Warps on a multiprocessor against the most that it holds, and the figures behind it. */
 function occupancyFact(run: Run, kernel: KernelRow | null, occupancy: number | null, units: number): HTMLElement | null {
   if (occupancy === null || !kernel) return null;
-  const most = run.device?.max_threads_per_unit as number | undefined;
+  const most = run.device?.max_threads_per_unit ?? null;
   const blocks = most && kernel.block > 0 ? (occupancy * most) / kernel.block : null;
-  const few = kernel.grid < units ? t("the grid has fewer blocks than the device has multiprocessors") : blocks ? t("{blocks} blocks of {threads} threads, room for {most} threads", { blocks: Math.max(1, Math.round(blocks)), threads: count(kernel.block), most: count(most) }) : null;
+  const few = kernel.grid < units ? t("the grid has fewer blocks than the device has multiprocessors") : blocks ? t("{blocks} × {threads} threads resident, room for {most}", { blocks: Math.max(1, Math.round(blocks)), threads: count(kernel.block), most: count(most) }) : null;
   return fact(t("occupancy"), percent(occupancy), few);
 }
 
@@ -117,7 +119,7 @@ function operatorFact(run: Run, group: KernelGroup): HTMLElement | null {
   const list = (tensors: { shape: number[]; dtype: string }[]) => tensors.filter((x) => x.shape.length).slice(0, 6).map((x, i) => [i ? " " : "", shape(x)]);
   const inputs = list(signature?.inputs ?? []), outputs = list(signature?.outputs ?? []);
   return h("div", { class: "wide" }, h("dt", {}, t("operator")), h("dd", {}, operatorLabel(ops.names[name] as string), " ",
-    inputs.length ? [h("span", { class: "dim" }, t("from"), " "), inputs] : null, outputs.length ? [h("span", { class: "dim" }, ` ${t("to")} `), outputs] : null));
+    inputs.length ? [h("span", { class: "dim" }, t("inputs"), " "), inputs] : null, outputs.length ? [h("span", { class: "dim" }, ` ${t("outputs")} `), outputs] : null));
 }
 
 /** Modules in which it runs; pressing one chooses that module. */
@@ -133,13 +135,14 @@ function modulesFact(page: ReportPage, group: KernelGroup): HTMLElement | null {
   return h("div", { class: "wide" }, h("dt", {}, t("runs in")), h("dd", { class: "runs-in" }, paths.slice(0, 4).map(button), paths.length > 4 ? h("span", { class: "dim" }, t("and {n} more modules", { n: paths.length - 4 })) : null));
 }
 
-/** A grid of one block a multiprocessor with a small tile works off several tiles. */
-function persistentNote(run: Run, group: KernelGroup, units: number, unit: string): HTMLElement | null {
-  const task = group.task, ops = run.timeline?.ops;
-  const at = ops?.columns.signature[group.op], out = at === undefined ? undefined : ops?.signatures[at]?.outputs[0];
-  if (!task || !out || task.grid > units || task.waves > 1 + 1e-9 || group.kind !== "matmul") return null;
-  const [m = 0, n = 0] = task.tile, cells = out.shape.reduce((a, b) => a * b, 1);
-  const tiles = m * n > 0 ? Math.ceil(cells / (m * n)) : 0;
-  if (tiles < task.grid * 1.5) return null;
-  return h("p", { class: "remark" }, t("The result has at least {tiles} tiles of {tile}: each block stays on its {unit} and works off about {each} of them, one after the other.", { tiles: count(tiles), tile: `${m} × ${n}`, unit, each: (tiles / task.grid).toFixed(1) }));
+/** Tiles of a product, where the shapes that it multiplies are known. */
+function tilesOfGroup(run: Run, group: KernelGroup): [number, number] | null {
+  const ops = run.timeline?.ops, at = ops?.columns.signature[group.op], signature = at === undefined ? undefined : ops?.signatures[at];
+  if (!signature || group.kind !== "matmul" || !group.kernel || !group.task) return null;
+  return tilesOf(group.kernel.flops, signature.inputs.map((input) => input.shape), group.task.tile);
 }
+
+/** A grid of one block a multiprocessor with a small tile works off several tiles. */
+const persistentNote = (group: KernelGroup, blocks: number, tiles: [number, number], unit: string): HTMLElement =>
+  h("p", { class: "remark" }, t("The result has {low} to {high} tiles of {tile} (by how the library lays them): each block stays on its {unit} and works off about {each} of them, one after the other, so the tail is not seen here.", {
+    low: count(tiles[0]), high: count(tiles[1]), tile: (group.task?.tile ?? []).slice(0, 2).join(" × "), unit, each: (tiles[0] / blocks).toFixed(1) }));

@@ -30,7 +30,7 @@ export function modulesPanel(page: ReportPage): HTMLElement | null {
 
 function picture(page: ReportPage): HTMLElement {
   const { run } = page;
-  const root = moduleTree(run, { step: t("step"), model: t("model"), own: t("itself"), phase: (name) => t(name) });
+  const root = moduleTree(run, { step: t("step"), model: t("model"), own: t("its own"), phase: (name) => t(name) });
   let measure: Measure = "time", flame = false, focus = root;
   const crumbs = h("nav", { class: "crumbs", "aria-label": t("Where you are in the model") });
   const box = h("div", { class: "parts", role: "group", "aria-label": t("Parts of the model") });

@@ -92,7 +92,14 @@ function colour(root: Part): void {
     }
   };
   visit(root);
-  branches.sort((a, b) => b.value.time - a.value.time).forEach(paint);
+  branches.sort((a, b) => b.value.time - a.value.time);
+  const kin = (part: Part) => part.label.replace(/[\d{}_.]+.*$/, "");
+  const often = new Map<string, number>();
+  for (const part of branches) often.set(kin(part), (often.get(kin(part)) ?? 0) + 1);
+  // Many parts with one name and a number ("Linear_17") share a colour; all others have their own.
+  const keys = branches.map((part) => ((often.get(kin(part)) as number) > 8 ? kin(part) : part));
+  const order = [...new Set(keys)];
+  branches.forEach((part, i) => paint(part, order.indexOf(keys[i] as string | Part)));
 }
 
 function paint(part: Part, branch: number): void {

@@ -18,6 +18,27 @@ export interface Filling {
   persistent: boolean;
 }
 
+/**
+ * Tiles of a matrix product, from what it multiplies; null where it cannot be told. Libraries may
+ * lay the tile along either side, so there are two counts; they are equal for square results.
+ *
+ * @param flops useful FLOPs: 2 m n k.
+ * @param inputs shapes of the operator's inputs; the first with two dimensions or more is the left
+ *   factor, its last dimension is k.
+ * @param tile rows and columns of a tile.
+ */
+export function tilesOf(flops: number, inputs: readonly (readonly number[])[], tile: readonly number[]): [number, number] | null {
+  const [rows = 0, columns = 0] = tile;
+  const factors = inputs.filter((shape) => shape.length >= 2);
+  const left = factors.at(-2);
+  if (!left || !(rows > 0) || !(columns > 0) || !(flops > 0)) return null;
+  const k = left.at(-1) as number, m = left.slice(0, -1).reduce((a, b) => a * b, 1), n = flops / (2 * m * k);
+  if (!Number.isInteger(n)) return null;
+  const count = (high: number, wide: number) => Math.ceil(m / high) * Math.ceil(n / wide);
+  const both: [number, number] = [count(rows, columns), count(columns, rows)];
+  return [Math.min(...both), Math.max(...both)];
+}
+
 /** A row of the picture: a wave, or several equal ones in one. */
 export interface WaveRow {
   /** First and last wave of the row, from 1. */
@@ -33,12 +54,14 @@ export interface WaveRow {
  * @param grid thread blocks launched.
  * @param waves grid over the blocks that fit at once, fractional; 0 where unknown.
  * @param units multiprocessors of the device; 0 where unknown.
+ * @param tiles pieces of work where they are known to be more than a grid of one block a unit.
  */
-export function filling(grid: number, waves: number, units: number): Filling | null {
+export function filling(grid: number, waves: number, units: number, tiles = 0): Filling | null {
   if (!(grid > 0) || !(waves > 0) || !(units > 1)) return null;
-  const persistent = grid <= units && waves > 1 + 1e-9;
-  const slots = persistent ? units : Math.max(1, Math.round(grid / waves));
-  const pieces = persistent ? Math.max(grid, Math.round(waves * units)) : grid;
+  const more = tiles > grid && grid <= units && waves <= 1 + 1e-9;
+  const persistent = (grid <= units && waves > 1 + 1e-9) || more;
+  const slots = more ? grid : persistent ? units : Math.max(1, Math.round(grid / waves));
+  const pieces = more ? tiles : persistent ? Math.max(grid, Math.round(waves * units)) : grid;
   const count = Math.max(1, Math.ceil(pieces / slots - 1e-9));
   const last = pieces - (count - 1) * slots;
   return { pieces, units, resident: Math.max(1, Math.round(slots / units)), slots, waves: count, last, empty: 1 - pieces / (count * slots), persistent };

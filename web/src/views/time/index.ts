@@ -1,10 +1,25 @@
 // The view "Time": its panels in the order in which they stand.
 
 import type { View } from "../../core/page";
+import { classesPanel, familiesPanel, phasesPanel } from "./breakdowns";
+import { comparisonPanel } from "./comparison";
+import { copiesPanel } from "./copies";
+import { hostPanel } from "./host";
+import { idlePanel } from "./idle";
+import { launchesPanel } from "./launches";
+import { pairPanel } from "./pair";
+import { pathPanel } from "./path";
+import { ranksPanel } from "./ranks";
+import { stepsPanel } from "./steps";
+import { stripPanel } from "./strip";
+import { timelinePanel } from "./timeline";
 
 export const view: View = {
   id: "time",
   title: "Time",
-  about: "",
-  panels: [],
+  about: "Where a step's time goes, when everything happens, and what waits for what.",
+  panels: [
+    classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, timelinePanel, pairPanel, comparisonPanel, ranksPanel,
+    pathPanel, idlePanel, launchesPanel, copiesPanel, stepsPanel,
+  ],
 };

@@ -1,0 +1,119 @@
+// A pipeline's schedule: stages under each other, micro-batches over time, bubbles in sight.
+
+import { PHASES } from "../../core/colours";
+import type { Pipeline } from "../../core/document";
+import { h, onResize, pressable, svg, tipped } from "../../core/dom";
+import { percent, ticks, time } from "../../core/format";
+import { t } from "../../core/language";
+import type { ReportPage } from "../../core/page";
+import { asTable, latePanel, legend, table } from "../../core/panel";
+import { DEVICE_KINDS } from "../../core/model";
+import { rankOf } from "./mesh_data";
+
+type Stage = Pipeline["stages"][number];
+type Block = Stage["blocks"][number];
+
+const LEFT = 64, RIGHT = 10, TOP = 8, TALL = 30, GAP = 6;
+const NS = 1e-9;
+
+/** Stretches of a stage in which none of its blocks runs, within the schedule. */
+export function bubbles(stage: Stage, start_ns: number, end_ns: number): [number, number][] {
+  const found: [number, number][] = [];
+  let at = start_ns;
+  for (const block of [...stage.blocks].sort((a, b) => a.start_ns - b.start_ns)) {
+    if (block.start_ns > at) found.push([at, block.start_ns]);
+    at = Math.max(at, block.end_ns);
+  }
+  if (at < end_ns) found.push([at, end_ns]);
+  return found;
+}
+
+/** The panel of the schedule; null where the ranks form no pipeline. */
+export function pipelinePanel(page: ReportPage): HTMLElement | null {
+  const found = page.run.pipeline;
+  if (!found) return null;
+  return latePanel("pipeline", t("Pipeline schedule"),
+    t("Each row is a stage of the model on its own rank, each block a micro-batch going forward or coming back; hatched stretches are bubbles, in which the stage has nothing to do. Press a block to choose its work."),
+    () => [sentence(found), picture(page, found), legend([{ label: t("forward"), colour: PHASES.forward as string }, { label: t("backward"), colour: PHASES.backward as string }, { label: t("bubble"), colour: "var(--idle)" }]), asTable(() => stageTable(found))], 260);
+}
+
+function sentence(found: Pipeline): HTMLElement {
+  const p = found.stages.length, m = found.micro_batches;
+  return h("p", { class: "story" }, t("{p} stages and {m} micro-batches: {share} of the stages' time is bubble. Equal stages with one forward and one backward pass at a time would have {ideal}: (p − 1) / (m + p − 1).", { p, m, share: percent(found.bubble_share), ideal: percent(found.ideal_share) }),
+    " ", found.bubble_share > found.ideal_share * 1.25 ? t("The rest comes from unequal stages or from waiting for messages.") : m < 4 * p ? t("More micro-batches make the bubble smaller.") : "");
+}
+
+function picture(page: ReportPage, found: Pipeline): HTMLElement {
+  const place = h("div", { class: "schedule" });
+  const blocks: { rank: number; block: Block; element: SVGElement }[] = [];
+  const draw = () => {
+    blocks.length = 0;
+    place.replaceChildren(drawing(page, found, Math.max(260, place.clientWidth), blocks));
+    lit();
+  };
+  const lit = () => {
+    const chosen = page.selections.current;
+    for (const { rank, block, element } of blocks) {
+      const off = chosen !== null && !(chosen.ranks.has(rank) && chosen.events.some((event) => inside(page, event, rank, block)));
+      element.classList.toggle("is-off", off);
+    }
+  };
+  page.selections.on(lit);
+  onResize(place, draw);
+  return place;
+}
+
+const inside = (page: ReportPage, event: number, rank: number, block: Block): boolean =>
+  (page.model.start[event] as number) < block.end_ns && (page.model.end[event] as number) > block.start_ns && rankOf(page.run, event) === rank && (page.run.timeline?.events.kind[event] ?? 9) < DEVICE_KINDS;
+
+function drawing(page: ReportPage, found: Pipeline, width: number, blocks: { rank: number; block: Block; element: SVGElement }[]): SVGElement {
+  const length = found.end_ns - found.start_ns, x = (ns: number) => LEFT + ((ns - found.start_ns) / length) * (width - LEFT - RIGHT);
+  const height = TOP + found.stages.length * (TALL + GAP) + 34;
+  const root = svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": t("Pipeline schedule") }, hatch(), ...timeAxis(length, x, found, height, width));
+  found.stages.forEach((stage, i) => {
+    const y = TOP + i * (TALL + GAP);
+    root.append(svg("text", { x: LEFT - 8, y: y + TALL / 2 + 4, "text-anchor": "end" }, t("rank {rank}", { rank: stage.rank })));
+    for (const [from, to] of bubbles(stage, found.start_ns, found.end_ns)) root.append(tipped(svg("rect", { x: x(from), y, width: Math.max(0, x(to) - x(from)), height: TALL, style: { fill: "url(#bubble)" } }), t("bubble"), [time((to - from) * NS)]));
+    for (const block of stage.blocks) {
+      const element = blockElement(page, stage.rank, block, { x: x(block.start_ns), y, wide: x(block.end_ns) - x(block.start_ns) });
+      blocks.push({ rank: stage.rank, block, element });
+      root.append(element);
+    }
+  });
+  return root;
+}
+
+function blockElement(page: ReportPage, rank: number, block: Block, place: { x: number; y: number; wide: number }): SVGElement {
+  const name = `${t(block.phase)} ${block.number + 1}`;
+  const element = svg("g", { class: "stage-block", "aria-label": `${t("rank {rank}", { rank })}${t(", ")}${name}${t(", ")}${time((block.end_ns - block.start_ns) * NS)}` },
+    svg("rect", { x: place.x, y: place.y, width: Math.max(1, place.wide - 1), height: TALL, rx: 3, style: { fill: PHASES[block.phase] as string } }),
+    place.wide > 16 ? svg("text", { x: place.x + place.wide / 2, y: place.y + TALL / 2 + 4, "text-anchor": "middle" }, String(block.number + 1)) : "");
+  pressable(element, () => page.selections.choose(page.model, "pipeline", `${name} · ${t("rank {rank}", { rank })}`,
+    page.model.eventsWhere((event) => inside(page, event, rank, block)), { range: [block.start_ns, block.end_ns] }));
+  return tipped(element, `${name} · ${t("rank {rank}", { rank })}`, [time((block.end_ns - block.start_ns) * NS), `+${time((block.start_ns - page.run.pipeline!.start_ns) * NS)}`]);
+}
+
+const hatch = (): SVGElement => svg("defs", {}, svg("pattern", { id: "bubble", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+  svg("rect", { width: 7, height: 7, style: { fill: "var(--wash)" } }), svg("line", { x1: 0, x2: 0, y1: 0, y2: 7, style: { stroke: "var(--idle)", strokeWidth: "4px" } })));
+
+function timeAxis(length: number, x: (ns: number) => number, found: Pipeline, height: number, width: number): SVGElement[] {
+  const y = height - 30;
+  const marks = ticks(0, length * NS, Math.max(2, Math.floor(width / 130))).flatMap((tick) => {
+    const at = x(found.start_ns + tick / NS);
+    return [svg("line", { x1: at, x2: at, y1: TOP, y2: y, class: "grid" }), svg("text", { x: at, y: y + 14, "text-anchor": "middle" }, time(tick))];
+  });
+  return [...marks, svg("text", { x: (LEFT + width - RIGHT) / 2, y: y + 28, "text-anchor": "middle" }, t("time since the first forward kernel"))];
+}
+
+function stageTable(found: Pipeline): HTMLElement {
+  const length = (found.end_ns - found.start_ns) * NS;
+  return table<Stage>({
+    caption: t("Stages of the pipeline"), rows: found.stages, columns: [
+      { title: t("rank"), sort: (stage) => stage.rank, cell: (stage) => String(stage.rank) },
+      { title: t("blocks"), sort: (stage) => stage.blocks.length, cell: (stage) => String(stage.blocks.length) },
+      { title: t("busy"), sort: (stage) => stage.busy_s, cell: (stage) => time(stage.busy_s) },
+      { title: t("bubble"), sort: (stage) => stage.bubble_s, cell: (stage) => time(stage.bubble_s) },
+      { title: t("bubble share"), sort: (stage) => stage.bubble_s, cell: (stage) => percent(stage.bubble_s / length) },
+    ],
+  });
+}

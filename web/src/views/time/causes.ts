@@ -1,0 +1,24 @@
+// Why a device was idle: one colour a cause, the same in all panels.
+
+import { t } from "../../core/language";
+
+const CAUSES: Record<string, string> = {
+  "host dispatching": "#c98a1b", "host synchronising": "#cf3f36", "launch gap": "#8f99a8", "waiting for data": "#b0703f",
+  "waiting for another stream": "#1a8fb0", "waiting for another rank": "#d987a2", unknown: "#6b7480",
+};
+
+/** The colour of a cause of idle time (gpuscope.analysis.idle). */
+export const causeColour = (cause: string): string => CAUSES[cause] ?? "#6b7480";
+
+/** What a cause means, in a sentence. */
+export function causeMeaning(cause: string): string {
+  switch (cause) {
+    case "host dispatching": return t("The host had not yet launched the next work: Python and the framework were too slow.");
+    case "host synchronising": return t("The host waited for the device and so could not launch ahead.");
+    case "launch gap": return t("What the machine itself needs between two pieces of work.");
+    case "waiting for data": return t("The input of the step had not come.");
+    case "waiting for another stream": return t("The next work waited for other work of the same device.");
+    case "waiting for another rank": return t("The next work waited for another device.");
+    default: return t("The recording does not tell.");
+  }
+}

@@ -1,0 +1,56 @@
+// What is told of the event under the pointer, and of the chosen one.
+
+import { h, hideTip, showTip } from "../../core/dom";
+import { count, time } from "../../core/format";
+import { operatorLabel, t } from "../../core/language";
+import type { ReportPage } from "../../core/page";
+import { causeMeaning } from "./causes";
+import { describe } from "./describe";
+import { before, counterValue } from "./draw";
+import type { Scene } from "./scene";
+
+/** Show or hide the tooltip for a point of a scene of one run. */
+export function hoverTip(scene: Scene, point: { x: number; y: number; clientX: number; clientY: number } | null, zero: number): void {
+  const hit = point && scene.hit(point.x, point.y);
+  if (!hit || !point) return hideTip();
+  const show = (title: string, lines: string[]) => showTip(point.clientX, point.clientY, title, lines);
+  const model = scene.model(hit.track.source), tl = model.run.timeline;
+  if (!tl) return hideTip();
+  const start = zero + (hit.track.source === 0 ? 0 : scene.sources[hit.track.source].offset - scene.sources[0].offset);
+  if (hit.kind === "event") {
+    const { title, facts } = describe(model, hit.event, start);
+    return show(title, facts.slice(0, 8).map(([label, value]) => `${label}${t(": ")}${value}`));
+  }
+  if (hit.kind === "many") {
+    const total = hit.events.reduce((sum, i) => sum + tl.events.duration_ns[i], 0);
+    const longest = hit.events.reduce((a, b) => (tl.events.duration_ns[b] > tl.events.duration_ns[a] ? b : a));
+    return show(t("{n} events here", { n: count(hit.events.length) }), [`${t("together")}${t(": ")}${time(total * 1e-9)}`,
+      `${t("longest")}${t(": ")}${operatorLabel(tl.names[tl.events.name[longest]])}${t(", ")}${time(tl.events.duration_ns[longest] * 1e-9)}`, t("Zoom in to tell them apart.")]);
+  }
+  if (hit.kind === "wait" && hit.track.gaps) {
+    const gaps = hit.track.gaps, cause = gaps.causes[gaps.cause[hit.index]], what = gaps.names[gaps.what[hit.index]];
+    return show(`${t("idle")}${t(": ")}${t(cause)}`, [time(gaps.duration_ns[hit.index] * 1e-9), what ? `${t("at fault")}${t(": ")}${operatorLabel(what)}` : "", causeMeaning(cause)]);
+  }
+  const counter = hit.track.counter;
+  if (hit.kind === "counter" && counter) {
+    const at = before(counter.time, hit.time + scene.sources[hit.track.source].offset);
+    return show(t(counter.name), [counterValue(counter, at < 0 ? null : counter.value[at])]);
+  }
+  if (hit.kind !== "label" || hit.track.kind === "heading") return hideTip();
+  const lane = tl.lanes[hit.track.lane];
+  show(lane ? lane.name : hit.track.label, [
+    hit.track.kind === "waits" ? t("Moments in which the device did nothing, by cause.") : "",
+    hit.track.gaps?.left_out ? t("{n} short ones are left out, {time} together.", { n: count(hit.track.gaps.left_out), time: time(hit.track.gaps.left_out_ns * 1e-9) }) : "",
+    hit.track.folded ? t("{n} deeper levels of calls are folded away.", { n: hit.track.folded }) : ""]);
+}
+
+/** The chosen event in full, or how to choose one. */
+export function detailOf(page: ReportPage, event: number | null, zero: number, zoom: () => void, step: (by: number) => void): HTMLElement[] {
+  if (event === null) return [h("p", { class: "dim" }, t("Nothing selected. Click an event to see what it is, who launched it and what limits it."))];
+  const { title, facts } = describe(page.model, event, zero);
+  const button = (label: string, act: () => void) => h("button", { type: "button", onclick: act }, label);
+  return [
+    h("div", { class: "detail-head" }, h("b", {}, title), h("span", { class: "tools" }, button(t("Zoom to it"), zoom), button(`[ ${t("previous")}`, () => step(-1)), button(`${t("next")} ]`, () => step(1)))),
+    h("dl", {}, facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))),
+  ];
+}
