@@ -23,6 +23,7 @@ from gpuscope.run import Run
 
 if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
+    from gpuscope.timeline.recost import Recosted
 
 Build = Callable[[], Callable[[], object]]
 Own = Calibration | str | Path
@@ -95,6 +96,32 @@ def predict(
         cluster = replace(cluster, device=cluster.device.replace(**overrides))
     program = capture(workload, options=options, strict=strict)
     return _predict(program, cluster, constants, strict)
+
+
+def recost(
+    workload: Build | str | Program, on: Target = "h200", *,
+    options: WorkloadOptions | None = None, calibration: Own | None = None,
+    overrides: Mapping[str, Any] | None = None, interval: bool = True, memory: bool = True,
+) -> Recosted:  # fmt: skip
+    """Time, traffic, power and memory of a step on another machine, without a timeline.
+
+    For curves over many machines: the figures are those of `predict`, many times quicker where
+    the workload was captured before. Arguments and errors as `predict`.
+
+    Args:
+        interval: compute the 80 % interval.
+        memory: simulate the memory.
+    """
+    from gpuscope.timeline.recost import recost as cost_anew
+
+    cluster = resolve_target(on)
+    constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
+    if overrides:
+        cluster = replace(cluster, device=cluster.device.replace(**overrides))
+    program = capture(workload, options=options)
+    return cost_anew(
+        program, cluster.device, constants, cluster=cluster, interval=interval, memory=memory
+    )
 
 
 def resolve_calibration(on: Target, calibration: Own | None = None) -> Calibration | None:

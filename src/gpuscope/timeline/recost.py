@@ -1,0 +1,133 @@
+"""The same step on another machine, quickly: only what sets its time, no events.
+
+`gpuscope.predict` draws a timeline and analyses it; a curve over a hundred machines needs neither.
+The time is the same to the last digit: the same kernels under the same power limit, walked by the
+same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuscope.cost.engine import cost_program
+from gpuscope.cost.power import MATRIX_KINDS, limit_power, power_model, steady_state
+from gpuscope.cost.types import CostedProgram
+from gpuscope.cost.workspace import with_workspaces
+from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
+from gpuscope.program.fusion import fuse
+from gpuscope.program.types import Program
+from gpuscope.timeline.memory import simulate_memory
+from gpuscope.timeline.schedule import build_schedule
+from gpuscope.timeline.uncertainty import step_time_interval
+from gpuscope.timeline.walk import walk_steps
+
+STEPS = 3
+"""Steps that are walked until the period is steady, as `simulate` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recosted:
+    """A step on a machine.
+
+    Attributes:
+        step_time_s: period of a steady step.
+        low_s, high_s: its 80 % interval; None where it was not asked for.
+        host_s: the period with another host, one for each factor that was asked for.
+        moved_bytes: across device memory.
+        matrix_flops: of the matrix families, repeated work included.
+        average_w: power over the step; None where the board's power is not known.
+        peak_memory_bytes: allocated; None where it was not asked for.
+        fits: whether every allocation finds room; None as above.
+    """
+
+    step_time_s: float
+    low_s: float | None
+    high_s: float | None
+    host_s: tuple[float, ...]
+    moved_bytes: float
+    matrix_flops: float
+    average_w: float | None
+    peak_memory_bytes: int | None = None
+    fits: bool | None = None
+
+    @property
+    def energy_j(self) -> float | None:
+        """Energy of the step; None where the power is not known."""
+        return None if self.average_w is None else self.average_w * self.step_time_s
+
+
+def recost(
+    program: Program, device: Device, calibration: Calibration | None = None, *,
+    cluster: Cluster | None = None, host_factors: Sequence[float] = (), interval: bool = False,
+    memory: bool = False,
+) -> Recosted:  # fmt: skip
+    """Cost a program anew on a device, a what-if one as well as a real one.
+
+    Args:
+        program: as captured, or as `Run.program` has it.
+        device: what it runs on.
+        calibration: measured constants; the catalogue's own for this device by default.
+        cluster: what collectives run on; None: as small a cluster as they need.
+        host_factors: also the period with a host that takes so many times as long.
+        interval: compute the 80 % interval (five walks more).
+        memory: simulate the memory.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that the program computes in.
+    """
+    constants = calibration or calibration_for(device)
+    if program.compiled:
+        program = fuse(program)
+    program = with_workspaces(_without_workspaces(program), device)
+    alone = cost_program(program, device, constants, cluster=cluster)
+    costed = limit_power(alone, device, constants)
+    schedule = build_schedule(costed)
+
+    def period_s(host_scale: float) -> float:
+        walk = walk_steps(schedule, costed.launch_latency_s, STEPS, host_scale=host_scale)
+        return walk.period_s
+
+    low_s, high_s = step_time_interval(costed) if interval else (None, None)
+    peak, fits = _memory(program, device) if memory else (None, None)
+    step_s = period_s(1.0)
+    moved, flops = _work(costed)
+    return Recosted(
+        step_s, low_s, high_s, tuple(period_s(factor) for factor in host_factors), moved, flops,
+        _average_w(alone, device, constants, step_s), peak, fits,
+    )  # fmt: skip
+
+
+def _without_workspaces(program: Program) -> Program:
+    """The program without the libraries' memory, which differs from device to device."""
+    own = tuple(s for s in program.storages if s.category != "workspace")
+    return program if len(own) == len(program.storages) else replace(program, storages=own)
+
+
+def _memory(program: Program, device: Device) -> tuple[int, bool]:
+    trace = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
+    fits = trace.peak_allocated_bytes <= device.memory_usable_bytes
+    return trace.peak_allocated_bytes, fits
+
+
+def _work(costed: CostedProgram) -> tuple[float, float]:
+    """Bytes across device memory, FLOPs of the matrix families."""
+    moved = flops = 0.0
+    for item in costed.ops:
+        for kernel in item.kernels:
+            moved += (kernel.read_bytes + kernel.written_bytes) * item.op.repeat
+            if kernel.kind in MATRIX_KINDS:
+                flops += kernel.flops * item.op.repeat
+    return moved, flops
+
+
+def _average_w(
+    alone: CostedProgram, device: Device, constants: Calibration, step_s: float
+) -> float | None:
+    """Power over the step: at rest, and the steady state's energy above rest over the step."""
+    model = power_model(device, constants)
+    if model is None or step_s <= 0:
+        return None
+    steady = steady_state(alone, model)
+    above_j = (steady.average_w - model.idle_w) * steady.period_s
+    return min(model.limit_w, model.idle_w + above_j / step_s)
