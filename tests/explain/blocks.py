@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from gpuscope.explain.types import Block, Explanation, Facts, Words
+from gpuscope.explain.types import Block, Explanation, Facts, HeatMap, Words
 
 Sort = TypeVar("Sort")
 
@@ -35,6 +35,12 @@ def fact(explanation: Explanation, begins: str) -> float:
     raise AssertionError(f"no fact '{begins}...'")
 
 
+def named_cells(drawn: HeatMap) -> list[list[str]]:
+    """The cells of a map of sorts by the English names of their classes."""
+    return [[drawn.classes[int(cell)].en for cell in row if cell is not None]
+            for row in drawn.values]  # fmt: skip
+
+
 def all_words(value: object) -> Iterator[Words]:
     """Every text in two languages, at any depth."""
     if isinstance(value, Words):
@@ -49,7 +55,7 @@ def all_words(value: object) -> Iterator[Words]:
 
 def sound(explanation: Explanation) -> None:
     """What must hold of every explanation: both languages, whole tables, whole explorers."""
-    from gpuscope.explain.types import Explorer, HeatMap, Lines, Table
+    from gpuscope.explain.types import Explorer, Lines, Table
 
     for words in all_words(explanation):
         assert words.en, words

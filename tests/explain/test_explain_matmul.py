@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from blocks import blocks, fact, sound, titled
+from blocks import blocks, fact, named_cells, sound, titled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpuscope as gs
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.explain.matmul import matmul, question
-from gpuscope.explain.types import Bars, Explorer, HeatMap, Lines, Table
+from gpuscope.explain.types import Bars, Explorer, HeatMap, Lines, Paragraph, Table
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,16 @@ def test_waves_and_tail_by_hand() -> None:
     assert fact(found, "SM time lost") == pytest.approx(1 - 512 / (4 * 132))
     drawn = blocks(found, HeatMap)[0]
     assert len(drawn.values) == 4
-    assert [sum(cell == 3 for cell in row) for row in drawn.values] == [0, 0, 0, 16]
+    assert [row.count("idle") for row in named_cells(drawn)] == [0, 0, 0, 16]
+
+
+def test_a_short_wide_k_is_cut_and_says_why() -> None:
+    """One 128 x 128 result of a long K: without slices 131 of 132 SMs would idle."""
+    found = matmul(128, 128, 65536)
+    lines = [block.text.en for block in blocks(found, Paragraph)]
+    assert any("K left whole" in line for line in lines)
+    table = titled(found, Table, "What the library")
+    assert table.rows[0][1] > 1  # type: ignore[operator]
 
 
 def test_bytes_by_hand() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blocks import named_cells
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,20 +15,21 @@ def test_every_block_is_drawn_once(blocks: int, units: int) -> None:
         blocks = units * MOST_ROWS
     drawn = wave_map(blocks, units, 1, "SM")
     assert drawn is not None
-    assert sum(cell != 3 for row in drawn.values for cell in row) == blocks
+    assert sum(cell != "idle" for row in named_cells(drawn) for cell in row) == blocks
 
 
 def test_two_blocks_on_a_unit() -> None:
     drawn = wave_map(5, 4, 2, "SM")
     assert drawn is not None
     # Four units take one block each, then the fifth block is the first unit's second.
-    assert drawn.values == ((0.0, 2.0, 2.0, 2.0),)
+    some = "some block slots empty"
+    assert named_cells(drawn) == [["busy", some, some, some]]
 
 
 def test_edges_show() -> None:
     drawn = wave_map(4, 4, 1, "SM", lambda block: block == 3)
     assert drawn is not None
-    assert drawn.values == ((0.0, 0.0, 0.0, 1.0),)
+    assert named_cells(drawn) == [["busy"] * 3 + ["tile partly outside the matrix"]]
 
 
 def test_many_waves_keep_the_first_and_the_last() -> None:
@@ -35,7 +37,7 @@ def test_many_waves_keep_the_first_and_the_last() -> None:
     assert drawn is not None
     assert len(drawn.values) == 10
     assert drawn.y_labels[4] == "5-996"
-    assert sum(cell != 3 for cell in drawn.values[-1]) == 7
+    assert sum(cell != "idle" for cell in named_cells(drawn)[-1]) == 7
 
 
 def test_many_units_share_columns() -> None:
@@ -44,8 +46,15 @@ def test_many_units_share_columns() -> None:
     assert len(drawn.values[0]) == 152
     part = wave_map(1, 304, 1, "CU")
     assert part is not None
-    assert part.values[0][:2] == (2.0, 3.0)
+    assert named_cells(part)[0][:2] == ["some block slots empty", "idle"]
 
 
 def test_one_unit_needs_no_map() -> None:
     assert wave_map(10, 1, 1, "TensorCore") is None
+
+
+def test_only_what_is_there_is_named() -> None:
+    drawn = wave_map(8, 4, 1, "SM")
+    assert drawn is not None
+    assert [words.en for words in drawn.classes] == ["busy"]
+    assert len(drawn.roles) == 1

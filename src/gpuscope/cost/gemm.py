@@ -115,16 +115,18 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     return _at(problem, machine, timed, int(timed.whole.argmin()))
 
 
-def candidates(problem: Problem, machine: Machine, most: int) -> tuple[Plan, ...]:
+def candidates(
+    problem: Problem, machine: Machine, most: int, split: bool = True
+) -> tuple[Plan, ...]:
     """The fastest kernels of the library for a product, best first: the first is `plan`'s.
 
     One for each tile, with the best way to split K for it; tiles larger than the product needs
     (a smaller one holds it just as well) come as late as their time says. A matrix-vector product
-    has one kernel.
+    has one kernel. With `split` off, K is left whole.
     """
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return (_matrix_vector(problem, machine, machine.gemv_s),)
-    timed = _timed(problem, machine)
+    timed = _timed(problem, machine, split)
     rows = timed.whole.argmin(axis=0)
     best = timed.whole.min(axis=0)
     order = np.argsort(best, kind="stable")[:most]
@@ -153,11 +155,11 @@ class _Timed(NamedTuple):
     whole: Numbers
 
 
-def _timed(problem: Problem, machine: Machine) -> _Timed:
+def _timed(problem: Problem, machine: Machine, split_k: bool = True) -> _Timed:
     rows, columns = np.ceil(problem.m / machine.tile_m), np.ceil(problem.n / machine.tile_n)
     blocks = rows * columns * problem.batch
     loaded = loaded_sides(machine, rows, columns)
-    slices = _slices(problem, machine, blocks)
+    slices = _slices(problem, machine, blocks) if split_k else np.ones((1, len(blocks)))
     sliced = blocks * slices
     compute = _arithmetic_s(problem, machine, sliced, slices, loaded)
     memory = _memory_s(problem, machine)

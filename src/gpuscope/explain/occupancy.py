@@ -77,9 +77,13 @@ def occupancy(
         f"{threads} threads, {registers} registers, {launch.shared_bytes / 1024:g} KB, "
         f"{where.device.name}"
     )
+    title_zh = (
+        f"每块 {threads} 线程、每线程 {registers} 寄存器、{launch.shared_bytes / 1024:g} KB，"
+        f"{where.device.name}"
+    )
     need = hiding(where, found)
     return Explanation(
-        "occupancy", Words(f"Occupancy: {title}", f"占用率：{title}"),
+        "occupancy", Words(f"Occupancy: {title}", f"占用率：{title_zh}"),
         summary=(*_summary(found), need.summary),
         sections=(
             Section(Words("What fits", "能放下多少"), (_facts(found), _limit_bars(found))),
@@ -94,6 +98,11 @@ def occupancy(
     )  # fmt: skip
 
 
+def _wave(found: Residency) -> str:
+    """What the vendor calls threads that run in step."""
+    return "wavefront" if found.device.vendor == "AMD" else "warp"
+
+
 def _names(found: Residency) -> Words:
     each = [LIMIT_WORDS[name] for name in found.limiting]
     return Words(" and ".join(w.en for w in each), "和".join(w.zh for w in each))
@@ -106,9 +115,9 @@ def _summary(found: Residency) -> tuple[Words, ...]:
     lines = [
         Words(
             f"{found.blocks} blocks fit on {an(unit)} at once: {warps} of {found.most_warps}"
-            f" warps, an occupancy of {exact_percent(found.occupancy)}.",
+            f" {_wave(found)}s, an occupancy of {exact_percent(found.occupancy)}.",
             f"一个 {unit} 上能同时驻留 {found.blocks} 个线程块："
-            f"{warps} / {found.most_warps} 个 warp，"
+            f"{warps} / {found.most_warps} 个 {_wave(found)}，"
             f"占用率 {exact_percent(found.occupancy)}。",
         ),
         Words(f"What allows no more: {names.en}.", f"限制来自：{names.zh}。"),
@@ -157,27 +166,27 @@ def _needs(found: Residency, blocks: int) -> tuple[int, int] | None:
 
 def _facts(found: Residency) -> Facts:
     device, launch = found.device, found.launch
-    unit = device.compute_unit_label
+    unit, wave = device.compute_unit_label, _wave(found)
     warp, piece = device.warp_size or 32, device.register_granularity or 1
     of_warp = -(-launch.registers * warp // piece) * piece
     kept = device.shared_memory_reserved_per_block_bytes or 0
     grain = device.shared_memory_granularity_bytes or 1
     taken = -(-(launch.shared_bytes + kept) // grain) * grain
     return Facts((
-        Fact(Words("warps of a block", "每块的 warp 数"), float(found.warps), "count", "computed",
+        Fact(Words(f"{wave}s of a block", f"每块的 {wave} 数"), float(found.warps), "count", "computed",
              note=Words(f"{launch.threads} / {warp}, rounded up",
                         f"{launch.threads} / {warp}，向上取整")),
         Fact(Words("registers of a block, as handed out", "每块实际分到的寄存器"),
              float(of_warp * found.warps), "count", "computed",
-             note=Words(f"{launch.registers} x {warp} rounded up to {piece} a warp: {of_warp}",
-                        f"每 warp {launch.registers} x {warp}，按 {piece} 取整：{of_warp}")),
+             note=Words(f"{launch.registers} x {warp} rounded up to {piece} a {wave}: {of_warp}",
+                        f"每 {wave} {launch.registers} x {warp}，按 {piece} 取整：{of_warp}")),
         Fact(Words("shared memory of a block, as handed out", "每块实际占用的共享内存"),
              float(taken), "bytes", "computed",
              note=Words(f"{_kb(kept)} kept by the system, steps of {grain} bytes",
                         f"系统保留 {_kb(kept)}，按 {grain} 字节取整")),
         Fact(Words(f"blocks at once on {an(unit)}", f"一个 {unit} 上的线程块"), float(found.blocks),
              "count", "computed"),
-        Fact(Words("warps at once", "驻留的 warp"), float(found.blocks * found.warps), "count",
+        Fact(Words(f"{wave}s at once", f"驻留的 {wave}"), float(found.blocks * found.warps), "count",
              "computed", note=Words(f"at most {found.most_warps}", f"最多 {found.most_warps}")),
         Fact(Words("occupancy", "占用率"), found.occupancy, "share", "computed"),
         Fact(Words(f"blocks at once on all {device.compute_units} {unit}s",

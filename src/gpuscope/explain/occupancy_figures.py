@@ -32,9 +32,7 @@ _REGISTERS = (16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 168, 200, 255)
 def curves(found: Residency) -> tuple[Lines, ...]:
     """Occupancy over threads, registers and shared memory, the other two as they are."""
     device, launch = found.device, found.launch
-    warp = device.warp_size or 32
-    threads = sorted({*range(warp, (device.max_threads_per_block or warp) + 1, warp),
-                      launch.threads})  # fmt: skip
+    threads = list(range(1, (device.max_threads_per_block or 1024) + 1))
     registers = list(range(16, (device.registers_per_thread or 255) + 1))
     registers = sorted({*registers, launch.registers})
     most = device.shared_memory_per_block_bytes or 0

@@ -22,6 +22,7 @@ from gpuscope.explain.types import (
     Column,
     Fact,
     Facts,
+    Paragraph,
     Part,
     Role,
     Table,
@@ -240,7 +241,39 @@ def tile_blocks(product: Tiled, time_s: Callable[[Plan], float]) -> tuple[Block,
         product.is_edge,
     )  # fmt: skip
     maps = () if drawn is None else (drawn,)
-    return (grid_facts(product), *maps, candidate_table(product, time_s))
+    why = _why_this(product, time_s)
+    reasons = () if why is None else (why,)
+    return (grid_facts(product), *maps, *reasons, candidate_table(product, time_s))
+
+
+def _why_this(product: Tiled, time_s: Callable[[Plan], float]) -> Paragraph | None:
+    """Why neither smaller nor larger tiles, and why K is cut, in a sentence each."""
+    plan, best = product.plan, time_s(product.plan)
+    every = candidates(product.problem, product.machine, len(product.machine.tiles))
+    area = plan.tile.m * plan.tile.n
+
+    def against(others: list[Plan], en: str, zh: str) -> None:
+        if not others:
+            return
+        other = min(others, key=time_s)
+        its = parts(product.problem, product.machine, other, product.peak_flops_per_s)
+        loss = main_loss(product.parts, its)
+        more = f"{time_s(other) / best:.2f}"
+        lines_en.append(f"{en} ({other.tile.name}) takes {more} times as long: {loss.en}.")
+        lines_zh.append(f"{zh}（{other.tile.name}）要 {more} 倍时间：{loss.zh}。")
+
+    lines_en: list[str] = []
+    lines_zh: list[str] = []
+    smaller = [p for p in every if p.tile.m * p.tile.n < 0.6 * area]
+    larger = [p for p in every if p.tile.m * p.tile.n > 1.2 * area]
+    against(smaller, "The best much smaller tile", "最好的小分块")
+    against(larger, "The best larger one", "最好的大分块")
+    if plan.split > 1:
+        whole = candidates(product.problem, product.machine, 1, split=False)
+        against(list(whole), "The best with K left whole", "不切 K 的最好方案")
+    if not lines_en:
+        return None
+    return Paragraph(Words("Why this one: " + " ".join(lines_en), "为何选它：" + "".join(lines_zh)))
 
 
 def candidate_table(product: Tiled, time_s: Callable[[Plan], float], most: int = 9) -> Table:
@@ -260,11 +293,10 @@ def candidate_table(product: Tiled, time_s: Callable[[Plan], float], most: int =
     rows = []
     marked = []
     for at, plan in enumerate(chosen):
-        if plan == product.plan or (plan.tile, plan.split) == (
-            product.plan.tile, product.plan.split
-        ):  # fmt: skip
+        own = (plan.tile, plan.split) == (product.plan.tile, product.plan.split)
+        if own:
             marked.append(at)
-        rows.append(_candidate(product, plan, time_s(plan), best))
+        rows.append(_candidate(product, plan, time_s(plan), best, own))
     return Table(
         Words("What the library could launch, fastest first", "库可以选择的内核，最快的在前"),
         (
@@ -298,11 +330,11 @@ def _mirrored(plan: Plan, every: tuple[Plan, ...]) -> bool:
 
 
 def _candidate(
-    product: Tiled, plan: Plan, time_s: float, best_s: float
+    product: Tiled, plan: Plan, time_s: float, best_s: float, own: bool
 ) -> tuple[Cell, ...]:
     its = parts(product.problem, product.machine, plan, product.peak_flops_per_s)
     idle = 1.0 - plan.grid / (plan.rounds * product.machine.units)
-    reason: Cell = Words("chosen", "选中") if time_s == best_s else main_loss(product.parts, its)
+    reason: Cell = Words("chosen", "选中") if own else main_loss(product.parts, its)
     return (
         plan.tile.name, float(plan.split), float(plan.grid), round(plan.waves, 2), idle,
         its.tile_loads_bytes, time_s, time_s / best_s, reason,

@@ -65,12 +65,14 @@ def wave_map(
             tuple(float(_grouped(each[at : at + group])) for at in range(0, units, group))
         )
         labels.append(str(wave + 1))
-    present = {int(value) for row in values for value in row}
+    present = sorted({int(value) for row in values for value in row})
     last = blocks - (waves - 1) * slots
     return HeatMap(
         Words(f"Blocks landing on the {units} {unit}s", f"线程块落到 {units} 个 {unit} 上"),
         Axis(Words(unit, unit)), Axis(Words("wave", "波次")),
-        tuple(values), classes=CLASSES, roles=ROLES,
+        tuple(tuple(float(present.index(int(cell))) for cell in row) for row in values),
+        classes=tuple(CLASSES[each] for each in present),
+        roles=tuple(ROLES[each] for each in present),
         y_labels=tuple(labels), note=_note(waves, last, slots, unit, group, _IDLE in present),
     )  # fmt: skip
 
