@@ -173,8 +173,8 @@ def _facts(found: Residency) -> Facts:
     grain = device.shared_memory_granularity_bytes or 1
     taken = -(-(launch.shared_bytes + kept) // grain) * grain
     return Facts((
-        Fact(Words(f"{wave}s of a block", f"每块的 {wave} 数"), float(found.warps), "count", "computed",
-             note=Words(f"{launch.threads} / {warp}, rounded up",
+        Fact(Words(f"{wave}s of a block", f"每块的 {wave} 数"), float(found.warps), "count",
+             "computed", note=Words(f"{launch.threads} / {warp}, rounded up",
                         f"{launch.threads} / {warp}，向上取整")),
         Fact(Words("registers of a block, as handed out", "每块实际分到的寄存器"),
              float(of_warp * found.warps), "count", "computed",
@@ -186,8 +186,9 @@ def _facts(found: Residency) -> Facts:
                         f"系统保留 {_kb(kept)}，按 {grain} 字节取整")),
         Fact(Words(f"blocks at once on {an(unit)}", f"一个 {unit} 上的线程块"), float(found.blocks),
              "count", "computed"),
-        Fact(Words(f"{wave}s at once", f"驻留的 {wave}"), float(found.blocks * found.warps), "count",
-             "computed", note=Words(f"at most {found.most_warps}", f"最多 {found.most_warps}")),
+        Fact(Words(f"{wave}s at once", f"驻留的 {wave}"), float(found.blocks * found.warps),
+             "count", "computed",
+             note=Words(f"at most {found.most_warps}", f"最多 {found.most_warps}")),
         Fact(Words("occupancy", "占用率"), found.occupancy, "share", "computed"),
         Fact(Words(f"blocks at once on all {device.compute_units} {unit}s",
                    f"全部 {device.compute_units} 个 {unit} 上的线程块"),
