@@ -73,7 +73,8 @@ def test_more_of_anything_never_hurts(first: float, second: float) -> None:
         recost(STEP, H200.replace(memory_bandwidth_bytes_per_s=4.8e12 * f)).step_time_s
         for f in (low, high)
     ]
-    assert bandwidth[1] <= bandwidth[0] * (1 + 1e-9)
+    # Sooner done with memory, more of the step is arithmetic, and the power limit takes some back.
+    assert bandwidth[1] <= bandwidth[0] * 1.01
     host = recost(STEP, H200, host_factors=(low, high)).host_s
     assert host[0] <= host[1] * (1 + 1e-9)
 
