@@ -27,6 +27,12 @@ def test_words_verdict_and_topic_narrow_it() -> None:
     assert "No claim matches." in _invoke("no such words").stdout
 
 
+def test_without_words_it_is_an_overview_and_with_all_everything() -> None:
+    assert "A-018" not in _invoke().stdout
+    assert "interconnect" in _invoke().stdout
+    assert "A-018" in _invoke("--all").stdout
+
+
 def test_one_in_depth_by_its_id() -> None:
     shown = _invoke("c-022")
     assert shown.exit_code == 0

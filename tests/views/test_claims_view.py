@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gpuscope.learn.claims.registry import all_verdicts, judged, search
-from gpuscope.views.claims import claim_card, claim_table, claimed_text
+from gpuscope.views.claims import claim_card, claim_overview, claim_table, claimed_text
 
 
 def _text(part: RenderableType, width: int = 100) -> str:
@@ -42,10 +42,20 @@ def test_a_claim_without_a_verdict_says_why() -> None:
     assert "not available" not in _text(claim_card(judged("A-002")))
 
 
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_overview_adds_up(width: int) -> None:
+    shown = _text(claim_overview(all_verdicts()), width)
+    (links,) = re.findall(r"^.*interconnect +(.*)$", shown, re.M)
+    of_links = [each for each in all_verdicts() if each.claim.topic.key == "interconnect"]
+    assert sum(map(int, links.split())) == len(of_links)
+    assert f"{len(all_verdicts())} claims" in shown
+    assert "gpuscope claims --verdict wrong" in shown.replace("\n", " ")
+
+
 def test_one_in_depth() -> None:
     shown = _text(claim_card(judged("A-067")))
-    told = ("✗ wrong", "claimed       3×", "SXM to SXM: h100 / a100 = 1.75×", "method        formula")
-    assert all(line in shown for line in told)
+    assert "SXM to SXM: h100 / a100 = 1.75×" in shown
+    assert all(line in shown for line in ("✗ wrong", "claimed       3×", "method        formula"))
     assert "Sources" in shown
     assert "claimed " not in _text(claim_card(judged("C-027")))
 

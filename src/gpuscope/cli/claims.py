@@ -27,6 +27,7 @@ def claims_command(
         typer.Option(help="Only these: wrong, imprecise, depends, right or 'cannot say'."),
     ] = None,
     topic: Annotated[str | None, typer.Option(help="Only this topic, such as memory.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print all claims.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the JSON document.")] = False,
     output: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the JSON.")] = None,
     report: Annotated[
@@ -35,7 +36,10 @@ def claims_command(
     ] = None,
     lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
 ) -> None:
-    """Check what articles say about GPUs: each verdict is computed, the true figure told."""
+    """Check what articles say about GPUs: each verdict is computed, the true figure told.
+
+    Without words or filters: how many of which topic are right, wrong, imprecise.
+    """
     from gpuscope.atomic import check_writable
     from gpuscope.cli.progress import note
     from gpuscope.learn.claims.document import claims_document
@@ -66,7 +70,9 @@ def claims_command(
 
             typer.echo(dumps(claims_document(found)))
         return
-    from gpuscope.views.claims import claim_card, claim_table
+    from gpuscope.views.claims import claim_card, claim_overview, claim_table
     from gpuscope.views.terminal import make_console
 
-    make_console().print(claim_card(found[0], lang) if one else claim_table(found, lang))
+    chosen = bool(asked or verdict or topic or everything)
+    show = claim_table if chosen else claim_overview
+    make_console().print(claim_card(found[0], lang) if one else show(found, lang))

@@ -12,7 +12,7 @@ from rich.text import Text
 from gpuscope.explain.types import Words
 from gpuscope.learn.claims.registry import counts
 from gpuscope.learn.claims.scales import SCALES, show
-from gpuscope.learn.claims.types import Claim, Judged, Judgement
+from gpuscope.learn.claims.types import JUDGEMENTS, Claim, Judged, Judgement
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import bar, table
 
@@ -48,6 +48,29 @@ def claim_table(judged: Sequence[Judged], lang: str = "en") -> RenderableType:
         )
     about = tr("One in depth: gpuscope claims {id}", lang, id=judged[0].claim.id)
     return Group(rows, Text(), _totals(judged, lang), Text(about, style="dim"))
+
+
+def claim_overview(judged: Sequence[Judged], lang: str = "en") -> RenderableType:
+    """Return how many claims of each topic got which verdict, and what to type to see them."""
+    columns = [Column(tr("topic", lang), overflow="fold")]
+    for verdict in JUDGEMENTS:
+        title = Text(verdict_text(verdict, lang), style=STYLES[verdict])
+        columns.append(Column(title, justify="right", no_wrap=True))
+    rows = table(*columns)
+    topics = {each.claim.topic.key: each.claim.topic for each in judged}
+    for key, topic in sorted(topics.items(), key=lambda item: _words(item[1].name, lang)):
+        found = counts([each for each in judged if each.claim.topic.key == key])
+        name = Text.assemble(_words(topic.name, lang), (f"  {key}", "dim"))
+        rows.add_row(name, *(str(count) if count else "" for count in found.values()))
+    computed = sum(each.verdict.method != "none" for each in judged)
+    about = tr(
+        "{n} claims of articles; the verdicts of {computed} were computed.", lang,
+        n=len(judged), computed=computed,
+    )  # fmt: skip
+    typed = tr(
+        "Read them: gpuscope claims --verdict wrong, --topic memory, nvlink, C-015, --all", lang
+    )
+    return Group(Text(about), Text(), rows, Text(), _totals(judged, lang), Text(typed, style="dim"))
 
 
 def _truth(each: Judged, lang: str) -> str:

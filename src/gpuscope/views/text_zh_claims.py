@@ -10,6 +10,13 @@ CLAIMS_CHINESE = {
     "how we know": "依据",
     "claimed": "所称数值",
     "method": "方法",
+    "topic": "主题",
+    "{n} claims of articles; the verdicts of {computed} were computed.": (
+        "共 {n} 条文章说法，其中 {computed} 条的结论由计算得出。"
+    ),
+    "Read them: gpuscope claims --verdict wrong, --topic memory, nvlink, C-015, --all": (
+        "查看：gpuscope claims --verdict wrong、--topic memory、nvlink、C-015、--all"
+    ),
     "No claim matches.": "没有匹配的说法。",
     "One in depth: gpuscope claims {id}": "查看某一条的详情：gpuscope claims {id}",
     "wrong": "错误",

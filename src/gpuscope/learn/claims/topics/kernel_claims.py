@@ -60,8 +60,8 @@ add(
     315, "FLOP/byte", equals(_layer()),
 )  # fmt: skip
 add(
-    "A-028", "On a data-centre GPU such as V100 or A100 arithmetic limits that layer.",
-    "在 V100、A100 等数据中心 GPU 上，该层受限于算力。",
+    "A-028", "On V100 and A100 arithmetic limits a layer of 1,024 to 4,096 at batch 512.",
+    "在 V100、A100 上，1024→4096 线性层（批量 512）受限于算力。",
     "compute-bound", "",
     holds(
         "layer > v100", "layer > a100", "layer > h100", layer=_layer(), v100=_ridge("v100"),
@@ -89,8 +89,8 @@ add(
 for _id, _en, _zh, _claimed, _rate in (
     ("C-046", "At 400 GB/s a 14B INT4 model (one sequence) uses 70 % of the arithmetic.",
      "400 GB/s 时 14B INT4 单序列利用率约 70%。", 70, "400e9"),
-    ("C-047", "At 1,000 GB/s such a model uses nearly 90 % of the arithmetic.",
-     "1000 GB/s 时算力利用率接近 90%。", 90, "1000e9"),
+    ("C-047", "At 1,000 GB/s a 14B INT4 model (one sequence) uses nearly 90 % of it.",
+     "1000 GB/s 时 14B INT4 单序列利用率接近 90%。", 90, "1000e9"),
 ):  # fmt: skip
     add(
         _id, _en, _zh, _claimed, "%",
@@ -208,13 +208,24 @@ add(
         formula(
             "units * of_an_sm", units=catalogue("rtx-4090", "compute_units"),
             of_an_sm=fact("ada.tensor_cores"),
-        )
+        ),
+        truth=(
+            "It has {v0:.0f} of them, and all can work at once",
+            "它有 {v0:.0f} 个张量核心，可同时工作",
+        ),
     ),
 )  # fmt: skip
 add(
     "C-051", "A product of 128 x 128 keeps all 128 SMs of an RTX 4090 busy.",
     "128×128 矩阵乘让 RTX 4090 的 128 个 SM 全部工作。",
-    128, "SM", equals(matmul_busy_units("rtx-4090", 128, 128, 128, "fp16")),
+    128, "SM",
+    equals(
+        matmul_busy_units("rtx-4090", 128, 128, 128, "fp16"),
+        truth=(
+            "{v0:.0f} of them at most: a library makes no more thread blocks of it",
+            "至多 {v0:.0f} 个：库只会为它生成这么多线程块",
+        ),
+    ),
 )  # fmt: skip
 add(
     "C-052", "Tiles of 4 x 4 are the best size.",

@@ -156,8 +156,8 @@ add(
     175, "GB", equals(formula("parameters * 8 / 8", parameters=fact("gpt3.parameters"))),
 )  # fmt: skip
 add(
-    "E-080", "That takes three cards of 80 GB or more.",
-    "GPT-3（8 位）需要 3 块以上 80 GB 的卡。",
+    "E-080", "GPT-3 at 8 bits takes three cards of 80 GB or more.",
+    "GPT-3 8 位量化需要 3 块以上 80 GB 的卡。",
     3, "GPUs",
     at_least(
         formula(
@@ -254,7 +254,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-040", "A large model has about a thousand such products in one pass.",
+    "C-040", "A large model makes about a thousand matrix products in one pass.",
     "大模型一次前向约有一千次矩阵乘。",
     1000, "products",
     equals(_products("llama-2-7b"), _products("llama-3.1-70b"), _products("llama-3.1-405b")),

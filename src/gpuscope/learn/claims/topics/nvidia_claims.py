@@ -297,7 +297,7 @@ add(
     208, "billion", equals(fact("blackwell.transistors")),
 )  # fmt: skip
 add(
-    "A-050", "That is 2.6 times an H100.",
+    "A-050", "Blackwell Ultra has 2.6 times the transistors of an H100.",
     "Blackwell Ultra 的晶体管数是 H100 的 2.6 倍。",
     2.6, "x",
     equals(

@@ -113,7 +113,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-035", "For a million additions it is over 1,000 times as fast.",
+    "C-035", "For a million additions a GPU is over 1,000 times as fast.",
     "一百万次加法 GPU 快 1000 倍以上。",
     1000, "x",
     at_least(
@@ -181,8 +181,8 @@ add(
 
 # -- the case study: batch 32 of 512 x 128 by 128 x 512 on an RTX 4090 ------------------------
 add(
-    "C-055", "Copying the operands (8.39 MB) to the GPU takes 2.35 ms.",
-    "把操作数（8.39 MB）拷到 GPU 用 2.35 ms。",
+    "C-055", "Case study: copying the operands (8.39 MB) to the GPU takes 2.35 ms.",
+    "案例：把操作数（8.39 MB）拷到 GPU 用 2.35 ms。",
     2.35, "ms",
     equals(
         transfer_s("rtx-4090", 8.39e6, "h2d", pinned=False),
@@ -194,8 +194,8 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-056", "The GPU computes for 4.52 ms.",
-    "GPU 计算用 4.52 ms。",
+    "C-056", "Case study: 32 products of 512 x 128 by 128 x 512 keep the GPU busy for 4.52 ms.",
+    "案例：32 个 512×128 乘 128×512，GPU 计算用 4.52 ms。",
     4.52, "ms",
     equals(
         matmul_s("rtx-4090", 512, 512, 128, "fp16", batch=32),
@@ -206,8 +206,8 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-057", "Copying the result (16.8 MB) back takes 1.49 ms.",
-    "结果（16.8 MB）拷回用 1.49 ms。",
+    "C-057", "Case study: copying the result (16.8 MB) back takes 1.49 ms.",
+    "案例：结果（16.8 MB）拷回用 1.49 ms。",
     1.49, "ms",
     equals(
         transfer_s("rtx-4090", 16.8e6, "d2h", pinned=False),
@@ -215,13 +215,13 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-058", "All in all that is 8.36 ms (2.35 + 4.52 + 1.49).",
-    "总计 8.36 ms（2.35 + 4.52 + 1.49）。",
+    "C-058", "Case study: all in all that is 8.36 ms (2.35 + 4.52 + 1.49).",
+    "案例：总计 8.36 ms（2.35 + 4.52 + 1.49）。",
     8.36, "ms", equals(formula("(2.35 + 4.52 + 1.49) / 1000")),
 )  # fmt: skip
 add(
-    "C-059", "So the time is mostly transfer (2.35 + 1.49 ms beside 4.52 ms of computing).",
-    "可见时间主要花在传输上（2.35 + 1.49 ms，计算 4.52 ms）。",
+    "C-059", "Case study: the time is mostly transfer (2.35 + 1.49 ms beside 4.52 ms).",
+    "案例：时间主要花在传输上（2.35 + 1.49 ms，计算 4.52 ms）。",
     "mostly transfer", "",
     holds(
         "transfer > 0.5", transfer=formula("(2.35 + 1.49) / (2.35 + 4.52 + 1.49)", unit="%"),
@@ -232,8 +232,8 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-060", "Transfers take nearly half of it (46 %).",
-    "传输占近一半（46%）。",
+    "C-060", "Case study: transfers take nearly half of the time (46 %).",
+    "案例：传输占近一半（46%）。",
     46, "%", equals(formula("(2.35 + 1.49) / (2.35 + 4.52 + 1.49)")),
 )  # fmt: skip
 
