@@ -37,7 +37,7 @@ function kernelFacts(k: KernelRow): Facts {
     k.limiter !== "unknown" && [t("limited by"), word(k.limiter)],
     k.flops > 0 && [t("arithmetic"), `${flops(k.flops)}, ${flopRate(k.flops / k.duration_s)}`],
     moved > 0 && [t("traffic"), `${size(moved)}, ${byteRate(moved / k.duration_s)}`],
-    k.lane === "compute" && k.grid > 0 && [t("blocks"), `${count(k.grid)} × ${k.block} ${t("threads")}`],
+    k.lane === "compute" && k.grid > 0 && k.block > 0 && [t("blocks"), `${count(k.grid)} × ${k.block} ${t("threads")}`],
     k.tile.length > 0 && [t("tile"), k.tile.join("×")],
     k.waves > 0 && [t("waves"), digits(k.waves)],
     k.occupancy !== null && [t("occupancy"), percent(k.occupancy)],

@@ -3,10 +3,12 @@
 import { h, hideTip, showTip } from "../../core/dom";
 import { count, time } from "../../core/format";
 import { operatorLabel, t } from "../../core/language";
+import { DEVICE_KINDS } from "../../core/model";
 import type { ReportPage } from "../../core/page";
 import { causeMeaning } from "./causes";
 import { describe } from "./describe";
 import { before, counterValue } from "./draw";
+import type { Selection } from "../../core/selection";
 import type { Scene } from "./scene";
 
 /** Show or hide the tooltip for a point of a scene of one run. */
@@ -44,8 +46,10 @@ export function hoverTip(scene: Scene, point: { x: number; y: number; clientX: n
     hit.track.folded ? t("{n} deeper levels of calls are folded away.", { n: hit.track.folded }) : ""]);
 }
 
-/** The chosen event in full, or how to choose one. */
-export function detailOf(page: ReportPage, event: number | null, zero: number, zoom: () => void, step: (by: number) => void): HTMLElement[] {
+/** The chosen event in full, a summary of several, or how to choose one. */
+export function detailOf(page: ReportPage, selection: Selection | null, zero: number, zoom: () => void, step: (by: number) => void): HTMLElement[] {
+  const event = selection?.event ?? null;
+  if (selection && event === null) return several(page, selection);
   if (event === null) return [h("p", { class: "dim" }, t("Nothing selected. Click an event to see what it is, who launched it and what limits it."))];
   const { title, facts } = describe(page.model, event, zero);
   const button = (label: string, act: () => void) => h("button", { type: "button", onclick: act }, label);
@@ -53,4 +57,25 @@ export function detailOf(page: ReportPage, event: number | null, zero: number, z
     h("div", { class: "detail-head" }, h("b", {}, title), h("span", { class: "tools" }, button(t("Zoom to it"), zoom), button(`[ ${t("previous")}`, () => step(-1)), button(`${t("next")} ]`, () => step(1)))),
     h("dl", {}, facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))),
   ];
+}
+
+const MOST_NAMES = 6;
+
+/** What several chosen events are, by the time that each name takes on the device, or on the host where nothing ran there. */
+function several(page: ReportPage, selection: Selection): HTMLElement[] {
+  const tl = page.run.timeline, device = tl ? selection.events.filter((i) => tl.events.kind[i] < DEVICE_KINDS) : [];
+  const counted = device.length ? device : selection.events, by = new Map<string, { time_ns: number; count: number }>();
+  if (tl) for (const i of counted) {
+    const name = tl.names[tl.events.name[i]], row = by.get(name) ?? { time_ns: 0, count: 0 };
+    row.time_ns += tl.events.duration_ns[i];
+    row.count += 1;
+    by.set(name, row);
+  }
+  const rows = [...by].sort((a, b) => b[1].time_ns - a[1].time_ns);
+  const rest = rows.length > MOST_NAMES ? t("and {n} other names", { n: rows.length - MOST_NAMES }) : "";
+  return [
+    h("div", { class: "detail-head" }, h("b", {}, selection.title), h("span", { class: "dim" }, [t("{n} events", { n: count(selection.events.length) }), device.length ? t("{n} on the device", { n: count(device.length) }) : t("none on the device")].join(t(", ")))),
+    h("dl", { class: "tm-names" }, rows.slice(0, MOST_NAMES).map(([name, row]) => h("div", {}, h("dt", { title: name }, operatorLabel(name)), h("dd", {}, `${time(row.time_ns * 1e-9)} · ${count(row.count)}×`)))),
+    rest ? h("p", { class: "dim" }, rest) : null,
+  ].filter((part) => part !== null);
 }

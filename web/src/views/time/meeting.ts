@@ -19,7 +19,7 @@ export function meeting(call: Call): HTMLElement {
   const x = (s: number) => LEFT + (s / whole) * (WIDTH - LEFT - 8), height = call.ranks.length * row + AXIS;
   const bars = call.ranks.map((rank, i) => {
     const came = longest - call.waits_s[i], y = AXIS + i * row, last = rank === call.last;
-    const lines = [t("waited {time}", { time: time(call.waits_s[i]) }), t("transfer {time}", { time: time(call.transfer_s) }), last ? `${t("came last")}${t(": ")}${t(call.reason)}` : null];
+    const lines = [t("waited {time}", { time: time(call.waits_s[i]) }), t("transfer {time}", { time: time(call.transfer_s) }), last ? `${t("last to come")}${t(": ")}${t(call.reason)}` : null];
     return tipped(svg("g", {},
       row > 10 || i % 4 === 0 ? svg("text", { x: LEFT - 8, y: y + row / 2 + 4, "text-anchor": "end", class: last ? "strong" : null }, t("rank {rank}", { rank })) : null,
       last ? svg("rect", { x: x(0), y: y + 2, width: Math.max(0, x(came) - x(0)), height: row - 4, fill: roleColour("compute"), "fill-opacity": 0.35 }) : null,

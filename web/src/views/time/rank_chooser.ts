@@ -9,7 +9,7 @@ const CHIPS = 16;
 export function rankChooser(ranks: number[], chosen: () => ReadonlySet<number>, change: (ranks: Set<number>) => void): HTMLElement {
   const box = h("span", { class: "group ranks", role: "group", "aria-label": t("Ranks to show") });
   const draw = () => box.replaceChildren(h("span", { class: "dim" }, t("ranks")), ...(ranks.length <= CHIPS ? chips() : field()),
-    h("button", { type: "button", onclick: () => set(chosen().size === ranks.length ? new Set(ranks.slice(0, 1)) : new Set(ranks)) }, chosen().size === ranks.length ? t("one") : t("all")));
+    h("button", { type: "button", onclick: () => set(chosen().size === ranks.length ? new Set(ranks.slice(0, 1)) : new Set(ranks)) }, chosen().size === ranks.length ? t("only {rank}", { rank: ranks[0] }) : t("all")));
   const set = (wanted: Set<number>) => { if (wanted.size) { change(wanted); draw(); } };
   const chips = () => ranks.map((rank) => h("button", { type: "button", class: "chip", "aria-pressed": String(chosen().has(rank)), "aria-label": t("rank {rank}", { rank }), onclick: () => {
     const wanted = new Set(chosen());

@@ -77,6 +77,7 @@ export class Scene {
     this.height = Math.min(this.whole, TALLEST);
     this.space.style.height = `${this.whole}px`;
     this.box.style.height = `${this.height}px`;
+    this.box.classList.toggle("scrolls", this.whole > this.height);
     this.relight();
     this.request();
   }

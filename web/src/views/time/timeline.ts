@@ -1,6 +1,7 @@
 // The timeline: when everything happened, on host and device, of all ranks, down to the single kernel.
 
 import { h } from "../../core/dom";
+import { count, time } from "../../core/format";
 import { t } from "../../core/language";
 import { DEVICE_KINDS } from "../../core/model";
 import type { ReportPage } from "../../core/page";
@@ -19,7 +20,7 @@ import { firstAfter } from "./rows";
 import { Scene, longest } from "./scene";
 import { searchBox } from "./search";
 import { timelineLegend } from "./timeline_legend";
-import { type Source, hasDepth, lanesOf, tracksOf } from "./tracks";
+import { AXIS, type Source, hasDepth, lanesOf, tracksOf } from "./tracks";
 import { deviceRanks, laneRanks, mainRank } from "./window";
 
 /** Ranks that are shown at first, where there are more. */
@@ -58,7 +59,7 @@ class TimelineBody {
     this.path = pathLine(model, 0);
     this.map = minimap(this.scene);
     this.element = h("div", { class: "timeline" }, this.tools(), this.map.element, this.scene.box, this.legend,
-      h("p", { class: "keys" }, t("Click, then scroll to zoom; drag to move; drag on the axis to zoom into a stretch; Shift and drag to choose all in it. Keys: + − ← → zoom and move, 0 shows all, [ and ] step through the events, Enter zooms to the chosen one, Escape lets go."), tl.truncation ? ` ${t(tl.truncation)}` : ""),
+      h("p", { class: "keys" }, t("Click, then scroll to zoom; drag to move; drag on the axis to zoom into a stretch; Shift and drag to choose all in it. Keys: + − ← → zoom and move, 0 shows all, [ and ] step through the events, Enter zooms to the chosen one, Escape lets go."), tl.truncation ? ` ${t("The {n} longest of {all} events are shown.", { n: count(model.count), all: count(tl.events_total) })}` : ""),
       this.detail, asTable(() => longestTable(page, this.scene, () => this.ranks)));
     listen(this.scene, {
       hover: (point) => hoverTip(this.scene, point, this.limits.low),
@@ -102,10 +103,23 @@ class TimelineBody {
       if (drawn && !chip.isConnected) return false;
       chip.setAttribute("aria-pressed", String(on));
       scene.path = on ? this.path : null;
+      if (on && drawn) this.showPath();
       this.relight();
       return true;
     });
     return chip;
+  }
+
+  /** Bring the lane that most of the critical path is on into view. */
+  private showPath(): void {
+    const { path, scene } = this;
+    if (!path) return;
+    const on = new Map<number, number>();
+    path.lane.forEach((lane, s) => { if (lane >= 0) on.set(lane, (on.get(lane) ?? 0) + path.end[s] - path.start[s]); });
+    const [lane] = [...on].reduce((a, b) => (b[1] > a[1] ? b : a), [-1, 0]), rank = this.page.run.timeline?.lanes[lane]?.rank;
+    if (rank !== undefined && !this.ranks.has(rank)) { this.ranks = new Set([...this.ranks, rank]); this.retrack(); }
+    const first = scene.tracks.find((track) => track.rank === rank), last = scene.tracks.filter((track) => track.rank === rank).at(-1);
+    if (first && last && (first.y < scene.scroll || last.y + last.height > scene.scroll + scene.height)) scene.box.scrollTop = first.y - AXIS;
   }
 
   private retrack(): void {
@@ -134,7 +148,7 @@ class TimelineBody {
     scene.chosen = selection?.range ?? null;
     if (selection && selection.from !== "timeline") this.reveal(selection);
     this.relight();
-    this.detail.replaceChildren(...detailOf(this.page, scene.selected?.event ?? null, this.limits.low, () => this.zoomToSelected(), (by) => this.step(by)));
+    this.detail.replaceChildren(...detailOf(this.page, selection, this.limits.low, () => this.zoomToSelected(), (by) => this.step(by)));
   }
 
   /** Bring what was chosen elsewhere into view. */
@@ -184,7 +198,7 @@ class TimelineBody {
     if (hit?.kind === "wait" && hit.track.gaps) {
       const gaps = hit.track.gaps, from = gaps.start_ns[hit.index], to = from + gaps.duration_ns[hit.index];
       const events = eventsWithin(page.model, from, to, new Set([gaps.rank]));
-      return page.selections.choose(page.model, "timeline", t(gaps.causes[gaps.cause[hit.index]]), events, { range: [from, to] });
+      return page.selections.choose(page.model, "timeline", `${t("idle")}${t(": ")}${t(gaps.causes[gaps.cause[hit.index]])} · ${time((to - from) * 1e-9)}`, events, { range: [from, to] });
     }
     if (hit?.kind !== "event" && hit?.kind !== "many") return page.selections.clear();
     const row = hit.track.rows.find((one) => hit.kind === "many" && one.index.includes(hit.events[0]));

@@ -30,7 +30,7 @@ export function waitsMatrix(calls: readonly Call[]): HTMLElement | null {
   return h("figure", { class: "tm-matrix" },
     h("figcaption", {}, t("Who waited (rows) for whom (columns), in the {n} collectives with most waiting; darkest: {time}.", { n: calls.length, time: time(most) })),
     svg("svg", { viewBox: `0 0 ${width} ${height}`, style: { "max-width": `${width}px` }, role: "img", "aria-label": t("Who waits for whom") },
-      svg("text", { x: left + (n * cell) / 2, y: 11, "text-anchor": "middle" }, t("came last")),
+      svg("text", { x: left + (n * cell) / 2, y: 11, "text-anchor": "middle" }, t("last to come")),
       ranks.map((_, i) => svg("text", { x: left + i * cell + cell / 2, y: top - 6, "text-anchor": "middle" }, label(i))),
       ranks.map((_, i) => svg("text", { x: left - 6, y: top + i * cell + cell / 2 + 4, "text-anchor": "end" }, label(i))), cells));
 }
