@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuscope.analysis.launch_shape import block_limits
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.explain.residency import (
     Launch,
@@ -16,6 +22,10 @@ from gpuscope.explain.residency import (
     shared_size,
 )
 from gpuscope.hardware import device
+
+RECORDED = (
+    Path(__file__).parents[2] / "validation" / "recordings" / "h200" / "micro" / "occupancy.csv.gz"
+)
 
 DEVICES = st.sampled_from(["h200", "a100", "v100", "t4", "rtx-4090", "b200", "mi300x", "7900xtx"])
 
@@ -53,6 +63,17 @@ def test_known_answers(
     assert found.blocks == blocks
     assert found.occupancy == pytest.approx(occupancy)
     assert found.limiting == limiting
+
+
+def test_the_driver_says_the_same() -> None:
+    """7,752 launches that an H200's driver was asked about (benchmarks/micro/occupancy.py)."""
+    with gzip.open(RECORDED, "rt") as file:
+        rows = [[int(value) for value in row] for row in list(csv.reader(file))[1:]]
+    registers, threads, shared, blocks = np.array(rows).T
+    found = block_limits(device("h200"), threads, registers, shared).min(axis=0)
+    assert len(rows) == 7752
+    assert set(blocks.tolist()) >= {0, 1, 2, 3, 5, 7, 16, 32}
+    np.testing.assert_array_equal(found, blocks)
 
 
 @given(DEVICES, st.integers(1, 1024), st.integers(1, 32))

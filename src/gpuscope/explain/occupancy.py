@@ -45,6 +45,8 @@ _ROLES: dict[str, Role] = {
 
 SOURCES = (
     "Limits: CUDA C++ Programming Guide, Compute Capabilities; granularities: cuda_occupancy.h",
+    "Checked: an H200's driver gave the same answer for 7,752 launches"
+    " (validation/recordings/h200/micro/occupancy.csv.gz)",
     "AMD limits: LLVM AMDGPU back end; AMD instruction set architecture guides",
     "Little, A Proof for the Queuing Formula L = λW, Operations Research 9(3), 1961",
     "Volkov, Better Performance at Lower Occupancy, GTC 2010",
