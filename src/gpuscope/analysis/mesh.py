@@ -27,7 +27,7 @@ from gpuscope.analysis.collective_calls import Calls
 from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.collective_names import message_bytes
 from gpuscope.analysis.columns import Floats
-from gpuscope.analysis.ranks import RankStory
+from gpuscope.analysis.recorded_types import RankStory
 from gpuscope.timeline.types import Ints, Timeline
 
 MOST_DRAWN = 64
@@ -251,8 +251,8 @@ class _Sent:
             amount = amount if amount >= 0 else np.nan
             self.total[send], self.total[receive] = amount, 0.0
             if amount > 0:
-                ends = (calls.ranks[int(calls.rank[at])] for at in (send, receive))
-                self._add(*ends, int(calls.group[send]), float(amount))
+                sender, receiver = (calls.ranks[int(calls.rank[at])] for at in (send, receive))
+                self._add(sender, receiver, int(calls.group[send]), float(amount))
 
     def _add(self, sender: int, receiver: int, group: int, amount: float) -> None:
         key = sender, receiver, group
