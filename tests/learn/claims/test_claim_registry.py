@@ -33,7 +33,6 @@ DIFFERENT = {
     "A-070": ("imprecise", "cannot say", "a price between two parties"),
     "B-008": ("correct", "cannot say", "only the image's registry knows"),
     "B-021": ("correct", "cannot say", "only the image's registry knows"),
-    "C-020": ("imprecise", "cannot say", "disks are not modelled"),
     "D-013": ("wrong", "cannot say", "takes the article's code"),
     "E-007": ("correct", "cannot say", "dates inside a company"),
     "E-010": ("correct", "cannot say", "no maker's source states the process"),

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from gpuscope.cost.gemm import Plan
     from gpuscope.cost.registry import Work
 
+_ORIGINS = {"measured": "实测", "calibrated": "标定"}
 _SIZES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "tf32": 4.0, "fp8": 1.0, "int8": 1.0}
-_RESULT_SIZES = {"bf16": 2.0, "fp16": 2.0, "fp8": 2.0}
+_RESULT_ORIGINS = {"measured": "实测", "calibrated": "标定"}
+_SIZES = {"bf16": 2.0, "fp16": 2.0, "fp8": 2.0}
 
 
 def measured(name: str, constant: str, unit: str = "", label: tuple[str, str] = ("", "")) -> Source:
-    """A constant that was measured on a device (see docs/calibration.md).
+    """A constant that was measured on a device, or fitted to measurements (docs/calibration.md).
 
     The source raises:
         NoFigureError: it was measured on another device only, or not at all.
@@ -38,12 +40,12 @@ def measured(name: str, constant: str, unit: str = "", label: tuple[str, str] = 
         return Figure(
             entry.value,
             Words(
-                f"measured on {found.name}, {constant}: {shown.en}",
-                f"在 {found.name} 上实测，{constant}：{shown.zh}",
+                f"{entry.origin} on {found.name}, {constant}: {shown.en}",
+                f"在 {found.name} 上{_ORIGINS[entry.origin]}，{constant}：{shown.zh}",
             ),
             Words(*label),
             "recorded measurement",
-            (calibration.measured_with,),
+            tuple(calibration.measured_with.split("; ")),
         )
 
     return compute
@@ -236,7 +238,8 @@ def parameters(name: str) -> Source:
         return Figure(
             float(model.parameters),
             Words(f"parameters of {model.name}: {shown.en}", f"{model.name} 的参数量：{shown.zh}"),
-            Words(model.name, model.name), "catalogue", (f"built-in model {model.name}",),
+            Words(model.name, model.name), "catalogue",
+            (f"published config.json of {model.name}",),
         )  # fmt: skip
 
     return compute
@@ -261,7 +264,7 @@ def config(name: str, key: str) -> Source:
         return Figure(
             float(value),
             Words(f"{key} of {model.name}: {value}", f"{model.name} 的 {key}：{value}"),
-            Words("", ""), "catalogue", (f"config.json of {model.name}",),
+            Words("", ""), "catalogue", (f"published config.json of {model.name}",),
         )  # fmt: skip
 
     return compute

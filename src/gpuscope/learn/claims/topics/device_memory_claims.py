@@ -32,6 +32,20 @@ def _pin_rate(name: str, bus: str) -> Source:
     )  # fmt: skip
 
 
+def _issued(clocks: str, **constants: str) -> Source:
+    """Bytes/s that the SMs of an H200 can ask for when they add float32 tensors.
+
+    Args:
+        clocks: that one element keeps an SM busy: an expression of measured constants.
+        constants: its names, and what they are called after "pointwise.".
+    """
+    return formula(
+        f"12 * units * clock / ({clocks})", unit="TB/s", units=catalogue("h200", "compute_units"),
+        clock=catalogue("h200", "clock_hz"),
+        also={name: measured("h200", f"pointwise.{key}") for name, key in constants.items()},
+    )  # fmt: skip
+
+
 def _two_channels_of_ddr5() -> Source:
     return formula(
         "2 * bus / 8 * rate", unit="GB/s", bus=fact("ddr5.bus"), rate=fact("ddr5.rate")
@@ -184,12 +198,17 @@ add(
     "使用 float4/int4 等向量类型可提高带宽利用率。",
     "better", "",
     holds(
-        "wide < narrow", wide=measured("h200", "pointwise.vectorized.cycles"),
-        narrow=measured("h200", "pointwise.unrolled.cycles"),
+        "with_vectors > memory", "without < memory",
+        with_vectors=_issued("3 * vectorized", vectorized="vectorized.cycles"),
+        without=_issued(
+            "base + 3 * operand", base="unrolled.cycles", operand="unrolled.cycles_per_operand"
+        ),
+        memory=catalogue("h200", _BANDWIDTH),
         truth=(
-            "Yes where issuing sets the pace: an element costs a scheduler {wide:.3f} clocks in "
-            "vectorized kernels, {narrow:.3f} in others",
-            "瓶颈在指令发射时成立：每元素占调度器 {wide:.3f} 周期，否则 {narrow:.3f} 周期",
+            "Yes: adding float32 tensors, an H200's SMs ask for {with_vectors:TB/s} with vector "
+            "loads, for {without:TB/s} without; its memory gives {memory:TB/s}",
+            "是：float32 张量相加时，H200 的 SM 用向量加载可请求 {with_vectors:TB/s}，"
+            "否则只有 {without:TB/s}，而显存可供 {memory:TB/s}",
         ),
     ),
 )  # fmt: skip

@@ -10,8 +10,8 @@ from gpuscope.learn.claims.catalogue_figures import (
     topology_has,
 )
 from gpuscope.learn.claims.expression import formula
-from gpuscope.learn.claims.judging import at_least, cannot_say, equals, holds, inside
-from gpuscope.learn.claims.model_figures import all_reduce_s
+from gpuscope.learn.claims.judging import at_least, equals, holds, inside
+from gpuscope.learn.claims.model_figures import all_reduce_s, parameters
 from gpuscope.learn.claims.registry import Book
 from gpuscope.learn.claims.sourced_facts import fact
 from gpuscope.learn.claims.types import Source
@@ -322,13 +322,29 @@ add(
 )
 add(
     "C-020",
-    "How fast a 70B model loads is set by PCIe.",
-    "70B 模型的加载速度直接受限于 PCIe。",
+    "How fast a 70B model loads is set by the GPU's PCIe.",
+    "70B 模型的加载速度直接受限于 GPU 的 PCIe。",
     "PCIe",
     "",
-    cannot_say(
-        "The narrowest part of the way decides, mostly the disk, which the claim leaves "
-        "open and gpuscope does not model.",
-        "由路径上最窄的一段决定，多数情况下是磁盘；说法未给出，gpuscope 也不建模磁盘。",
+    holds(
+        "gpu < memory",
+        "gpu < disk",
+        gpu=_pcie(4, 1),
+        disk=formula(
+            "4 * rate * encoding / 8",
+            unit="GB/s",
+            rate=fact("pcie4.rate"),
+            encoding=fact("pcie.encoding"),
+        ),
+        memory=formula(
+            "2 * bus / 8 * rate", unit="GB/s", bus=fact("ddr5.bus"), rate=fact("ddr5.rate")
+        ),
+        size=formula("2 * parameters", unit="GB", parameters=parameters("llama-3.1-70b")),
+        truth=(
+            "Only from the host's memory: {size:GB} come over the GPU's sixteen lanes at "
+            "{gpu:GB/s}, but from a disk with four lanes at {disk:GB/s} at most",
+            "仅当已在主机内存中时成立：{size:GB} 经 GPU 的 16 通道可达 {gpu:GB/s}，"
+            "但 4 通道的固态硬盘至多 {disk:GB/s}",
+        ),
     ),
 )
