@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 _ORIGINS = {"measured": "实测", "calibrated": "标定"}
 _SIZES = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "tf32": 4.0, "fp8": 1.0, "int8": 1.0}
-_RESULT_ORIGINS = {"measured": "实测", "calibrated": "标定"}
-_SIZES = {"bf16": 2.0, "fp16": 2.0, "fp8": 2.0}
+_RESULT_SIZES = {"bf16": 2.0, "fp16": 2.0, "fp8": 2.0}
 
 
 def measured(name: str, constant: str, unit: str = "", label: tuple[str, str] = ("", "")) -> Source:
