@@ -61,16 +61,27 @@ def test_no_request_needs_less_than_its_ideal(warp, piece):
     assert (ideal <= cost.pieces_per_request(addresses, active, size, piece)).all()
 
 
-@given(warps())
-def test_passes_are_those_of_the_busiest_bank(warp):
+def paired(row, on, distance):
+    pairs = [(n, n ^ distance) for n in range(len(row)) if on[n] and on[n ^ distance]]
+    return bool(pairs) and all(row[a] == row[b] for a, b in pairs)
+
+
+@given(warps(), st.booleans(), st.booleans())
+def test_passes_are_those_of_the_busiest_bank(warp, merge, equal):
     addresses, active, size = warp
+    if equal:
+        addresses = addresses.repeat(2, axis=1)[:, : addresses.shape[1]]
     lanes = addresses.shape[1]
-    group = cost.phase_lanes(lanes, size, 32, 4)
-    passes, worst, ideal = cost.bank_passes(addresses, active, size, 32, 4)
+    passes, worst, ideal = cost.bank_passes(addresses, active, size, 32, 4, merge)
     for row, on, found, most, least in zip(
         addresses.tolist(), active.tolist(), passes, worst, ideal, strict=True
     ):
         ways = []
+        group = cost.phase_lanes(lanes, size, 32, 4)
+        if merge and size > 4 and 2 * group <= lanes and (
+            paired(row, on, 1) or paired(row, on, 2)
+        ):
+            group *= 2
         for begin in range(0, lanes, group):
             part = slice(begin, begin + group)
             words = {byte // 4 for byte in touched(row[part], on[part], size)}

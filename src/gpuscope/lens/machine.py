@@ -36,6 +36,7 @@ class Machine:
         sector_bytes: smallest piece of global memory that is moved.
         line_bytes: cache line.
         banks, bank_bytes: shared memory is `banks` columns of words of `bank_bytes`.
+        pairs_merge: whether wide accesses to shared memory join neighbours with one address.
         sources: manuals that say so, one line each.
     """
 
@@ -45,6 +46,7 @@ class Machine:
     line_bytes: int = 128
     banks: int = 32
     bank_bytes: int = 4
+    pairs_merge: bool = True
     sources: tuple[str, ...] = (_BEST_PRACTICES, _PROGRAMMING, _WAVEFRONTS)
 
     @property
@@ -71,8 +73,9 @@ def machine_of(on: str) -> Machine:
     if line is not None and device.warp_size is not None:
         # CDNA moves whole lines between L1 and L2: there is no smaller sector to count.
         return Machine(
-            device.name, device.warp_size, sector_bytes=line, line_bytes=line, sources=(_ROCM,)
-        )
+            device.name, device.warp_size, sector_bytes=line, line_bytes=line,
+            pairs_merge=False, sources=(_ROCM,),
+        )  # fmt: skip
     raise UnsupportedError(
         f"The lens does not know how {device.name} groups memory accesses.",
         "It knows NVIDIA's GPUs and AMD's CDNA2 and CDNA3 accelerators.",

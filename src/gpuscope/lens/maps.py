@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from gpuscope.explain.types import Axis, HeatMap, Words
 from gpuscope.lens.machine import Machine
-from gpuscope.lens.requests import phase_lanes
+from gpuscope.lens.requests import bank_passes, served_together
 from gpuscope.lens.types import Access
 
 _MOST_COLUMNS = 64
@@ -80,12 +82,15 @@ def bank_map(access: Access, machine: Machine) -> HeatMap:
     """
     banks, word_bytes, size = machine.banks, machine.bank_bytes, access.bytes_per_lane
     addresses = access.sample.addresses
-    group = phase_lanes(len(addresses), size, banks, word_bytes)
+    there = np.array([[a or 0 for a in addresses]], dtype=np.int64)
+    active = np.array([[a is not None for a in addresses]])
+    rules = (there, active, size, banks, word_bytes, machine.pairs_merge)
+    group = int(served_together(*rules)[0])
+    passes, worst, ideal = (int(counts[0]) for counts in bank_passes(*rules))
     rows: list[Row] = []
     for begin in range(0, len(addresses), group):
         rows += _group_rows(addresses[begin : begin + group], size, machine)
     where = _place(access)
-    ways = access.worst_ways
     return HeatMap(
         title=Words(f"Lanes and banks: {where.en}", f"线程与存储体：{where.zh}"),
         x=Axis(Words(f"bank ({word_bytes} bytes wide)", f"存储体（宽 {word_bytes} 字节）")),
@@ -99,10 +104,10 @@ def bank_map(access: Access, machine: Machine) -> HeatMap:
         x_labels=tuple(str(n) for n in range(banks)),
         y_labels=_lanes(access),
         note=Words(
-            f"Up to {ways} words of one bank: {ways} passes." if ways > 1
-            else "No bank is asked for two words: one pass.",
-            f"同一存储体最多 {ways} 个字：{ways} 遍。" if ways > 1
-            else "没有存储体被要求两个字：一遍完成。",
+            f"Up to {worst} words of one bank: {passes} passes, {ideal} without conflicts."
+            if worst > 1 else f"No bank is asked for two words: passes: {passes}.",
+            f"同一存储体最多 {worst} 个字：{passes} 遍，无冲突时 {ideal} 遍。"
+            if worst > 1 else f"没有存储体被要求两个字：遍数为 {passes}。",
         ),
     )  # fmt: skip
 

@@ -86,20 +86,66 @@ def phase_lanes(lanes: int, size_bytes: int, banks: int, bank_bytes: int) -> int
 
 
 def bank_passes(
-    addresses: Addresses, active: Active, size_bytes: int, banks: int, bank_bytes: int
+    addresses: Addresses, active: Active, size_bytes: int, banks: int, bank_bytes: int,
+    pairs_merge: bool = True,
 ) -> tuple[Counts, Counts, Counts]:
     """Count the passes over shared memory for each request.
 
     Lanes of a group that ask for distinct words of the same bank are served one after another;
     lanes that ask for the same word are served together (NVIDIA, CUDA C++ Programming Guide,
-    shared memory).
+    shared memory). Where neighbouring lanes (n and n^1, or n and n^2) share their addresses
+    throughout, groups of a wide access are twice as large (NVIDIA developer forum, Volta and
+    later; counted on an H200: tests/data/lens).
+
+    Args:
+        addresses, active, size_bytes: see the module.
+        banks, bank_bytes: shared memory is so many columns of words of so many bytes.
+        pairs_merge: whether the device joins equal neighbours of wide accesses.
 
     Returns:
         passes, the worst group's ways (distinct words of its busiest bank), and the passes without
         conflicts (one for each group with an active lane).
     """
-    requests, lanes = addresses.shape
+    groups = served_together(addresses, active, size_bytes, banks, bank_bytes, pairs_merge)
+    found = [np.zeros(len(addresses), dtype=np.int64) for _ in range(3)]
+    for group in np.unique(groups):
+        rows = groups == group
+        some = _passes(addresses[rows], active[rows], size_bytes, banks, bank_bytes, int(group))
+        for whole, part in zip(found, some, strict=True):
+            whole[rows] = part
+    return found[0], found[1], found[2]
+
+
+def served_together(
+    addresses: Addresses, active: Active, size_bytes: int, banks: int, bank_bytes: int,
+    pairs_merge: bool = True,
+) -> Counts:
+    """Return how many neighbouring lanes of each request are served as one group.
+
+    Args:
+        addresses, active, size_bytes, banks, bank_bytes, pairs_merge: see `bank_passes`.
+    """
+    lanes = addresses.shape[1]
     group = phase_lanes(lanes, size_bytes, banks, bank_bytes)
+    groups = np.full(len(addresses), group, dtype=np.int64)
+    if pairs_merge and group * 2 <= lanes and size_bytes > bank_bytes:
+        paired = _paired(addresses, active, 1) | _paired(addresses, active, 2)
+        groups[paired] = group * 2
+    return groups
+
+
+def _paired(addresses: Addresses, active: Active, distance: int) -> Active:
+    """Whether each lane n of a request asks for the same as lane n ^ distance, where both ask."""
+    partner = np.arange(addresses.shape[1]) ^ distance
+    both = active & active[:, partner]
+    same: Active = ((addresses == addresses[:, partner]) | ~both).all(axis=1)
+    return same & both.any(axis=1)
+
+
+def _passes(
+    addresses: Addresses, active: Active, size_bytes: int, banks: int, bank_bytes: int, group: int
+) -> tuple[Counts, Counts, Counts]:
+    requests, lanes = addresses.shape
     passes = np.zeros(requests, dtype=np.int64)
     worst = np.zeros(requests, dtype=np.int64)
     ideal = np.zeros(requests, dtype=np.int64)

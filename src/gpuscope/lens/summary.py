@@ -104,8 +104,9 @@ def _passes(site: Site, part: Requests, machine: Machine) -> tuple[Counts, Count
         )
         return words, words, np.minimum(words, -(-part.bytes_per_lane // machine.bank_bytes))
     return cost.bank_passes(
-        part.addresses, part.active, part.bytes_per_lane, machine.banks, machine.bank_bytes
-    )
+        part.addresses, part.active, part.bytes_per_lane, machine.banks, machine.bank_bytes,
+        machine.pairs_merge,
+    )  # fmt: skip
 
 
 def _badness(waste: Counts, conflicts: Counts, rounds: Counts) -> Counts:

@@ -118,10 +118,10 @@ def overview_row(launch: Launch, machine: Machine) -> tuple[Cell, ...]:
     passes, on_chip = sum(a.passes for a in shared), sum(a.requests for a in shared)
     return (
         launch.threads,
-        three(sectors / requests) if requests else "-",
+        sectors / requests if requests else "–",
         sectors * machine.sector_bytes,
         ideal_bytes(launch, machine) / (sectors * machine.sector_bytes) if sectors else None,
-        three(passes / on_chip) if on_chip else "-",
+        passes / on_chip if on_chip else "–",
         launch.active_share,
     )
 
@@ -192,7 +192,7 @@ def _row(access: Access, machine: Machine) -> tuple[Cell, ...]:
     moved = access.sectors * machine.sector_bytes if on_global else None
     return (
         access.array, _KINDS[access.kind], _SPACES[access.space], access.requests,
-        three(access.lanes / access.requests), three(each), three(best),
+        access.lanes / access.requests, each, best,
         moved if on_global else access.asked_bytes,
     )  # fmt: skip
 
