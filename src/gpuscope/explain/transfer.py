@@ -207,7 +207,7 @@ def _path(case: Case, pinned: bool) -> Diagram:
         kind = PINNED if pinned else PAGEABLE
         places[0] = ("source", Words(f"host memory ({kind.en})", f"主机内存（{kind.zh}）"),
                      "host memory")  # fmt: skip
-    links = []
+    links: list[tuple[str, str, Words, float | None, bool]] = []
     if staged:
         links.append(("source", "staging", Words("the CPU copies piece by piece", "CPU 逐块拷贝"),
                       None, True))  # fmt: skip

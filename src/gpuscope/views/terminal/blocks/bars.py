@@ -72,7 +72,7 @@ class _Drawn:
         if all(len(bar.parts) <= 1 for bar in self.block.bars):
             roles = {part.role for bar in self.block.bars for part in bar.parts}
             names = {words(p.label, self.lang) for bar in self.block.bars for p in bar.parts}
-            if len(roles) < 2 or len(names) > len(FILLS):
+            if len(roles) < 2 or not 1 < len(names) <= len(FILLS):
                 return []
             own = {cell(bar.label, "", self.lang) for bar in self.block.bars}
             if names <= own:
