@@ -54,7 +54,7 @@ def claim_overview(judged: Sequence[Judged], lang: str = "en") -> RenderableType
     """Return how many claims of each topic got which verdict, and what to type to see them."""
     columns = [Column(tr("topic", lang), overflow="fold")]
     for verdict in JUDGEMENTS:
-        title = Text(verdict_text(verdict, lang), style=STYLES[verdict])
+        title = Text(_MARKS[verdict], style=STYLES[verdict])
         columns.append(Column(title, justify="right", no_wrap=True))
     rows = table(*columns)
     topics = {each.claim.topic.key: each.claim.topic for each in judged}
@@ -75,8 +75,7 @@ def claim_overview(judged: Sequence[Judged], lang: str = "en") -> RenderableType
 
 def _truth(each: Judged, lang: str) -> str:
     """What is true; of a claim that cannot be judged, why not."""
-    verdict = each.verdict
-    return _words(verdict.evidence if verdict.method == "none" else verdict.truth, lang)
+    return _words(each.verdict.truth or each.verdict.evidence, lang)
 
 
 def _totals(judged: Sequence[Judged], lang: str) -> RenderableType:
@@ -85,7 +84,7 @@ def _totals(judged: Sequence[Judged], lang: str) -> RenderableType:
     for verdict, count in counts(judged).items():
         if count:
             rows.add_row(
-                Text(verdict_text(verdict, lang), style=STYLES[verdict]),
+                Text(f"{_MARKS[verdict]} {verdict_text(verdict, lang)}", style=STYLES[verdict]),
                 bar(count / len(judged), 24, STYLES[verdict].removeprefix("bold ")),
                 str(count),
             )
@@ -107,7 +106,7 @@ def claim_card(judged: Judged, lang: str = "en") -> RenderableType:
     )
     if claim.numbers:
         rows.add_row(tr("claimed", lang), claimed_text(claim, lang))
-    if verdict.method != "none":
+    if verdict.truth is not None:
         rows.add_row(tr("what is true", lang), Text(_words(verdict.truth, lang), style="bold"))
     rows.add_row(tr("how we know", lang), _words(verdict.evidence, lang))
     rows.add_row(tr("method", lang), method_text(verdict.method, lang))

@@ -74,7 +74,8 @@ def test_every_verdict_is_whole(each) -> None:
     assert verdict.verdict in JUDGEMENTS
     assert (verdict.method == "none") == (verdict.verdict == "cannot say")
     assert claim.unit in SCALES
-    for words in (claim.words, claim.topic.name, verdict.truth, verdict.evidence):
+    assert (verdict.truth is None) == (verdict.method == "none")
+    for words in filter(None, (claim.words, claim.topic.name, verdict.truth, verdict.evidence)):
         assert all((words.en, words.zh))
         assert "{" not in words.en + words.zh
         assert "nan" not in words.en.lower().split()

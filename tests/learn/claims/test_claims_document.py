@@ -40,4 +40,5 @@ def test_every_entry_has_the_same_fields() -> None:
         assert entry["method"] in METHODS
         assert isinstance(entry["claimed"], (int, float, str, list))
         for field in ("topic", "claim", "truth", "evidence"):
-            assert set(entry[field]) == {"en", "zh"}
+            assert entry[field] is None or set(entry[field]) == {"en", "zh"}
+        assert (entry["truth"] is None) == (entry["verdict"] == "cannot say")

@@ -16,10 +16,11 @@ Json = dict[str, Any]
 
 
 def claims_document(judged: Sequence[Judged] | None = None) -> Json:
-    """Return claims as plain values: all of them, wrong ones first, unless some are given.
+    """Return claims as plain values, wrong ones first: all of them, unless some are given.
 
     `claimed` is a number, a list of numbers (a range) or text; its unit is `unit`. `values` are the
-    true values in that unit. `counts` has every verdict, also those that do not occur.
+    true values in that unit; `truth` is null where nothing could be computed. `counts` has every
+    verdict, also those that do not occur.
     """
     found = tuple(judged) if judged is not None else all_verdicts()
     order = sorted(found, key=lambda j: (JUDGEMENTS.index(j.verdict.verdict), j.claim.id))
@@ -43,7 +44,7 @@ def _entry(judged: Judged) -> Json:
         "claimed": claimed,
         "unit": claim.unit,
         "verdict": verdict.verdict,
-        "truth": asdict(verdict.truth),
+        "truth": None if verdict.truth is None else asdict(verdict.truth),
         "evidence": asdict(verdict.evidence),
         "method": verdict.method,
         "sources": list(verdict.sources),

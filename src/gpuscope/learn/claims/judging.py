@@ -267,8 +267,7 @@ def called(*claimed: str, by: str) -> Check:
 
 def _missing(error: NoFigureError) -> Verdict:
     """A figure that the check needs is not to be had."""
-    unknown = Words("not available", "无法得出")
-    return Verdict("cannot say", unknown, error.words, "none")
+    return Verdict("cannot say", None, error.words, "none")
 
 
 def cannot_say(en: str, zh: str, **names: Source | float) -> Check:
@@ -279,8 +278,7 @@ def cannot_say(en: str, zh: str, **names: Source | float) -> Check:
             figures = given(names)
         except NoFigureError as error:
             return _missing(error)
-        unknown = Words("not available", "无法得出")
         evidence = fill(Words(en, zh), {name: f.value for name, f in figures.items()})
-        return Verdict("cannot say", unknown, evidence, "none", all_sources(figures))
+        return Verdict("cannot say", None, evidence, "none", all_sources(figures))
 
     return check

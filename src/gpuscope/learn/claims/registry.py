@@ -117,7 +117,7 @@ def _is_topic(claim: Claim, topic: str) -> bool:
 
 def _text(each: Judged) -> str:
     claim, verdict = each.claim, each.verdict
-    words = (claim.words, claim.topic.name, verdict.truth)
+    words = [w for w in (claim.words, claim.topic.name, verdict.truth) if w is not None]
     return "\n".join([claim.id, claim.topic.key, *(t for w in words for t in (w.en, w.zh))]).lower()
 
 

@@ -235,7 +235,6 @@ FACTS: Mapping[str, Fact] = {
         530.3, "", "driver that CUDA 12.1 was built with (Linux)", "CUDA 12.1 对应的 Linux 驱动",
         "NVIDIA CUDA Toolkit 12.1 release notes, table of driver versions",
     ),
-    "hours.month": Fact(730, "", "hours of a month", "每月小时数", "365 days * 24 / 12"),
 }  # fmt: skip
 """By a stable name."""
 

@@ -83,15 +83,15 @@ class Verdict:
         verdict: right (within 2 % or the claim's own rounding), imprecise (within 25 %, or true of
             some variants only), wrong, depends (true values lie on both sides, according to what
             the claim leaves open), cannot say.
-        truth: the true figure in words.
-        evidence: how we know, a line for each condition, formula and figure.
+        truth: the true figure in words; None where it cannot be computed.
+        evidence: how we know, or why we do not; a line for each condition, formula and figure.
         method: how it was found; "none" where nothing was computed.
         sources: documents behind it.
         values: the true values in the claim's unit; () where it is not about a number.
     """
 
     verdict: Judgement
-    truth: Words
+    truth: Words | None
     evidence: Words
     method: Method
     sources: tuple[str, ...] = ()

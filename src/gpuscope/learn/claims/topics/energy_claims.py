@@ -9,6 +9,9 @@ from gpuscope.learn.claims.registry import Book
 from gpuscope.learn.claims.sourced_facts import fact
 from gpuscope.learn.claims.types import Source
 
+_HOURS = formula("365 * 24 / 12")
+"""Of a month."""
+
 BOOK = Book("energy", "Power, cost and market", "功耗、成本与市场")
 add = BOOK.add
 
@@ -81,7 +84,7 @@ add(
     cannot_say(
         "A price between two parties; over {hours:.0f} hours it is {kwh:.3f} USD a kWh.",
         "属于双方约定的价格；按每月 {hours:.0f} 小时折合每度 {kwh:.3f} 美元。",
-        hours=fact("hours.month"), kwh=formula("150 / hours", hours=fact("hours.month")),
+        hours=_HOURS, kwh=formula("150 / hours", hours=_HOURS),
     ),
 )  # fmt: skip
 add(
@@ -99,7 +102,7 @@ add(
     1, "million USD",
     at_least(
         formula(
-            "1000 * hours * price", unit="million USD", hours=fact("hours.month"),
+            "1000 * hours * price", unit="million USD", hours=_HOURS,
             price=catalogue("h100", "price_usd_per_hour"),
         )
     ),
