@@ -173,7 +173,7 @@ def test_every_recorded_name_is_read() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_text(text: str) -> None:
     read_kernel_name(text)
     parse(text)
@@ -184,7 +184,7 @@ def test_any_text(text: str) -> None:
     st.sampled_from([NVJET, CUTLASS, XMMA, FLASH, *known_examples()]), st.integers(0, 300),
     st.text(alphabet="<>(),: _x0189abN", max_size=6),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_damaged_names(symbol: str, at: int, put: str) -> None:
     """Cut off or with rubbish in the middle: no crash, and no tile that is not in the text."""
     for damaged in (symbol[:at], symbol[:at] + put + symbol[at:]):

@@ -1,0 +1,51 @@
+"""`gpuscope explain error`: what an error message means, and what to try first."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuscope.cli.explanations import (
+    AsJson,
+    Figures,
+    Lang,
+    Output,
+    Quiet,
+    Report,
+    Shown,
+    show,
+)
+
+if TYPE_CHECKING:
+    from gpuscope.explain.types import Explanation
+
+
+def register(topics: typer.Typer) -> None:
+    """Add the `error` topic."""
+    topics.command("error")(error_command)
+
+
+def error_command(
+    text: Annotated[
+        str,
+        typer.Argument(metavar="TEXT|FILE|-", help="The message, a log file, or - to read stdin."),
+    ],
+    as_json: AsJson = False,
+    output: Output = None,
+    report: Report = None,
+    figures: Figures = None,
+    lang: Lang = None,
+    quiet: Quiet = False,
+) -> None:
+    """Error: its cause, how sure that is, and what to try first."""
+    from gpuscope.explain.error import error
+
+    def make() -> Explanation:
+        if text == "-":
+            # A newline keeps it from being taken for a file's name.
+            return error(sys.stdin.buffer.read().decode("utf-8", "replace") + "\n")
+        return error(text)
+
+    show(make, Shown(as_json, output, report, figures, lang, quiet))

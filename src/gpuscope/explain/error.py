@@ -1,0 +1,166 @@
+"""`error`: what an error message means, how sure that is, and what to try first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuscope.errors import InputFileError, InvalidValueError
+from gpuscope.explain.errors import Diagnosis, Log, diagnose
+from gpuscope.explain.errors.types import CERTAINTY
+from gpuscope.explain.registry import topic
+from gpuscope.explain.types import (
+    Block,
+    Code,
+    CodeLine,
+    Column,
+    Explanation,
+    Facts,
+    Paragraph,
+    Section,
+    Table,
+    Words,
+)
+
+_MOST_BYTES = 8 * 2**20
+"""Of a longer log its beginning and its end are read, half each."""
+
+_LONGEST_LINE = 220
+
+
+@topic("error")
+def error(text: str | Path) -> Explanation:
+    """Explain an error.
+
+    Args:
+        text: the message, or a whole log; a `Path`, or one line that names a file, is read.
+
+    Raises:
+        InvalidValueError: nothing but blanks.
+        InputFileError: the file cannot be read.
+    """
+    content = _content(text)
+    if not content.strip():
+        raise InvalidValueError(
+            "There is no text to explain.",
+            "",
+            'Type: gpuscope explain error "CUDA out of memory..."',
+        )
+    log = Log(content)
+    found = diagnose(log)
+    return _explained(log, found) if found else _unknown(log)
+
+
+def _content(text: str | Path) -> str:
+    if isinstance(text, str):
+        if "\n" in text or len(text) > 1000:
+            return text
+        try:
+            named = Path(text)
+            if not named.is_file():
+                return text
+        except (OSError, ValueError):
+            return text  # no file's name
+        return _read(named)
+    return _read(text)
+
+
+def _read(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            if size <= _MOST_BYTES:
+                return file.read().decode("utf-8", "replace")
+            begin = file.read(_MOST_BYTES // 2)
+            file.seek(size - _MOST_BYTES // 2)
+            return f"{begin.decode('utf-8', 'replace')}\n{file.read().decode('utf-8', 'replace')}"
+    except OSError as problem:
+        raise InputFileError(
+            f"Cannot read {path}.",
+            str(problem.strerror or problem),
+            "Name a text file, or - for stdin.",
+        ) from problem
+
+
+def _explained(log: Log, found: list[Diagnosis]) -> Explanation:
+    main, *others = found
+    summary = [
+        main.cause,
+        Words(
+            f"How sure: {CERTAINTY[main.certainty].en}.",
+            f"可信度：{CERTAINTY[main.certainty].zh}。",
+        ),
+        Words(f"Try first: {main.tries[0].en}", f"首先尝试：{main.tries[0].zh}"),
+    ]
+    sections = [Section(Words("What the message says", "消息的内容"), _evidence(log, main))]
+    sections.append(Section(Words("What to try, in this order", "按顺序尝试"), _tries(main)))
+    if others:
+        sections.append(Section(Words("Also in this text", "文本中的其他错误"), (_others(others),)))
+    return Explanation(
+        "error", main.title, tuple(summary), tuple(sections), main.commands, main.sources
+    )
+
+
+def _evidence(log: Log, main: Diagnosis) -> tuple[Block, ...]:
+    blocks: list[Block] = [_lines(log, main.line)]
+    if main.facts:
+        blocks.append(Facts(main.facts, Words("Its figures", "其中的数字")))
+    return (*blocks, *main.blocks)
+
+
+def _lines(log: Log, line: int) -> Code:
+    """The line that shows it, with one before and two after."""
+    first, last = max(1, line - 1), min(len(log.lines), line + 2)
+    shown = tuple(
+        CodeLine(number, _cut(log.lines[number - 1]), tone="warning" if number == line else "plain")
+        for number in range(first, last + 1)
+        if log.lines[number - 1].strip() or number == line
+    )
+    return Code(Words("Where it stands", "所在位置"), "text", shown)
+
+
+def _cut(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
+
+
+def _tries(main: Diagnosis) -> tuple[Block, ...]:
+    return tuple(
+        Paragraph(Words(f"{number}. {tried.en}", f"{number}. {tried.zh}"))
+        for number, tried in enumerate(main.tries, 1)
+    )
+
+
+def _others(others: list[Diagnosis]) -> Table:
+    return Table(
+        Words("They may follow from the first", "它们可能由第一个错误引起"),
+        (
+            Column(Words("line", "行"), ""), Column(Words("error", "错误")),
+            Column(Words("cause", "原因")),
+        ),
+        tuple((diagnosis.line, diagnosis.title, diagnosis.cause) for diagnosis in others),
+    )  # fmt: skip
+
+
+def _unknown(log: Log) -> Explanation:
+    """No kind of error is known: say so, and show the lines that look like one."""
+    suspects = log.suspects()
+    blocks: tuple[Block, ...] = ()
+    if suspects:
+        lines = tuple(CodeLine(number, _cut(line)) for number, line in suspects)
+        blocks = (Code(Words("Lines that look like an error", "看起来像错误的行"), "text", lines),)
+    said = Words(
+        "gpuscope does not know this error. It knows errors of CUDA, HIP, NCCL, cuBLAS, cuDNN, the "
+        "driver, data loaders and torch.compile.",
+        "gpuscope 不认识这个错误。它了解 CUDA、HIP、NCCL、cuBLAS、cuDNN、驱动、数据加载和 "
+        "torch.compile 的错误。",
+    )
+    hint = Words(
+        "If the text is long, the first error in it, not the last, is mostly the cause.",
+        "如果文本很长，通常第一个错误（而非最后一个）才是原因。",
+    )
+    nothing = Words("No line in it looks like an error.", "其中没有看起来像错误的行。")
+    sections = (Section(Words("What stands there", "文本内容"), blocks),) if blocks else ()
+    return Explanation(
+        "error", Words("An error that is not known here", "未知的错误"),
+        (said, hint if suspects else nothing), sections,
+    )  # fmt: skip
