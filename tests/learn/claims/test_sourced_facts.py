@@ -23,7 +23,7 @@ def test_every_fact_is_whole() -> None:
 
 @pytest.mark.parametrize(
     ("name", "cores"),
-    [("v100", "v100"), ("a100", "a100"), ("rtx-4090", "ada"), ("h100", "h100")],
+    [("v100", "v100"), ("a100", "a100"), ("rtx-4090", "ada"), ("b200", "blackwell")],
 )
 def test_tensor_cores_fit_the_peak(name: str, cores: str) -> None:
     """Peak over cores and clock is nearly a power of two of multiply-adds."""

@@ -51,8 +51,6 @@ _TPU4 = (
 )
 
 FACTS: Mapping[str, Fact] = {
-    "v100.transistors": Fact(21.1e9, "billion", "V100 transistors", "V100 晶体管数", _V100),
-    "a100.transistors": Fact(54.2e9, "billion", "A100 transistors", "A100 晶体管数", _A100),
     "h100.transistors": Fact(80e9, "billion", "H100 transistors", "H100 晶体管数", _H100),
     "blackwell.transistors": Fact(
         208e9, "billion", "Blackwell transistors", "Blackwell 晶体管数", _BLACKWELL,
@@ -72,7 +70,6 @@ FACTS: Mapping[str, Fact] = {
     "h100.die": Fact(814, "mm2", "H100 die", "H100 裸片面积", _H100),
     "v100.tensor_cores": Fact(8, "", "tensor cores an SM, V100", "V100 每 SM 张量核心数", _V100),
     "a100.tensor_cores": Fact(4, "", "tensor cores an SM, A100", "A100 每 SM 张量核心数", _A100),
-    "h100.tensor_cores": Fact(4, "", "tensor cores an SM, H100", "H100 每 SM 张量核心数", _H100),
     "ada.tensor_cores": Fact(4, "", "tensor cores an SM, Ada", "Ada 每 SM 张量核心数", _ADA),
     "blackwell.tensor_cores": Fact(
         4, "", "tensor cores an SM, Blackwell", "Blackwell 每 SM 张量核心数", _ULTRA
@@ -98,7 +95,7 @@ FACTS: Mapping[str, Fact] = {
         6144, "bit", "memory bus of the full GH100", "完整 GH100 的显存位宽", _H100
     ),
     "rtx4090.bus": Fact(384, "bit", "RTX 4090 memory bus", "RTX 4090 显存位宽", _ADA),
-    "rtx4090.pin": Fact(21e9, "Gb/s", "RTX 4090 rate of a pin", "RTX 4090 每引脚速率", _ADA),
+    "rtx4090.pin": Fact(21e9, "GT/s", "RTX 4090 rate of a pin", "RTX 4090 每引脚速率", _ADA),
     "mi300x.bus": Fact(
         8192, "bit", "MI300X memory bus", "MI300X 显存位宽",
         "AMD CDNA 3 Architecture whitepaper, memory",
@@ -108,18 +105,17 @@ FACTS: Mapping[str, Fact] = {
         1024, "bit", "bus of an HBM to HBM3E stack", "HBM 至 HBM3E 每堆栈位宽", _JEDEC["hbm3"]
     ),
     "hbm4.stack": Fact(2048, "bit", "bus of an HBM4 stack", "HBM4 每堆栈位宽", _JEDEC["hbm4"]),
-    "hbm2.pin": Fact(2e9, "", "bits/s of an HBM2 pin", "HBM2 每引脚比特率", _JEDEC["hbm2"]),
-    "hbm3.pin": Fact(6.4e9, "", "bits/s of an HBM3 pin", "HBM3 每引脚比特率", _JEDEC["hbm3"]),
+    "hbm2.pin": Fact(2e9, "GT/s", "rate of an HBM2 pin", "HBM2 每引脚速率", _JEDEC["hbm2"]),
     "hbm.channels": Fact(
         16, "channels", "channels of an HBM3 stack", "HBM3 每堆栈通道数", _JEDEC["hbm3"]
     ),
     "gddr6.pin": Fact(
-        16e9, "", "bits a second of a common GDDR6 pin", "常见 GDDR6 每引脚比特率",
+        16e9, "GT/s", "rate of a common GDDR6 pin", "常见 GDDR6 每引脚速率",
         "JEDEC JESD250 (GDDR6)",
     ),
     "gddr6.chip": Fact(32, "bit", "bus of a GDDR6 chip", "GDDR6 单颗位宽", "JEDEC JESD250 (GDDR6)"),
     "ddr5.rate": Fact(
-        5.6e9, "", "transfers a second of DDR5-5600", "DDR5-5600 每秒传输次数", _JEDEC["ddr5"]
+        5.6e9, "GT/s", "rate of DDR5-5600", "DDR5-5600 速率", _JEDEC["ddr5"]
     ),
     "ddr5.bus": Fact(64, "bit", "bus of a DDR5 module", "DDR5 内存条位宽", _JEDEC["ddr5"]),
     **{
@@ -131,7 +127,7 @@ FACTS: Mapping[str, Fact] = {
     },
     "pcie.encoding": Fact(128 / 130, "", "128b/130b encoding", "128b/130b 编码", _PCI),
     "pcie6.flit": Fact(
-        242 / 256, "", "payload of a 256-byte flit", "256 字节 flit 的有效载荷比例", _PCI
+        242 / 256, "", "packets' share of a flit", "flit 中数据包的比例", _PCI
     ),
     "epyc.cores": Fact(192, "cores", "AMD EPYC 9965", "AMD EPYC 9965", _EPYC),
     "epyc.cache": Fact(
@@ -280,7 +276,8 @@ TERMS: Mapping[str, Terms] = {
     ),
     "tensorboard.maker": Terms(
         frozenset({"Google"}), "part of TensorFlow, which Google began",
-        "属于谷歌发起的 TensorFlow", "Abadi et al., TensorFlow, OSDI 2016, section 5",
+        "属于谷歌发起的 TensorFlow",
+        "Abadi et al., TensorFlow, 2015, section 9.1 (arXiv:1603.04467)",
     ),
     "mi300x.cooling": Terms(
         frozenset({"air"}), "sold in servers cooled by air, eight in 8U",
