@@ -86,7 +86,7 @@ def _known(read: KernelName, on: str) -> Explanation:
     tiles = tile_section(read, on)
     if tiles is not None:
         sections.append(tiles)
-    assumptions = ()
+    assumptions: tuple[Words, ...] = ()
     if guessed:
         assumptions = (Words(
             "Meanings marked “inferred” are not documented; they fit the launches that were "

@@ -51,7 +51,8 @@ def _total(bar: Bar) -> float:
 
 
 def _bar(axes: Any, row: int, bar: Bar, tint: dict[Any, str], lang: str) -> None:
-    left, stretches = 0.0, {}
+    left = 0.0
+    stretches: dict[str, list[tuple[float, float]]] = {}
     for part in bar.parts:
         colour = tint[words(part.label, lang), part.role]
         stretches.setdefault(colour, []).append((left, part.value))

@@ -26,7 +26,7 @@ _KINDS = {
 
 def draw(block: Diagram, lang: str) -> Any:
     """Return the figure: one panel, or one for each of the first steps."""
-    panels = list(range(min(len(block.steps), _MOST_PANELS))) or [None]
+    panels: list[int | None] = [*range(min(len(block.steps), _MOST_PANELS))] or [None]
     across = 1 if len(panels) == 1 else min(3 if len(panels) > 4 else 2, len(panels))
     down = math.ceil(len(panels) / across)
     figure = sheet(block.title, block.note, down * (3.6 if across == 1 else 2.9), lang)

@@ -29,7 +29,8 @@ def sheet(title: Words, note: Words | None, height_in: float, lang: str) -> Any:
     height = height_in + above + below
     figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
     # The drawing and its legend keep clear of title and note.
-    figure.get_layout_engine().set(
+    engine: Any = figure.get_layout_engine()
+    engine.set(
         w_pad=0.08, h_pad=0.05, rect=(0, below / height, 1, 1 - (above + below) / height)
     )
     figure.text(

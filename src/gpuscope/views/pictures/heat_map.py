@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuscope.explain.types import Axis, HeatMap, Words
+from gpuscope.explain.types import Axis, HeatMap, Role, Words
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, patch, sheet
 from gpuscope.views.pictures.style import INK, colours
@@ -51,7 +51,8 @@ def _sorts(figure: Any, axes: Any, block: HeatMap, cells: Any, lang: str) -> Non
     from matplotlib.colors import ListedColormap
 
     names = [words(name, lang) for name in block.classes]
-    roles = [*block.roles, *("other" for _ in names)][: len(names)]
+    rest: list[Role] = ["other"] * len(names)
+    roles: list[Role] = [*block.roles, *rest][: len(names)]
     tint = colours((f"{i}", role) for i, role in enumerate(roles))
     shown = [tint[f"{i}", role] for i, role in enumerate(roles)]
     axes.imshow(

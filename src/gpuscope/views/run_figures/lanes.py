@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpuscope.analysis.symbols import kernel_family
 from gpuscope.cost.types import Kernel
@@ -19,6 +20,8 @@ from gpuscope.timeline.intervals import Intervals, merge
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 from gpuscope.views import units
 from gpuscope.views.run_figures.roles import data_words, kind_role
+
+Floats = npt.NDArray[np.float64]
 
 _SLOTS = 240
 _MOST_LANES = 12
@@ -152,7 +155,7 @@ def _group(timeline: Timeline, row: int) -> _Group | None:
     return _Group(data_words(family), kind_role(family))
 
 
-def _covered_until(found: Intervals, edges: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _covered_until(found: Intervals, edges: Floats) -> Floats:
     """Nanoseconds of the intervals that lie before each edge."""
     starts, ends = found
     if not len(starts):
@@ -160,10 +163,10 @@ def _covered_until(found: Intervals, edges: np.ndarray) -> np.ndarray:  # type: 
     points = np.column_stack((starts, ends)).ravel().astype(float)
     done = np.cumsum(ends - starts).astype(float)
     before = np.column_stack((np.concatenate(([0.0], done[:-1])), done)).ravel()
-    return np.interp(edges, points, before)
+    return np.asarray(np.interp(edges, points, before), np.float64)
 
 
-def _parts(spent: dict[_Group, np.ndarray], slots: np.ndarray) -> tuple[Part, ...]:  # type: ignore[type-arg]
+def _parts(spent: dict[_Group, Floats], slots: Floats) -> tuple[Part, ...]:
     """Slot by slot: the groups, then what is idle; equal neighbours become one part."""
     idle = _Group(_IDLE, "idle")
     merged: list[tuple[_Group, float]] = []
