@@ -6,6 +6,7 @@ import { drawBlock } from "../src/blocks";
 import { edge } from "../src/blocks/diagram";
 import { filled, position } from "../src/blocks/explorer";
 import { under } from "../src/blocks/heatmap";
+import { decades, tiers } from "../src/blocks/lines";
 import type { Claim, ExplorerBlock, HeatMapBlock } from "../src/core/document";
 import { setLanguage } from "../src/core/language";
 
@@ -90,5 +91,21 @@ describe("claims", () => {
     expect(chosen(all, { verdict: "right", topic: "", text: "" }).map((c) => c.id)).toEqual(["1"]);
     expect(chosen(all, { verdict: "", topic: "b", text: "" }).map((c) => c.id)).toEqual(["2"]);
     expect(chosen(all, { verdict: "", topic: "", text: "CLAIM 3" }).map((c) => c.id)).toEqual(["3"]);
+  });
+});
+
+describe("axes", () => {
+  const series = (y: (number | null)[]) => [{ label: w("s"), x: [0, 50, 100], y, shape: "line" as const, role: "other", low: [], high: [] }];
+  it("in powers of ten reach around the values", () => {
+    const log = { label: w("y"), unit: "", log: true };
+    expect(decades({ y: log, series: series([3, 40, null]) })).toEqual([1, 100]);
+    expect(decades({ y: log, series: series([100, 100, 100]) })).toEqual([100, 1000]);
+    expect(decades({ y: { ...log, log: false }, series: series([1, 2, 3]) })).toEqual([]);
+  });
+  it("keep the names of near lines apart", () => {
+    const mark = (x: number) => ({ label: w("m"), x, y: null, role: "reference" });
+    const marks = [mark(10), mark(15), mark(90)];
+    const found = tiers(marks, { x: { label: w("x"), unit: "", log: false }, series: series([1, 2, 3]) });
+    expect(marks.map((m) => found.get(m))).toEqual([0, 1, 0]);
   });
 });

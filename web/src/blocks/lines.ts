@@ -31,9 +31,33 @@ export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "mark
     tooltip: { trigger: "axis", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 },
       valueFormatter: (value: unknown) => quantity(Array.isArray(value) ? (value[1] as number) : (value as number), block.y.unit), axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } },
     xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28 }),
-    yAxis: valueAxis(block.y, [], { name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
-    series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block.marks)],
+    yAxis: valueAxis(block.y, decades(block), { name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
+    series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block)],
   };
+}
+
+/** The ends of a logarithmic axis: whole decades around the values; nothing for a plain one. */
+export function decades(block: Pick<LinesBlock, "y" | "series">): number[] {
+  const values = block.series.flatMap((s) => [...s.y, ...s.low, ...s.high]).filter((v): v is number => v !== null && v > 0);
+  if (!block.y.log || !values.length) return [];
+  const low = 10 ** Math.floor(Math.log10(Math.min(...values)) + 1e-9), high = 10 ** Math.ceil(Math.log10(Math.max(...values)) - 1e-9);
+  return [low, high > low ? high : low * 10];
+}
+
+/** How high the names of vertical lines stand, so that near ones do not cover each other. */
+export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): Map<Mark, number> {
+  const place = (x: number) => (block.x.log ? Math.log10(Math.max(x, 1e-300)) : x);
+  const all = block.series.flatMap((s) => s.x).map(place);
+  const span = Math.max(...all) - Math.min(...all) || 1;
+  const found = new Map<Mark, number>();
+  let before = -Infinity, tier = 0;
+  for (const mark of marks.filter((m) => m.x !== null).sort((a, b) => (a.x as number) - (b.x as number))) {
+    const at = (place(mark.x as number) - Math.min(...all)) / span;
+    tier = at - before < 0.22 ? (tier + 1) % 3 : 0;
+    before = at;
+    found.set(mark, tier);
+  }
+  return found;
 }
 
 function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>): Record<string, unknown> {
@@ -56,13 +80,15 @@ function band(s: Series, colour: string): Record<string, unknown>[] {
   return [{ ...edge, data: s.x.map((x, i) => [x, s.low[i]]) }, { ...edge, areaStyle: { color: colour, opacity: 0.14 }, data: s.x.map((x, i) => [x, (s.high[i] as number) - (s.low[i] as number)]) }];
 }
 
-function markSeries(marks: Mark[]): Record<string, unknown> {
+function markSeries(block: Pick<LinesBlock, "x" | "series" | "marks">): Record<string, unknown> {
+  const marks = block.marks;
   const label = (mark: Mark, position: string) => ({ show: true, formatter: said(mark.label), color: css("--soft"), fontSize: 11.5, position });
   const rules = marks.filter((m) => m.x === null || m.y === null);
   const points = marks.filter((m) => m.x !== null && m.y !== null);
+  const heights = tiers(rules, block);
   return {
     type: "scatter", data: points.map((m) => ({ value: [m.x, m.y], itemStyle: { color: roleColour(m.role), borderColor: css("--paper"), borderWidth: 2 }, label: label(m, "top") })), symbolSize: 11, z: 5, tooltip: { show: false },
-    markLine: { symbol: "none", silent: true, data: rules.map((m) => ({ ...(m.x !== null ? { xAxis: m.x } : { yAxis: m.y }), lineStyle: { color: roleColour(m.role), type: "dashed", width: 1.2 }, label: label(m, m.x !== null ? "end" : "insideEndTop") })) },
+    markLine: { symbol: "none", silent: true, data: rules.map((m) => ({ ...(m.x !== null ? { xAxis: m.x } : { yAxis: m.y }), lineStyle: { color: roleColour(m.role), type: "dashed", width: 1.2 }, label: { ...label(m, m.x !== null ? "end" : "insideEndTop"), distance: m.x !== null ? 3 + 13 * (heights.get(m) ?? 0) : 4 } })) },
   };
 }
 

@@ -54,6 +54,7 @@ def energy() -> Explanation:
     zeros = effect("power", load="bfloat16 products of zeros")
     random = effect("power", load="bfloat16 products of random numbers")
     rest = effect("power", load="at rest")
+    flops = _power().pj_per_byte / _power().pj_per_flop("bfloat16")
     return Explanation(
         topic="lesson",
         title=Words("Energy", "能耗"),
@@ -74,10 +75,9 @@ def energy() -> Explanation:
                 f"而不是 {rest['sm_clock_hz'] / 1e6:,.0f} MHz。密集训练的速度由瓦数决定。",
             ),
             Words(
-                "A byte from device memory costs as much as tens of FLOPs: what saves traffic "
-                "saves "
-                "energy, too.",
-                "从显存取一个字节的能量相当于几十个 FLOP：节省传输也就节省了能量。",
+                f"A byte from device memory costs as much as {flops:.0f} BF16 FLOPs: what saves "
+                "traffic saves energy, too.",
+                f"从显存取一个字节的能量相当于 {flops:.0f} 个 BF16 FLOP：节省传输也就节省了能量。",
             ),
         ),
         sections=(

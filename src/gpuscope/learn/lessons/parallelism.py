@@ -165,7 +165,7 @@ def _pipeline() -> HeatMap:
         y=HeatAxis(Words("stage", "阶段")),
         values=schedule(stages, batches),
         classes=(Words("forward", "前向"), Words("backward", "反向"), Words("waits", "等待")),
-        roles=("compute", "tensor", "idle"),
+        roles=("compute", "shared", "idle"),
     )
 
 
