@@ -24,7 +24,7 @@ def _ratio(new: str, old: str, field: str, en: str, zh: str) -> Source:
 
 
 add(
-    "A-051", "The RX 9070 XT and the 9070 have 16 GB.",
+    "A-051", "Both RX 9070 XT and 9070 come with 16 GB.",
     "RX 9070 XT 与 9070 显存为 16 GB。",
     16, "GiB", equals(catalogue("rx-9070-xt", "memory_bytes")),
 )  # fmt: skip
@@ -34,7 +34,7 @@ add(
     3, "nm", equals(process_nm("mi350x")),
 )  # fmt: skip
 add(
-    "A-053", "The MI350 series has 185 billion transistors.",
+    "A-053", "AMD's MI350 chips hold 185 billion transistors.",
     "MI350 系列有 1850 亿个晶体管。",
     185, "billion", equals(fact("mi350.transistors")),
 )  # fmt: skip
@@ -179,7 +179,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "E-090", "Trainium keeps scaling well with small batches on thousands of chips.",
+    "E-090", "Even with small batches Trainium scales well to thousands of chips.",
     "Trainium 在数千颗芯片、小批量下仍保持良好扩展性。",
     1000, "chips",
     cannot_say(
@@ -234,7 +234,7 @@ add(
     2022, "year", equals(catalogue("ascend-910b", "launch_year")),
 )  # fmt: skip
 add(
-    "E-049", "By the end of 2022 half of over 70 Chinese large models used Ascend.",
+    "E-049", "Half of China's 70 or more large models ran on Ascend by the end of 2022.",
     "到 2022 年底，70 多个中国大模型中有一半使用昇腾。",
     50, "%",
     cannot_say("A count of users; nothing to compute.", "属于用户统计，无法计算。"),
@@ -267,7 +267,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "E-025", "MTIA v1 was announced in 2022.",
+    "E-025", "Meta announced MTIA v1 in 2022.",
     "MTIA v1 于 2022 年公布。",
     2022, "year", equals(catalogue("mtia-v1", "launch_year")),
 )  # fmt: skip

@@ -40,7 +40,7 @@ add(
     354, "cores", equals(catalogue("dojo-d1", "compute_units")),
 )  # fmt: skip
 add(
-    "E-030", "A D1 has 50 billion transistors.",
+    "E-030", "50 billion transistors are on a D1.",
     "D1 有 500 亿个晶体管。",
     50, "billion", equals(fact("dojo.transistors")),
 )  # fmt: skip
@@ -124,7 +124,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "E-040", "Tesla spends over a billion USD on Dojo in 2024.",
+    "E-040", "In 2024 Dojo costs Tesla over a billion USD.",
     "特斯拉 2024 年在 Dojo 上投入超过 10 亿美元。",
     1000, "million USD", cannot_say("News about spending.", "属于支出新闻，无法计算。"),
 )  # fmt: skip
@@ -145,7 +145,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "E-042", "About 10,000 GPUs were bought for Twitter.",
+    "E-042", "For Twitter about 10,000 GPUs were bought.",
     "为推特采购了约 1 万块 GPU。",
     10_000, "GPUs", cannot_say("News about a purchase.", "属于采购新闻，无法计算。"),
 )  # fmt: skip

@@ -85,7 +85,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-013", "GDDR6 has a bandwidth of about 0.064 TB/s.",
+    "A-013", "GDDR6 moves about 0.064 TB/s.",
     "GDDR6 带宽约 0.064 TB/s。",
     64, "GB/s",
     equals(
@@ -98,7 +98,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-014", "HBM2 reaches 256 GB/s.",
+    "A-014", "The bandwidth of HBM2 is 256 GB/s.",
     "HBM2 带宽可达 256 GB/s。",
     256, "GB/s",
     equals(
@@ -133,7 +133,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-007", "GDDR6X reaches 1 TB/s.",
+    "C-007", "With GDDR6X a card gets to 1 TB/s.",
     "GDDR6X 带宽可达 1 TB/s。",
     1, "TB/s",
     equals(
@@ -143,12 +143,12 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-008", "HBM3 reaches 3 TB/s or more.",
+    "C-008", "With HBM3 a card gets 3 TB/s or more.",
     "HBM3 带宽可达 3 TB/s 以上。",
     3, "TB/s", at_least(catalogue("h100", _BANDWIDTH), catalogue("mi300x", _BANDWIDTH)),
 )  # fmt: skip
 add(
-    "C-011", "HBM3 takes less power than GDDR6X.",
+    "C-011", "HBM3 is easier on power than GDDR6X.",
     "HBM3 比 GDDR6X 省电。",
     "less", "",
     holds(
@@ -242,7 +242,7 @@ add(
 )  # fmt: skip
 for _id, _rate, _seconds in (("C-044", 500, 0.014), ("C-045", 1000, 0.007)):
     add(
-        _id, f"At {_rate:,} GB/s, reading 7 GB of weights takes {_seconds} s.",
+        _id, f"Reading 7 GB of weights at {_rate:,} GB/s takes {_seconds} s.",
         f"带宽 {_rate} GB/s 时读取 7 GB 权重需 {_seconds} 秒。",
         _seconds, "s",
         equals(

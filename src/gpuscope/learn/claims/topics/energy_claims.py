@@ -28,7 +28,7 @@ def _per_watt(name: str, label: str) -> Source:
 
 
 add(
-    "A-065", "An A100 draws about 250 W under load.",
+    "A-065", "Under load an A100 takes about 250 W.",
     "A100 满载约 250 W。",
     250, "W",
     equals(
@@ -59,7 +59,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-068", "A Blackwell GPU draws about 2,000 W.",
+    "A-068", "One Blackwell GPU takes about 2,000 W.",
     "Blackwell GPU 功耗约 2000 W。",
     2000, "W",
     equals(*_power(("b200", "B200"), ("gb200", "GB200"), ("b300", "B300"), ("gb300", "GB300"))),

@@ -90,7 +90,7 @@ add(
 )
 add(
     "A-043",
-    "NVLink-C2C carries 900 GB/s.",
+    "Over NVLink-C2C go 900 GB/s.",
     "NVLink-C2C 带宽为 900 GB/s。",
     900,
     "GB/s",
@@ -146,7 +146,7 @@ add(
 )
 add(
     "D-001",
-    "NVLink connects a GPU with main memory.",
+    "NVLink is the link between a GPU and main memory.",
     "NVLink 连接 GPU 与主存。",
     "GPU to main memory",
     "",

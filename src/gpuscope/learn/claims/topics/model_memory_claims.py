@@ -97,7 +97,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-063", "Full fine-tuning takes about 16 GB for a billion parameters.",
+    "A-063", "For each billion parameters, full fine-tuning wants about 16 GB.",
     "全量微调每 10 亿参数约需 16 GB。",
     16, "bytes/parameter",
     equals(
@@ -111,7 +111,7 @@ add(
     100, "GB", at_least(formula("7e9 * of_each", unit="GB", of_each=_training_bytes())),
 )  # fmt: skip
 for _id, _en, _zh in (
-    ("A-059", "Llama 3 70B takes about 140 GB in FP16.", "Llama 3 70B 的 FP16 约需 140 GB。"),
+    ("A-059", "In FP16, Llama 3 70B is about 140 GB large.", "Llama 3 70B 的 FP16 约需 140 GB。"),
     ("C-019", "A 70B model in FP16 is about 140 GB.", "70B 模型 FP16 约 140 GB。"),
 ):  # fmt: skip
     add(
@@ -125,7 +125,7 @@ for _id, _en, _zh in (
         ),
     )  # fmt: skip
 add(
-    "A-060", "Llama 4 Scout (109B) takes about 218 GB in FP16.",
+    "A-060", "In FP16, Llama 4 Scout (109B) is about 218 GB large.",
     "Llama 4 Scout（109B）的 FP16 约需 218 GB。",
     218, "GB",
     equals(
@@ -273,13 +273,13 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-042", "Model parallelism means different layers on different GPUs.",
+    "A-042", "To run a model in parallel is to put its layers on different GPUs.",
     "模型并行就是不同层放在不同 GPU 上。",
     "layers", "",
     called("layers apart", by="model_parallelism.kinds"),
 )  # fmt: skip
 add(
-    "A-074", "CNNs are better for short sequences, Transformers for long dependencies.",
+    "A-074", "Short sequences suit CNNs, long dependencies suit Transformers.",
     "CNN 适合短序列，Transformer 适合长依赖。",
     "better", "",
     cannot_say("Depends on task and data; an opinion.", "取决于任务与数据，属于观点。"),

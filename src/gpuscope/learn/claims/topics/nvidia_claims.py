@@ -28,7 +28,7 @@ def _tensor_cores(name: str, fact_name: str, label: str) -> Source:
 
 
 add(
-    "A-005", "An A100 has 108 SMs.",
+    "A-005", "The A100 is built from 108 SMs.",
     "A100 有 108 个 SM。",
     108, "SM", equals(catalogue("a100", "compute_units")),
 )  # fmt: skip
@@ -38,7 +38,7 @@ add(
     40, "MiB", equals(catalogue("a100", "l2_bytes")),
 )  # fmt: skip
 add(
-    "A-007", "An A100 has 80 GB of HBM2.",
+    "A-007", "The memory of an A100 is 80 GB of HBM2.",
     "A100 配 80 GB HBM2。",
     "80 GB of HBM2", "",
     holds(
@@ -131,7 +131,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "E-062", "The H100 tops out at 80 GB.",
+    "E-062", "No H100 has more than 80 GB.",
     "H100 显存最多 80 GB。",
     80, "GiB",
     equals(
@@ -183,13 +183,11 @@ add(
     "GH200 的 CPU 配最多 480 GB LPDDR。",
     480, "GB", equals(fact("grace.memory")),
 )  # fmt: skip
-for _id in ("A-017", "C-031"):
-    _said = ("An RTX 4090", "RTX 4090") if _id == "A-017" else ("The RTX 4090 GPU", "RTX 4090 GPU")
-    add(
-        _id, f"{_said[0]} has 16,384 CUDA cores.",
-        f"{_said[1]} 有 16384 个 CUDA 核心。",
-        16384, "cores", equals(_cuda_cores("rtx-4090")),
-    )  # fmt: skip
+for _id, _en, _zh in (
+    ("A-017", "Inside an RTX 4090 there are 16,384 CUDA cores.", "RTX 4090 有 16384 个 CUDA 核心。"),
+    ("C-031", "On the RTX 4090's chip, 16,384 CUDA cores work.", "RTX 4090 共 16384 个 CUDA 核心。"),
+):  # fmt: skip
+    add(_id, _en, _zh, 16384, "cores", equals(_cuda_cores("rtx-4090")))
 add(
     "A-018", "The tensor cores of an RTX 4090 give 83 TFLOPS.",
     "RTX 4090 的张量算力为 83 TFLOPS。",
@@ -213,7 +211,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-001", "An RTX 4090 has 128 SMs.",
+    "C-001", "128 SMs make up an RTX 4090.",
     "RTX 4090 有 128 个 SM。",
     128, "SM", equals(catalogue("rtx-4090", "compute_units")),
 )  # fmt: skip
@@ -267,7 +265,7 @@ add(
     4, "cores", equals(fact("blackwell.tensor_cores")),
 )  # fmt: skip
 add(
-    "A-025", "Blackwell has 640 tensor cores.",
+    "A-025", "A Blackwell GPU holds 640 tensor cores.",
     "Blackwell 有 640 个张量核心。",
     640, "cores",
     equals(

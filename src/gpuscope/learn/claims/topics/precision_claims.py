@@ -154,7 +154,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "D-007", "Tensor cores do vector operations.",
+    "D-007", "Vector operations run on tensor cores.",
     "张量核心执行向量运算。",
     "vectors", "",
     holds(
@@ -166,13 +166,13 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-040", "FP16 takes half the memory of FP32.",
+    "A-040", "Stored in FP16, numbers take half of what they take in FP32.",
     "FP16 占用显存是 FP32 的一半。",
     0.5, "x",
     equals(formula("half / whole", half=dtype_bytes("float16"), whole=dtype_bytes("float32"))),
 )  # fmt: skip
 add(
-    "A-073", "16-bit arithmetic is faster than 32-bit.",
+    "A-073", "GPUs compute faster in 16 bits than in 32.",
     "16 位运算比 32 位快。",
     "faster", "",
     holds(

@@ -31,7 +31,7 @@ def _lanes(name: str) -> Source:
 
 for _id, _low in (("A-001", 2), ("C-024", 4)):
     add(
-        _id, f"A CPU has {_low} to 64 cores.",
+        _id, f"CPUs come with {_low} to 64 cores.",
         f"CPU 一般有 {_low} 到 64 个核心。",
         (_low, 64), "cores",
         inside(
@@ -58,12 +58,12 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-004", "A GPU runs tens of thousands of threads at once.",
+    "A-004", "Tens of thousands of threads run on a GPU at the same time.",
     "GPU 可同时运行数万个线程。",
     10_000, "threads", at_least(_threads("t4"), _threads("a100"), _threads("h100")),
 )  # fmt: skip
 add(
-    "B-002", "A GPU has thousands to over ten thousand stream processors.",
+    "B-002", "A GPU's stream processors number from thousands to over ten thousand.",
     "GPU 有数千到上万个流处理器。",
     "10^3 to over 10^4", "",
     holds(
@@ -76,7 +76,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-003", "A GPU has tens to over a hundred SMs.",
+    "C-003", "GPUs are made of tens to over a hundred SMs.",
     "GPU 有几十到一百多个 SM。",
     "10 to over 100", "",
     holds(
@@ -100,7 +100,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-009", "A warp has 32 threads.",
+    "A-009", "Threads of NVIDIA GPUs go in warps of 32.",
     "一个线程束（warp）有 32 个线程。",
     32, "threads",
     equals(
@@ -157,7 +157,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-027", "All CUDA cores of an SM execute the same instruction.",
+    "C-027", "In an SM, every CUDA core does the same instruction at a time.",
     "一个 SM 内所有 CUDA 核心执行同一条指令。",
     "one instruction", "",
     holds(

@@ -55,7 +55,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "B-011", "torch.cuda.is_available() is for NVIDIA.",
+    "B-011", "torch.cuda.is_available() tells of NVIDIA GPUs.",
     "torch.cuda.is_available() 用于 NVIDIA。",
     "NVIDIA", "",
     holds(
@@ -66,7 +66,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "D-010", "cudnn.benchmark = True switches tensor cores on.",
+    "D-010", "Tensor cores are switched on by cudnn.benchmark = True.",
     "cudnn.benchmark=True 会启用张量核心。",
     "switch", "",
     holds(
@@ -159,7 +159,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "C-030", "CUDA 12.1 improves INT4 on an RTX 4090.",
+    "C-030", "With CUDA 12.1, INT4 got better on the RTX 4090.",
     "CUDA 12.1 改进了 RTX 4090 的 INT4。",
     "12.1", "",
     cannot_say(
@@ -183,7 +183,7 @@ for _id, _en, _zh in (
 ):  # fmt: skip
     add(_id, _en, _zh, "a tag", "", cannot_say(*_REGISTRY))
 add(
-    "B-001", "An article of 6,912 characters takes 18 minutes to read.",
+    "B-001", "It takes 18 minutes to read 6,912 characters.",
     "6912 字的文章需读 18 分钟。",
     18, "",
     cannot_say(

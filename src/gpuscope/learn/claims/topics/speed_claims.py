@@ -70,7 +70,7 @@ for _id, _en, _zh, _value, _unit in (
 ):  # fmt: skip
     add(_id, _en, _zh, _value, _unit, cannot_say(*_NOT_KNOWN))
 add(
-    "A-032", "Loading data falls from 35 % to under 5 % of the training time.",
+    "A-032", "The share of loading data in a training falls from 35 % to under 5 %.",
     "数据加载占训练时间从 35% 降到 5% 以下。",
     (35, 5), "%", cannot_say(*_NOT_KNOWN),
 )  # fmt: skip

@@ -50,7 +50,7 @@ add(
     ),
 )  # fmt: skip
 add(
-    "A-056", "Google will make seven million TPUs by 2028.",
+    "A-056", "By 2028 Google will have made seven million TPUs.",
     "谷歌到 2028 年将生产 700 万颗 TPU。",
     7e6, "chips",
     cannot_say("A forecast; nothing to compute.", "属于预测，无法计算。"),
