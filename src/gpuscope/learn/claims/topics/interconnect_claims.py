@@ -90,7 +90,7 @@ add(
 )
 add(
     "A-043",
-    "Over NVLink-C2C go 900 GB/s.",
+    "The bandwidth of NVLink-C2C is 900 GB/s.",
     "NVLink-C2C 带宽为 900 GB/s。",
     900,
     "GB/s",

@@ -184,8 +184,8 @@ add(
     480, "GB", equals(fact("grace.memory")),
 )  # fmt: skip
 for _id, _en, _zh in (
-    ("A-017", "Inside an RTX 4090 there are 16,384 CUDA cores.", "RTX 4090 有 16384 个 CUDA 核心。"),
-    ("C-031", "On the RTX 4090's chip, 16,384 CUDA cores work.", "RTX 4090 共 16384 个 CUDA 核心。"),
+    ("A-017", "Inside an RTX 4090 are 16,384 CUDA cores.", "RTX 4090 有 16384 个 CUDA 核心。"),
+    ("C-031", "RTX 4090: CUDA cores in all, 16,384.", "RTX 4090 共 16384 个 CUDA 核心。"),
 ):  # fmt: skip
     add(_id, _en, _zh, 16384, "cores", equals(_cuda_cores("rtx-4090")))
 add(
@@ -304,7 +304,7 @@ add(
 )  # fmt: skip
 add(
     "E-083", "A800 and H800 are A100 and H100 with something taken away, made for China.",
-    "A800/H800 是面向中国的阉割版。",
+    "A800/H800 是面向中国的削减版。",
     "cut down", "",
     holds(
         "a800 < a100", "h800 < h100",
