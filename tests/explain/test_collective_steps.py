@@ -35,6 +35,33 @@ def test_a_ring_uses_every_way_in_every_step(
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("operation", ["all_reduce", "reduce_scatter", "all_gather"])
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_the_parts_that_are_sent_do_what_the_operation_means(operation: str, n: int) -> None:
+    """Whose contributions each rank holds of each part, step after step."""
+    block = drawn(operation, f"{n}xh200", "1680KB")
+    gathers = operation == "all_gather"
+    held = [[{p} if not gathers or p == r else set() for p in range(n)] for r in range(n)]
+    if not gathers:
+        held = [[{r} for _ in range(n)] for r in range(n)]
+    for step in range(len(block.steps)):
+        sent = []
+        for link in (link for link in block.links if link.step == step):
+            assert link.label is not None
+            part = int(link.label.en.removeprefix("part "))
+            sent.append((int(link.b[1:]), part, set(held[int(link.a[1:])][part])))
+        for rank, part, contributions in sent:
+            held[rank][part] |= contributions
+    everyone = set(range(n))
+    for rank in range(n):
+        if operation == "all_reduce":
+            assert held[rank] == [everyone] * n
+        elif operation == "reduce_scatter":
+            assert held[rank][rank] == everyone
+        else:
+            assert held[rank] == [{part} for part in range(n)]
+
+
 def test_the_ring_carries_what_its_ranks_send() -> None:
     case = make_case("all_reduce", "64MB", "8xh200", "bf16")
     block = steps_diagram(case)

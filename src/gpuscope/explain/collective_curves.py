@@ -102,11 +102,11 @@ def time_over_size(case: Case) -> Lines:
     marks = [Mark(Words("this message", "本消息"), here, case.taken.time_s, "good")]
     even = even_bytes(case)
     if SMALLEST <= even <= LARGEST:
-        said = Words("latency = bandwidth part (way taken)", "延迟 = 带宽部分（所选方式）")
+        said = Words("alpha = beta", "alpha = beta")
         marks.append(Mark(said, x=even))
     marks += [
         Mark(
-            Words(f"{a.protocol} to {b.protocol}", f"{a.protocol} 换为 {b.protocol}"),
+            Words(f"{a.protocol} → {b.protocol}", f"{a.protocol} → {b.protocol}"),
             x=a.high_bytes,
         )
         for a, b in pairwise(reigns(case)) if a.protocol != b.protocol
@@ -116,8 +116,10 @@ def time_over_size(case: Case) -> Lines:
         Axis(Words("time", "时间"), "s", log=True), series, tuple(marks),
         Words(
             "Flat on the left: latency, whatever the size. Straight on the right: bytes over rate. "
-            "The lowest curve is taken.",
-            "左侧平坦：与大小无关的延迟；右侧直线：字节数除以速率。取最低的曲线。",
+            "The lowest curve is taken. At alpha = beta the way that is taken waits as long as it "
+            "moves.",
+            "左侧平坦：与大小无关的延迟；右侧直线：字节数除以速率。取最低的曲线。"
+            "alpha = beta 处，所选方式的延迟与搬运时间相等。",
         ),
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil, cos, inf, log2, pi, sin
 
 from gpuscope.explain.collective_case import Case
@@ -80,12 +81,21 @@ def _fabric_is_narrow(case: Case) -> bool:
     return group.local * group.fabric_bytes_per_s < group.link_bytes_per_s
 
 
-def _round(case: Case, count: int, amount: float, step: int | None) -> Iterator[Link]:
-    """Every rank to its right neighbour; of one domain among many, in and out of it too."""
-    outside = count < case.ranks
-    for rank in range(count if not outside else count - 1):
-        yield _link(case, f"r{rank}", f"r{(rank + 1) % count}", amount, step, False)
-    if outside:
+def _round(case: Case, count: int, step: int, shift: int) -> Iterator[Link]:
+    """Every rank to its right neighbour; of one domain among many, in and out of it too.
+
+    Rank r sends part r - shift: what it got from its left neighbour in the step before.
+    """
+    n = case.ranks
+    amount = case.size_bytes / n
+    whole = count == n
+    for rank in range(count if whole else count - 1):
+        part = (rank - shift) % n
+        yield replace(
+            _link(case, f"r{rank}", f"r{(rank + 1) % count}", amount, step, False),
+            label=Words(f"part {part}", f"第 {part} 块"),
+        )
+    if not whole:
         fabric = case.group.domains > 1
         leaving = amount / case.group.local if fabric else amount
         yield _link(case, f"r{count - 1}", "out", leaving, step, fabric)
@@ -113,7 +123,10 @@ def _ring(case: Case) -> Diagram:
     if count < n:
         # Of many ranks one step of each sort says all.
         words = list(dict.fromkeys(words))
-    links = tuple(link for at in range(len(words)) for link in _round(case, count, part, at))
+    shifts = _shifts(case, half)[: len(words)]
+    links = tuple(
+        link for at, shift in enumerate(shifts) for link in _round(case, count, at, shift)
+    )
     note = _ring_note(case, count)
     return Diagram(
         _title(case, Words("A ring", "环")), _nodes(case, count, count < n), links, tuple(words),
@@ -121,9 +134,21 @@ def _ring(case: Case) -> Diagram:
     )  # fmt: skip
 
 
+def _shifts(case: Case, half: int) -> list[int]:
+    """By step, how far left of a rank the part is that it sends.
+
+    Adding begins with a rank's own part and ends with its right neighbour's complete, which is
+    passed on first; a reduce-scatter begins one further left, to end with its own.
+    """
+    if case.operation == "all_reduce":
+        return [*range(half), *range(-1, half - 1)]
+    return list(range(1, half + 1)) if case.operation == "reduce_scatter" else list(range(half))
+
+
 def _ring_note(case: Case, count: int) -> Words:
     n, taken = case.ranks, case.taken
-    text = f"{taken.steps} steps in all; each rank sends {size(taken.sent_bytes)} altogether."
+    steps = "1 step" if taken.steps == 1 else f"{taken.steps} steps"
+    text = f"{steps} in all; each rank sends {size(taken.sent_bytes)} altogether."
     zh = f"共 {taken.steps} 步；每个 rank 总共发送 {size(taken.sent_bytes)}。"
     if count < n and case.group.domains == 1:
         text += f" {count} of {n} ranks are drawn, and one step of each sort."

@@ -80,7 +80,7 @@ def transfer(
         (
             Section(Words("How long", "要多久"), (_times(case),)),
             Section(Words("The way of the bytes", "数据走的路"), (
-                _path(case, False), _path(case, True), *_advice(case, pinned))),
+                _path(case), *_advice(case, pinned))),
             Section(Words("Size matters", "大小的影响"), tuple(sizes)),
             Section(Words("Under arithmetic", "藏在计算之下"), tuple(overlap)),
             _worth(case, large, name),
@@ -190,63 +190,60 @@ def _read_again(case: Case) -> Words:
     return Words(f"the same bytes once: {again}", f"同样的字节读一遍：{again}")
 
 
-def _path(case: Case, pinned: bool) -> Diagram:
-    """The chain of places, in the direction of the copy, with the rate of each way."""
-    moved = case.rate(pinned)
-    staged = not pinned and case.copy(False).note != ""
-    link, memory = case.link_bytes_per_s, case.device.memory_bandwidth_bytes_per_s
-    device_memory = case.device.memory_type or "memory"
-    places = [
-        ("source", PINNED if pinned else PAGEABLE, "host memory"),
-        *([("staging", Words("staging buffer (pinned)", "暂存缓冲区（锁页）"), "host memory")]
-          if staged else []),
-        ("bus", Words(case.link_name, case.link_name), "switch"),
-        ("device", Words(f"device {device_memory}", f"设备 {device_memory}"), "memory"),
+def _path(case: Case) -> Diagram:
+    """The places on the way, in the direction of the copy; one step for each kind of memory."""
+    staged = case.copy(False).note != ""
+    memory = case.device.memory_type or "memory"
+    bus = case.link_name.partition(" (")[0]
+    nodes = [
+        Node("pageable", Words("host memory (pageable)", "主机内存（可分页）"), "host memory",
+             0.1, 0.25, 0.17, 0.2),
+        Node("pinned", Words("host memory (pinned)", "主机内存（锁页）"), "host memory",
+             0.1, 0.75, 0.17, 0.2),
+        Node("bus", Words(bus, bus), "switch", 0.64, 0.5, 0.14, 0.2),
+        Node("device", Words(f"device {memory}", f"设备 {memory}"), "memory", 0.92, 0.5, 0.14, 0.2),
     ]  # fmt: skip
-    if not pinned or not staged:
-        kind = PINNED if pinned else PAGEABLE
-        places[0] = ("source", Words(f"host memory ({kind.en})", f"主机内存（{kind.zh}）"),
-                     "host memory")  # fmt: skip
-    links: list[tuple[str, str, Words, float | None, bool]] = []
     if staged:
-        links.append(("source", "staging", Words("the CPU copies piece by piece", "CPU 逐块拷贝"),
-                      None, True))  # fmt: skip
-    first = "staging" if staged else "source"
-    narrow = not staged and case.copy(pinned).limiter != "latency"
-    links += [
-        (first, "bus", Words("the copy engine reads", "拷贝引擎读取"), link, narrow),
-        ("bus", "device", Words("the copy engine writes", "拷贝引擎写入"), memory, False),
-    ]
-    down = case.way == "d2h"
-    nodes = tuple(
-        Node(key, label, kind, round((n + 0.5) / len(places), 4), 0.5, 0.8 / len(places), 0.3)
-        for n, (key, label, kind) in enumerate(reversed(places) if down else places)
-    )
-    drawn = tuple(
-        Link(b if down else a, a if down else b, _turned(label) if down else label, moved, limit,
-             narrowest)
-        for a, b, label, limit, narrowest in (reversed(links) if down else links)
-    )  # fmt: skip
-    kind = PINNED if pinned else PAGEABLE
+        said = Words("staging (pinned)", "暂存区（锁页）")
+        nodes.insert(1, Node("staging", said, "host memory", 0.39, 0.25, 0.14, 0.2))
+    note = None
+    if staged:
+        whole = (
+            Words("measured", "实测") if case.origin == "calibrated" else Words("estimated", "估计")
+        )
+        note = Words(
+            "How fast the CPU alone could copy is not known; the whole chain's rate is "
+            f"{whole.en}.",
+            f"CPU 单独能拷多快不得而知；整条链路的速率为{whole.zh}值。",
+        )
     return Diagram(
-        Words(f"From {kind.en} memory" if not down else f"Into {kind.en} memory",
-              f"{kind.zh}内存"),
-        nodes, drawn,
-        note=Words(
-            "How fast the CPU alone could copy is not known; the whole chain was measured."
-            if case.origin == "calibrated"
-            else "How fast the CPU alone could copy is not known; the whole chain is estimated.",
-            "CPU 单独能拷多快不得而知；整条链路是实测的。" if case.origin == "calibrated"
-            else "CPU 单独能拷多快不得而知；整条链路是估计值。",
-        ) if staged else None,
+        Words("From where to where, and how fast", "从哪里到哪里，有多快"), tuple(nodes),
+        (*_ways(case, False, staged), *_ways(case, True, False)),
+        (Words("pageable memory", "可分页内存"), Words("pinned memory", "锁页内存")), note,
     )  # fmt: skip
 
 
-def _turned(label: Words) -> Words:
-    """The label of a way that is gone the other way."""
-    turned = {"the copy engine reads": Words("the copy engine writes", "拷贝引擎写入"),
-              "the copy engine writes": Words("the copy engine reads", "拷贝引擎读取")}  # fmt: skip
-    return turned.get(label.en, label)
+def _ways(case: Case, pinned: bool, staged: bool) -> tuple[Link, ...]:
+    """The ways of one kind of memory, turned round where the copy goes to the host."""
+    down = case.way == "d2h"
+    reads, writes = Words("DMA read", "DMA 读"), Words("DMA write", "DMA 写")
+    narrow = not staged and case.copy(pinned).limiter != "latency"
+    source = "pinned" if pinned else "pageable"
+    ways: list[tuple[str, str, Words, float | None, bool]] = []
+    if staged:
+        ways.append((source, "staging", Words("CPU copy", "CPU 拷贝"), None, True))
+        source = "staging"
+    ways += [
+        (source, "bus", writes if down else reads, case.link_bytes_per_s, narrow),
+        ("bus", "device", reads if down else writes, case.device.memory_bandwidth_bytes_per_s,
+         False),
+    ]  # fmt: skip
+    rate = case.rate(pinned)
+    turned = [(b, a, *rest) for a, b, *rest in reversed(ways)] if down else ways
+    return tuple(
+        Link(a, b, label, rate, limit, narrowest, step=int(pinned))  # type: ignore[arg-type]
+        for a, b, label, limit, narrowest in turned
+    )
 
 
 def _advice(case: Case, pinned: bool | None) -> tuple[Paragraph, ...]:

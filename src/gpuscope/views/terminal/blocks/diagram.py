@@ -52,7 +52,7 @@ class _Flows:
         for first, last in spans[:_MOST_STEPS]:
             if stepped:
                 yield self._heading(first, last)
-            for alike in _alike([k for k in self.block.links if k.step == first]):
+            for alike in _alike(self._links(first, last)):
                 yield Padding(self._flow(alike, room), (0, 0, 0, 2 if stepped else 0))
         if len(spans) > _MOST_STEPS:
             left_out = self._last() - (spans[_MOST_STEPS][0] or 0)
@@ -69,14 +69,23 @@ class _Flows:
             spans.append((None, None))
         before: object = None
         for step in range(self._last()):
-            used = frozenset(replace(k, step=None) for k in self.block.links if k.step == step)
-            kind = used, self._name(step)
+            here = [k for k in self.block.links if k.step == step]
+            kind = frozenset(replace(k, step=None, label=None) for k in here), self._name(step)
             if kind == before:
                 spans[-1] = spans[-1][0], step
             else:
                 spans.append((step, step))
             before = kind
         return spans
+
+    def _links(self, first: int | None, last: int | None) -> list[Link]:
+        """The ways of a span of steps; without labels where these change from step to step."""
+        links = [k for k in self.block.links if k.step == first]
+        if first is not None and last is not None and last > first:
+            later = {(k.a, k.b, k.label) for k in self.block.links if k.step == last}
+            if {(k.a, k.b, k.label) for k in links} != later:
+                return [replace(k, label=None) for k in links]
+        return links
 
     def _name(self, step: int) -> str:
         return words(self.block.steps[step], self.lang) if step < len(self.block.steps) else ""
@@ -105,11 +114,12 @@ class _Flows:
 
     def _ways(self, alike: Sequence[Link]) -> Text:
         first = alike[0]
-        text = Text(", ".join(self._way(link) for link in alike[:_MOST_ALIKE]))
+        same = all(link.label == first.label for link in alike)
+        text = Text(", ".join(self._way(k, labelled=not same) for k in alike[:_MOST_ALIKE]))
         if len(alike) > _MOST_ALIKE:
             rest = tr("and {n} more like these", self.lang, n=len(alike) - _MOST_ALIKE)
             text.append(tr("; ", self.lang) + rest, style="dim")
-        if first.label is not None:
+        if same and first.label is not None:
             text.append(f"  {words(first.label, self.lang)}", style="dim")
         return text
 
@@ -129,16 +139,17 @@ class _Flows:
         beside.add_row(*cells, said)
         return Text("" if rate is None else cell(rate, "bytes/s", self.lang)), beside
 
-    def _way(self, link: Link) -> str:
+    def _way(self, link: Link, labelled: bool) -> str:
         names = {node.key: words(node.label, self.lang) for node in self.block.nodes}
         arrow = "→" if link.directed else "↔"
-        return f"{names.get(link.a, link.a)} {arrow} {names.get(link.b, link.b)}"
+        label = f" ({words(link.label, self.lang)})" if labelled and link.label else ""
+        return f"{names.get(link.a, link.a)} {arrow} {names.get(link.b, link.b)}{label}"
 
 
 def _alike(links: Sequence[Link]) -> list[list[Link]]:
     """Ways of one step that carry the same at the same rate, together."""
     found: dict[tuple[object, ...], list[Link]] = {}
     for link in links:
-        key = (link.label, link.bytes_per_s, link.limit_bytes_per_s, link.narrowest)
+        key = (link.bytes_per_s, link.limit_bytes_per_s, link.narrowest)
         found.setdefault(key, []).append(link)
     return list(found.values())
