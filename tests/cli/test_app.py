@@ -36,6 +36,9 @@ SURFACE = {
         "SCRIPT", "ARGUMENTS", "--module", "--steps", "--skip", "--by", "--memory-history",
         "--with-stack", "--output-dir", "--report", "--gpus", "--lang", "--quiet",
     ],
+    "claims": [
+        "WORDS", "--verdict", "--topic", "--all", "--json", "--output", "--report", "--lang",
+    ],
     "bench": [
         "--only", "--quick", "--device", "--gpus", "--output", "--resume", "--replay", "--compare",
         "--save", "--list", "--json", "--report", "--lang", "--quiet",
