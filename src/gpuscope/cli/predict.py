@@ -58,6 +58,14 @@ def predict_command(
             help="Vary a device figure, batch, seq or devices: memory_bandwidth=2..10TB/s.",
         ),
     ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--what-if", metavar="OPTION[=VALUES]",
+            help="Also predict other values for the report: batch, seq=512,1024, dtype. "
+            "May be repeated.",
+        ),
+    ] = None,
     as_json: given.AsJson = False,
     output: given.Output = None,
     report: given.Report = None,
@@ -91,6 +99,7 @@ def predict_command(
         strict=strict,
         must_fit=must_fit,
         calibration=calibration,
+        what_if=tuple(what_if or ()),
     )  # fmt: skip
     outputs = Outputs(
         as_json=as_json, output=output, report=report, trace=trace, figures=figures,

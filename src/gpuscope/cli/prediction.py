@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuscope import api
 from gpuscope.cli.progress import progress
 from gpuscope.cli.results import Outputs, Result, check_outputs, show_result, write_result
+from gpuscope.cli.what_if import Wish, vary, wishes
 from gpuscope.errors import DoesNotFitError, InvalidValueError
 from gpuscope.hardware import (
     Calibration,
@@ -33,6 +34,7 @@ from gpuscope.run import Run
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
+    from gpuscope.views.report.what_if_sizes import Varied
     from gpuscope.views.sweep import Worth
 
 OPTION_SWEEPS = ("batch", "seq")
@@ -54,6 +56,7 @@ class Request:
     strict: bool = False
     must_fit: bool = False
     calibration: str | None = None
+    what_if: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,15 @@ def run_request(request: Request, outputs: Outputs) -> None:
             captured; a result that does not fit, under `must_fit`.
     """
     places, swept = _checked(request, outputs)
+    wished = _checked_wishes(request, outputs)
     with progress(outputs.quiet) as say:
         result = (
             _swept(request, places[0], swept, say, outputs.lang)
             if swept
             else _predicted(request, places, say, outputs.lang)
         )
+        if wished:
+            result = replace(result, varied=_varied(request, places[0], wished, result, say))
     write_result(result, outputs)
     show_result(result, outputs)
     if request.must_fit:
@@ -157,6 +163,19 @@ def _checked_sweep(
     return _Sweep(field, values)
 
 
+def _checked_wishes(request: Request, outputs: Outputs) -> tuple[Wish, ...]:
+    """What to predict with other options; only a report shows it."""
+    if not request.what_if:
+        return ()
+    if outputs.report is None or request.sweep is not None:
+        raise InvalidValueError(
+            "--what-if has nowhere to go.", "Its curves stand in the report of a run.",
+            "Add --report FILE.html, or use --sweep for a table."
+            if request.sweep is None else "Leave out --sweep.",
+        )  # fmt: skip
+    return wishes(request.what_if, request.workload)
+
+
 def check_options(options: WorkloadOptions) -> None:
     """Refuse names that no model takes; what one model takes is checked when it is built."""
     for kind, value, allowed in (
@@ -188,6 +207,23 @@ def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) 
         )
         runs.append(run)
     return Result(tuple(runs))
+
+
+def _varied(
+    request: Request, place: _Place, wished: Sequence[Wish], result: Result, say: Any
+) -> tuple[Varied, ...]:
+    """The first run's workload with other options, on the same device."""
+
+    def predict(options: WorkloadOptions) -> Run:
+        return api.predict(
+            request.workload, place.cluster, options=options, calibration=place.calibration,
+            strict=request.strict,
+        )  # fmt: skip
+
+    return tuple(
+        vary(wish, request.options, request.workload, result.runs[0], predict, say)
+        for wish in wished
+    )
 
 
 def _swept(request: Request, place: _Place, sweep: _Sweep, say: Any, lang: str) -> Result:

@@ -14,6 +14,7 @@ from gpuscope.run import Run
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
+    from gpuscope.views.report.what_if_sizes import Varied
     from gpuscope.views.sweep import Worth
 
 
@@ -32,12 +33,14 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was predicted: runs; or the points of a sweep, and what resources are worth."""
+    """What was predicted: runs, and the first one with other options; or the points of a sweep,
+    and what resources are worth."""
 
     runs: tuple[Run, ...]
     field: str = ""
     values: tuple[float, ...] = ()
     worth: tuple[Worth, ...] = ()
+    varied: tuple[Varied, ...] = ()
 
 
 def check_outputs(outputs: Outputs) -> None:
@@ -89,7 +92,7 @@ def write_result(result: Result, outputs: Outputs) -> None:
     if outputs.report is not None:
         from gpuscope.views.html import write_report
 
-        write_report(result.runs, outputs.report, outputs.lang)
+        write_report(result.runs, outputs.report, outputs.lang, varied=result.varied)
         done.append(outputs.report)
     if outputs.trace is not None:
         done += _write_traces(result, outputs.trace)

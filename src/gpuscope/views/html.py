@@ -13,7 +13,7 @@ import html
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuscope.atomic import write_atomically
 from gpuscope.errors import InvalidValueError
@@ -24,6 +24,9 @@ from gpuscope.views.explanation import book_document, explanation_document
 from gpuscope.views.i18n import choose_language
 from gpuscope.views.text_zh import CHINESE
 
+if TYPE_CHECKING:
+    from gpuscope.views.report.what_if_sizes import Varied
+
 PAGE_VERSION = 1
 """Format of a page's data; `web/src/core/data.ts` refuses newer ones."""
 
@@ -32,8 +35,9 @@ COMPRESS_ABOVE = 1_000_000
 
 
 def write_report(
-    runs: Run | Sequence[Run], path: str | Path, lang: str | None = None, *, what_if: bool = True
-) -> None:
+    runs: Run | Sequence[Run], path: str | Path, lang: str | None = None, *, what_if: bool = True,
+    varied: Sequence[Varied] = (),
+) -> None:  # fmt: skip
     """Write a report of one run, or of several side by side.
 
     Args:
@@ -42,17 +46,19 @@ def write_report(
         lang: language that the page opens in ("en", "zh"); the reader can switch. None: as the
             environment says.
         what_if: compute the curves of the view "What if" for predicted runs.
+        varied: options of the first run's workload that were predicted with other values.
 
     Raises:
         InvalidValueError: no run.
         InputFileError: the file cannot be written.
     """
-    write_atomically(path, render_report(runs, lang, what_if=what_if))
+    write_atomically(path, render_report(runs, lang, what_if=what_if, varied=varied))
 
 
 def render_report(
-    runs: Run | Sequence[Run], lang: str | None = None, *, what_if: bool = True
-) -> str:
+    runs: Run | Sequence[Run], lang: str | None = None, *, what_if: bool = True,
+    varied: Sequence[Varied] = (),
+) -> str:  # fmt: skip
     """Return the report's HTML; arguments and errors as `write_report`."""
     from gpuscope.views.report.data import report_data
 
@@ -61,7 +67,8 @@ def render_report(
         raise InvalidValueError("There is no run to report.")
     chosen = choose_language(lang)
     title = f"{listed[0].name} · {listed[0].target} · gpuscope"
-    return page("report", report_data(listed, chosen, what_if=what_if), title, chosen)
+    data = report_data(listed, chosen, what_if=what_if, varied=varied)
+    return page("report", data, title, chosen)
 
 
 def write_explanation(

@@ -15,7 +15,8 @@ from gpuscope.views.report.device_facts import device_facts, facts_of
 def test_an_h200_by_its_datasheet() -> None:
     facts = device_facts(gpt_run())
     assert facts is not None
-    assert (facts.id, facts.compute_units, facts.compute_unit_label) == ("nvidia-h200-sxm", 132, "SM")
+    assert facts.id == "nvidia-h200-sxm"
+    assert (facts.compute_units, facts.compute_unit_label) == (132, "SM")
     assert facts.memory_bandwidth_bytes_per_s == 4.8e12
     assert {p.dtype: p.flops_per_s for p in facts.peaks if p.tensor}["bfloat16"] == 989.4e12
     assert [p.flops_per_s for p in facts.peaks] == sorted(

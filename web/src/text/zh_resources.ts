@@ -145,4 +145,7 @@ export const RESOURCES: Readonly<Record<string, string>> = {
   "The device works {share} of the step: it sets the pace.": "设备在步骤的 {share} 时间里工作：由它决定快慢。",
   "The device works {share} of the step and the host more: launching the work sets the pace.": "设备在步骤的 {share} 时间里工作，主机更久：启动工作决定快慢。",
   "The device works {share} of the step; the rest is waiting for the host, for data or for other ranks.": "设备在步骤的 {share} 时间里工作；其余时间在等主机、数据或其他 rank。",
+  "Move the sliders: every point was computed by the same models that predicted the run.": "拖动滑块：每个点都由预测该运行的同一套模型算出。",
+  "To know before": "先要知道",
+  "These figures are of {run}.": "以下数据属于 {run}。",
 };

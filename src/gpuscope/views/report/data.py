@@ -19,26 +19,30 @@ from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
+from gpuscope.views.report.what_if_sizes import Varied
 from gpuscope.views.sentences import sentence
 
 MAX_EVENTS = 200_000
 """Most timeline events that a page holds for one run."""
 
 
-def report_data(runs: Sequence[Run], lang: str, *, what_if: bool = True) -> dict[str, Any]:
+def report_data(
+    runs: Sequence[Run], lang: str, *, what_if: bool = True, varied: Sequence[Varied] = ()
+) -> dict[str, Any]:
     """Return what the page draws of one run or several.
 
     Args:
         runs: at least one.
         lang: language of the runs' names.
         what_if: compute what other devices, sizes and rates would give.
+        varied: options of the first run's workload that were predicted with other values.
     """
     share = MAX_EVENTS // len(runs)
     return {
         "names": distinct_names(runs, lang),
         "runs": [_run(run, share) for run in runs],
         "comparisons": [comparison_document(compare(runs[0], run)) for run in runs[1:]],
-        "what_if": [block_document(b) for b in what_if_blocks(runs[0])] if what_if else [],
+        "what_if": [block_document(b) for b in what_if_blocks(runs[0], varied)] if what_if else [],
     }
 
 
