@@ -37,6 +37,9 @@ def test_one_in_depth_by_its_id() -> None:
     shown = _invoke("c-022")
     assert shown.exit_code == 0
     assert "how we know" in shown.stdout
+    both = _invoke("c-022", "A-005").stdout
+    assert all(id in both for id in ("C-022", "A-005"))
+    assert "how we know" not in both
     assert "错误" in _invoke("c-022", "--lang", "zh").stdout
 
 

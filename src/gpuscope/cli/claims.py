@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def claims_command(
     words: Annotated[
         list[str] | None,
-        typer.Argument(help="Words to search for, or the id of one claim to see it in depth."),
+        typer.Argument(help="Words to search for, or ids; one id shows that claim in depth."),
     ] = None,
     verdict: Annotated[
         str | None,
@@ -52,8 +52,9 @@ def claims_command(
             check_writable(path)
     asked = words or []
     ids = {claim.id.lower() for claim in all_claims()}
-    one = len(asked) == 1 and asked[0].lower() in ids
-    found = (judged(asked[0]),) if one else search(asked, verdict, topic)
+    named = bool(asked) and all(word.lower() in ids for word in asked)
+    one = named and len(asked) == 1
+    found = tuple(map(judged, asked)) if named else search(asked, verdict, topic)
     if output is not None:
         from gpuscope.views.document import write_document
 
