@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ModuleShare } from "../src/core/document";
 import { icicle, squarify, treemap, type Rect } from "../src/views/tasks/layout";
-import { measuresOf, moduleTree, partAt, shortPath, trail, type Part } from "../src/views/tasks/tree";
+import { measuresOf, moduleLabel, moduleTree, partAt, shortPath, trail, type Part } from "../src/views/tasks/tree";
 
 const box: Rect = { x: 10, y: 20, width: 600, height: 400 };
 const overlap = (a: Rect, b: Rect): number =>
@@ -63,6 +63,8 @@ describe("the tree of modules", () => {
     expect(shortPath("a.h.{0..11}")).toBe("{0..11} ×12");
     expect(shortPath("a.h.{0..11}.mlp")).toBe("mlp");
     expect(shortPath("")).toBe("");
+    expect(moduleLabel(module_("net.2", 1, 1, { class_name: "ReLU" }))).toBe("2 ReLU");
+    expect(moduleLabel(module_("net.act", 1, 1, { class_name: "ReLU" }))).toBe("act");
   });
 
   it("gives every branch beside the trunk its own colour", () => {

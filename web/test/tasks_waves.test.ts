@@ -45,7 +45,7 @@ describe("rows of waves", () => {
       const found = filling(grid, grid / 132, 132);
       if (!found) throw new Error("unknown");
       const rows = waveRows(found);
-      expect(rows.length).toBeLessThanOrEqual(12);
+      expect(rows.length).toBeLessThanOrEqual(16);
       expect(rows.reduce((sum, r) => sum + r.pieces * (r.to - r.from + 1), 0)).toBe(grid);
       rows.slice(1).forEach((r, i) => expect(r.from).toBe((rows[i]?.to as number) + 1));
       expect(rows.at(-1)?.to).toBe(found.waves);

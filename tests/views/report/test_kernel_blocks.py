@@ -8,7 +8,7 @@ import pytest
 from run_builders import spec
 
 from gpuscope.explain.operators import kernels_of, target, total_s, work_on
-from gpuscope.explain.types import Bars, Block, Facts, Table
+from gpuscope.explain.types import Bars, Block, Facts, HeatMap, Paragraph, Table
 from gpuscope.program.types import Op
 from gpuscope.views.report.kernel_blocks import agrees, operator_blocks
 
@@ -47,6 +47,8 @@ def test_the_tile_that_was_launched_is_explained() -> None:
     assert str(found["tile of a block"]).startswith("128 x 128")
     assert found["tiles"] == 32 * 64
     assert plain["tiles"] != found["tiles"]
+    told = [b.text.en for b in operator_blocks(MM, other, ON) if isinstance(b, Paragraph)]
+    assert any("launched tiles of 128 x 128" in text for text in told)
 
 
 def test_what_does_not_agree_or_is_no_product_says_nothing() -> None:
@@ -55,6 +57,18 @@ def test_what_does_not_agree_or_is_no_product_says_nothing() -> None:
     assert operator_blocks(replace(MM, name="aten::outer"), KERNEL, ON) == ()
     empty = Op(0, "aten::mm", inputs=(spec(0, 8), spec(8, 8)), outputs=(spec(0, 8),))
     assert operator_blocks(empty, KERNEL, ON) == ()
+
+
+def test_options_that_are_not_known_are_not_guessed() -> None:
+    q = spec(4, 8, 1024, 64)
+    sums = spec(4, 8, 1024, dtype="float32")
+    args = {"causal": True, "backend": "flash", "mask": None, "dropout_p": 0.0, "scale": None}
+    op = Op(0, "gpuscope::attention", inputs=(q, q, q), outputs=(q, sums), args=args)
+    kernel = max(kernels_of(work_on(op, ON)), key=lambda k: k.duration_s)
+    drawn = operator_blocks(op, kernel, ON)[0]
+    assert isinstance(drawn, HeatMap)
+    assert any(value == 2.0 for row in drawn.values for value in row)  # above the diagonal
+    assert operator_blocks(replace(op, args={}), kernel, ON) == ()
 
 
 def test_times_agree_up_to_a_ratio() -> None:

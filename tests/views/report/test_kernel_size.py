@@ -50,3 +50,11 @@ def test_a_kernel_that_its_model_does_not_know_has_no_curve() -> None:
     assert size_blocks(replace(OP, name="mine::unheard_of"), KERNEL, ON) == ()
     scalar = spec()
     assert size_blocks(replace(OP, inputs=(scalar,), outputs=(scalar,)), KERNEL, ON) == ()
+
+
+def test_a_reduction_without_its_options_has_no_curve() -> None:
+    out = spec(8192, 1)
+    op = Op(0, "aten::sum", inputs=(BIG,), outputs=(out,), args={"dim": (1,), "keepdim": True})
+    kernel = max(kernels_of(work_on(op, ON)), key=lambda k: k.duration_s)
+    assert len(size_blocks(op, kernel, ON)) == 1
+    assert size_blocks(replace(op, args={}), kernel, ON) == ()

@@ -116,6 +116,15 @@ def test_recorded_kernels_say_what_they_ask_of_a_multiprocessor() -> None:
     assert {int(side) for side in tile.split(" x ")[:2]} == set(product.kernel.tile[:2])
 
 
+def test_runs_without_keys_of_groups_are_explained_too(
+    predicted: Run, explained: dict[str, tuple[Block, ...]]
+) -> None:
+    tasks = tuple(replace(task, group="") for task in predicted.analysis.tasks)
+    found = kernels_explained(replace(predicted, analysis=replace(predicted.analysis, tasks=tasks)))
+    assert set(found) & set(explained)
+    assert "" not in found
+
+
 def test_an_unknown_device_explains_nothing(predicted: Run) -> None:
     assert kernels_explained(replace(predicted, device_id="")) == {}
     assert kernels_explained(replace(predicted, device_id="nobody-x1")) == {}

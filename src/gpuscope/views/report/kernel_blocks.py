@@ -88,7 +88,8 @@ def _product_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
     made = precision(rate_name(kernel.dtype), on.device)
     asked = [Question(on, made, layout, batch, hot) for hot in (False, True)]
     best = min(asked, key=lambda q: _distance(q.tiled(m, n, k), kernel))
-    found = _as_launched(best, best.tiled(m, n, k), kernel)
+    free = best.tiled(m, n, k)
+    found = _as_launched(best, free, kernel)
     if not agrees(found.plan.duration_s, kernel) or found.matrix_vector:
         return ()
     sizes = {"M": m, "N": n, "K": k}
@@ -97,8 +98,23 @@ def _product_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
     near = neighbour_table(sizes, dims, best.price)
     return (
         *_advice(near, sizes, best.price(sizes).duration_s), time_bars(found, _SPENT),
-        grid_facts(found), candidate_table(found, lambda other: best.time_s(found, other), 6),
-        near, traffic_table(found),
+        grid_facts(found), _choice(best, free, found), near, traffic_table(found),
+    )  # fmt: skip
+
+
+def _choice(asked: Question, free: Tiled, found: Tiled) -> Block:
+    """What else could be launched; where another tile than the model's was, the two in words."""
+    if free.plan.tile == found.plan.tile:
+        return candidate_table(found, lambda other: asked.time_s(found, other), 6)
+    tile, best = f"{found.plan.tile.m} x {found.plan.tile.n}", free.plan.tile
+    now, least = seconds(found.duration_s), seconds(free.duration_s)
+    return Paragraph(
+        Words(
+            f"The library launched tiles of {tile}; the model gives {now} for these, and {least} "
+            f"for the fastest ones it knows, {best.m} x {best.n}.",
+            f"库启动的分块是 {tile}：模型给出 {now}；模型认为最快的分块是 {best.m} x {best.n}，"
+            f"需 {least}。",
+        )
     )  # fmt: skip
 
 
@@ -143,6 +159,8 @@ def _advice(near: Table, sizes: dict[str, int], now_s: float) -> tuple[Paragraph
 
 
 def _attention_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
+    if "causal" not in op.args:  # a stored run keeps shapes, not options: the mask is not known
+        return ()
     backward = op.name.endswith("backward")
     q, key, _ = op.inputs[1:4] if backward else op.inputs[:3]
     if len(q.shape) != 4 or len(key.shape) != 4:
@@ -160,7 +178,7 @@ def _attention_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
 
 def _convolution_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
     wanted = next((which for short, which in _PASSES.items() if short in kernel.name), "")
-    if not wanted:
+    if not wanted or "stride" not in op.args:  # a stored run keeps shapes, not options
         return ()
     best: tuple[Tiled, Callable[[Plan], float]] | None = None
     for hot in (False, True):

@@ -20,6 +20,9 @@ from gpuscope.program.types import Op, TensorSpec
 KINDS = frozenset({"pointwise", "copy", "reduction", "normalization", "gather", "random", "other"})
 """Families whose work grows with the rows of their tensors."""
 
+_WITHOUT_OPTIONS = frozenset({"pointwise", "copy"})
+"""Families whose operators need no options; a stored run keeps shapes, not options."""
+
 AGREES = 1.5
 """Ratio of times up to which the model's kernel is taken for the run's."""
 
@@ -36,7 +39,8 @@ def size_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
         on: the device.
     """
     lead = _leading(op)
-    if kernel.kind not in KINDS or lead is None or lead < 2:
+    told = bool(op.args) or kernel.kind in _WITHOUT_OPTIONS
+    if kernel.kind not in KINDS or not told or lead is None or lead < 2:
         return ()
     now = _kernel_at(op, kernel, on, lead, lead)
     if now is None or not _agree(now.duration_s, kernel.duration_s):

@@ -88,28 +88,35 @@ def _blocks(run: Run, example: Example, on: Target) -> tuple[Block, ...]:
 
 def examples(run: Run) -> Iterator[Example]:
     """The longest groups of kernels of the compute units, each with one of its kernels."""
-    by_key = _first_kernels(run)
+    by_key, by_shape = _first_kernels(run)
     rows = _first_events(run)
     recorded = any("concrete_inputs" in op.args for op in run.timeline.ops if isinstance(op, Op))
     for task in run.analysis.tasks[:MOST_TRIED]:
         if task.time_s < LEAST_SHARE * run.analysis.step_s:
             return
-        index = by_key.get(task.group, -1)
+        # Runs written before groups had keys are found by symbol, grid and tile.
+        shape = task.kernel, task.grid, task.tile
+        index = by_key.get(task.group, -1) if task.group else by_shape.get(shape, -1)
         if index not in rows:
             continue
         kernel = run.timeline.kernels[index]
         assert isinstance(kernel, Kernel)
         op = _operator(run, rows[index], kernel, recorded)
-        yield Example(task.group, task, kernel, op, rows[index])
+        yield Example(group_key(kernel), task, kernel, op, rows[index])
 
 
-def _first_kernels(run: Run) -> dict[str, int]:
-    """Index of the first kernel of each group."""
-    found: dict[str, int] = {}
+_Shape = tuple[str, int, tuple[int, ...]]
+
+
+def _first_kernels(run: Run) -> tuple[dict[str, int], dict[_Shape, int]]:
+    """Index of the first kernel of each group, by its key and by symbol, grid and tile."""
+    by_key: dict[str, int] = {}
+    by_shape: dict[_Shape, int] = {}
     for index, kernel in enumerate(run.timeline.kernels):
         if isinstance(kernel, Kernel):
-            found.setdefault(group_key(kernel), index)
-    return found
+            by_key.setdefault(group_key(kernel), index)
+            by_shape.setdefault((kernel.name, kernel.grid, kernel.tile), index)
+    return by_key, by_shape
 
 
 def _first_events(run: Run) -> dict[int, int]:

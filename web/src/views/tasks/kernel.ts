@@ -15,7 +15,7 @@ import { type KernelGroup, kernelGroups, unitsOf } from "./groups";
 import { intensity, limiterSentence, timeParts, traffic } from "./kernel_pictures";
 import { chooseGroup } from "./kernels";
 import { moduleEvents } from "./lit";
-import { filling, tilesOf } from "./waves";
+import { type Filling, filling, tilesOf } from "./waves";
 import { waveMap } from "./wave_map";
 
 const MOST_LISTED = 300;
@@ -54,7 +54,7 @@ function parts(page: ReportPage, groups: readonly KernelGroup[], group: KernelGr
   const blocks = run.kernels_explained[group.key] ?? [];
   return [
     chooser(page, groups, group, chosen), heading(group),
-    facts(page, group, units, each_s),
+    facts(page, group, units, each_s, found),
     found ? waveMap(found, familyColour(group.kind), unit, each_s) : null,
     found && !found.persistent && tiles && tiles[0] !== tiles[1] && found.pieces <= units && tiles[0] > found.pieces ? persistentNote(group, found.pieces, tiles, unit) : null,
     kernel ? h("div", { class: "minis" }, timeParts(run, kernel, each_s), h("div", {}, traffic(kernel), intensity(run, kernel))) : null,
@@ -81,7 +81,7 @@ function heading(group: KernelGroup): HTMLElement {
     limiter === "unknown" ? h("p", {}, t("What limits it is not known: no model covers this kernel.")) : h("p", { class: "limiter" }, h("span", { class: "tag" }, word(limiter)), limiterSentence(limiter)));
 }
 
-function facts(page: ReportPage, group: KernelGroup, units: number, each_s: number): HTMLElement {
+function facts(page: ReportPage, group: KernelGroup, units: number, each_s: number, found: Filling | null): HTMLElement {
   const { run } = page, { kernel, task } = group;
   const step = run.analysis.step_s;
   const threads = kernel && kernel.block > 0 ? kernel.grid * kernel.block : null;
@@ -94,7 +94,7 @@ function facts(page: ReportPage, group: KernelGroup, units: number, each_s: numb
     fact(t("time of a step"), time(group.time_s), `${percent(group.time_s / step)} · ${group.count === 1 ? t("one launch") : t("{n} launches of {time}", { n: count(group.count), time: time(each_s) })}`),
     kernel && kernel.lane === "compute" ? fact(t("grid × block"), `${count(kernel.grid)} × ${count(kernel.block)}`, threads ? t("{n} threads", { n: count(threads) }) : null) : null,
     kernel?.tile.length ? fact(t("tile of a block"), kernel.tile.join(" × "), t("rows × columns × depth")) : null,
-    task && task.waves > 0 ? fact(t("waves"), task.waves.toFixed(task.waves < 10 ? 2 : 1)) : null,
+    found ? fact(t("waves"), (found.pieces / found.slots).toFixed(found.waves < 10 ? 2 : 1)) : null,
     occupancyFact(run, kernel, task?.occupancy ?? null, units),
     fact(t("arithmetic rate"), rate === null ? null : flopRate(rate), rate !== null && peak ? t("{share} of the peak in {dtype}", { share: percent(rate / peak), dtype: kernel?.dtype ?? "" }) : null),
     fact(t("memory rate"), moved > 0 && each_s > 0 ? byteRate(moved / each_s) : null, moved > 0 && bandwidth ? t("{share} of the datasheet's", { share: percent(moved / each_s / bandwidth) }) : null),
@@ -115,11 +115,23 @@ function operatorFact(run: Run, group: KernelGroup): HTMLElement | null {
   const ops = run.timeline?.ops, name = ops?.columns.name[group.op], at = ops?.columns.signature[group.op];
   if (!ops || name === undefined) return null;
   const signature = at === undefined ? undefined : ops.signatures[at];
-  const shape = (tensor: { shape: number[]; dtype: string }): Child => h("code", {}, `[${tensor.shape.join(", ")}] ${tensor.dtype}`);
-  const list = (tensors: { shape: number[]; dtype: string }[]) => tensors.filter((x) => x.shape.length).slice(0, 6).map((x, i) => [i ? " " : "", shape(x)]);
+  const shape = (tensor: { shape: number[]; dtype: string }) => `[${tensor.shape.join(", ")}] ${tensor.dtype}`;
+  const list = (tensors: { shape: number[]; dtype: string }[]) => repeated(tensors.filter((x) => x.shape.length).map(shape)).slice(0, 6)
+    .map(([text, times]): Child => [h("code", {}, text), times > 1 ? h("span", { class: "dim" }, ` ×${times}`) : null, " "]);
   const inputs = list(signature?.inputs ?? []), outputs = list(signature?.outputs ?? []);
   return h("div", { class: "wide" }, h("dt", {}, t("operator")), h("dd", {}, operatorLabel(ops.names[name] as string), " ",
     inputs.length ? [h("span", { class: "dim" }, t("inputs"), " "), inputs] : null, outputs.length ? [h("span", { class: "dim" }, ` ${t("outputs")} `), outputs] : null));
+}
+
+/** Equal texts that follow each other, with how many there are. */
+export function repeated(texts: readonly string[]): [string, number][] {
+  const found: [string, number][] = [];
+  for (const text of texts) {
+    const last = found.at(-1);
+    if (last?.[0] === text) last[1] += 1;
+    else found.push([text, 1]);
+  }
+  return found;
 }
 
 /** Modules in which it runs; pressing one chooses that module. */

@@ -11,7 +11,7 @@ import type { Selection } from "../../core/selection";
 import { bar, chips } from "./bits";
 import { type Cell, icicle, treemap } from "./layout";
 import { light, litRows, moduleEvents, ownEvents } from "./lit";
-import { type Measure, measuresOf, moduleTree, type Part, shortPath, trail } from "./tree";
+import { type Measure, measuresOf, moduleLabel, moduleTree, type Part, trail } from "./tree";
 
 const ROW = 30;
 const SHOWN: Record<Measure, (value: number) => string> = { time, flops, parameters: count, peak: size };
@@ -104,7 +104,9 @@ function cellElement(cell: Cell<Part>, measure: Measure, root: Part, press: (par
   const tint = part.own || part.branch < 0 ? "var(--faint)" : (BRANCHES[part.branch % BRANCHES.length] as string);
   const strength = part.own ? 6 : part.branch < 0 ? 12 : cell.open && !flame ? 16 : 34;
   const value = part.value[measure], amount = SHOWN[measure](value);
-  const wide = cell.width > 34 && cell.height > 15;
+  const room = cell.width - 12, letters = (text: string) => text.length * 7;
+  const named = cell.width > 26 && cell.height > 15;
+  const beside = letters(part.label) + letters(amount) + 8 < room, below = !cell.open && !flame && cell.height > 36 && letters(amount) < room;
   const element = h("button", {
     type: "button", class: `part${part.own ? " own" : ""}`,
     "aria-label": `${title(part)}${t(", ")}${amount}`,
@@ -113,8 +115,8 @@ function cellElement(cell: Cell<Part>, measure: Measure, root: Part, press: (par
       "--tint": tint, "--strength": `${strength}%`,
     },
     onclick: () => press(part),
-  }, wide ? h("span", { class: "name" }, part.label) : null,
-  wide && (cell.width > 130 || (!cell.open && cell.height > 34)) ? h("span", { class: "amount" }, amount) : null,
+  }, named ? h("span", { class: "name" }, part.label) : null,
+  named && (beside || below) ? h("span", { class: "amount" }, amount) : null,
   part.row && !cell.open && measure === "time" ? phaseStrip(part.row) : null);
   return tipped(element, title(part), tipLines(part, root));
 }
@@ -167,7 +169,7 @@ function moduleTable(page: ReportPage, rows: readonly ModuleShare[]): HTMLElemen
   const figure = (name: string, value: (row: ModuleShare) => number, shown: (v: number) => string): TableColumn<ModuleShare>[] =>
     some(value) ? [{ title: name, cell: (row) => (value(row) > 0 ? shown(value(row)) : ""), sort: value }] : [];
   const columns: TableColumn<ModuleShare>[] = [
-    { title: t("module"), text: true, sort: (row) => row.path, cell: (row) => h("span", { class: "module-name", style: { paddingLeft: `${Math.min(6, row.depth) * 12}px` }, title: row.path }, row.path.startsWith("(") ? t(row.path.slice(1, -1)) : shortPath(row.path) || t("model")) },
+    { title: t("module"), text: true, sort: (row) => row.path, cell: (row) => h("span", { class: "module-name", style: { paddingLeft: `${Math.min(6, row.depth) * 12}px` }, title: row.path }, row.path.startsWith("(") ? t(row.path.slice(1, -1)) : moduleLabel(row) || t("model")) },
     { title: t("class"), text: true, sort: (row) => row.class_name, cell: (row) => h("span", { class: "dim" }, row.class_name) },
     { title: t("time"), sort: (row) => row.time_s, cell: (row) => time(row.time_s) },
     { title: t("of step"), sort: (row) => row.time_s, cell: (row) => bar(row.time_s / most, "var(--accent)", percent(row.time_s / step)) },

@@ -39,6 +39,12 @@ export function shortPath(path: string): string {
   return folded ? `${folded[0]} ×${Number(folded[2]) - Number(folded[1]) + 1}` : path.slice(path.lastIndexOf(".") + 1);
 }
 
+/** What is written on a module: its name; one that is only a number is told by its class, too. */
+export function moduleLabel(row: ModuleShare): string {
+  const short = shortPath(row.path);
+  return /^\d+$/.test(short) && row.class_name ? `${short} ${row.class_name}` : short;
+}
+
 /** The tree of a run's modules under one root, which stands for the whole step. */
 export function moduleTree(run: Pick<Run, "modules_folded">, words: TreeWords): Part {
   const root: Part = { path: "", label: words.step, row: null, own: false, children: [], parent: null, value: nothing(), branch: -1 };
@@ -46,7 +52,7 @@ export function moduleTree(run: Pick<Run, "modules_folded">, words: TreeWords): 
   for (const row of run.modules_folded) {
     above.length = row.depth + 1;
     const parent = above[row.depth] ?? root;
-    const label = row.path.startsWith("(") ? words.phase(row.path.slice(1, -1)) : shortPath(row.path) || row.class_name || words.model;
+    const label = row.path.startsWith("(") ? words.phase(row.path.slice(1, -1)) : moduleLabel(row) || row.class_name || words.model;
     const part: Part = { path: row.path, label, row, own: false, children: [], parent, value: valuesOf(row), branch: -1 };
     parent.children.push(part);
     above.push(part);
@@ -93,7 +99,7 @@ function colour(root: Part): void {
   };
   visit(root);
   branches.sort((a, b) => b.value.time - a.value.time);
-  const kin = (part: Part) => part.label.replace(/[\d{}_.]+.*$/, "");
+  const kin = (part: Part) => part.label.replace(/^\d+ /, "").replace(/[\d{}_.]+.*$/, "");
   const often = new Map<string, number>();
   for (const part of branches) often.set(kin(part), (often.get(kin(part)) ?? 0) + 1);
   // Many parts with one name and a number ("Linear_17") share a colour; all others have their own.

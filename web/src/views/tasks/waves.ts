@@ -68,12 +68,12 @@ export function filling(grid: number, waves: number, units: number, tiles = 0): 
 }
 
 /** The waves that are drawn each in a row; of many, equal ones in the middle stand in one. */
-export function waveRows(found: Filling, most = 12): WaveRow[] {
+export function waveRows(found: Filling, most = 16): WaveRow[] {
   const whole = found.waves - 1;
   const row = (from: number, to: number, pieces: number): WaveRow => ({ from, to, pieces });
   const last = row(found.waves, found.waves, found.last);
   if (found.waves <= most) return [...Array.from({ length: whole }, (_, i) => row(i + 1, i + 1, found.slots)), last];
-  const before = most - 4;
+  const before = Math.min(6, most - 4);
   return [
     ...Array.from({ length: before }, (_, i) => row(i + 1, i + 1, found.slots)),
     row(before + 1, found.waves - 3, found.slots),
