@@ -32,13 +32,15 @@ def spread(
     first = np.minimum(low.astype(np.int64), bins - 1)
     last = np.minimum(high.astype(np.int64), bins - 1)
     same = first == last
-    out = np.bincount(
-        first, weights=rate * np.where(same, high - low, first + 1 - low), minlength=bins
+    here = rate * np.where(same, high - low, first + 1 - low)
+    there = np.where(same, 0.0, rate * (high - last))
+    alone = np.where(point & inside, amount, 0.0)
+    parts = (
+        np.bincount(first, weights=here + alone, minlength=bins),
+        np.bincount(last, weights=there, minlength=bins),
+        _whole_bins(first, last, rate, bins),
     )
-    out += np.bincount(last, weights=np.where(same, 0.0, rate * (high - last)), minlength=bins)
-    out += np.bincount(first, weights=np.where(point & inside, amount, 0.0), minlength=bins)
-    out += _whole_bins(first, last, rate, bins)
-    return np.asarray(out, np.float64)
+    return np.asarray(sum(parts), np.float64)
 
 
 def _whole_bins(first: Ints, last: Ints, rate: Floats, bins: int) -> Floats:

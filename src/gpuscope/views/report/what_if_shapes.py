@@ -195,7 +195,8 @@ def _operators(run: Run) -> dict[str, tuple[Op, Kernel]]:
     """An operator with its kernel for each kernel group."""
     from gpuscope.analysis.grouping import group_key
 
-    timeline, found = run.timeline, {}
+    timeline = run.timeline
+    found: dict[str, tuple[Op, Kernel]] = {}
     for at, op_at in zip(
         timeline.events.kernel.tolist(), timeline.events.op.tolist(), strict=True
     ):
