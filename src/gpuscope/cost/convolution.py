@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.conv_depthwise import depthwise, stream
+from gpuscope.cost.conv_padding import padding, rounded
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
 from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
@@ -93,6 +94,8 @@ def _pass(
     found = made.slowed(plan(made.problem, made.machine))
     kernels = made.kernels(work, found, out)
     if not turned:
+        if made.padded:
+            kernels = [*padding(work, shape, (first.spec, second.spec, out)), *kernels]
         return kernels
     before = [
         _convert(work, operand.spec, "nchw_to_nhwc")
@@ -166,6 +169,7 @@ class ConvProduct:
         plain: a 1x1 filter over data that lie as an ordinary product wants them.
         partial_bytes: partial results, one an image, that a kernel of its own adds up; else 0.
         few_channels: factor on the arithmetic where channels are fewer than a copy holds.
+        padded: odd numbers of channels are padded first.
         flops: the useful ones.
     """
 
@@ -177,6 +181,7 @@ class ConvProduct:
     partial_bytes: float
     few_channels: float
     flops: float
+    padded: bool = False
 
     def slowed(self, found: Plan) -> Plan:
         """A plan of the product with the cost of few channels."""
@@ -244,7 +249,9 @@ def _implicit(
     out: TensorSpec, converted: bool = False,
 ) -> ConvProduct:  # fmt: skip
     """The implicit product on channels-last data; `converted` data is fresh in the L2."""
-    m, n, k = shape.product(which)
+    pads = work.device.vendor == "NVIDIA" and rate_and_unit(work.device, dtype)[1] == "matrix"
+    sizes = rounded(shape, first.spec.itemsize) if pads else shape
+    m, n, k = sizes.product(which)
     fresh = work.l2_bytes / 2 if converted else 0.0
     problem = Problem(
         m=m, n=n, k=k, batch=shape.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
@@ -258,7 +265,7 @@ def _implicit(
     slow = 1.0
     if shape.channels_in // shape.groups < _FEW_CHANNELS:
         slow = work.constants.get(f"{family}.{rate_name(dtype)}.few_channels", 2.0)
-    return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops)
+    return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops, pads)
 
 
 def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:
