@@ -9,6 +9,7 @@ import gpuscope as gs
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.explain.conv import conv
 from gpuscope.explain.types import Bars, Diagram, Explorer, HeatMap, Paragraph, Table
+from gpuscope.hardware import device
 
 
 @pytest.mark.parametrize("nhwc", [True, False])
@@ -87,6 +88,20 @@ def test_channels_first_pays_for_conversions() -> None:
     assert row[3] > 0  # type: ignore[operator]
     assert any("channels-last" in line.en for line in first.summary)
     assert not any("NCHW" in line.en for line in last.summary)
+
+
+def test_an_odd_channel_is_dear_and_padding_is_counted_as_lost() -> None:
+    even, odd = (conv(32, c, 56, 56, 256, channels_last=True) for c in (256, 257))
+    assert fact(odd, "time by itself") > 1.4 * fact(even, "time by itself")
+    row = next(
+        r for r in titled(even, Table, "Neighbours").rows if "= 257" in r[0].en  # type: ignore[union-attr]
+    )
+    assert row[5] > 1.4  # type: ignore[operator]
+    bars = {b.label.en.split(":")[0]: b.parts[0].value  # type: ignore[union-attr]
+            for b in titled(odd, Bars, "Where the forward").bars}  # fmt: skip
+    ideal_s = fact(odd, "arithmetic") / device("h200").peak_flops_per_s("bf16")
+    assert bars["arithmetic at the peak"] == pytest.approx(ideal_s, rel=0.01)
+    assert bars["edges and padding"] > 0.2 * bars["arithmetic at the peak"]
 
 
 def test_depthwise_is_no_product_and_far_below_the_ridge() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpuscope.explain.conv_case import DTYPES, Case
 from gpuscope.explain.limits import limiter
-from gpuscope.explain.neighbours import Sizes, curve, curve_lines, octaves
+from gpuscope.explain.neighbours import Sizes, curve, octaves
 from gpuscope.explain.operators import peak_flops_per_s, precision
 from gpuscope.explain.types import (
     Axis,
@@ -66,13 +66,31 @@ def lines(case: Case, sizes: Sizes) -> tuple[Block, ...]:
     """Speed over the channels (where they are free) and time over the images."""
     blocks: list[Block] = []
     if case.filter.groups == 1:
-        low, high = max(sizes["C"] - 96, 1), sizes["C"] + 96
-        values = {*range(low, high + 1, 4 if sizes["C"] % 4 == 0 else 1), sizes["C"]}
-        along = curve(sizes, "C", sorted(values), case.filter.price)
-        blocks.append(curve_lines(along, sizes["C"], Words("C, input channels", "C（输入通道）"),
-                                  sizes)[1])  # fmt: skip
+        blocks.append(_channels(case, sizes))
     blocks.append(_images(case, sizes))
     return tuple(blocks)
+
+
+def _channels(case: Case, sizes: Sizes) -> Lines:
+    """Speed over the input channels: multiples of 8 as a line, the others as points."""
+    now = sizes["C"]
+    low, high = max(now - 96, 1), now + 96
+    even = curve(sizes, "C", range(-(-low // 8) * 8, high + 1, 8), case.filter.price)
+    odd = curve(sizes, "C", [c for c in range(low, high + 1, 3) if c % 8], case.filter.price)
+    fixed = f"N = {sizes['N']}, H = {sizes['H']}, K = {sizes['K']}"
+    return Lines(
+        Words(f"Speed over C, input channels ({fixed})", f"速度随输入通道 C 变化（{fixed}）"),
+        Axis(Words("C, input channels", "C（输入通道）")), Axis(Words("speed", "速度"), "flop/s"),
+        (
+            Series(Words("multiples of 8", "8 的倍数"), tuple(map(float, even.sizes)),
+                   tuple(p.flops_per_s for p in even.prices), "line", "tensor"),
+            Series(Words("others", "其他"), tuple(map(float, odd.sizes)),
+                   tuple(p.flops_per_s for p in odd.prices), "points", "bad"),
+        ),
+        (Mark(Words("now", "当前"), float(now), case.flops / case.duration_s, "good"),),
+        Words("Tensor-core kernels want rows of whole 16 bytes: other channels are padded first.",
+              "张量核心内核要求每行为 16 字节的整数倍：其他通道数要先补齐。"),
+    )  # fmt: skip
 
 
 def _images(case: Case, sizes: Sizes) -> Lines:

@@ -121,7 +121,7 @@ def _trials(sizes: Sizes, dim: str, price: Price, now: Priced) -> dict[int, Word
     best = min(near, key=lambda other: near[other].duration_s / near[other].flops)
     free = [o for o in near if o > size and near[o].duration_s <= _FREE * now.duration_s]
     if free:
-        found.setdefault(max(free), Words("room that costs nothing", "不花时间的余量"))
+        found.setdefault(max(free), Words("room at next to no cost", "几乎不花时间的余量"))
     if best != size:
         found.setdefault(best, Words("cheapest per FLOP nearby", "附近每 FLOP 最便宜"))
     found.setdefault(size + 1, Words("one more", "多一个"))

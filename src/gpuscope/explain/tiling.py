@@ -7,7 +7,7 @@ Used by whatever is a product at heart (`matmul`, `conv`). All figures come from
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from gpuscope.cost.gemm import Machine, Plan, Problem, candidates
@@ -35,7 +35,7 @@ PART_NAMES: tuple[tuple[str, Words, Role], ...] = (
     ("peak_s", Words("arithmetic at the peak", "按峰值计算"), "tensor"),
     ("rate_s", Words("library below the peak", "库达不到峰值"), "compute"),
     ("feed_s", Words("waiting for operands", "等待操作数"), "l2"),
-    ("edge_s", Words("tiles over the edge", "分块越过边缘"), "waste"),
+    ("edge_s", Words("edges and padding", "边缘与补齐"), "waste"),
     ("tail_s", Words("idle in the last wave", "最后一波空闲"), "tail"),
     ("tile_s", Words("tile start, write-out", "分块启动与写回"), "shared"),
     ("throttle_s", Words("clock falls", "频率下降"), "waste"),
@@ -147,10 +147,15 @@ def tiled(
         slowed_s, useful_flops: see `Tiled`.
     """
     peak = peak_flops_per_s(device, problem.dtype)
-    return Tiled(
-        device, problem, machine, found, parts(problem, machine, found, peak), slowed_s,
-        duration_s, useful_flops,
-    )  # fmt: skip
+    its = parts(problem, machine, found, peak)
+    if useful_flops is not None and useful_flops < problem.flops:
+        # Padding of the problem itself is lost like what tiles compute over the edge.
+        padded = (its.peak_s + its.rate_s) * (1.0 - useful_flops / problem.flops)
+        share = useful_flops / problem.flops
+        its = replace(
+            its, peak_s=its.peak_s * share, rate_s=its.rate_s * share, edge_s=its.edge_s + padded
+        )
+    return Tiled(device, problem, machine, found, its, slowed_s, duration_s, useful_flops)
 
 
 def time_bars(product: Tiled, title: Words, more: tuple[Part, ...] = ()) -> Bars:
