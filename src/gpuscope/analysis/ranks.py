@@ -74,8 +74,7 @@ def ranks(
     works = {rank: rank_work(timeline, rank, hosts, ops) for rank in match.calls.ranks}
     before = before_calls(match, works)
     transfer = _transfers(match)
-    waiting = np.where(match.id >= 0, match.calls.duration_ns - transfer, 0)
-    last = _last(match)
+    waiting, last = call_waits(match)
     ratios = kernel_ratios(timeline, works)
     host_s = {rank: _host_s(timeline, rank, hosts) for rank in match.calls.ranks}
     reason = _reasons(match, before, last, ratios, host_s)
@@ -98,6 +97,16 @@ def ranks(
         complete=match.complete,
     )
     return _told(story)
+
+
+def call_waits(match: Match) -> tuple[Ints, Ints]:
+    """Return how long each matched call waits, from its begin, for the last rank to come.
+
+    Returns:
+        Nanoseconds by row of `match.calls` (0 where no partner was found), and by collective the
+        row of the call whose rank came last.
+    """
+    return np.where(match.id >= 0, match.calls.duration_ns - _transfers(match), 0), _last(match)
 
 
 def _told(story: RankStory) -> RankStory:

@@ -14,6 +14,7 @@ from gpuscope.run import Run
 from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import comparison_document, plain, run_document
 from gpuscope.views.explanation import block_document
+from gpuscope.views.report.collective_waits import collective_waits
 from gpuscope.views.report.device_facts import device_facts, device_of_run
 from gpuscope.views.report.idle_gaps import idle_gaps
 from gpuscope.views.report.kernels import kernels_explained
@@ -54,6 +55,7 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "device": plain(device_facts(run)),
         "memory_curve": plain(memory_curve(run)),
         "use": plain(use_over_time(run.timeline, device_of_run(run))),
+        "collective_waits": plain(collective_waits(run.timeline)),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
         "mesh": plain(mesh(run.timeline, run.analysis.ranks, _compute_s(run))),
         "pipeline": plain(pipeline(run.timeline)),
