@@ -36,13 +36,19 @@ ALLOWED: dict[str, set[str]] = {
         "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "explain",
         "lens",
     },
+    "doctor": {
+        "errors", "hardware", "explain", "cost", "program", "measure", "analysis", "timeline",
+    },
+    "watch": {
+        "errors", "atomic", "hardware", "explain", "measure", "loading", "run", "analysis",
+    },
     "views": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "measure", "explain", "learn",
+        "measure", "explain", "learn", "doctor", "watch",
     },
     "cli": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "measure", "views", "loading", "explain", "lens", "learn",
+        "measure", "views", "loading", "explain", "lens", "learn", "doctor", "watch",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -1,0 +1,68 @@
+"""Run the checks on a machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+
+from gpuscope.doctor.machine import Machine
+from gpuscope.doctor.registry import GROUPS, Check, checks
+from gpuscope.doctor.types import SEVERITIES, Diagnosis, Finding
+from gpuscope.errors import UnknownNameError
+from gpuscope.explain.types import Words
+
+
+def diagnose(machine: Machine, *, deep: bool = False, only: Sequence[str] = ()) -> Diagnosis:
+    """Return what the checks find.
+
+    Args:
+        machine: a live or a recorded one.
+        deep: also work on the devices (minutes).
+        only: names of checks or groups; all of them by default.
+
+    Raises:
+        UnknownNameError: no such check or group.
+    """
+    known = checks()
+    names = {c.name for c in known} | set(GROUPS)
+    for name in only:
+        if name not in names:
+            raise UnknownNameError("check", name, names, "Type: gpuscope doctor --list")
+    chosen = [c for c in known if not only or c.name in only or c.group in only]
+    chosen = [c for c in chosen if deep or c.group != "deep"]
+    found: list[Finding] = []
+    times: dict[str, float] = {}
+    for each in chosen:
+        begin = time.perf_counter()
+        found += _safely(each, machine)
+        times[each.name] = time.perf_counter() - begin
+    order = {c.name: i for i, c in enumerate(known)}
+    found.sort(key=lambda f: (SEVERITIES.index(f.severity), order.get(f.check, 0), f.device or 0))
+    return Diagnosis(identity(machine), tuple(found), times, deep)
+
+
+def identity(machine: Machine) -> dict[str, str]:
+    """What tells this machine from others, in short."""
+    system = (machine.text("/etc/os-release") or "").splitlines()
+    pretty = next((line[12:].strip('"') for line in system if line.startswith("PRETTY_NAME=")), "")
+    found = {
+        "host": (machine.text("/etc/hostname") or "").strip(),
+        "system": pretty,
+        "kernel": (machine.text("/proc/sys/kernel/osrelease") or "").strip(),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _safely(check: Check, machine: Machine) -> Iterable[Finding]:
+    """A check that fails must not hide the others: it says so."""
+    try:
+        return list(check.run(machine))
+    except Exception as error:  # the check's own fault: told, with its name
+        told = f"{type(error).__name__}: {error}"
+        return [
+            Finding(
+                check.name, "unknown",
+                Words(f"The check '{check.name}' failed.", f"检查“{check.name}”未能完成。"),
+                Words(told, told), known_by="gpuscope",
+            )
+        ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""What the devices do now: sampled, judged in words, recorded, replayed, exported."""
