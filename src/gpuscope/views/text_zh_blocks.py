@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 BLOCKS_CHINESE: Mapping[str, str] = {
+    "Read one: gpuscope learn 1   All as a page: --report book.html": (
+        "读一课：gpuscope learn 1   全部做成一页：--report book.html"
+    ),
     "{name} (log)": "{name}（对数）",
     "80 %: {low} to {high}": "80 %：{low} 至 {high}",
     "computed": "计算得出",

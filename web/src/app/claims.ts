@@ -50,6 +50,6 @@ function item(claim: Claim): HTMLElement {
     h("div", { class: "claim-head" }, h("span", { class: `verdict ${className(claim.verdict)}` }, word(claim.verdict)), h("span", { class: "dim" }, said(claim.topic)), h("a", { class: "dim", href: `#${claim.id}` }, claim.id)),
     h("p", { class: "claimed" }, said(claim.claim)),
     claim.truth ? h("p", { class: "truth" }, said(claim.truth)) : null,
-    claim.evidence ? h("p", { class: "dim" }, h("b", {}, word(claim.method) + t(": ")), said(claim.evidence)) : null,
+    claim.evidence ? h("p", { class: "dim evidence" }, claim.method === "none" ? null : h("b", {}, word(claim.method) + t(": ")), said(claim.evidence)) : null,
     claim.sources.length ? h("p", { class: "dim sources" }, claim.sources.join(" · ")) : null);
 }

@@ -10,7 +10,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the `explain` commands to the application: `register(topics)` of each file here."""
-    short = "One thing, deeply: a product, a collective, a transfer, an error, ..."
+    short = "One thing, deeply: a product, a collective, an error."
     topics = typer.Typer(
         help=short, no_args_is_help=True, rich_markup_mode=None, add_completion=False
     )
