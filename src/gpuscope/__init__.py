@@ -9,6 +9,7 @@ Everything heavy (torch included) is imported when it is first used.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,3 +77,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*_WHERE, "__version__"])
+
+
+if "IPython" in sys.modules:  # a notebook: devices, runs and the like show themselves as cards
+    from gpuscope.views.notebook.register import register_here
+
+    register_here()

@@ -118,3 +118,9 @@ class Run:
         from gpuscope.views.document import run_document
 
         return run_document(self)
+
+    def _repr_html_(self) -> str:
+        """The run as a card, in notebooks."""
+        from gpuscope.views.notebook import html
+
+        return html(self)

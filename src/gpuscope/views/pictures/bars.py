@@ -7,7 +7,7 @@ from typing import Any
 from gpuscope.explain.types import Axis, Bar, Bars, Words
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, patch, sheet
-from gpuscope.views.pictures.style import INK, QUIET, colours, shortened
+from gpuscope.views.pictures.style import INK, QUIET, names_itself, part_colours, shortened
 from gpuscope.views.quantities import cell, words
 
 _ROW_IN = 0.27
@@ -17,7 +17,7 @@ def draw(block: Bars, lang: str) -> Any:
     """Return the figure."""
     figure = sheet(block.title, block.note, 0.55 + _ROW_IN * max(1, len(block.bars)), lang)
     axes = figure.add_subplot()
-    tint = colours((words(part.label, lang), part.role) for b in block.bars for part in b.parts)
+    tint = part_colours(block, lang)
     seen = {(words(p.label, lang), p.role) for b in block.bars for p in b.parts if p.value}
     names = list(dict.fromkeys(name for name, role in tint if (name, role) in seen))
     for row, bar in enumerate(block.bars):
@@ -35,15 +35,10 @@ def draw(block: Bars, lang: str) -> Any:
     axes.spines["left"].set_visible(False)
     axes.set_ylim(len(block.bars) - 0.45, -0.6)
     dress(axes.xaxis, Axis(Words("", ""), block.unit), lang, most=6)
-    if len(names) > 1 and not all(_names_itself(bar) for bar in block.bars):
+    if len(names) > 1 and not all(names_itself(bar) for bar in block.bars):
         shown = {name: patch(colour) for (name, _), colour in reversed(tint.items())}
         legend(figure, {name: shown[name] for name in names})
     return figure
-
-
-def _names_itself(bar: Bar) -> bool:
-    """Whether a bar is one part that bears the bar's own name: a legend would say it twice."""
-    return len(bar.parts) == 1 and bar.parts[0].label == bar.label
 
 
 def _total(bar: Bar) -> float:

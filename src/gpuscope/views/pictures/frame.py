@@ -30,9 +30,7 @@ def sheet(title: Words, note: Words | None, height_in: float, lang: str) -> Any:
     figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
     # The drawing and its legend keep clear of title and note.
     engine: Any = figure.get_layout_engine()
-    engine.set(
-        w_pad=0.08, h_pad=0.05, rect=(0, below / height, 1, 1 - (above + below) / height)
-    )
+    engine.set(w_pad=0.08, h_pad=0.05, rect=(0, below / height, 1, 1 - (above + below) / height))
     figure.text(
         0.012, 1 - 0.08 / height, heading, ha="left", va="top", fontsize=10.5, fontweight="bold"
     )

@@ -8,8 +8,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from gpuscope.explain.types import Role
+from gpuscope.explain.types import Bar, Bars, Role
 from gpuscope.views.pictures.fonts import families
+from gpuscope.views.quantities import words
 
 WIDTH_IN = 7.2
 """Inches: two columns of most papers' page."""
@@ -74,6 +75,22 @@ def colours(named: Iterable[tuple[str, Role]]) -> dict[tuple[str, Role], str]:
             found[name, role] = shade(ROLE_COLOURS[role], number)
             used[role] = number + 1
     return found
+
+
+def part_colours(block: Bars, lang: str) -> dict[tuple[str, Role], str]:
+    """Return a colour for each part of bars by its name and role.
+
+    Bars that bear the names of their only parts need no shades to be told apart.
+    """
+    named = [(words(part.label, lang), part.role) for bar in block.bars for part in bar.parts]
+    if all(names_itself(bar) for bar in block.bars):
+        return {key: ROLE_COLOURS[key[1]] for key in named}
+    return colours(named)
+
+
+def names_itself(bar: Bar) -> bool:
+    """Return whether a bar is one part that bears the bar's own name: a legend says it twice."""
+    return len(bar.parts) == 1 and bar.parts[0].label == bar.label
 
 
 def columns(text: str) -> int:
