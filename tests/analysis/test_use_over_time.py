@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpuscope.analysis import analyze
 from gpuscope.analysis.use_over_time import (
+    L2_CONSTANTS,
     UseOverTime,
     UseSeries,
     l2_bytes_per_s,
@@ -193,7 +194,7 @@ def test_without_a_device_there_are_no_limits() -> None:
 
 def test_the_l2_rate_is_the_calibrated_one() -> None:
     constants = calibration_for(H200)
-    per_clock = constants.value("bandwidth.l2_bytes_per_clock")
+    per_clock = max(constants.value(name) for name in L2_CONSTANTS)
     assert l2_bytes_per_s(H200, constants) == pytest.approx(per_clock * 132 * 1.98e9)
     assert l2_bytes_per_s(None, constants) is None
 

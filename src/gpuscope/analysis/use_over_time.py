@@ -49,6 +49,9 @@ BINS = 480
 LEAST_KNOWN = 0.9
 """Share of the busy time that must be known for a curve to be drawn."""
 
+L2_CONSTANTS = ("bandwidth.l2_bytes_per_clock", "matmul.bf16.l2_bytes_per_clock_per_unit")
+"""Bytes that one multiprocessor draws from L2 each clock: in streaming kernels, in products."""
+
 _H2D, _D2H = 0, 1
 
 Bools = np.typing.NDArray[np.bool_]
@@ -296,7 +299,7 @@ class _StepWork:
         return UseSeries(
             "l2", "bytes/s", self._rate(amount), limit, self._total(amount), known=known,
             is_least=exact < LEAST_KNOWN,
-            limit_origin=_calibrated(self.calibration, "bandwidth.l2_bytes_per_clock"),
+            limit_origin=_calibrated(self.calibration, *L2_CONSTANTS),
         )  # fmt: skip
 
     def link(self) -> UseSeries | None:
@@ -423,18 +426,20 @@ def sm_share(kernel: Kernel, units: int) -> float:
 
 
 def l2_bytes_per_s(device: Device | None, calibration: Calibration | None) -> float | None:
-    """Return what the L2 cache hands to all multiprocessors together, as streaming kernels showed.
+    """Return what the L2 cache hands to all multiprocessors together, at its boost clock.
 
+    Streaming kernels and matrix products were fitted apart; what either reached the cache can do.
     None where no calibration tells it, or the device's clock or units are not known.
     """
     if device is None or calibration is None or not device.clock_hz or not device.compute_units:
         return None
-    per_clock = calibration.get("bandwidth.l2_bytes_per_clock", 0.0)
+    per_clock = max(calibration.get(name, 0.0) for name in L2_CONSTANTS)
     return per_clock * device.clock_hz * device.compute_units or None
 
 
-def _calibrated(calibration: Calibration | None, name: str) -> str:
-    return calibration.origin(name) if calibration is not None and name in calibration else ""
+def _calibrated(calibration: Calibration | None, *names: str) -> str:
+    known = [name for name in names if calibration is not None and name in calibration]
+    return calibration.origin(known[0]) if calibration is not None and known else ""
 
 
 def _joined(most: list[int], table: list[str], window: Window, bins: int) -> tuple[Phase, ...]:

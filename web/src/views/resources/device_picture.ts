@@ -18,7 +18,7 @@ export function drawDevice(page: ReportPage, d: DeviceFacts, width: number): SVG
   const at = layoutOf(width, linked), found = narrowest(use), most = found && found.share >= MARKED_ABOVE ? found.series.key : undefined;
   const picture = svg("svg", { class: "plot device-plot", viewBox: `0 0 ${width} ${at.height}`, role: "group", "aria-label": t("The device itself") });
   picture.append(frame(at.gpu, "gpu"), title(d, of("power"), at));
-  picture.append(...at.pipes.map((pipe) => way(page, d, pipe, of(pipe.way), most === pipe.way)));
+  picture.append(...at.pipes.flatMap((pipe) => way(page, d, pipe, of(pipe.way), most === pipe.way)));
   picture.append(frame(at.l2, "part"), ...lines(at.l2, [t("L2 cache"), d.l2_bytes ? size(d.l2_bytes) : ""]));
   picture.append(...memory(d, at.memory), ...units(d, of("sm"), of("tensor"), of("vector"), at, most));
   picture.append(frame(at.host, "part"), ...lines(at.host, [t("Host"), t("CPU and its memory")]));
@@ -76,21 +76,22 @@ function memory(d: DeviceFacts, box: Box): SVGElement[] {
 }
 
 /** A way: its outline by what it can carry, filled as far as it was used. */
-function way(page: ReportPage, d: DeviceFacts, pipe: Pipe, series: UseSeries | null, marked: boolean): SVGElement {
+function way(page: ReportPage, d: DeviceFacts, pipe: Pipe, series: UseSeries | null, marked: boolean): SVGElement[] {
   const limit = series?.limit ?? limitOf(d, pipe.way), across = limit ? thickness(limit) : 8, used = series && limit ? average(series) / limit : null;
   const upright = pipe.x1 === pipe.x2, long = upright ? pipe.y2 - pipe.y1 : pipe.x2 - pipe.x1;
   const box = (wide: number) => (upright ? { x: pipe.x1 - wide / 2, y: pipe.y1, width: wide, height: long } : { x: pipe.x1, y: pipe.y1 - wide / 2, width: long, height: wide });
   const group = svg("g", { class: marked ? "way marked" : "way" }, svg("rect", { class: "pipe", ...box(across) }));
   if (used !== null) group.append(svg("rect", { ...box(Math.max(1.2, Math.min(1, used) * across)), fill: unitColour(pipe.way) }));
   const name = wayName(d, pipe.way), texts = wayTexts(d, pipe, series, limit, marked);
-  texts.forEach((text, i) => group.append(svg("text", { class: `halo ${i === 0 ? "strong" : ""} ${marked && i === 0 ? "narrowest" : ""}`, x: pipe.text.x, y: pipe.text.y + i * 16, "text-anchor": pipe.text.anchor }, text)));
+  // Beside the way, not in it: a button's name must hold the text inside it.
+  const written = texts.map((text, i) => svg("text", { class: `halo ${i === 0 ? "strong" : ""} ${marked && i === 0 ? "narrowest" : ""}`, x: pipe.text.x, y: pipe.text.y + i * 16, "text-anchor": pipe.text.anchor }, text));
   tipped(group, name, series ? [`${byteRate(average(series))} ${t("on average")}`, limit ? t("{share} of {limit}", { share: percent(used), limit: byteRate(limit) }) : null, `${series.is_least ? "≥ " : ""}${total(series)} ${t("in the step")}`,
     ...Object.entries(series.parts).map(([part, bytes]) => `${t(part)}${t(": ")}${size(bytes)}`), unitMeaning(pipe.way)] : [t("nothing seen in this step"), limit ? `${t("can carry")} ${byteRate(limit)}` : null]);
   const events = series ? eventsOf(page, pipe.way) : [];
-  if (!events.length) return group;
+  if (!events.length) return [group, ...written];
   group.classList.add("pressable");
   group.setAttribute("aria-label", `${name}: ${texts.join(", ")}`);
-  return pressable(group, () => page.selections.choose(page.model, "device", name, events));
+  return [pressable(group, () => page.selections.choose(page.model, "device", name, events)), ...written];
 }
 
 function wayTexts(d: DeviceFacts, pipe: Pipe, series: UseSeries | null, limit: number | null, marked: boolean): string[] {
