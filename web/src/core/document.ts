@@ -135,6 +135,9 @@ export interface Pipeline {
   stages: { rank: number; busy_s: number; bubble_s: number; blocks: { phase: "forward" | "backward"; number: number; start_ns: number; end_ns: number }[] }[];
 }
 
+/** Waiting inside collectives' kernels, from their begin (views/report/collective_waits.py). */
+export interface CollectiveWaits { start_ns: number[]; wait_ns: number[]; lane: number[]; last: number[] }
+
 export interface Run {
   name: string; target: string; device_id: string; origin: "predicted" | "measured";
   step_time_s: number; step_time_interval_s: [number, number];
@@ -153,6 +156,7 @@ export interface Run {
   /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
   memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
   idle_gaps?: IdleGaps[];
+  collective_waits?: CollectiveWaits | null;
   /** Explanations of the longest kernels, as blocks, by kernel group (views/report/kernels.py). */
   kernels_explained: Record<string, Block[]>;
   mesh: Mesh | null;

@@ -4,6 +4,7 @@ import type { KernelRow } from "../../core/document";
 import { byteRate, count, digits, flopRate, flops, percent, size, time } from "../../core/format";
 import { operatorLabel, t, word } from "../../core/language";
 import type { Model } from "../../core/model";
+import { heldBy } from "./held";
 import { linksOf } from "./links";
 
 export type Facts = [string, string][];
@@ -14,6 +15,8 @@ export function describe(model: Model, event: number, zero: number): { title: st
   if (!tl) return { title: "", facts: [] };
   const { name, duration_ns, start_ns, kernel, op, lane } = tl.events;
   const facts: Facts = [[t("duration"), time(duration_ns[event] * 1e-9)], [t("starts at"), time((start_ns[event] - zero) * 1e-9)]];
+  const held = heldBy(model, event);
+  if (held) facts.push([t("waited for rank {rank}", { rank: held.last }), time(held.wait_ns * 1e-9)], [t("transfer"), time((duration_ns[event] - held.wait_ns) * 1e-9)]);
   const columns = tl.ops.columns, o = op[event];
   if (o >= 0 && columns.name[o] !== undefined) {
     facts.push([t("operator"), operatorLabel(tl.ops.names[columns.name[o]])]);

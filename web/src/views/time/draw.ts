@@ -5,6 +5,7 @@ import { size, ticks, time } from "../../core/format";
 import { t } from "../../core/language";
 import { drawArrows, drawPath, drawSelected } from "./overlays";
 import { type Bar, type Name, type Window2D, barsOf, paintBars, paintNames } from "./paint";
+import type { Row } from "./rows";
 import type { Scene } from "./scene";
 import { AXIS, type Counter, type Track } from "./tracks";
 import { marksOf } from "./window";
@@ -63,8 +64,18 @@ function rows(c: CanvasRenderingContext2D, scene: Scene, shown: { track: Track; 
     });
   }
   paintBars(c, plain, scene.litRows ? DIM : 1);
+  for (const { track } of shown) if (track.held && !scene.litRows) paintHeld(c, scene, track, track.held, window);
   paintNames(c, names);
   if (scene.litRows) { paintBars(c, lit, 1); paintNames(c, litNames); }
+}
+
+/** The part of a collective in which it waits: in the paler colour of waiting. */
+function paintHeld(c: CanvasRenderingContext2D, scene: Scene, track: Track, held: Row, window: Window2D): void {
+  const bars: Bar[] = [];
+  barsOf(held, window, track.y, track.rows.length * track.rowHeight - 2, bars, null);
+  c.fillStyle = scene.colours.paper;
+  for (const bar of bars) if (bar.full === 1) c.fillRect(bar.x, bar.y, bar.width, bar.height);
+  paintBars(c, bars, 1);
 }
 
 /** Moments of the axis' labels, from its zero. */

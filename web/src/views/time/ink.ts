@@ -7,7 +7,7 @@ export function contrastInk(ground: string): string {
   let ink = known.get(ground);
   if (ink === undefined) {
     // Contrast with black is (L + 0.05) / 0.05, with white 1.05 / (L + 0.05): equal at L = 0.179.
-    ink = luminance(ground) > 0.179 ? "#10141a" : "#ffffff";
+    ink = luminance(ground) > 0.179 ? "#000000" : "#ffffff";
     known.set(ground, ink);
   }
   return ink;

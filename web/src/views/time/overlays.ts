@@ -3,7 +3,7 @@
 import { type PathLine } from "./path_line";
 import { firstAfter } from "./rows";
 import type { Scene } from "./scene";
-import { AXIS, type Track } from "./tracks";
+import { type Track } from "./tracks";
 import { linksOf } from "./links";
 
 /** A line along the lanes that set the step's length, with a riser wherever the path changes lanes. */
@@ -64,10 +64,10 @@ export function drawArrows(c: CanvasRenderingContext2D, scene: Scene): void {
   const links = linksOf(scene.model(selected.source), selected.event);
   c.globalAlpha = links.length > 3 ? 0.55 : 1;
   for (const [launch, work] of links) {
-    const a = scene.place(selected.source, launch), b = scene.place(selected.source, work), foot = laneFoot(scene, selected.source, launch);
-    if (!b) continue;
+    const a = scene.place(selected.source, launch), b = scene.place(selected.source, work), foot = a ? a.bottom - 2 : laneFoot(scene, selected.source, launch);
+    if (!b || foot === null) continue;
     const [start] = scene.times(selected.source, launch), [to] = scene.times(selected.source, work);
-    const x0 = scene.x(start), x1 = scene.x(to), y0 = a ? a.bottom - 2 : foot, y1 = b.top + (b.bottom - b.top) / 2, middle = (y0 + b.top) / 2;
+    const x0 = scene.x(start), x1 = scene.x(to), y0 = foot, y1 = b.top + (b.bottom - b.top) / 2, middle = (y0 + b.top) / 2;
     c.beginPath();
     c.moveTo(x0, y0);
     c.bezierCurveTo(x0, middle, x1 - 12, y1, x1 - 1, y1);
@@ -79,9 +79,9 @@ export function drawArrows(c: CanvasRenderingContext2D, scene: Scene): void {
   c.globalAlpha = 1;
 }
 
-/** Bottom of an event's lane, for one that is folded away. */
-function laneFoot(scene: Scene, source: number, event: number): number {
+/** Bottom of an event's lane, for one that is folded away; null where its lane is not shown. */
+function laneFoot(scene: Scene, source: number, event: number): number | null {
   const lane = scene.model(source).run.timeline?.events.lane[event];
   const track = scene.tracks.find((one) => one.source === source && one.lane === lane);
-  return track ? track.y + track.height - 2 : AXIS;
+  return track ? track.y + track.height - 2 : null;
 }

@@ -42,7 +42,7 @@ export function barsOf(row: Row, window: Window2D, y: number, height: number, ba
     const column = Math.max(left, Math.floor(x0)), t0 = from + (column - left) * nsPer, t1 = t0 + nsPer;
     const next = firstAfter(row, t1, k);
     const filled = (filledUntil(row, t1, next) - filledUntil(row, t0, firstAt(row, t0, k))) * perNs;
-    const full = Math.max(1, Math.ceil(Math.min(1, filled) * LEVELS)) / LEVELS;
+    const full = Math.max(1, Math.ceil(Math.min(1, filled) * LEVELS - 0.01)) / LEVELS;
     const colour = spans.palette[spans.colour[index[(k + Math.max(k, next - 1)) >> 1]]];
     if (last && last.colour === colour && last.full === full && Math.abs(last.x + last.width - column) < 0.01) last.width += 1;
     else { last = { x: column, y, width: 1, height, colour, full }; bars.push(last); }

@@ -36,7 +36,7 @@ function bars(page: ReportPage, found: Spread): Child {
       yAxis: { type: "value", name: t("time"), min: 0, ...axis({ axisLabel: { formatter: (v: number) => time(v), color: css("--soft"), fontSize: 11.5 } }) },
       series: [{ type: "bar", barMaxWidth: 42, cursor: marks.length ? "pointer" : "default",
         data: shown.map((s) => ({ value: s, itemStyle: { color: s > found.median_s * SLOW ? css("--warn") : roleColour("compute"), borderRadius: [3, 3, 0, 0] } })),
-        markLine: { silent: true, symbol: "none", lineStyle: { color: css("--ink"), type: "dashed" }, data: [{ yAxis: found.median_s, label: { formatter: t("median"), color: css("--soft"), position: "end" } }] } }],
+        markLine: { silent: true, symbol: "none", precision: 12, lineStyle: { color: css("--ink"), type: "dashed" }, data: [{ yAxis: found.median_s, label: { formatter: t("median"), color: css("--soft"), position: "end" } }] } }],
     }),
     ready: (instance) => instance.on("click", (e) => {
       const mark = marks[Number(e.dataIndex)];

@@ -45,6 +45,8 @@ class TimelineBody {
   private readonly path;
   private ranks: Set<number>;
   private deep = false;
+  private hosts: boolean;
+  private readonly hostChip = h("button", { type: "button", class: "chip", title: t("Show the lanes of the host's threads"), onclick: () => this.showHosts(!this.hosts) }, t("Host lanes"));
   private selection: Selection | null = null;
   private found: Uint8Array | null = null;
 
@@ -56,6 +58,8 @@ class TimelineBody {
       t("Timeline: arrow keys move, plus and minus zoom, brackets step through the events"));
     const tl = page.run.timeline as NonNullable<typeof page.run.timeline>, all = laneRanks(tl), main = mainRank(tl);
     this.ranks = new Set(all.length <= RANKS ? all : [main, ...deviceRanks(tl).filter((rank) => rank !== main)].slice(0, RANKS));
+    // Several ranks are read beside each other; their hosts would push them apart.
+    this.hosts = this.ranks.size <= 2 || !deviceRanks(tl).length;
     this.path = pathLine(model, 0);
     this.map = minimap(this.scene);
     this.element = h("div", { class: "timeline" }, this.tools(), this.map.element, this.scene.box, this.legend,
@@ -88,6 +92,7 @@ class TimelineBody {
       h("span", { class: "group" }, button("+", t("Zoom in"), () => scene.zoom(0.6)), button("−", t("Zoom out"), () => scene.zoom(1 / 0.6)),
         button("←", t("Move left"), () => scene.pan(-0.3)), button("→", t("Move right"), () => scene.pan(0.3)), button(t("Fit"), t("Show all"), () => scene.fit())),
       this.path ? this.pathToggle() : null,
+      ranks.length && page.run.timeline && deviceRanks(page.run.timeline).length ? this.hostChip : null,
       hasDepth(page.model) ? toggle(t("All call levels"), t("Show Python's frames and the deepest calls too"), (on) => { this.deep = on; this.retrack(); }) : null,
       searchBox(page, (mask) => { this.found = mask; this.relight(); }, (event) => this.go(event)),
       ranks.length > 1 ? rankChooser(ranks, () => this.ranks, (chosen) => { this.ranks = chosen; this.retrack(); }) : null);
@@ -122,9 +127,15 @@ class TimelineBody {
     if (first && last && (first.y < scene.scroll || last.y + last.height > scene.scroll + scene.height)) scene.box.scrollTop = first.y - AXIS;
   }
 
+  private showHosts(on: boolean): void {
+    this.hosts = on;
+    this.retrack();
+  }
+
   private retrack(): void {
-    this.scene.setTracks(tracksOf(this.source, 0, { ranks: this.ranks, deep: this.deep, counters: true }));
-    this.legend.replaceChildren(timelineLegend([{ model: this.page.model, ranks: this.ranks }]));
+    this.scene.setTracks(tracksOf(this.source, 0, { ranks: this.ranks, deep: this.deep, hosts: this.hosts, counters: true }));
+    this.hostChip.setAttribute("aria-pressed", String(this.hosts));
+    this.legend.replaceChildren(timelineLegend([{ model: this.page.model, ranks: this.ranks }], this.hosts));
     this.map.redraw();
   }
 
@@ -169,7 +180,8 @@ class TimelineBody {
 
   /** Move to an event that is out of sight or too small to be seen. */
   private bring(event: number): void {
-    const { scene } = this, [start, end] = scene.times(0, event);
+    const { scene } = this, [start, end] = scene.times(0, event), lane = this.page.run.timeline?.events.lane[event] ?? -1;
+    if (!this.hosts && this.page.run.timeline?.lanes[lane]?.kind === "host") this.showHosts(true);
     const small = scene.width > 0 && scene.x(end) - scene.x(start) < 3, out = start < scene.view[0] || end > scene.view[1];
     if (small || out) scene.show((start + end) / 2 - Math.max((end - start) * 6, 2e4), (start + end) / 2 + Math.max((end - start) * 6, 2e4));
     const place = scene.place(0, event);

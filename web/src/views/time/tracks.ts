@@ -1,11 +1,12 @@
 // What the timeline shows, from top to bottom: host and device lanes of each rank, its waits, counters.
 
-import { HOST, familyColour } from "../../core/colours";
+import { HOST, classColour, familyColour } from "../../core/colours";
 import type { IdleGaps, Timeline } from "../../core/document";
 import { operatorLabel, t } from "../../core/language";
 import { DEVICE_KINDS, type Model } from "../../core/model";
 import { familyOf } from "./belongs";
 import { causeColour } from "./causes";
+import { HELD, heldRow } from "./held";
 import { type Row, type Spans, packed, row } from "./rows";
 
 export interface Counter { name: string; unit: string; time: Float64Array; value: (number | null)[]; most: number }
@@ -25,6 +26,8 @@ export interface Track {
   /** For waits: what they are of. */
   gaps?: IdleGaps;
   counter?: Counter;
+  /** Waiting inside collectives, painted over them. */
+  held?: Row;
   /** Set by `layout`. */
   y: number;
   height: number;
@@ -38,6 +41,8 @@ export interface TrackOptions {
   ranks: ReadonlySet<number>;
   /** Show all levels of a host thread's calls, Python's frames too; else the outer ones of operators. */
   deep: boolean;
+  /** Show the host's lanes. */
+  hosts: boolean;
   /** Draw counters too. */
   counters: boolean;
 }
@@ -59,9 +64,9 @@ export function tracksOf(source: Source, number: number, options: TrackOptions):
     if (!own.length) continue;
     if (several) add({ kind: "heading", label: t("rank {rank}", { rank }), rank });
     for (const host of [true, false]) for (const { lane, index } of own) {
-      if ((lane.kind === "host") !== host) continue;
+      if ((lane.kind === "host") !== host || (host && !options.hosts)) continue;
       const rows = host && !options.deep ? lanes[index].slice(0, LEVELS) : lanes[index];
-      add({ kind: host ? "host" : "device", label: laneLabel(lane.name), rank, lane: index, rows, rowHeight: host ? HOST_ROW : DEVICE_ROW, folded: lanes[index].length - rows.length });
+      add({ kind: host ? "host" : "device", label: laneLabel(lane.name), rank, lane: index, rows, held: (host ? null : heldRow(model, index, source.offset)) ?? undefined, rowHeight: host ? HOST_ROW : DEVICE_ROW, folded: lanes[index].length - rows.length });
     }
     const gaps = model.run.idle_gaps?.find((found) => found.rank === rank);
     if (gaps?.start_ns.length) add({ kind: "waits", label: t("waits"), rank, rows: [waitsRow(gaps, source.offset)], rowHeight: WAIT_ROW, gaps });
@@ -165,6 +170,7 @@ export function legendOf(shown: { model: Model; ranks: ReadonlySet<number> }[]):
       const name = familyOf(tl, i);
       device.set(name, familyColour(name));
     }
+    if (model.run.collective_waits?.start_ns.length) waits.set(HELD, classColour(HELD));
     for (const gaps of model.run.idle_gaps ?? []) {
       if (ranks.has(gaps.rank)) for (const cause of new Set(gaps.cause)) waits.set(gaps.causes[cause], causeColour(gaps.causes[cause]));
     }
