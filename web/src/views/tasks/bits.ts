@@ -2,6 +2,7 @@
 
 import { type Child, h } from "../../core/dom";
 import { percent } from "../../core/format";
+import { currentLanguage } from "../../core/language";
 
 /** A small bar with its figure behind it. */
 export const bar = (share: number, colour: string, text: string): HTMLElement =>
@@ -30,3 +31,7 @@ export const fact = (name: string, value: Child, note?: Child): HTMLElement | nu
 
 /** A share as text, marked where much is lost. */
 export const loss = (share: number): HTMLElement => h("span", { class: share > 0.25 ? "lost" : share > 0.1 ? "some" : null }, percent(share));
+
+/** Sentences after each other: with spaces where the language has them. */
+export const sentences = (parts: readonly (string | null | false | undefined)[]): string =>
+  parts.filter(Boolean).join(currentLanguage() === "zh" ? "" : " ");

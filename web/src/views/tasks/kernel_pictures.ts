@@ -5,6 +5,7 @@ import { type Child, h, svg } from "../../core/dom";
 import { digits, flops, percent, quantity, ratio, size, time } from "../../core/format";
 import { t } from "../../core/language";
 import { roleColour } from "../../core/colours";
+import { sentences } from "./bits";
 import { ideal } from "./groups";
 
 interface Line { label: string; value: number; colour: string; note?: string; shown?: string }
@@ -71,7 +72,7 @@ export function intensity(run: Run, kernel: KernelRow): HTMLElement | null {
     svg("path", { d: `M${x(own)},29 l-6,-10 h12 z`, style: { fill: "var(--ink)" } }),
     svg("text", { x: clamp(x(own)), y: 14, "text-anchor": "middle", class: "strong" }, quantity(own, "flop/byte")));
   const side = own >= ridge ? t("Right of the ridge: with enough parallel work, arithmetic can set the pace.") : t("Left of the ridge: memory cannot feed the arithmetic units; even a perfect kernel reaches {rate} of the peak.", { rate: percent(own / ridge) });
-  return h("div", { class: "mini" }, h("h4", {}, t("Arithmetic intensity")), picture, h("p", { class: "dim" }, t("{flops} for {bytes} moved.", { flops: flops(kernel.flops), bytes: size(moved) }), " ", side));
+  return h("div", { class: "mini" }, h("h4", {}, t("Arithmetic intensity")), picture, h("p", { class: "dim" }, sentences([t("{flops} for {bytes} moved.", { flops: flops(kernel.flops), bytes: size(moved) }), side])));
 }
 
 /** Names of the two sides, where there is room for them. */

@@ -8,6 +8,7 @@ import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, latePanel, legend, table } from "../../core/panel";
 import type { Selection } from "../../core/selection";
+import { sentences } from "./bits";
 import { light } from "./lit";
 import { communicationEvents, hosts, pairs, rankOf, shortRanks } from "./mesh_data";
 import { circle, matrix } from "./mesh_pictures";
@@ -37,12 +38,12 @@ function summary(mesh: Mesh): HTMLElement {
   const sent = mesh.ranks.map((rank) => rank.sent_bytes).filter((bytes): bytes is number => bytes !== null);
   const waits = mesh.ranks.filter((rank) => rank.waiting_s !== null);
   const total = waits.reduce((sum, rank) => sum + (rank.waiting_s as number), 0), moved = waits.reduce((sum, rank) => sum + (rank.transfer_s as number), 0);
-  return h("p", { class: "story" }, [
+  return h("p", { class: "story" }, sentences([
     t("{ranks} ranks in {groups}.", { ranks: mesh.ranks.length, groups: mesh.groups.length === 1 ? t("one group") : t("{n} groups", { n: mesh.groups.length }) }),
     sent.length ? (Math.max(...sent) - Math.min(...sent) < Math.max(...sent) * 0.001 ? t("Each sends at least {bytes} a step.", { bytes: size(sent[0]) }) : t("Each sends at least {low} to {high} a step.", { low: size(Math.min(...sent)), high: size(Math.max(...sent)) })) : null,
     waits.length && total + moved > 0 ? t("In a step, a rank spends {transfer} on transfer and {waiting} on waiting for others, on average.", { transfer: time(moved / waits.length), waiting: time(total / waits.length) }) : null,
     mesh.unplaced ? t("{n} calls are counted, not drawn: their size, partners or root are not recorded.", { n: count(mesh.unplaced) }) : null,
-  ].filter(Boolean).map((sentence) => `${sentence} `));
+  ]));
 }
 
 function chooseRank(page: ReportPage, rank: number): void {

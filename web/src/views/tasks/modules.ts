@@ -30,7 +30,7 @@ export function modulesPanel(page: ReportPage): HTMLElement | null {
 
 function picture(page: ReportPage): HTMLElement {
   const { run } = page;
-  const root = moduleTree(run, { step: t("step"), model: t("model"), own: t("its own"), phase: (name) => t(name) });
+  const root = moduleTree(run, { step: t("whole step"), model: t("model"), own: t("its own"), phase: (name) => t(name) });
   let measure: Measure = "time", flame = false, focus = root;
   const crumbs = h("nav", { class: "crumbs", "aria-label": t("Where you are in the model") });
   const box = h("div", { class: "parts", role: "group", "aria-label": t("Parts of the model") });
@@ -109,13 +109,13 @@ function cellElement(cell: Cell<Part>, measure: Measure, root: Part, press: (par
   const beside = letters(part.label) + letters(amount) + 8 < room, below = !cell.open && !flame && cell.height > 36 && letters(amount) < room;
   const element = h("button", {
     type: "button", class: `part${part.own ? " own" : ""}`,
-    "aria-label": `${title(part)}${t(", ")}${amount}`,
+    "aria-label": `${part.label} ${amount}${title(part) === part.label ? "" : `${t(", ")}${title(part)}`}`,
     style: {
       left: `${cell.x}px`, top: `${cell.y}px`, width: `${Math.max(1, cell.width - 1)}px`, height: `${Math.max(1, cell.height - 1)}px`,
       "--tint": tint, "--strength": `${strength}%`,
     },
     onclick: () => press(part),
-  }, named ? h("span", { class: "name" }, part.label) : null,
+  }, named ? h("span", { class: "name" }, part.label) : null, " ",
   named && (beside || below) ? h("span", { class: "amount" }, amount) : null,
   part.row && !cell.open && measure === "time" ? phaseStrip(part.row) : null);
   return tipped(element, title(part), tipLines(part, root));

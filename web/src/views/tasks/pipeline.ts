@@ -8,6 +8,7 @@ import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, latePanel, legend, table } from "../../core/panel";
 import { DEVICE_KINDS } from "../../core/model";
+import { sentences } from "./bits";
 import { rankOf } from "./mesh_data";
 
 type Stage = Pipeline["stages"][number];
@@ -39,8 +40,11 @@ export function pipelinePanel(page: ReportPage): HTMLElement | null {
 
 function sentence(found: Pipeline): HTMLElement {
   const p = found.stages.length, m = found.micro_batches;
-  return h("p", { class: "story" }, t("{p} stages and {m} micro-batches: {share} of the stages' time is bubble. Equal stages with one forward and one backward pass at a time would have {ideal}: (p − 1) / (m + p − 1).", { p, m, share: percent(found.bubble_share), ideal: percent(found.ideal_share) }),
-    " ", found.bubble_share > found.ideal_share * 1.25 ? t("The rest comes from unequal stages or from waiting for messages.") : m < 4 * p ? t("More micro-batches make the bubble smaller.") : "");
+  const larger = found.bubble_share > found.ideal_share * 1.25;
+  return h("p", { class: "story" }, sentences([
+    t("{p} stages and {m} micro-batches: {share} of the stages' time is bubble. Equal stages with one forward and one backward pass at a time would have {ideal}: (p − 1) / (m + p − 1).", { p, m, share: percent(found.bubble_share), ideal: percent(found.ideal_share) }),
+    larger ? t("The rest comes from unequal stages or from waiting for messages.") : m < 4 * p && t("More micro-batches make the bubble smaller."),
+  ]));
 }
 
 function picture(page: ReportPage, found: Pipeline): HTMLElement {
