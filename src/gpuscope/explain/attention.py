@@ -79,8 +79,13 @@ def attention(
     keys = f"{case.kv_seq} keys, {case.kv_heads} KV heads"
     mask = ", causal" if causal else ""
     title = f"{shape}, {keys}{mask}, {case.dtype.name}, {where.device.name}"
+    title_zh = (
+        f"{case.batch} x {case.heads} 头 x {case.seq} x {case.head_dim}，{case.kv_seq} 个键，"
+        f"{case.kv_heads} 个 KV 头{'，因果' if causal else ''}，{case.dtype.name}，"
+        f"{where.device.name}"
+    )
     return Explanation(
-        "attention", Words(f"Attention {title}", f"注意力 {title}"),
+        "attention", Words(f"Attention {title}", f"注意力 {title_zh}"),
         summary=_summary(case),
         sections=(
             Section(Words("The time", "时间"), _time(case)),
@@ -137,7 +142,8 @@ def _summary(case: Attention) -> tuple[Words, ...]:
             f"屋脊点为 {three(ridge)}。",
         ),
     ]
-    lines.append(_saved(case))
+    if not (case.decode and case.fused):
+        lines.append(_saved(case))
     if case.decode:
         cache = case.qkv[1].nbytes + case.qkv[2].nbytes
         lines.append(
@@ -233,8 +239,8 @@ def _kernel_bars(kernels: tuple[Kernel, ...]) -> Bars:
     bars = []
     for kernel in kernels:
         role: Role = "tensor" if kernel.flops else "memory"
-        name = kernel.name + (f": {kernel.note}" if kernel.note else "")
-        bars.append(Bar(name, (Part(Words(kernel.name, kernel.name), kernel.duration_s, role),)))
+        name = Words(kernel.name, kernel.name)
+        bars.append(Bar(kernel.name, (Part(name, kernel.duration_s, role),)))
     return Bars(Words("Kernels, in launch order", "内核，按启动次序"), "s", tuple(bars))
 
 

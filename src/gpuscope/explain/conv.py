@@ -93,8 +93,9 @@ def conv(
         f"{n} x {c} x {h} x {w}, {k} of {kernel} x {kernel}, {layout}, {form.dtype.name}, "
         f"{where.device.name}"
     )
+    title_zh = title.replace(f"{k} of {kernel} x {kernel}", f"{k} 个 {kernel} x {kernel}")
     return Explanation(
-        "conv", Words(f"Convolution {title}", f"卷积 {title}"),
+        "conv", Words(f"Convolution {title}", f"卷积 {title_zh}"),
         summary=_summary(case),
         sections=_sections(case, sizes),
         commands=_commands(case), sources=SOURCES, assumptions=_assumptions(case),

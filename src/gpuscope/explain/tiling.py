@@ -127,6 +127,10 @@ class Tiled:
         tile, problem = self.plan.tile, self.problem
         return 1.0 - problem.m * problem.n / (self.rows * tile.m * self.columns * tile.n)
 
+    def parts_of(self, other: Plan) -> Parts:
+        """The parts of another plan for the same product."""
+        return _parts(self.device, self.problem, self.machine, other, self.useful_flops)
+
     def is_edge(self, block: int) -> bool:
         """Whether a block's tile hangs over the edge of the result; blocks count down columns."""
         tile, problem = self.plan.tile, self.problem
@@ -146,16 +150,22 @@ def tiled(
         duration_s: of all its kernels.
         slowed_s, useful_flops: see `Tiled`.
     """
-    peak = peak_flops_per_s(device, problem.dtype)
-    its = parts(problem, machine, found, peak)
-    if useful_flops is not None and useful_flops < problem.flops:
-        # Padding of the problem itself is lost like what tiles compute over the edge.
-        padded = (its.peak_s + its.rate_s) * (1.0 - useful_flops / problem.flops)
-        share = useful_flops / problem.flops
-        its = replace(
-            its, peak_s=its.peak_s * share, rate_s=its.rate_s * share, edge_s=its.edge_s + padded
-        )
+    its = _parts(device, problem, machine, found, useful_flops)
     return Tiled(device, problem, machine, found, its, slowed_s, duration_s, useful_flops)
+
+
+def _parts(
+    device: Device, problem: Problem, machine: Machine, found: Plan, useful_flops: float | None
+) -> Parts:
+    its = parts(problem, machine, found, peak_flops_per_s(device, problem.dtype))
+    if useful_flops is None or useful_flops >= problem.flops:
+        return its
+    # Padding of the problem itself is lost like what tiles compute over the edge.
+    share = useful_flops / problem.flops
+    padded = (its.peak_s + its.rate_s) * (1.0 - share)
+    return replace(
+        its, peak_s=its.peak_s * share, rate_s=its.rate_s * share, edge_s=its.edge_s + padded
+    )
 
 
 def time_bars(product: Tiled, title: Words, more: tuple[Part, ...] = ()) -> Bars:
@@ -261,8 +271,7 @@ def _why_this(product: Tiled, time_s: Callable[[Plan], float]) -> Paragraph | No
         if not others:
             return
         other = min(others, key=time_s)
-        its = parts(product.problem, product.machine, other, product.peak_flops_per_s)
-        loss = main_loss(product.parts, its)
+        loss = main_loss(product.parts, product.parts_of(other))
         more = f"{time_s(other) / best:.2f}"
         lines_en.append(f"{en} ({other.tile.name}) takes {more} times as long: {loss.en}.")
         lines_zh.append(f"{zh}（{other.tile.name}）要 {more} 倍时间：{loss.zh}。")
@@ -337,7 +346,7 @@ def _mirrored(plan: Plan, every: tuple[Plan, ...]) -> bool:
 def _candidate(
     product: Tiled, plan: Plan, time_s: float, best_s: float, own: bool
 ) -> tuple[Cell, ...]:
-    its = parts(product.problem, product.machine, plan, product.peak_flops_per_s)
+    its = product.parts_of(plan)
     idle = 1.0 - plan.grid / (plan.rounds * product.machine.units)
     reason: Cell = Words("chosen", "选中") if own else main_loss(product.parts, its)
     return (
