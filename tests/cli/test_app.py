@@ -19,18 +19,18 @@ SURFACE = {
     "predict": [
         "WORKLOAD", "--on", "--calibration", "--task", "--batch", "--seq", "--dtype",
         "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
-        "--layers", "--set", "--sweep", "--json", "--output", "--report", "--trace", "--must-fit",
-        "--strict", "--lang", "--quiet",
+        "--layers", "--set", "--sweep", "--json", "--output", "--report", "--trace", "--figures",
+        "--must-fit", "--strict", "--lang", "--quiet",
     ],
     "measure": [
         "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",
         "--batch", "--seq", "--dtype", "--attention", "--optimizer", "--compile",
         "--checkpointing", "--image", "--context", "--layers", "--json", "--output", "--report",
-        "--trace", "--lang", "--quiet",
+        "--trace", "--figures", "--lang", "--quiet",
     ],
     "analyze": [
         "TRACES", "--rank", "--steps", "--device", "--engine", "--workers", "--top", "--json",
-        "--output", "--report", "--trace", "--lang", "--quiet",
+        "--output", "--report", "--trace", "--figures", "--lang", "--quiet",
     ],
     "profile": [
         "SCRIPT", "ARGUMENTS", "--module", "--steps", "--skip", "--by", "--memory-history",
@@ -43,7 +43,7 @@ SURFACE = {
         "--only", "--quick", "--device", "--gpus", "--output", "--resume", "--replay", "--compare",
         "--save", "--list", "--json", "--report", "--lang", "--quiet",
     ],
-    "compare": ["FILES", "--json", "--report", "--lang"],
+    "compare": ["FILES", "--json", "--report", "--figures", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],
 }  # fmt: skip

@@ -249,6 +249,7 @@ def _fitting(message: MemoryMessage, vendor: str) -> Table | None:
     needed = message.allocated + message.wanted + CONTEXT_BYTES
     if needed < 0.97 * message.capacity:
         return None  # here the trouble is fragments, a limit or others
+    needed = max(needed, round(1.02 * message.capacity))  # one like this was too small
     large = sorted(
         (d for d in devices() if d.vendor == vendor and d.memory_usable_bytes >= needed),
         key=lambda d: d.memory_usable_bytes,

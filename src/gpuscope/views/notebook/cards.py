@@ -155,7 +155,7 @@ def _peaks(device: Device, lang: str) -> str:
     """Dense peaks, widest dtype first."""
     rates = dict(device.peaks)
     bars = tuple(
-        Bar(rate, (Part(Words(rate, rate), value, "tensor"),))
+        Bar(Words(rate, rate), (Part(Words(rate, rate), value, "tensor"),))
         for rate in RATE_DTYPES
         if (value := rates.get(f"{rate}_tensor", rates.get(rate))) is not None
     )
