@@ -104,6 +104,13 @@ def cube(x):
     x[k, j, i] = 1
 
 
+@cuda.jit
+def guarded(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = 1
+
+
 def launch():
     f32 = lambda n: cuda.to_device(np.zeros(n, dtype=np.float32))
     calls[1, 32](f32(64), f32(32))
@@ -124,6 +131,7 @@ def launch():
     records[1, 32](people)
     assert (people["age"] == 1).all()
     cube[(1, 1, 2), (4, 4, 2)](f32((4, 4, 4)))
+    guarded.forall(300)(f32(300))
 '''
 
 
@@ -211,6 +219,13 @@ def test_three_dimensions_x_fastest(odd: Seen):
     assert (launch.grid, launch.block) == ((1, 1, 2), (4, 4, 2))
     store = access(launch, "x", "store")
     assert (store.requests, store.lanes, store.sectors) == (2, 64, 8)
+
+
+def test_forall_makes_warps(odd: Seen):
+    launch = odd.one("guarded")
+    assert (launch.grid, launch.block) == ((2, 1, 1), (256, 1, 1))
+    assert launch.notes == ("forall_block",)
+    assert access(launch, "x", "store").requests == 10
 
 
 def test_the_limit_stops_and_keeps_what_was_seen(tmp_path):

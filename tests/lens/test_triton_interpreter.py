@@ -138,6 +138,16 @@ def test_a_pointer_outside_is_an_error_not_a_crash(tmp_path):
     assert "mask it" in caught.value.next_step
 
 
+def test_a_constant_is_known_to_the_compiler(tmp_path):
+    """BLOCK is no multiple of 16, but a constant: 8 contiguous elements are proven."""
+    seen = _look(tmp_path, """
+        def launch():
+            add[(2,)](torch.ones(16), torch.empty(16), 16, BLOCK=8, num_warps=1)
+        """)
+    assert access(seen.one("add"), "a", "load").lanes == 64  # both programs, copies included
+    assert access(seen.one("add"), "b", "store").lanes == 16
+
+
 def test_the_limit(tmp_path):
     seen = _look(tmp_path, """
         def launch():

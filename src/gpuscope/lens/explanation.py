@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gpuscope.explain.numbers import size, three
 from gpuscope.explain.types import Block, Explanation, Paragraph, Section, Words
 from gpuscope.lens.machine import Machine
@@ -19,7 +21,6 @@ from gpuscope.lens.traffic import (
     line_bars,
     moved_bytes,
     overview,
-    overview_row,
 )
 from gpuscope.lens.types import Access, Launch, Lens
 
@@ -59,6 +60,10 @@ _NOTES = {
         "Arrays of records (structured dtypes) were not followed.",
         "结构化类型（record）的数组未被记录。",
     ),
+    "forall_block": Words(
+        "forall leaves the block's size to Numba, which asks the device; 256 threads are assumed.",
+        "forall 由 Numba 按设备选择线程块大小；这里假定 256 个线程。",
+    ),
     "local_arrays": Words(
         "Arrays private to a thread (cuda.local) were not followed: small ones live in registers.",
         "线程私有数组（cuda.local）未被记录：小的通常放在寄存器里。",
@@ -78,8 +83,8 @@ def explain_lens(lens: Lens) -> Explanation:
     return Explanation(
         topic="lens",
         title=Words(
-            f"{lens.name} on {lens.machine.name}: what its warps ask of memory",
-            f"{lens.name} 在 {lens.machine.name} 上：线程束对内存的访问",
+            f"{Path(lens.name).name} on {lens.machine.name}: what its warps ask of memory",
+            f"{Path(lens.name).name} 在 {lens.machine.name} 上：线程束对内存的访问",
         ),
         summary=_summary(lens, shown),
         sections=tuple(sections),
@@ -179,10 +184,7 @@ def _names(shown: list[Launch], times: list[int]) -> list[Words]:
 
 
 def _overview(shown: list[Launch], names: list[Words], machine: Machine) -> Section:
-    rows = tuple(
-        (name, *overview_row(launch, machine)) for launch, name in zip(shown, names, strict=True)
-    )
-    return Section(Words("All launches", "全部启动"), (overview(rows),))
+    return Section(Words("All launches", "全部启动"), (overview(shown, names, machine),))
 
 
 def _sections(launch: Launch, title: Words, machine: Machine, several: bool) -> list[Section]:

@@ -51,6 +51,9 @@ def sector_map(access: Access, machine: Machine) -> HeatMap:
         rows.append(row)
     where = _place(access)
     asked = sum(len(bytes_) for bytes_ in used.values())
+    cut = Words("", "")
+    if len(used) > _MOST_COLUMNS:
+        cut = Words(f" The first {_MOST_COLUMNS} are drawn.", f"只画出前 {_MOST_COLUMNS} 个。")
     return HeatMap(
         title=Words(f"Lanes and sectors: {where.en}", f"线程与扇区：{where.zh}"),
         x=Axis(
@@ -69,8 +72,8 @@ def sector_map(access: Access, machine: Machine) -> HeatMap:
         x_labels=tuple(str(sector) for sector in sectors),
         y_labels=_lanes(access),
         note=Words(
-            f"{len(used)} sectors move {len(used) * piece} bytes for {asked} asked for.",
-            f"{len(used)} 个扇区搬运 {len(used) * piece} 字节，其中用到 {asked} 字节。",
+            f"{len(used)} sectors move {len(used) * piece} bytes for {asked} asked for." + cut.en,
+            f"{len(used)} 个扇区搬运 {len(used) * piece} 字节，其中用到 {asked} 字节。" + cut.zh,
         ),
     )  # fmt: skip
 

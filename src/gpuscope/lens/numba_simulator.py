@@ -16,6 +16,9 @@ from gpuscope.lens.numba_block import Block, LensBlockManager
 from gpuscope.lens.recorder import LimitReached, Recorder
 from gpuscope.lens.visits import Sources
 
+_FORALL_THREADS = 256
+"""Threads of a block where the kernel leaves it to Numba."""
+
 
 def install(recorder: Recorder) -> None:
     """Let every launch of this process's simulator be recorded.
@@ -41,6 +44,7 @@ class Simulator:
         self.sources = Sources()
         self.names: list[str] = []
         self.module: Any = None
+        self.chosen_block = False
         self._plain_wrap = kernel.FakeWithinKernelCUDAArray
         self._plain_call = kernel.FakeCUDAKernel.__call__
         self._plain_module = kernel.FakeCUDAModule
@@ -48,8 +52,9 @@ class Simulator:
         kernel.FakeWithinKernelCUDAArray = self.wrap
         kernel.FakeCUDAModule = self.make_module
         kernel.BlockManager = self.make_manager
-        call = self.call
+        call, for_all = self.call, self.for_all
         kernel.FakeCUDAKernel.__call__ = lambda fake, *arguments: call(fake, *arguments)
+        kernel.FakeCUDAKernel.forall = lambda fake, *a, **k: for_all(fake, *a, **k)
 
     def call(self, fake: Any, *arguments: Any) -> Any:
         """A call of a kernel (a launch), or of a device function."""
@@ -59,6 +64,9 @@ class Simulator:
         arguments = tuple(_as_numpy(argument) for argument in arguments)
         opened = self.recorder.begin(fake.fn.__name__, "numba", tuple(grid), tuple(block))
         opened.take_scalars(inspect.signature(fake.fn).parameters, arguments)
+        if self.chosen_block:
+            opened.notes["forall_block"] = None
+        self.chosen_block = False
         self.names = self._array_names(fake.fn, arguments)
         complete = False
         try:
@@ -70,6 +78,18 @@ class Simulator:
                 launch.shared_bytes = self.module._shared.total_bytes
             self.recorder.end(complete)
         return result
+
+    def for_all(
+        self, fake: Any, ntasks: int, tpb: int = 0, stream: int = 0, sharedmem: int = 0
+    ) -> Any:
+        """`kernel.forall(n)`: as many blocks as it takes.
+
+        A device picks the block's size by occupancy; the simulator would use one thread a block,
+        which makes no warps.
+        """
+        threads = tpb or _FORALL_THREADS
+        self.chosen_block = tpb == 0
+        return fake[max(1, -(-ntasks // threads)), threads, stream, sharedmem]
 
     def _array_names(self, function: Any, arguments: tuple[Any, ...]) -> list[str]:
         names = list(inspect.signature(function).parameters)

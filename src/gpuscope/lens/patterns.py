@@ -19,7 +19,7 @@ _TRITON_CHANGE = Words(
 )
 
 Fault = Literal[
-    "strided", "scattered", "short_runs", "misaligned", "bank_conflict", "constant_spread",
+    "strided", "scattered", "short_runs", "gaps", "misaligned", "bank_conflict", "constant_spread",
     "serial_atomics", "divergence", "barrier", "reread",
 ]  # fmt: skip
 
@@ -116,6 +116,19 @@ def _coalescing_cause(access: Access, machine: Machine) -> tuple[Fault, Words, W
                 f"{machine.warp_size} 的倍数），各行从对齐的地址开始。",
             ),
         )
+    if step is not None and abs(step) == size and _has_gaps(access):
+        return (
+            "gaps",
+            Words(
+                "neighbouring lanes are neighbours in memory, but lanes in between take no part.",
+                "相邻线程访问相邻地址，但中间有线程不参与。",
+            ),
+            Words(
+                "Let neighbouring lanes do the same: branch or mask by the warp rather than by the "
+                "lane, or give the active lanes elements without gaps.",
+                "让相邻线程做同样的事：按线程束而不是按线程分支或掩码，或让活跃线程的元素连成一片。",
+            ),
+        )
     if step is not None and abs(step) == size:
         return (
             "misaligned",
@@ -157,6 +170,12 @@ def _coalescing_cause(access: Access, machine: Machine) -> tuple[Fault, Words, W
             "对下标排序或分组，使相邻线程落在相同扇区；或先把线程块所需的数据搬进共享内存。",
         ),
     )
+
+
+def _has_gaps(access: Access) -> bool:
+    """Whether inactive lanes stand between active ones."""
+    active = [lane for lane, address in enumerate(access.sample.addresses) if address is not None]
+    return len(active) <= active[-1] - active[0]
 
 
 def _conflict(access: Access, machine: Machine) -> Remark:

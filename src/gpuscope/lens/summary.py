@@ -181,13 +181,16 @@ def _arrays(
 
 
 def stride_bytes(sample: Sample) -> tuple[int, bool] | None:
-    """The usual distance between neighbouring lanes' addresses, and whether it is the only one.
+    """The usual distance of addresses from lane to lane, and whether it is the only one.
 
-    None where no distance is usual (that of seven pairs in ten).
+    Between two lanes with inactive ones in between, the distance is shared out over them. None
+    where no distance is usual (that of seven pairs in ten) or whole.
     """
-    active = [a for a in sample.addresses if a is not None]
-    steps = Counter(b - a for a, b in pairwise(active))
+    active = [(lane, a) for lane, a in enumerate(sample.addresses) if a is not None]
+    steps = Counter((b - a) / (m - n) for (n, a), (m, b) in pairwise(active))
     if not steps:
         return None
     step, times = steps.most_common(1)[0]
-    return (step, len(steps) == 1) if times >= 0.7 * (len(active) - 1) else None
+    if step != int(step) or times < 0.7 * (len(active) - 1):
+        return None
+    return int(step), len(steps) == 1

@@ -89,20 +89,26 @@ def facts(launch: Launch, machine: Machine) -> Facts:
     return Facts(tuple(rows))
 
 
-def overview(rows: tuple[tuple[Cell, ...], ...]) -> Table:
-    """All launches beside each other; rows as `overview_row` makes them, with a name in front."""
+def overview(launches: list[Launch], names: list[Words], machine: Machine) -> Table:
+    """All launches beside each other; columns that none of them fills are left out."""
+    columns = [
+        Column(Words("kernel", "核函数")),
+        Column(Words("threads", "线程数"), "count"),
+        Column(Words("sectors a request", "每次请求扇区")),
+        Column(Words("moved", "搬运"), "bytes"),
+        Column(Words("useful", "有用"), "share"),
+        Column(Words("passes a request", "每次请求遍数")),
+        Column(Words("active lanes", "活跃线程"), "share"),
+    ]
+    rows = [
+        (name, *_overview_row(launch, machine))
+        for launch, name in zip(launches, names, strict=True)
+    ]
+    kept = [n for n in range(len(columns)) if any(row[n] not in (None, _NONE) for row in rows)]
     return Table(
         title=Words("Launches in order", "按顺序的各次启动"),
-        columns=(
-            Column(Words("kernel", "核函数")),
-            Column(Words("threads", "线程数"), "count"),
-            Column(Words("sectors a request", "每次请求扇区")),
-            Column(Words("moved", "搬运"), "bytes"),
-            Column(Words("useful", "有用"), "share"),
-            Column(Words("passes a request", "每次请求遍数")),
-            Column(Words("active lanes", "活跃线程"), "share"),
-        ),
-        rows=rows,
+        columns=tuple(columns[n] for n in kept),
+        rows=tuple(tuple(row[n] for n in kept) for row in rows),
         note=Words(
             "Sectors of global memory, passes over shared memory.",
             "扇区指全局内存，遍数指共享内存。",
@@ -110,7 +116,11 @@ def overview(rows: tuple[tuple[Cell, ...], ...]) -> Table:
     )
 
 
-def overview_row(launch: Launch, machine: Machine) -> tuple[Cell, ...]:
+_NONE = "–"
+"""There was no such request."""
+
+
+def _overview_row(launch: Launch, machine: Machine) -> tuple[Cell, ...]:
     """A launch in one row: threads, sectors, bytes, useful share, passes, active lanes."""
     on_global = [a for a in launch.accesses if a.space == "global"]
     shared = [a for a in launch.accesses if a.space == "shared"]
@@ -118,10 +128,10 @@ def overview_row(launch: Launch, machine: Machine) -> tuple[Cell, ...]:
     passes, on_chip = sum(a.passes for a in shared), sum(a.requests for a in shared)
     return (
         launch.threads,
-        sectors / requests if requests else "–",
+        sectors / requests if requests else _NONE,
         sectors * machine.sector_bytes,
         ideal_bytes(launch, machine) / (sectors * machine.sector_bytes) if sectors else None,
-        passes / on_chip if on_chip else "–",
+        passes / on_chip if on_chip else _NONE,
         launch.active_share,
     )
 

@@ -65,7 +65,7 @@ def install(recorder: Recorder) -> None:
 
     def prepare_and_note(own: Any, args: Any, kwargs: Any) -> Any:
         on_host = prepare(own, args, kwargs)
-        watch.allocate(own.arg_names, *on_host)
+        watch.allocate(own.arg_names, own.constexprs, *on_host)
         return on_host
 
     executor._init_args_hst = prepare_and_note
@@ -132,13 +132,19 @@ class Interpreter:
             self.recorder.end(complete)
         return result
 
-    def allocate(self, names: list[str], args: Any, kwargs: Any) -> None:
-        """Learn where the tensors lie, and what the compiler would know of the integers."""
+    def allocate(self, names: list[str], constants: list[str], args: Any, kwargs: Any) -> None:
+        """Learn where the tensors lie, and what the compiler would know of the integers.
+
+        Args:
+            names: of the kernel's parameters.
+            constants: those that the compiler knows (`tl.constexpr`).
+            args, kwargs: what was passed, with tensors in this machine's memory.
+        """
         values = dict(zip(names, args, strict=False)) | dict(kwargs)
         self.recorder.launch.take_scalars(values, values.values())
         self.exact = True
         for name, value in values.items():
-            if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(value, int) and not isinstance(value, bool) and name not in constants:
                 self.exact = self.exact and (value == 1 or value % 16 == 0)
             tensor = getattr(value, "base", value)  # a descriptor's or a wrapped tensor's own
             if hasattr(tensor, "untyped_storage"):

@@ -205,7 +205,7 @@ class Launch:
         shared_bytes: shared memory of a block; None if it is the compiler's choice (Triton).
         barriers: barriers that not all threads reached.
         notes: stable words for what had to be assumed ("triton_layout", "mask_splits_vectors",
-            "descriptor", "record_arrays", "local_arrays").
+            "descriptor", "record_arrays", "local_arrays", "forall_block").
         complete: False where the limit was reached before its end.
     """
 
