@@ -84,7 +84,10 @@ def test_commands_name_existing_verbs_and_options(page: Path) -> None:
         if verb == "profile":  # what follows the script is the script's own
             scripts = [at for at, word in enumerate(words) if word.endswith(".py")]
             words = words[: scripts[0]] if scripts else words
-        known = {option for p in verbs[verb].params for option in p.opts}
+        command = verbs[verb]
+        if hasattr(command, "commands"):  # explain: the topic has the options
+            command = command.commands[words[0]]
+        known = {option for p in command.params for option in p.opts}
         assert {word for word in words if word.startswith("--")} <= known, (verb, words)
 
 
