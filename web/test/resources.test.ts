@@ -60,6 +60,11 @@ describe("use", () => {
 
 describe("roofline", () => {
   it("knows the dtype of a group", () => expect(dtypeOf("gemm_128x256|bfloat16|1e+12|5e9|64")).toBe("bfloat16"));
+  it("knows it in older files by the label", () => {
+    const old = run();
+    (old.analysis.roofline as { points: object[] }).points = [{ ...point("", 200, 0.5), label: "mm 8x8, 8x8 fp32" }];
+    expect(pointsAt(old, "memory").map((p) => p.dtype)).toEqual(["float32"]);
+  });
   it("leaves out kernels that are too short to see", () => expect(pointsAt(run(), "memory").map((p) => p.x)).toEqual([200]));
   it("counts bytes at the L2 cache where the tile tells them", () => {
     expect(pointsAt(run(), "l2").map((p) => p.x)).toEqual([100]);

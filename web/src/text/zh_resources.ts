@@ -106,6 +106,8 @@ export const RESOURCES: Readonly<Record<string, string>> = {
   "Constants were measured on {device} and carried over.": "常数测自 {device}，再折算过来。",
   "No measured constants apply.": "没有适用的实测常数。",
   "What flowed is not known: no kernel's work is.": "不知道有多少数据流过：内核的工作量未知。",
+  "Power is at its limit ({watts} of {limit}): the clock is held down.": "功率已到上限（{limit} 中的 {watts}）：频率被压低。",
+  "What the kernels compute and move is not known: the recording holds no shapes, or no model covers them.": "不知道各内核计算和搬运了多少：记录中没有形状，或没有模型覆盖它们。",
   "on average": "平均",
   "of the limit": "占上限",
   "Host": "主机",

@@ -26,10 +26,18 @@ function verdict(page: ReportPage): HTMLElement | null {
   if (!found) return null;
   const name = unitName(found.series.key, page.run.device?.compute_unit_label, page.run.device?.memory_type);
   const parts = { name, share: percent(found.share) };
-  const text = found.share >= 0.7 ? t("Narrowest: {name}, used to {share} on average. More of it would make the step faster.", parts)
+  // Matrix units rarely pass 70 % of their peak: data and power do not let them.
+  const text = found.share >= (found.series.key === "tensor" ? 0.6 : 0.7) ? t("Narrowest: {name}, used to {share} on average. More of it would make the step faster.", parts)
     : found.share >= 0.35 ? t("Narrowest: {name}, used to {share} on average. For stretches of the step it sets the pace, elsewhere something else does.", parts)
       : t("Nothing is used much on average; {name} most, to {share}. The step waits for something else: launches, latency, other ranks or the host.", parts);
-  return h("p", { class: "res-verdict" }, text);
+  return h("p", { class: "res-verdict" }, text, atLimit(page));
+}
+
+/** Said where the power limit holds the clock down. */
+function atLimit(page: ReportPage): string {
+  const watts = page.run.use?.series.find((s) => s.key === "power"), mean = watts ? average(watts) : 0;
+  if (!watts?.limit || mean < 0.95 * watts.limit) return "";
+  return " " + t("Power is at its limit ({watts} of {limit}): the clock is held down.", { watts: power(mean), limit: power(watts.limit) });
 }
 
 function facts(d: DeviceFacts): HTMLElement {

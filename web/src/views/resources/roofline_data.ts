@@ -18,6 +18,11 @@ const LEAST_SHARE = 1e-3;
 /** A kernel group's dtype (analysis.grouping.group_key: name|dtype|FLOPs|bytes|grid). */
 export const dtypeOf = (group: string): string => group.split("|").at(-4) ?? "";
 
+const SHORT: Record<string, string> = { bf16: "bfloat16", fp16: "float16", fp32: "float32", fp64: "float64", tf32: "tf32", fp8: "float8_e4m3fn", int8: "int8" };
+
+/** A point's dtype: by its group, in older files by the last word of its label. */
+const pointDtype = (point: RooflinePoint): string => (point.group ? dtypeOf(point.group) : (SHORT[point.label.split(" ").at(-1) ?? ""] ?? ""));
+
 /** FLOPs of one launch of a group. */
 const flopsOf = (group: string): number => Number(group.split("|").at(-3));
 
@@ -30,7 +35,7 @@ export function pointsAt(run: Run, level: Level): Point[] {
   for (const point of (long.length ? long : sound).slice(0, MOST_BUBBLES)) {
     const drawn = run.use?.l2_bytes[point.group];
     const x = level === "memory" ? point.intensity_flops_per_byte : drawn ? flopsOf(point.group) / drawn : NaN;
-    if (x > 0) found.push({ ...point, dtype: dtypeOf(point.group), x });
+    if (x > 0) found.push({ ...point, dtype: pointDtype(point), x });
   }
   return found;
 }

@@ -26,6 +26,7 @@ export function usePanel(page: ReportPage): HTMLElement | null {
   return panel("use", t("Use over the step"),
     t("What each unit of the device does from the begin of the step to its end; the top line is what it could do. A high curve names what the step waits for at that moment; where all are low, the device waits for something else. Drag over a stretch to choose its work.") + several,
     place,
+    use.series.some((s) => s.key === "memory") ? null : h("p", { class: "res-note" }, t("What the kernels compute and move is not known: the recording holds no shapes, or no model covers them.")),
     energyNote ? h("p", { class: "res-note" }, t("Work is spread evenly over each kernel's time; power follows from the work, so it can pass the limit for a moment where the average holds it.")) : null,
     asTable(() => phaseTable(page, use)));
 }
