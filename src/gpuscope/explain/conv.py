@@ -168,27 +168,7 @@ def _summary(case: Case) -> tuple[Words, ...]:
         Words(f"What sets the time of the main kernel: {sets.en}.",
               f"决定主内核时间的是：{sets.zh}。"),
     ]  # fmt: skip
-    found = case.tiled
-    if found is None:
-        lines_.append(
-            Words(
-                "It is depthwise: each channel has a filter of its own, so that nothing is shared"
-                " and the tensor cores have no product to compute.",
-                "这是深度卷积：每个通道有自己的滤波器，没有可共享的数据，张量核心无矩阵乘可做。",
-            )
-        )
-    else:
-        p = found.problem
-        many = f"{p.batch} products of " if p.batch > 1 else "a product of "
-        many_zh = f"{p.batch} 个" if p.batch > 1 else ""
-        lines_.append(
-            Words(
-                f"It is {many}M = {p.m}, N = {p.n}, K = {p.k} in disguise: {found.plan.grid:,}"
-                f" tiles, {found.plan.waves:.2f} waves.",
-                f"它其实是{many_zh}矩阵乘 M = {p.m}、N = {p.n}、K = {p.k}："
-                f"{found.plan.grid:,} 个分块，{found.plan.waves:.2f} 波。",
-            )
-        )
+    lines_.append(_inside(case))
     turning = _conversions_s(case)
     if turning:
         share = percent(turning / case.duration_s)
@@ -199,6 +179,26 @@ def _summary(case: Case) -> tuple[Words, ...]:
             )
         )
     return tuple(lines_)
+
+
+def _inside(case: Case) -> Words:
+    """What the arithmetic is: a product, or nothing that tensor cores could do."""
+    found = case.tiled
+    if found is None:
+        return Words(
+            "It is depthwise: each channel has a filter of its own, so that nothing is shared"
+            " and the tensor cores have no product to compute.",
+            "这是深度卷积：每个通道有自己的滤波器，没有可共享的数据，张量核心无矩阵乘可做。",
+        )
+    p = found.problem
+    many = f"{p.batch} products of " if p.batch > 1 else "a product of "
+    many_zh = f"{p.batch} 个" if p.batch > 1 else ""
+    return Words(
+        f"It is {many}M = {p.m}, N = {p.n}, K = {p.k} in disguise: {found.plan.grid:,}"
+        f" tiles, {found.plan.waves:.2f} waves.",
+        f"它其实是{many_zh}矩阵乘 M = {p.m}、N = {p.n}、K = {p.k}："
+        f"{found.plan.grid:,} 个分块，{found.plan.waves:.2f} 波。",
+    )
 
 
 def _time(case: Case) -> tuple[Block, ...]:
