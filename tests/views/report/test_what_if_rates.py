@@ -9,10 +9,14 @@ from gpuscope.hardware import device
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.views.report.what_if_rates import (
     BANDWIDTHS,
+    FEWER_BANDWIDTHS,
+    FULL_OPERATORS,
     HOSTS,
+    MOST_OPERATORS,
     UNITS,
     Machines,
     bandwidth_lines,
+    machines_for,
     rate_explorer,
     scaled,
 )
@@ -56,5 +60,20 @@ def test_utilisation_over_bandwidth_is_a_share() -> None:
 
 def test_a_device_of_one_unit_has_no_other_counts() -> None:
     one = device("google-tpu-v5e")
-    found = rate_explorer(Machines(Program("adds", (ADD,)), one))
+    machines = machines_for(Program("adds", (ADD,)), one)
+    assert machines is not None
+    found = rate_explorer(machines)
     assert len(found.sliders[0].values) == (1 if (one.compute_units or 1) == 1 else len(UNITS))
+
+
+def test_long_programs_get_fewer_points() -> None:
+    def of(count: int) -> Machines | None:
+        return machines_for(Program("adds", (ADD,) * count), H200)
+
+    assert of(MOST_OPERATORS + 1) is None
+    few, full = of(FULL_OPERATORS + 1), of(FULL_OPERATORS)
+    assert few is not None
+    assert full is not None
+    assert few.bandwidths == FEWER_BANDWIDTHS
+    assert full.bandwidths == BANDWIDTHS
+    assert len(few.units) < len(full.units)

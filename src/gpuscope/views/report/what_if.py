@@ -15,12 +15,9 @@ from gpuscope.run import Run
 from gpuscope.timeline.recost import Recosted, recost
 from gpuscope.views.report.device_facts import device_of_run
 from gpuscope.views.report.what_if_devices import device_blocks
-from gpuscope.views.report.what_if_rates import Machines, bandwidth_lines, rate_explorer
+from gpuscope.views.report.what_if_rates import bandwidth_lines, machines_for, rate_explorer
 from gpuscope.views.report.what_if_shapes import longest_products, shape_blocks
 from gpuscope.views.report.what_if_sizes import Varied, size_blocks
-
-MOST_OPERATORS = 20_000
-"""Programs with more are costed too slowly for a hundred points: only devices are compared."""
 
 _APART = 0.01
 """A base that differs by more than this from the run was made for another machine or constants."""
@@ -62,8 +59,8 @@ def what_if_blocks(run: Run, varied: Sequence[Varied] = ()) -> tuple[Block, ...]
 def _machine_blocks(run: Run, device: Device, now: Recosted) -> tuple[Block, ...]:
     assert run.program is not None
     blocks: list[Block] = []
-    if len(run.program.ops) <= MOST_OPERATORS:
-        machines = Machines(run.program, device)
+    machines = machines_for(run.program, device)
+    if machines is not None:
         used = run.analysis.utilisation
         blocks += [_MORE_MACHINE, rate_explorer(machines)]
         blocks += bandwidth_lines(
@@ -85,9 +82,9 @@ def _same(run: Run, device: Device, now: Recosted) -> tuple[Block, ...]:
     return (
         Paragraph(
             Words(
-                "The run was predicted for a changed device or with constants of its own; the "
+                "The run was predicted for a changed device, a cluster or constants of its own; the "
                 f"figures below take {device.name} as the catalogue has it.",
-                f"该运行使用了改动过的设备或自己的常数；以下数据按目录中的 {device.name} 计算。",
+                f"该运行使用了改动过的设备、特定集群或自己的常数；以下数据按目录中的 {device.name} 计算。",
             ),
             "doubt",
         ),

@@ -16,6 +16,10 @@ DEVICES = (
 """Well-known devices; those that lack a dtype of the program are left out."""
 
 
+COSTINGS = 40_000
+"""Operators times devices that a report has time for: about 2 s."""
+
+
 def device_blocks(program: Program, own: Device, now: Recosted) -> tuple[Block, ...]:
     """Return time, memory, energy and cost of the step on other devices, fastest first.
 
@@ -25,7 +29,8 @@ def device_blocks(program: Program, own: Device, now: Recosted) -> tuple[Block, 
         now: the step on it.
     """
     found = [(own, now)]
-    for name in DEVICES:
+    most = max(3, COSTINGS // max(1, len(program.ops)))
+    for name in DEVICES[:most]:
         if name != own.id and (made := _on(program, name)) is not None:
             found.append(made)
     if len(found) < 2:

@@ -25,6 +25,13 @@ UNITS = (0.5, 0.75, 1.0, 1.5, 2.0)
 HOSTS = (0.5, 1.0, 2.0, 4.0)
 """How many times as fast; every combination of the first two is costed, the last one walked."""
 
+FEWER_BANDWIDTHS, FEWER_UNITS = (0.5, 0.75, 1.0, 1.5, 2.0), (0.5, 1.0, 2.0)
+"""For long programs: an operator is costed in about 20 us, so that points are what there is to
+save."""
+
+FULL_OPERATORS, FEWER_OPERATORS, MOST_OPERATORS = 2_500, 5_000, 12_000
+"""Operators up to which all stops, fewer stops, fewer bandwidths alone are costed: about 2 s."""
+
 
 @dataclass(slots=True)
 class Machines:
@@ -32,6 +39,8 @@ class Machines:
 
     program: Program
     device: Device
+    bandwidths: tuple[float, ...] = BANDWIDTHS
+    units: tuple[float, ...] = UNITS
     _known: dict[tuple[float, float], Recosted] = field(default_factory=dict)
 
     def at(self, bandwidth: float, units: float) -> Recosted:
@@ -44,6 +53,18 @@ class Machines:
             )  # fmt: skip
             self._known[bandwidth, units] = found
         return found
+
+
+def machines_for(program: Program, device: Device) -> Machines | None:
+    """Return as many machines as a report has time for; None for a very long program."""
+    count = len(program.ops)
+    if count > MOST_OPERATORS:
+        return None
+    units = UNITS if count <= FULL_OPERATORS else FEWER_UNITS
+    if count > FEWER_OPERATORS or (device.compute_units or 1) == 1:
+        units = (1.0,)
+    bandwidths = BANDWIDTHS if count <= FULL_OPERATORS else FEWER_BANDWIDTHS
+    return Machines(program, device, bandwidths, units)
 
 
 def scaled(own: Device, bandwidth: float, units: float) -> Device:
@@ -59,14 +80,14 @@ def scaled(own: Device, bandwidth: float, units: float) -> Device:
 def rate_explorer(machines: Machines) -> Explorer:
     """Return the live figure: memory bandwidth, units and host against the step."""
     device = machines.device
-    counts = UNITS if device.compute_units and device.compute_units > 1 else (1.0,)
+    counts, bandwidths = machines.units, machines.bandwidths
     now_s = machines.at(1.0, 1.0).step_time_s
     times: list[float] = []
     low: list[float | None] = []
     high: list[float | None] = []
     for units in counts:
         for host_at, host in enumerate(HOSTS):
-            for bandwidth in BANDWIDTHS:
+            for bandwidth in bandwidths:
                 found = machines.at(bandwidth, units)
                 times.append(found.host_s[host_at])
                 low.append(found.low_s if host == 1.0 else None)
@@ -76,7 +97,7 @@ def rate_explorer(machines: Machines) -> Explorer:
         _units_slider(device, counts),
         Slider("host", Words("speed of the host", "主机速度"), HOSTS, "ratio", HOSTS.index(1.0)),
         Slider("bandwidth", Words("memory bandwidth", "显存带宽"),
-               tuple(base * f for f in BANDWIDTHS), "bytes/s", BANDWIDTHS.index(1.0)),
+               tuple(base * f for f in bandwidths), "bytes/s", bandwidths.index(1.0)),
     ]  # fmt: skip
     return Explorer(
         Words("If the machine had more of it", "假如机器的某一项更强"), tuple(sliders),
@@ -122,8 +143,8 @@ def bandwidth_lines(
         peak_flops_per_s: dense peak of the main dtype.
     """
     base = machines.device.memory_bandwidth_bytes_per_s
-    x = tuple(base * f for f in BANDWIDTHS)
-    found = [machines.at(f, 1.0) for f in BANDWIDTHS]
+    x = tuple(base * f for f in machines.bandwidths)
+    found = [machines.at(f, 1.0) for f in machines.bandwidths]
     used = tuple(
         made.moved_bytes / made.step_time_s / rate for made, rate in zip(found, x, strict=True)
     )
