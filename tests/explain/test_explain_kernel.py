@@ -19,7 +19,7 @@ from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.explain.kernel_names import FIELDS, known_examples, read_kernel_name
 from gpuscope.explain.kernel_names.symbol import mangled_names, mangled_numbers, parse
 from gpuscope.explain.kernel_names.tokens import Rule, read_tokens
-from gpuscope.explain.types import Facts, Table, Words
+from gpuscope.explain.types import Facts, Lines, Table, Words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -221,8 +221,10 @@ def test_tiles_are_counted_into_waves() -> None:
     """H200: 132 units; 192 KiB of tiles let one block run on each; 4096/256 x 4096/128 = 512."""
     explained = gs.explain("kernel", NVJET, on="h200")
     section = next(s for s in explained.sections if s.title.en.startswith("On NVIDIA H200"))
-    facts, table = section.blocks
+    facts, table, curve = section.blocks
     assert isinstance(facts, Facts)
+    assert isinstance(curve, Lines)
+    assert curve.series[0].y[63] == pytest.approx(512 / (4 * 132))  # side 4096
     values = {fact.label.en: fact.value for fact in facts.rows}
     assert values["shared memory of a block"] == (256 + 128) * 64 * 2 * 4
     assert values["blocks of one wave"] == 132

@@ -55,6 +55,7 @@ def test_an_old_folder_keeps_what_else_is_in_it(tmp_path: Path) -> None:
 def test_no_figure_no_file(tmp_path: Path) -> None:
     plain = Explanation("x", Words("x", "x"), (), ())
     assert pictures.write_pictures(plain, tmp_path / "none") == []
+    assert not (tmp_path / "none").exists()
 
 
 def test_all_or_nothing(tmp_path: Path, monkeypatch) -> None:

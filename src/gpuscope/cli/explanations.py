@@ -80,7 +80,10 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
         problem = missing_font(lang)
         if problem:
             note(problem, shown.quiet)
-        done += write_pictures(explanation, shown.figures, lang)
+        drawn = write_pictures(explanation, shown.figures, lang)
+        done += drawn
+        if not drawn:
+            note(tr("There is no chart in this explanation to write.", lang), shown.quiet)
     for path in done:
         note(tr("Wrote {path}", lang, path=path), shown.quiet)
     _print(explanation, shown, lang)

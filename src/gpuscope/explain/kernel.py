@@ -58,17 +58,17 @@ def kernel(name: str, *, on: str = "h200", trace: Run | None = None) -> Explanat
     if ran is not None:
         sections.insert(0, trace_section(ran))
     return Explanation(
-        "kernel", known.title, known.summary, tuple(sections), _commands(symbol, ran is not None),
+        "kernel", known.title, known.summary, tuple(sections), _commands(symbol, on, ran is not None),
         known.sources, known.assumptions,
     )  # fmt: skip
 
 
-def _commands(symbol: str, traced: bool) -> tuple[str, ...]:
+def _commands(symbol: str, on: str, traced: bool) -> tuple[str, ...]:
     family = kernel_family(symbol)
     asks = {
-        "matmul": "gpuscope explain matmul 4096 4096 4096 --on h200",
+        "matmul": f"gpuscope explain matmul 4096 4096 4096 --on {on}",
         "attention": "gpuscope explain attention --help",
-        "collective": "gpuscope explain collective all_reduce 64MB --on 8xh200",
+        "collective": f"gpuscope explain collective all_reduce 64MB --on 8x{on}",
         "transfer": "gpuscope explain transfer 1GB",
     }
     found = (asks[family],) if family in asks else ()

@@ -8,11 +8,25 @@ import numpy as np
 
 from gpuscope.analysis.launch_shape import resident_blocks
 from gpuscope.explain.kernel_names import KernelName
-from gpuscope.explain.types import Block, Column, Fact, Facts, Section, Table, Words
+from gpuscope.explain.types import (
+    Axis,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Lines,
+    Section,
+    Series,
+    Table,
+    Words,
+)
 from gpuscope.hardware import Device, device
 
 _SIDES = (1024, 2048, 3072, 4096, 6144, 8192)
 """Sides of the square results that are counted."""
+
+_STEP = 64
+"""Between the sides of the curve."""
 
 _MATRIX = ("gemm", "nvjet", "Cijk_")
 
@@ -32,7 +46,8 @@ def tile_section(read: KernelName, on: str) -> Section | None:
     at_once = chosen.compute_units * fitting
     facts: list[Block] = [Facts(tuple(_facts(read, chosen, fitting, at_once)))]
     return Section(
-        Words(f"On {chosen.name}", f"在 {chosen.name} 上"), (*facts, _waves(read, at_once))
+        Words(f"On {chosen.name}", f"在 {chosen.name} 上"),
+        (*facts, _waves(read, at_once), _curve(read, at_once)),
     )
 
 
@@ -93,13 +108,37 @@ def _facts(read: KernelName, chosen: Device, fitting: int, at_once: int) -> list
     return facts
 
 
+def _use(side: int, m: int, n: int, at_once: int) -> tuple[int, float, float]:
+    """Blocks and waves of a square result, and the share of the slots that does useful work."""
+    blocks = math.ceil(side / m) * math.ceil(side / n)
+    waves = blocks / at_once
+    return blocks, waves, side * side / (math.ceil(waves) * at_once * m * n)
+
+
+def _curve(read: KernelName, at_once: int) -> Lines:
+    """The same for every size: each wave more is a cliff."""
+    m, n = read.tile[:2]
+    sides = range(_STEP, _SIDES[-1] + 1, _STEP)
+    used = Series(
+        Words("useful", "有效"), tuple(map(float, sides)),
+        tuple(_use(side, m, n, at_once)[2] for side in sides), role="compute",
+    )  # fmt: skip
+    return Lines(
+        Words("Use of the device by the size of a square result", "方阵结果大小与设备利用"),
+        Axis(Words("side", "边长")),
+        Axis(Words("slots that do useful work", "有效位置占比"), "share"), (used,),
+        note=Words(
+            "Where it falls, one block too many begins a new wave.",
+            "每次下跌都是因为多出的线程块开启了新的波次。",
+        ),
+    )  # fmt: skip
+
+
 def _waves(read: KernelName, at_once: int) -> Table:
     m, n = read.tile[:2]
     rows, best, best_use = [], 0, 0.0
     for side in _SIDES:
-        blocks = math.ceil(side / m) * math.ceil(side / n)
-        waves = blocks / at_once
-        used = side * side / (math.ceil(waves) * at_once * m * n)
+        blocks, waves, used = _use(side, m, n, at_once)
         if used > best_use:
             best, best_use = len(rows), used
         rows.append((f"{side} × {side}", blocks, waves, used))

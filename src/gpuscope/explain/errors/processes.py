@@ -135,7 +135,7 @@ def read_signal(log: Log) -> Diagnosis | None:
     number = names.get(found[1]) if found else None
     if number is None:
         found = re.search(
-            r"exit ?code:? ?-(\d{1,2})\b|Signal (\d{1,2}) \(SIG\w+\) received", log.text
+            r"exit ?code\s*:?\s*-(\d{1,2})\b|Signal (\d{1,2}) \(SIG\w+\) received", log.text
         )
         number = int(found[1] or found[2]) if found else None
     if number is None:

@@ -45,7 +45,8 @@ def write_blocks(blocks: Sequence[Block], folder: str | Path, lang: str = "en") 
         stem = f"{number:02d}-{_slug(block)}"
         files[f"{stem}.svg"] = svg(block, lang).encode("utf-8")
         files[f"{stem}.png"] = png(block, lang)
-    _write(files, Path(folder))
+    if files:
+        _write(files, Path(folder))
     return [Path(folder) / name for name in files]
 
 
