@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import fields, is_dataclass
 
 import pytest
@@ -11,12 +12,12 @@ from lens_examples import Seen
 
 from gpuscope.explain.types import Bars, Code, Facts, HeatMap, Table, Words
 from gpuscope.lens.explanation import explain_lens
-from gpuscope.lens.machine import Machine
+from gpuscope.lens.machine import Machine, machine_of
 from gpuscope.lens.types import Lens
 
 
 def _only(seen: Seen, *launches) -> Lens:
-    return Lens("file.py:launch", seen.lens.machine, launches, True, 1000, 10)
+    return Lens("file.py:launch", machine_of("h200"), launches, True, 1000, 10)
 
 
 def _blocks(explanation, kind):
@@ -107,6 +108,23 @@ def test_several_launches_have_an_overview_and_names(seen: Seen):
         "strided (stride=33)",
     ]  # fmt: skip
     assert [row[5] for row in table.rows] == [1, 2, 32, 1]
+
+
+def test_what_to_type_next_exists(seen: Seen):
+    from typer.testing import CliRunner
+
+    from gpuscope.cli.app import app
+    from gpuscope.lens.explanation import _LESSONS
+
+    commands = explain_lens(_only(seen, *seen.all("tiled"), seen.one("by_lane"))).commands
+    assert "gpuscope learn shared-memory" in commands
+    assert "gpuscope learn warps" in commands
+    assert any("--threads 256 --shared 4096" in command for command in commands)
+    for command in {*commands, *(f"gpuscope learn {lesson}" for lesson in _LESSONS.values())}:
+        if command.startswith("gpuscope lens "):
+            continue
+        result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--quiet"])
+        assert result.exit_code == 0, (command, result.output)
 
 
 def test_a_stopped_run_says_so(seen: Seen):

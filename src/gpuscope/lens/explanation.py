@@ -29,6 +29,13 @@ _MOST_LAUNCHES = 6
 
 _MOST_REMARKS = 5
 
+_LESSONS = {
+    "strided": "coalescing", "scattered": "coalescing", "short_runs": "coalescing",
+    "misaligned": "coalescing", "reread": "shared-memory", "bank_conflict": "shared-memory",
+    "divergence": "warps", "gaps": "warps",
+}  # fmt: skip
+"""The lesson that belongs to a fault."""
+
 _TRITON_SOURCE = (
     "Triton, triton-lang/triton: lib/Dialect/TritonGPU/Transforms/CoalesceUtils.cpp and the "
     "blocked layout of TritonGPUAttrDefs.td."
@@ -250,11 +257,19 @@ def _advice(remark: Remark) -> Paragraph:
 
 
 def _commands(lens: Lens) -> tuple[str, ...]:
-    return (
-        f"gpuscope lens {lens.name} --report lens.html",
-        "gpuscope explain occupancy --threads 256 --registers 64",
-        "gpuscope learn coalescing",
-    )
+    """The page, a lesson for each sort of fault, and the occupancy of the largest block."""
+    found = [f"gpuscope lens {lens.name} --report lens.html"]
+    faults = [r.fault for launch in lens.launches for r in remarks(launch, lens.machine)]
+    lessons = dict.fromkeys(_LESSONS[fault] for fault in faults if fault in _LESSONS)
+    found += [f"gpuscope learn {lesson}" for lesson in lessons]
+    known = [launch for launch in lens.launches if launch.shared_bytes is not None]
+    if known and lens.machine.device_id:
+        most = max(known, key=lambda one: (one.shared_bytes or 0, one.threads_per_block))
+        found.append(
+            f"gpuscope explain occupancy --threads {most.threads_per_block} "
+            f"--shared {most.shared_bytes} --on {lens.machine.device_id}"
+        )
+    return tuple(found)
 
 
 def _sources(lens: Lens) -> tuple[str, ...]:

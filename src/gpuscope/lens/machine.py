@@ -32,6 +32,7 @@ class Machine:
 
     Attributes:
         name: the device.
+        device_id: its name in the catalogue; "" if it is none of it.
         warp_size: lanes of a warp (of a wavefront on AMD).
         sector_bytes: smallest piece of global memory that is moved.
         line_bytes: cache line.
@@ -47,6 +48,7 @@ class Machine:
     banks: int = 32
     bank_bytes: int = 4
     pairs_merge: bool = True
+    device_id: str = ""
     sources: tuple[str, ...] = (_BEST_PRACTICES, _PROGRAMMING, _WAVEFRONTS)
 
     @property
@@ -68,13 +70,13 @@ def machine_of(on: str) -> Machine:
     """
     device = parse_target(on).device
     if device.vendor == "NVIDIA" and device.warp_size is not None:
-        return Machine(name=device.name, warp_size=device.warp_size)
+        return Machine(name=device.name, warp_size=device.warp_size, device_id=device.id)
     line = next((b for a, b in _CDNA_LINE_BYTES.items() if a in device.architecture), None)
     if line is not None and device.warp_size is not None:
         # CDNA moves whole lines between L1 and L2: there is no smaller sector to count.
         return Machine(
             device.name, device.warp_size, sector_bytes=line, line_bytes=line,
-            pairs_merge=False, sources=(_ROCM,),
+            pairs_merge=False, device_id=device.id, sources=(_ROCM,),
         )  # fmt: skip
     raise UnsupportedError(
         f"The lens does not know how {device.name} groups memory accesses.",

@@ -68,7 +68,7 @@ def access_words(access: Access) -> Words:
     en, zh = f"{access.kind} {access.array}: ", f"{kind} {access.array}："
     if access.space == "global":
         each, best = access.sectors_per_request, access.ideal_sectors / access.requests
-        en += f"{three(each)} sectors a request"
+        en += f"{three(each)} sector{'' if each == 1 else 's'} a request"
         zh += f"每次请求 {three(each)} 个扇区"
         if access.wasteful and each > best * _NOTED:
             en += f", {three(best)} would do ({three(each / best)}×)"
@@ -83,6 +83,7 @@ def access_words(access: Access) -> Words:
             en += f" ({access.worst_ways}-way bank conflict)"
             zh += f"（{access.worst_ways} 路存储体冲突）"
     if access.kind == "atomic":
-        en += f", up to {access.worst_rounds} lanes at one address"
+        lanes = "1 lane" if access.worst_rounds == 1 else f"up to {access.worst_rounds} lanes"
+        en += f", {lanes} at one address"
         zh += f"，同一地址最多 {access.worst_rounds} 个线程"
     return Words(en, zh)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from gpuscope.lens.requests import Addresses, Counts
 
 
+_ORDER = ("load", "atomic", "store")
+"""What one line does, in the order in which it is told."""
+
+
 def summarise(launch: OpenLaunch, machine: Machine, complete: bool) -> Launch:
     """Close a launch.
 
@@ -33,7 +37,9 @@ def summarise(launch: OpenLaunch, machine: Machine, complete: bool) -> Launch:
     ]
     functions = tuple(launch.functions.values())
     order = {function.file: index for index, function in enumerate(functions)}
-    accesses.sort(key=lambda a: (order.get(a.file, len(order)), a.file, a.line))
+    accesses.sort(
+        key=lambda a: (order.get(a.file, len(order)), a.file, a.line, _ORDER.index(a.kind))
+    )
     return Launch(
         kernel=launch.kernel,
         framework=launch.framework,
