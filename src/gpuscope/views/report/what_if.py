@@ -82,9 +82,10 @@ def _same(run: Run, device: Device, now: Recosted) -> tuple[Block, ...]:
     return (
         Paragraph(
             Words(
-                "The run was predicted for a changed device, a cluster or constants of its own; the "
-                f"figures below take {device.name} as the catalogue has it.",
-                f"该运行使用了改动过的设备、特定集群或自己的常数；以下数据按目录中的 {device.name} 计算。",
+                "The run was predicted for a changed device, a cluster or constants of its own; "
+                f"the figures below take {device.name} as the catalogue has it.",
+                "该运行使用了改动过的设备、特定集群或自己的常数；"
+                f"以下数据按目录中的 {device.name} 计算。",
             ),
             "doubt",
         ),
