@@ -103,8 +103,9 @@ TRANSFERS = (
         Group(f"{way} pageable", copies(way, "pageable", 2**20),
               {f"transfer.{way}_pageable.efficiency": 0.25}, (f"transfer.{way}_pageable",),
               {f"transfer.{way}_pageable.beyond.efficiency": beyond})
-        # Copies of 256 MiB and 1 GiB differ by 79 ms upwards, 43 ms downwards: 10 and 19 GB/s.
-        for way, beyond in (("h2d", 0.155), ("d2h", 0.29))
+        # Three recordings, on as many hosts: 1 GB takes 97, 133, 148 ms upwards, 53, 59, 75 ms
+        # downwards. The middle of them.
+        for way, beyond in (("h2d", 0.12), ("d2h", 0.25))
     ),
 )  # fmt: skip
 
