@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +108,11 @@ def test_sectors_of_a_warp(stride: int, count: int) -> None:
 @pytest.mark.parametrize(("stride", "passes"), [(1, 1), (2, 2), (3, 1), (32, 32), (33, 1)])
 def test_passes_over_the_banks(stride: int, passes: int) -> None:
     assert ways(stride) == passes
+
+
+@pytest.mark.parametrize(("page", "lang"), [("learn.md", "en"), ("learn.zh-CN.md", "zh")])
+def test_the_documentation_lists_them(page: str, lang: str) -> None:
+    text = (Path(__file__).parents[3] / "docs" / page).read_text("utf-8").replace("`", "")
+    for each in lesson_names():
+        question = getattr(each.question, lang).replace("`", "")
+        assert f"| {each.number} | {each.name} | {question} |" in text

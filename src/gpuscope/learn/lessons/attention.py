@@ -13,7 +13,7 @@ from gpuscope.learn.lessons.registry import lesson
     10,
     Words("Attention and FlashAttention", "注意力与 FlashAttention"),
     Words(
-        "Why is the same formula ten times faster when nothing is written down?",
+        "Why is the same formula much faster when nothing is written down?",
         "同一个公式，为什么不把中间结果写出来就快得多？",
     ),
 )
