@@ -1,13 +1,15 @@
-"""What the explanations say, against what `benchmarks/explain_check.py` recorded on an H200."""
+"""What the explanations say, against what `benchmarks/` recorded on H200s."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
+from gpuscope.explain.collective_case import make_case as make_collective
 from gpuscope.explain.memory_case import make_case as make_memory
 from gpuscope.explain.memory_changes import changes
 from gpuscope.explain.memory_fit import largest
@@ -15,9 +17,8 @@ from gpuscope.explain.transfer_case import make_case as make_copy
 from gpuscope.explain.transfer_overlap import overlapped
 from gpuscope.program.workload import WorkloadOptions
 
-RECORDED: dict[str, Any] = json.loads(
-    (Path(__file__).parents[2] / "benchmarks" / "results" / "explain_check.json").read_text()
-)
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RECORDED: dict[str, Any] = json.loads((RESULTS / "explain_check.json").read_text())
 
 
 @pytest.mark.parametrize("way", ["h2d", "d2h"])
@@ -62,3 +63,18 @@ def test_the_largest_batch() -> None:
     failed = min(int(batch) for batch, m in RECORDED["gpt2_batches"].items() if not m["fits"])
     limit = largest(case, "batch")
     assert 0.97 * ran <= limit.most <= 1.03 * failed
+
+
+def test_collectives() -> None:
+    """Of twelve on four H200s (an 80 % interval each) ten or so are hit; none is far off."""
+    rows = json.loads((RESULTS / "collectives_check.json").read_text())["rows"]
+    hits, errors = [], []
+    for row in rows:
+        case = make_collective(row["operation"], row["bytes"], f"{row['ranks']}xh200", "fp32")
+        measured_s = median(row["plain_s"])
+        low, high = case.interval_s
+        hits.append(low <= measured_s <= high)
+        errors.append(abs(case.taken.time_s / measured_s - 1))
+    assert sum(hits) / len(hits) >= 0.8
+    assert max(errors) < 0.2
+    assert sum(errors) / len(errors) < 0.06
