@@ -31,7 +31,7 @@ export function kernelPanel(page: ReportPage): HTMLElement | null {
       let shown: KernelGroup | null = null;
       page.selections.on((selection) => {
         const chosen = chosenGroups(groups, selection);
-        const wanted = chosen[0] ?? shown ?? (groups[0] as KernelGroup);
+        const wanted = chosen[0] ?? shown ?? groups.find((group) => group.task !== null && group.kind !== "collective") ?? (groups[0] as KernelGroup);
         if (wanted === shown && selection !== null && chosen.length < 2) return;
         shown = wanted;
         body.replaceChildren(...parts(page, groups, wanted, chosen));
@@ -78,8 +78,13 @@ function heading(group: KernelGroup): HTMLElement {
   const limiter = group.task?.limiter ?? group.kernel?.limiter ?? "unknown";
   return h("div", { class: "kernel-head" },
     h("p", { class: "kernel-name" }, h("i", { class: "swatch", style: { background: familyColour(group.kind) } }), h("b", {}, group.label), group.kernel ? h("code", {}, group.kernel.name) : null),
-    limiter === "unknown" ? h("p", {}, t("What limits it is not known: no model covers this kernel.")) : h("p", { class: "limiter" }, h("span", { class: "tag" }, word(limiter)), limiterSentence(limiter)));
+    limiter === "unknown" ? h("p", {}, notKnown(group.kind)) : h("p", { class: "limiter" }, h("span", { class: "tag" }, word(limiter)), limiterSentence(limiter)));
 }
+
+const notKnown = (kind: string): string =>
+  kind === "collective" ? t("Its time is transfer and waiting for the other ranks; what limits it is between them.")
+    : kind === "transfer" ? t("A copy: the way between the two memories sets its time.")
+      : kind === "memset" ? t("It fills memory with one value.") : t("What limits it is not known: no model covers this kernel.");
 
 function facts(page: ReportPage, group: KernelGroup, units: number, each_s: number, found: Filling | null): HTMLElement {
   const { run } = page, { kernel, task } = group;

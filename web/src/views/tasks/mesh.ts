@@ -56,7 +56,7 @@ function hostBoxes(page: ReportPage, mesh: Mesh): HTMLElement {
   const tiles = new Map<number, HTMLElement>();
   const shown = new Set(mesh.ranks.slice(0, MOST_TILES).map((rank) => rank.rank));
   const boxes = hosts(mesh).map(({ host, ranks }) => h("div", { class: "host" }, h("h4", {}, host || t("host not recorded")),
-    h("div", { class: "tiles" }, ranks.filter((rank) => shown.has(rank.rank)).map((rank) => {
+    h("div", { class: mesh.ranks.length > MOST_IN_CIRCLE ? "tiles small" : "tiles" }, ranks.filter((rank) => shown.has(rank.rank)).map((rank) => {
       const tile = rankTile(page, mesh, rank, most);
       tiles.set(rank.rank, tile);
       return tile;

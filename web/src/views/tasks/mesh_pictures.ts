@@ -54,7 +54,7 @@ export function circle(mesh: Mesh, pairs: readonly Pair[], colour: (group: numbe
 /** Senders from top to bottom, receivers from left to right; the darker, the more bytes. */
 export function matrix(mesh: Mesh, pairs: readonly Pair[], colour: (group: number) => string, choose: (pair: Pair) => void): Picture {
   const ranks = mesh.ranks.map((rank) => rank.rank), n = ranks.length;
-  const left = 44, top = 40, cell = Math.max(5, Math.min(56, 320 / n)), side = cell * n;
+  const left = 44, top = 40, cell = Math.max(5, Math.min(56, (n > 16 ? 520 : 320) / n)), side = cell * n;
   const row = new Map(ranks.map((rank, i) => [rank, i])), most = Math.max(...pairs.map((pair) => pair.bytes));
   const cells = pairs.map((pair) => {
     const x = left + (row.get(pair.receiver) as number) * cell, y = top + (row.get(pair.sender) as number) * cell;
@@ -66,13 +66,13 @@ export function matrix(mesh: Mesh, pairs: readonly Pair[], colour: (group: numbe
     const text = cell >= 44 ? svg("text", { x: x + cell / 2, y: y + cell / 2 + 4, "text-anchor": "middle", class: "amount" }, size(pair.bytes).replace(" ", "\u2009")) : null;
     return { pair, box, text };
   });
-  const every = Math.ceil(14 / cell);
+  const every = Math.ceil((String(ranks.at(-1)).length * 7 + 7) / cell);
   const labels = ranks.flatMap((rank, i) => (i % every ? [] : [
     svg("text", { x: left - 7, y: top + (i + 0.5) * cell + 4, "text-anchor": "end" }, String(rank)),
     svg("text", { x: left + (i + 0.5) * cell, y: top - 7, "text-anchor": "middle" }, String(rank)),
   ]));
   const picture = svg("svg", { class: "plot mesh-matrix", viewBox: `0 0 ${left + side + 8} ${top + side + 8}`, style: { maxWidth: `${left + side + 8}px` }, role: "img", "aria-label": t("Bytes from each rank to each other one; the table below has the figures.") },
-    svg("text", { x: left, y: 13, class: "strong" }, t("to rank →")), svg("text", { x: 2, y: top - 7, class: "strong" }, t("from ↓")), ...labels,
+    svg("text", { x: left + 12, y: 13, class: "strong" }, t("to rank →")), svg("text", { x: 2, y: 13, class: "strong" }, t("from ↓")), ...labels,
     svg("rect", { x: left, y: top, width: side, height: side, style: { fill: "var(--wash)" } }), ...cells.map(({ box }) => box), ...cells.flatMap(({ text }) => (text ? [text] : [])));
   return {
     element: figure(t("From whom to whom, bytes of a step"), picture),
