@@ -58,8 +58,8 @@ def kernel(name: str, *, on: str = "h200", trace: Run | None = None) -> Explanat
     if ran is not None:
         sections.insert(0, trace_section(ran))
     return Explanation(
-        "kernel", known.title, known.summary, tuple(sections), _commands(symbol, on, ran is not None),
-        known.sources, known.assumptions,
+        "kernel", known.title, known.summary, tuple(sections),
+        _commands(symbol, on, ran is not None), known.sources, known.assumptions,
     )  # fmt: skip
 
 

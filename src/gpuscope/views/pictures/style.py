@@ -20,12 +20,15 @@ DPI = 200
 INK, QUIET, FAINT, GRID = "#1b2430", "#5c6878", "#aab3bf", "#e4e8ee"
 
 ROLE_COLOURS: dict[Role, str] = {
-    "compute": "#3b76d9", "tensor": "#7a55cf", "memory": "#0f9b8e", "l2": "#1aa3c4",
-    "shared": "#8aa82f", "launch": "#d98a1f", "communication": "#d6476b", "copy": "#c06a3a",
-    "host": "#7f8ea3", "idle": "#d7dce3", "tail": "#e3a53c", "waste": "#e0796b",
-    "good": "#3d9a57", "bad": "#cc3d3d", "reference": "#4a5463", "other": "#94a0ae",
+    "compute": "#3b76d9", "tensor": "#3b76d9", "memory": "#9a5bd0", "l2": "#1aa3c4",
+    "shared": "#0f9b8e", "launch": "#d98a1f", "communication": "#d6476b", "copy": "#c06a3a",
+    "host": "#a98b2c", "idle": "#a9b1bd", "tail": "#e0a458", "waste": "#d9776b",
+    "good": "#2f9e6e", "bad": "#cf3f36", "reference": "#6b7480", "other": "#7d8795",
 }  # fmt: skip
-"""One colour a role, fit for white paper; the families of the report's page where they meet."""
+"""One colour a role: those of the page (web/src/core/colours.ts)."""
+
+IDLE = "#d4d8de"
+"""Idle time in bars: its colour at half strength, so that the eye goes to the work."""
 
 
 def settings() -> dict[str, Any]:
@@ -66,14 +69,15 @@ def shade(colour: str, number: int) -> str:
 
 
 def colours(named: Iterable[tuple[str, Role]]) -> dict[tuple[str, Role], str]:
-    """Return a colour for each name: its role's, told apart by shade where a role occurs twice."""
+    """Return a colour for each name: its role's, told apart by shade where two would be alike."""
     found: dict[tuple[str, Role], str] = {}
-    used: dict[Role, int] = {}
+    used: dict[str, int] = {}
     for name, role in named:
         if (name, role) not in found:
-            number = used.get(role, 0)
-            found[name, role] = shade(ROLE_COLOURS[role], number)
-            used[role] = number + 1
+            base = ROLE_COLOURS[role]
+            number = 0 if role == "idle" else used.get(base, 0)
+            found[name, role] = IDLE if role == "idle" else shade(base, number)
+            used[base] = number + 1
     return found
 
 
@@ -84,7 +88,7 @@ def part_colours(block: Bars, lang: str) -> dict[tuple[str, Role], str]:
     """
     named = [(words(part.label, lang), part.role) for bar in block.bars for part in bar.parts]
     if all(names_itself(bar) for bar in block.bars):
-        return {key: ROLE_COLOURS[key[1]] for key in named}
+        return {key: IDLE if key[1] == "idle" else ROLE_COLOURS[key[1]] for key in named}
     return colours(named)
 
 

@@ -26,7 +26,7 @@ _KINDS: Mapping[str, Role] = {
 
 _MEMORY: Mapping[str, Role] = {
     "parameter": "compute", "gradient": "memory", "optimizer_state": "launch",
-    "activation": "tensor", "temporary": "l2", "cache": "shared", "input": "copy",
+    "activation": "good", "temporary": "l2", "cache": "shared", "input": "copy",
     "communication": "communication",
 }  # fmt: skip
 
