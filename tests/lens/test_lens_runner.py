@@ -133,6 +133,28 @@ def test_a_function_is_run_like_its_name(tmp_path, monkeypatch):
 
 
 @needs_numba
+def test_a_file_named_like_a_library_module(tmp_path, monkeypatch):
+    (tmp_path / "copy.py").write_text((EXAMPLES / "branches.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    assert len(look("copy.py").launches) == 3
+
+
+@needs_numba
+def test_a_grid_without_blocks(tmp_path):
+    file = _file(
+        tmp_path,
+        "import numpy as np\nfrom numba import cuda\n@cuda.jit\ndef k(x):\n    x[0] = 1\n"
+        "def launch():\n    k[0, 32](np.zeros(20))\n",
+    )
+    try:
+        lens = look(str(file))
+    except WorkloadError as error:  # newer versions of Numba refuse it themselves
+        assert "ValueError" in error.what
+    else:
+        assert "touches no global memory" in lens.explanation().summary[0].en
+
+
+@needs_numba
 def test_outside_an_array(tmp_path):
     file = _file(
         tmp_path,

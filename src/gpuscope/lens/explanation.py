@@ -123,7 +123,7 @@ def _summary(lens: Lens, shown: list[Launch]) -> tuple[Words, ...]:
     chosen = sorted(worst.items(), key=lambda pair: -pair[1].cost)
     for (kernel, _), remark in chosen[:3]:
         sentences.append(Words(f"{kernel}: {remark.what.en}", f"{kernel}：{remark.what.zh}"))
-    if not found:
+    if not found and any(launch.accesses for launch in shown):
         sentences.append(
             Words(
                 "Every request is about as small as its data allow, and no bank is asked twice.",

@@ -128,7 +128,7 @@ def _run(request: Request) -> tuple[Answer, str]:
         asked, told = Path(folder) / "request.json", Path(folder) / "result.json"
         asked.write_bytes(msgspec.json.encode(request))
         done = subprocess.run(
-            [sys.executable, "-m", "gpuscope.lens.worker", str(asked), str(told)],
+            [sys.executable, "-P", "-m", "gpuscope.lens.worker", str(asked), str(told)],
             env={**os.environ, **ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
