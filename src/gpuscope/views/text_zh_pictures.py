@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 PICTURES_CHINESE: Mapping[str, str] = {
-    "Install gpuscope[figures] to see this chart here.": "安装 gpuscope[figures] 后可在此查看该图。",
+    "Install gpuscope[figures] to see this chart here.": (
+        "安装 gpuscope[figures] 后可在此查看该图。"
+    ),
     "There is no chart in this explanation to write.": "该解释中没有可输出的图。",
     "link between devices": "设备间互连",
     "one direction": "单向",
