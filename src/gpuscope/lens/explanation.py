@@ -139,6 +139,11 @@ def _traffic_sentence(shown: list[Launch], machine: Machine) -> Words:
     worst = max(shown, key=lambda one: _times_least(one, machine))
     moved, ideal = moved_bytes(worst, machine), ideal_bytes(worst, machine)
     least = least_bytes(worst, machine)
+    if not worst.threads:
+        return Words(
+            f"{worst.kernel}: the grid has no block, so nothing ran; a device refuses it.",
+            f"{worst.kernel}：网格中没有线程块，什么也没有运行；真实设备会拒绝。",
+        )
     if not moved:
         return Words(
             f"{worst.kernel} touches no global memory.", f"{worst.kernel} 没有访问全局内存。"

@@ -153,13 +153,13 @@ def _short(extent: tuple[int, int, int]) -> tuple[int, ...]:
 
 
 def _active(launch: Launch) -> Fact:
-    label = Words("active lanes, mean over executed lines", "活跃线程占比（按已执行的行平均）")
-    if launch.active_share is None:
-        note = Words(
-            "Triton masks lanes instead of branching", "Triton 用掩码而不是分支"
-        )  # fmt: skip
-        return Fact(label, None, "share", note=note)
-    return Fact(label, launch.active_share, "share", "computed")
+    note = Words("mean over the lines executed", "按已执行的行平均")
+    if launch.framework == "triton":
+        note = Words("Triton masks lanes instead of branching", "Triton 用掩码而不是分支")
+    origin = "" if launch.active_share is None else "computed"
+    return Fact(
+        Words("active lanes", "活跃线程占比"), launch.active_share, "share", origin, note=note
+    )
 
 
 def accesses_table(launch: Launch, machine: Machine) -> Table:

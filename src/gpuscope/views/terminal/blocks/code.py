@@ -27,5 +27,6 @@ def code(block: Code, lang: str) -> RenderableType:
             note = Table.grid()
             note.add_row(" " * indent + "↳ ", words(line.note, lang))
             note.columns[0].no_wrap = True
+            note.columns[1].overflow = "fold"  # else long words without spaces are cut
             grid.add_row("", "", note, style=style if style != "dim" else "cyan")
     return titled(words(block.title, lang), grid, note=block.note, lang=lang)
