@@ -97,7 +97,8 @@ def over_the_step(case: Case) -> Lines:
             Mark(Words("a program can have", "程序可用显存"), y=float(case.capacity_bytes))
         )
     return Lines(
-        Words("Over the step", "一步之内"), Axis(Words("time", "时间"), "s"),
+        Words("Allocated memory and its largest parts", "已分配显存及其主要部分"),
+        Axis(Words("time of the host", "主机时间"), "s"),
         Axis(Words("memory", "显存"), "bytes"), tuple(curves), tuple(marks), _when(case),
     )  # fmt: skip
 
@@ -122,8 +123,10 @@ def _when(case: Case) -> Words:
     where_zh = f"（{found.module}）" if found.module else ""
     name = found.name.removeprefix("aten::")
     return Words(
-        f"The peak is in {found.phase}, at {name}{where}.",
-        f"峰值出现在{phase}阶段，算子 {name}{where_zh}。",
+        f"The peak is in {found.phase}, at {name}{where}. Memory is allocated when the host issues "
+        "an operator, ahead of the device; a long flat part is the host waiting for it.",
+        f"峰值出现在{phase}阶段，算子 {name}{where_zh}。显存在主机发出算子时分配，早于设备执行；"
+        "较长的平坦段是主机在等待设备。",
     )
 
 
