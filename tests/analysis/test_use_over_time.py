@@ -11,16 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.analysis import analyze
-from gpuscope.analysis.use_over_time import (
-    L2_CONSTANTS,
-    UseOverTime,
-    UseSeries,
-    l2_bytes_per_s,
-    sm_share,
-    use_over_time,
-)
+from gpuscope.analysis.use_over_time import use_over_time
+from gpuscope.analysis.use_types import UseOverTime, UseSeries
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import calibration_for
 from gpuscope.timeline.types import Counter
 
 
@@ -108,23 +101,7 @@ def test_a_recorded_counter_is_taken_as_it_is() -> None:
     assert series(found, "power").origin == "measured"
 
 
-@pytest.mark.parametrize(
-    ("grid", "waves", "share"),
-    [
-        (66, 0.5, 0.5),          # one block a unit, half of the units
-        (132, 0.125, 1.0),       # eight fit on each, but every unit has one
-        (132, 1.0, 1.0),
-        (264, 2.0, 1.0),
-        (198, 1.5, 0.75),        # all, then half of them
-        (1, 1 / 132, 1 / 132),
-    ],
-)  # fmt: skip
-def test_multiprocessors_with_a_block(grid: int, waves: float, share: float) -> None:
-    assert sm_share(kernel(1.0, grid=grid, waves=waves), 132) == pytest.approx(share)
-
-
 def test_multiprocessors_are_not_guessed() -> None:
-    assert np.isnan(sm_share(kernel(1.0, grid=5, waves=0.0), 132))
     found = used([kernel(10.0, read_bytes=1e6)])
     assert "sm" not in {s.key for s in found.series}
 
@@ -192,13 +169,20 @@ def test_without_a_device_there_are_no_limits() -> None:
     assert series(found, "memory").limit is None
 
 
-def test_the_l2_rate_is_the_calibrated_one() -> None:
-    constants = calibration_for(H200)
-    per_clock = max(constants.value(name) for name in L2_CONSTANTS)
-    assert l2_bytes_per_s(H200, constants) == pytest.approx(per_clock * 132 * 1.98e9)
-    assert l2_bytes_per_s(None, constants) is None
-
-
 def test_l2_bytes_by_group_for_tiled_kernels_only() -> None:
     found = used([matmul(50.0, tile=(128, 256, 64)), streaming(10.0)])
     assert len(found.l2_bytes) == 1
+
+
+@pytest.mark.parametrize(
+    ("known_us", "drawn", "least"), [(99, True, False), (80, True, True), (40, False, False)]
+)
+def test_what_is_known_in_part_is_a_lower_bound(known_us: int, drawn: bool, least: bool) -> None:
+    made = TimelineBuilder(origin="measured")
+    made.work(0, known_us, cost=streaming(float(known_us)))
+    made.work(known_us, 100, cost=kernel(100.0 - known_us))
+    found = use_over_time(made.build(), H200)
+    curves = {s.key: s for s in found.series} if found else {}
+    assert ("memory" in curves) is drawn
+    assert not drawn or curves["memory"].is_least is least
+    assert ("power" in curves) is (known_us >= 90)

@@ -17,9 +17,6 @@ times are the recorded ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from gpuscope.analysis.binning import spread
@@ -28,6 +25,8 @@ from gpuscope.analysis.copies import each_copy
 from gpuscope.analysis.l2_traffic import is_tiled, l2_bytes
 from gpuscope.analysis.link_traffic import link_bytes
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
+from gpuscope.analysis.unit_limits import L2_CONSTANTS, l2_bytes_per_s, sm_share
+from gpuscope.analysis.use_types import Phase, UseOverTime, UseSeries
 from gpuscope.analysis.window import (
     COMMUNICATION,
     DeviceWork,
@@ -46,77 +45,16 @@ from gpuscope.timeline.types import Counter, Timeline
 BINS = 480
 """Bins of a step: about one a pixel of a page."""
 
-LEAST_KNOWN = 0.9
-"""Share of the busy time that must be known for a curve to be drawn."""
+LEAST_KNOWN, WELL_KNOWN = 0.6, 0.98
+"""Shares of the busy time: below the first no curve is drawn, below the second it is a lower
+bound (what is not known counts as nothing)."""
 
-L2_CONSTANTS = ("bandwidth.l2_bytes_per_clock", "matmul.bf16.l2_bytes_per_clock_per_unit")
-"""Bytes that one multiprocessor draws from L2 each clock: in streaming kernels, in products."""
+KNOWN_FOR_POWER = 0.9
+"""Power is no lower bound of anything: as for the energy, nearly all work must be known."""
 
 _H2D, _D2H = 0, 1
 
 Bools = np.typing.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class UseSeries:
-    """One unit of the device over the step.
-
-    Attributes:
-        key: "tensor", "vector", "sm", "memory", "l2", "link", "h2d", "d2h", "power".
-        unit: of `values`: "share", "bytes/s" or "W".
-        values: mean of each bin.
-        limit: what the unit can do, in the same unit; None if unknown.
-        total: what the step holds in all: FLOPs, bytes, joules, seconds (of lanes issuing; of
-            multiprocessors with a block, as if all were one).
-        parts: the total in parts (read and written bytes), where there are any.
-        known: share of the busy time (for links: of their own) whose work is known, 0..1.
-        is_least: the values are a lower bound.
-        origin: "computed" from the kernels' work, or "measured".
-        limit_origin: where the limit comes from: "datasheet", "calibrated", ...
-    """
-
-    key: str
-    unit: str
-    values: tuple[float, ...]
-    limit: float | None
-    total: float
-    parts: Mapping[str, float] = field(default_factory=dict)
-    known: float = 1.0
-    is_least: bool = False
-    origin: str = "computed"
-    limit_origin: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A stretch of the step in which most device work is of one phase."""
-
-    name: str
-    start_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class UseOverTime:
-    """The units of one device over one step.
-
-    Attributes:
-        rank: whose device.
-        start_ns, end_ns: the step, on the timeline's clock.
-        bins: of equal length.
-        series: what is known, in a fixed order.
-        phases: forward, backward, ... in time order; () where no operator is known.
-        l2_bytes: by kernel group (`analysis.grouping.group_key`) what one launch draws from L2,
-            for groups whose tile tells it.
-    """
-
-    rank: int
-    start_ns: int
-    end_ns: int
-    bins: int
-    series: tuple[UseSeries, ...]
-    phases: tuple[Phase, ...]
-    l2_bytes: Mapping[str, float] = field(default_factory=dict)
 
 
 def use_over_time(
@@ -228,7 +166,7 @@ class _StepWork:
         values = self._rate(np.where(matrix, take(share, self.work.kernel), 0.0))
         return UseSeries(
             "tensor", "share", values, 1.0, self._total(flops), known=known,
-            limit_origin="datasheet",
+            is_least=known < WELL_KNOWN, limit_origin="datasheet",
         )  # fmt: skip
 
     def _of_peak(self, kernel: Kernel) -> float:
@@ -247,7 +185,7 @@ class _StepWork:
             return None
         return UseSeries(
             "vector", "share", self._rate(issue), 1.0, self._total(issue), known=known,
-            limit_origin="computed",
+            is_least=known < WELL_KNOWN, limit_origin="computed",
         )  # fmt: skip
 
     def multiprocessors(self) -> UseSeries | None:
@@ -267,7 +205,7 @@ class _StepWork:
         values = np.minimum(self._spread(busy) / self.bin_s, 1.0)
         total = float(values.sum()) * self.bin_s
         return UseSeries("sm", "share", tuple(values.tolist()), 1.0, total, known=known,
-                         limit_origin="computed")  # fmt: skip
+                         is_least=known < WELL_KNOWN, limit_origin="computed")  # fmt: skip
 
     def memory(self) -> UseSeries | None:
         """Bytes across device memory."""
@@ -283,7 +221,7 @@ class _StepWork:
             "memory", "bytes/s", self._rate(read + written), limit,
             self._total(read + written),
             {"read": self._total(read), "written": self._total(written)}, known,
-            limit_origin=origin or "",
+            is_least=known < WELL_KNOWN, limit_origin=origin or "",
         )  # fmt: skip
 
     def l2(self) -> UseSeries | None:
@@ -298,7 +236,7 @@ class _StepWork:
         exact = self._known(told & self.has_work)
         return UseSeries(
             "l2", "bytes/s", self._rate(amount), limit, self._total(amount), known=known,
-            is_least=exact < LEAST_KNOWN,
+            is_least=exact < WELL_KNOWN,
             limit_origin=_calibrated(self.calibration, *L2_CONSTANTS),
         )  # fmt: skip
 
@@ -319,7 +257,8 @@ class _StepWork:
         link = self.device.scale_up if self.device else None
         return UseSeries(
             "link", "bytes/s", self._rate(amount), link.bandwidth_bytes_per_s if link else None,
-            self._total(amount), known=known, limit_origin=link.bandwidth_origin if link else "",
+            self._total(amount), known=known,
+            is_least=known < WELL_KNOWN, limit_origin=link.bandwidth_origin if link else "",
         )  # fmt: skip
 
     def from_host(self) -> UseSeries | None:
@@ -345,7 +284,8 @@ class _StepWork:
         link = self.device.host_link if self.device else None
         return UseSeries(
             key, "bytes/s", self._rate(amount), link.bandwidth_bytes_per_s if link else None,
-            self._total(amount), known=known, limit_origin=link.bandwidth_origin if link else "",
+            self._total(amount), known=known,
+            is_least=known < WELL_KNOWN, limit_origin=link.bandwidth_origin if link else "",
         )  # fmt: skip
 
     def power(self) -> UseSeries | None:
@@ -357,7 +297,7 @@ class _StepWork:
         if self.device is not None and self.calibration is not None:
             model = power_model(self.device, self.calibration)
         known = self._known(self.has_work)
-        if model is None or known < LEAST_KNOWN:
+        if model is None or known < KNOWN_FOR_POWER:
             return None
         joules = np.array([sum(model.work_j(k)) for k in self.kernels.kernels])
         above = self._spread(take(joules, self.work.kernel))
@@ -408,33 +348,6 @@ class _StepWork:
             group_key(k): l2_bytes(k, self.device) or 0.0
             for at, k in enumerate(self.kernels.kernels) if at in used and is_tiled(k)
         }  # fmt: skip
-
-
-def sm_share(kernel: Kernel, units: int) -> float:
-    """Return the share of the multiprocessors that have a block, averaged over a kernel's waves.
-
-    NaN where grid or waves are not known.
-    """
-    if kernel.grid <= 0 or kernel.waves <= 0:
-        return float("nan")
-    full = int(kernel.waves + 1e-9)
-    rest = kernel.waves - full
-    if rest <= 1e-9:
-        return 1.0
-    blocks = rest / kernel.waves * kernel.grid
-    return (full + min(1.0, blocks / units)) / (full + 1)
-
-
-def l2_bytes_per_s(device: Device | None, calibration: Calibration | None) -> float | None:
-    """Return what the L2 cache hands to all multiprocessors together, at its boost clock.
-
-    Streaming kernels and matrix products were fitted apart; what either reached the cache can do.
-    None where no calibration tells it, or the device's clock or units are not known.
-    """
-    if device is None or calibration is None or not device.clock_hz or not device.compute_units:
-        return None
-    per_clock = max(calibration.get(name, 0.0) for name in L2_CONSTANTS)
-    return per_clock * device.clock_hz * device.compute_units or None
 
 
 def _calibrated(calibration: Calibration | None, *names: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuscope.analysis.roofs import Roofs
-from gpuscope.analysis.use_over_time import l2_bytes_per_s
+from gpuscope.analysis.unit_limits import l2_bytes_per_s
 from gpuscope.cost.power import power_model
 from gpuscope.errors import UnknownNameError
 from gpuscope.hardware import Calibration, Device, Interconnect, calibration_for, device
