@@ -19,6 +19,7 @@ import { rankParts } from "../src/views/time/rank_bars";
 import { parseRanks, spelled } from "../src/views/time/rank_chooser";
 import { matches } from "../src/views/time/search";
 import { columns, legOf, stripData } from "../src/views/time/strip_data";
+import { cutName, shortName } from "../src/views/time/symbol";
 import { waitsFor } from "../src/views/time/waits_matrix";
 import { typicalStep, windowOf } from "../src/views/time/window";
 import { FLOW_LANES, flow, random, runOf } from "./time_fixture";
@@ -104,6 +105,20 @@ describe("events", () => {
   it("are searched by name", () => expect([...matches(model, "memcpy")].map((m, i) => (m ? i : -1)).filter((i) => i >= 0)).toEqual([at("Memcpy HtoD (Pageable -> Device)"), at("Memcpy DtoH (Device -> Pinned)")]));
   it("of the device come before longer ones of the host", () => expect(longestOf(model, [at("aten::mm"), at("Memcpy HtoD (Pageable -> Device)")])).toBe(at("Memcpy HtoD (Pageable -> Device)")));
   it("of another run are lit by operator", () => expect([...sameOperators(model, new Set(["aten::add"]))].indexOf(1)).toBe(at("add")));
+});
+
+describe("names", () => {
+  it("of C++ symbols are the function and what it was made for", () => {
+    expect(shortName("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>)")).toBe("vectorized_elementwise_kernel · CUDAFunctor_add");
+    expect(shortName("void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, 1>(at::Info)")).toBe("fused_dropout_kernel_vec");
+    expect(shortName("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float> > >(int)")).toBe("reduce_kernel · MeanOps");
+    expect(shortName("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")).toBe("ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+  });
+  it("of others stay", () => {
+    for (const name of ["Memcpy HtoD (Pageable -> Device)", "Memset (Device)", "FSDP::all_gather (0)", "train.py(46): step", "nvjet_sm90_tst_128x256_64x4", "autograd::engine::evaluate_function: MmBackward0"]) expect(shortName(name)).toBe(name);
+    expect(shortName("aten::mm")).toBe("mm");
+  });
+  it("are cut for a tooltip", () => expect(cutName("x".repeat(500)).length).toBe(120));
 });
 
 describe("the critical path", () => {

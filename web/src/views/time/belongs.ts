@@ -3,6 +3,7 @@
 import type { Timeline } from "../../core/document";
 import { operatorLabel } from "../../core/language";
 import { DEVICE_KINDS, type Model } from "../../core/model";
+import { shortName } from "./symbol";
 
 /** The kernel family of an event, or its kind where the family is not known. */
 export function familyOf(tl: Timeline, event: number): string {
@@ -30,13 +31,13 @@ export function companions(model: Model, event: number): { title: string; events
   if (!tl) return { title: "", events: [event] };
   const { name, kind } = tl.events, label = tl.names[name[event]];
   const group = model.groupOf[event];
-  if (group >= 0) return { title: label, events: model.eventsOfGroup(model.groups[group]) };
+  if (group >= 0) return { title: shortName(label), events: model.eventsOfGroup(model.groups[group]) };
   const operator = model.operatorOf[event];
   if (operator >= 0) {
     const wanted = model.operators[operator];
     return { title: operatorLabel(wanted), events: model.eventsOfOperator(wanted) };
   }
-  return { title: label, events: model.eventsWhere((i) => name[i] === name[event] && kind[i] === kind[event]) };
+  return { title: shortName(label), events: model.eventsWhere((i) => name[i] === name[event] && kind[i] === kind[event]) };
 }
 
 /** The longest device event of some, else the longest event; -1 for none. */

@@ -2,7 +2,8 @@
 
 import { type Child, h } from "../../core/dom";
 import { percent } from "../../core/format";
-import { operatorLabel, t } from "../../core/language";
+import { t } from "../../core/language";
+import { shortName } from "./symbol";
 
 /** A small bar with its figure behind it; `share` of its full width. */
 export const barCell = (share: number, colour: string, text: string): Child => [
@@ -20,10 +21,10 @@ const NOBODY = new Set(["launch gap", "launch latency", "handing over"]);
 
 /** The name of what was at fault, or why it has none. */
 export const placeName = (name: string, kind: string): string =>
-  name ? (name === "other places" ? t(name) : operatorLabel(name)) : NOBODY.has(kind) ? "-" : t("not recorded");
+  name ? (name === "other places" ? t(name) : shortName(name)) : NOBODY.has(kind) ? "-" : t("not recorded");
 
 /** A long name that may be cut; whole on hover. */
-export const named = (name: string): HTMLElement => h("span", { class: "tm-name", title: name }, name);
+export const named = (name: string, whole = name): HTMLElement => h("span", { class: "tm-name", title: whole }, name);
 
 /** A heading within a panel. */
 export const sub = (title: string): HTMLElement => h("h4", { class: "tm-sub" }, title);

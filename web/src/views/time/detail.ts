@@ -2,7 +2,7 @@
 
 import { h, hideTip, showTip } from "../../core/dom";
 import { count, time } from "../../core/format";
-import { operatorLabel, t } from "../../core/language";
+import { t } from "../../core/language";
 import { DEVICE_KINDS } from "../../core/model";
 import type { ReportPage } from "../../core/page";
 import { causeMeaning } from "./causes";
@@ -10,6 +10,7 @@ import { describe } from "./describe";
 import { before, counterValue } from "./draw";
 import type { Selection } from "../../core/selection";
 import type { Scene } from "./scene";
+import { cutName, shortName } from "./symbol";
 
 /** Show or hide the tooltip for a point of a scene of one run. */
 export function hoverTip(scene: Scene, point: { x: number; y: number; clientX: number; clientY: number } | null, zero: number): void {
@@ -21,17 +22,17 @@ export function hoverTip(scene: Scene, point: { x: number; y: number; clientX: n
   const start = zero + (hit.track.source === 0 ? 0 : scene.sources[hit.track.source].offset - scene.sources[0].offset);
   if (hit.kind === "event") {
     const { title, facts } = describe(model, hit.event, start);
-    return show(title, facts.slice(0, 8).map(([label, value]) => `${label}${t(": ")}${value}`));
+    return show(cutName(title), facts.slice(0, 8).map(([label, value]) => `${label}${t(": ")}${value}`));
   }
   if (hit.kind === "many") {
     const total = hit.events.reduce((sum, i) => sum + tl.events.duration_ns[i], 0);
     const longest = hit.events.reduce((a, b) => (tl.events.duration_ns[b] > tl.events.duration_ns[a] ? b : a));
     return show(t("{n} events here", { n: count(hit.events.length) }), [`${t("together")}${t(": ")}${time(total * 1e-9)}`,
-      `${t("longest")}${t(": ")}${operatorLabel(tl.names[tl.events.name[longest]])}${t(", ")}${time(tl.events.duration_ns[longest] * 1e-9)}`, t("Zoom in to tell them apart.")]);
+      `${t("longest")}${t(": ")}${shortName(tl.names[tl.events.name[longest]])}${t(", ")}${time(tl.events.duration_ns[longest] * 1e-9)}`, t("Zoom in to tell them apart.")]);
   }
   if (hit.kind === "wait" && hit.track.gaps) {
     const gaps = hit.track.gaps, cause = gaps.causes[gaps.cause[hit.index]], what = gaps.names[gaps.what[hit.index]];
-    return show(`${t("idle")}${t(": ")}${t(cause)}`, [time(gaps.duration_ns[hit.index] * 1e-9), what ? `${t("at fault")}${t(": ")}${operatorLabel(what)}` : "", causeMeaning(cause)]);
+    return show(`${t("idle")}${t(": ")}${t(cause)}`, [time(gaps.duration_ns[hit.index] * 1e-9), what ? `${t("at fault")}${t(": ")}${shortName(what)}` : "", causeMeaning(cause)]);
   }
   const counter = hit.track.counter;
   if (hit.kind === "counter" && counter) {
@@ -75,7 +76,7 @@ function several(page: ReportPage, selection: Selection): HTMLElement[] {
   const rest = rows.length > MOST_NAMES ? t("and {n} other names", { n: rows.length - MOST_NAMES }) : "";
   return [
     h("div", { class: "detail-head" }, h("b", {}, selection.title), h("span", { class: "dim" }, [t("{n} events", { n: count(selection.events.length) }), device.length ? t("{n} on the device", { n: count(device.length) }) : t("none on the device")].join(t(", ")))),
-    h("dl", { class: "tm-names" }, rows.slice(0, MOST_NAMES).map(([name, row]) => h("div", {}, h("dt", { title: name }, operatorLabel(name)), h("dd", {}, `${time(row.time_ns * 1e-9)} · ${count(row.count)}×`)))),
+    h("dl", { class: "tm-names" }, rows.slice(0, MOST_NAMES).map(([name, row]) => h("div", {}, h("dt", { title: name }, shortName(name)), h("dd", {}, `${time(row.time_ns * 1e-9)} · ${count(row.count)}×`)))),
     rest ? h("p", { class: "dim" }, rest) : null,
   ].filter((part) => part !== null);
 }

@@ -47,10 +47,10 @@ function queue(l: Launches): Child {
   const drawn = chart({
     height: 190, label: title,
     option: () => ({
-      grid: { left: 46, right: 18, top: 34, bottom: 42 },
+      grid: { left: 46, right: 30, top: 34, bottom: 42 },
       tooltip: { trigger: "axis", formatter: (points: { value: [number, number] }[]) => `${time(points[0].value[0])}<br>${t("{n} launches waiting", { n: points[0].value[1] })}` },
       xAxis: { type: "value", min: times[0], max: times[times.length - 1], name: t("time into the window"), nameLocation: "middle", nameGap: 26,
-        ...axis({ splitLine: { show: false }, axisLabel: { formatter: (v: number) => axisTime(v * 1e9, span), hideOverlap: true, color: css("--soft"), fontSize: 11.5 } }) },
+        ...axis({ splitLine: { show: false }, axisLabel: { formatter: (v: number) => axisTime(v * 1e9, span), showMaxLabel: false, hideOverlap: true, color: css("--soft"), fontSize: 11.5 } }) },
       yAxis: { type: "value", name: t("launches in the queue"), minInterval: 1, ...axis({ nameTextStyle: { align: "left", color: css("--soft"), fontSize: 12 } }) },
       series: [{ type: "line", step: "end", symbol: "none", data: depth.map((v, i) => [times[i], v]), lineStyle: { width: 1.4, color: roleColour("launch") }, areaStyle: { color: roleColour("launch"), opacity: 0.2 } }],
     }),

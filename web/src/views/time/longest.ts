@@ -2,13 +2,14 @@
 
 import { h } from "../../core/dom";
 import { count, time } from "../../core/format";
-import { operatorLabel, t } from "../../core/language";
+import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { table } from "../../core/panel";
 import { companions } from "./belongs";
 import { named } from "./cells";
 import { eventsWithin } from "./moment";
 import type { Scene } from "./scene";
+import { shortName } from "./symbol";
 
 const MOST = 200;
 
@@ -38,7 +39,7 @@ function content(page: ReportPage, scene: Scene, ranks: ReadonlySet<number>): HT
         page.selections.choose(page.model, "timeline-table", title, events.includes(i) ? events : [i], { event: i });
       },
       columns: [
-        { title: t("event"), cell: (i) => named(operatorLabel(tl.names[name[i]])), sort: (i) => tl.names[name[i]], text: true },
+        { title: t("event"), cell: (i) => named(shortName(tl.names[name[i]]), tl.names[name[i]]), sort: (i) => tl.names[name[i]], text: true },
         { title: t("duration"), cell: (i) => time(duration_ns[i] * 1e-9), sort: (i) => duration_ns[i] },
         { title: t("starts at"), cell: (i) => time((start_ns[i] - scene.zero) * 1e-9), sort: (i) => start_ns[i] },
         { title: t("lane"), cell: (i) => tl.lanes[lane[i]].name + (several ? ` · ${tl.lanes[lane[i]].rank}` : ""), sort: (i) => lane[i], text: true },

@@ -71,7 +71,7 @@ function body(page: ReportPage, other: number): HTMLElement {
     scene.selected = selection?.event !== null && selection?.event !== undefined ? { source: own, event: selection.event } : null;
     scene.setLit(selection && sources.map(({ model }, at) => ({ source: at, mask: at === own ? maskOf(model.count, selection.events) : sameOperators(model, selection.operators) })));
   });
-  const button = (label: string, title: string, act: () => void) => h("button", { type: "button", title, "aria-label": title, onclick: act }, label);
+  const button = (label: string, title: string, act: () => void) => h("button", { type: "button", title, "aria-label": label.length > 1 ? null : title, onclick: act }, label);
   return h("div", {},
     h("div", { class: "tools" }, button("+", t("Zoom in"), () => scene.zoom(0.6)), button("−", t("Zoom out"), () => scene.zoom(1 / 0.6)), button("←", t("Move left"), () => scene.pan(-0.3)), button("→", t("Move right"), () => scene.pan(0.3)), button(t("Fit"), t("Show all"), () => scene.fit())),
     map.element, scene.box, timelineLegend(sources.map(({ model }) => ({ model, ranks: new Set([mainRank(model.run.timeline as NonNullable<Model["run"]["timeline"]>)]) }))), profiled(sources));

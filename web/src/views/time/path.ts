@@ -94,7 +94,7 @@ function shares(page: ReportPage, path: CriticalPath): HTMLElement {
     caption: t("longest on the path"), rows: path.shares, first: 10, search: name,
     press: tl ? (s) => showMoment(page, "path", name(s), s.start_ns, s.longest_s, mainRank(tl)) : undefined,
     columns: [
-      { title: t("what"), cell: (s) => named(name(s)), sort: name, text: true },
+      { title: t("what"), cell: (s) => named(name(s), s.name || name(s)), sort: name, text: true },
       { title: t("part"), cell: (s) => swatched(colourOf(s.kind), t(s.kind)), sort: (s) => t(s.kind), text: true },
       { title: t("time"), cell: (s) => time(s.time_s), sort: (s) => s.time_s },
       { title: t("of step"), cell: (s) => ofStep(s.time_s, step_s), sort: (s) => s.time_s },

@@ -146,7 +146,8 @@ export class Scene {
   }
 
   pan(share: number): void { const by = (this.view[1] - this.view[0]) * share; this.show(this.view[0] + by, this.view[1] + by); }
-  fit(): void { this.show(...this.home); }
+  /** Show what was shown at first; what is shown already, all that there is. */
+  fit(): void { this.show(...(this.view[0] === this.home[0] && this.view[1] === this.home[1] ? this.limits : this.home)); }
   all(): void { this.show(...this.limits); }
 
   model(source: number): Model { return this.sources[source].model; }

@@ -52,7 +52,7 @@ function stripRow(page: ReportPage, strip: Strip, row: StripRow): HTMLElement {
     columns(row, strip.window, COLUMNS).map((c) => [
       svg("rect", { x: c.first, y: HEIGHT * (1 - c.part), width: c.last - c.first + 1, height: HEIGHT * c.part, fill: colour, "fill-opacity": 0.3 + 0.7 * c.bare })]),
     marks.slice(1).map((step) => svg("line", { x1: at(step.start_ns), x2: at(step.start_ns), y1: 0, y2: HEIGHT, class: "mark", "vector-effect": "non-scaling-stroke" })));
-  const element = h("div", { class: "tm-strip-row", "aria-label": `${name}: ${time(row.total_s)}` },
+  const element = h("div", { class: "tm-strip-row" },
     h("span", { class: "what" }, name), h("span", { class: "lane" }, picture),
     h("b", {}, time(row.total_s)), h("span", { class: "share" }, hiddenWords(row)));
   tipped(element, name, [t("{time} a step, {share} of it", { time: time(row.total_s), share: percent(row.total_s / strip.step_s) }),

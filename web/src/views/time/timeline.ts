@@ -10,6 +10,7 @@ import type { Selection } from "../../core/selection";
 import { companions, longestOf } from "./belongs";
 import { detailOf, hoverTip } from "./detail";
 import { listen } from "./input";
+import { lengthOf, union } from "./intervals";
 import { longestTable } from "./longest";
 import { minimap } from "./minimap";
 import { eventsWithin, stretchTitle } from "./moment";
@@ -21,7 +22,7 @@ import { Scene, longest } from "./scene";
 import { searchBox } from "./search";
 import { timelineLegend } from "./timeline_legend";
 import { AXIS, type Source, hasDepth, lanesOf, tracksOf } from "./tracks";
-import { deviceRanks, laneRanks, mainRank } from "./window";
+import { deviceRanks, laneRanks, mainRank, windowOf } from "./window";
 
 /** Ranks that are shown at first, where there are more. */
 const RANKS = 4;
@@ -78,7 +79,7 @@ class TimelineBody {
 
   private tools(): HTMLElement {
     const { scene, page } = this;
-    const button = (label: string, title: string, act: () => void) => h("button", { type: "button", title, "aria-label": title, onclick: act }, label);
+    const button = (label: string, title: string, act: () => void) => h("button", { type: "button", title, "aria-label": label.length > 1 ? null : title, onclick: act }, label);
     const toggle = (label: string, title: string, act: (on: boolean) => void) => {
       const chip = h("button", { type: "button", class: "chip", title, "aria-pressed": "false", onclick: () => {
         const on = chip.getAttribute("aria-pressed") !== "true";
@@ -135,7 +136,7 @@ class TimelineBody {
   private retrack(): void {
     this.scene.setTracks(tracksOf(this.source, 0, { ranks: this.ranks, deep: this.deep, hosts: this.hosts, counters: true }));
     this.hostChip.setAttribute("aria-pressed", String(this.hosts));
-    this.legend.replaceChildren(timelineLegend([{ model: this.page.model, ranks: this.ranks }], this.hosts));
+    this.legend.replaceChildren(timelineLegend([{ model: this.page.model, ranks: this.ranks }], { hosts: this.hosts, deep: this.deep }));
     this.map.redraw();
   }
 
@@ -241,7 +242,7 @@ class TimelineBody {
 
 interface Limits { low: number; begin: number; high: number }
 
-/** From the first to the last event; a host that waits for what came before would fill half of the picture, so it begins at the first work. */
+/** From the first to the last event, and where the picture begins: a host that waits for the step before would fill half of it. */
 function limitsOf(page: ReportPage): Limits {
   const { model } = page, tl = page.run.timeline as NonNullable<typeof page.run.timeline>, { kind } = tl.events;
   const step = tl.kinds.indexOf("step"), launch = tl.kinds.indexOf("launch");
@@ -254,5 +255,8 @@ function limitsOf(page: ReportPage): Limits {
   }
   for (const mark of tl.steps) { low = Math.min(low, mark.start_ns); high = Math.max(high, mark.end_ns); }
   high = Math.max(high, low + 1);
-  return { low, high, begin: Number.isFinite(work) ? Math.max(low, work - (high - work) * 0.02) : low };
+  const begin = Number.isFinite(work) ? Math.max(low, work - (high - work) * 0.02) : low, window = windowOf(page.run);
+  if (!window || window.start - begin < 0.1 * (high - begin)) return { low, high, begin };
+  const sync = tl.kinds.indexOf("sync"), waits = union(Array.from({ length: model.count }, (_, i): [number, number] => (kind[i] === sync ? [Math.max(begin, model.start[i]), Math.min(window.start, model.end[i])] : [0, 0])));
+  return { low, high, begin: lengthOf(waits) > 0.5 * (window.start - begin) ? window.start - 0.06 * (high - window.start) : begin };
 }

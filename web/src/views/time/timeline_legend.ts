@@ -7,8 +7,8 @@ import { HELD } from "./held";
 import { legendOf } from "./tracks";
 
 /** Colours of the device's work, of the host's calls where they are shown, and of the causes of waiting. */
-export function timelineLegend(shown: { model: Model; ranks: ReadonlySet<number> }[], hosts = true): HTMLElement {
-  const { host, device, waits } = legendOf(shown);
+export function timelineLegend(shown: { model: Model; ranks: ReadonlySet<number> }[], { hosts = true, deep = false } = {}): HTMLElement {
+  const { host, device, waits } = legendOf(shown, deep);
   const group = (title: string, items: ReadonlyMap<string, string>, name: (label: string) => string) => (items.size
     ? h("li", {}, h("b", {}, title), [...items].map(([label, colour]) => h("span", { class: "tm-swatched" }, h("i", { style: { background: colour }, "aria-hidden": "true" }), name(label)))) : null);
   return h("ul", { class: "tl-legend" }, group(t("device"), device, word), hosts ? group(t("host"), host, word) : null, group(t("waits"), waits, (cause) => (cause === HELD ? t("waiting inside a collective") : t(cause))));

@@ -2,12 +2,13 @@
 
 import { HOST, classColour, familyColour } from "../../core/colours";
 import type { IdleGaps, Timeline } from "../../core/document";
-import { operatorLabel, t } from "../../core/language";
+import { t } from "../../core/language";
 import { DEVICE_KINDS, type Model } from "../../core/model";
 import { familyOf } from "./belongs";
 import { causeColour } from "./causes";
 import { HELD, heldRow } from "./held";
 import { type Row, type Spans, packed, row } from "./rows";
+import { shortName } from "./symbol";
 
 export interface Counter { name: string; unit: string; time: Float64Array; value: (number | null)[]; most: number }
 
@@ -100,9 +101,12 @@ export function lanesOf({ model, offset }: Source, frames: boolean): Row[][] {
   return lanes;
 }
 
+/** Kinds of events that are not drawn: marks of steps, and Python's frames unless they are asked for. */
+const hiddenKinds = (tl: Timeline, frames: boolean): Set<number> => new Set(["step", ...(frames ? [] : ["python", "module"])].map((name) => tl.kinds.indexOf(name)));
+
 function packLanes(model: Model, offset: number, frames: boolean): Row[][] {
   const tl = model.run.timeline as Timeline, { lane, kind } = tl.events;
-  const left = new Set(["step", ...(frames ? [] : ["python", "module"])].map((name) => tl.kinds.indexOf(name)));
+  const left = hiddenKinds(tl, frames);
   const of: number[][] = tl.lanes.map(() => []);
   for (let i = 0; i < model.count; i++) {
     // What a recording writes over the device's lanes repeats names of the host.
@@ -131,7 +135,7 @@ export function eventSpans(model: Model, offset: number): Spans {
   const ofKernel = tl.kernels.map((k) => code(familyColour(k.kind)));
   const ofKind = tl.kinds.map((k, i) => code(i < DEVICE_KINDS ? familyColour(k) : (HOST[k] ?? HOST.other)));
   const colour = Uint8Array.from({ length: model.count }, (_, i) => (kernel[i] >= 0 ? ofKernel[kernel[i]] : ofKind[kind[i]]));
-  return { start: model.start, end: model.end, colour, palette, offset, label: (i) => operatorLabel(tl.names[name[i]]) };
+  return { start: model.start, end: model.end, colour, palette, offset, label: (i) => shortName(tl.names[name[i]]) };
 }
 
 function waitsRow(gaps: IdleGaps, offset: number): Row {
@@ -159,13 +163,13 @@ const laneLabel = (name: string): string => {
 type Named = Map<string, string>;
 
 /** Colours and names of what the tracks of some runs hold, for the legend. */
-export function legendOf(shown: { model: Model; ranks: ReadonlySet<number> }[]): { host: Named; device: Named; waits: Named } {
+export function legendOf(shown: { model: Model; ranks: ReadonlySet<number> }[], deep: boolean): { host: Named; device: Named; waits: Named } {
   const host: Named = new Map(), device: Named = new Map(), waits: Named = new Map();
   for (const { model, ranks } of shown) {
-    const tl = model.run.timeline as Timeline, { kind, lane } = tl.events, step = tl.kinds.indexOf("step");
+    const tl = model.run.timeline as Timeline, { kind, lane } = tl.events, left = hiddenKinds(tl, deep);
     for (let i = 0; i < model.count; i++) {
       const place = tl.lanes[lane[i]];
-      if (kind[i] === step || !ranks.has(place.rank)) continue;
+      if (left.has(kind[i]) || !ranks.has(place.rank)) continue;
       if (kind[i] >= DEVICE_KINDS) { if (place.kind === "host") host.set(tl.kinds[kind[i]], HOST[tl.kinds[kind[i]]] ?? HOST.other); continue; }
       const name = familyOf(tl, i);
       device.set(name, familyColour(name));
