@@ -18,6 +18,7 @@ from gpuscope.cli import (
     claims,
     compare,
     devices,
+    doctor,
     explain,
     learn,
     lens,
@@ -29,8 +30,8 @@ from gpuscope.cli import (
 
 _EPILOG = (
     "Exit codes: 0 done; 1 unexpected error; 2 wrong input or a workload that cannot be "
-    "predicted; 3 does not fit (predict: only with --must-fit; measure: out of memory); "
-    "130 interrupted."
+    "predicted; 3 does not fit (predict: only with --must-fit; measure: out of memory), or doctor "
+    "found an error; 130 interrupted."
 )
 
 
@@ -62,8 +63,8 @@ app = typer.Typer(
 )
 
 for _verb in (
-    predict, measure, profile, analyze, compare, explain, lens, learn, claims, bench, devices,
-    models,
+    predict, measure, profile, analyze, compare, explain, lens, learn, claims, bench, doctor,
+    devices, models,
 ):  # fmt: skip
     _verb.register(app)
 

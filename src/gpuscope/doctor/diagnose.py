@@ -38,11 +38,20 @@ def diagnose(machine: Machine, *, deep: bool = False, only: Sequence[str] = ()) 
         times[each.name] = time.perf_counter() - begin
     order = {c.name: i for i, c in enumerate(known)}
     found.sort(key=lambda f: (SEVERITIES.index(f.severity), order.get(f.check, 0), f.device or 0))
-    return Diagnosis(identity(machine), tuple(found), times, deep)
+    return Diagnosis(identity(machine, found), tuple(found), times, deep)
 
 
-def identity(machine: Machine) -> dict[str, str]:
-    """What tells this machine from others, in short."""
+IDENTIFYING: tuple[str, ...] = ("gpus", "driver", "python", "torch", "container")
+"""Values of findings that tell what machine it is."""
+
+
+def identity(machine: Machine, findings: Iterable[Finding] = ()) -> dict[str, str]:
+    """What tells this machine from others, in short.
+
+    Args:
+        machine: asked for its name, system and kernel.
+        findings: their values under the names of `IDENTIFYING` are taken over.
+    """
     system = (machine.text("/etc/os-release") or "").splitlines()
     pretty = next((line[12:].strip('"') for line in system if line.startswith("PRETTY_NAME=")), "")
     found = {
@@ -50,6 +59,8 @@ def identity(machine: Machine) -> dict[str, str]:
         "system": pretty,
         "kernel": (machine.text("/proc/sys/kernel/osrelease") or "").strip(),
     }
+    values = {name: value for finding in findings for name, value in finding.values.items()}
+    found |= {name: str(values[name]) for name in IDENTIFYING if values.get(name)}
     return {name: value for name, value in found.items() if value}
 
 

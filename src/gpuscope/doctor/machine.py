@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -156,6 +157,10 @@ KEPT_VARIABLES = (
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
+def _probe_words(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"gpuscope.doctor.probes.{name}")
+
+
 class LiveMachine:
     """The machine that this runs on; `recording` holds every answer that it gave."""
 
@@ -166,6 +171,22 @@ class LiveMachine:
             if name.startswith(KEPT_VARIABLES) and not any(s in name.upper() for s in _SECRET)
         }
         self.recording = Recording(environment=kept)
+        self._ahead: dict[str, Future[Answer]] = {}
+
+    def ask_ahead(self, *probes: str, timeout_s: float = 20.0) -> None:
+        """Start probes now, all at the same time; `probe` then waits for its own.
+
+        Args:
+            probes: their names.
+            timeout_s: seconds after which each is ended.
+        """
+        new = [name for name in probes if name not in self._ahead]
+        if not new:
+            return
+        pool = ThreadPoolExecutor(len(new), thread_name_prefix="probe")
+        for name in new:
+            self._ahead[name] = pool.submit(self._run, _probe_words(name), timeout_s)
+        pool.shutdown(wait=False)
 
     def command(self, *words: str, timeout_s: float = 5.0) -> Answer | None:
         """As `Machine.command`."""
@@ -215,8 +236,9 @@ class LiveMachine:
         """As `Machine.probe`."""
         known = self.recording.probes
         if name not in known:
-            words = (sys.executable, "-m", f"gpuscope.doctor.probes.{name}")
-            known[name] = self._parsed(name, self._run(words, timeout_s), timeout_s)
+            ahead = self._ahead.get(name)
+            answer = ahead.result() if ahead else self._run(_probe_words(name), timeout_s)
+            known[name] = self._parsed(name, answer, timeout_s)
         return known[name]
 
     def probe_error(self, name: str) -> str:

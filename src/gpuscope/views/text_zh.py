@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gpuscope.views.text_zh_bench import BENCH_CHINESE
 from gpuscope.views.text_zh_blocks import BLOCKS_CHINESE
 from gpuscope.views.text_zh_claims import CLAIMS_CHINESE
+from gpuscope.views.text_zh_doctor import DOCTOR_CHINESE
 from gpuscope.views.text_zh_measure import MEASURE_CHINESE
 from gpuscope.views.text_zh_pictures import PICTURES_CHINESE
 from gpuscope.views.text_zh_recorded import RECORDED_CHINESE
@@ -290,5 +291,5 @@ CHINESE: Mapping[str, str] = {
     **_GENERAL, **_HEADLINE, **_TIME, **_FAMILIES, **_LIMITERS, **_MODULES, **_HARDWARE, **_MEMORY,
     **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS, **MEASURE_CHINESE,
     **RECORDED_CHINESE, **BENCH_CHINESE, **BLOCKS_CHINESE,
-    **PICTURES_CHINESE, **CLAIMS_CHINESE,
+    **PICTURES_CHINESE, **CLAIMS_CHINESE, **DOCTOR_CHINESE,
 }  # fmt: skip

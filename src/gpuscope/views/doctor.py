@@ -1,0 +1,174 @@
+"""A diagnosis on the terminal: the verdict, what is wrong with how to mend it, what is fine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Column
+from rich.text import Text
+
+from gpuscope.doctor.registry import Check
+from gpuscope.doctor.types import Diagnosis, Finding, Severity
+from gpuscope.views.i18n import tr
+from gpuscope.views.quantities import words
+from gpuscope.views.terminal.layout import table
+
+MARKS: dict[Severity, str] = {"error": "✗", "warning": "!", "unknown": "?", "note": "·", "ok": "✓"}
+STYLES: dict[Severity, str] = {
+    "error": "bold red", "warning": "bold yellow", "unknown": "dim", "note": "cyan", "ok": "green",
+}  # fmt: skip
+
+_INDENT = (0, 0, 0, 2)
+
+
+def render_diagnosis(
+    diagnosis: Diagnosis, lang: str = "en", *, brief: bool = False
+) -> RenderableType:
+    """Return a diagnosis, worst first.
+
+    Args:
+        diagnosis: of a live or a recorded machine.
+        lang: "en" or "zh".
+        brief: leave out notes and what is as it should be.
+    """
+    parts: list[RenderableType] = [_headline(diagnosis, lang)]
+    for severity in ("error", "warning"):
+        parts += [_finding(f, lang) for f in diagnosis.findings if f.severity == severity]
+    if brief:
+        return Group(*parts)
+    notes = [f for f in diagnosis.findings if f.severity == "note"]
+    if notes:
+        parts.append(_heading(tr("Worth knowing", lang)))
+        parts += [_note(f, lang) for f in notes]
+    unknown = [f for f in diagnosis.findings if f.severity == "unknown"]
+    if unknown:
+        parts.append(_heading(tr("Could not be read", lang)))
+        parts.append(Padding(_list(unknown, lang), _INDENT))
+    fine = [f for f in diagnosis.findings if f.severity == "ok"]
+    if fine:
+        parts.append(_heading(tr("As it should be", lang)))
+        parts.append(Padding(_list(fine, lang), _INDENT))
+    if not diagnosis.deep:
+        asked = tr("Also test the devices at work (minutes): gpuscope doctor --deep", lang)
+        parts += [Text(), Text(asked, style="dim")]
+    return Group(*parts)
+
+
+def summary(diagnosis: Diagnosis, lang: str) -> str:
+    """One sentence: how many errors and warnings."""
+    errors = sum(f.severity == "error" for f in diagnosis.findings)
+    warnings = sum(f.severity == "warning" for f in diagnosis.findings)
+    if not diagnosis.findings:
+        return tr("Nothing was checked.", lang)
+    if not errors and not warnings:
+        return tr("This machine is all right.", lang)
+    shown = []
+    if errors:
+        shown.append(
+            tr("1 error", lang) if errors == 1 else tr("{n} errors", lang, n=errors)
+        )  # fmt: skip
+    if warnings:
+        shown.append(
+            tr("1 warning", lang) if warnings == 1 else tr("{n} warnings", lang, n=warnings)
+        )  # fmt: skip
+    return tr("{what} to mend.", lang, what=tr(", ", lang).join(shown))
+
+
+def about(diagnosis: Diagnosis, lang: str) -> str:
+    """One line: what machine it is."""
+    machine = diagnosis.machine
+    shown = [machine.get(name, "") for name in ("host", "gpus", "system")]
+    for name, label in (("driver", "driver"), ("torch", "PyTorch"), ("python", "Python")):
+        if machine.get(name):
+            shown.append(f"{tr(label, lang)} {machine[name]}")
+    if machine.get("container"):
+        shown.append(tr("in {what}", lang, what=machine["container"]))
+    return " · ".join(part for part in shown if part)
+
+
+def place(finding: Finding) -> str:
+    """The check's name, and the device it is about."""
+    return finding.check if finding.device is None else f"{finding.check}[{finding.device}]"
+
+
+def render_checks(checks: Sequence[Check], lang: str = "en") -> RenderableType:
+    """Return the checks that there are, by group."""
+    rows = table(
+        Column(tr("group", lang), no_wrap=True, style="dim"),
+        Column(tr("check", lang), no_wrap=True),
+        Column(tr("what it looks at", lang), overflow="fold"),
+    )
+    last = ""
+    for each in checks:
+        rows.add_row(each.group if each.group != last else "", each.name, each.about)
+        last = each.group
+    told = tr("Only some of them: gpuscope doctor --only health --only driver", lang)
+    return Group(rows, Text(), Text(told, style="dim"))
+
+
+def _headline(diagnosis: Diagnosis, lang: str) -> RenderableType:
+    worst = diagnosis.worst
+    style = STYLES[worst] if worst in ("error", "warning") else "bold green"
+    took = tr(
+        "{n} checks in {time} s.", lang, n=len(diagnosis.checks),
+        time=f"{sum(diagnosis.checks.values()):.1f}",
+    )  # fmt: skip
+    body = Group(
+        Text(summary(diagnosis, lang), style=style),
+        Text(about(diagnosis, lang)),
+        Text(took, style="dim"),
+    )
+    return Panel(body, box=box.ROUNDED, border_style="bright_black", padding=(0, 1))
+
+
+def _heading(title: str) -> RenderableType:
+    return Group(Text(), Text(title, style="bold"))
+
+
+def _finding(finding: Finding, lang: str) -> RenderableType:
+    style = STYLES[finding.severity]
+    title = Text.assemble(
+        (f"{MARKS[finding.severity]} ", style), (words(finding.title, lang), style),
+        (f"  {place(finding)}", "dim"),
+    )  # fmt: skip
+    rows = table(Column(style="dim", no_wrap=True), Column(overflow="fold"), header=False)
+    found = Text(words(finding.found, lang))
+    if finding.known_by:
+        found.append(f"  ({finding.known_by})", style="dim")
+    rows.add_row(tr("found", lang), found)
+    if finding.why is not None:
+        rows.add_row(tr("why it matters", lang), words(finding.why, lang))
+    if finding.fix is not None:
+        rows.add_row(tr("what to do", lang), Text(words(finding.fix, lang)))
+    for command in finding.commands:
+        rows.add_row("", Text(f"$ {command}", style="cyan"))
+    return Group(Text(), title, Padding(rows, _INDENT))
+
+
+def _note(finding: Finding, lang: str) -> RenderableType:
+    text = Text.assemble(
+        (f"{MARKS['note']} ", STYLES["note"]), words(finding.title, lang),
+        (f"  {place(finding)}", "dim"),
+    )  # fmt: skip
+    more = [words(finding.found, lang)]
+    if finding.fix is not None:
+        more.append(words(finding.fix, lang))
+    body: list[RenderableType] = [Text(" ".join(part for part in more if part), style="dim")]
+    body += [Text(f"$ {command}", style="cyan") for command in finding.commands]
+    return Padding(Group(text, Padding(Group(*body), _INDENT)), _INDENT)
+
+
+def _list(findings: Sequence[Finding], lang: str) -> RenderableType:
+    """One line a finding."""
+    rows = table(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold"), header=False)
+    for finding in findings:
+        rows.add_row(
+            Text(MARKS[finding.severity], style=STYLES[finding.severity]),
+            Text(place(finding), style="dim"),
+            Text(words(finding.found, lang) or words(finding.title, lang)),
+        )
+    return rows
