@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 from lens_examples import Seen
@@ -108,6 +108,16 @@ def test_several_launches_have_an_overview_and_names(seen: Seen):
         "strided (stride=33)",
     ]  # fmt: skip
     assert [row[5] for row in table.rows] == [1, 2, 32, 1]
+
+
+def test_of_many_launches_those_with_most_to_change_are_shown(seen: Seen):
+    launches = [replace(seen.one("copy"), scalars=(("turn", str(n)),)) for n in range(50)]
+    launches[45] = seen.one("strided_copy")
+    explanation = explain_lens(_only(seen, *launches))
+    assert len(_blocks(explanation, Table)[0].rows) == 40
+    assert len(_blocks(explanation, Code)) == 6
+    assert "strided_copy" in [section.title.en for section in explanation.sections]
+    assert any("Of 50 launches that differ" in words.en for words in explanation.assumptions)
 
 
 def test_what_to_type_next_exists(seen: Seen):

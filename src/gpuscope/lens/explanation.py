@@ -25,7 +25,10 @@ from gpuscope.lens.traffic import (
 from gpuscope.lens.types import Access, Launch, Lens
 
 _MOST_LAUNCHES = 6
-"""Launches that are shown in full; the rest are counted."""
+"""Launches that are shown in full."""
+
+_MOST_ROWS = 40
+"""Launches that are listed."""
 
 _MOST_REMARKS = 5
 
@@ -84,9 +87,10 @@ def explain_lens(lens: Lens) -> Explanation:
     names = _names(shown, times)
     sections = []
     if len(shown) > 1:
-        sections.append(_overview(shown, names, lens.machine))
-    for launch, name in list(zip(shown, names, strict=True))[:_MOST_LAUNCHES]:
-        sections += _sections(launch, name, lens.machine, len(shown) > 1)
+        listed = overview(shown[:_MOST_ROWS], names[:_MOST_ROWS], lens.machine)
+        sections.append(Section(Words("All launches", "全部启动"), (listed,)))
+    for number in _worth_showing(shown, lens.machine):
+        sections += _sections(shown[number], names[number], lens.machine, len(shown) > 1)
     return Explanation(
         topic="lens",
         title=Words(
@@ -195,8 +199,11 @@ def _names(shown: list[Launch], times: list[int]) -> list[Words]:
     return names
 
 
-def _overview(shown: list[Launch], names: list[Words], machine: Machine) -> Section:
-    return Section(Words("All launches", "全部启动"), (overview(shown, names, machine),))
+def _worth_showing(shown: list[Launch], machine: Machine) -> list[int]:
+    """Numbers of the launches with most to change, in their own order."""
+    costs = [sum(remark.cost for remark in remarks(launch, machine)) for launch in shown]
+    by_cost = sorted(range(len(shown)), key=lambda number: -costs[number])
+    return sorted(by_cost[:_MOST_LAUNCHES])
 
 
 def _sections(launch: Launch, title: Words, machine: Machine, several: bool) -> list[Section]:
@@ -301,6 +308,14 @@ def _assumptions(lens: Lens) -> tuple[Words, ...]:
             "比值可推广到更大数据，总量不可。",
         ),
     ]
+    if any(line.partial for launch in lens.launches for line in launch.activity):
+        found.append(
+            Words(
+                "Active lanes are counted by line of the source. A device counts machine "
+                "instructions, and a compiler turns short branches into masked ones.",
+                "活跃线程按源代码的行统计。设备按机器指令统计，编译器会把短分支变成带掩码的指令。",
+            )
+        )
     if any(a.space == "shared" and a.bytes_per_lane > 4 for x in lens.launches for a in x.accesses):
         found.append(
             Words(
@@ -310,12 +325,14 @@ def _assumptions(lens: Lens) -> tuple[Words, ...]:
         )
     words = dict.fromkeys(note for launch in lens.launches for note in launch.notes)
     found += [_NOTES[word] for word in words]
-    if len(_distinct(lens.launches)[0]) > _MOST_LAUNCHES:
+    different = len(_distinct(lens.launches)[0])
+    if different > _MOST_LAUNCHES:
         found.append(
             Words(
-                f"Of {len(lens.launches)} launches the first {_MOST_LAUNCHES} that differ are "
-                "shown in full.",
-                f"共 {len(lens.launches)} 次启动，只展示前 {_MOST_LAUNCHES} 种不同的。",
+                f"Of {different} launches that differ, the {_MOST_LAUNCHES} with most to change "
+                f"are shown in full, the first {min(different, _MOST_ROWS)} are listed.",
+                f"共有 {different} 种不同的启动：完整展示最该修改的 {_MOST_LAUNCHES} 种，"
+                f"列出前 {min(different, _MOST_ROWS)} 种。",
             )
         )
     return tuple(found)
