@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import TimelineBuilder, matmul
 
 from gpuscope.analysis import ModuleShare, analyze, fold_layers
-from gpuscope.program.types import ModuleInfo, Program
+from gpuscope.program.types import ModuleInfo, Program, Storage
+from gpuscope.timeline import simulate_memory
 
 
 def model(layers: int, odd: int | None = None) -> tuple[TimelineBuilder, Program]:
@@ -104,3 +107,28 @@ def test_modules_are_found_from_the_operators_alone() -> None:
     rows = analyze(b.build()).modules
     assert [row.path for row in rows][:4] == ["", "h", "h.0", "h.0.attn"]
     assert rows[0].parameters == 0
+
+
+def test_memory_at_the_peak_is_that_of_a_module_and_all_below_it() -> None:
+    storages = (
+        Storage(0, 4096, "parameter", -1, None, "h.0.attn", "weight"),
+        Storage(1, 8192, "parameter", -1, None, "h.1.mlp", "weight"),
+        Storage(2, 1024, "activation", 0, None, "h.1.mlp.hidden", "output"),
+        Storage(3, 2048, "temporary", 1, None, "", "scratch"),
+    )
+    b, program = model(2)
+    program = replace(program, storages=storages)
+    trace = simulate_memory(program, steps=1)
+    rows = {r.path: r for r in analyze(b.build(), program=program, memory=trace).modules}
+    assert rows["h.0"].peak_bytes == 4096
+    assert rows["h.1.mlp"].peak_bytes == 8192 + 1024, "what no module has belongs to the next above"
+    assert rows["h"].peak_bytes == 4096 + 8192 + 1024
+    assert rows[""].peak_bytes == trace.peak_allocated_bytes == sum(b for _, b in trace.by_module)
+    assert rows["lm_head"].peak_bytes == 0
+    assert rows["(optimizer)"].peak_bytes is None
+    folded = {row.path: row for row in fold_layers(rows.values())}
+    assert folded["h.{0..1}"].peak_bytes == rows["h"].peak_bytes
+
+
+def test_without_a_memory_trace_nobody_knows_what_a_module_holds() -> None:
+    assert all(row.peak_bytes is None for row in tree(2))

@@ -47,6 +47,7 @@ def test_known_answer_over_one_step():
         "parameter": 20 * MIB,
     }
     assert [h.label for h in trace.holders] == ["scratch", "output", "weight"]
+    assert sum(size for _, size in trace.by_module) == trace.peak_allocated_bytes
 
 
 def test_next_step_frees_what_the_last_left_behind():

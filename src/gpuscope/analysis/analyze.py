@@ -130,7 +130,7 @@ def analyze(
         kinds=breakdown.kinds(rows),
         phases=breakdown.phases(rows),
         symbols=breakdown.symbols(rows, timeline) if timeline.recorded is not None else (),
-        modules=module_shares(rows, program),
+        modules=module_shares(rows, program, _held(memory)),
         roofline=roofline(rows, groups, roofs),
         tasks=tasks(rows, groups),
         memory=story,
@@ -169,6 +169,11 @@ class _Stories:
     ranks: RankStory | None
     communication: Communication | None
     step_spread: StepSpread | None
+
+
+def _held(memory: MemoryTrace | None) -> dict[str, int] | None:
+    """Memory at the peak by module; None where nothing says whose it is."""
+    return dict(memory.by_module) if memory is not None and memory.by_module else None
 
 
 def _stories(basis: _Basis) -> tuple[_Stories, Mapping[int, RankTime]]:

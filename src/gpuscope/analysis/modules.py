@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,11 +25,19 @@ class _Node:
     forward_s: float = 0.0
     backward_s: float = 0.0
     flops: float = 0.0
+    held_bytes: int | None = None
     children: list[_Node] = field(default_factory=list)
 
 
-def module_shares(rows: Rows, program: Program | None) -> tuple[ModuleShare, ...]:
+def module_shares(
+    rows: Rows, program: Program | None, held_bytes: Mapping[str, int] | None = None
+) -> tuple[ModuleShare, ...]:
     """Return the module tree in depth-first order, children in the model's order.
+
+    Args:
+        rows: the step's events.
+        program: what was captured, where it is known.
+        held_bytes: memory at the peak by the module that owns or made it; None where unknown.
 
     Work of the optimizer, of input copies and of no phase stands in rows "(optimizer)",
     "(input)", "(other)" beside the root, so that the rows of depth 0 add up to the device's busy
@@ -51,12 +59,26 @@ def module_shares(rows: Rows, program: Program | None) -> tuple[ModuleShare, ...
             node.forward_s += time
         elif phase == "backward":
             node.backward_s += time
+    _hold(nodes, held_bytes)
     whole = program.parameters if program and program.parameters else None
     tops = [nodes[""], *(outside[phase] for phase in _OUTSIDE if phase in outside)]
     shares = [share for top in tops for share in _walk(top, 0)]
     if whole is not None:
         shares[0] = replace(shares[0], parameters=whole)
     return tuple(shares)
+
+
+def _hold(nodes: dict[str, _Node], held_bytes: Mapping[str, int] | None) -> None:
+    """Give each module what it holds at the peak; what none of the tree has, the next above."""
+    if held_bytes is None:
+        return
+    for node in nodes.values():
+        node.held_bytes = 0
+    for path, size in held_bytes.items():
+        while path not in nodes:
+            path = path.rpartition(".")[0]
+        node = nodes[path]
+        node.held_bytes = (node.held_bytes or 0) + size
 
 
 def _sums(rows: Rows) -> Iterator[tuple[str, str, float, float]]:
@@ -106,6 +128,9 @@ def _walk(node: _Node, depth: int) -> list[ModuleShare]:
         backward_s=node.backward_s + sum(head.backward_s for head in heads),
         flops=node.flops + sum(head.flops for head in heads),
         parameters=node.parameters + sum(head.parameters for head in heads),
+        peak_bytes=None
+        if node.held_bytes is None
+        else node.held_bytes + sum(head.peak_bytes or 0 for head in heads),
     )
     return [own, *(share for rows in below for share in rows)]
 
@@ -189,5 +214,6 @@ def _sum(rows: tuple[ModuleShare, ...], path: str) -> ModuleShare:
         backward_s=sum(row.backward_s for row in rows),
         flops=sum(row.flops for row in rows),
         parameters=sum(row.parameters for row in rows),
+        peak_bytes=None if rows[0].peak_bytes is None else sum(row.peak_bytes or 0 for row in rows),
         count=sum(row.count for row in rows),
     )

@@ -67,7 +67,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ModuleShare:
-    """A module's part of the step, children included; `self_s` is what no child explains."""
+    """A module's part of the step, children included; `self_s` is what no child explains.
+
+    `peak_bytes` is what it owns or made of the memory at the peak; None where that is not known.
+    """
 
     path: str
     class_name: str

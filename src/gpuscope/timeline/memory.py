@@ -56,6 +56,8 @@ class MemoryTrace:
         releases: how often cached segments had to be given back (slow on a real device).
         by_category: bytes of each category at each point, those with most at the peak first; they
             add up to `allocated_bytes`.
+        by_module: bytes by the module that owns or made them at the peak, largest first; they add
+            up to the peak.
     """
 
     op: Ints
@@ -70,6 +72,7 @@ class MemoryTrace:
     fits: bool
     releases: int
     by_category: tuple[tuple[Category, Ints], ...] = ()
+    by_module: tuple[tuple[str, int], ...] = ()
 
     @property
     def excess_bytes(self) -> int:
@@ -260,6 +263,7 @@ class _Run:
             fits=self.allocator.out_of_memory == 0,
             releases=self.allocator.releases,
             by_category=_category_curves(self.history, self.first_point, len(allocated), at),
+            by_module=_by_module(live),
         )
 
 
@@ -311,6 +315,14 @@ def _by_category(live: list[_Life]) -> tuple[tuple[Category, int], ...]:
     total: dict[Category, int] = defaultdict(int)
     for life in live:
         total[life.storage.category] += life.nbytes
+    return tuple(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _by_module(live: list[_Life]) -> tuple[tuple[str, int], ...]:
+    """Bytes by module, largest first."""
+    total: dict[str, int] = defaultdict(int)
+    for life in live:
+        total[life.storage.module] += life.nbytes
     return tuple(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
