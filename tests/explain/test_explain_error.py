@@ -113,8 +113,8 @@ def test_assertions_say_what_was_out_of_range() -> None:
     assert found["the check"] == "srcIndex < srcSelectDimSize"
     assert found["in the file"] == "Indexing.cu:1231"
     assert found["threads that failed it, in this text"] == 2
-    label = "x/Loss.cu:242: nll_loss: block: [0,0,0], thread: [3,0,0] Assertion `t >= 0 && t < n_classes` failed."  # noqa: E501
-    assert "number of classes" in first(label).cause.en
+    for name in ("device_assert_label", "device_assert_old_kernel"):
+        assert "number of classes" in first(message(name)[1]).cause.en
     assert first("RuntimeError: CUDA error: device-side assert triggered").certainty == "possible"
 
 
@@ -187,6 +187,28 @@ def test_unknown_text_says_so_and_shows_suspects() -> None:
     assert isinstance(code, Code)
     assert [(line.number, line.text) for line in code.lines] == [(3, "ValueError: this is new")]
     assert gs.explain("error", "all is well").sections == ()
+
+
+def test_a_healthy_log_is_no_error() -> None:
+    log = (
+        "Epoch 3 | loss 0.31 | 1.2e5 tokens/s | mem 61.2GiB\n"
+        "NCCL version 2.27.3+cuda12.9\nsaved checkpoint to run/error_analysis/step_100.pt\n"
+        "CUBLAS_WORKSPACE_CONFIG=:4096:8\nall 12 assertions passed, exit code: 0\n"
+    )
+    assert diagnose(Log(log)) == []
+
+
+def test_built_parts_and_ports() -> None:
+    symbol = figures(message("undefined_symbol")[1])
+    assert symbol["built part"] == "flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so"
+    assert "ABI" in symbol["hint"].en
+    assert "hint" not in figures(message("undefined_symbol_2")[1])
+    assert figures(message("missing_cudart")[1]) == {"library": "libcudart.so.12"}
+    driver = first("ImportError: libcuda.so.1: cannot open shared object file: No such file")
+    assert "belongs to the driver" in driver.cause.en
+    for name in ("port_in_use", "port_in_use_old"):
+        assert figures(message(name)[1]) == {"port": "29500"}
+    assert figures(message("cache_memory")[1])["room in the cache, tokens"] == 3664
 
 
 def test_a_python_error_is_no_lack_of_memory() -> None:

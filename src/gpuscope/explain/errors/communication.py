@@ -55,9 +55,8 @@ _KINDS = (
         r"|DistStoreError|connection to the C10d store has failed",
         Words("The ranks did not find each other", "各 rank 未能互相连接"),
         Words(
-            "Before any collective the ranks meet at one address (MASTER_ADDR, MASTER_PORT); "
-            "one of "
-            "them did not answer there in time: it had not started, had died, or the port is "
+            "Before any collective the ranks meet at one address (MASTER_ADDR, MASTER_PORT); one "
+            "of them did not answer there in time: it had not started, had died, or the port is "
             "closed.",
             "集合通信之前，各 rank 要在同一地址（MASTER_ADDR、MASTER_PORT）会合；"
             "其中一个未及时应答：尚未启动、已退出，或端口不通。",
@@ -67,14 +66,14 @@ _KINDS = (
             Words(
                 "Look whether rank 0 is alive and reached init_process_group; a data set that is "
                 "built on rank 0 alone before may take longer than the limit.",
-                "检查 rank 0 是否存活并到达 init_process_group；"
-                "若此前只在 rank 0 上构建数据集，耗时可能超过时限。",
+                "检查 rank 0 是否存活并到达 init_process_group；若此前只在 rank 0 上构建数据集，"
+                "耗时可能超过时限。",
             ),
             Words(
-                "From every host: nc -vz MASTER_ADDR MASTER_PORT; open the port, or name the right "
-                "network with NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME.",
-                "在每台主机上执行 nc -vz MASTER_ADDR MASTER_PORT；开放端口，"
-                "或用 NCCL_SOCKET_IFNAME、GLOO_SOCKET_IFNAME 指定正确的网卡。",
+                "From every host: nc -vz MASTER_ADDR MASTER_PORT; open the port, or name the "
+                "right network with NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME.",
+                "在每台主机上执行 nc -vz MASTER_ADDR MASTER_PORT；开放端口，或用 "
+                "NCCL_SOCKET_IFNAME、GLOO_SOCKET_IFNAME 指定正确的网卡。",
             ),
         ),
         55,
@@ -86,8 +85,8 @@ _KINDS = (
         Words(
             "A socket, shared memory or the network adapter refused: often /dev/shm too small in a "
             "container, a network that was chosen wrongly, or InfiniBand without the right limits.",
-            "套接字、共享内存或网卡出错：常见于容器内 /dev/shm 太小、选错网卡，"
-            "或 InfiniBand 的限制设置不当。",
+            "套接字、共享内存或网卡出错：常见于容器内 /dev/shm 太小、选错网卡，或 InfiniBand "
+            "的限制设置不当。",
         ),
         "possible",
         (
@@ -110,9 +109,8 @@ _KINDS = (
         r"ncclUnhandledCudaError|unhandled cuda error",
         Words("A CUDA call failed inside NCCL", "NCCL 内部的 CUDA 调用失败"),
         Words(
-            "CUDA refused something that NCCL asked for: often no memory left for NCCL's "
-            "buffers, an "
-            "earlier error of the device, or a driver too old for this NCCL.",
+            "CUDA refused something that NCCL asked for: often no memory left for NCCL's buffers, "
+            "an earlier error of the device, or a driver too old for this NCCL.",
             "CUDA 拒绝了 NCCL 的请求：常见于没有显存留给 NCCL 的缓冲区、设备此前已出错，"
             "或驱动对该 NCCL 版本过旧。",
         ),
@@ -132,8 +130,8 @@ _KINDS = (
         r"|Connection closed by remote peer|Broken pipe",
         Words("Another rank went away", "另一个 rank 已退出"),
         Words(
-            "The connection to another rank closed: that rank ended, mostly with an error of "
-            "its own.",
+            "The connection to another rank closed: that rank ended, mostly with an error of its "
+            "own.",
             "与另一个 rank 的连接断开：它已退出，多半有自己的错误。",
         ),
         "likely",
@@ -148,8 +146,8 @@ _KINDS = (
         r"ncclInvalidUsage|ncclInvalidArgument",
         Words("NCCL was called wrongly", "NCCL 调用方式有误"),
         Words(
-            "The ranks do not agree on what they call, two ranks share a device, or a communicator "
-            "was used in two threads at once.",
+            "The ranks do not agree on what they call, two ranks share a device, or a "
+            "communicator was used in two threads at once.",
             "各 rank 的调用不一致、两个 rank 共用一块设备，或同一通信器被两个线程同时使用。",
         ),
         "possible",

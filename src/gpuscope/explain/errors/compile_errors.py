@@ -42,17 +42,15 @@ def read_out_of_resources(log: Log) -> Diagnosis | None:
         ),
         Words(
             f"Its block needs {need / have:.2f} times what this device gives one block. Block "
-            f"sizes and "
-            "num_stages were chosen for a larger device.",
-            f"其线程块所需为该设备单个线程块上限的 {need / have:.2f} 倍。"
-            "块大小和 num_stages 是为更大的设备选择的。",
+            "sizes and num_stages were chosen for a larger device.",
+            f"其线程块所需为该设备单个线程块上限的 {need / have:.2f} 倍。块大小和 num_stages "
+            "是为更大的设备选择的。",
         ),
         "certain",
         (
             Words(
                 "Lower num_stages first (shared memory grows in step with it), then BLOCK_M, "
-                "BLOCK_N "
-                "or BLOCK_K; with autotune add smaller configurations.",
+                "BLOCK_N or BLOCK_K; with autotune add smaller configurations.",
                 "先减小 num_stages（共享内存与其成正比），再减小 BLOCK_M、BLOCK_N 或 BLOCK_K；"
                 "使用 autotune 时加入更小的配置。",
             ),
@@ -85,15 +83,15 @@ def read_compile(log: Log) -> Diagnosis | None:
             "no_triton",
             Words("torch.compile found no Triton", "torch.compile 找不到 Triton"),
             Words(
-                "Inductor writes its GPU kernels in Triton, which is not installed here, or "
-                "too old.",
+                "Inductor writes its GPU kernels in Triton, which is not installed here, or too "
+                "old.",
                 "Inductor 用 Triton 生成 GPU 内核，而这里未安装或版本过旧。",
             ),
             "certain",
             (
                 Words(
-                    "Install the triton that belongs to your PyTorch (pip show torch names it); on "
-                    "Windows the package triton-windows.",
+                    "Install the triton that belongs to your PyTorch (pip show torch names it); "
+                    "on Windows the package triton-windows.",
                     "安装与 PyTorch 对应的 triton（pip show torch 可查）；Windows 上为 "
                     "triton-windows。",
                 ),
@@ -112,8 +110,8 @@ def read_compile(log: Log) -> Diagnosis | None:
             "no_compiler",
             Words("torch.compile found no C++ compiler", "torch.compile 找不到 C++ 编译器"),
             Words(
-                "Inductor and Triton need a C or C++ compiler on the host; there is none, or "
-                "it failed.",
+                "Inductor and Triton need a C or C++ compiler on the host; there is none, or it "
+                "failed.",
                 "Inductor 与 Triton 需要主机上的 C/C++ 编译器；这里没有，或其编译失败。",
             ),
             "likely",
@@ -143,9 +141,8 @@ def _limit(log: Log) -> Diagnosis | None:
         "recompile_limit",
         Words("torch.compile gave up recompiling", "torch.compile 达到重编译上限"),
         Words(
-            "A function was compiled again and again, since a shape or a Python value changes "
-            "at each "
-            "call; then it runs uncompiled.",
+            "A function was compiled again and again, since a shape or a Python value changes at "
+            "each call; then it runs uncompiled.",
             "某个函数因形状或 Python 值每次变化而反复编译；之后改为不编译运行。",
         ),
         "likely",

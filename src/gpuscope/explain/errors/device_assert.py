@@ -24,10 +24,10 @@ _MEANINGS: tuple[tuple[str, Words, Words], ...] = (
             "索引超出被选取的表：对嵌入而言，某个 token id 为负，或大于等于行数。",
         ),
         Words(
-            "Before the call, check ids.min() >= 0 and ids.max() < embedding.num_embeddings on the "
-            "CPU. After adding tokens to a tokenizer call "
-            "model.resize_token_embeddings(len(tokenizer"
-            ")); position ids must stay below the longest length.",
+            "Before the call, check ids.min() >= 0 and ids.max() < embedding.num_embeddings on "
+            "the CPU. After adding tokens to a tokenizer call "
+            "model.resize_token_embeddings(len(tokenizer)); position ids must stay below the "
+            "longest length.",
             "调用前在 CPU 上检查 ids.min() >= 0 且 ids.max() < embedding.num_embeddings。"
             "给分词器加词后要调用 model.resize_token_embeddings(len(tokenizer))；"
             "位置编号不能超过最大长度。",

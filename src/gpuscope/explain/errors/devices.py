@@ -34,8 +34,7 @@ def read_device_mismatch(log: Log) -> Diagnosis | None:
         Words("Tensors on different devices", "张量位于不同设备"),
         Words(
             "One operator got tensors of two devices: a tensor was made without device=, or a "
-            "module "
-            "or a buffer was not moved.",
+            "module or a buffer was not moved.",
             "一个算子收到了两个设备上的张量：某个张量创建时没有指定 device，或某个模块、"
             "缓冲区没有移动。",
         ),
@@ -47,10 +46,9 @@ def read_device_mismatch(log: Log) -> Diagnosis | None:
             ),
             Words(
                 "Constants of a module: self.register_buffer(...), then .to(device) moves them "
-                "too; "
-                "layers belong into __init__, lists of them into nn.ModuleList.",
-                "模块中的常量用 self.register_buffer(...)，.to(device) 时会一起移动；"
-                "层要放在 __init__ 中，层的列表用 nn.ModuleList。",
+                "too; layers belong into __init__, lists of them into nn.ModuleList.",
+                "模块中的常量用 self.register_buffer(...)，.to(device) 时会一起移动；层要放在 "
+                "__init__ 中，层的列表用 nn.ModuleList。",
             ),
         ),
         log.line_of(found),
@@ -78,24 +76,22 @@ def read_memory_fault(log: Log) -> Diagnosis | None:
         "memory_access_fault",
         Words("A kernel reached outside of its memory", "内核访问了非法地址"),
         Words(
-            "A kernel on an AMD device used an address that is not mapped: a kernel's mistake, "
-            "or a "
-            "device that this ROCm does not support.",
+            "A kernel on an AMD device used an address that is not mapped: a kernel's mistake, or "
+            "a device that this ROCm does not support.",
             "AMD 设备上的内核访问了未映射的地址：内核有误，或该设备不被当前 ROCm 支持。",
         ),
         "possible",
         (
             Words(
-                "Run again with AMD_SERIALIZE_KERNEL=3 HIP_LAUNCH_BLOCKING=1: the traceback "
-                "then names "
-                "the right line.",
+                "Run again with AMD_SERIALIZE_KERNEL=3 HIP_LAUNCH_BLOCKING=1: the traceback then "
+                "names the right line.",
                 "用 AMD_SERIALIZE_KERNEL=3 HIP_LAUNCH_BLOCKING=1 重跑：回溯会指向正确的一行。",
             ),
             Words(
                 "Look whether rocminfo's gfx name is supported by your ROCm, and whether "
                 "HSA_OVERRIDE_GFX_VERSION is set to another device's.",
-                "检查 rocminfo 的 gfx 名称是否受该 ROCm 支持，"
-                "以及 HSA_OVERRIDE_GFX_VERSION 是否设成了别的设备。",
+                "检查 rocminfo 的 gfx 名称是否受该 ROCm 支持，以及 HSA_OVERRIDE_GFX_VERSION "
+                "是否设成了别的设备。",
             ),
         ),
         log.line_of(found),

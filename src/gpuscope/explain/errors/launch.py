@@ -11,14 +11,12 @@ from gpuscope.explain.types import Words
 
 _BLOCKING = Words(
     "Run again with CUDA_LAUNCH_BLOCKING=1: without it the traceback may point to a later, "
-    "innocent "
-    "line.",
+    "innocent line.",
     "用 CUDA_LAUNCH_BLOCKING=1 重跑：否则回溯可能指向更靠后的无辜代码。",
 )
 _SANITIZER = Words(
     "compute-sanitizer --tool memcheck python train.py names the kernel, the thread and the "
-    "address "
-    "(slow: use a small case).",
+    "address (slow: use a small case).",
     "compute-sanitizer --tool memcheck python train.py 可指出内核、线程和地址（很慢，"
     "请用小规模复现）。",
 )
@@ -42,8 +40,7 @@ _KINDS = (
         Words(
             "A kernel read or wrote an address that belongs to no tensor: most often a custom or "
             "third-party kernel with a wrong size or stride, an index that nobody checked, or "
-            "32-bit "
-            "indexes with a tensor of more than 2^31 elements.",
+            "32-bit indexes with a tensor of more than 2^31 elements.",
             "某个内核读写了不属于任何张量的地址：最常见的是自定义或第三方内核的尺寸、步幅有误，"
             "未检查的索引，或超过 2^31 个元素的张量使用了 32 位索引。",
         ),
@@ -89,9 +86,8 @@ _KINDS = (
         r"launch|LAUNCH_OUT_OF_RESOURCES|cudaErrorLaunchOutOfResources",
         Words("A kernel asks for more than a multiprocessor has", "内核请求的资源超过多处理器"),
         Words(
-            "Threads of a block × registers of a thread exceed the registers of a "
-            "multiprocessor (or "
-            "a debug build needs more of them).",
+            "Threads of a block × registers of a thread exceed the registers of a multiprocessor "
+            "(or a debug build needs more of them).",
             "每块线程数 × 每线程寄存器数超过了多处理器的寄存器（或调试构建需要更多寄存器）。",
         ),
         "likely",
@@ -141,8 +137,7 @@ _KINDS = (
         Words("A kernel broke off", "内核异常终止"),
         Words(
             "A kernel stopped without telling why: most often an illegal address, sometimes a "
-            "stack "
-            "that overflowed, or the hardware.",
+            "stack that overflowed, or the hardware.",
             "内核未说明原因就终止：最常见的是非法地址，有时是栈溢出或硬件问题。",
         ),
         "possible",

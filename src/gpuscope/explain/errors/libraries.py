@@ -16,14 +16,13 @@ _STATUS = re.compile(
 )
 
 _MEMORY = Words(
-    "Free device memory first (a smaller batch): these libraries need some hundred MiB of "
-    "their own "
-    "besides PyTorch's.",
+    "Free device memory first (a smaller batch): these libraries need some hundred MiB of their "
+    "own besides PyTorch's.",
     "先腾出显存（减小 batch）：这些库在 PyTorch 之外还需要数百 MiB。",
 )
 _CPU = Words(
-    "Run the step on the CPU once: an index out of range (a token id, a label) often shows only as "
-    "this error.",
+    "Run the step on the CPU once: an index out of range (a token id, a label) often shows only "
+    "as this error.",
     "在 CPU 上跑一次：索引越界（token id、标签）常常只表现为这个错误。",
 )
 _EARLIER = Words(
@@ -66,8 +65,7 @@ _CAUSES: Mapping[str, tuple[Words, Certainty, tuple[Words, ...]]] = {
     "INTERNAL_ERROR": (
         Words(
             "The library failed inside: too little memory, an earlier error, or a version that "
-            "does "
-            "not fit the driver.",
+            "does not fit the driver.",
             "库内部失败：显存不足、更早的错误，或版本与驱动不匹配。",
         ),
         "possible",
@@ -90,10 +88,10 @@ _CAUSES: Mapping[str, tuple[Words, Certainty, tuple[Words, ...]]] = {
         "likely",
         (
             Words(
-                "Try another dtype or x.contiguous(); for cuDNN also "
-                "torch.backends.cudnn.enabled = False once.",
-                "换一种类型或使用 x.contiguous()；对 cuDNN 可临时设 "
-                "torch.backends.cudnn.enabled = False。",
+                "Try another dtype or x.contiguous(); for cuDNN also torch.backends.cudnn.enabled "
+                "= False once.",
+                "换一种类型或使用 x.contiguous()；对 cuDNN 可临时设 torch.backends.cudnn.enabled "
+                "= False。",
             ),
             _BUILD,
         ),

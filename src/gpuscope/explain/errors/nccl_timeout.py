@@ -70,14 +70,14 @@ _TRIES = (
     Words(
         "Read the log of every rank from the first error on: one that stopped for another reason "
         "(memory, an assertion, data) ends as this timeout on all others.",
-        "从首个错误起查看每个 rank 的日志：某个 rank 因其他原因（显存、断言、数据）停下，"
-        "在其余 rank 上就表现为超时。",
+        "从首个错误起查看每个 rank 的日志：某个 rank 因其他原因（显存、断言、数据）停下，在其余 "
+        "rank 上就表现为超时。",
     ),
     Words(
         "Run again with TORCH_NCCL_TRACE_BUFFER_SIZE=20000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1: the "
         "flight recorder then names the collective at which the ranks part.",
-        "用 TORCH_NCCL_TRACE_BUFFER_SIZE=20000 和 TORCH_NCCL_DUMP_ON_TIMEOUT=1 重跑："
-        "Flight Recorder 会指出各 rank 在哪个集合通信处分叉。",
+        "用 TORCH_NCCL_TRACE_BUFFER_SIZE=20000 和 TORCH_NCCL_DUMP_ON_TIMEOUT=1 重跑：Flight "
+        "Recorder 会指出各 rank 在哪个集合通信处分叉。",
     ),
     Words(
         "Only if one rank truly works longer (evaluation, saving, building a data set) raise the "
@@ -125,9 +125,8 @@ def _judged(waits: list[_Wait]) -> tuple[Words, Certainty, Words]:
             ),
             "likely",
             Words(
-                "Look for collectives under a condition that differs between ranks: a branch "
-                "on the "
-                "data, an evaluation on rank 0 only, a different number of batches.",
+                "Look for collectives under a condition that differs between ranks: a branch on "
+                "the data, an evaluation on rank 0 only, a different number of batches.",
                 "查找各 rank 条件不同的集合通信：依赖数据的分支、仅 rank 0 做的评估、批次数不等。",
             ),
         )
@@ -147,8 +146,8 @@ def _judged(waits: list[_Wait]) -> tuple[Words, Certainty, Words]:
         return (
             Words(
                 f"Every rank in this text waits at the same collective; of {_listed(missing)} "
-                f"there "
-                "is no such line: they may have stopped before, and are what the others wait for.",
+                "there is no such line: they may have stopped before, and are what the others "
+                "wait for.",
                 f"文本中的各 rank 都在等同一个集合通信；没有 {_listed(missing)} 的记录："
                 "它们可能更早停下，正是其他 rank 等待的对象。",
             ),

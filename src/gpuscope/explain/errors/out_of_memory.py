@@ -44,16 +44,14 @@ _MORE = (
     ),
 )  # fmt: skip
 _SEGMENTS = Words(
-    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the program starts (PyTorch "
-    "2.1 or "
-    "later; PYTORCH_ALLOC_CONF in the newest versions).",
-    "在程序启动前设置 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-    "（需 PyTorch 2.1 以上；最新版本中为 PYTORCH_ALLOC_CONF）。",
+    "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True before the program starts (PyTorch 2.1 "
+    "or later; PYTORCH_ALLOC_CONF in the newest versions).",
+    "在程序启动前设置 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True（需 PyTorch 2.1 以上；"
+    "最新版本中为 PYTORCH_ALLOC_CONF）。",
 )
 _OTHERS = Words(
     "See with nvidia-smi who else uses the device; end old processes, or choose another device "
-    "with "
-    "CUDA_VISIBLE_DEVICES.",
+    "with CUDA_VISIBLE_DEVICES.",
     "用 nvidia-smi 查看谁在使用该设备；结束遗留进程，或用 CUDA_VISIBLE_DEVICES 换一块设备。",
 )
 
@@ -106,11 +104,11 @@ def _too_large(message: MemoryMessage) -> tuple[Words, Certainty, tuple[Words, .
     gib = message.wanted / 2**30
     return (
         Words(
-            f"One tensor of {gib:.1f} GiB was asked for: more than the whole device has. Its shape "
-            "is likely not what was meant (a broadcast, attention scores written out, one-hot "
-            "labels).",
-            f"一次申请了 {gib:.1f} GiB 的张量，超过整块设备的显存。"
-            "其形状很可能并非本意（广播、写出的注意力分数、one-hot 标签）。",
+            f"One tensor of {gib:.1f} GiB was asked for: more than the whole device has. Its "
+            "shape is likely not what was meant (a broadcast, attention scores written out, "
+            "one-hot labels).",
+            f"一次申请了 {gib:.1f} GiB 的张量，超过整块设备的显存。其形状很可能并非本意（广播、"
+            "写出的注意力分数、one-hot 标签）。",
         ),
         "certain",
         (
@@ -140,8 +138,8 @@ def _others_hold(others: int) -> tuple[Words, Certainty, tuple[Words, ...]]:
     gib = others / 2**30
     return (
         Words(
-            f"Other processes hold {gib:.1f} GiB of this device; without them the request "
-            f"would fit.",
+            f"Other processes hold {gib:.1f} GiB of this device; without them the request would "
+            "fit.",
             f"其他进程占用了该设备 {gib:.1f} GiB；没有它们，这次申请可以满足。",
         ),
         "likely", (_OTHERS, _FIRST, *_MORE),
@@ -262,8 +260,7 @@ def _fitting(message: MemoryMessage, vendor: str) -> Table | None:
         tuple((d.name, float(d.memory_usable_bytes)) for d in large[:5]),
         note=Words(
             "Room for what was alive plus this request and about 0.6 GiB of context; a later "
-            "moment "
-            "of the step may need more.",
+            "moment of the step may need more.",
             "足够容纳当时存活的张量、这次申请以及约 0.6 GiB 的上下文；该步之后可能还需要更多。",
         ),
     )  # fmt: skip

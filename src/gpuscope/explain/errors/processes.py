@@ -11,23 +11,22 @@ from gpuscope.explain.errors.types import Diagnosis
 from gpuscope.explain.types import Fact, Words
 
 _SHARED = Words(
-    "Give the container more shared memory (docker run --shm-size=16g, or --ipc=host; "
-    "Kubernetes: an "
-    "emptyDir with medium: Memory at /dev/shm), and see df -h /dev/shm.",
+    "Give the container more shared memory (docker run --shm-size=16g, or --ipc=host; Kubernetes: "
+    "an emptyDir with medium: Memory at /dev/shm), and see df -h /dev/shm.",
     "增大容器的共享内存（docker run --shm-size=16g 或 --ipc=host；Kubernetes：在 /dev/shm 挂载 "
     "medium: Memory 的 emptyDir），并查看 df -h /dev/shm。",
 )
 _FEWER = Words(
     "Fewer workers, a smaller prefetch_factor, or smaller samples; or "
     "torch.multiprocessing.set_sharing_strategy('file_system').",
-    "减少 worker、减小 prefetch_factor 或样本；"
-    "或使用 torch.multiprocessing.set_sharing_strategy('file_system')。",
+    "减少 worker、减小 prefetch_factor 或样本；或使用 "
+    "torch.multiprocessing.set_sharing_strategy('file_system')。",
 )
 _OOM = Words(
     "sudo dmesg -T | grep -i -E 'out of memory|oom' shows whether the system ended it for lack of "
     "host memory; in a container or under Slurm look at the memory limit.",
-    "用 sudo dmesg -T | grep -i -E 'out of memory|oom' 查看是否因主机内存不足被系统终止；"
-    "容器或 Slurm 中请检查内存上限。",
+    "用 sudo dmesg -T | grep -i -E 'out of memory|oom' 查看是否因主机内存不足被系统终止；容器或 "
+    "Slurm 中请检查内存上限。",
 )
 
 _SIGNALS: Mapping[int, Words] = {
@@ -76,8 +75,8 @@ def read_shared_memory(log: Log) -> Diagnosis | None:
         "shared_memory",
         Words("A data loader's shared memory ran out", "数据加载的共享内存不足"),
         Words(
-            "Workers pass tensors through /dev/shm; it is full. Containers begin with 64 MiB "
-            "of it.",
+            "Workers pass tensors through /dev/shm; it is full. Containers begin with 64 MiB of "
+            "it.",
             "worker 通过 /dev/shm 传递张量，而它已写满。容器默认只有 64 MiB。",
         ),
         "likely",

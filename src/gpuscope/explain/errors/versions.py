@@ -21,9 +21,8 @@ _DRIVERS = Table(
     ),
 )
 _UPDATE = Words(
-    "Update the driver of the host (a container uses the host's), or install a PyTorch built "
-    "for an "
-    "older CUDA: pick it on pytorch.org.",
+    "Update the driver of the host (a container uses the host's), or install a PyTorch built for "
+    "an older CUDA: pick it on pytorch.org.",
     "更新主机驱动（容器使用主机的驱动），或安装为更旧 CUDA 构建的 PyTorch：可在 pytorch.org 选择。",
 )
 
@@ -81,10 +80,8 @@ def read_forward_compatibility(log: Log) -> Diagnosis | None:
         ),
         Words(
             "A newer CUDA brought its own driver libraries (cuda-compat, often inside a "
-            "container); "
-            "only data center devices may use those with an older driver. Or the driver was "
-            "updated "
-            "and its kernel module not yet reloaded.",
+            "container); only data center devices may use those with an older driver. Or the "
+            "driver was updated and its kernel module not yet reloaded.",
             "更新的 CUDA 带来了自己的驱动库（cuda-compat，常见于容器内）；"
             "只有数据中心设备可以搭配旧驱动使用。也可能是驱动已更新但内核模块尚未重新加载。",
         ),
@@ -122,9 +119,8 @@ def read_not_initialized(log: Log) -> Diagnosis | None:
         "fabric_manager",
         Words("The machine's NVSwitch is not set up", "NVSwitch 尚未初始化"),
         Words(
-            "On machines with NVSwitch (HGX, DGX) CUDA starts only once the fabric manager "
-            "runs, in "
-            "the very version of the driver.",
+            "On machines with NVSwitch (HGX, DGX) CUDA starts only once the fabric manager runs, "
+            "in the very version of the driver.",
             "带 NVSwitch 的机器（HGX、DGX）上，只有与驱动版本一致的 fabric manager 运行后 CUDA "
             "才能启动。",
         ),
@@ -158,10 +154,10 @@ def read_no_kernel_image(log: Log) -> Diagnosis | None:
         Words("The code was not built for this device", "代码不是为该设备构建的"),
         Words(
             "A binary holds machine code for some architectures; this device's is not among them. "
-            "Either PyTorch itself is too old or too new for the device, or an extension was built "
-            "for another one.",
-            "二进制只包含若干架构的机器码，其中没有该设备的架构。"
-            "要么 PyTorch 对该设备太旧或太新，要么某个扩展是为别的设备构建的。",
+            "Either PyTorch itself is too old or too new for the device, or an extension was "
+            "built for another one.",
+            "二进制只包含若干架构的机器码，其中没有该设备的架构。要么 PyTorch 对该设备太旧或太新，"
+            "要么某个扩展是为别的设备构建的。",
         ),
         "certain",
         _amd_tries() if amd else _nvidia_tries(),
@@ -189,9 +185,8 @@ def _nvidia_tries() -> tuple[Words, ...]:
             "请在 pytorch.org 安装其他构建（新设备用更新的 CUDA，旧设备用更旧的）。",
         ),
         Words(
-            "If an extension is named in the traceback, build it again with "
-            "TORCH_CUDA_ARCH_LIST set "
-            "to the device's capability.",
+            "If an extension is named in the traceback, build it again with TORCH_CUDA_ARCH_LIST "
+            "set to the device's capability.",
             "若回溯中出现扩展，请设置 TORCH_CUDA_ARCH_LIST 为该设备的计算能力后重新构建。",
         ),
     )
@@ -200,17 +195,15 @@ def _nvidia_tries() -> tuple[Words, ...]:
 def _amd_tries() -> tuple[Words, ...]:
     return (
         Words(
-            "See rocminfo for the device's name (gfx...): it must be among those that your PyTorch "
-            "for ROCm supports.",
+            "See rocminfo for the device's name (gfx...): it must be among those that your "
+            "PyTorch for ROCm supports.",
             "用 rocminfo 查看设备名（gfx...）：它必须在该 ROCm 版 PyTorch 支持的列表中。",
         ),
         Words(
-            "For a close relative of a supported device, HSA_OVERRIDE_GFX_VERSION=10.3.0 (RDNA "
-            "2) or "
-            "11.0.0 (RDNA 3) often works, without guarantee.",
-            "若与受支持设备相近，可尝试 HSA_OVERRIDE_GFX_VERSION=10.3.0（RDNA 2）或 "
-            "11.0.0（RDNA 3），"
-            "通常有效但不保证。",
+            "For a close relative of a supported device, HSA_OVERRIDE_GFX_VERSION=10.3.0 (RDNA 2) "
+            "or 11.0.0 (RDNA 3) often works, without guarantee.",
+            "若与受支持设备相近，可尝试 HSA_OVERRIDE_GFX_VERSION=10.3.0（RDNA 2）或 11.0.0（RDNA "
+            "3），通常有效但不保证。",
         ),
     )
 
@@ -286,8 +279,8 @@ def _no_device(log: Log, found: re.Match[str]) -> Diagnosis:
         "certain",
         (
             Words(
-                "Look at nvidia-smi -L and at CUDA_VISIBLE_DEVICES (an empty or wrong value "
-                "hides all).",
+                "Look at nvidia-smi -L and at CUDA_VISIBLE_DEVICES (an empty or wrong value hides "
+                "all).",
                 "查看 nvidia-smi -L 和 CUDA_VISIBLE_DEVICES（空值或错误值会隐藏所有设备）。",
             ),
             Words(

@@ -19,8 +19,8 @@ _WAYS = {
 _PAGEABLE = Words(
     "Pageable host memory: the driver copies through its own buffer and the host waits. Pinned "
     "memory (DataLoader(pin_memory=True), tensor.pin_memory()) is faster and can overlap.",
-    "可分页主机内存：驱动要经过自己的缓冲区，主机会等待。"
-    "锁页内存（DataLoader(pin_memory=True)、tensor.pin_memory()）更快，且可与计算重叠。",
+    "可分页主机内存：驱动要经过自己的缓冲区，主机会等待。锁页内存（DataLoader(pin_memory=True)、"
+    "tensor.pin_memory()）更快，且可与计算重叠。",
 )
 
 

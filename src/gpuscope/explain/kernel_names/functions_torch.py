@@ -21,8 +21,8 @@ ATEN: tuple[Function, ...] = (
     Function(
         "vectorized_elementwise_kernel",
         Words(
-            "Each value by itself; neighbouring values are read and written in one wide access, so "
-            "the tensors are contiguous and aligned.",
+            "Each value by itself; neighbouring values are read and written in one wide access, "
+            "so the tensors are contiguous and aligned.",
             "逐元素；相邻元素合并为宽访问，说明张量连续且对齐。",
         ),
         (WIDE, FUNCTOR, None),
@@ -30,8 +30,8 @@ ATEN: tuple[Function, ...] = (
     Function(
         "unrolled_elementwise_kernel",
         Words(
-            "Each value by itself, in loops; taken where the dtypes differ or wide accesses do not "
-            "fit.",
+            "Each value by itself, in loops; taken where the dtypes differ or wide accesses do "
+            "not fit.",
             "逐元素的展开循环；在类型不同或无法宽访问时使用。",
         ),
         (FUNCTOR,),

@@ -142,8 +142,8 @@ def read_triton(symbol: str) -> KernelName | None:
         note=Words(
             "Inductor lists the operators in alphabetical order, each once, not in the order in "
             "which they run. TORCH_LOGS=output_code prints the source.",
-            "Inductor 按字母顺序列出算子且不重复，并非执行顺序。"
-            "TORCH_LOGS=output_code 可打印源码。",
+            "Inductor 按字母顺序列出算子且不重复，并非执行顺序。TORCH_LOGS=output_code "
+            "可打印源码。",
         ),
         source="pytorch/pytorch, torch/_inductor/codegen/triton.py, torch/_inductor/utils.py.",
     )
