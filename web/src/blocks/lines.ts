@@ -62,7 +62,8 @@ export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): M
 
 function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>): Record<string, unknown> {
   const bounds = values.length ? { min: Math.min(...values), max: Math.max(...values) } : {};
-  return axis({ type: described.log ? "log" : "value", ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, formatter: (v: number) => quantity(v, described.unit) } });
+  // Sizes of memory stand on powers of two.
+  return axis({ type: described.log ? "log" : "value", logBase: described.unit === "bytes" ? 4 : 10, ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, formatter: (v: number) => quantity(v, described.unit) } });
 }
 
 function curve(s: Series, colour: string): Record<string, unknown>[] {

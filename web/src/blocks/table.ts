@@ -8,6 +8,7 @@ import { figure } from "./figure";
 
 export function tableBlock(block: TableBlock): HTMLElement {
   const text = block.columns.map((_, c) => block.rows.some((row) => typeof row[c] === "string" || (typeof row[c] === "object" && row[c] !== null)));
+  text[0] = true; // the first column names the rows
   const head = h("tr", {}, block.columns.map((column, c) => h("th", { scope: "col", class: text[c] ? "text" : null }, said(column.label))));
   const body = block.rows.map((row, r) => h("tr", { class: block.marked.includes(r) ? "marked" : null }, row.map((value: Cell, c) =>
     h(c === 0 ? "th" : "td", { scope: c === 0 ? "row" : null, class: text[c] ? "text" : null }, cell(value, block.columns[c]?.unit)))));

@@ -34,9 +34,4 @@ export const BLOCKS: Readonly<Record<string, string>> = {
   model: "模型",
   "recorded measurement": "实测记录",
   none: "无",
-  calibrated: "已校准",
-  measured: "实测",
-  datasheet: "规格书",
-  estimated: "估计",
-  computed: "计算",
 };
