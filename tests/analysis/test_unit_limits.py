@@ -7,8 +7,14 @@ import math
 import pytest
 from builders import H200, kernel
 
-from gpuscope.analysis.unit_limits import L2_CONSTANTS, l2_bytes_per_s, sm_share
-from gpuscope.hardware import calibration_for
+from gpuscope.analysis.unit_limits import (
+    L2_CONSTANTS,
+    has_matrix_unit,
+    l2_bytes_per_s,
+    sm_share,
+    unit_of,
+)
+from gpuscope.hardware import calibration_for, device
 
 
 @pytest.mark.parametrize(
@@ -36,3 +42,12 @@ def test_the_l2_rate_is_the_calibrated_one() -> None:
     per_clock = max(constants.value(name) for name in L2_CONSTANTS)
     assert l2_bytes_per_s(H200, constants) == pytest.approx(per_clock * 132 * 1.98e9)
     assert l2_bytes_per_s(None, constants) is None
+
+
+def test_true_float32_runs_on_the_vector_lanes() -> None:
+    assert unit_of(H200, "float32") == "vector"
+    assert unit_of(H200, "tf32") == unit_of(H200, "bfloat16") == "matrix"
+    assert unit_of(H200, "int3") == unit_of(None, "bfloat16") == unit_of(H200, "") == ""
+    assert unit_of(device("v100"), "bfloat16") == ""
+    assert has_matrix_unit(device("v100"))
+    assert not has_matrix_unit(None)

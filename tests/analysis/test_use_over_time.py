@@ -186,3 +186,11 @@ def test_what_is_known_in_part_is_a_lower_bound(known_us: int, drawn: bool, leas
     assert ("memory" in curves) is drawn
     assert not drawn or curves["memory"].is_least is least
     assert ("power" in curves) is (known_us >= 90)
+
+
+def test_float32_products_keep_the_vector_lanes_and_leave_the_tensor_cores_at_rest() -> None:
+    peak = H200.peak_flops_per_s("float32", tensor_core=False)
+    found = used([matmul(100.0, dtype="float32", flops=0.5 * peak * 100e-6)], bins=4)
+    assert series(found, "vector").values == pytest.approx([0.5] * 4)
+    assert series(found, "tensor").values == (0.0,) * 4
+    assert found.matrix_flops == pytest.approx(0.5 * peak * 100e-6)

@@ -11,7 +11,7 @@ import { average, averageBetween, share } from "../src/views/resources/units";
 
 const series = (key: UseSeries["key"], values: number[], limit: number | null, total = 0): UseSeries =>
   ({ key, unit: "bytes/s", values, limit, total, parts: {}, known: 1, is_least: false, origin: "computed", limit_origin: "datasheet" });
-const use = (all: UseSeries[]): UseOverTime => ({ rank: 0, start_ns: 1000, end_ns: 5000, bins: 4, series: all, phases: [], l2_bytes: { "gemm|bfloat16|1e+12|5e9|64": 1e10 } });
+const use = (all: UseSeries[]): UseOverTime => ({ rank: 0, start_ns: 1000, end_ns: 5000, bins: 4, series: all, phases: [], l2_bytes: { "gemm|bfloat16|1e+12|5e9|64": 1e10 }, matrix_flops: 2e9 });
 
 const point = (group: string, intensity: number, time_s: number) => ({
   label: group, kind: "matmul", intensity_flops_per_byte: intensity, flops_per_s: 5e14, time_s, count: 1, limiter: "tensor_core", roof_flops_per_s: 9e14, kernel: "gemm", group,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from gpuscope.cost.gemm import rate_and_unit
 from gpuscope.cost.types import Kernel
+from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Device
 
 L2_CONSTANTS = ("bandwidth.l2_bytes_per_clock", "matmul.bf16.l2_bytes_per_clock_per_unit")
@@ -34,3 +36,18 @@ def l2_bytes_per_s(device: Device | None, calibration: Calibration | None) -> fl
         return None
     per_clock = max(calibration.get(name, 0.0) for name in L2_CONSTANTS)
     return per_clock * device.clock_hz * device.compute_units or None
+
+
+def unit_of(device: Device | None, dtype: str) -> str:
+    """Return which unit multiplies matrices of a dtype: "matrix", "vector", or "" if unknown."""
+    if device is None or not dtype:
+        return ""
+    try:
+        return rate_and_unit(device, dtype)[1]
+    except GpuscopeError:
+        return ""
+
+
+def has_matrix_unit(device: Device | None) -> bool:
+    """Return whether a device multiplies 16-bit matrices on units of their own."""
+    return "matrix" in (unit_of(device, "float16"), unit_of(device, "bfloat16"))

@@ -5,8 +5,10 @@ ran; so what a curve holds in all is what the step's kernels hold (`UseSeries.to
 averages over the step are true ones. For a recorded step the work is that of the cost models, the
 times are the recorded ones.
 
-- tensor: FLOPs of the matrix families over the dense peak of each kernel's own dtype;
-- vector: share of the time that other kernels keep the lanes issuing (`Kernel.compute_s`);
+- tensor: FLOPs of the matrix families over the dense peak of each kernel's own dtype, where the
+  matrix units have that dtype;
+- vector: share of the time that other kernels keep the lanes issuing (`Kernel.compute_s`), and
+  FLOPs over the lanes' peak of matrix families that run there (float32 without TF32);
 - sm: share of the multiprocessors that have at least one thread block, averaged over the kernel's
   waves: all of them in full waves, one a block in the last, as far as blocks go round;
 - memory, l2: bytes across device memory, and between L2 and multiprocessors;
@@ -25,7 +27,13 @@ from gpuscope.analysis.copies import each_copy
 from gpuscope.analysis.l2_traffic import is_tiled, l2_bytes
 from gpuscope.analysis.link_traffic import link_bytes
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
-from gpuscope.analysis.unit_limits import L2_CONSTANTS, l2_bytes_per_s, sm_share
+from gpuscope.analysis.unit_limits import (
+    L2_CONSTANTS,
+    has_matrix_unit,
+    l2_bytes_per_s,
+    sm_share,
+    unit_of,
+)
 from gpuscope.analysis.use_types import Phase, UseOverTime, UseSeries
 from gpuscope.analysis.window import (
     COMMUNICATION,
@@ -91,8 +99,9 @@ def use_over_time(
     if not series:
         return None
     return UseOverTime(
-        ranks[0], window.start_ns, window.end_ns, bins, series, step.phases(), step.l2_groups()
-    )
+        ranks[0], window.start_ns, window.end_ns, bins, series, step.phases(), step.l2_groups(),
+        step.matrix_flops(),
+    )  # fmt: skip
 
 
 def _one_step(timeline: Timeline, rank: int) -> Window | None:
@@ -123,6 +132,8 @@ class _StepWork:
             work.kind != COMMUNICATION
         )
         self.has_work = self._has_work()
+        self.matrix = self._kernel_flags(lambda k: k.kind in MATRIX_KINDS)
+        self.flops = take(kernels.flops, work.kernel)
 
     def _kernel_flags(self, test: object) -> Bools:
         flags = np.array([bool(test(k)) for k in self.kernels.kernels])  # type: ignore[operator]
@@ -155,36 +166,40 @@ class _StepWork:
 
     def tensor(self) -> UseSeries | None:
         """Matrix units: FLOPs over the peak of their dtype."""
-        if self.device is None:
-            return None
-        share = np.array([self._of_peak(k) for k in self.kernels.kernels])
-        matrix = self._kernel_flags(lambda k: k.kind in MATRIX_KINDS)
         known = self._known(self.has_work)
-        if known < LEAST_KNOWN or not matrix.any():
+        if not self.matrix.any() or known < LEAST_KNOWN or not has_matrix_unit(self.device):
             return None
-        flops = np.where(matrix, take(self.kernels.flops, self.work.kernel), 0.0)
-        values = self._rate(np.where(matrix, take(share, self.work.kernel), 0.0))
         return UseSeries(
-            "tensor", "share", values, 1.0, self._total(flops), known=known,
+            "tensor", "share", self._rate(self._arithmetic_s("matrix")), 1.0,
+            self._total(np.where(self._on("matrix"), self.flops, 0.0)), known=known,
             is_least=known < WELL_KNOWN, limit_origin="datasheet",
         )  # fmt: skip
 
-    def _of_peak(self, kernel: Kernel) -> float:
-        """Seconds that a kernel's FLOPs take at the peak of its dtype."""
+    def _on(self, unit: str) -> Bools:
+        """Matrix families that run on the matrix units, or on the vector lanes."""
+        return self.matrix & self._kernel_flags(lambda k: unit_of(self.device, k.dtype) == unit)
+
+    def _arithmetic_s(self, unit: str) -> Floats:
+        """Seconds that each event's FLOPs take at the peak of that unit."""
+        ideal = np.array([self._at_peak_s(k) for k in self.kernels.kernels])
+        return np.asarray(np.where(self._on(unit), take(ideal, self.work.kernel), 0.0), np.float64)
+
+    def _at_peak_s(self, kernel: Kernel) -> float:
         peak = self.roofs.peak_flops_per_s(kernel.dtype, kernel.kind)
         return kernel.flops / peak if peak and kernel.kind in MATRIX_KINDS else 0.0
 
     def vector(self) -> UseSeries | None:
-        """Vector lanes: time that kernels outside the matrix families keep them issuing."""
+        """Vector lanes: time that kernels keep them issuing or multiplying."""
         known = self._known(self.has_work)
-        others = self.computes & ~self._kernel_flags(lambda k: k.kind in MATRIX_KINDS)
+        others = self.computes & ~self.matrix
         running_s = (self.work.end_ns - self.work.start_ns) * 1e-9
         issue = np.where(others, take(self.kernels.compute_s, self.work.kernel), 0.0)
         issue = np.minimum(issue * self.inside, running_s) / np.maximum(self.inside, 1e-12)
-        if known < LEAST_KNOWN or not issue.any():
+        busy = issue + self._arithmetic_s("vector")
+        if known < LEAST_KNOWN or not busy.any():
             return None
         return UseSeries(
-            "vector", "share", self._rate(issue), 1.0, self._total(issue), known=known,
+            "vector", "share", self._rate(busy), 1.0, self._total(busy), known=known,
             is_least=known < WELL_KNOWN, limit_origin="computed",
         )  # fmt: skip
 
@@ -338,6 +353,12 @@ class _StepWork:
         )
         most = np.where(by_phase.max(axis=0) > 0, by_phase.argmax(axis=0), -1).tolist()
         return _joined(most, table, self.work.window, self.bins)
+
+    def matrix_flops(self) -> float | None:
+        """FLOPs of the matrix families in the step; None where too little is known."""
+        if self._known(self.has_work) < WELL_KNOWN:
+            return None
+        return self._total(np.where(self.matrix, self.flops, 0.0))
 
     def l2_groups(self) -> dict[str, float]:
         """L2 bytes of one launch of each kernel group whose tile tells them."""

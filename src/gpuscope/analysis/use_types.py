@@ -57,6 +57,7 @@ class UseOverTime:
         phases: forward, backward, ... in time order; () where no operator is known.
         l2_bytes: by kernel group (`analysis.grouping.group_key`) what one launch draws from L2,
             for groups whose tile tells it.
+        matrix_flops: of the step's matrix families; None where not nearly all kernels are known.
     """
 
     rank: int
@@ -66,3 +67,4 @@ class UseOverTime:
     series: tuple[UseSeries, ...]
     phases: tuple[Phase, ...]
     l2_bytes: Mapping[str, float] = field(default_factory=dict)
+    matrix_flops: float | None = None

@@ -185,7 +185,7 @@ export interface UseSeries {
 }
 export interface UseOverTime {
   rank: number; start_ns: number; end_ns: number; bins: number; series: UseSeries[];
-  phases: { name: string; start_ns: number; end_ns: number }[]; l2_bytes: Record<string, number>;
+  phases: { name: string; start_ns: number; end_ns: number }[]; l2_bytes: Record<string, number>; matrix_flops: number | null;
 }
 export interface ComparisonRow { label: string; a_s: number; b_s: number; difference_s: number; a_count: number; b_count: number; reason: string }
 export interface Comparison {

@@ -15,7 +15,7 @@ export const RESOURCES: Readonly<Record<string, string>> = {
   "Device to host": "设备到主机",
   "Power": "功率",
   "FLOPs of matrix kernels over the dense peak of their dtype": "矩阵类内核的浮点运算量，与其数据类型的稠密峰值之比",
-  "share of the time that other kernels keep the lanes issuing": "其他内核让向量通道处于发射状态的时间占比",
+  "share of the time that the lanes issue; float32 products without TF32 run here": "向量通道处于发射状态的时间占比；不用 TF32 的 float32 矩阵乘也在这里",
   "multiprocessors that have at least one thread block": "至少有一个线程块的多处理器占比",
   "bytes read and written across device memory": "对显存读写的字节",
   "bytes between the L2 cache and the multiprocessors": "L2 缓存与多处理器之间的字节",
@@ -29,6 +29,8 @@ export const RESOURCES: Readonly<Record<string, string>> = {
   "Diamonds: the whole step, all its FLOPs over the bytes that crossed a level.": "菱形：整个步骤，即全部浮点运算量除以经过该级的字节数。",
   "{level}: {bytes}, {share} of its rate.": "{level}：{bytes}，占其速率的 {share}。",
   "{share} of its roof": "达到其屋顶的 {share}",
+  "Some kernels lie above their roof: their algorithm needs fewer operations than are counted, as Winograd's does for convolutions.":
+    "有些内核高于其屋顶：它们的算法所需运算比计入的少，例如卷积的 Winograd 算法。",
   "FLOP per byte": "FLOP/字节",
   "arithmetic intensity, FLOP per byte": "计算强度（FLOP/字节）",
   "limited by": "受限于",

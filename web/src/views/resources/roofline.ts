@@ -39,6 +39,7 @@ export function rooflinePanel(page: ReportPage): HTMLElement | null {
     t("Each bubble is a group of equal kernels, its area their time. To the right: more arithmetic for each byte; up: faster. A slope is what a level of the machine can feed, a flat roof what the arithmetic units can do. The nearer to its line, the better a kernel uses the device. Press a bubble to choose its kernels."),
     pointsAt(page.run, "l2").length ? chips : null, place,
     legend(kinds.map((kind) => ({ label: word(kind), colour: familyColour(kind) }))),
+    points.some((p) => p.flops_per_s > 1.1 * p.roof_flops_per_s) ? h("p", { class: "res-note" }, t("Some kernels lie above their roof: their algorithm needs fewer operations than are counted, as Winograd's does for convolutions.")) : null,
     levelNote(page), asTable(() => pointTable(page)));
 }
 

@@ -68,7 +68,7 @@ export function wholeStep(run: Run): Whole[] {
   const use = run.use;
   if (!use) return [];
   const of = (key: string) => use.series.find((s) => s.key === key)?.total ?? 0;
-  const done = of("tensor"), seconds = (use.end_ns - use.start_ns) * 1e-9;
+  const done = use.matrix_flops ?? 0, seconds = (use.end_ns - use.start_ns) * 1e-9;
   if (!(done > 0) || !(seconds > 0)) return [];
   const bytes: Record<Slope["key"], number> = { l2: of("l2"), memory: of("memory"), link: of("link"), host: of("h2d") + of("d2h") };
   return slopesOf(run).filter((s) => bytes[s.key] > 0).map((s) => ({

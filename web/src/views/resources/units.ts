@@ -33,7 +33,7 @@ export function unitName(key: Key, label = "SM", memory: string | null = null): 
 export function unitMeaning(key: Key): string {
   switch (key) {
     case "tensor": return t("FLOPs of matrix kernels over the dense peak of their dtype");
-    case "vector": return t("share of the time that other kernels keep the lanes issuing");
+    case "vector": return t("share of the time that the lanes issue; float32 products without TF32 run here");
     case "sm": return t("multiprocessors that have at least one thread block");
     case "memory": return t("bytes read and written across device memory");
     case "l2": return t("bytes between the L2 cache and the multiprocessors");
@@ -86,3 +86,6 @@ export function averageBetween(use: UseOverTime, series: UseSeries, from_ns: num
 
 /** Where a limit comes from, in words; "" where it needs none. */
 export const limitOrigin = (series: UseSeries): string => (series.limit_origin && series.limit_origin !== "computed" ? t(series.limit_origin) : "");
+
+/** A figure that is a lower bound says so; "< 0.1 %" says enough by itself. */
+export const atLeast = (series: UseSeries, text: string): string => (series.is_least && !text.includes("<") ? `≥ ${text}` : text);

@@ -9,7 +9,7 @@ import type { ReportPage } from "../../core/page";
 import { asTable, panel, table } from "../../core/panel";
 import { attend } from "./use_brush";
 import { area, coarser, eventsBetween, means, stretches, topOf } from "./use_data";
-import { average, limitOrigin, share, stepSeconds, total, unitColour, unitMeaning, unitName, value } from "./units";
+import { atLeast, average, limitOrigin, share, stepSeconds, total, unitColour, unitMeaning, unitName, value } from "./units";
 
 const ROW = 58, BAND = 22, FOOT = 30;
 
@@ -79,8 +79,8 @@ function curve(page: ReportPage, use: UseOverTime, i: number, frame: Frame, top:
   const part = share(series), limitY = series.limit === null ? null : base - (series.limit / most) * high;
   const figure = part === null || series.unit === "share" ? value(series, average(series)) : t("{share} of {limit}", { share: percent(part), limit: value(series, series.limit) });
   const label = narrow
-    ? [svg("text", { class: "name", x: 0, y: top + 13 }, name), svg("text", { class: "figure", x: frame.right, y: top + 13, "text-anchor": "end" }, (series.is_least ? "≥ " : "") + figure)]
-    : [svg("text", { class: "name", x: frame.left - 12, y: base - high + 14, "text-anchor": "end" }, name), svg("text", { class: "figure", x: frame.left - 12, y: base - high + 30, "text-anchor": "end" }, (series.is_least ? "≥ " : "") + figure)];
+    ? [svg("text", { class: "name", x: 0, y: top + 13 }, name), svg("text", { class: "figure", x: frame.right, y: top + 13, "text-anchor": "end" }, atLeast(series, figure))]
+    : [svg("text", { class: "name", x: frame.left - 12, y: base - high + 14, "text-anchor": "end" }, name), svg("text", { class: "figure", x: frame.left - 12, y: base - high + 30, "text-anchor": "end" }, atLeast(series, figure))];
   return [
     svg("line", { class: "grid", x1: frame.left, x2: frame.right, y1: base, y2: base }),
     limitY === null ? svg("g") : svg("line", { class: "limit", x1: frame.left, x2: frame.right, y1: limitY, y2: limitY }),
