@@ -27,7 +27,7 @@ export function kernelPanel(page: ReportPage): HTMLElement | null {
   return latePanel("kernel", t("One kernel, looked into"),
     t("The kernel that you chose anywhere on the page, or else the longest: what was asked of it, how it is cut into blocks and waves, and what sets its time."),
     () => {
-      const body = h("div", { class: "kernel", "aria-live": "polite" });
+      const body = h("div", { class: "kernel" });
       let shown: KernelGroup | null = null;
       page.selections.on((selection) => {
         const chosen = chosenGroups(groups, selection);
@@ -76,7 +76,7 @@ function chooser(page: ReportPage, groups: readonly KernelGroup[], group: Kernel
 
 function heading(group: KernelGroup): HTMLElement {
   const limiter = group.task?.limiter ?? group.kernel?.limiter ?? "unknown";
-  return h("div", { class: "kernel-head" },
+  return h("div", { class: "kernel-head", "aria-live": "polite" },
     h("p", { class: "kernel-name" }, h("i", { class: "swatch", style: { background: familyColour(group.kind) } }), h("b", {}, group.label), group.kernel ? h("code", {}, group.kernel.name) : null),
     limiter === "unknown" ? h("p", {}, notKnown(group.kind)) : h("p", { class: "limiter" }, h("span", { class: "tag" }, word(limiter)), limiterSentence(limiter)));
 }

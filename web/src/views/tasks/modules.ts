@@ -35,8 +35,10 @@ function picture(page: ReportPage): HTMLElement {
   const crumbs = h("nav", { class: "crumbs", "aria-label": t("Where you are in the model") });
   const box = h("div", { class: "parts", role: "group", "aria-label": t("Parts of the model") });
   const cells = new Map<Part, HTMLElement>();
+  const phases = phaseLegend(run.modules_folded);
   const draw = () => {
     hideTip();
+    if (phases) phases.hidden = measure !== "time";
     crumbs.replaceChildren(...crumbTrail(focus, measure, (part) => { focus = part; draw(); }));
     cells.clear();
     const width = box.clientWidth || 800;
@@ -66,7 +68,7 @@ function picture(page: ReportPage): HTMLElement {
     h("div", { class: "tools" },
       chips(t("What is drawn"), measuresOf(run.modules_folded).map((m) => [m, measureName(m)]), measure, (m) => { measure = m; draw(); }),
       chips(t("How it is drawn"), [["map", t("Areas")], ["flame", t("Layers")]], "map", (how) => { flame = how === "flame"; draw(); })),
-    crumbs, box, phaseLegend(run.modules_folded));
+    crumbs, box, phases);
 }
 
 const title = (part: Part): string => (part.own ? `${part.parent?.row?.path || part.parent?.label}${t(", ")}${part.label}` : part.row?.path || part.label);
@@ -108,7 +110,7 @@ function cellElement(cell: Cell<Part>, measure: Measure, root: Part, press: (par
   const named = cell.width > 26 && cell.height > 15;
   const beside = letters(part.label) + letters(amount) + 8 < room, below = !cell.open && !flame && cell.height > 36 && letters(amount) < room;
   const element = h("button", {
-    type: "button", class: `part${part.own ? " own" : ""}`,
+    type: "button", class: `part${part.own ? " own" : ""}${cell.open ? " open" : ""}`,
     "aria-label": `${part.label} ${amount}${title(part) === part.label ? "" : `${t(", ")}${title(part)}`}`,
     style: {
       left: `${cell.x}px`, top: `${cell.y}px`, width: `${Math.max(1, cell.width - 1)}px`, height: `${Math.max(1, cell.height - 1)}px`,
@@ -131,7 +133,7 @@ function tipLines(part: Part, root: Part): (string | null)[] {
     row?.backward_s ? line(t("backward"), time(row.backward_s)) : null,
     value.flops > 0 ? line(t("arithmetic"), `${flops(value.flops)} (${percent(value.flops / root.value.flops)})`) : null,
     value.parameters > 0 ? line(t("parameters"), count(value.parameters)) : null,
-    row?.peak_bytes ? line(t("memory at the peak"), size(row.peak_bytes)) : null,
+    value.peak > 0 ? line(t("memory at the peak"), `${size(value.peak)} (${percent(value.peak / root.value.peak)})`) : null,
   ];
 }
 

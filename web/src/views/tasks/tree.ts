@@ -75,17 +75,17 @@ function finish(part: Part, own: string): void {
   for (const child of part.children) finish(child, own);
   if (part.children.length === 0 || !part.row) return;
   const value = nothing();
-  for (const measure of ["time", "flops", "parameters"] as const) {
+  for (const measure of MEASURES) {
     const left = part.value[measure] - sumOf(part.children, measure);
     if (left > part.value[measure] * 1e-6) value[measure] = left;
   }
-  if (value.time > 0 || value.flops > 0 || value.parameters > 0) {
+  if (MEASURES.some((measure) => value[measure] > 0)) {
     part.children.push({ path: part.path, label: own, row: null, own: true, children: [], parent: part, value, branch: -1 });
   }
 }
 
 const near = (a: number, b: number): boolean => Math.abs(a - b) <= Math.abs(a) * 1e-9;
-const same = (a: Part, b: Part): boolean => near(a.value.time, b.value.time) && near(a.value.parameters, b.value.parameters) && near(a.value.flops, b.value.flops);
+const same = (a: Part, b: Part): boolean => MEASURES.every((measure) => near(a.value[measure], b.value[measure]));
 
 /** What holds most of its parent belongs to the trunk; of all else the largest are coloured first. */
 function colour(root: Part): void {
