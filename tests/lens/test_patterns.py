@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lens_examples import Seen
 
@@ -100,6 +100,7 @@ def test_the_guard_of_the_last_block_is_no_divergence():
     assert remarks(recorder.launches[0], MACHINE) == ()
 
 
+@settings(deadline=None)
 @given(st.integers(-300, 300), st.integers(2, 32))
 def test_the_usual_step_of_lanes(step, lanes):
     even = Sample((0, 0, 0), 0, tuple(1_000_000 + step * n for n in range(lanes)))

@@ -6,7 +6,7 @@ from math import gcd
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuscope.lens import requests as cost
@@ -38,6 +38,7 @@ def touched(row, on, size):
     return {a + b for a, active in zip(row, on, strict=True) if active for b in range(size)}
 
 
+@settings(deadline=None)
 @given(warps(), st.sampled_from([4, 32, 64, 128]))
 def test_pieces_are_those_of_the_touched_bytes(warp, piece):
     addresses, active, size = warp
@@ -48,6 +49,7 @@ def test_pieces_are_those_of_the_touched_bytes(warp, piece):
     assert cost.pieces_per_request(addresses, active, size, piece).tolist() == exact
 
 
+@settings(deadline=None)
 @given(warps(), st.sampled_from([4, 32, 128]))
 def test_no_request_needs_less_than_its_ideal(warp, piece):
     addresses, active, size = warp
@@ -66,6 +68,7 @@ def paired(row, on, distance):
     return bool(pairs) and all(row[a] == row[b] for a, b in pairs)
 
 
+@settings(deadline=None)
 @given(warps(), st.booleans(), st.booleans())
 def test_passes_are_those_of_the_busiest_bank(warp, merge, equal):
     addresses, active, size = warp
@@ -90,6 +93,7 @@ def test_passes_are_those_of_the_busiest_bank(warp, merge, equal):
         assert (found, most, least) == (sum(ways), max(ways), sum(way > 0 for way in ways))
 
 
+@settings(deadline=None)
 @given(warps())
 def test_lanes_at_one_address(warp):
     addresses, active, _ = warp
@@ -100,6 +104,7 @@ def test_lanes_at_one_address(warp):
     assert cost.lanes_at_one_address(addresses, active).tolist() == exact
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=20))
 def test_covered_bytes_are_a_union(intervals):
     starts = np.array([a for a, _ in intervals], dtype=np.int64)

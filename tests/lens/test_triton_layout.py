@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuscope.lens.triton_layout import _threads, blocked, per_lane, reach_of
@@ -87,9 +87,10 @@ def test_masks_that_end_within_a_vector_split_it():
     assert _reach([LINE], [np.arange(1024) < 512], exact=False).mask_elements >= 16
 
 
-POWERS = st.sampled_from([1, 2, 4, 8, 16, 32, 64])
+POWERS = st.sampled_from([1, 2, 4, 16, 32])
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(POWERS, min_size=1, max_size=3), st.randoms(use_true_random=False),
     st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4, 8]), st.sampled_from([32, 64]),

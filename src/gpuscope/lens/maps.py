@@ -33,22 +33,10 @@ def sector_map(access: Access, machine: Machine) -> HeatMap:
 
     A sector is drawn as used where the request asks for all of its bytes, else as partly used.
     """
-    size, piece = access.bytes_per_lane, machine.sector_bytes
-    used: dict[int, set[int]] = {}
-    for address in access.sample.addresses:
-        if address is not None:
-            for byte in range(address, address + size):
-                used.setdefault(byte // piece, set()).add(byte)
+    piece = machine.sector_bytes
+    used = _bytes_by_sector(access, piece)
     sectors = sorted(used)[:_MOST_COLUMNS]
-    column = {sector: n for n, sector in enumerate(sectors)}
-    rows: list[Row] = []
-    for address in access.sample.addresses:
-        row: Row = [None] * len(sectors)
-        if address is not None:
-            for sector in range(address // piece, (address + size - 1) // piece + 1):
-                if sector in column:
-                    row[column[sector]] = float(len(used[sector]) < piece)
-        rows.append(row)
+    rows = _sector_rows(access, machine, used, sectors)
     where = _place(access)
     asked = sum(len(bytes_) for bytes_ in used.values())
     cut = Words("", "")
@@ -76,6 +64,33 @@ def sector_map(access: Access, machine: Machine) -> HeatMap:
             f"{len(used)} 个扇区搬运 {len(used) * piece} 字节，其中用到 {asked} 字节。" + cut.zh,
         ),
     )  # fmt: skip
+
+
+def _bytes_by_sector(access: Access, piece: int) -> dict[int, set[int]]:
+    """The bytes of each sector that the request asks for."""
+    used: dict[int, set[int]] = {}
+    for address in access.sample.addresses:
+        if address is not None:
+            for byte in range(address, address + access.bytes_per_lane):
+                used.setdefault(byte // piece, set()).add(byte)
+    return used
+
+
+def _sector_rows(
+    access: Access, machine: Machine, used: dict[int, set[int]], sectors: list[int]
+) -> list[Row]:
+    """A row for each lane: 0 in sectors that are wholly used, 1 in others, None where it is not."""
+    size, piece = access.bytes_per_lane, machine.sector_bytes
+    column = {sector: n for n, sector in enumerate(sectors)}
+    rows: list[Row] = []
+    for address in access.sample.addresses:
+        row: Row = [None] * len(sectors)
+        if address is not None:
+            for sector in range(address // piece, (address + size - 1) // piece + 1):
+                if sector in column:
+                    row[column[sector]] = float(len(used[sector]) < piece)
+        rows.append(row)
+    return rows
 
 
 def bank_map(access: Access, machine: Machine) -> HeatMap:

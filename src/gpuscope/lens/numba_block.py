@@ -141,6 +141,7 @@ class LensThread(threading.Thread):
         except BaseException as error:  # every end has to be told to the manager
             self.error = error
         self.waiting_at = None
+        self.manager.votes.pop(self.thread_id, None)  # who has ended has no vote
         self.manager.turn.release()
 
     def syncthreads(self) -> None:
@@ -151,24 +152,24 @@ class LensThread(threading.Thread):
         if self.manager.failed:
             raise Abandoned
 
-    def _vote(self, value: object) -> Any:
+    def _vote(self, value: object) -> list[bool]:
         self.manager.votes[self.thread_id] = bool(value)
         self.syncthreads()
-        votes = self.manager.votes.copy()
+        votes = list(self.manager.votes.values())
         self.syncthreads()
         return votes
 
     def syncthreads_count(self, value: object) -> int:
         """How many threads bring a true value."""
-        return int(np.count_nonzero(self._vote(value)))
+        return sum(self._vote(value))
 
     def syncthreads_and(self, value: object) -> int:
         """1 if all threads bring a true value, else 0."""
-        return int(np.all(self._vote(value)))
+        return int(all(self._vote(value)))
 
     def syncthreads_or(self, value: object) -> int:
         """1 if any thread brings a true value, else 0."""
-        return int(np.any(self._vote(value)))
+        return int(any(self._vote(value)))
 
 
 class LensBlockManager:
@@ -176,7 +177,7 @@ class LensBlockManager:
 
     Args:
         function: the kernel's Python function.
-        grid_dim, block_dim: of the launch.
+        block_dim: threads of the block along x, y, z.
         shared: what the block's threads write down.
         dim3: Numba's class for indices.
     """
@@ -190,8 +191,7 @@ class LensBlockManager:
         self.dim3 = dim3
         self.turn = threading.Semaphore(0)
         self.failed = False
-        threads = int(np.prod(block_dim))
-        self.votes = np.ones(threads, dtype=bool)
+        self.votes: dict[int, bool] = {}
 
     def run(self, grid_point: tuple[int, ...], *arguments: Any) -> None:
         """Run all threads of the block.

@@ -98,78 +98,94 @@ def _coalescing(access: Access, launch: Launch, machine: Machine) -> Remark:
     )  # fmt: skip
 
 
-def _coalescing_cause(access: Access, machine: Machine) -> tuple[Fault, Words, Words]:
+Cause = tuple[Fault, Words, Words]
+"""A fault, why it happens, and what to change."""
+
+
+def _coalescing_cause(access: Access, machine: Machine) -> Cause:
     usual, size = stride_bytes(access.sample), access.bytes_per_lane
     step, only = usual or (None, False)
-    if step is not None and abs(step) == size and not only:
-        return (
-            "short_runs",
-            Words(
-                "only short runs of neighbouring lanes are neighbours in memory.",
-                "只有一小段一小段的相邻线程访问相邻地址。",
-            ),
-            Words(
-                f"Let {machine.warp_size} lanes in a row run along the last dimension (a block "
-                f"whose x extent is a multiple of {machine.warp_size}), and begin rows at aligned "
-                "addresses.",
-                f"让连续 {machine.warp_size} 个线程沿最后一维排开（线程块 x 方向取 "
-                f"{machine.warp_size} 的倍数），各行从对齐的地址开始。",
-            ),
-        )
-    if step is not None and abs(step) == size and _has_gaps(access):
-        return (
-            "gaps",
-            Words(
-                "neighbouring lanes are neighbours in memory, but lanes in between take no part.",
-                "相邻线程访问相邻地址，但中间有线程不参与。",
-            ),
-            Words(
-                "Let neighbouring lanes do the same: branch or mask by the warp rather than by the "
-                "lane, or give the active lanes elements without gaps.",
-                "让相邻线程做同样的事：按线程束而不是按线程分支或掩码，或让活跃线程的元素连成一片。",
-            ),
-        )
-    if step is not None and abs(step) == size:
-        return (
-            "misaligned",
-            Words(
-                f"neighbouring lanes are neighbours in memory, but the request does not begin at a "
-                f"multiple of {machine.sector_bytes} bytes.",
-                f"相邻线程访问相邻地址，但请求的起点没有对齐到 {machine.sector_bytes} 字节。",
-            ),
-            Words(
-                "Begin rows and slices at aligned addresses (pad the row length), or let each warp "
-                "start at an aligned element and skip the few before it.",
-                "让每行、每个切片从对齐的地址开始（补齐行长），或让线程束从对齐元素起步、跳过前面几个。",
-            ),
-        )
-    if step:
-        return (
-            "strided",
-            Words(
-                f"neighbouring lanes are {'' if only else 'mostly '}{abs(step)} bytes apart.",
-                f"相邻线程的地址{'' if only else '大多'}相距 {abs(step)} 字节。",
-            ),
-            Words(
-                "Give neighbouring lanes neighbouring elements: swap the indices so that the "
-                "fastest one (threadIdx.x) runs along the last dimension, store fields as separate "
-                "arrays, or turn the tile in shared memory.",
-                "让相邻线程访问相邻元素：交换下标，使变化最快的 threadIdx.x 沿最后一维；"
-                "结构体数组改为数组结构体；或借助共享内存转置。",
-            ),
-        )
+    if not step:
+        return _SCATTERED
+    if abs(step) != size:
+        return _strided(abs(step), only)
+    if not only:
+        return _short_runs(machine)
+    return _GAPS if _has_gaps(access) else _misaligned(machine)
+
+
+def _strided(step: int, only: bool) -> Cause:
     return (
-        "scattered",
+        "strided",
         Words(
-            "the lanes' addresses follow no even step.",
-            "各线程的地址没有固定步长。",
+            f"neighbouring lanes are {'' if only else 'mostly '}{step} bytes apart.",
+            f"相邻线程的地址{'' if only else '大多'}相距 {step} 字节。",
         ),
         Words(
-            "Sort or group the indices so that neighbouring lanes meet in the same sectors, or "
-            "copy the piece that a block needs into shared memory first.",
-            "对下标排序或分组，使相邻线程落在相同扇区；或先把线程块所需的数据搬进共享内存。",
+            "Give neighbouring lanes neighbouring elements: swap the indices so that the "
+            "fastest one (threadIdx.x) runs along the last dimension, store fields as separate "
+            "arrays, or turn the tile in shared memory.",
+            "让相邻线程访问相邻元素：交换下标，使变化最快的 threadIdx.x 沿最后一维；"
+            "结构体数组改为数组结构体；或借助共享内存转置。",
         ),
     )
+
+
+def _short_runs(machine: Machine) -> Cause:
+    return (
+        "short_runs",
+        Words(
+            "only short runs of neighbouring lanes are neighbours in memory.",
+            "只有一小段一小段的相邻线程访问相邻地址。",
+        ),
+        Words(
+            f"Let {machine.warp_size} lanes in a row run along the last dimension (a block "
+            f"whose x extent is a multiple of {machine.warp_size}), and begin rows at aligned "
+            "addresses.",
+            f"让连续 {machine.warp_size} 个线程沿最后一维排开（线程块 x 方向取 "
+            f"{machine.warp_size} 的倍数），各行从对齐的地址开始。",
+        ),
+    )
+
+
+def _misaligned(machine: Machine) -> Cause:
+    return (
+        "misaligned",
+        Words(
+            f"neighbouring lanes are neighbours in memory, but the request does not begin at a "
+            f"multiple of {machine.sector_bytes} bytes.",
+            f"相邻线程访问相邻地址，但请求的起点没有对齐到 {machine.sector_bytes} 字节。",
+        ),
+        Words(
+            "Begin rows and slices at aligned addresses (pad the row length), or let each warp "
+            "start at an aligned element and skip the few before it.",
+            "让每行、每个切片从对齐的地址开始（补齐行长），或让线程束从对齐元素起步、跳过前面几个。",
+        ),
+    )
+
+
+_GAPS: Cause = (
+    "gaps",
+    Words(
+        "neighbouring lanes are neighbours in memory, but lanes in between take no part.",
+        "相邻线程访问相邻地址，但中间有线程不参与。",
+    ),
+    Words(
+        "Let neighbouring lanes do the same: branch or mask by the warp rather than by the "
+        "lane, or give the active lanes elements without gaps.",
+        "让相邻线程做同样的事：按线程束而不是按线程分支或掩码，或让活跃线程的元素连成一片。",
+    ),
+)
+
+_SCATTERED: Cause = (
+    "scattered",
+    Words("the lanes' addresses follow no even step.", "各线程的地址没有固定步长。"),
+    Words(
+        "Sort or group the indices so that neighbouring lanes meet in the same sectors, or "
+        "copy the piece that a block needs into shared memory first.",
+        "对下标排序或分组，使相邻线程落在相同扇区；或先把线程块所需的数据搬进共享内存。",
+    ),
+)
 
 
 def _has_gaps(access: Access) -> bool:

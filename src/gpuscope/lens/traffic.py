@@ -39,54 +39,56 @@ def least_bytes(launch: Launch, machine: Machine) -> int:
 
 def facts(launch: Launch, machine: Machine) -> Facts:
     """The launch in figures."""
-    on_global = [a for a in launch.accesses if a.space == "global"]
-    shared = [a for a in launch.accesses if a.space == "shared"]
     rows = [_shape(launch, machine)]
     if launch.scalars:
         said = ", ".join(f"{name} = {value}" for name, value in launch.scalars)
         rows.append(Fact(Words("numbers passed", "传入的数"), said))
-    requests = sum(a.requests for a in on_global)
-    if requests:
-        sectors = sum(a.sectors for a in on_global)
-        ideal = sum(a.ideal_sectors for a in on_global)
-        rows += [
-            Fact(Words("requests to global memory", "全局内存请求数"), requests, "count"),
-            Fact(
-                Words("sectors a request", "每次请求的扇区数"), sectors / requests, "", "computed",
-                note=Words(
-                    f"{three(ideal / requests)} would hold the data",
-                    f"只需 {three(ideal / requests)} 个即可容纳数据",
-                ),
-            ),
-            Fact(
-                Words("useful share of the bytes moved", "搬运字节中的有用部分"),
-                ideal / sectors, "share", "computed",
-            ),
-        ]  # fmt: skip
-    requests = sum(a.requests for a in shared)
-    if requests:
-        passes = sum(a.passes for a in shared)
-        ideal = sum(a.ideal_passes for a in shared)
-        rows += [
-            Fact(Words("requests to shared memory", "共享内存请求数"), requests, "count"),
-            Fact(
-                Words("passes a request", "每次请求的遍数"), passes / requests, "", "computed",
-                note=Words(
-                    f"{three(ideal / requests)} without bank conflicts",
-                    f"无存储体冲突时为 {three(ideal / requests)}",
-                ),
-            ),
-        ]  # fmt: skip
+    rows += _global_facts([a for a in launch.accesses if a.space == "global"])
+    rows += _shared_facts([a for a in launch.accesses if a.space == "shared"])
+    compilers = Words("the compiler's choice", "由编译器决定")
     rows.append(
         Fact(
-            Words("shared memory of a block", "每个线程块的共享内存"),
-            launch.shared_bytes, "bytes",
-            note=Words("the compiler's choice", "由编译器决定")
-            if launch.shared_bytes is None else None,
+            Words("shared memory of a block", "每个线程块的共享内存"), launch.shared_bytes, "bytes",
+            note=compilers if launch.shared_bytes is None else None,
         )
     )  # fmt: skip
     rows.append(_active(launch))
     return Facts(tuple(rows))
+
+
+def _global_facts(accesses: list[Access]) -> list[Fact]:
+    requests = sum(a.requests for a in accesses)
+    if not requests:
+        return []
+    sectors = sum(a.sectors for a in accesses)
+    ideal = sum(a.ideal_sectors for a in accesses)
+    best = three(ideal / requests)
+    return [
+        Fact(Words("requests to global memory", "全局内存请求数"), requests, "count"),
+        Fact(
+            Words("sectors a request", "每次请求的扇区数"), sectors / requests, "", "computed",
+            note=Words(f"{best} would hold the data", f"只需 {best} 个即可容纳数据"),
+        ),
+        Fact(
+            Words("useful share of the bytes moved", "搬运字节中的有用部分"),
+            ideal / sectors, "share", "computed",
+        ),
+    ]  # fmt: skip
+
+
+def _shared_facts(accesses: list[Access]) -> list[Fact]:
+    requests = sum(a.requests for a in accesses)
+    if not requests:
+        return []
+    passes = sum(a.passes for a in accesses)
+    best = three(sum(a.ideal_passes for a in accesses) / requests)
+    return [
+        Fact(Words("requests to shared memory", "共享内存请求数"), requests, "count"),
+        Fact(
+            Words("passes a request", "每次请求的遍数"), passes / requests, "", "computed",
+            note=Words(f"{best} without bank conflicts", f"无存储体冲突时为 {best}"),
+        ),
+    ]  # fmt: skip
 
 
 def overview(launches: list[Launch], names: list[Words], machine: Machine) -> Table:
