@@ -117,6 +117,21 @@ describe("the timeline", () => {
   });
 });
 
+describe("waiting inside collectives", () => {
+  const lanes = [FLOW_LANES[1], { ...FLOW_LANES[1], rank: 1 }];
+  const run = runOf([{ at: 0, long: 50, name: "nccl", kind: "communication", lane: 0 }, { at: 30, long: 20, name: "nccl", kind: "communication", lane: 1 }],
+    { lanes, run: { collective_waits: { start_ns: [0], wait_ns: [30_000], lane: [0], last: [1] } } });
+  it("is painted on the lane of the rank that waits", () => {
+    const page = pageOf([run]), held = tracksOf({ model: page.model, offset: 0 }, 0, { ranks: new Set([0, 1]), deep: false, hosts: true, counters: false }).filter((track) => track.held);
+    expect(held.map((track) => [track.rank, [...track.held!.spans.start], [...track.held!.spans.end]])).toEqual([[0, [0], [30_000]]]);
+  });
+  it("is told of the event: for whom, how long, and what the transfer was", () => {
+    const page = pageOf([run]), told = new Map(facts(page.model, 0, 0).facts);
+    expect([told.get("waited for rank 1"), told.get("transfer")]).toEqual(["30.0 µs", "20.0 µs"]);
+    expect(facts(page.model, 1, 0).facts.some(([label]) => label.startsWith("waited"))).toBe(false);
+  });
+});
+
 describe("two runs", () => {
   const comparison = { a: "predicted", b: "measured", a_zh: "预测", b_zh: "实测", a_s: 1e-4, b_s: 2e-4, difference_s: 1e-4, speedup: 0.5, summary: "It differs.", classes: [], kinds: [], phases: [], modules: [],
     operators: [{ label: "aten::mm", a_s: 3e-5, b_s: 6e-5, difference_s: 3e-5, a_count: 1, b_count: 2, reason: "why" }, { label: "idle", a_s: 0, b_s: 7e-5, difference_s: 7e-5, a_count: 0, b_count: 0, reason: "" }] };

@@ -72,16 +72,17 @@ export function paintBars(c: CanvasRenderingContext2D, bars: readonly Bar[], alp
   c.globalAlpha = 1;
 }
 
-/** Width of a letter of the timeline's font, about. */
-const LETTER = 6.3;
+/** Letters of a usual kernel name, to find how wide one is. */
+const LETTERS = "abcdefghijklmnopqrstuvwxyz_0123456789";
 
 /** Write names on their bars, cut to their width. */
 export function paintNames(c: CanvasRenderingContext2D, names: readonly Name[]): void {
   c.textAlign = "left";
   c.textBaseline = "middle";
+  const letter = (1.04 * c.measureText(LETTERS).width) / LETTERS.length;
   for (const { x, y, width, text, colour } of names) {
-    const room = Math.floor((width - 8) / LETTER);
-    if (room < 3) continue;
+    const room = Math.floor((width - 8) / letter);
+    if (room < 5) continue;
     c.fillStyle = contrastInk(colour);
     c.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, x + 4, y + 0.5);
   }
