@@ -56,14 +56,14 @@ function units(d: DeviceFacts, sm: UseSeries | null, tensor: UseSeries | null, v
     for (let i = from; i < to; i++) out += `M${(left + (i % grid.columns) * pitch).toFixed(1)},${(box.y + Math.floor(i / grid.columns) * pitch).toFixed(1)}h${grid.size.toFixed(1)}v${grid.size.toFixed(1)}h${(-grid.size).toFixed(1)}z`;
     return out;
   };
-  const told = [tensor ? `${unitName("tensor")} ${percent(share(tensor))}` : "", vector ? `${unitName("vector")} ${percent(share(vector))}` : ""].filter(Boolean);
+  const busiest = [tensor, vector].filter((s) => s !== null), shown = at.narrow ? busiest.sort((a, b) => (share(b) ?? 0) - (share(a) ?? 0)).slice(0, 1) : busiest;
+  const told = busiest.map((s) => `${unitName(s.key)} ${percent(share(s))}`);
   const head = `${n} ${n === 1 ? d.compute_unit_label : plural(d.compute_unit_label)}${d.clock_hz && !at.narrow ? ` · ${hertz(d.clock_hz)}` : ""}`;
-  const hot = most === "tensor" || most === "vector";
   const group = svg("g", { role: "img", tabindex: "0", "aria-label": `${head}. ${told.join(", ")}` },
     svg("rect", { class: "ground", x: at.units.x, y: at.units.y, width: at.units.width, height: at.units.height, fill: "transparent" }),
     svg("path", { class: "cell", d: path(filled, n) }), svg("path", { class: "cell on", d: path(0, filled), style: { fill: unitColour("sm") } }),
     svg("text", { x: at.units.x, y: at.units.y + 12 }, svg("tspan", { class: "strong" }, head)),
-    svg("text", { x: at.units.x + at.units.width, y: at.units.y + 12, "text-anchor": "end", class: hot ? "narrowest" : "" }, at.narrow ? (told[0] ?? "") : told.join(" · ")));
+    svg("text", { x: at.units.x + at.units.width, y: at.units.y + 12, "text-anchor": "end" }, shown.map((s, i) => [i ? " · " : "", svg("tspan", { class: most === s.key ? "narrowest" : "" }, `${unitName(s.key)} ${percent(share(s))}`)])));
   tipped(group, head, [busy === null ? t("How many had work is not known.") : t("{n} of {all} had at least one thread block, on average over the step", { n: filled, all: n }), ...[tensor, vector].map((s) => (s ? `${unitName(s.key)}${t(": ")}${percent(share(s))} · ${unitMeaning(s.key)}` : null))]);
   return [group];
 }
