@@ -49,7 +49,7 @@ def _gpipe(stages: int, micro: int, talks: bool = True) -> Pipeline | None:
 def test_the_bubble_of_equal_stages_is_that_of_the_formula(stages: int, micro: int) -> None:
     found = _gpipe(stages, micro)
     assert found is not None
-    assert (len(found.stages), found.micro_batches) == (stages, micro)
+    assert (len(found.stages), found.depth, found.micro_batches) == (stages, stages, micro)
     assert found.ideal_share == pytest.approx((stages - 1) / (micro + stages - 1))
     # Each block of 20 or 40 us computes for one less: its send takes the last microsecond.
     own = micro * (_FORWARD + _BACKWARD - 2)
@@ -81,6 +81,30 @@ def test_ranks_that_only_reduce_gradients_are_no_pipeline() -> None:
     assert _gpipe(3, 4, talks=False) is None
     for name in ("fsdp", "ddp_balanced"):
         assert pipeline(gs.load(TRACES / "4xh200" / name).timeline) is None
+
+
+def test_ranks_that_exchange_in_step_are_no_pipeline() -> None:
+    for late in (0.0, 30.0):
+        schedule = _Schedule()
+        for rank in (0, 1):
+            for m in range(4):
+                schedule.block(rank, "forward", m * 20 + rank * late, 20)
+                schedule.block(rank, "backward", 200 + m * 40 + rank * late, 40)
+        assert schedule.found() is None
+
+
+def test_replicas_of_a_stage_count_once() -> None:
+    schedule = _Schedule()
+    for replica in (0, 1):
+        for stage in (0, 1, 2):
+            rank, shift = 2 * stage + replica, 2.0 * replica
+            for m in range(4):
+                schedule.block(rank, "forward", (stage + m) * 20 + shift, 20)
+                schedule.block(rank, "backward", 120 + (2 - stage + m) * 40 + shift, 40)
+    found = schedule.found()
+    assert found is not None
+    assert (len(found.stages), found.depth, found.micro_batches) == (6, 3, 4)
+    assert found.ideal_share == pytest.approx(2 / 6)
 
 
 def test_one_rank_or_one_phase_is_no_pipeline() -> None:

@@ -1,7 +1,9 @@
 """A pipeline's schedule: which micro-batch each stage works on, and where it stands idle.
 
-A pipeline is recognised by what it does: ranks that send to and receive from single other ranks
-and run forward and backward passes between. A rank's kernels of one phase are one block until the
+A pipeline is recognised by what it does: ranks send to and receive from single other ranks and run
+forward and backward passes between; what begins its forward pass first begins its backward pass
+last. (Ranks that exchange by sends and receives in step with each other, as experts do, are none.)
+A rank's kernels of one phase are one block until the
 phase changes or a send or receive comes between: that is a micro-batch. What a rank does not fill
 with its own work, between the first forward and the last backward kernel of all ranks, is bubble;
 waiting inside a receive is bubble, too.
@@ -73,7 +75,8 @@ class Pipeline:
 
     Attributes:
         start_ns, end_ns: first forward to last backward kernel of all ranks.
-        stages: by rank.
+        stages: by rank; replicas of a stage have each their own.
+        depth: stages that follow each other, replicas counted once.
         micro_batches: forward blocks of the rank that has most.
         bubble_share: bubbles of all ranks over ranks times length.
         ideal_share: (p - 1) / (m + p - 1), of equal stages without interleaving.
@@ -82,6 +85,7 @@ class Pipeline:
     start_ns: int
     end_ns: int
     stages: tuple[Stage, ...]
+    depth: int
     micro_batches: int
     bubble_share: float
     ideal_share: float
@@ -98,22 +102,46 @@ def pipeline(timeline: Timeline) -> Pipeline | None:
     columns = _columns(timeline, calls.event[single], low, high)
     found = {rank: _blocks(columns, rank) for rank in sorted(talking)}
     found = {rank: blocks for rank, blocks in found.items() if _both(blocks)}
-    if len(found) < 2:
+    depth = _depth(list(found.values()))
+    if depth < 2:
         return None
     start = min(blocks[0].start_ns for blocks in found.values())
     end = max(block.end_ns for blocks in found.values() for block in blocks)
     stages = tuple(_stage(columns, rank, blocks, start, end) for rank, blocks in found.items())
-    p = len(stages)
     m = max(sum(block.phase == "forward" for block in stage.blocks) for stage in stages)
     return Pipeline(
-        start, end, stages, m,
-        bubble_share=sum(stage.bubble_s for stage in stages) / (p * (end - start) * NS),
-        ideal_share=(p - 1) / (m + p - 1),
+        start, end, stages, depth, m,
+        bubble_share=sum(stage.bubble_s for stage in stages) / (len(stages) * (end - start) * NS),
+        ideal_share=(depth - 1) / (m + depth - 1),
     )  # fmt: skip
 
 
 def _both(blocks: tuple[PipelineBlock, ...]) -> bool:
     return {block.phase for block in blocks} == set(_PHASES)
+
+
+def _depth(ranks: list[tuple[PipelineBlock, ...]]) -> int:
+    """Stages that follow each other; 1 where the ranks run in step.
+
+    A stage can begin only when the one before it has finished its first micro-batch, and the
+    gradients come back the other way.
+    """
+
+    def first(blocks: tuple[PipelineBlock, ...], phase: Phase) -> PipelineBlock:
+        return next(block for block in blocks if block.phase == phase)
+
+    if len(ranks) < 2:
+        return 1
+    ordered = sorted(ranks, key=lambda blocks: first(blocks, "forward").start_ns)
+    back = [first(blocks, "backward").start_ns for blocks in (ordered[0], ordered[-1])]
+    if back[0] < first(ordered[-1], "backward").end_ns or back[0] <= back[1]:
+        return 1
+    depth, end = 1, first(ordered[0], "forward").end_ns
+    for blocks in ordered[1:]:
+        forward = first(blocks, "forward")
+        if forward.start_ns >= end:
+            depth, end = depth + 1, forward.end_ns
+    return depth
 
 
 def _window(timeline: Timeline) -> tuple[int, int]:

@@ -39,7 +39,7 @@ export function pipelinePanel(page: ReportPage): HTMLElement | null {
 }
 
 function sentence(found: Pipeline): HTMLElement {
-  const p = found.stages.length, m = found.micro_batches;
+  const p = found.depth, m = found.micro_batches;
   const larger = found.bubble_share > found.ideal_share * 1.25;
   return h("p", { class: "story" }, sentences([
     t("{p} stages and {m} micro-batches: {share} of the stages' time is bubble. Equal stages with one forward and one backward pass at a time would have {ideal}: (p − 1) / (m + p − 1).", { p, m, share: percent(found.bubble_share), ideal: percent(found.ideal_share) }),
