@@ -1,0 +1,119 @@
+"""Devices that one computes on: NVIDIA's as NVML tells them, all others as PCI shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuscope.doctor.machine import Machine
+from gpuscope.doctor.nvidia_devices import NvidiaDevice, nvidia_devices
+from gpuscope.doctor.topology import pci
+from gpuscope.doctor.topology.smi_matrix import SmiMatrix
+from gpuscope.doctor.topology.types import Accelerator, NvLinks, PcieLink
+from gpuscope.errors import GpuscopeError
+from gpuscope.hardware import Device, device, interconnect
+
+VENDORS = {0x10DE: "nvidia", 0x1002: "amd", 0x8086: "intel"}
+"""Numbers of the PCI-SIG."""
+
+_CLASSES = (0x0300, 0x0302, 0x0380, 0x1200)
+"""PCI classes: VGA, 3-D, other display controllers, processing accelerators."""
+
+_NAMES = {"nvidia": "NVIDIA GPU", "amd": "AMD GPU", "intel": "Intel GPU"}
+
+
+def accelerators(machine: Machine, matrix: SmiMatrix) -> tuple[Accelerator, ...]:
+    """Return all devices: NVIDIA's first, in NVML's order; then the others by address."""
+    told = nvidia_devices(machine)
+    found = [_told(machine, each, matrix) for each in told]
+    known = {each.bus for each in found}
+    numbers: dict[str, int] = {"nvidia": len(found)}
+    for bus in pci.addresses(machine):
+        code, number = pci.number(machine, bus, "class"), pci.number(machine, bus, "vendor")
+        vendor = VENDORS.get(number or 0)
+        if code is None or vendor is None or code >> 8 not in _CLASSES or bus in known:
+            continue
+        index = numbers.get(vendor, 0)
+        numbers[vendor] = index + 1
+        found.append(_seen(machine, bus, vendor, index))
+    return tuple(found)
+
+
+def catalogue_device(name: str) -> Device | None:
+    """Return the catalogue's device of a driver's name; None if it is not in it."""
+    try:
+        return device(name)
+    except GpuscopeError:
+        return None
+
+
+def _told(machine: Machine, each: NvidiaDevice, matrix: SmiMatrix) -> Accelerator:
+    bus = pci.normal_bus(str(each.get("bus_id") or ""))
+    memory = each.get("memory_affinity") or ()
+    node = pci.numa_node(machine, bus)
+    if node is None:
+        node = memory[0] if len(memory) == 1 else matrix.numa.get(f"GPU{each.index}")
+    link = PcieLink(
+        _whole(each, "generation"), _whole(each, "width"),
+        _whole(each, "max_generation"), _whole(each, "max_width"),
+    )  # fmt: skip
+    if link.width is None:
+        link = pci.link(machine, bus)
+    return Accelerator(
+        each.index, "nvidia", each.name, bus, node, pci.path(machine, bus), link, nvlinks(each)
+    )
+
+
+def _whole(each: NvidiaDevice, name: str) -> int | None:
+    number = each.number("pcie", name)
+    return int(number) if number else None
+
+
+def nvlinks(each: NvidiaDevice) -> NvLinks | None:
+    """Return the NVLink ports of a device; None where it has none."""
+    ports: Sequence[dict[str, object]] = each.get("nvlinks") or ()
+    known = catalogue_device(each.name)
+    expected = None
+    if known is not None and known.scale_up is not None and known.vendor.lower() == "nvidia":
+        # Parts with fewer links state a lower rate; one link of the generation is the same.
+        one = interconnect(known.scale_up.id).bandwidth_per_link_bytes_per_s
+        whole = known.scale_up.bandwidth_bytes_per_s
+        expected = round(whole / one) if one and whole else None
+    if not ports:
+        return None
+    up = [port for port in ports if port.get("active")]
+    versions = {port.get("version") for port in up or ports}
+    version = versions.pop() if len(versions) == 1 else None
+    return NvLinks(
+        active=len(up),
+        ports=len(ports),
+        expected=expected,
+        version=version if isinstance(version, int) else None,
+        switched=any(port.get("remote_type") == "switch" for port in up),
+        down=tuple(int(str(port["link"])) for port in ports if not port.get("active")),
+        bytes_per_s=_rate(len(up), known),
+    )
+
+
+def _rate(active: int, known: Device | None) -> float | None:
+    """By the generation of the catalogue's device: NVML's version numbers differ from it."""
+    if known is None or known.scale_up is None:
+        return None
+    one = interconnect(known.scale_up.id).bandwidth_per_link_bytes_per_s
+    return None if one is None else active * one
+
+
+def _seen(machine: Machine, bus: str, vendor: str, index: int) -> Accelerator:
+    path = pci.path(machine, bus)
+    link = pci.link(machine, bus)
+    if vendor == "amd":  # the board has a switch of its own: the slot is the link above it
+        link = _narrowest(machine, path, link)
+    # Processors' own graphics sit on the root bus and share the host's memory.
+    integrated = len(path) == 2 and vendor in ("intel", "amd")
+    node = pci.numa_node(machine, bus)
+    return Accelerator(index, vendor, _NAMES[vendor], bus, node, path, link, integrated=integrated)
+
+
+def _narrowest(machine: Machine, path: tuple[str, ...], own: PcieLink) -> PcieLink:
+    links = [own, *(pci.link(machine, bus) for bus in path[2:-1])]
+    told = [link for link in links if link.bytes_per_s is not None]
+    return min(told, key=lambda link: link.bytes_per_s or 0.0) if told else own

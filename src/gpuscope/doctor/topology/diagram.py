@@ -1,0 +1,211 @@
+"""The topology as a picture: processors above, what hangs on them below, NVLink at the bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gpuscope.doctor.machine import Machine
+from gpuscope.doctor.topology.gather import topology
+from gpuscope.doctor.topology.types import (
+    Accelerator,
+    NetworkCard,
+    NumaNode,
+    PcieLink,
+    Topology,
+    pcie_name,
+)
+from gpuscope.explain.types import Diagram, Link, Node, Words
+
+_TOP, _SWITCHES, _CARDS, _DEVICES, _BOTTOM = 0.08, 0.29, 0.49, 0.70, 0.93
+_HEIGHT = 0.11
+
+Leaf = Accelerator | NetworkCard
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One leaf and where it hangs."""
+
+    leaf: Leaf
+    node: int
+    switch: str
+
+
+def topology_diagram(machine: Machine) -> Diagram | None:
+    """Return the picture of a machine; None where there is no device to draw."""
+    found = topology(machine)
+    return draw(found) if any(not a.integrated for a in found.accelerators) else None
+
+
+def draw(found: Topology) -> Diagram:
+    """Return the picture of a topology."""
+    columns = _columns(found)
+    nodes: list[Node] = []
+    links: list[Link] = []
+    shown = sorted({c.node for c in columns} | {n.index for n in found.nodes})
+    centres = _places(columns, shown)
+    for index in shown:
+        nodes.append(_processor(found.nodes, index, centres[f"node{index}"], len(shown)))
+    for a, b in pairwise(shown):
+        label = Words("between processors", "处理器之间")
+        links.append(Link(f"node{a}", f"node{b}", label, directed=False))
+    _switches(columns, centres, nodes, links)
+    width = min(0.2, 0.92 / max(1, len(columns)))
+    for column in columns:
+        key = _key(column.leaf)
+        nodes.append(_leaf(column.leaf, centres[key], width))
+        above = f"switch{column.switch}" if column.switch else f"node{column.node}"
+        links.append(_pcie(above, key, column.leaf.pcie))
+    _nvlink(found, nodes, links)
+    return Diagram(
+        Words("How this machine is wired", "本机的连接方式"), tuple(nodes), tuple(links),
+        note=_note(links, found),
+    )  # fmt: skip
+
+
+def _columns(found: Topology) -> list[_Column]:
+    leaves: list[Leaf] = [a for a in found.accelerators if not a.integrated]
+    leaves += [c for c in found.cards if c.bus and (c.rdma or c.up)]
+    roots: dict[str, int] = {}
+    for leaf in leaves:
+        if len(leaf.path) > 3:  # host bridge, root port, a bridge of a switch, device
+            roots[leaf.path[1]] = roots.get(leaf.path[1], 0) + 1
+    columns = []
+    for leaf in leaves:
+        root = leaf.path[1] if len(leaf.path) > 3 and roots[leaf.path[1]] > 1 else ""
+        columns.append(_Column(leaf, leaf.numa_node or 0, root))
+    order = {id(column): i for i, column in enumerate(columns)}
+    first: dict[tuple[int, str], int] = {}
+    for column in columns:  # what shares a switch stands together, in the order of the devices
+        first.setdefault((column.node, column.switch), order[id(column)])
+    return sorted(
+        columns,
+        key=lambda c: (
+            c.node,
+            first[c.node, c.switch] if c.switch else order[id(c)],
+            order[id(c)],
+        ),
+    )
+
+
+def _places(columns: Sequence[_Column], shown: Sequence[int]) -> dict[str, float]:
+    """Horizontal centres of all boxes."""
+    count = max(1, len(columns))
+    at = {_key(c.leaf): (i + 0.5) / count for i, c in enumerate(columns)}
+    for number, index in enumerate(shown):
+        own = [at[_key(c.leaf)] for c in columns if c.node == index]
+        empty = any(all(c.node != i for c in columns) for i in shown)
+        spread = (number + 0.5) / len(shown)
+        at[f"node{index}"] = spread if empty or not own else sum(own) / len(own)
+    for switch in {c.switch for c in columns if c.switch}:
+        own = [at[_key(c.leaf)] for c in columns if c.switch == switch]
+        at[f"switch{switch}"] = sum(own) / len(own)
+    return at
+
+
+def _processor(known: Sequence[NumaNode], index: int, x: float, count: int) -> Node:
+    node = next((n for n in known if n.index == index), None)
+    cpus = len(node.cpus) if node else 0
+    memory = node.memory_bytes if node else None
+    size = f"{memory / 2**30:.0f} GiB" if memory else ""
+    en = ", ".join(p for p in (f"{cpus} CPUs" if cpus else "", size) if p)
+    zh = "，".join(p for p in (f"{cpus} 个 CPU" if cpus else "", size) if p)
+    return Node(
+        f"node{index}", Words(f"NUMA node {index}", f"NUMA 节点 {index}"), "host", x, _TOP,
+        min(0.26, 0.9 / count), _HEIGHT, Words(en, zh) if en else None,
+    )  # fmt: skip
+
+
+def _switches(
+    columns: Sequence[_Column], centres: dict[str, float], nodes: list[Node], links: list[Link]
+) -> None:
+    for switch, node in dict.fromkeys((c.switch, c.node) for c in columns if c.switch):
+        key = f"switch{switch}"
+        label = Words("PCIe switch", "PCIe 交换机")
+        width = min(0.18, 0.8 / len({c.switch for c in columns}))
+        nodes.append(
+            Node(key, label, "switch", centres[key], _SWITCHES, width, 0.09, Words(switch, switch))
+        )
+        links.append(Link(f"node{node}", key, directed=False))
+
+
+def _leaf(leaf: Leaf, x: float, width: float) -> Node:
+    if isinstance(leaf, Accelerator):
+        numbered = f"GPU {leaf.index}"
+        short = leaf.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+        return Node(
+            _key(leaf), Words(numbered, numbered), "device", x, _DEVICES, width * 0.9, _HEIGHT,
+            Words(short, short),
+        )  # fmt: skip
+    if leaf.bytes_per_s:
+        bits = f"{leaf.bytes_per_s * 8 / 1e9:.0f} Gbit/s"
+        rate = Words(bits, bits)
+    else:
+        rate = Words("down", "未连接") if leaf.up is False else Words("", "")
+    kinds = {"infiniband": "InfiniBand", "roce": "RoCE", "efa": "EFA", "rdma": "RDMA"}
+    kind = kinds.get(leaf.kind, "Ethernet")
+    detail = Words(f"{kind} {rate.en}".strip(), f"{kind} {rate.zh}".strip())
+    return Node(
+        _key(leaf), Words(leaf.name, leaf.name), "nic", x, _CARDS, width * 0.9, _HEIGHT, detail
+    )
+
+
+def _key(leaf: Leaf) -> str:
+    if isinstance(leaf, Accelerator):
+        return f"{leaf.vendor}{leaf.index}"
+    return f"card {leaf.name}"
+
+
+def _pcie(above: str, key: str, link: PcieLink) -> Link:
+    if link.width is None:
+        return Link(above, key, directed=False)
+    now, best = (link.generation, link.width), (link.max_generation, link.max_width)
+    name = Words(pcie_name(*now), pcie_name(*now))
+    if link.narrow:
+        name = Words(f"{name.en} (of {pcie_name(*best)})", f"{name.zh}（可达 {pcie_name(*best)}）")
+    return Link(
+        above, key, name, limit_bytes_per_s=link.bytes_per_s, narrowest=link.narrow, directed=False
+    )
+
+
+def _nvlink(found: Topology, nodes: list[Node], links: list[Link]) -> None:
+    """NVSwitches as one box; bridges between two devices as ways between them."""
+    linked = [a for a in found.accelerators if a.nvlinks and a.nvlinks.active]
+    switched = [a for a in linked if a.nvlinks and a.nvlinks.switched]
+    if switched:
+        label = Words("NVSwitches", "NVSwitch")
+        nodes.append(Node("nvswitch", label, "switch", 0.5, _BOTTOM, 0.8, 0.09))
+    for device in switched:
+        links.append(_nvlink_way(device, _key(device), "nvswitch"))
+    if switched:
+        return
+    for pair in found.pairs:
+        if pair.way == "NV":
+            first = next(a for a in linked if a.index == pair.a)
+            links.append(_nvlink_way(first, f"nvidia{pair.a}", f"nvidia{pair.b}", shared=True))
+
+
+def _nvlink_way(device: Accelerator, a: str, b: str, shared: bool = False) -> Link:
+    ports = device.nvlinks
+    assert ports is not None  # only devices with links come here
+    fewer = ports.expected is not None and ports.active < ports.expected
+    told = f"{ports.active}" if not fewer else f"{ports.active}/{ports.expected}"
+    name = "NVLink" if shared else f"NVLink x{told}"
+    # Between two devices without a switch the ports may be shared with others: no rate is claimed.
+    rate = None if shared else ports.bytes_per_s
+    return Link(a, b, Words(name, name), limit_bytes_per_s=rate, narrowest=fewer, directed=False)
+
+
+def _note(links: Sequence[Link], found: Topology) -> Words | None:
+    if any(link.narrowest for link in links):
+        return Words(
+            "A way that carries less than it could is marked.", "带宽低于其能力的连接已标出。"
+        )
+    if any(a.pcie.slow for a in found.accelerators):
+        return Words(
+            "PCIe generations are those of this moment: idle devices run their links slower.",
+            "PCIe 代数为此刻的值：空闲设备会降低链路速率。",
+        )
+    return None
