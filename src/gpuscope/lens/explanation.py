@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 
 from gpuscope.explain.numbers import size, three
@@ -123,10 +124,14 @@ def _summary(lens: Lens, shown: list[Launch]) -> tuple[Words, ...]:
     found = [(r, launch) for launch in shown for r in remarks(launch, lens.machine)]
     found.sort(key=lambda pair: -pair[0].cost)
     worst = {(launch.kernel, remark.fault): remark for remark, launch in reversed(found)}
-    sentences = [_traffic_sentence(shown, lens.machine)]
-    chosen = sorted(worst.items(), key=lambda pair: -pair[1].cost)
-    for (kernel, _), remark in chosen[:3]:
-        sentences.append(Words(f"{kernel}: {remark.what.en}", f"{kernel}：{remark.what.zh}"))
+    chosen = sorted(worst.items(), key=lambda pair: -pair[1].cost)[:3]
+    sentences = [
+        Words(f"{kernel}: {remark.what.en}", f"{kernel}：{remark.what.zh}")
+        for (kernel, _), remark in chosen
+    ]
+    # What may give wrong results comes before what costs time.
+    dangers = sum(remark.cost == inf for _, remark in chosen)
+    sentences.insert(dangers, _traffic_sentence(shown, lens.machine))
     if not found and any(launch.accesses for launch in shown):
         sentences.append(
             Words(
@@ -264,7 +269,7 @@ def _waste(access: Access) -> tuple[int, int]:
 def _advice(remark: Remark) -> Paragraph:
     return Paragraph(
         Words(f"{remark.what.en} {remark.change.en}", f"{remark.what.zh}{remark.change.zh}"),
-        "warning" if remark.fault == "barrier" else "key",
+        "warning" if remark.fault in ("barrier", "race") else "key",
     )
 
 

@@ -114,7 +114,9 @@ def note(array: RecordedArray, index: Any, kind: Kind) -> None:
         key = (visit, home, kind)
         before = times.get(key, 0)
         times[key] = before + 1
-        event = (visit, before, thread.thread_id, home.base + place - home.start, size)
+        event = (
+            visit, before, thread.thread_id, home.base + place - home.start, size, thread.interval
+        )  # fmt: skip
         thread.manager.shared.events[home, kind].append(event)
 
 

@@ -18,12 +18,17 @@ import numpy as np
 
 from gpuscope.lens.functions import source_function
 from gpuscope.lens.numba_arrays import Home, Running
+from gpuscope.lens.races import ATOMIC, LOAD, STORE, races
 from gpuscope.lens.recorder import Recorder, Requests, Site
 from gpuscope.lens.types import Barrier, Kind
 from gpuscope.lens.visits import Keys, Sources, Walk
 
-Event = tuple[int, int, int, int, int]
-"""One lane's access: visit, times that it was here in this visit before, thread, address, size."""
+Event = tuple[int, int, int, int, int, int]
+"""One lane's access: visit, times that it was here in this visit before, thread, address, size,
+barriers passed before."""
+
+
+_SORTS: dict[Kind, int] = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
 
 
 class Abandoned(BaseException):
@@ -68,6 +73,7 @@ class Block:
 
     def flush(self) -> None:
         """Hand the block's requests and visits to the recorder."""
+        self._find_races()
         for (home, kind), events in self.events.items():
             self._flush_array(home, kind, np.array(events, dtype=np.int64))
         nx, ny, nz = self.recorder.launch.block
@@ -77,6 +83,19 @@ class Block:
             self.recorder.add_activity(file, line, lanes, min(size, threads - warp * size))
         self.events.clear()
         self.visits.clear()
+
+    def _find_races(self) -> None:
+        """Note warps that meet in a shared array without a barrier in between."""
+        size, found = self.recorder.machine.warp_size, self.recorder.launch.races
+        for home in dict.fromkeys(home for home, _ in self.events if home.space == "shared"):
+            rows = [
+                (interval, address, thread // size, _SORTS[kind], self.keys.places[visit])
+                for (owner, kind), events in self.events.items() if owner is home
+                for visit, _, thread, address, _, interval in events
+            ]  # fmt: skip
+            for (line, other), words in races(np.array(rows, dtype=np.int64)).items():
+                place = (*self.keys.known[line], *self.keys.known[other], home.name)
+                found[place] = found.get(place, 0) + words
 
     def _flush_array(
         self, home: Home, kind: Kind, events: np.ndarray[Any, np.dtype[np.int64]]
@@ -127,6 +146,7 @@ class LensThread(threading.Thread):
         self.thread_id = number
         self.walk = manager.shared.walk(number)
         self.waiting_at: tuple[str, int, int] | None = None
+        self.interval = 0
         self.error: BaseException | None = None
         self.go = threading.Semaphore(0)
 
@@ -151,6 +171,7 @@ class LensThread(threading.Thread):
         self.go.acquire()
         if self.manager.failed:
             raise Abandoned
+        self.interval += 1
 
     def _vote(self, value: object) -> list[bool]:
         self.manager.votes[self.thread_id] = bool(value)

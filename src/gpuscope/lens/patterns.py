@@ -9,7 +9,7 @@ from gpuscope.explain.numbers import percent, three
 from gpuscope.explain.types import Words
 from gpuscope.lens.machine import Machine
 from gpuscope.lens.summary import stride_bytes
-from gpuscope.lens.types import Access, ArrayUse, Launch, LineActivity
+from gpuscope.lens.types import Access, ArrayUse, Launch, LineActivity, Race
 
 _TRITON_CHANGE = Words(
     "Let the innermost tl.arange run over neighbouring elements (stride 1) of an aligned tensor, "
@@ -20,7 +20,7 @@ _TRITON_CHANGE = Words(
 
 Fault = Literal[
     "strided", "scattered", "short_runs", "gaps", "misaligned", "bank_conflict", "constant_spread",
-    "serial_atomics", "divergence", "barrier", "reread",
+    "serial_atomics", "divergence", "barrier", "race", "reread",
 ]  # fmt: skip
 
 _SLIGHT = 1.05
@@ -53,6 +53,7 @@ def remarks(launch: Launch, machine: Machine) -> tuple[Remark, ...]:
     found = [r for access in launch.accesses for r in _of_access(access, launch, machine)]
     found += [r for array in launch.arrays if (r := _reread(array, launch, machine)) is not None]
     found += [r for line in launch.activity if (r := _divergence(line)) is not None]
+    found += [_race(race) for race in launch.races]
     found += [_barrier(b.file, b.line, b.waiting, b.elsewhere) for b in launch.barriers]
     return tuple(sorted(found, key=lambda r: -r.cost))
 
@@ -314,6 +315,28 @@ def _divergence(line: LineActivity) -> Remark | None:
             "Let whole warps take the same way: branch on the warp or the block rather than on the "
             "lane, sort the work, or compute both sides and select.",
             "让整个线程束走同一条路：按线程束或线程块而不是按线程分支，先给任务排序，或两边都算再选择。",
+        ),
+    )  # fmt: skip
+
+
+def _race(race: Race) -> Remark:
+    both = f"Line {race.line} writes" if race.line == race.other_line else (
+        f"Lines {race.line} and {race.other_line} meet at"
+    )  # fmt: skip
+    same = race.line == race.other_line
+    return Remark(
+        "race", race.file, race.line, float("inf"),
+        Words(
+            f"{both} {race.words:,} words of {race.array} from different warps with no barrier in "
+            "between: which comes first is left to chance.",
+            f"第 {race.line} 行" + ("" if same else f"与第 {race.other_line} 行")
+            + f"由不同线程束访问 {race.array} 的同一批字（{race.words:,} 个）且其间没有同步："
+            "谁先谁后全凭运气。",
+        ),
+        Words(
+            "Put cuda.syncthreads() between them, outside of any branch; or let each thread write "
+            "a word of its own.",
+            "在两者之间、分支之外加 cuda.syncthreads()；或让每个线程写各自的字。",
         ),
     )  # fmt: skip
 

@@ -82,6 +82,7 @@ class OpenLaunch:
     allocations: list[Allocation] = field(default_factory=list)
     shared_bytes: int | None = None
     barriers: dict[tuple[str, int], Barrier] = field(default_factory=dict)
+    races: dict[tuple[str, int, str, int, str], int] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     scalars: dict[str, str] = field(default_factory=dict)
 

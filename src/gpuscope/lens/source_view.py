@@ -27,7 +27,8 @@ def source_view(launch: Launch, function: SourceFunction, whole_warp: int) -> Co
         activity = next(
             (a for a in launch.activity if a.file == function.file and a.line == number), None
         )
-        lines.append(_line(number, text, accesses, activity))
+        dangers = _dangers(launch, function.file, number)
+        lines.append(_line(number, text, accesses, activity, dangers))
     name = Path(function.file).name
     return Code(
         title=Words(f"{function.name} in {name}", f"{name} 中的 {function.name}"),
@@ -46,11 +47,30 @@ def _key(launch: Launch, whole_warp: int) -> Words | None:
     )
 
 
+def _dangers(launch: Launch, file: str, line: int) -> list[Words]:
+    """What may hang or give wrong results at a line."""
+    found = []
+    for race in launch.races:
+        ends = ((race.file, race.line), (race.other_file, race.other_line))
+        for here, there in (ends, ends[::-1]):
+            if here == (file, line):
+                en = f"no barrier between this and line {there[1]}: {race.array} is left to chance"
+                zh = f"与第 {there[1]} 行之间没有同步：{race.array} 的内容全凭运气"
+                found.append(Words(en, zh))
+    if any((barrier.file, barrier.line) == (file, line) for barrier in launch.barriers):
+        found.append(
+            Words("not all threads of the block come here", "线程块中并非所有线程都到达这里")
+        )
+    return list(dict.fromkeys(found))
+
+
 def _line(
-    number: int, text: str, accesses: list[Access], activity: LineActivity | None
-) -> CodeLine:
-    parts = [access_words(access) for access in accesses]
+    number: int, text: str, accesses: list[Access], activity: LineActivity | None,
+    dangers: list[Words],
+) -> CodeLine:  # fmt: skip
+    parts = [access_words(access) for access in accesses] + dangers
     tones: list[Tone] = ["warning" if access.wasteful else "good" for access in accesses]
+    tones += ["warning"] * len(dangers)
     if activity is not None and activity.partial and activity.lanes * _NOTED < activity.present:
         share = percent(activity.lanes / activity.present)
         parts.append(Words(f"{share} of the lanes active", f"{share} 的线程活跃"))

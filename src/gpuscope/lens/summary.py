@@ -11,7 +11,7 @@ import numpy as np
 from gpuscope.lens import requests as cost
 from gpuscope.lens.machine import Machine
 from gpuscope.lens.recorder import Allocation, OpenLaunch, Requests, Site, activity_of
-from gpuscope.lens.types import Access, ArrayUse, Launch, Sample
+from gpuscope.lens.types import Access, ArrayUse, Launch, Race, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +54,7 @@ def summarise(launch: OpenLaunch, machine: Machine, complete: bool) -> Launch:
         notes=tuple(launch.notes),
         complete=complete,
         scalars=tuple(launch.scalars.items()),
+        races=tuple(Race(*place, words) for place, words in sorted(launch.races.items())),
     )
 
 

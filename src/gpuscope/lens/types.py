@@ -190,6 +190,25 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Race:
+    """Two warps that meet at words of shared memory without a barrier in between.
+
+    Attributes:
+        file, line: what writes.
+        other_file, other_line: what reads or writes the same words in another warp.
+        array: the shared array.
+        words: how many words, over all blocks and intervals between barriers.
+    """
+
+    file: str
+    line: int
+    other_file: str
+    other_line: int
+    array: str
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One launch of a kernel.
 
@@ -204,6 +223,7 @@ class Launch:
         arrays: those in global memory that were touched.
         shared_bytes: shared memory of a block; None if it is the compiler's choice (Triton).
         barriers: barriers that not all threads reached.
+        races: warps that meet in shared memory without a barrier in between.
         notes: stable words for what had to be assumed ("triton_layout", "mask_splits_vectors",
             "descriptor", "record_arrays", "local_arrays", "forall_block").
         complete: False where the limit was reached before its end.
@@ -222,6 +242,7 @@ class Launch:
     notes: tuple[str, ...] = ()
     complete: bool = True
     scalars: tuple[tuple[str, str], ...] = ()
+    races: tuple[Race, ...] = ()
 
     @property
     def threads(self) -> int:
