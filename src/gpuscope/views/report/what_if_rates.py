@@ -60,7 +60,7 @@ def machines_for(program: Program, device: Device) -> Machines | None:
     count = len(program.ops)
     if count > MOST_OPERATORS:
         return None
-    units = UNITS if count <= FULL_OPERATORS else FEWER_UNITS
+    units: tuple[float, ...] = UNITS if count <= FULL_OPERATORS else FEWER_UNITS
     if count > FEWER_OPERATORS or (device.compute_units or 1) == 1:
         units = (1.0,)
     bandwidths = BANDWIDTHS if count <= FULL_OPERATORS else FEWER_BANDWIDTHS
