@@ -1,4 +1,7 @@
-"""Two languages in step: every text that is shown has its translation."""
+"""Two languages in step: every text that is shown has its translation.
+
+The page's own texts are held by `web/test/language.test.ts`.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,8 @@ from gpuscope.views.i18n import choose_language, tr
 from gpuscope.views.sweep import FIELDS
 from gpuscope.views.terminal.finding_panel import _ORIGINS
 from gpuscope.views.text_zh import CHINESE
-from gpuscope.views.text_zh_page import PAGE_CHINESE
 
 PACKAGE = Path(gpuscope.__file__).parent
-PAGE = PACKAGE / "views" / "page"
 
 
 def python_texts() -> Iterator[tuple[str, str]]:
@@ -44,29 +45,13 @@ def python_texts() -> Iterator[tuple[str, str]]:
                     yield path.name, branch.value
 
 
-def page_texts() -> Iterator[tuple[str, str]]:
-    """Every text of the page: t("...") in its scripts and data-t in its template."""
-    for path in (PAGE / "script").glob("*.js"):
-        for found in re.findall(r'\bt\("((?:[^"\\]|\\.)*)"', path.read_text("utf-8")):
-            yield path.name, found
-    for found in re.findall(r'data-t="([^"]*)"', (PAGE / "template.html").read_text("utf-8")):
-        yield "template.html", found
-
-
 def test_the_collection_finds_what_it_should() -> None:
     assert ("headline.py", "Peak memory") in set(python_texts())
-    assert ("tasks.js", "How the work is split") in set(page_texts())
     assert len(set(python_texts())) > 80
-    assert len(set(page_texts())) > 80
 
 
 def test_every_text_of_the_terminal_is_translated() -> None:
     assert {(where, text) for where, text in python_texts() if text not in CHINESE} == set()
-
-
-def test_every_text_of_the_page_is_translated() -> None:
-    known = {**CHINESE, **PAGE_CHINESE}
-    assert {(where, text) for where, text in page_texts() if text not in known} == set()
 
 
 @pytest.mark.parametrize(
@@ -83,20 +68,18 @@ def test_the_words_of_the_data_are_translated(words) -> None:
     assert [word for word in words if word.replace("_", " ") not in CHINESE] == []
 
 
-@pytest.mark.parametrize("table", [CHINESE, PAGE_CHINESE])
-def test_translations_fill_in_the_same_values(table) -> None:
+def test_translations_fill_in_the_same_values() -> None:
     def names(text: str) -> set[str]:
         return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
-    assert {english for english, chinese in table.items() if names(english) != names(chinese)} == (
-        set()
-    )
+    differ = {english for english, chinese in CHINESE.items() if names(english) != names(chinese)}
+    assert differ == set()
 
 
 def test_translations_are_chinese() -> None:
     """A sentence left in English would pass the tests above."""
     chinese = re.compile(r"[一-鿿，。：；、]")
-    left = [e for e, c in {**CHINESE, **PAGE_CHINESE}.items() if not chinese.search(c)]
+    left = [e for e, c in CHINESE.items() if not chinese.search(c)]
     # Units and figures read the same in both languages.
     assert set(left) <= {"{rate} tokens/s", "tokens/s"}
 

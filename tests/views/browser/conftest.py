@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+for _folder in (Path(__file__).parent, Path(__file__).parents[1]):
+    sys.path.insert(0, str(_folder))
 
 import gpuscope as gs  # noqa: E402
 from gpuscope.views.document_reader import load_runs  # noqa: E402
