@@ -34,6 +34,7 @@ _WHERE = {
     "predict_many": "gpuscope.api",
     "profile": "gpuscope.measure.script.context",
     "Program": "gpuscope.program.types",
+    "recost": "gpuscope.api",
     "Run": "gpuscope.run",
     "sweep": "gpuscope.api",
     "WorkloadOptions": "gpuscope.program.workload",
@@ -47,7 +48,7 @@ __all__ = sorted(_WHERE)
 if TYPE_CHECKING:
     from gpuscope.analysis.analyze import analyze
     from gpuscope.analysis.compare import compare
-    from gpuscope.api import capture, predict, predict_many, sweep
+    from gpuscope.api import capture, predict, predict_many, recost, sweep
     from gpuscope.errors import GpuscopeError
     from gpuscope.explain.registry import explain
     from gpuscope.hardware import (

@@ -113,8 +113,15 @@ const wayName = (d: DeviceFacts, key: Way): string =>
 function eventsOf(page: ReportPage, key: Way): number[] {
   const tl = page.run.timeline;
   if (!tl) return [];
-  const kind = key === "link" ? tl.kinds.indexOf("communication") : key === "h2d" || key === "d2h" ? tl.kinds.indexOf("memcpy") : -1;
-  if (kind >= 0) return page.model.eventsWhere((i) => tl.events.kind[i] === kind);
+  const copies = { h2d: /HtoD|h2d|host to device/i, d2h: /DtoH|d2h|device to host/i } as const;
+  if (key === "link") {
+    const kind = tl.kinds.indexOf("communication");
+    return page.model.eventsWhere((i) => tl.events.kind[i] === kind);
+  }
+  if (key === "h2d" || key === "d2h") {
+    const kind = tl.kinds.indexOf("memcpy"), mine = tl.names.map((name) => copies[key].test(name)), lanes = tl.lanes.map((lane) => copies[key].test(lane.name));
+    return page.model.eventsWhere((i) => tl.events.kind[i] === kind && Boolean(mine[tl.events.name[i] as number] || lanes[tl.events.lane[i] as number]));
+  }
   const limited = tl.kernels.map((k) => k.limiter === key);
   return page.model.eventsWhere((i) => (tl.events.kind[i] as number) < DEVICE_KINDS && Boolean(limited[tl.events.kernel[i] as number]));
 }
