@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { KernelRow, Run, Task } from "../src/core/document";
 import { Model } from "../src/core/model";
 import { setLanguage } from "../src/core/language";
-import { ideal, kernelGroups, keyOf, unitsOf } from "../src/views/tasks/groups";
+import { ideal, kernelGroups, keyOf, splitOf, unitsOf } from "../src/views/tasks/groups";
 import { chosenGroups, repeated } from "../src/views/tasks/kernel";
 import { moduleEvents, ownEvents } from "../src/views/tasks/lit";
 import { filling } from "../src/views/tasks/waves";
@@ -18,7 +18,7 @@ const task = (name: string, group: string, time_s: number): Task => ({
 });
 const column = (...values: number[]) => values;
 
-/** Five device events of three kernels and one call of the host, in modules a and a.b, and the optimizer. */
+/** Device events of four kernels (the last ones after the steps) and one call of the host, in modules a and a.b, and the optimizer. */
 const run = {
   modules_folded: ["", "a", "a.b", "(optimizer)"].map((path, i) => ({ path, depth: [0, 1, 2, 0][i] })),
   analysis: {
@@ -26,12 +26,12 @@ const run = {
     roofline: { points: [{ group: "g1", label: "relu" }], peak_flops_per_s: { bfloat16: 1e15 }, memory_bandwidth_bytes_per_s: 4e12 },
   },
   timeline: {
-    steps: [{ rank: 0 }, { rank: 0 }], lanes: [{ rank: 0 }], sources: [], names: ["x"],
-    kernels: [kernel("relu", "g1"), kernel("adam", "g2"), kernel("copy", "g3", { lane: "copy_h2d", kind: "transfer" })],
+    steps: [{ rank: 0, start_ns: 0, end_ns: 30 }, { rank: 0, start_ns: 30, end_ns: 60 }], lanes: [{ rank: 0 }], sources: [], names: ["x"],
+    kernels: [kernel("relu", "g1"), kernel("adam", "g2"), kernel("copy", "g3", { lane: "copy_h2d", kind: "transfer" }), kernel("early", "g4")],
     ops: { names: ["aten::relu", "aten::adam"], modules: ["", "a", "a.b"], signatures: [], columns: { name: column(0, 1, 0), module: column(2, 0, 1), phase: ["forward", "optimizer", "forward"], signature: [0, 0, 0] } },
     events: {
-      start_ns: column(0, 10, 20, 30, 40, 50), duration_ns: column(5, 5, 5, 5, 100, 5), name: column(0, 0, 0, 0, 0, 0), kind: column(0, 0, 0, 0, 2, 4),
-      lane: column(0, 0, 0, 0, 0, 0), op: column(0, 0, 2, 1, -1, 0), kernel: column(0, 0, 0, 1, 2, -1), correlation: column(0, 0, 0, 0, 0, 0),
+      start_ns: column(0, 10, 20, 30, 40, 50, 70, 80), duration_ns: column(5, 5, 5, 5, 100, 5, 7, 100), name: column(0, 0, 0, 0, 0, 0, 0, 0), kind: column(0, 0, 0, 0, 2, 4, 0, 2),
+      lane: column(0, 0, 0, 0, 0, 0, 0, 0), op: column(0, 0, 2, 1, -1, 0, -1, -1), kernel: column(0, 0, 0, 1, 2, -1, 3, 2), correlation: column(0, 0, 0, 0, 0, 0, 0, 0),
     },
   },
   device: { compute_units: 132 },
@@ -41,11 +41,14 @@ const model = new Model(run, 0);
 describe("groups of kernels", () => {
   it("join tasks, events and the roofline; what is no task is a group as well", () => {
     const groups = kernelGroups(model);
-    expect(groups.map((g) => [g.key, g.label, g.count])).toEqual([["g1", "relu 4x4", 2], ["g2", "adam 4x4", 2], ["g3", "copy", 1]]);
+    expect(groups.map((g) => [g.key, g.label, g.count])).toEqual([["g1", "relu 4x4", 2], ["g2", "adam 4x4", 2], ["g3", "copy", 1], ["g4", "early", 1]]);
     expect(groups[0]?.point?.label).toBe("relu");
     expect(groups[0]?.op).toBe(0);
     expect(groups[2]?.task).toBeNull();
-    expect(groups[2]?.time_s).toBeCloseTo(50e-9, 15); // 100 ns in two steps
+    expect(groups[2]?.time_s).toBeCloseTo(50e-9, 15); // 100 ns inside two steps
+    expect(groups[2]?.each_s).toBeCloseTo(100e-9, 15);
+    expect(groups[3]?.time_s).toBe(0); // outside the steps
+    expect(groups[3]?.each_s).toBeCloseTo(7e-9, 15);
     expect(kernelGroups(model)).toBe(groups);
   });
 
@@ -67,6 +70,20 @@ describe("groups of kernels", () => {
     const recorded = { ...run, timeline: { ...run.timeline, sources: [{ devices: [{ sm_count: 114 }] }] } } as unknown as Run;
     expect(unitsOf(recorded)).toBe(114);
     expect(unitsOf({ ...run, device: null })).toBe(0);
+  });
+
+  it("are split into waves, by their tiles where blocks stay", () => {
+    const product = (inputs: number[][], tile: number[]) => {
+      const shapes = { ...run, timeline: { ...run.timeline, ops: { columns: { signature: [0] }, signatures: [{ inputs: inputs.map((shape) => ({ shape })) }] } } } as unknown as Run;
+      const [m, k] = inputs[0] as [number, number], n = (inputs[1] as number[])[1] as number;
+      const own = { ...task("gemm", "g", 1), grid: 132, waves: 1, tile };
+      return splitOf(shapes, { key: "g", label: "", kind: "matmul", time_s: 1, count: 1, each_s: 1, kernel: kernel("gemm", "g", { flops: 2 * m * n * k }), task: own, point: null, op: 0 });
+    };
+    expect(product([[8192, 8192], [8192, 8192]], [320, 128]).found?.waves).toBe(13);
+    const unsure = product([[100, 64], [64, 100000]], [128, 256]);
+    expect(unsure).toMatchObject({ unsure: true, tiles: [391, 782], found: { waves: 1 } });
+    expect(product([[128, 64], [64, 128]], [128, 128])).toMatchObject({ unsure: false, found: { waves: 1 } });
+    expect(splitOf(run, kernelGroups(model)[2] as never)).toEqual({ found: null, tiles: null, unsure: false });
   });
 
   it("are those of a selection, longest first", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dealt, filling, tilesOf, waveRows } from "../src/views/tasks/waves";
+import { dealt, filling, occupancyLimit, tilesOf, waveRows } from "../src/views/tasks/waves";
 
 describe("filling", () => {
   it("splits blocks into waves: 300 blocks, 132 units, one each", () => {
@@ -56,5 +56,17 @@ describe("rows of waves", () => {
     expect(dealt(7, 4, 2)).toEqual([2, 2, 2, 1]);
     expect(dealt(3, 4, 1)).toEqual([1, 1, 1, 0]);
     expect(dealt(528, 132, 4).every((n) => n === 4)).toBe(true);
+  });
+});
+
+describe("what limits occupancy", () => {
+  const h200 = { mostThreads: 2048, mostBlocks: 32, warp: 32, blocks: 100000, slots: 528 };
+  it("is the first limit that leaves no room for one more block", () => {
+    expect(occupancyLimit({ ...h200, threads: 128, resident: 16 })).toBe("threads");
+    expect(occupancyLimit({ ...h200, threads: 1000, resident: 2 })).toBe("threads"); // 1,024 a block
+    expect(occupancyLimit({ ...h200, threads: 32, resident: 32 })).toBe("blocks");
+    expect(occupancyLimit({ ...h200, threads: 128, resident: 4 })).toBe("space");
+    expect(occupancyLimit({ ...h200, threads: 384, resident: 1, blocks: 20, slots: 132 })).toBe("grid");
+    expect(occupancyLimit({ ...h200, threads: 32, resident: 32, mostBlocks: null })).toBe("space");
   });
 });

@@ -2,6 +2,7 @@
 
 import type { KernelRow, RooflinePoint, Run, Task } from "../../core/document";
 import { DEVICE_KINDS, type Model } from "../../core/model";
+import { type Filling, filling, tilesOf } from "./waves";
 
 export interface KernelGroup {
   /** Key that links the views ("" where a recording has none). */
@@ -9,9 +10,11 @@ export interface KernelGroup {
   /** Operator and shapes, for people. */
   label: string;
   kind: string;
-  /** Device time and launches of a step. */
+  /** Device time and launches of a step; no time for what runs outside the analysed steps only. */
   time_s: number;
   count: number;
+  /** Mean time of a launch. */
+  each_s: number;
   /** One of its kernels: the one that occurs most. */
   kernel: KernelRow | null;
   task: Task | null;
@@ -38,17 +41,27 @@ function made(model: Model): KernelGroup[] {
     const key = keyOf(run, task);
     seen.add(key);
     const own = events.get(key);
-    return { key, label: task.label, kind: task.kind, time_s: task.time_s, count: task.count, kernel: own?.kernel ?? null, task, point: points.get(key) ?? null, op: own?.op ?? -1 };
+    return { key, label: task.label, kind: task.kind, time_s: task.time_s, count: task.count, each_s: task.time_s / Math.max(1, task.count), kernel: own?.kernel ?? null, task, point: points.get(key) ?? null, op: own?.op ?? -1 };
   });
-  const share = 1 / Math.max(1, run.timeline?.steps.length ?? 1);
+  const steps = Math.max(1, run.timeline?.steps.length ?? 1);
   for (const [key, own] of events) {
     if (seen.has(key) || !own.kernel) continue;
+    // Kernels of the compute units that are no task of the analysis ran outside its steps.
+    const counts = own.kernel.lane !== "compute" || !computes(own.kernel.kind);
     groups.push({
-      key, label: own.kernel.name, kind: own.kernel.kind, time_s: own.duration_ns * 1e-9 * share, count: Math.max(1, Math.round(own.count * share)),
-      kernel: own.kernel, task: null, point: points.get(key) ?? null, op: own.op,
+      key, label: own.kernel.name, kind: own.kernel.kind, time_s: counts ? (own.inside_ns * 1e-9) / steps : 0, count: Math.max(1, Math.round(own.inside / steps)),
+      each_s: (own.duration_ns * 1e-9) / own.count, kernel: own.kernel, task: null, point: points.get(key) ?? null, op: own.op,
     });
   }
   return groups.sort((a, b) => b.time_s - a.time_s);
+}
+
+const computes = (kind: string): boolean => kind !== "collective" && kind !== "transfer" && kind !== "memset";
+
+/** First and last moment of the marked steps; everything where none is marked. */
+function marked(run: Run): [number, number] {
+  const steps = run.timeline?.steps ?? [];
+  return steps.length ? [Math.min(...steps.map((s) => s.start_ns)), Math.max(...steps.map((s) => s.end_ns))] : [-Infinity, Infinity];
 }
 
 /** A task's key; runs written before keys were stored are found by symbol, grid and tile. */
@@ -58,21 +71,26 @@ export function keyOf(run: Run, task: Task): string {
   return run.timeline?.kernels.find((k) => k.name === task.kernel && k.grid === task.grid && k.tile.join() === tile)?.group ?? "";
 }
 
-interface Tally { count: number; duration_ns: number; kernel: KernelRow | null; op: number; most: number }
+interface Tally { count: number; duration_ns: number; inside: number; inside_ns: number; kernel: KernelRow | null; op: number; most: number }
 
 /** Events of each group: how many, how long, and the kernel that occurs most. */
 function tally(model: Model): Map<string, Tally> {
   const tl = model.run.timeline, found = new Map<string, Tally>();
   if (!tl) return found;
   const ofKernel = new Map<number, number>();
+  const [from, to] = marked(model.run);
   for (let i = 0; i < model.count; i++) {
     const g = model.groupOf[i] as number;
     if (g < 0 || (tl.events.kind[i] as number) >= DEVICE_KINDS) continue;
     const key = model.groups[g] as string, k = tl.events.kernel[i] as number;
     let own = found.get(key);
-    if (!own) found.set(key, (own = { count: 0, duration_ns: 0, kernel: null, op: -1, most: 0 }));
+    if (!own) found.set(key, (own = { count: 0, duration_ns: 0, inside: 0, inside_ns: 0, kernel: null, op: -1, most: 0 }));
     own.count += 1;
     own.duration_ns += tl.events.duration_ns[i] as number;
+    if ((model.start[i] as number) >= from && (model.start[i] as number) < to) {
+      own.inside += 1;
+      own.inside_ns += tl.events.duration_ns[i] as number;
+    }
     const times = (ofKernel.get(k) ?? 0) + 1;
     ofKernel.set(k, times);
     if (times > own.most) {
@@ -100,4 +118,23 @@ export function unitsOf(run: Run): number {
   const recorded = new Set((run.timeline?.sources ?? []).flatMap((source: { devices: { sm_count: number | null }[] }) => source.devices.map((d) => d.sm_count)));
   recorded.delete(null);
   return recorded.size === 1 ? ([...recorded][0] as number) : (run.device?.compute_units ?? 0);
+}
+
+/** How a group's grid fills the device, with the tiles that it works off where they are known. */
+export interface Split {
+  found: Filling | null;
+  /** Least and most tiles of a product; null where they are not known. */
+  tiles: [number, number] | null;
+  /** Blocks stay on their multiprocessors and work off more tiles than one, but how many is not sure. */
+  unsure: boolean;
+}
+
+export function splitOf(run: Run, group: KernelGroup): Split {
+  const { task } = group, units = unitsOf(run);
+  if (!task) return { found: null, tiles: null, unsure: false };
+  const ops = run.timeline?.ops, at = ops?.columns.signature[group.op], signature = at === undefined ? undefined : ops?.signatures[at];
+  const tiles = signature && group.kind === "matmul" && group.kernel ? tilesOf(group.kernel.flops, signature.inputs.map((input) => input.shape), task.tile) : null;
+  const sure = tiles !== null && tiles[0] === tiles[1];
+  const found = filling(task.grid, task.waves, units, sure ? tiles[0] : 0);
+  return { found, tiles, unsure: found !== null && !found.persistent && tiles !== null && !sure && found.pieces <= units && tiles[0] > found.pieces };
 }

@@ -11,19 +11,19 @@ import { latePanel } from "../../core/panel";
 import type { Selection } from "../../core/selection";
 import { kernelNote } from "../../text/kernel_notes";
 import { fact } from "./bits";
-import { type KernelGroup, kernelGroups, unitsOf } from "./groups";
+import { type KernelGroup, kernelGroups, splitOf } from "./groups";
 import { intensity, limiterSentence, timeParts, traffic } from "./kernel_pictures";
 import { chooseGroup } from "./kernels";
 import { moduleEvents } from "./lit";
-import { type Filling, filling, tilesOf } from "./waves";
+import { type Filling, occupancyLimit } from "./waves";
 import { waveMap } from "./wave_map";
 
 const MOST_LISTED = 300;
 
 /** The panel of one kernel: the selection's longest, else the step's longest. */
 export function kernelPanel(page: ReportPage): HTMLElement | null {
-  const groups = kernelGroups(page.model).filter((group) => group.time_s > 0);
-  if (!groups.length) return null;
+  const groups = kernelGroups(page.model);
+  if (!groups.some((group) => group.time_s > 0)) return null;
   return latePanel("kernel", t("One kernel, looked into"),
     t("The kernel that you chose anywhere on the page, or else the longest: what was asked of it, how it is cut into blocks and waves, and what sets its time."),
     () => {
@@ -46,17 +46,16 @@ export function chosenGroups(groups: readonly KernelGroup[], selection: Selectio
 }
 
 function parts(page: ReportPage, groups: readonly KernelGroup[], group: KernelGroup, chosen: readonly KernelGroup[]): HTMLElement[] {
-  const { run } = page, kernel = group.kernel, units = unitsOf(run);
-  const tiles = tilesOfGroup(run, group);
-  const found = group.task ? filling(group.task.grid, group.task.waves, units, tiles && tiles[0] === tiles[1] ? tiles[0] : 0) : null;
+  const { run } = page, kernel = group.kernel;
+  const { found, tiles, unsure } = splitOf(run, group);
   const unit = run.device?.compute_unit_label ?? "SM";
-  const each_s = group.time_s / Math.max(1, group.count);
+  const each_s = group.each_s;
   const blocks = run.kernels_explained[group.key] ?? [];
   return [
     chooser(page, groups, group, chosen), heading(group),
-    facts(page, group, units, each_s, found),
+    facts(page, group, each_s, found),
     found ? waveMap(found, familyColour(group.kind), unit, each_s) : null,
-    found && !found.persistent && tiles && tiles[0] !== tiles[1] && found.pieces <= units && tiles[0] > found.pieces ? persistentNote(group, found.pieces, tiles, unit) : null,
+    found && tiles && unsure ? persistentNote(group, found.pieces, tiles, unit) : null,
     kernel ? h("div", { class: "minis" }, timeParts(run, kernel, each_s), h("div", {}, traffic(kernel), intensity(run, kernel))) : null,
     blocks.length ? h("div", { class: "explained-blocks" }, h("h4", {}, t("In depth")), blocks.map(drawBlock)) : null,
   ].filter((part) => part !== null);
@@ -86,7 +85,7 @@ const notKnown = (kind: string): string =>
     : kind === "transfer" ? t("A copy: the way between the two memories sets its time.")
       : kind === "memset" ? t("It fills memory with one value.") : t("What limits it is not known: no model covers this kernel.");
 
-function facts(page: ReportPage, group: KernelGroup, units: number, each_s: number, found: Filling | null): HTMLElement {
+function facts(page: ReportPage, group: KernelGroup, each_s: number, found: Filling | null): HTMLElement {
   const { run } = page, { kernel, task } = group;
   const step = run.analysis.step_s;
   const threads = kernel && kernel.block > 0 ? kernel.grid * kernel.block : null;
@@ -96,24 +95,25 @@ function facts(page: ReportPage, group: KernelGroup, units: number, each_s: numb
   const bandwidth = run.analysis.roofline?.memory_bandwidth_bytes_per_s;
   return h("dl", { class: "kernel-facts" },
     operatorFact(run, group), modulesFact(page, group),
-    fact(t("time of a step"), time(group.time_s), `${percent(group.time_s / step)} · ${group.count === 1 ? t("one launch") : t("{n} launches of {time}", { n: count(group.count), time: time(each_s) })}`),
+    group.time_s === 0 ? fact(t("one launch"), time(each_s), t("outside the steps that were analysed")) : fact(t("time of a step"), time(group.time_s), `${percent(group.time_s / step)} · ${group.count === 1 ? t("one launch") : t("{n} launches of {time}", { n: count(group.count), time: time(each_s) })}`),
     kernel && kernel.lane === "compute" ? fact(t("grid × block"), `${count(kernel.grid)} × ${count(kernel.block)}`, threads ? t("{n} threads", { n: count(threads) }) : null) : null,
     kernel?.tile.length ? fact(t("tile of a block"), kernel.tile.join(" × "), t("rows × columns × depth")) : null,
     found ? fact(t("waves"), (found.pieces / found.slots).toFixed(found.waves < 10 ? 2 : 1)) : null,
-    occupancyFact(run, kernel, task?.occupancy ?? null, units),
+    occupancyFact(run, kernel, task?.occupancy ?? null, found),
     fact(t("arithmetic rate"), rate === null ? null : flopRate(rate), rate !== null && peak ? t("{share} of the peak in {dtype}", { share: percent(rate / peak), dtype: kernel?.dtype ?? "" }) : null),
     fact(t("memory rate"), moved > 0 && each_s > 0 ? byteRate(moved / each_s) : null, moved > 0 && bandwidth ? t("{share} of the datasheet's", { share: percent(moved / each_s / bandwidth) }) : null),
     kernel ? fact(t("how we know"), run.origin === "measured" ? `${t("time")}${t(": ")}${t("measured")}${kernel.origin !== "measured" ? `, ${t("work and limits")}${t(": ")}${t(kernel.origin)}` : ""}` : t(kernel.origin)) : null,
     kernel?.note ? fact(t("note"), kernelNote(kernel.note)) : null);
 }
 
-/** Warps on a multiprocessor against the most that it holds, and the figures behind it. */
-function occupancyFact(run: Run, kernel: KernelRow | null, occupancy: number | null, units: number): HTMLElement | null {
+/** Warps on a multiprocessor against the most that it holds, and what keeps more away. */
+function occupancyFact(run: Run, kernel: KernelRow | null, occupancy: number | null, found: Filling | null): HTMLElement | null {
   if (occupancy === null || !kernel) return null;
-  const most = run.device?.max_threads_per_unit ?? null;
-  const blocks = most && kernel.block > 0 ? (occupancy * most) / kernel.block : null;
-  const few = kernel.grid < units ? t("the grid has fewer blocks than the device has multiprocessors") : blocks ? t("{blocks} × {threads} threads resident, room for {most}", { blocks: Math.max(1, Math.round(blocks)), threads: count(kernel.block), most: count(most) }) : null;
-  return fact(t("occupancy"), percent(occupancy), few);
+  const { device } = run, most = device?.max_threads_per_unit ?? null;
+  if (!found || !most || !(kernel.block > 0)) return fact(t("occupancy"), percent(occupancy));
+  const limit = occupancyLimit({ threads: kernel.block, resident: found.resident, blocks: kernel.grid, slots: found.slots, mostThreads: most, mostBlocks: device?.max_blocks_per_unit ?? null, warp: device?.warp_size ?? 32 });
+  const names = { grid: t("more would fit, but the grid has no more blocks"), threads: t("limited by the threads that fit"), blocks: t("limited by the block slots"), space: t("limited by registers or shared memory") };
+  return fact(t("occupancy"), percent(occupancy), `${t("{blocks} × {threads} threads resident, room for {most}", { blocks: found.resident, threads: count(kernel.block), most: count(most) })}; ${names[limit]}`);
 }
 
 function operatorFact(run: Run, group: KernelGroup): HTMLElement | null {
@@ -150,13 +150,6 @@ function modulesFact(page: ReportPage, group: KernelGroup): HTMLElement | null {
   if (!paths.length) return null;
   const button = ([path, n]: readonly [string, number]) => h("button", { type: "button", class: "link", onclick: () => page.selections.choose(model, "kernel", path, moduleEvents(model, path)) }, path, h("span", { class: "dim" }, ` ×${n}`));
   return h("div", { class: "wide" }, h("dt", {}, t("runs in")), h("dd", { class: "runs-in" }, paths.slice(0, 4).map(button), paths.length > 4 ? h("span", { class: "dim" }, t("and {n} more modules", { n: paths.length - 4 })) : null));
-}
-
-/** Tiles of a product, where the shapes that it multiplies are known. */
-function tilesOfGroup(run: Run, group: KernelGroup): [number, number] | null {
-  const ops = run.timeline?.ops, at = ops?.columns.signature[group.op], signature = at === undefined ? undefined : ops?.signatures[at];
-  if (!signature || group.kind !== "matmul" || !group.kernel || !group.task) return null;
-  return tilesOf(group.kernel.flops, signature.inputs.map((input) => input.shape), group.task.tile);
 }
 
 /** A grid of one block a multiprocessor with a small tile works off several tiles. */

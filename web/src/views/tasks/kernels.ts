@@ -7,7 +7,7 @@ import { t, word } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { latePanel, table } from "../../core/panel";
 import { bar, loss } from "./bits";
-import { type KernelGroup, kernelGroups } from "./groups";
+import { type KernelGroup, kernelGroups, type Split, splitOf } from "./groups";
 import { litRows } from "./lit";
 
 const MOST_WAVES = 4;
@@ -27,8 +27,15 @@ export function kernelsPanel(page: ReportPage): HTMLElement | null {
 
 function kernelTable(page: ReportPage, rows: readonly KernelGroup[]): HTMLElement {
   const step = page.run.analysis.step_s, most = Math.max(...rows.map((g) => g.time_s));
-  const waves = (g: KernelGroup) => g.task?.waves ?? 0;
-  const lost = (g: KernelGroup) => (waves(g) > 0 ? (g.task?.tail_loss ?? 0) * g.time_s : null);
+  const splits = new Map(rows.map((g) => [g, splitOf(page.run, g)]));
+  const waves = (g: KernelGroup) => {
+    const { found, tiles, unsure } = splits.get(g) as Split;
+    if (!found) return g.task?.waves ?? 0;
+    return (unsure && tiles ? tiles[0] : found.pieces) / found.slots;
+  };
+  const unsure = (g: KernelGroup) => splits.get(g)?.unsure ?? false;
+  const empty = (g: KernelGroup) => (waves(g) > 0 && !unsure(g) ? (splits.get(g)?.found?.empty ?? g.task?.tail_loss ?? null) : null);
+  const lost = (g: KernelGroup) => (empty(g) === null ? null : (empty(g) as number) * g.time_s);
   const some = (test: (g: KernelGroup) => boolean) => rows.some(test);
   const columns = [
     { title: t("kernel"), text: true, sort: (g: KernelGroup) => g.label, cell: (g: KernelGroup) => h("span", { class: "mono", title: g.kernel?.name ?? g.label }, g.label) },
@@ -39,8 +46,8 @@ function kernelTable(page: ReportPage, rows: readonly KernelGroup[]): HTMLElemen
     { title: t("blocks"), sort: (g: KernelGroup) => g.task?.grid ?? null, cell: (g: KernelGroup) => (g.task ? count(g.task.grid) : "") },
     ...(some((g) => (g.task?.tile.length ?? 0) > 0) ? [{ title: t("tile"), sort: (g: KernelGroup) => (g.task?.tile[0] ?? 0) * (g.task?.tile[1] ?? 0), cell: (g: KernelGroup) => g.task?.tile.join("×") ?? "" }] : []),
     ...(some((g) => waves(g) > 0) ? [
-      { title: t("waves"), sort: waves, cell: (g: KernelGroup) => (waves(g) > 0 ? h("span", { class: "waves-cell" }, wavePicture(waves(g), g.kind), h("span", { class: "after" }, digits(waves(g)))) : "") },
-      { title: t("left empty"), sort: lost, cell: (g: KernelGroup) => (waves(g) > 0 ? loss(g.task?.tail_loss ?? 0) : "") },
+      { title: t("waves"), sort: waves, cell: (g: KernelGroup) => (waves(g) > 0 ? h("span", { class: "waves-cell" }, wavePicture(waves(g), g.kind), h("span", { class: "after", title: unsure(g) ? t("at least; by how the library lays its tiles") : null }, `${unsure(g) ? "≥ " : ""}${digits(waves(g))}`)) : "") },
+      { title: t("left empty"), sort: lost, cell: (g: KernelGroup) => (empty(g) === null ? "" : loss(empty(g) as number)) },
     ] : []),
     ...(some((g) => g.task?.occupancy !== null && g.task !== null) ? [{ title: t("occupancy"), sort: (g: KernelGroup) => g.task?.occupancy ?? null, cell: (g: KernelGroup) => (g.task?.occupancy === null || !g.task ? "" : percent(g.task.occupancy)) }] : []),
   ];

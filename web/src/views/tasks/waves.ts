@@ -39,6 +39,20 @@ export function tilesOf(flops: number, inputs: readonly (readonly number[])[], t
   return [Math.min(...both), Math.max(...both)];
 }
 
+/** What keeps more blocks of a kernel from being resident on a multiprocessor. */
+export type Limit = "grid" | "threads" | "blocks" | "space";
+
+/**
+ * Which limit binds: the grid where not all places are taken, the threads where one more block has
+ * no room for them, the block slots where all are used, else registers or shared memory.
+ */
+export function occupancyLimit(of: { threads: number; resident: number; blocks: number; slots: number; mostThreads: number; mostBlocks: number | null; warp: number }): Limit {
+  const whole = Math.ceil(of.threads / of.warp) * of.warp; // a block takes whole warps
+  if (of.blocks < of.slots) return "grid";
+  if ((of.resident + 1) * whole > of.mostThreads) return "threads";
+  return of.mostBlocks !== null && of.resident >= of.mostBlocks ? "blocks" : "space";
+}
+
 /** A row of the picture: a wave, or several equal ones in one. */
 export interface WaveRow {
   /** First and last wave of the row, from 1. */
