@@ -132,7 +132,7 @@ describe("device", () => {
     expect(cells(131, box).columns).toBeGreaterThan(10);
   });
   it("stays inside its width, wide and narrow", () => {
-    for (const width of [320, 362, 700, 1190]) {
+    for (const width of [320, 362, 759, 760, 1190]) {
       const at = layoutOf(width, true);
       for (const box of [at.gpu, at.units, at.l2, at.memory, at.host, at.others as NonNullable<typeof at.others>]) {
         expect(box.x).toBeGreaterThanOrEqual(0);

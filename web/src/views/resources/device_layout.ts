@@ -18,11 +18,11 @@ export interface Layout {
 
 /** The picture's geometry; `linked` tells whether other devices are drawn. */
 export function layoutOf(width: number, linked: boolean): Layout {
-  return width < 700 ? narrowLayout(width, linked) : wideLayout(width, linked);
+  return width < 760 ? narrowLayout(width, linked) : wideLayout(width, linked);
 }
 
 function wideLayout(width: number, linked: boolean): Layout {
-  const side = Math.max(128, Math.min(150, width * 0.13)), gap = Math.min(128, width * 0.115);
+  const side = Math.max(128, Math.min(150, width * 0.13)), gap = Math.max(116, Math.min(128, width * 0.115));
   const left = side + gap, right = linked ? width - side - gap : width - 1;
   const inner = { x: left + 22, width: right - left - 44 };
   const units = { ...inner, y: 40, height: 178 }, l2 = { ...inner, y: 280, height: 46 }, memory = { ...inner, y: 388, height: 52 };
