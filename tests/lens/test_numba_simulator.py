@@ -226,6 +226,12 @@ def test_three_dimensions_x_fastest(odd: Seen):
     assert (store.requests, store.lanes, store.sectors) == (2, 64, 8)
 
 
+def test_what_is_read_and_written_moves_twice(odd: Seen):
+    (array,) = odd.one("wide").arrays
+    assert (array.touched_bytes, array.once_bytes) == (64 * 8, 2 * 64 * 8)
+    assert array.launch_sectors == array.sectors == 2 * 16
+
+
 def test_forall_makes_warps(odd: Seen):
     launch = odd.one("guarded")
     assert (launch.grid, launch.block) == ((2, 1, 1), (256, 1, 1))

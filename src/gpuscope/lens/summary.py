@@ -160,31 +160,43 @@ def _arrays(
 ) -> tuple[ArrayUse, ...]:
     found = []
     for one in allocations:
-        parts = [
-            part for site, group in merged.items() for part in group
-            if site.space == "global" and site.array == one.name
-        ]  # fmt: skip
-        if not parts:
-            continue
-        starts = np.concatenate([p.addresses[p.active] for p in parts])
-        sizes = np.concatenate(
-            [np.full(int(p.active.sum()), p.bytes_per_lane, dtype=np.int64) for p in parts]
-        )
-        sectors = [
-            cost.pieces_per_request(
-                p.addresses, p.active, p.bytes_per_lane, machine.sector_bytes
-            ).sum()
-            for p in parts
-        ]
-        per_block, per_launch = _distinct_sectors(parts, machine.sector_bytes)
-        found.append(
-            ArrayUse(
-                name=one.name, dtype=one.dtype, shape=one.shape,
-                touched_bytes=cost.covered_bytes(starts, sizes), asked_bytes=int(sizes.sum()),
-                sectors=int(sum(sectors)), block_sectors=per_block, launch_sectors=per_launch,
-            )
-        )  # fmt: skip
+        by_kind: dict[str, list[Requests]] = {}
+        for site, group in merged.items():
+            if site.space == "global" and site.array == one.name:
+                by_kind.setdefault(site.kind, []).extend(group)
+        if by_kind:
+            found.append(_array(one, by_kind, machine))
     return tuple(found)
+
+
+def _array(one: Allocation, by_kind: dict[str, list[Requests]], machine: Machine) -> ArrayUse:
+    """What reads, writes and atomics do to an array; each of them has to move its bytes once."""
+    everything = [part for group in by_kind.values() for part in group]
+    sectors = [
+        cost.pieces_per_request(p.addresses, p.active, p.bytes_per_lane, machine.sector_bytes).sum()
+        for p in everything
+    ]
+    once = [_distinct_sectors(group, machine.sector_bytes) for group in by_kind.values()]
+    return ArrayUse(
+        name=one.name,
+        dtype=one.dtype,
+        shape=one.shape,
+        touched_bytes=_covered(everything),
+        once_bytes=sum(_covered(group) for group in by_kind.values()),
+        asked_bytes=sum(int(p.active.sum()) * p.bytes_per_lane for p in everything),
+        sectors=int(sum(sectors)),
+        block_sectors=sum(blocks for blocks, _ in once),
+        launch_sectors=sum(launch for _, launch in once),
+    )
+
+
+def _covered(parts: Sequence[Requests]) -> int:
+    """Distinct bytes that these requests ask for."""
+    starts = np.concatenate([p.addresses[p.active] for p in parts])
+    sizes = np.concatenate(
+        [np.full(int(p.active.sum()), p.bytes_per_lane, dtype=np.int64) for p in parts]
+    )
+    return cost.covered_bytes(starts, sizes)
 
 
 def stride_bytes(sample: Sample) -> tuple[int, bool] | None:

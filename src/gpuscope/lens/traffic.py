@@ -32,9 +32,9 @@ def ideal_bytes(launch: Launch, machine: Machine) -> int:
 
 
 def least_bytes(launch: Launch, machine: Machine) -> int:
-    """The arrays' distinct bytes that were touched, in whole sectors: each moved once, packed."""
+    """The arrays' distinct bytes in whole sectors: each read once and written once, packed."""
     piece = machine.sector_bytes
-    return sum(-(-array.touched_bytes // piece) * piece for array in launch.arrays)
+    return sum(-(-array.once_bytes // piece) * piece for array in launch.arrays)
 
 
 def facts(launch: Launch, machine: Machine) -> Facts:
@@ -272,7 +272,7 @@ def level_bars(launch: Launch, machine: Machine) -> Bars | None:
             for label, value, role, note in rows
         ),
         limit=float(least),
-        limit_label=Words("least: distinct bytes", "下限：不重复的字节"),
+        limit_label=Words("least: each byte once", "下限：每字节一次"),
     )
 
 

@@ -140,16 +140,18 @@ class ArrayUse:
         name: of the kernel's argument.
         dtype, shape: of it; "" and () if unknown.
         touched_bytes: distinct bytes that lanes touched.
+        once_bytes: the same, reads, writes and atomics apart: the least that has to be moved.
         asked_bytes: bytes that lanes asked for, each time counted.
         sectors: sectors of all requests.
-        block_sectors: distinct sectors in each block, over all blocks.
-        launch_sectors: distinct sectors in the launch.
+        block_sectors: distinct sectors in each block, over all blocks, reads and writes apart.
+        launch_sectors: distinct sectors in the launch, reads and writes apart.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     touched_bytes: int
+    once_bytes: int
     asked_bytes: int
     sectors: int
     block_sectors: int
