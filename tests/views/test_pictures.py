@@ -144,6 +144,14 @@ def test_a_long_algorithm_shows_its_first_steps_and_says_so() -> None:
     assert any("2 more steps" in text.get_text() for text in figure.texts)
 
 
+def test_a_rate_that_all_ways_share_is_said_once() -> None:
+    texts = [text.get_text() for text in pictures.picture(RING).texts]
+    assert "Each way carries 400 GB/s." in texts
+    inside = [text.get_text() for axes in pictures.picture(RING).axes for text in axes.texts]
+    assert "part 1" in inside
+    assert not any("GB/s" in text for text in inside)
+
+
 def test_an_explorer_is_drawn_where_it_starts() -> None:
     """The last slider runs fastest, and begins at its second stop (bf16)."""
     time, rate = explorer.curves(EXPLORER)

@@ -7,7 +7,7 @@ from typing import Any
 from gpuscope.explain.types import Axis, Bar, Bars, Words
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, patch, sheet
-from gpuscope.views.pictures.style import INK, QUIET, names_itself, part_colours, shortened
+from gpuscope.views.pictures.style import INK, QUIET, needs_no_legend, part_colours, shortened
 from gpuscope.views.quantities import cell, words
 
 _ROW_IN = 0.27
@@ -35,7 +35,7 @@ def draw(block: Bars, lang: str) -> Any:
     axes.spines["left"].set_visible(False)
     axes.set_ylim(len(block.bars) - 0.45, -0.6)
     dress(axes.xaxis, Axis(Words("", ""), block.unit), lang, most=6)
-    if len(names) > 1 and not all(names_itself(bar) for bar in block.bars):
+    if len(names) > 1 and not needs_no_legend(block):
         shown = {name: patch(colour) for (name, _), colour in reversed(tint.items())}
         legend(figure, {name: shown[name] for name in names})
     return figure

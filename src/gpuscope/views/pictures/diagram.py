@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuscope.explain.types import Diagram, Link, Node
+from gpuscope.explain.types import Diagram, Link, Node, Words
 from gpuscope.views.i18n import tr
 from gpuscope.views.pictures.frame import sheet
 from gpuscope.views.pictures.style import FAINT, INK, QUIET, ROLE_COLOURS, pale, wrapped
@@ -27,9 +27,9 @@ _KINDS = {
 def draw(block: Diagram, lang: str) -> Any:
     """Return the figure: one panel, or one for each of the first steps."""
     panels: list[int | None] = [*range(min(len(block.steps), _MOST_PANELS))] or [None]
-    across = 1 if len(panels) == 1 else min(3 if len(panels) > 4 else 2, len(panels))
+    across = 1 if len(panels) <= 2 else 3 if len(panels) > 4 else 2
     down = math.ceil(len(panels) / across)
-    figure = sheet(block.title, block.note, down * (3.6 if across == 1 else 2.9), lang)
+    figure = sheet(block.title, _note(block), down * (2.9 if len(panels) > 1 else 3.6), lang)
     for number, step in enumerate(panels):
         axes = figure.add_subplot(down, across, number + 1)
         if step is not None:
@@ -54,12 +54,40 @@ def _panel(axes: Any, block: Diagram, step: int | None, lang: str, small: bool) 
     if step is None:
         used = list(block.links)
     pairs = {(link.a, link.b) for link in used}
+    middle = (
+        sum(node.x for node in block.nodes) / max(1, len(block.nodes)),
+        sum(node.y for node in block.nodes) / max(1, len(block.nodes)),
+    )
+    brief = small and _common(block) is not None
     for link in used:
         if link.a in boxes and link.b in boxes:
             both = (link.b, link.a) in pairs
-            _link(axes, link, boxes[link.a], boxes[link.b], lang, both, small)
+            told = words(link.label, lang) if brief else _flow(link, lang)
+            _link(axes, link, boxes[link.a], boxes[link.b], told, middle, both, small)
     for node in block.nodes:
         _box(axes, node, lang, small)
+
+
+def _common(block: Diagram) -> Link | None:
+    """A link with the rates of all, where they are alike: then they are said once, in the note."""
+    rates = {(link.bytes_per_s, link.limit_bytes_per_s) for link in block.links}
+    return block.links[0] if block.steps and len(rates) == 1 else None
+
+
+def _note(block: Diagram) -> Words | None:
+    """The block's note, and the rate of every way where it is one."""
+    common = _common(block)
+    if common is None or common.bytes_per_s is None:
+        return block.note
+    said = []
+    for lang in ("en", "zh"):
+        rate = cell(common.bytes_per_s, "bytes/s", lang)
+        most = common.limit_bytes_per_s
+        limit = f" (≤ {cell(most, 'bytes/s', lang)})" if most is not None else ""
+        ahead = {"en": "Each way carries", "zh": "每条通路传输"}[lang]
+        end = {"en": ".", "zh": "。"}[lang]
+        said.append(f"{ahead} {rate}{limit}{end} {words(block.note, lang)}".rstrip())
+    return Words(*said)
 
 
 def _box(axes: Any, node: Node, lang: str, small: bool) -> None:
@@ -111,7 +139,9 @@ def _cells(axes: Any, node: Node, colour: str) -> None:
     axes.add_collection(PatchCollection(pieces, facecolor=colour, linewidth=0, zorder=4))
 
 
-def _link(axes: Any, link: Link, a: Node, b: Node, lang: str, both: bool, small: bool) -> None:
+def _link(
+    axes: Any, link: Link, a: Node, b: Node, told: str, middle: Point, both: bool, small: bool
+) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     start, end = _edge(a, b), _edge(b, a)
@@ -126,29 +156,32 @@ def _link(axes: Any, link: Link, a: Node, b: Node, lang: str, both: bool, small:
             linewidth=2.2 if link.narrowest else 1.2, color=colour, shrinkA=0, shrinkB=0, zorder=2,
         )
     )  # fmt: skip
-    told = _flow(link, lang)
     if told:
-        _told(axes, told, start, end, both, QUIET if colour == FAINT else colour, small)
+        colour = QUIET if colour == FAINT else colour
+        x, y, place = _beside(start, end, middle, both)
+        axes.text(
+            x, y, told, fontsize=6 if small else 7, color=colour, zorder=6, **place,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        )  # fmt: skip
 
 
-def _told(
-    axes: Any, told: str, start: Point, end: Point, both: bool, colour: str, small: bool
-) -> None:
-    """A way's text beside it: above one that lies, right of one that stands; of two ways side by
-    side, each on its own outside."""
-    (x, y), (dx, dy) = _middle(start, end), (end[0] - start[0], end[1] - start[1])
-    place = {"ha": "center", "va": "bottom"}
-    if abs(dx) >= abs(dy):
-        below = both and dx < 0
-        y, place["va"] = (y + 0.012, "top") if below else (y - 0.012, "bottom")
-    else:
-        left = both and dy > 0
-        x, place["ha"] = (x - 0.01, "right") if left else (x + 0.01, "left")
-        place["va"] = "center"
-    axes.text(
-        x, y, told, fontsize=6 if small else 7, color=colour, zorder=6, **place,
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-    )  # fmt: skip
+def _beside(
+    start: Point, end: Point, middle: Point, both: bool
+) -> tuple[float, float, dict[str, str]]:
+    """Where a way's text stands: on the side away from the picture's middle; of two ways there
+    and back, each on its own side."""
+    x, y = _middle(start, end)
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    length = math.hypot(dx, dy) or 1.0
+    across = (-dy / length, dx / length)
+    side = across[0] * (x - middle[0]) + across[1] * (y - middle[1])
+    if not both and abs(side) < 0.03:  # through the middle: above, or to the right
+        side = -across[1] if abs(dx) >= abs(dy) else across[0]
+    if not both and side < 0:
+        across = (-across[0], -across[1])
+    level = "top" if across[1] > 0.5 else "bottom" if across[1] < -0.5 else "center"
+    stands = "left" if across[0] > 0.25 else "right" if across[0] < -0.25 else "center"
+    return x + across[0] * 0.014, y + across[1] * 0.014, {"ha": stands, "va": level}
 
 
 def _middle(start: Point, end: Point) -> Point:

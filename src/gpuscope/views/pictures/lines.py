@@ -88,7 +88,8 @@ def _one(put: Any, values: list[float], log: bool, margin: float) -> None:
 def _mark(axes: Any, mark: Mark, number: int, lang: str) -> None:
     colour, name = ROLE_COLOURS[mark.role], words(mark.label, lang)
     dashed = {"color": colour, "linewidth": 0.9, "linestyle": (0, (4, 2))}
-    text = {"fontsize": 7.5, "color": colour, "textcoords": "offset points"}
+    ground = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
+    text = {"fontsize": 7.5, "color": colour, "textcoords": "offset points", "bbox": ground}
     if mark.x is not None and mark.y is not None:
         axes.plot([mark.x], [mark.y], "o", color=colour, markersize=6, markeredgecolor="white")
         below = number % 2 == 1

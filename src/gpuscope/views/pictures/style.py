@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from gpuscope.explain.types import Bar, Bars, Role
+from gpuscope.explain.types import Bars, Role
 from gpuscope.views.pictures.fonts import families
 from gpuscope.views.quantities import words
 
@@ -84,17 +84,18 @@ def colours(named: Iterable[tuple[str, Role]]) -> dict[tuple[str, Role], str]:
 def part_colours(block: Bars, lang: str) -> dict[tuple[str, Role], str]:
     """Return a colour for each part of bars by its name and role.
 
-    Bars that bear the names of their only parts need no shades to be told apart.
+    Bars of one part each, that need no legend, need no shades either.
     """
     named = [(words(part.label, lang), part.role) for bar in block.bars for part in bar.parts]
-    if all(names_itself(bar) for bar in block.bars):
+    if needs_no_legend(block):
         return {key: IDLE if key[1] == "idle" else ROLE_COLOURS[key[1]] for key in named}
     return colours(named)
 
 
-def names_itself(bar: Bar) -> bool:
-    """Return whether a bar is one part that bears the bar's own name: a legend says it twice."""
-    return len(bar.parts) == 1 and bar.parts[0].label == bar.label
+def needs_no_legend(block: Bars) -> bool:
+    """Return whether each bar is one part, unlike all others: the bars' own names say it all."""
+    labels = [part.label for bar in block.bars for part in bar.parts]
+    return all(len(bar.parts) == 1 for bar in block.bars) and len(set(labels)) == len(labels)
 
 
 def columns(text: str) -> int:
