@@ -65,6 +65,10 @@ def test_a_run_without_a_program_has_only_what_was_varied() -> None:
     assert what_if_blocks(replace(gpt_run(), program=None)) == ()
 
 
+def test_a_program_that_no_model_can_cost_has_none() -> None:
+    assert what_if_blocks(gpt_run()) == ()
+
+
 def test_a_changed_device_is_told() -> None:
     changed = api.predict(STEP, "h200", overrides={"memory_bandwidth_bytes_per_s": 1e12})
     first = what_if_blocks(changed)[0]

@@ -51,7 +51,8 @@ def what_if_blocks(run: Run, varied: Sequence[Varied] = ()) -> tuple[Block, ...]
         return tuple(sizes)
     try:
         now = recost(run.program, device, interval=True, memory=True)
-    except GpuscopeError:
+    except (GpuscopeError, IndexError, ValueError):
+        # A program that was written by hand, not captured: its operators lack their inputs.
         return tuple(sizes)
     return (*_same(run, device, now), *sizes, *_machine_blocks(run, device, now))
 
