@@ -66,6 +66,23 @@ def packages() -> Json:
     return dict(sorted(found.items()))
 
 
+def pins(requirements: list[str]) -> Json:
+    """Return the exact versions that PyTorch asks for: package -> version.
+
+    Args:
+        requirements: as its metadata lists them ("triton==3.6.0; platform_system == ...").
+    """
+    found: Json = {}
+    for line in requirements:
+        wanted, _, marker = line.partition(";")
+        name, exact, version = wanted.partition("==")
+        name = name.partition("[")[0].strip().lower().replace("_", "-")
+        named = name.startswith(("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm"))
+        if exact and named and "extra ==" not in marker:
+            found.setdefault(name, version.strip())
+    return dict(sorted(found.items()))
+
+
 def facts() -> Json:
     """Return all facts."""
     own: Json = {
@@ -74,6 +91,7 @@ def facts() -> Json:
         "platform": sys.platform,
         "machine": platform.machine(),
         "packages": packages(),
+        "torch_pins": _try(lambda: pins(importlib.metadata.requires("torch") or [])) or {},
     }
     begin = time.perf_counter()
     try:
