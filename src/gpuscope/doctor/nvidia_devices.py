@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuscope.doctor.accelerators import amd_present, cards, nvidia_present, nvml_devices
 from gpuscope.doctor.machine import Machine
 from gpuscope.explain.types import Words
 
@@ -42,9 +41,11 @@ class NvidiaDevice:
 
 def nvidia_devices(machine: Machine) -> tuple[NvidiaDevice, ...]:
     """Return the devices that NVML can reach; none without a driver."""
+    told = machine.probe("nvml") or {}
     return tuple(
         NvidiaDevice(int(each["index"]), str(each.get("name") or "GPU"), each)
-        for each in nvml_devices(machine)
+        for each in told.get("devices") or ()
+        if not each.get("lost")
     )
 
 
@@ -69,9 +70,3 @@ def gpus(indices: Iterable[int]) -> Words:
     known = set(indices)
     said = spans(known)
     return Words(f"GPU{'s' if len(known) > 1 else ''} {said}", f"GPU {said}")
-
-
-def has_accelerator(machine: Machine) -> bool:
-    """Whether there is a device that one computes on; the processor's own graphics is none."""
-    cards_apart = any(not card.display for card in cards(machine))
-    return nvidia_present(machine) or amd_present(machine) or cards_apart

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuscope.doctor.accelerators import cards
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, nvidia_devices
 from gpuscope.doctor.topology import pci
@@ -11,12 +12,6 @@ from gpuscope.doctor.topology.smi_matrix import SmiMatrix
 from gpuscope.doctor.topology.types import Accelerator, NvLinks, PcieLink
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Device, device, interconnect
-
-VENDORS = {0x10DE: "nvidia", 0x1002: "amd", 0x8086: "intel"}
-"""Numbers of the PCI-SIG."""
-
-_CLASSES = (0x0300, 0x0302, 0x0380, 0x1200)
-"""PCI classes: VGA, 3-D, other display controllers, processing accelerators."""
 
 _NAMES = {"nvidia": "NVIDIA GPU", "amd": "AMD GPU", "intel": "Intel GPU"}
 
@@ -27,14 +22,11 @@ def accelerators(machine: Machine, matrix: SmiMatrix) -> tuple[Accelerator, ...]
     found = [_told(machine, each, matrix) for each in told]
     known = {each.bus for each in found}
     numbers: dict[str, int] = {"nvidia": len(found)}
-    for bus in pci.addresses(machine):
-        code, number = pci.number(machine, bus, "class"), pci.number(machine, bus, "vendor")
-        vendor = VENDORS.get(number or 0)
-        if code is None or vendor is None or code >> 8 not in _CLASSES or bus in known:
-            continue
-        index = numbers.get(vendor, 0)
-        numbers[vendor] = index + 1
-        found.append(_seen(machine, bus, vendor, index))
+    for card in cards(machine):
+        if card.address not in known:
+            index = numbers.get(card.vendor, 0)
+            numbers[card.vendor] = index + 1
+            found.append(_seen(machine, card.address, card.vendor, index))
     return tuple(found)
 
 
@@ -48,7 +40,7 @@ def catalogue_device(name: str) -> Device | None:
 
 def _told(machine: Machine, each: NvidiaDevice, matrix: SmiMatrix) -> Accelerator:
     bus = pci.normal_bus(str(each.get("bus_id") or ""))
-    memory = each.get("memory_affinity") or ()
+    memory: Sequence[int] = each.get("memory_affinity") or ()
     node = pci.numa_node(machine, bus)
     if node is None:
         node = memory[0] if len(memory) == 1 else matrix.numa.get(f"GPU{each.index}")

@@ -1,0 +1,1 @@
+"""Makes the builders of machines in this folder importable from the folders below it."""
