@@ -136,6 +136,25 @@ def test_pieces_by_hand(symbol: str, field: str, text: str) -> None:
     assert text in said(symbol)[field]
 
 
+@pytest.mark.parametrize(
+    ("symbol", "word"),
+    [
+        ("void vllm::paged_attention_v2_kernel<unsigned short, unsigned short, 128>", "decoding"),
+        ("void vllm::act_and_mul_kernel<c10::BFloat16, x>(int)", "Gated"),
+        ("fused_moe_kernel", "mixture of experts"),
+        ("kernel_unified_attention_2d", "Triton"),
+        ("void flashinfer::BatchDecodeWithPagedKVCacheKernel<x>(y)", "FlashInfer"),
+        ("void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(x)", "All-reduce"),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1_swiglu", "mixture of experts"),
+        ("void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnBwdSm90<a>>>", "backward"),
+    ],
+)
+def test_kernels_of_servers(symbol: str, word: str) -> None:
+    read = read_kernel_name(symbol)
+    assert read is not None
+    assert word in read.what.en
+
+
 def test_every_reader_has_an_example_that_it_reads() -> None:
     for example in known_examples():
         read = read_kernel_name(example)

@@ -9,6 +9,7 @@ from gpuscope.analysis.symbols import kernel_family, short_symbol, symbol_dtype
 from gpuscope.explain.kernel_names import words
 from gpuscope.explain.kernel_names.functions import Argument, Function
 from gpuscope.explain.kernel_names.functions_nvidia import CUB, CUBLAS, CUDNN
+from gpuscope.explain.kernel_names.functions_serving import SERVING
 from gpuscope.explain.kernel_names.functions_torch import ATEN, FBGEMM
 from gpuscope.explain.kernel_names.registry import reader
 from gpuscope.explain.kernel_names.symbol import Symbol, mangled_names, mangled_numbers, parse
@@ -43,6 +44,7 @@ _TABLES = (
     ("cub", CUB),
     ("aten", ATEN),
     ("fbgemm", FBGEMM),
+    ("serving", SERVING),
 )
 _UNTOLD = Words("not told by the name", "名称中未说明")
 _MOST_NAMES = 12
@@ -52,9 +54,11 @@ _OWNERS = {
     "cudnn": "cuDNN (NVIDIA)",
     "cublas": "cuBLAS (NVIDIA)",
     "fbgemm": "FBGEMM",
+    "serving": "",
 }
 _SOURCES = {
     "fbgemm": "pytorch/FBGEMM, fbgemm_gpu.",
+    "serving": "The kernels' own sources: vLLM, SGLang, FlashInfer, DeepGEMM, DeepEP.",
     "aten": "pytorch/pytorch, aten/src/ATen/native/cuda.",
     "cub": "NVIDIA/cccl, cub/device.",
     "cudnn": "Not documented by NVIDIA; the function's name tells.",

@@ -136,6 +136,38 @@ def _flags(way: str, arguments: tuple[str, ...]) -> list[Piece]:
     ]
 
 
+_HOPPER = re.compile(
+    r"flash::Flash(?:Attn)?(?P<way>Fwd|Bwd)(?P<step>Combine|Postprocess\w*|Preprocess)?(?:Sm(?P<sm>\d+))?"
+)
+
+
+@reader("void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<X>>>")
+def read_flash_3(symbol: str) -> KernelName | None:
+    """Read FlashAttention-3's kernels, which CUTLASS 3 launches."""
+    found = _HOPPER.search(symbol)
+    if found is None:
+        return None
+    way = ("forward", "前向") if found["way"] == "Fwd" else ("backward", "反向")
+    pieces = [
+        Piece(
+            found[0],
+            "operation",
+            Words(f"FlashAttention-3, {way[0]}", f"FlashAttention-3，{way[1]}"),
+        )
+    ]
+    if found["sm"]:
+        arch = words.architecture(int(found["sm"]))
+        pieces.append(Piece(f"Sm{found['sm']}", "architecture", arch))
+    return KernelName(
+        symbol,
+        Words("FlashAttention-3", "FlashAttention-3"),
+        Words(f"FlashAttention-3: {way[0]}.", f"FlashAttention-3：{way[1]}。"),
+        tuple(pieces),
+        ("its template arguments",),
+        source="Dao-AILab/flash-attention, hopper.",
+    )
+
+
 _EFFICIENT = re.compile(
     r"fmha_cutlass(?P<way>[FB])_(?P<dtype>bf16|f16|f32)_(?P<align>aligned|notaligned)"
     r"_(?P<q>\d+)x(?P<k>\d+)(?:_(?P<place>rf|gmem|k(?P<head>\d+)))?(?P<more>(?:_dropout|_seqaligned)*)"
