@@ -77,56 +77,63 @@ def read_out_of_resources(log: Log) -> Diagnosis | None:
 @error_reader
 def read_compile(log: Log) -> Diagnosis | None:
     """Read torch.compile's failures: no Triton, no compiler, a backend that raised."""
+    return _no_triton(log) or _no_compiler(log) or _limit(log) or _backend(log)
+
+
+def _no_triton(log: Log) -> Diagnosis | None:
     found = log.search(r"Cannot find a working triton installation|TritonMissing")
-    if found is not None:
-        return Diagnosis(
-            "no_triton",
-            Words("torch.compile found no Triton", "torch.compile 找不到 Triton"),
+    if found is None:
+        return None
+    return Diagnosis(
+        "no_triton",
+        Words("torch.compile found no Triton", "torch.compile 找不到 Triton"),
+        Words(
+            "Inductor writes its GPU kernels in Triton, which is not installed here, or too old.",
+            "Inductor 用 Triton 生成 GPU 内核，而这里未安装或版本过旧。",
+        ),
+        "certain",
+        (
             Words(
-                "Inductor writes its GPU kernels in Triton, which is not installed here, or too "
-                "old.",
-                "Inductor 用 Triton 生成 GPU 内核，而这里未安装或版本过旧。",
+                "Install the triton that belongs to your PyTorch (pip show torch names it); on "
+                "Windows the package triton-windows.",
+                "安装与 PyTorch 对应的 triton（pip show torch 可查）；Windows 上为 "
+                "triton-windows。",
             ),
-            "certain",
-            (
-                Words(
-                    "Install the triton that belongs to your PyTorch (pip show torch names it); "
-                    "on Windows the package triton-windows.",
-                    "安装与 PyTorch 对应的 triton（pip show torch 可查）；Windows 上为 "
-                    "triton-windows。",
-                ),
-                _EAGER,
-            ),
-            log.line_of(found),
-            30,
-            sources=_SOURCES,
-        )
+            _EAGER,
+        ),
+        log.line_of(found),
+        30,
+        sources=_SOURCES,
+    )
+
+
+def _no_compiler(log: Log) -> Diagnosis | None:
     found = log.search(
         r"InvalidCxxCompiler|No working C\+\+ compiler found|CppCompileError|C\+\+ compile error"
         r"|Failed to find C compiler"
     )
-    if found is not None:
-        return Diagnosis(
-            "no_compiler",
-            Words("torch.compile found no C++ compiler", "torch.compile 找不到 C++ 编译器"),
+    if found is None:
+        return None
+    return Diagnosis(
+        "no_compiler",
+        Words("torch.compile found no C++ compiler", "torch.compile 找不到 C++ 编译器"),
+        Words(
+            "Inductor and Triton need a C or C++ compiler on the host; there is none, or it "
+            "failed.",
+            "Inductor 与 Triton 需要主机上的 C/C++ 编译器；这里没有，或其编译失败。",
+        ),
+        "likely",
+        (
             Words(
-                "Inductor and Triton need a C or C++ compiler on the host; there is none, or it "
-                "failed.",
-                "Inductor 与 Triton 需要主机上的 C/C++ 编译器；这里没有，或其编译失败。",
+                "Install one (apt install g++; conda install gxx_linux-64), or set CC and CXX.",
+                "安装编译器（apt install g++；conda install gxx_linux-64），或设置 CC 和 CXX。",
             ),
-            "likely",
-            (
-                Words(
-                    "Install one (apt install g++; conda install gxx_linux-64), or set CC and CXX.",
-                    "安装编译器（apt install g++；conda install gxx_linux-64），或设置 CC 和 CXX。",
-                ),
-                _EAGER,
-            ),
-            log.line_of(found),
-            30,
-            sources=_SOURCES,
-        )
-    return _limit(log) or _backend(log)
+            _EAGER,
+        ),
+        log.line_of(found),
+        30,
+        sources=_SOURCES,
+    )
 
 
 def _limit(log: Log) -> Diagnosis | None:

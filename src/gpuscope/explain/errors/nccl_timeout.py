@@ -26,6 +26,9 @@ _STATE = re.compile(
 )
 _MOST = 32
 
+Verdict = tuple[Words, Certainty, Words]
+"""A cause, how sure it is, and what to look at first."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
@@ -106,54 +109,16 @@ def _waits(log: Log) -> list[_Wait]:
     return sorted(by_rank.values(), key=lambda wait: (wait.rank is None, wait.rank or 0))
 
 
-def _judged(waits: list[_Wait]) -> tuple[Words, Certainty, Words]:
+def _judged(waits: list[_Wait]) -> Verdict:
     """Ranks that part, ranks that are missing, or nothing but the fact."""
     sequences = {wait.sequence for wait in waits}
-    at_one = {(w.operation, w.elements) for w in waits if w.sequence == min(sequences)}
-    missing = _missing(waits) if len(waits) > 1 else []
-    if len(waits) > 1 and len(sequences) == 1 and len(at_one) > 1:
-        told = sorted((op.lower().strip("_"), n or 0) for op, n in at_one)
-        calls = ", ".join(f"{op} ({n:,} elements)" if n else op for op, n in told)
-        calls_zh = "、".join(f"{op}（{n:,} 个元素）" if n else op for op, n in told)
-        return (
-            Words(
-                f"The ranks part: as their collective number {min(sequences)} they call different "
-                f"things ({calls}), so that none can end. (If they belong to different process "
-                "groups, this proves nothing.)",
-                f"各 rank 分叉：第 {min(sequences)} 个集合通信调用了不同的操作：{calls_zh}，"
-                "因此谁也无法结束。（若它们属于不同的进程组，则不能说明问题。）",
-            ),
-            "likely",
-            Words(
-                "Look for collectives under a condition that differs between ranks: a branch on "
-                "the data, an evaluation on rank 0 only, a different number of batches.",
-                "查找各 rank 条件不同的集合通信：依赖数据的分支、仅 rank 0 做的评估、批次数不等。",
-            ),
-        )
     if len(sequences) > 1:
-        behind = [w.rank for w in waits if w.sequence == min(sequences) and w.rank is not None]
-        return (
-            Words(
-                f"The ranks are not at the same collective: numbers {min(sequences)} to "
-                f"{max(sequences)}; behind: {_listed(behind)}.",
-                f"各 rank 不在同一个集合通信上：编号 {min(sequences)} 到 {max(sequences)}；"
-                f"落后的是 {_listed(behind)}。",
-            ),
-            "likely",
-            Words("Look at the ranks that are behind first.", "先查看落后的 rank。"),
-        )
+        return _apart(waits, sequences)
+    if len({(wait.operation, wait.elements) for wait in waits}) > 1:
+        return _parted(waits)
+    missing = _missing(waits) if len(waits) > 1 else []
     if missing:
-        return (
-            Words(
-                f"Every rank in this text waits at the same collective; of {_listed(missing)} "
-                "there is no such line: they may have stopped before, and are what the others "
-                "wait for.",
-                f"文本中的各 rank 都在等同一个集合通信；没有 {_listed(missing)} 的记录："
-                "它们可能更早停下，正是其他 rank 等待的对象。",
-            ),
-            "possible",
-            Words(f"Look at the logs of {_listed(missing)}.", f"查看 {_listed(missing)} 的日志。"),
-        )
+        return _absent(missing)
     return (
         Words(
             "A rank waited for others longer than allowed. The message alone does not tell which "
@@ -162,6 +127,60 @@ def _judged(waits: list[_Wait]) -> tuple[Words, Certainty, Words]:
         ),
         "possible",
         Words("Find the rank without this line.", "找出没有这一行的 rank。"),
+    )
+
+
+def _parted(waits: list[_Wait]) -> Verdict:
+    """Ranks that call different things as the same collective."""
+    number = waits[0].sequence
+    told = sorted({(w.operation.lower().strip("_"), w.elements or 0) for w in waits})
+    calls = ", ".join(f"{op} ({n:,} elements)" if n else op for op, n in told)
+    calls_zh = "、".join(f"{op}（{n:,} 个元素）" if n else op for op, n in told)
+    return (
+        Words(
+            f"The ranks part: as their collective number {number} they call different things "
+            f"({calls}), so that none can end. (If they belong to different process groups, this "
+            "proves nothing.)",
+            f"各 rank 分叉：第 {number} 个集合通信调用了不同的操作：{calls_zh}，"
+            "因此谁也无法结束。（若它们属于不同的进程组，则不能说明问题。）",
+        ),
+        "likely",
+        Words(
+            "Look for collectives under a condition that differs between ranks: a branch on the "
+            "data, an evaluation on rank 0 only, a different number of batches.",
+            "查找各 rank 条件不同的集合通信：依赖数据的分支、仅 rank 0 做的评估、批次数不等。",
+        ),
+    )
+
+
+def _apart(waits: list[_Wait], sequences: set[int]) -> Verdict:
+    """Ranks that wait at different collectives."""
+    low, high = min(sequences), max(sequences)
+    behind = [w.rank for w in waits if w.sequence == low and w.rank is not None]
+    return (
+        Words(
+            f"The ranks are not at the same collective: numbers {low} to {high}; behind: "
+            f"{_listed(behind)}. (Numbers count within a process group.)",
+            f"各 rank 不在同一个集合通信上：编号 {low} 到 {high}；落后的是 {_listed(behind)}。"
+            "（编号在各进程组内计数。）",
+        ),
+        "likely",
+        Words("Look at the ranks that are behind first.", "先查看落后的 rank。"),
+    )
+
+
+def _absent(missing: list[int]) -> Verdict:
+    """Ranks of which the text has no line."""
+    ranks = _listed(missing)
+    return (
+        Words(
+            f"Every rank in this text waits at the same collective; of {ranks} there is no such "
+            "line: they may have stopped before, and are what the others wait for.",
+            f"文本中的各 rank 都在等同一个集合通信；没有 {ranks} 的记录："
+            "它们可能更早停下，正是其他 rank 等待的对象。",
+        ),
+        "possible",
+        Words(f"Look at the logs of {ranks}.", f"查看 {ranks} 的日志。"),
     )
 
 
