@@ -137,7 +137,7 @@ def read_program_use(log: Log) -> Diagnosis | None:
         return None
     match, kind = min(found, key=lambda item: item[0].start())
     port = re.search(r"(?:port: |\]:|0\.0\.0\.0:)(\d{2,5})\b", log.text)
-    facts = ()
+    facts: tuple[Fact, ...] = ()
     if kind.kind == "port_in_use" and port:
         facts = (Fact(Words("port", "端口"), port[1]),)
     return Diagnosis(
@@ -162,7 +162,7 @@ def read_cache_memory(log: Log) -> Diagnosis | None:
     )
     if found is None:
         return None
-    facts = ()
+    facts: tuple[Fact, ...] = ()
     if found["wanted"]:
         facts = (
             Fact(

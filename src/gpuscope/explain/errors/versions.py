@@ -38,7 +38,7 @@ def read_driver(log: Log) -> Diagnosis | None:
     if found is None:
         return None
     version = re.search(r"found version (\d{4,5})", log.text)
-    facts = ()
+    facts: tuple[Fact, ...] = ()
     if version:
         number = int(version[1])
         text = f"{number // 1000}.{number % 1000 // 10}"
