@@ -11,6 +11,7 @@ from gpuscope.explain.kernel_names import KernelName
 from gpuscope.explain.types import (
     Axis,
     Block,
+    Cell,
     Column,
     Fact,
     Facts,
@@ -136,7 +137,8 @@ def _curve(read: KernelName, at_once: int) -> Lines:
 
 def _waves(read: KernelName, at_once: int) -> Table:
     m, n = read.tile[:2]
-    rows, best, best_use = [], 0, 0.0
+    rows: list[tuple[Cell, ...]] = []
+    best, best_use = 0, 0.0
     for side in _SIDES:
         blocks, waves, used = _use(side, m, n, at_once)
         if used > best_use:
