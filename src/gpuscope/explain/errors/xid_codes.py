@@ -17,7 +17,6 @@ XID_LINE = re.compile(
     r"Xid\s*\((?:PCI:)?(?P<bus>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d{1,3})(?:\s*,\s*(?P<rest>[^\n]{0,200}))?"
 )
 
-
 WHERE: Mapping[Where, Words] = {
     "program": Words("mostly the program", "多半是程序"),
     "hardware": Words("the hardware", "硬件"),
@@ -123,7 +122,14 @@ XIDS: Mapping[int, Xid] = {
     123: Xid("driver", Words("the power management unit did not answer", "电源管理单元无响应")),
     140: Xid("hardware", Words("an ECC error that was not recovered", "未恢复的 ECC 错误")),
     143: Xid("hardware", Words("the device did not initialise", "设备初始化失败")),
+    137: Xid("either", Words("an NVLink peer access was refused", "NVLink 点对点访问被拒绝")),
+    144: Xid("hardware", Words("an NVLink error (SAW)", "NVLink 错误（SAW）")),
+    145: Xid("hardware", Words("an NVLink error (RLW)", "NVLink 错误（RLW）")),
+    146: Xid("hardware", Words("an NVLink error (TLW)", "NVLink 错误（TLW）")),
+    147: Xid("hardware", Words("an NVLink error (TREX)", "NVLink 错误（TREX）")),
+    148: Xid("hardware", Words("an NVLink error (NVLPW_CTRL)", "NVLink 错误（NVLPW_CTRL）")),
     149: Xid("hardware", Words("an NVLink error (NETIR)", "NVLink 错误（NETIR）")),
+    150: Xid("hardware", Words("an NVLink error (MSE)", "NVLink 错误（MSE）")),
     154: Xid(
         "news",
         Words("states what to do to recover (reset, reboot)", "说明恢复所需的动作（重置、重启）"),
