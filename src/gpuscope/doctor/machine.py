@@ -173,12 +173,12 @@ class LiveMachine:
         self.recording = Recording(environment=kept)
         self._ahead: dict[str, Future[Answer]] = {}
 
-    def ask_ahead(self, *probes: str, timeout_s: float = 20.0) -> None:
+    def ask_ahead(self, *probes: str, timeout_s: float = 60.0) -> None:
         """Start probes now, all at the same time; `probe` then waits for its own.
 
         Args:
             probes: their names.
-            timeout_s: seconds after which each is ended.
+            timeout_s: seconds after which each is ended (a first import from a cold disk is slow).
         """
         new = [name for name in probes if name not in self._ahead]
         if not new:

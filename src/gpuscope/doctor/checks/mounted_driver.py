@@ -58,7 +58,7 @@ def run(machine: Machine) -> Iterator[Finding]:
             Words(
                 "A library baked into an image, or left by an old driver: CUDA fails with "
                 "'driver version mismatch' or 'unknown error'.",
-                "镜像内自带或旧驱动遗留的库：CUDA 会报 'driver version mismatch' 或 'unknown error'。",
+                "镜像内自带或旧驱动遗留的库：CUDA 报 'driver version mismatch' 等错误。",
             ),
             Words(
                 "Remove it from the image; the container runtime mounts the right one.",

@@ -20,18 +20,27 @@ def run(machine: Machine) -> Iterator[Finding]:
     facts = machine.probe("torch_libraries", timeout_s=60.0)
     if facts is None:
         why = machine.probe_error("torch_libraries")
-        crashed = not why.startswith("no answer")
-        yield Finding(
-            "pytorch", "error" if crashed else "unknown",
-            Words("Importing PyTorch failed.", "导入 PyTorch 失败。"), Words(why, why),
-            known_by=_BY,
-        )  # fmt: skip
+        yield _failed(why)
     elif not facts.get("installed"):
         yield _missing(machine, facts)
     elif facts.get("error"):
         yield _broken(facts)
     else:
         yield _built(machine, facts)
+
+
+def _failed(why: str) -> Finding:
+    title = Words("Importing PyTorch failed.", "导入 PyTorch 失败。")
+    if why.startswith("no answer"):
+        return Finding("pytorch", "unknown", title, Words(why, why), known_by=_BY)
+    return Finding(
+        "pytorch", "error", title, Words(why, why),
+        Words("Nothing runs: the process ended.", "进程终止，什么都无法运行。"),
+        Words(
+            "Install PyTorch again, in a clean environment.", "在干净的环境中重新安装 PyTorch。"
+        ),
+        ("python -c 'import torch'",), _BY,
+    )  # fmt: skip
 
 
 def _missing(machine: Machine, facts: Mapping[str, Any]) -> Finding:

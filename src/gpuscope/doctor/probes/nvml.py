@@ -30,8 +30,8 @@ def asker(nvml: Any) -> Ask:
             return None
         try:
             found = call(*args)
-        except (nvml.NVMLError, TypeError, ValueError, UnicodeDecodeError):
-            return None  # not supported here, or this version of the library knows another form
+        except Exception:  # not supported here, or this version of it knows another form
+            return None
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else found
 
     return ask
