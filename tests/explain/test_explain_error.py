@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import gpuscope as gs
 from gpuscope.cli.app import app
 from gpuscope.errors import InputFileError, InvalidValueError
-from gpuscope.explain.errors import Diagnosis, Log, diagnose
+from gpuscope.explain import error
+from gpuscope.explain.errors import Diagnosis, Log, diagnose, log
 from gpuscope.explain.errors.memory_message import read_memory_message
 from gpuscope.explain.types import Bars, Code, Table
 
@@ -226,10 +227,28 @@ def test_files(tmp_path: Path) -> None:
         gs.explain("error", tmp_path / "missing.log")
 
 
-def test_a_huge_log_is_read_at_both_ends(tmp_path: Path) -> None:
+def test_a_huge_log_is_read_at_both_ends(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(error, "_MOST_BYTES", 64 * 1024)
     file = tmp_path / "huge.log"
-    file.write_text("x" * 99 + "\n" + ("step ok\n" * 2_000_000) + message("xid_79")[1])
+    file.write_text("step ok\n" * 20_000 + message("xid_79")[1])
     assert gs.explain("error", str(file)).title.en == "The driver reports Xid 79"
+    file.write_text(message("xid_79")[1] + "step ok\n" * 20_000)
+    assert gs.explain("error", str(file)).title.en == "The driver reports Xid 79"
+
+
+def test_a_long_log_keeps_its_line_numbers(monkeypatch) -> None:
+    """Only lines that could matter are searched; the number told is that of the whole log."""
+    text = message("illegal_memory_access")[1]
+    long = ("step 12 ok, loss 0.1\n" * 30_000) + text + ("step 13 ok, loss 0.1\n" * 100)
+    found = first(long)
+    assert found.kind == "illegal_memory_access"
+    assert found.line == 30_001
+    monkeypatch.setattr(log, "_LONG", 0)  # from here on every text is filtered
+    for file in sorted(CORPUS.glob("*.txt")):
+        kind, each = message(file.stem)
+        found = first("step ok\n" * 20 + each)
+        assert found.kind == kind
+        assert found.line > 20
 
 
 def test_wrong_input() -> None:

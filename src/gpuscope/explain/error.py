@@ -21,7 +21,7 @@ from gpuscope.explain.types import (
     Words,
 )
 
-_MOST_BYTES = 8 * 2**20
+_MOST_BYTES = 16 * 2**20
 """Of a longer log its beginning and its end are read, half each."""
 
 _LONGEST_LINE = 220

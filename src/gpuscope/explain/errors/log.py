@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SUSPECT = re.compile(
@@ -13,19 +13,39 @@ _SUSPECT = re.compile(
 )
 
 
+_WORTH = re.compile(
+    r"err|fail|fault|fatal|exception|abort|assert|kill|signal|xid|nccl|cuda|cudnn|cublas|hip\b|hip[EO]"
+    r"|rocm|nvml|driver|memory|out of|oom|torch|triton|\.so\b|tim(?:ed|e) "
+    r"?out|cannot|exit|died|stat"
+    r"|mismatch|bus|recompil|worker|port|seq",
+    re.IGNORECASE,
+)
+"""What a line about an error holds: of a long log only such lines and their neighbours are read."""
+
+_LONG = 512 * 1024
+_NEIGHBOURS = 4
+
+
 class Log:
     """A text with its lines; colours are left out.
+
+    Of a text of more than half a MiB only the lines that could tell of an error are searched.
 
     Args:
         text: what was printed.
     """
 
     def __init__(self, text: str) -> None:
-        self.text = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-        self.lines = self.text.split("\n")
+        whole = _COLOUR.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+        self.lines = whole.split("\n")
+        self._numbers: Sequence[int] = range(1, len(self.lines) + 1)
+        self.text = whole
+        if len(whole) > _LONG:
+            self._numbers = _worth(self.lines)
+            self.text = "\n".join(self.lines[number - 1] for number in self._numbers)
         self._starts = [0]
-        for line in self.lines[:-1]:
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        for number in self._numbers[:-1]:
+            self._starts.append(self._starts[-1] + len(self.lines[number - 1]) + 1)
 
     def search(self, pattern: str) -> re.Match[str] | None:
         """Return the first match of a pattern, upper and lower case alike."""
@@ -37,7 +57,8 @@ class Log:
 
     def line_of(self, found: re.Match[str]) -> int:
         """Return the number of the line of a match, from 1."""
-        return bisect.bisect_right(self._starts, found.start())
+        at = bisect.bisect_right(self._starts, found.start()) - 1
+        return self._numbers[at] if self._numbers else 1
 
     def suspects(self, most: int = 12) -> list[tuple[int, str]]:
         """Return the lines that look like an error, with their numbers: the last ones, as what
@@ -48,3 +69,12 @@ class Log:
             if _SUSPECT.search(line)
         ]
         return found[-most:]
+
+
+def _worth(lines: Sequence[str]) -> list[int]:
+    """Numbers of the lines that could tell of an error, and of those around them."""
+    kept: set[int] = set()
+    for at, line in enumerate(lines):
+        if _WORTH.search(line):
+            kept.update(range(max(0, at - _NEIGHBOURS), min(len(lines), at + _NEIGHBOURS + 1)))
+    return [at + 1 for at in sorted(kept)]
