@@ -11,6 +11,7 @@ from gpuscope.views.text_zh_doctor import DOCTOR_CHINESE
 from gpuscope.views.text_zh_measure import MEASURE_CHINESE
 from gpuscope.views.text_zh_pictures import PICTURES_CHINESE
 from gpuscope.views.text_zh_recorded import RECORDED_CHINESE
+from gpuscope.views.text_zh_watch import WATCH_CHINESE
 
 _GENERAL = {
     ", ": "、",
@@ -291,5 +292,5 @@ CHINESE: Mapping[str, str] = {
     **_GENERAL, **_HEADLINE, **_TIME, **_FAMILIES, **_LIMITERS, **_MODULES, **_HARDWARE, **_MEMORY,
     **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS, **MEASURE_CHINESE,
     **RECORDED_CHINESE, **BENCH_CHINESE, **BLOCKS_CHINESE,
-    **PICTURES_CHINESE, **CLAIMS_CHINESE, **DOCTOR_CHINESE,
+    **PICTURES_CHINESE, **CLAIMS_CHINESE, **DOCTOR_CHINESE, **WATCH_CHINESE,
 }  # fmt: skip

@@ -1,14 +1,12 @@
-"""How busy the host's processors are, and what a process is, from the kernel's own tables.
+"""How busy the host's processors are, from the kernel's own table.
 
-Linux: `/proc/stat` and `/proc/PID/stat` (the manual page proc(5)): clock ticks by state. Elsewhere
-the package `psutil` answers where it is installed, else nothing does.
+Linux: `/proc/stat` (the manual page proc(5)): clock ticks by state. Elsewhere the package `psutil`
+answers where it is installed, else nothing does.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,37 +51,3 @@ def _psutil_ticks() -> tuple[float, float] | None:
     times = psutil.cpu_times()
     total = float(sum(times))
     return total - float(times.idle), total
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessOnHost:
-    """What the host knows of a process.
-
-    Attributes:
-        command: its command line; "" where it may not be seen.
-        cpu_s: processor time that it has used, all threads.
-    """
-
-    command: str
-    cpu_s: float
-
-
-def process_on_host(pid: int, proc: Path = PROC) -> ProcessOnHost | None:
-    """Return what the host knows of a process.
-
-    Args:
-        pid: its number, as this host or container counts.
-        proc: the kernel's table.
-
-    Returns:
-        None where there is no such process here: it ended, belongs to another container, or the
-        system is not Linux.
-    """
-    try:
-        words = (proc / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        line = (proc / str(pid) / "cmdline").read_bytes()
-        ticks = int(words[11]) + int(words[12])
-    except (OSError, ValueError, IndexError):
-        return None
-    command = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    return ProcessOnHost(command, ticks / os.sysconf("SC_CLK_TCK"))

@@ -192,7 +192,9 @@ class Replay:
         self._speed = speed
         self._sleep, self._clock = sleep, clock
         self._groups = _together(samples)
-        self._next: tuple[Sample, ...] | None = next(self._groups)
+        self._next: tuple[Sample, ...] | None = next(self._groups, None)
+        if self._next is None:
+            raise InputFileError("There is no sample to play.", "", _RECORD_HINT)
         self._shown_s: float | None = None
         self._shown_at = 0.0
         self._after = next(self._groups, None)
@@ -256,7 +258,8 @@ def _together(samples: Iterator[Sample]) -> Generator[tuple[Sample, ...], None, 
             yield tuple(group)
             group = []
         group.append(sample)
-    yield tuple(group)
+    if group:
+        yield tuple(group)
 
 
 def _parsed(path: str | Path, number: int, line: str) -> Sample | None:

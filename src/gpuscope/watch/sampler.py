@@ -12,6 +12,7 @@ from gpuscope.measure.sensors import open_sensor
 from gpuscope.measure.sensors.types import Sensor, SensorInfo
 from gpuscope.watch.activity import ActivityReader, open_activity
 from gpuscope.watch.host_load import HostLoad
+from gpuscope.watch.process_names import with_names
 from gpuscope.watch.types import DeviceSample, Sample
 
 LEAST_INTERVAL_S = 0.1
@@ -121,7 +122,9 @@ class Sampler:
         """Take one sample now; rates are means since the one before."""
         with self._lock:
             devices = tuple(
-                DeviceSample(sensor.info, sensor.read(processes=self._processes), activity.read())
+                DeviceSample(
+                    sensor.info, with_names(sensor.read(processes=self._processes)), activity.read()
+                )
                 for sensor, activity in zip(self._sensors, self._activities, strict=True)
             )
             sample = Sample(time.time(), self._host, devices, self._load.read())
