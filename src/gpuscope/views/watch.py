@@ -1,0 +1,170 @@
+"""What the devices do, on one screen: the same for a single look and for the live view."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Column, Table
+from rich.text import Text
+
+from gpuscope.views import units
+from gpuscope.views.i18n import tr
+from gpuscope.views.quantities import words
+from gpuscope.views.terminal.layout import Bar
+from gpuscope.views.watch_curve import Curve
+from gpuscope.views.watch_device import (
+    CURVES_FROM,
+    HISTORY_S,
+    STYLES,
+    device_panel,
+    verdict_line,
+)
+from gpuscope.views.watch_processes import process_table
+from gpuscope.watch.history import History
+from gpuscope.watch.types import DeviceSample
+from gpuscope.watch.verdict import HEADS
+from gpuscope.watch.window import busy_of, power_share_of
+
+Chosen = tuple[str, int]
+"""A device: its host and its place in the host's newest sample."""
+
+MOST_PANELS = 2
+"""Devices that a single look shows in full; of more it shows a line each."""
+
+
+def render_watch(
+    history: History, lang: str, width: int, notes: Sequence[str] = ()
+) -> RenderableType:
+    """Return everything that a single look shows.
+
+    Args:
+        history: what was read.
+        lang: "en" or "zh".
+        width: columns that there are.
+        notes: what cannot be read, and why.
+    """
+    parts: list[RenderableType] = []
+    devices = all_devices(history)
+    for host in history.hosts:
+        parts.append(host_line(history, host, lang, width))
+        if not history.latest(host).devices:
+            parts.append(no_device(lang))
+    if len(devices) > MOST_PANELS:
+        parts += [Text(), overview(history, lang, width), Text(), *_verdicts(history, lang)]
+    else:
+        parts += [device_panel(history, host, place, lang, width) for host, place in devices]
+    parts += process_table(history, lang, width)
+    parts += [Text(note, style="dim") for note in notes]
+    return Group(*parts)
+
+
+def all_devices(history: History) -> list[Chosen]:
+    """Every device of every host, in order."""
+    return [
+        (host, place)
+        for host in history.hosts
+        for place in range(len(history.latest(host).devices))
+    ]
+
+
+def host_line(history: History, host: str, lang: str, width: int) -> RenderableType:
+    """Return a host's name, time, and what its processors do."""
+    sample = history.latest(host)
+    clock = datetime.datetime.fromtimestamp(sample.unix_s).strftime("%H:%M:%S")
+    text = Text.assemble((host, "bold"), "  ", (clock, "dim"), "  ")
+    if sample.host_cpu is None:
+        return text
+    text.append(tr("processors", lang) + " ", style="dim")
+    text.append(units.percent(sample.host_cpu, lang))
+    if width < CURVES_FROM:
+        return text
+    grid = Table.grid(Column(no_wrap=True), Column(ratio=1), expand=True, padding=(0, 2, 0, 0))
+    grid.add_row(text, Curve(lambda n: history.host_curve(host, min(n, 40), HISTORY_S), "green"))
+    return grid
+
+
+def no_device(lang: str) -> Text:
+    """Return what to say of a host without an accelerator."""
+    return Text.assemble(
+        tr("No accelerator is seen on this host.", lang), " ",
+        (tr("Should there be one? Type: gpuscope doctor", lang), "dim"),
+    )  # fmt: skip
+
+
+def overview(
+    history: History, lang: str, width: int, chosen: Chosen | None = None
+) -> RenderableType:
+    """Return one line a device: verdict, utilisation, power, memory, temperature, curve."""
+    wide, hosts = width >= CURVES_FROM, len(history.hosts) > 1
+    columns = [Column("", no_wrap=True)]
+    columns += [Column(tr("host", lang), no_wrap=True, overflow="ellipsis")] if hosts else []
+    columns += [
+        Column("GPU", justify="right"), Column(tr("what it does", lang), no_wrap=True),
+        Column(tr("utilisation", lang)), Column("", justify="right", no_wrap=True),
+        Column(tr("power", lang), justify="right", no_wrap=True),
+        Column(tr("memory", lang), justify="right", no_wrap=True),
+        Column("°C", justify="right", no_wrap=True),
+    ]  # fmt: skip
+    columns += [Column(_span(lang), ratio=1, no_wrap=True)] if wide else []
+    table = Table(
+        *columns, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", expand=wide
+    )
+    for host, place in all_devices(history):
+        mark = "▸" if chosen == (host, place) else ""
+        cells = [mark, *([host] if hosts else []), *_line(history, host, place, lang)]
+        cells += [_busy_curve(history, host, place)] if wide else []
+        table.add_row(*cells, style="bold" if mark else "")
+    return table
+
+
+def _line(history: History, host: str, place: int, lang: str) -> list[RenderableType]:
+    device = history.latest(host).devices[place]
+    verdict = history.verdicts(host)[place]
+    busy, reading = busy_of(device), device.reading
+    hot = reading.temperature_c
+    style = STYLES[verdict.kind]
+    return [
+        str(device.info.index), Text(words(HEADS[verdict.kind], lang), style=style),
+        Bar(busy or 0.0, 12, "white", "░"), "–" if busy is None else f"{busy * 100:.0f} %",
+        _power(device), _memory(device), "–" if hot is None else f"{hot:.0f}",
+    ]  # fmt: skip
+
+
+def _power(device: DeviceSample) -> str:
+    power_w, share = device.reading.power_w, power_share_of(device)
+    if power_w is None:
+        return "–"
+    return f"{power_w:.0f} W" if share is None else f"{power_w:.0f} W {share * 100:.0f} %"
+
+
+def _memory(device: DeviceSample) -> str:
+    used, total = device.reading.memory_used_bytes, device.reading.memory_total_bytes
+    if used is None:
+        return "–"
+    return f"{used / 2**30:.0f}/{total / 2**30:.0f} GiB" if total else f"{used / 2**30:.0f} GiB"
+
+
+def _busy_curve(history: History, host: str, place: int) -> Curve:
+    index = history.latest(host).devices[place].info.index
+    return Curve(lambda n: history.curve(host, index, busy_of, n, HISTORY_S), "white")
+
+
+def _span(lang: str) -> str:
+    return tr("last {minutes} minutes", lang, minutes=f"{HISTORY_S / 60:.0f}")
+
+
+def _verdicts(history: History, lang: str) -> list[RenderableType]:
+    """The sentences; devices that say the same share one."""
+    lines: list[RenderableType] = []
+    for host in history.hosts:
+        sample, verdicts = history.latest(host), history.verdicts(host)
+        for device, verdict in zip(sample.devices, verdicts, strict=True):
+            at = f"{host} " if len(history.hosts) > 1 else ""
+            lines.append(
+                Text.assemble(
+                    (f"{at}GPU {device.info.index} ", "bold"), verdict_line(verdict, lang)
+                )
+            )
+    return lines

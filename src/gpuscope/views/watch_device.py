@@ -1,0 +1,228 @@
+"""One device on the screen: its verdict, what its units do, and how the last minutes went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Column, Table
+from rich.text import Text
+
+from gpuscope.views import units
+from gpuscope.views.i18n import tr
+from gpuscope.views.quantities import words
+from gpuscope.views.terminal.layout import Bar
+from gpuscope.views.watch_curve import Curve
+from gpuscope.watch.history import History
+from gpuscope.watch.types import DeviceSample, Verdict, VerdictKind
+from gpuscope.watch.window import busy_of, nvlink_of, pcie_peak_bytes_per_s, power_share_of
+
+HISTORY_S = 300.0
+"""What the curves span."""
+
+CURVES_FROM = 72
+"""Columns of a screen from which there is room for curves."""
+
+STYLES: dict[VerdictKind, str] = {
+    "idle": "bright_black", "waiting_for_input": "yellow", "host_bound": "yellow",
+    "compute_bound": "green", "memory_bound": "green", "communication_bound": "cyan",
+    "power_limited": "magenta", "thermally_limited": "red", "busy": "blue",
+    "unknown": "bright_black",
+}  # fmt: skip
+"""Colour of each verdict: green works at a limit of the device, yellow waits for the host."""
+
+NVLINK_TOP_BYTES_PER_S = 900e9
+"""Full height of a link's curve where its own peak is not told: both directions of NVLink 4
+(NVIDIA H100 datasheet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A figure with a bar: what it is called, how it is read and how it is said."""
+
+    label: str
+    share: Callable[[DeviceSample], float | None]
+    said: Callable[[DeviceSample, str], str]
+    style: str
+
+
+def device_panel(
+    history: History, host: str, place: int, lang: str, width: int, *, chosen: bool = False
+) -> Panel:
+    """Return the panel of one device.
+
+    Args:
+        history: what was read.
+        host: which host.
+        place: of the device in the host's newest sample.
+        lang: "en" or "zh".
+        width: columns that there are.
+        chosen: draw it as the chosen one.
+    """
+    device = history.latest(host).devices[place]
+    verdict = history.verdicts(host)[place]
+    info = device.info
+    title = Text.assemble((f" GPU {info.index} ", "bold"), (f"{info.name} ", ""))
+    return Panel(
+        Group(
+            verdict_line(verdict, lang), Text(), _bars(history, host, device, lang, width),
+            Text(), _facts(device, lang), *_missing(device, lang),
+        ),
+        title=title, title_align="left", box=box.ROUNDED, padding=(0, 1),
+        border_style="cyan" if chosen else "bright_black", width=width,
+    )  # fmt: skip
+
+
+def verdict_line(verdict: Verdict, lang: str) -> Text:
+    """Return a verdict's sentence, its head in colour, and how sure it is."""
+    head, colon, rest = words(verdict.sentence, lang).partition("：" if lang == "zh" else ":")
+    sure = tr("({share} sure)", lang, share=f"{verdict.sure * 100:.0f} %")
+    style = STYLES[verdict.kind]
+    return Text.assemble(
+        ("● ", style), (head + colon, f"bold {style}"), rest,
+        (f" {sure}" if verdict.sure > 0 else "", "dim"),
+    )  # fmt: skip
+
+
+def throttle_text(device: DeviceSample, lang: str) -> str | None:
+    """Return why the clock is held down; None where the device does not say."""
+    reasons = device.reading.throttle_reasons
+    if reasons is None:
+        return None
+    return ", ".join(tr(reason, lang) for reason in reasons) or tr("not held down", lang)
+
+
+def _bars(
+    history: History, host: str, device: DeviceSample, lang: str, width: int
+) -> RenderableType:
+    curves = width >= CURVES_FROM
+    columns = [Column(no_wrap=True), Column(min_width=8), Column(justify="right", no_wrap=True)]
+    if curves:
+        columns.append(Column(ratio=1))
+    table = Table(
+        *columns, box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0), expand=curves
+    )
+    for row in _ROWS:
+        share = row.share(device)
+        if share is None:
+            continue
+        cells: list[RenderableType] = [
+            Text(tr(row.label, lang), style="dim"),
+            Bar(share, 24, row.style, "░"),
+            Text(row.said(device, lang)),
+        ]
+        if curves:
+            cells.append(_curve(history, host, device, row))
+        table.add_row(*cells)
+    if curves and table.row_count:
+        span = tr("last {minutes} minutes", lang, minutes=f"{HISTORY_S / 60:.0f}")
+        table.add_row("", "", "", Text(f"└ {span}", style="dim"))
+    return table
+
+
+def _curve(history: History, host: str, device: DeviceSample, row: _Row) -> Curve:
+    index = device.info.index
+    return Curve(lambda n: history.curve(host, index, row.share, n, HISTORY_S), row.style)
+
+
+def _facts(device: DeviceSample, lang: str) -> Text:
+    """Clocks, temperature and why the clock is held down, in one line that may wrap."""
+    reading = device.reading
+    pairs = [
+        (tr("SM clock", lang), _said(units.frequency, reading.sm_clock_hz, lang)),
+        (tr("memory clock", lang), _said(units.frequency, reading.memory_clock_hz, lang)),
+        (tr("temperature", lang),
+         None if reading.temperature_c is None else f"{reading.temperature_c:.0f} °C"),
+        (tr("throttle", lang), throttle_text(device, lang)),
+        (tr("PCIe link", lang), _link(device, lang)),
+    ]  # fmt: skip
+    text = Text()
+    for label, value in pairs:
+        if value is not None:
+            text.append(f"{label} ", style="dim")
+            held = bool(reading.throttle_reasons) and label == tr("throttle", lang)
+            text.append(value.replace(" ", "\u00a0"), style="yellow" if held else "")
+            text.append("   ")
+    text.rstrip()
+    return text
+
+
+def _said(how: Callable[[float | None, str], str], value: float | None, lang: str) -> str | None:
+    return None if value is None else how(value, lang)
+
+
+def _link(device: DeviceSample, lang: str) -> str | None:
+    generation, width = device.reading.pcie_generation, device.reading.pcie_width
+    if not generation or not width:
+        return None
+    return tr("generation {generation} × {width}", lang, generation=generation, width=width)
+
+
+def _missing(device: DeviceSample, lang: str) -> list[Text]:
+    """One quiet line that names what was not read, and why where that is known."""
+    absent = [tr(row.label, lang) for row in _ROWS if row.share(device) is None]
+    if not absent:
+        return []
+    said = tr("Not available: {figures}.", lang, figures=tr(", ", lang).join(absent))
+    return [Text(said, style="dim")]
+
+
+def _pcie_share(device: DeviceSample, direction: str) -> float | None:
+    rate = getattr(device.activity, f"pcie_{direction}_bytes_per_s")
+    peak = pcie_peak_bytes_per_s(device)
+    return rate / peak if rate is not None and peak else None
+
+
+def _memory_share(device: DeviceSample) -> float | None:
+    used, total = device.reading.memory_used_bytes, device.reading.memory_total_bytes
+    return used / total if used is not None and total else None
+
+
+def _nvlink_share(device: DeviceSample) -> float | None:
+    traffic = nvlink_of(device)
+    return None if traffic is None else min(traffic / NVLINK_TOP_BYTES_PER_S, 1.0)
+
+
+def _of(
+    how: Callable[[float | None, str], str], part: float | None, whole: float | None, lang: str
+) -> str:
+    return tr("{part} of {whole}", lang, part=how(part, lang), whole=how(whole, lang))
+
+
+def _share_row(label: str, figure: Callable[[DeviceSample], float | None], style: str) -> _Row:
+    return _Row(label, figure, lambda d, lang: units.percent(figure(d), lang), style)
+
+
+_ROWS: tuple[_Row, ...] = (
+    _share_row("utilisation", busy_of, "white"),
+    _share_row("SMs", lambda d: d.activity.sm, "blue"),
+    _share_row("tensor cores", lambda d: d.activity.tensor, "bright_blue"),
+    _share_row("memory bandwidth", lambda d: d.activity.memory_bandwidth, "magenta"),
+    _Row(
+        "power", power_share_of,
+        lambda d, lang: _of(units.power, d.reading.power_w, d.reading.power_limit_w, lang),
+        "yellow",
+    ),
+    _Row(
+        "memory", _memory_share,
+        lambda d, lang: _of(
+            units.size, d.reading.memory_used_bytes, d.reading.memory_total_bytes, lang
+        ),
+        "green",
+    ),
+    _Row(
+        "PCIe in", lambda d: _pcie_share(d, "rx"),
+        lambda d, lang: units.byte_rate(d.activity.pcie_rx_bytes_per_s, lang), "cyan",
+    ),
+    _Row(
+        "PCIe out", lambda d: _pcie_share(d, "tx"),
+        lambda d, lang: units.byte_rate(d.activity.pcie_tx_bytes_per_s, lang), "cyan",
+    ),
+    _Row(
+        "device links", _nvlink_share,
+        lambda d, lang: units.byte_rate(nvlink_of(d), lang), "bright_cyan",
+    ),
+)  # fmt: skip

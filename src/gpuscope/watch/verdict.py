@@ -1,0 +1,182 @@
+"""What the last seconds of a device mean, in one sentence with the figures that it rests on.
+
+Utilisation alone says only that some kernel ran. What the units did (SMs, tensor cores, memory,
+links), how much power it took, and how it came and went tell more:
+
+- A clock held down is said first: everything else follows from it.
+- Steadily busy: the unit that is busiest is the limit. All units quiet and power low: kernels are
+  resident but do little; a collective that waits, or kernels too small for the device.
+- Busy part of the time: the device waits for its host. Full SMs while it works, in bursts, with
+  input crossing PCIe or processors at their end: it waits for input. Few SMs at a steady pace:
+  launches come too slowly (host bound).
+
+Every rule gives how sure it is; fewer samples and missing counters lower it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpuscope.explain.types import Words
+from gpuscope.watch import evidence as say
+from gpuscope.watch import thresholds as at
+from gpuscope.watch.types import Sample, Verdict, VerdictKind
+from gpuscope.watch.window import WINDOW_S, Window, window_of
+
+HEADS: dict[VerdictKind, Words] = {
+    "idle": Words("Idle", "空闲"),
+    "waiting_for_input": Words("Waiting for input", "等待输入数据"),
+    "host_bound": Words("Host bound", "受主机限制"),
+    "compute_bound": Words("Compute bound", "受算力限制"),
+    "memory_bound": Words("Memory bound", "受显存带宽限制"),
+    "communication_bound": Words("Communication bound", "受通信限制"),
+    "power_limited": Words("Held by its power limit", "受功耗上限限制"),
+    "thermally_limited": Words("Held by heat", "因过热降频"),
+    "busy": Words("Busy", "忙碌"),
+    "unknown": Words("Not known", "无法判断"),
+}
+"""The first words of a verdict's sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    kind: VerdictKind
+    evidence: tuple[Words | None, ...]
+    sure: float
+
+
+def judge(samples: Sequence[Sample], index: int, seconds: float = WINDOW_S) -> Verdict:
+    """Return what the last seconds of a device mean.
+
+    Args:
+        samples: of one host, oldest first.
+        index: of the device.
+        seconds: how far to look back.
+    """
+    return judge_window(window_of(samples, index, seconds))
+
+
+def judge_window(window: Window) -> Verdict:
+    """Return what these figures mean; the first rule that holds decides."""
+    found = next(answer for rule in _RULES if (answer := rule(window)) is not None)
+    sure = found.sure * (0.6 if window.n < at.FEW_SAMPLES and found.kind != "unknown" else 1.0)
+    return Verdict(found.kind, say.sentence(HEADS[found.kind], found.evidence), round(sure, 2))
+
+
+def _unreadable(w: Window) -> _Found | None:
+    if w.busy is not None or w.power_share is not None:
+        return None
+    return _Found("unknown", (say.NOTHING_READ,), 0.0)
+
+
+def _no_utilisation(w: Window) -> _Found | None:
+    """Only power was read: it tells rest from work, no more."""
+    if w.busy is not None:
+        return None
+    return _Found("unknown", (say.power(w), say.ONLY_POWER), 0.2)
+
+
+def _heat(w: Window) -> _Found | None:
+    if (w.heat_held or 0.0) < at.HEAT or not _works(w):
+        return None
+    return _Found("thermally_limited", (say.heat_held(w), say.temperature(w), say.power(w)), 0.95)
+
+
+def _idle(w: Window) -> _Found | None:
+    if _works(w):
+        return None
+    return _Found("idle", (say.no_kernel(w), say.held_memory(w), say.power(w)), 0.95)
+
+
+def _power(w: Window) -> _Found | None:
+    held = (w.power_held or 0.0) >= at.HELD
+    if not held or (w.power_share or 0.0) < at.AT_POWER_LIMIT:
+        return None
+    return _Found("power_limited", (say.power(w), say.power_held(w), *say.units(w)), 0.9)
+
+
+def _steady_limit(w: Window) -> _Found | None:
+    """Steadily busy, and a unit that is busy enough to be why."""
+    if _busy(w) < at.STEADY:
+        return None
+    tensor, dram = w.tensor or 0.0, w.memory_bandwidth or 0.0
+    if tensor >= at.TENSOR_BUSY and tensor >= dram * 0.8:
+        return _Found("compute_bound", (*say.units(w), say.power(w)), 0.85)
+    if dram >= at.DRAM_BUSY:
+        return _Found("memory_bound", (*say.units(w), say.power(w)), 0.85)
+    if tensor >= at.TENSOR_BUSY:
+        return _Found("compute_bound", (*say.units(w), say.power(w)), 0.7)
+    return None
+
+
+def _links(w: Window) -> _Found | None:
+    """Links that carry much while the other units do little."""
+    traffic = w.nvlink_bytes_per_s or 0.0
+    quiet = max(w.tensor or 0.0, w.memory_bandwidth or 0.0) < at.TENSOR_BUSY
+    if w.tensor is None or not quiet or traffic < at.NVLINK_BUSY_BYTES_PER_S:
+        return None
+    return _Found("communication_bound", (say.nvlink(w), say.busy(w), *say.units(w)), 0.75)
+
+
+def _resident_but_quiet(w: Window) -> _Found | None:
+    """A kernel is always there, and hardly any unit works."""
+    if _busy(w) < at.STEADY or w.sm is None:
+        return None
+    quiet = max(w.tensor or 0.0, w.memory_bandwidth or 0.0) < at.UNITS_QUIET
+    if not quiet or w.sm >= at.SM_FEW or (w.power_share or 0.0) >= at.POWER_LOW:
+        return None
+    evidence = (say.busy(w), *say.units(w), say.power(w), say.nvlink(w))
+    if w.busy_neighbours and w.sm >= 0.02 and _still(w):
+        return _Found("communication_bound", (*evidence, say.WAITS_FOR_RANK), 0.5)
+    return _Found("host_bound", (*evidence, say.SMALL_KERNELS), 0.6)
+
+
+def _steady_rest(w: Window) -> _Found | None:
+    """Steadily busy without a unit that says why."""
+    if _busy(w) < at.STEADY:
+        return None
+    if w.sm is not None and w.sm >= at.SM_FULL and (w.power_share or 0.0) >= at.POWER_LOW:
+        return _Found("compute_bound", (*say.units(w), say.power(w), say.NO_TENSOR), 0.5)
+    missing = None if w.sm is not None else say.NO_COUNTERS
+    if w.sm is None and w.power_share is not None and w.power_share < at.POWER_LOW:
+        return _Found("busy", (say.busy(w), say.power(w), say.LOW_POWER_MEANS, missing), 0.4)
+    return _Found("busy", (say.busy(w), *say.units(w), say.power(w), missing), 0.5)
+
+
+def _waits(w: Window) -> _Found | None:
+    """Busy part of the time: the device waits for its host."""
+    evidence = (say.busy(w), say.pcie(w), say.host(w), say.sm_while_busy(w), say.power(w))
+    copied = max(w.pcie_rx_share or 0.0, 0.0) >= at.PCIE_BUSY
+    overrun = (w.host_cpu or 0.0) >= at.HOST_BUSY
+    bursts = (w.swing or 0.0) >= at.BURSTS
+    full = w.sm_while_busy
+    if full is not None and full < at.SM_FEW and not copied:
+        return _Found("host_bound", (*evidence, say.SMALL_KERNELS), 0.7 if not bursts else 0.5)
+    signs = copied + overrun + bursts
+    if full is not None and full >= at.SM_FULL:
+        return _Found("waiting_for_input", evidence, 0.55 + 0.1 * signs)
+    if signs >= 2 or (bursts and w.power_share is not None and w.power_share < at.POWER_LOW):
+        return _Found("waiting_for_input", evidence, 0.4 + 0.1 * signs)
+    if copied or overrun:
+        return _Found("waiting_for_input", evidence, 0.45)
+    return _Found("host_bound", (*evidence, say.GAPS), 0.4)
+
+
+def _works(w: Window) -> bool:
+    return _busy(w) >= at.IDLE
+
+
+def _busy(w: Window) -> float:
+    return w.busy or 0.0
+
+
+def _still(w: Window) -> bool:
+    """No traffic to speak of, and utilisation that does not move: something spins."""
+    return (w.nvlink_bytes_per_s or 0.0) < at.NVLINK_QUIET_BYTES_PER_S and (w.swing or 0.0) < 0.05
+
+
+_RULES: tuple[Callable[[Window], _Found | None], ...] = (
+    _unreadable, _no_utilisation, _idle, _heat, _power, _steady_limit, _links,
+    _resident_but_quiet, _steady_rest, _waits,
+)  # fmt: skip
