@@ -136,15 +136,26 @@ class Recording:
             raise InputFileError(
                 f"'{path}' is no recorded machine.", "", "Write one: doctor --record FILE"
             )
+        if not isinstance(data.get("version"), int):
+            raise InputFileError(f"'{path}' is damaged.", "", "Write one: doctor --record FILE")
         if data["version"] > RECORDING_VERSION:
             raise InputFileError(
                 f"'{path}' was recorded by a newer gpuscope.", "", "Update: pip install -U gpuscope"
             )
-        commands = {k: Answer(**v) if v else None for k, v in data["commands"].items()}
-        folders = {k: tuple(v) if v is not None else None for k, v in data["folders"].items()}
-        rest = {k: data[k] for k in ("texts", "targets", "environment", "probes", "probe_errors")}
-        return cls(commands=commands, folders=folders, **rest)
+        try:
+            return cls(
+                commands={k: Answer(**v) if v else None for k, v in data["commands"].items()},
+                folders={k: None if v is None else tuple(v) for k, v in data["folders"].items()},
+                **{name: dict(data[name]) for name in _PLAIN},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise InputFileError(
+                f"'{path}' is damaged.", why, "Write one: doctor --record FILE"
+            ) from None
 
+
+_PLAIN = ("texts", "targets", "environment", "probes", "probe_errors")
 
 KEPT_VARIABLES = (
     "CUDA", "NVIDIA", "NCCL", "TORCH", "PYTORCH", "OMP", "MKL", "HIP", "ROCR", "ROCM", "HSA",

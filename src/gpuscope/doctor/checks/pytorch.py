@@ -31,6 +31,8 @@ def run(machine: Machine) -> Iterator[Finding]:
 
 def _failed(why: str) -> Finding:
     title = Words("Importing PyTorch failed.", "导入 PyTorch 失败。")
+    if not why:
+        why = "no answer is known"
     if why.startswith("no answer"):
         return Finding("pytorch", "unknown", title, Words(why, why), known_by=_BY)
     return Finding(
