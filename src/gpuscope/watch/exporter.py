@@ -13,6 +13,7 @@ Needs the package `prometheus_client` (extra `exporter`).
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -175,10 +176,10 @@ class Exporter:
         Raises:
             Exception: what the source raised.
         """
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         # In short steps: an interrupt must be heard on every system.
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        while not self._stop.wait(0.5 if until is None else min(0.5, timeout_s or 0.0)):
-            if until is not None and time.monotonic() >= until:
+        while not self._stop.wait(max(min(0.5, until - time.monotonic()), 0.0)):
+            if time.monotonic() >= until:
                 return False
         if self._failure is not None:
             raise self._failure
