@@ -29,6 +29,16 @@ def test_a_device_that_fails_is_named_with_its_cause(error, severity, word) -> N
     assert "GPUs 0-1, 3" in good.found.en
 
 
+def test_devices_that_fail_alike_are_told_together() -> None:
+    machine = h200(8)
+    for device in machine.probes["torch_libraries"]["devices"]:
+        device |= {"works": False, "error": "CUDA error: it's broken\nmore"}
+    (found,) = findings("device_work", machine)
+    assert found.device is None
+    assert "GPUs 0-7" in found.found.en
+    assert found.commands[0] == """gpuscope explain error 'CUDA error: it'"'"'s broken'"""
+
+
 def test_all_working_is_one_finding_and_no_device_is_none() -> None:
     (found,) = findings("device_work", h200(8))
     assert found.severity == "ok"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import shlex
+from collections.abc import Iterator
 
 from gpuscope.doctor.accelerators import torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import gpus
 from gpuscope.doctor.registry import check
-from gpuscope.doctor.types import Finding
+from gpuscope.doctor.types import Finding, Severity
 from gpuscope.explain.types import Words
 
 _BY = "torch.ones(64).add(1).sum() on each device"
@@ -17,12 +17,15 @@ _BY = "torch.ones(64).add(1).sum() on each device"
 
 @check("device_work", "software", "A tiny piece of work on each device that PyTorch sees.")
 def run(machine: Machine) -> Iterator[Finding]:
-    """Read what the probe tried."""
+    """Read what the probe tried; devices that fail alike are told together."""
     devices = (torch_facts(machine) or {}).get("devices") or []
     fine = [int(d["index"]) for d in devices if d.get("works")]
+    bad: dict[str, list[int]] = {}
     for device in devices:
         if device.get("works") is False or (device.get("error") and not device.get("works")):
-            yield _failed(device)
+            bad.setdefault(str(device.get("error") or ""), []).append(int(device["index"]))
+    for error, indices in bad.items():
+        yield _failed(error, indices)
     if fine:
         who = gpus(fine)
         yield Finding(
@@ -32,17 +35,18 @@ def run(machine: Machine) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _failed(device: Mapping[str, Any]) -> Finding:
-    error = str(device.get("error") or "")
+def _failed(error: str, indices: list[int]) -> Finding:
     title, fix, commands = _cause(error)
-    told = Words(error, error) if error else Words(
-        "64 ones plus 1 did not add up to 128.", "64 个 1 各加 1 后之和不等于 128。"
+    who = gpus(indices)
+    told = Words(f"{who.en}: {error}", f"{who.zh}：{error}") if error else Words(
+        f"{who.en}: 64 ones plus 1 did not add up to 128.",
+        f"{who.zh}：64 个 1 各加 1 后之和不等于 128。",
     )  # fmt: skip
-    severity: Any = "warning" if "out of memory" in error.lower() else "error"
+    severity: Severity = "warning" if "out of memory" in error.lower() else "error"
     return Finding(
         "device_work", severity, title, told,
         Words("Nothing can run on it.", "无法在其上运行任何任务。"), fix, commands, _BY,
-        device=int(device["index"]), values={"device_name": device.get("name")},
+        device=indices[0] if len(indices) == 1 else None, values={"failing": len(indices)},
     )  # fmt: skip
 
 
@@ -78,5 +82,8 @@ def _cause(error: str) -> tuple[Words, Words, tuple[str, ...]]:
     return (
         Words("Work on the device fails.", "在设备上运行失败。"),
         Words("Ask what the message means.", "查询该信息的含义。"),
-        ("gpuscope explain error", "sudo dmesg | grep -i -E 'xid|nvrm' | tail"),
+        (
+            f"gpuscope explain error {shlex.quote(error.splitlines()[0][:100])}",
+            "sudo dmesg | grep -i -E 'xid|nvrm' | tail",
+        ),
     )
