@@ -50,6 +50,7 @@ def test_a_narrow_screen_need_not_scroll_sideways(name, lang, pages, browse) -> 
 def test_the_language_switches_everything(name, pages, browse) -> None:
     opened = browse(pages[name])
     page = opened.page
+    scroll_through(page)
     before = headings(page)
     page.click("#language")
     assert page.get_attribute("html", "lang") == "zh-CN"
@@ -60,6 +61,7 @@ def test_the_language_switches_everything(name, pages, browse) -> None:
     # Names of models, devices and operators stay as they are.
     assert [t for t in words if t in before and not t.startswith(("gpt2", "NVIDIA"))] == []
     page.click("#language")
+    scroll_through(page)
     assert headings(page) == before
     assert opened.errors == []
 
