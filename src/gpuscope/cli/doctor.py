@@ -142,7 +142,10 @@ def _examine(
                 from gpuscope.doctor.probes import AHEAD
 
                 live.ask_ahead(*AHEAD)
-            diagnosis = diagnose(live, deep=deep, only=only)
+            diagnosis = diagnose(
+                live, deep=deep, only=only,
+                say=lambda name: say(tr("Checking {name} …", shown.lang, name=name)),
+            )  # fmt: skip
             if record is not None:
                 from gpuscope.doctor.record import ask_more
 

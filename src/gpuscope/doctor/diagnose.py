@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import GROUPS, Check, checks
@@ -12,13 +12,17 @@ from gpuscope.errors import UnknownNameError
 from gpuscope.explain.types import Words
 
 
-def diagnose(machine: Machine, *, deep: bool = False, only: Sequence[str] = ()) -> Diagnosis:
+def diagnose(
+    machine: Machine, *, deep: bool = False, only: Sequence[str] = (),
+    say: Callable[[str], None] = lambda name: None,
+) -> Diagnosis:  # fmt: skip
     """Return what the checks find.
 
     Args:
         machine: a live or a recorded one.
         deep: also work on the devices (minutes).
         only: names of checks or groups; all of them by default.
+        say: told the name of each check before it runs.
 
     Raises:
         UnknownNameError: no such check or group.
@@ -33,6 +37,7 @@ def diagnose(machine: Machine, *, deep: bool = False, only: Sequence[str] = ()) 
     found: list[Finding] = []
     times: dict[str, float] = {}
     for each in chosen:
+        say(each.name)
         begin = time.perf_counter()
         found += _safely(each, machine)
         times[each.name] = time.perf_counter() - begin

@@ -104,7 +104,7 @@ def render_checks(checks: Sequence[Check], lang: str = "en") -> RenderableType:
     )
     last = ""
     for each in checks:
-        rows.add_row(each.group if each.group != last else "", each.name, each.about)
+        rows.add_row(each.group if each.group != last else "", each.name, tr(each.about, lang))
         last = each.group
     told = tr("Only some of them: gpuscope doctor --only health --only driver", lang)
     return Group(rows, Text(), Text(told, style="dim"))

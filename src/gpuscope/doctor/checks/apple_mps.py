@@ -13,7 +13,7 @@ from gpuscope.explain.types import Words
 _BY = "torch.backends.mps"
 
 
-@check("apple_mps", "software", "Apple's GPU through Metal, and a Python that is not translated.")
+@check("apple_mps", "software", "Apple's GPU through Metal, and a Python that is not translated")
 def run(machine: Machine) -> Iterator[Finding]:
     """Look at the build, the availability, and the processor that Python was built for."""
     torch = torch_facts(machine) or {}

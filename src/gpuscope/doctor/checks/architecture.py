@@ -44,7 +44,7 @@ def has_kernels(architectures: Sequence[str], capability: tuple[int, int]) -> st
     return best
 
 
-@check("architecture", "software", "Kernels for each device's architecture in this PyTorch.")
+@check("architecture", "software", "Kernels for each device's architecture in this PyTorch")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the build's list of architectures with each device."""
     torch = torch_facts(machine) or {}

@@ -17,7 +17,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-@check("container_kind", "container", "The container or virtual system; the container toolkit.")
+@check("container_kind", "container", "The container or virtual system; the container toolkit")
 def run(machine: Machine) -> Iterator[Finding]:
     """Name the container; on a host with Docker look for NVIDIA's container toolkit."""
     kind = container(machine)

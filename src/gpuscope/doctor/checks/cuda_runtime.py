@@ -14,7 +14,7 @@ from gpuscope.explain.types import Words
 _BY = "torch.version.cuda; NVML"
 
 
-@check("cuda_runtime", "software", "The driver against the CUDA that PyTorch was built with.")
+@check("cuda_runtime", "software", "The driver against the CUDA that PyTorch was built with")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the two by NVIDIA's rules: backward, minor-version and forward compatibility."""
     torch, driver = torch_facts(machine), nvml(machine)

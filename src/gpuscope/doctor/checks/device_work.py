@@ -15,7 +15,7 @@ from gpuscope.explain.types import Words
 _BY = "torch.ones(64).add(1).sum() on each device"
 
 
-@check("device_work", "software", "A tiny piece of work on each device that PyTorch sees.")
+@check("device_work", "software", "A tiny piece of work on each device that PyTorch sees")
 def run(machine: Machine) -> Iterator[Finding]:
     """Read what the probe tried; devices that fail alike are told together."""
     devices = (torch_facts(machine) or {}).get("devices") or []

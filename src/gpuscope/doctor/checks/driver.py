@@ -54,7 +54,7 @@ _FAILURES: dict[int, tuple[Words, Words, tuple[str, ...]]] = {
 """By NVML's error codes (nvml.h, nvmlReturn_t): what it is, what to do, what to type."""
 
 
-@check("driver", "software", "The NVIDIA driver: installed, answering, and all devices there.")
+@check("driver", "software", "The NVIDIA driver: installed, answering, and all devices there")
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for the driver; on a machine without any accelerator, say so calmly."""
     if not nvidia_present(machine):

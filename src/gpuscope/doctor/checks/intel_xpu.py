@@ -11,7 +11,7 @@ from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
 
 
-@check("intel_xpu", "software", "Intel's devices and the XPU build of PyTorch.")
+@check("intel_xpu", "software", "Intel's devices and the XPU build of PyTorch")
 def run(machine: Machine) -> Iterator[Finding]:
     """A processor's own graphics is left in peace: only a separate card or an XPU build counts."""
     torch = torch_facts(machine) or {}

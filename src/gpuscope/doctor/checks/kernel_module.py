@@ -21,7 +21,7 @@ def module_version(text: str | None) -> str | None:
     return found.group(1) if found else None
 
 
-@check("kernel_module", "software", "NVIDIA's kernel modules: loaded, and as new as the library.")
+@check("kernel_module", "software", "NVIDIA's kernel modules: loaded, and as new as the library")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the module with the library; look for nouveau and a missing nvidia_uvm."""
     if not nvidia_present(machine):

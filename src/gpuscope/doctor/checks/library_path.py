@@ -29,7 +29,7 @@ def cuda_versions(machine: Machine, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@check("library_path", "software", "LD_LIBRARY_PATH and PATH: one CUDA, and no stub libraries.")
+@check("library_path", "software", "LD_LIBRARY_PATH and PATH: one CUDA, and no stub libraries")
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for stubs and for several CUDA versions."""
     entries = [e for e in (machine.variable("LD_LIBRARY_PATH") or "").split(":") if e]

@@ -41,7 +41,7 @@ def strangers(loaded: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(known) - set(own))) if own else ()
 
 
-@check("loaded_libraries", "software", "The CUDA libraries that PyTorch really loads, each once.")
+@check("loaded_libraries", "software", "The CUDA libraries that PyTorch really loads, each once")
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for copies, and for libraries from another installation."""
     torch = torch_facts(machine) or {}

@@ -16,7 +16,7 @@ _LIBCUDA = re.compile(r"libcuda\.so\.(\d+(?:\.\d+)+)$")
 _BY = "libcuda in /proc/self/maps; NVML"
 
 
-@check("mounted_driver", "container", "libcuda as programs load it against the host's driver.")
+@check("mounted_driver", "container", "libcuda as programs load it against the host's driver")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the version in the file's name with the driver's."""
     driver = (nvml(machine) or {}).get("driver")

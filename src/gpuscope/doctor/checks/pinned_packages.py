@@ -14,7 +14,7 @@ from gpuscope.explain.types import Words
 _BY = "metadata of the package torch"
 
 
-@check("pinned_packages", "software", "cuDNN, NCCL, cuBLAS, ... as this PyTorch asks for them.")
+@check("pinned_packages", "software", "cuDNN, NCCL, cuBLAS, ... as this PyTorch asks for them")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare installed packages with the exact versions that PyTorch's metadata names."""
     torch = torch_facts(machine) or {}

@@ -14,7 +14,7 @@ from gpuscope.explain.types import Words
 _BY = "import torch"
 
 
-@check("pytorch", "software", "PyTorch: installed, importable, built for this machine's devices.")
+@check("pytorch", "software", "PyTorch: installed, importable, built for this machine's devices")
 def run(machine: Machine) -> Iterator[Finding]:
     """Import it in a process of its own and see what it was built for."""
     facts = machine.probe("torch_libraries", timeout_s=60.0)

@@ -66,7 +66,7 @@ def _host_memory(machine: Machine) -> int | None:
     return None
 
 
-@check("resource_limits", "container", "Processors and memory that this process may use.")
+@check("resource_limits", "container", "Processors and memory that this process may use")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the limits with the devices; tell of processes killed and time taken away."""
     quota, allowed = cpu_limit(machine), allowed_cpus(machine)

@@ -13,7 +13,7 @@ from gpuscope.doctor.versions import version
 from gpuscope.explain.types import Words
 
 
-@check("rocm", "software", "AMD's driver and ROCm against the HIP that PyTorch was built with.")
+@check("rocm", "software", "AMD's driver and ROCm against the HIP that PyTorch was built with")
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for /dev/kfd, versions, and an architecture that is pretended."""
     if not amd_present(machine):

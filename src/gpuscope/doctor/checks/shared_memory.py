@@ -30,7 +30,7 @@ def shared_memory(machine: Machine) -> tuple[int, int] | None:
     return int(fields[-5]) * 1024, int(fields[-3]) * 1024
 
 
-@check("shared_memory", "container", "/dev/shm: size and free space.")
+@check("shared_memory", "container", "/dev/shm: size and free space")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare with what data loaders need; say how to get more."""
     found = shared_memory(machine)

@@ -32,7 +32,7 @@ def toolkit_version(machine: Machine, folder: str) -> str | None:
         return None
 
 
-@check("toolkit", "software", "The CUDA toolkit (nvcc) against the CUDA of PyTorch.")
+@check("toolkit", "software", "The CUDA toolkit (nvcc) against the CUDA of PyTorch")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare versions; without nvcc there is nothing to fit."""
     torch = torch_facts(machine)

@@ -14,7 +14,7 @@ from gpuscope.explain.types import Words
 _NAMES = ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "triton-windows")
 
 
-@check("triton", "software", "Triton, with which torch.compile makes its kernels.")
+@check("triton", "software", "Triton, with which torch.compile makes its kernels")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the installed Triton with the one that PyTorch asks for; CPU builds need none."""
     torch = torch_facts(machine) or {}

@@ -15,7 +15,7 @@ _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 _BY = "NVML; torch.cuda.device_count(); CUDA_VISIBLE_DEVICES"
 
 
-@check("visible_devices", "container", "Devices of the machine against those that PyTorch sees.")
+@check("visible_devices", "container", "Devices of the machine against those that PyTorch sees")
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare what NVML lists with what PyTorch sees, and name the variable that hides some."""
     devices = nvidia_devices(machine)

@@ -14,7 +14,7 @@ _FOLDER = "/usr/lib/wsl/lib"
 _BY = f"{_FOLDER}, /dev/dxg, dpkg"
 
 
-@check("wsl", "container", "In WSL: the GPU through Windows' driver.")
+@check("wsl", "container", "In WSL: the GPU through Windows' driver")
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for the paravirtual device, Windows' libcuda, and a Linux driver that hides it."""
     if not is_wsl(machine):
