@@ -169,7 +169,7 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def _probe_words(name: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", f"gpuscope.doctor.probes.{name}")
+    return (sys.executable, "-X", "faulthandler", "-m", f"gpuscope.doctor.probes.{name}")
 
 
 class LiveMachine:
@@ -265,8 +265,7 @@ class LiveMachine:
         try:
             found = json.loads(last)
         except ValueError:
-            ends = (answer.err.strip() or answer.out.strip()).rpartition("\n")[2]
-            errors[name] = ends[:500] or f"exit code {answer.code}"
+            errors[name] = _last_words(answer)
             return None
         if not isinstance(found, dict):
             errors[name] = "its answer is not an object"
@@ -285,3 +284,13 @@ class LiveMachine:
         except OSError as error:
             return Answer(127, "", str(error))
         return Answer(done.returncode, done.stdout[:MOST_CHARACTERS], done.stderr[:MOST_CHARACTERS])
+
+
+def _last_words(answer: Answer) -> str:
+    """Why a probe gave nothing: where the interpreter crashed, else its last line."""
+    lines = (answer.err.strip() or answer.out.strip()).splitlines()
+    for i, line in enumerate(lines):
+        if line.startswith("Fatal Python error"):
+            inner = next((x.strip() for x in lines[i:] if x.strip().startswith("File ")), "")
+            return f"{line} {inner}".strip()[:500]
+    return lines[-1][:500] if lines else f"exit code {answer.code}"
