@@ -17,15 +17,17 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from gpuscope.errors import InvalidValueError, require_package
 from gpuscope.explain.types import Words
+from gpuscope.measure.sensors import open_sensor
 from gpuscope.measure.sensors.types import Sensor
-from gpuscope.watch.exposition import Collector
+from gpuscope.watch.exposition import Collector, ReadHealth
+from gpuscope.watch.health import HealthReaders
 from gpuscope.watch.owners import FindOwners, Owners
 from gpuscope.watch.sampler import Sampler
 from gpuscope.watch.source import EndOfSamples, Source
@@ -109,6 +111,7 @@ class Exporter:
     def __init__(
         self, address: str | Address, source: Source | None = None, *, judge: Judge | None = None,
         find_owners: FindOwners | None = None, package: Sensor | None = None,
+        read_health: ReadHealth | None = None,
         on_samples: Callable[[tuple[Sample, ...]], None] | None = None,
     ) -> None:  # fmt: skip
         """Prepare; nothing is opened before `start`.
@@ -120,6 +123,7 @@ class Exporter:
             find_owners: says whose processes are; None asks this host where the source is this
                 host's, and nobody where samples come from elsewhere.
             package: sensor of the host's processor packages; not closed here.
+            read_health: says how a device of this host is; None for not read.
             on_samples: called in the thread with each answer of the source.
 
         Raises:
@@ -133,7 +137,7 @@ class Exporter:
         if find_owners is None and isinstance(source, Sampler):
             find_owners = Owners().of
         stale_s = max(STALE_S, 3 * source.interval_s) if source is not None else STALE_S
-        self.collector = Collector(stale_s, find_owners, package)
+        self.collector = Collector(stale_s, find_owners, package, read_health)
         self._on_samples = on_samples
         self._server: Any = None
         self._threads: list[threading.Thread] = []
@@ -258,22 +262,24 @@ def serve(
         InvalidValueError: not an address, taken, or not this machine's.
         KeyboardInterrupt: the user has had enough.
     """
-    package = None
-    if isinstance(source, Sampler):
-        from gpuscope.measure.sensors import open_sensor
-
-        package = open_sensor(0, "cpu_package")
-    try:
-        with Exporter(
-            address, source, judge=judge, package=package, on_samples=on_samples
-        ) as exporter:
-            if ready is not None:
-                ready(exporter)
-            exporter.wait()
-    finally:
-        if package is not None:
-            with suppress(Exception):
-                package.close()
+    with ExitStack() as opened:
+        package, read_health = None, None
+        if isinstance(source, Sampler):  # of other hosts, and of the past, nothing more is known
+            package = open_sensor(0, "cpu_package")
+            if package is not None:
+                opened.callback(package.close)
+            readers = HealthReaders()
+            opened.callback(readers.close)
+            read_health = readers.read
+        exporter = opened.enter_context(
+            Exporter(
+                address, source, judge=judge, package=package, read_health=read_health,
+                on_samples=on_samples,
+            )
+        )  # fmt: skip
+        if ready is not None:
+            ready(exporter)
+        exporter.wait()
 
 
 def _listen(address: Address, collector: Collector) -> tuple[Any, threading.Thread]:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuscope import __version__
-from gpuscope.measure.sensors.types import ProcessUse, Sensor
+from gpuscope.measure.sensors.types import ProcessUse, Sensor, SensorInfo
 from gpuscope.watch import metrics
+from gpuscope.watch.health import Health
 from gpuscope.watch.metrics import Metric
 from gpuscope.watch.owners import NOBODY, FindOwners, Owner
 from gpuscope.watch.types import DeviceSample, Sample, Verdict
 
-Add = Callable[[Metric, Sequence[str], float], None]
+ReadHealth = Callable[[SensorInfo], Health | None]
+"""Says how a device of this host is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class _Kept:
     sample: Sample
     verdicts: tuple[Verdict | None, ...]
     owners: dict[int, Owner]
+    health: tuple[Health | None, ...]
     at: float
     package_j: float | None = None
 
@@ -67,7 +70,7 @@ class Collector:
 
     def __init__(
         self, stale_s: float, find_owners: FindOwners | None = None, package: Sensor | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        read_health: ReadHealth | None = None, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """Start without samples.
 
@@ -75,11 +78,13 @@ class Collector:
             stale_s: samples that came longer ago are not given.
             find_owners: says whose processes are; None for nobody's.
             package: sensor of the host's processors, read with each sample.
+            read_health: says how a device is; None for not read.
             clock: another in tests.
         """
         self._stale_s = stale_s
         self._find_owners = find_owners
         self._package = package
+        self._read_health = read_health
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
@@ -89,7 +94,9 @@ class Collector:
         every = [p for d in sample.devices for p in d.reading.processes or ()]
         owners = self._find_owners(every) if self._find_owners else {}
         package_j = self._package.read().energy_j if self._package else None
-        kept = _Kept(sample, tuple(verdicts), owners, self._clock(), package_j)
+        read = self._read_health or (lambda info: None)
+        health = tuple(read(device.info) for device in sample.devices)
+        kept = _Kept(sample, tuple(verdicts), owners, health, self._clock(), package_j)
         with self._lock:
             self._kept[sample.host] = kept
 
@@ -121,7 +128,7 @@ def _host(families: _Families, kept: _Kept) -> None:
             continue
         seen.add(device.info.index)
         labels = [sample.host, str(device.info.index), device.info.uuid, device.info.name]
-        _device(families, device, labels)
+        _device(families, device, kept.health[place], labels)
         verdict = kept.verdicts[place] if place < len(kept.verdicts) else None
         if verdict is not None:
             families.add_state(metrics.VERDICT, labels, verdict.kind)
@@ -129,13 +136,15 @@ def _host(families: _Families, kept: _Kept) -> None:
         _processes(families, device.reading.processes or (), kept.owners, labels)
 
 
-def _device(families: _Families, device: DeviceSample, labels: list[str]) -> None:
+def _device(
+    families: _Families, device: DeviceSample, health: Health | None, labels: list[str]
+) -> None:
     info, reading = device.info, device.reading
     families.add(
         metrics.DEVICE_INFO, [*labels, info.vendor, info.driver, str(info.slice).lower()], 1
     )
-    for metric in metrics.DEVICE_FIGURES:
-        value = metric.value(device)
+    for metric in (*metrics.DEVICE_FIGURES, *metrics.HEALTH_FIGURES):
+        value = metric.value(device, health)
         if value is not None:
             families.add(metric, labels, value)
     if reading.throttle_reasons is not None:

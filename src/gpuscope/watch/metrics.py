@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from gpuscope.watch.health import Health
 from gpuscope.watch.types import DeviceSample, VerdictKind
 
 MetricKind = Literal["gauge", "counter", "stateset"]
@@ -37,8 +38,8 @@ class Metric:
         kind: its type.
         about: what it says, one English sentence.
         labels: names of its labels, in order.
-        field: where in a `DeviceSample` the figure stands: ("reading", "power_w"); None where it
-            is not one figure of a device.
+        field: where in a `DeviceSample` the figure stands: ("reading", "power_w"), or in a
+            `Health`: ("health", "last_xid"); None where it is not one figure of a device.
     """
 
     name: str
@@ -58,11 +59,12 @@ class Metric:
         last = self.family.rpartition("_")[2]
         return last if last in _UNITS else ""
 
-    def value(self, device: DeviceSample) -> float | None:
+    def value(self, device: DeviceSample, health: Health | None = None) -> float | None:
         """Return the device's figure; None where it was not read, or is no number."""
         if self.field is None:
             return None
-        figure = getattr(getattr(device, self.field[0]), self.field[1])
+        place = health if self.field[0] == "health" else getattr(device, self.field[0])
+        figure = getattr(place, self.field[1], None)
         return float(figure) if figure is not None and math.isfinite(figure) else None
 
 
@@ -156,12 +158,29 @@ EXPORTER_INFO = Metric(
     "gpuscope_exporter_info", "gauge", "Always 1; the label says the version.", ("version",)
 )
 
+HEALTH_FIGURES: tuple[Metric, ...] = (
+    *_of(
+        "health", "counter",
+        ecc_corrected_errors_total=("ecc_corrected", "Memory errors that were put right."),
+        ecc_uncorrected_errors_total=("ecc_uncorrected", "Memory errors that lost data."),
+        xid_errors_total=("xid_errors", "Xid errors of the driver since the exporter began."),
+    ),
+    *_of(
+        "health", "gauge",
+        last_xid=("last_xid", "Number of the last Xid error; absent before the first."),
+        rows_remapped=("rows_remapped", "Rows of device memory that were replaced."),
+        row_remap_pending=("remap_pending", "1 while a row waits for a reset to be replaced."),
+        row_remap_failed=("remap_failed", "1 if no spare row was left: replace the device."),
+    ),
+)  # fmt: skip
+"""Metrics that are one figure of a device's `Health`, which this host's exporter reads itself."""
+
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        DEVICE_INFO, *DEVICE_FIGURES, THROTTLED, THROTTLE_REASON, THROTTLE_SECONDS, VERDICT,
-        VERDICT_CERTAINTY, PROCESS_MEMORY, HOST_CPU, HOST_DEVICES, HOST_ENERGY, SAMPLE_TIME,
-        EXPORTER_INFO,
+        DEVICE_INFO, *DEVICE_FIGURES, THROTTLED, THROTTLE_REASON, THROTTLE_SECONDS,
+        *HEALTH_FIGURES, VERDICT, VERDICT_CERTAINTY, PROCESS_MEMORY, HOST_CPU, HOST_DEVICES,
+        HOST_ENERGY, SAMPLE_TIME, EXPORTER_INFO,
     )
 }  # fmt: skip
 """Every metric of ours by name."""
