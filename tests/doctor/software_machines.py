@@ -64,7 +64,7 @@ def h200(count: int = 1, **torch: Any) -> Recording:
         "cuda_driver": "13.0",
         "devices": [
             {
-                "index": i, "name": "NVIDIA H200", "mig_mode": False,
+                "index": i, "name": "NVIDIA H200", "mig_mode": False, "bus_id": names[i],
                 "memory": {"total_bytes": 150754820096},
             }
             for i in range(count)

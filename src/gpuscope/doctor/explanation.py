@@ -121,9 +121,12 @@ def _section(finding: Finding) -> Section:
         blocks.append(Paragraph(finding.why))
     if finding.fix is not None:
         blocks.append(Paragraph(finding.fix, "key"))
-    facts = [Fact(Words(name, name), _cell(value)) for name, value in finding.values.items()]
-    if finding.commands:
-        facts += [Fact(Words("type", "命令"), command) for command in finding.commands]
+    facts = [
+        Fact(Words(name, name), _cell(value), _unit(name))
+        for name, value in finding.values.items()
+        if value is not None
+    ]
+    facts += [Fact(Words("what to type", "命令"), command) for command in finding.commands]
     if finding.known_by:
         facts.append(Fact(Words("known by", "依据"), finding.known_by))
     if facts:
@@ -150,6 +153,17 @@ def _table(findings: list[Finding], title: Words) -> Table:
         device = "" if finding.device is None else str(finding.device)
         rows.append((finding.check, device, told, finding.known_by))
     return Table(title, columns, tuple(rows))
+
+
+_UNITS = {
+    "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_flops_per_s": "flop/s", "_hz": "Hz",
+    "_share": "share", "_w": "W", "_s": "s",
+}  # fmt: skip
+
+
+def _unit(name: str) -> str:
+    """The unit that a figure's name ends with."""
+    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
 
 
 def _cell(value: float | int | str | bool | None) -> Cell:

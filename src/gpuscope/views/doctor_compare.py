@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Column
+from rich.table import Column, Table
 from rich.text import Text
 
 from gpuscope.doctor.compare import CheckDifference, Differences, Value, ValueDifference
@@ -25,43 +24,37 @@ def render_differences(found: Differences, lang: str = "en") -> RenderableType:
         "{told} results are better or worse, {other} differ in figures, {same} agree.", lang,
         told=told, other=len(found.checks) - told, same=found.same,
     )  # fmt: skip
-    parts: list[RenderableType] = [Text(title, style="bold")]
-    if found.identity:
-        parts += [Text(), _identity(found, lang)]
+    rows = table(
+        Column("", overflow="fold", ratio=3),
+        Column(tr("this machine", lang), overflow="fold", ratio=4),
+        Column(tr("the other", lang), overflow="fold", ratio=4),
+    )
+    rows.expand = True
+    for value in found.identity:
+        rows.add_row(value.name, *_pair(value, lang))
+    known = {value.name for value in found.identity}
     for each in found.checks:
-        parts += [Text(), _check(each, lang)]
-    return Group(*parts)
+        _add(rows, each, known, lang)
+    return Group(Text(title, style="bold"), Text(), rows)
 
 
-def _columns(lang: str, name: str) -> list[Column]:
-    return [
-        Column(name, overflow="fold", min_width=12),
-        Column(tr("this machine", lang), overflow="fold", ratio=1),
-        Column(tr("the other", lang), overflow="fold", ratio=1),
-    ]
+def _add(rows: Table, each: CheckDifference, known: set[str], lang: str) -> None:
+    """One check: what was found on either machine, then the figures that differ.
 
-
-def _identity(found: Differences, lang: str) -> RenderableType:
-    rows = table(*_columns(lang, ""))
-    rows.expand = True
-    for each in found.identity:
-        rows.add_row(Text(each.name, style="dim"), _value(each.here), _value(each.there))
-    return rows
-
-
-def _check(each: CheckDifference, lang: str) -> RenderableType:
+    Figures that tell the machines apart stand above already; a check with no others is left out.
+    """
+    values = [value for value in each.values if value.name not in known]
+    if not each.severity_differs and not values:
+        return
+    rows.add_row()
     name = each.check if each.device is None else f"{each.check}[{each.device}]"
-    rows = table(*_columns(lang, name))
-    rows.expand = True
-    if each.severity_differs:
-        rows.add_row("", _told(each.here, lang), _told(each.there, lang))
-    for value in each.values:
-        rows.add_row(Text(value.name, style="dim"), *_pair(value))
-    return Padding(rows, (0, 0, 0, 0))
+    rows.add_row(Text(name, style="bold"), _told(each.here, lang), _told(each.there, lang))
+    for value in values:
+        rows.add_row(Text(f"  {value.name}", style="dim"), *_pair(value, lang))
 
 
-def _pair(value: ValueDifference) -> tuple[str, str]:
-    return _value(value.here), _value(value.there)
+def _pair(value: ValueDifference, lang: str) -> tuple[str, str]:
+    return _value(value.name, value.here, lang), _value(value.name, value.there, lang)
 
 
 def _told(finding: Finding | None, lang: str) -> Text:
@@ -71,9 +64,11 @@ def _told(finding: Finding | None, lang: str) -> Text:
     return Text.assemble((f"{MARKS[finding.severity]} ", style), words(finding.title, lang))
 
 
-def _value(value: Value) -> str:
+def _value(name: str, value: Value, lang: str) -> str:
     if value is None:
         return "—"
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return tr("yes", lang) if value else tr("no", lang)
+    if name.endswith("_bytes") and isinstance(value, int | float):
+        return f"{value / 2**30:.4g} GiB"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
