@@ -1,0 +1,198 @@
+"""What the active tests share: the devices of this process, one thread each, a watchdog, progress.
+
+A test's answer always has `kind` ("cuda", "xpu", ... or null without a device), `torch`, `error`
+(why the whole test failed, or null), `hung` (what it was doing when its time ran out, or null) and
+`devices`: a list with `index`, `name`, what the device said `before` any work, and what the test
+found; `error` there says why a device failed, `lost` that it can no longer be used, `no_memory`
+that others left too little of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuscope.measure.accelerator import Accelerator
+
+Json = dict[str, Any]
+Work = Callable[["Accelerator"], Json]
+
+_stage = ""
+
+
+def say(text: str) -> None:
+    """Tell on the standard error what is going on; a hang is later reported with this text."""
+    global _stage
+    _stage = text
+    print(text, file=sys.stderr, flush=True)
+
+
+def answer(work: Callable[[list[Accelerator]], Json], *, limit_s: float) -> None:
+    """Run a test and print what it found as one line of JSON.
+
+    Args:
+        work: gets the devices, empty where there is none, and returns what it found: under
+            "devices" one entry a device with its "index", the rest as it likes.
+        limit_s: after so many seconds of work (PyTorch's import not counted) the process ends and
+            says what it was doing: a device that hangs answers nothing.
+    """
+    found: Json = {"kind": None, "torch": None, "error": None, "hung": None, "devices": []}
+    try:
+        accelerators, found["torch"] = _devices()
+    except Exception as error:
+        found["error"] = _one_line(error)
+        print(json.dumps(found))
+        return
+    found["kind"] = accelerators[0].kind if accelerators else None
+    described = [_described(each) for each in accelerators]
+    watchdog = threading.Timer(limit_s, _give_up, (found, described, limit_s))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        result = work(accelerators)
+    except Exception as error:
+        result = {"error": _one_line(error)}
+    watchdog.cancel()
+    by_index = {row["index"]: row for row in result.pop("devices", [])}
+    found["devices"] = [{**each, **by_index.get(each["index"], {})} for each in described]
+    print(json.dumps({**found, **result}), flush=True)
+    # Not by way of destructors: after a fault on a device they can hang or crash.
+    os._exit(0)
+
+
+def _give_up(found: Json, described: list[Json], limit_s: float) -> None:
+    found["hung"] = f"{_stage or 'starting'} ({limit_s:.0f} s)"
+    print(json.dumps({**found, "devices": described}), flush=True)
+    os._exit(3)
+
+
+def _devices() -> tuple[list[Accelerator], str]:
+    """All devices of PyTorch's accelerator on this machine, and PyTorch's version."""
+    import torch
+
+    from gpuscope.errors import UnsupportedError
+    from gpuscope.measure.accelerator import Accelerator, choose_accelerator
+    from gpuscope.measure.bench.machine import accelerator_count
+
+    try:
+        first = choose_accelerator("gpu")
+    except UnsupportedError:
+        return [], str(torch.__version__)
+    count = accelerator_count(first)
+    return [Accelerator(first.kind, index) for index in range(count)], str(torch.__version__)
+
+
+def _described(accelerator: Accelerator) -> Json:
+    """Name and state of a device before it gets any work."""
+    from gpuscope.measure.sensors import open_sensor
+
+    found: Json = {"index": accelerator.index, "name": accelerator.name, "before": {}}
+    sensor = open_sensor(accelerator.index)
+    if sensor is None:
+        return found
+    reading = sensor.read()
+    sensor.close()
+    found["slice"] = sensor.info.slice
+    found["before"] = {
+        "utilisation": reading.utilisation,
+        "temperature_c": reading.temperature_c,
+        "power_limit_w": reading.power_limit_w,
+        "memory_used_bytes": reading.memory_used_bytes,
+        "memory_total_bytes": reading.memory_total_bytes,
+    }
+    return found
+
+
+def on_each(accelerators: Sequence[Accelerator], work: Work) -> list[Json]:
+    """Run `work` on all devices at the same time, a thread each; what fails says so in its entry.
+
+    Args:
+        accelerators: the devices.
+        work: returns what it found on one; "index" is added.
+    """
+    rows: list[Json] = [{} for _ in accelerators]
+
+    def run(at: int) -> None:
+        rows[at] = one(accelerators[at], work)
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(accelerators))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return rows
+
+
+def one(accelerator: Accelerator, work: Work) -> Json:
+    """Run `work` on one device in this thread; what fails says so in its entry."""
+    from gpuscope.measure.bench.harness import is_lost, reason
+
+    use(accelerator)
+    try:
+        return {"index": accelerator.index, **work(accelerator)}
+    except Exception as error:
+        text = reason(error)
+        return {
+            "index": accelerator.index,
+            "error": text,
+            "lost": is_lost(error),
+            "no_memory": text.startswith("Out of memory"),
+        }
+
+
+def use(accelerator: Accelerator) -> None:
+    """Make a device the current one of this thread."""
+    import torch
+
+    module: Any = getattr(torch, accelerator.kind, None)
+    if accelerator.is_gpu and hasattr(module, "set_device"):
+        module.set_device(accelerator.index)
+
+
+def free_bytes(accelerator: Accelerator) -> int | None:
+    """Device memory that nobody holds; None where it is not told."""
+    import torch
+
+    module: Any = getattr(torch, accelerator.kind, None)
+    if not hasattr(module, "mem_get_info"):
+        return None
+    return int(module.mem_get_info(accelerator.index)[0])
+
+
+def once_s(
+    call: Callable[[], object], wait: Callable[[], None], *, for_s: float = 0.25, rounds: int = 3
+) -> float:
+    """Seconds a call, of the fastest of some rounds of back-to-back calls.
+
+    Args:
+        call: issues the work.
+        wait: until the device has done it.
+        for_s: how long all rounds take together, about; at least one call each.
+        rounds: how often a whole loop is timed.
+    """
+    call()
+    wait()
+    began = time.perf_counter()
+    call()
+    wait()
+    calls = max(1, int(for_s / rounds / max(time.perf_counter() - began, 1e-6)))
+    best = float("inf")
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(calls):
+            call()
+        wait()
+        best = min(best, (time.perf_counter() - began) / calls)
+    return best
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"[
+        :400
+    ]
