@@ -1,0 +1,17 @@
+"""Variables of NCCL that change performance: the table is in `gpuscope.doctor.variables_nccl`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuscope.doctor.machine import Machine
+from gpuscope.doctor.registry import check
+from gpuscope.doctor.types import Finding
+from gpuscope.doctor.variables import settings_findings
+from gpuscope.doctor.variables_nccl import NCCL
+
+
+@check("environment_nccl", "settings", "Variables of NCCL that change performance")
+def environment_nccl(machine: Machine) -> Iterable[Finding]:
+    """Go through the table; nothing is said of what is not set."""
+    return settings_findings(machine, "environment_nccl", NCCL)
