@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -74,7 +75,8 @@ def fabric(nvml: Any, ask: Ask, handle: Any) -> Json | None:
         if kind is None:
             continue
         info = kind()
-        if ask("nvmlDeviceGetGpuFabricInfoV", handle, info) is not None:
+        # The binding hands its argument on as it is: a struct by value would crash the library.
+        if ask("nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(info)) is not None:
             summary = getattr(info, "healthSummary", None)
             return {
                 "state": _FABRIC_STATES.get(int(info.state)),
