@@ -43,6 +43,10 @@ SURFACE = {
         "--only", "--quick", "--device", "--gpus", "--output", "--resume", "--replay", "--compare",
         "--save", "--list", "--json", "--report", "--lang", "--quiet",
     ],
+    "doctor": [
+        "--deep", "--only", "--list", "--strict", "--text", "--json", "--output", "--report",
+        "--record", "--replay", "--compare", "--lang", "--quiet",
+    ],
     "compare": ["FILES", "--json", "--report", "--figures", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],

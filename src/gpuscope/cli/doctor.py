@@ -83,7 +83,7 @@ def doctor_command(
         bool, typer.Option("--quiet", "-q", help="Only the summary and what is wrong.")
     ] = False,
 ) -> None:
-    """Examine this machine: driver, libraries, topology, health, settings."""
+    """Is this machine all right? Driver, libraries, links, health."""
     from gpuscope.errors import InvalidValueError
     from gpuscope.views.i18n import choose_language
 

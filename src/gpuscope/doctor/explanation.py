@@ -61,11 +61,14 @@ def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
     ):
         some = [f for f in diagnosis.findings if f.severity == severity]
         if some:
-            sections.append(Section(title, (_table(some, title),)))
+            sections.append(Section(title, (_table(some),)))
     host = diagnosis.machine.get("host", "")
     return Explanation(
         topic="doctor",
-        title=Words(f"Is {host or 'this machine'} all right?", f"{host or '这台机器'}是否正常？"),
+        title=Words(
+            f"Is {host or 'this machine'} all right?",
+            f"{host} 是否正常？" if host else "这台机器是否正常？",
+        ),
         summary=(_verdict(diagnosis), *(finding.title for finding in bad[:4])),
         sections=tuple(sections),
         commands=tuple(dict.fromkeys(c for finding in bad for c in finding.commands)),
@@ -136,23 +139,23 @@ def _section(finding: Finding) -> Section:
     return Section(Words(f"{name.en}: {title.en}", f"{name.zh}：{title.zh}"), tuple(blocks))
 
 
-def _table(findings: list[Finding], title: Words) -> Table:
+def _table(findings: list[Finding]) -> Table:
     columns = (
         Column(Words("check", "检查项")),
         Column(Words("device", "设备")),
         Column(Words("result", "结果")),
         Column(Words("known by", "依据")),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for finding in findings:
-        told = finding.title
-        if finding.found.en and finding.severity != "ok":
-            told = Words(f"{told.en} {finding.found.en}", f"{told.zh}{finding.found.zh}")
-        elif finding.found.en:
-            told = finding.found
-        device = "" if finding.device is None else str(finding.device)
-        rows.append((finding.check, device, told, finding.known_by))
-    return Table(title, columns, tuple(rows))
+    rows: list[tuple[Cell, ...]] = [
+        (
+            finding.check,
+            "" if finding.device is None else str(finding.device),
+            finding.found if finding.severity == "ok" and finding.found.en else finding.sentence,
+            finding.known_by,
+        )
+        for finding in findings
+    ]
+    return Table(Words("What the checks found", "检查结果"), columns, tuple(rows))
 
 
 _UNITS = {

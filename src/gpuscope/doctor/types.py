@@ -46,6 +46,16 @@ class Finding:
     device: int | None = None
     values: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
 
+    @property
+    def sentence(self) -> Words:
+        """Title and what was found, as one text."""
+        if not self.found.en:
+            return self.title
+        title, more = self.title, self.found
+        return Words(
+            f"{title.en.rstrip('.')}. {more.en}", f"{title.zh.rstrip('。')}。{more.zh}"
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:

@@ -169,6 +169,13 @@ def _list(findings: Sequence[Finding], lang: str) -> RenderableType:
         rows.add_row(
             Text(MARKS[finding.severity], style=STYLES[finding.severity]),
             Text(place(finding), style="dim"),
-            Text(words(finding.found, lang) or words(finding.title, lang)),
+            Text(_short(finding, lang)),
         )
     return rows
+
+
+def _short(finding: Finding, lang: str) -> str:
+    """What is fine in few words, what could not be read with its reason."""
+    if finding.severity != "ok":
+        return words(finding.sentence, lang)
+    return words(finding.found, lang) or words(finding.title, lang)

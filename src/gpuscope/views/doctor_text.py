@@ -22,8 +22,10 @@ def diagnosis_text(diagnosis: Diagnosis, lang: str = "en") -> str:
 def _lines(finding: Finding, lang: str) -> list[str]:
     mark = f"[{tr(finding.severity, lang)}] {place(finding)}"
     title, found = words(finding.title, lang), words(finding.found, lang)
-    if finding.severity in ("ok", "unknown"):
+    if finding.severity == "ok":
         return [f"{mark}: {found or title}"]
+    if finding.severity == "unknown":
+        return [f"{mark}: {words(finding.sentence, lang)}"]
     lines = [f"{mark}: {title}"]
     if found:
         known = f" ({finding.known_by})" if finding.known_by else ""

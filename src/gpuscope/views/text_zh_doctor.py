@@ -120,6 +120,34 @@ _CHECKS = {
     "Right results and rate of matrix products, in each precision": (
         "各精度矩阵乘的结果是否正确及其速率"
     ),
+    "Settings of PyTorch's caching allocator": "PyTorch 缓存分配器的设置",
+    "Clock settings of the host's processors": "主机处理器的频率设置",
+    "Variables of CUDA and ROCm that change performance": "影响性能的 CUDA 与 ROCm 环境变量",
+    "Variables of NCCL that change performance": "影响性能的 NCCL 环境变量",
+    "Variables of PyTorch and Triton that change performance": (
+        "影响性能的 PyTorch 与 Triton 环境变量"
+    ),
+    "Memory of the host that is left, and swapping": "主机剩余内存与交换",
+    "Transparent huge pages of the host": "主机的透明大页",
+    "Limits of this process: open files, processes": "本进程的限制：打开文件数、进程数",
+    "Room and speed of where data is read and written": "读写数据之处的空间与速度",
+    "Threads of the host against the processors that may be used": "主机线程数与可用处理器数",
+    "Collectives over all devices: right results and bus bandwidth": (
+        "所有设备间的集合通信：结果是否正确、总线带宽"
+    ),
+    "Bandwidth of device memory and of copies to and from the host": (
+        "显存带宽，以及与主机之间的拷贝带宽"
+    ),
+    "The host: exact products, memory patterns, memory bandwidth": (
+        "主机：乘积是否精确、内存写读图样、内存带宽"
+    ),
+    "Patterns written to device memory and read again": "向显存写入图样并读回",
+    "Copies between each pair of devices: right, and as fast as their link": (
+        "每两个设备之间的拷贝：结果正确，且达到链路速率"
+    ),
+    "Half a minute of full load: rate, clocks, power, heat, unchanged results": (
+        "满负荷半分钟：速率、时钟、功率、温度、结果不变"
+    ),
 }
 """What each check looks at."""
 
