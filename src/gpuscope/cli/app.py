@@ -26,6 +26,7 @@ from gpuscope.cli import (
     models,
     predict,
     profile,
+    watch,
 )
 
 _EPILOG = (
@@ -64,7 +65,7 @@ app = typer.Typer(
 
 for _verb in (
     predict, measure, profile, analyze, compare, explain, lens, learn, claims, bench, doctor,
-    devices, models,
+    watch, devices, models,
 ):  # fmt: skip
     _verb.register(app)
 

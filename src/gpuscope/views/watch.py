@@ -15,9 +15,8 @@ from gpuscope.views.quantities import words
 from gpuscope.views.terminal.layout import Bar
 from gpuscope.views.watch_curve import Curve
 from gpuscope.views.watch_device import (
-    CURVES_FROM,
-    HISTORY_S,
     STYLES,
+    Look,
     device_panel,
     verdict_line,
 )
@@ -34,28 +33,25 @@ MOST_PANELS = 2
 """Devices that a single look shows in full; of more it shows a line each."""
 
 
-def render_watch(
-    history: History, lang: str, width: int, notes: Sequence[str] = ()
-) -> RenderableType:
+def render_watch(history: History, look: Look, notes: Sequence[str] = ()) -> RenderableType:
     """Return everything that a single look shows.
 
     Args:
         history: what was read.
-        lang: "en" or "zh".
-        width: columns that there are.
+        look: how it is shown.
         notes: what cannot be read, and why.
     """
     parts: list[RenderableType] = []
     devices = all_devices(history)
     for host in history.hosts:
-        parts.append(host_line(history, host, lang, width))
-        if not history.latest(host).devices:
-            parts.append(no_device(lang))
+        parts.append(host_line(history, host, look))
+        if host not in history.silent and not history.latest(host).devices:
+            parts.append(no_device(look.lang))
     if len(devices) > MOST_PANELS:
-        parts += [Text(), overview(history, lang, width), Text(), *_verdicts(history, lang)]
+        parts += [Text(), overview(history, look), Text(), *_verdicts(history, look.lang)]
     else:
-        parts += [device_panel(history, host, place, lang, width) for host, place in devices]
-    parts += process_table(history, lang, width)
+        parts += [device_panel(history, host, place, look) for host, place in devices]
+    parts += process_table(history, look.lang, look.width)
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
 
@@ -69,19 +65,21 @@ def all_devices(history: History) -> list[Chosen]:
     ]
 
 
-def host_line(history: History, host: str, lang: str, width: int) -> RenderableType:
+def host_line(history: History, host: str, look: Look) -> RenderableType:
     """Return a host's name, time, and what its processors do."""
+    if host in history.silent:
+        return Text.assemble((host, "bold"), "  ", (tr("does not answer", look.lang), "yellow"))
     sample = history.latest(host)
     clock = datetime.datetime.fromtimestamp(sample.unix_s).strftime("%H:%M:%S")
     text = Text.assemble((host, "bold"), "  ", (clock, "dim"), "  ")
     if sample.host_cpu is None:
         return text
-    text.append(tr("processors", lang) + " ", style="dim")
-    text.append(units.percent(sample.host_cpu, lang))
-    if width < CURVES_FROM:
+    text.append(tr("processors", look.lang) + " ", style="dim")
+    text.append(units.percent(sample.host_cpu, look.lang))
+    if not look.curves:
         return text
     grid = Table.grid(Column(no_wrap=True), Column(ratio=1), expand=True, padding=(0, 2, 0, 0))
-    grid.add_row(text, Curve(lambda n: history.host_curve(host, min(n, 40), HISTORY_S), "green"))
+    grid.add_row(text, Curve(lambda n: history.host_curve(host, min(n, 40), look.span_s), "green"))
     return grid
 
 
@@ -93,11 +91,9 @@ def no_device(lang: str) -> Text:
     )  # fmt: skip
 
 
-def overview(
-    history: History, lang: str, width: int, chosen: Chosen | None = None
-) -> RenderableType:
+def overview(history: History, look: Look, chosen: Chosen | None = None) -> RenderableType:
     """Return one line a device: verdict, utilisation, power, memory, temperature, curve."""
-    wide, hosts = width >= CURVES_FROM, len(history.hosts) > 1
+    wide, lang, hosts = look.curves, look.lang, len(history.hosts) > 1
     columns = [Column("", no_wrap=True)]
     columns += [Column(tr("host", lang), no_wrap=True, overflow="ellipsis")] if hosts else []
     columns += [
@@ -107,14 +103,14 @@ def overview(
         Column(tr("memory", lang), justify="right", no_wrap=True),
         Column("°C", justify="right", no_wrap=True),
     ]  # fmt: skip
-    columns += [Column(_span(lang), ratio=1, no_wrap=True)] if wide else []
+    columns += [Column(look.span, ratio=1, no_wrap=True)] if wide else []
     table = Table(
         *columns, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", expand=wide
     )
     for host, place in all_devices(history):
         mark = "▸" if chosen == (host, place) else ""
         cells = [mark, *([host] if hosts else []), *_line(history, host, place, lang)]
-        cells += [_busy_curve(history, host, place)] if wide else []
+        cells += [_busy_curve(history, host, place, look.span_s)] if wide else []
         table.add_row(*cells, style="bold" if mark else "")
     return table
 
@@ -146,17 +142,13 @@ def _memory(device: DeviceSample) -> str:
     return f"{used / 2**30:.0f}/{total / 2**30:.0f} GiB" if total else f"{used / 2**30:.0f} GiB"
 
 
-def _busy_curve(history: History, host: str, place: int) -> Curve:
+def _busy_curve(history: History, host: str, place: int, span_s: float) -> Curve:
     index = history.latest(host).devices[place].info.index
-    return Curve(lambda n: history.curve(host, index, busy_of, n, HISTORY_S), "white")
-
-
-def _span(lang: str) -> str:
-    return tr("last {minutes} minutes", lang, minutes=f"{HISTORY_S / 60:.0f}")
+    return Curve(lambda n: history.curve(host, index, busy_of, n, span_s), "white")
 
 
 def _verdicts(history: History, lang: str) -> list[RenderableType]:
-    """The sentences; devices that say the same share one."""
+    """The sentences, one a device."""
     lines: list[RenderableType] = []
     for host in history.hosts:
         sample, verdicts = history.latest(host), history.verdicts(host)

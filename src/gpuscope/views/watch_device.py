@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich import box
+from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Column, Table
@@ -20,8 +21,8 @@ from gpuscope.watch.history import History
 from gpuscope.watch.types import DeviceSample, Verdict, VerdictKind
 from gpuscope.watch.window import busy_of, nvlink_of, pcie_peak_bytes_per_s, power_share_of
 
-HISTORY_S = 300.0
-"""What the curves span."""
+SPANS_S = (60.0, 120.0, 300.0, 600.0)
+"""What the curves may span."""
 
 CURVES_FROM = 72
 """Columns of a screen from which there is room for curves."""
@@ -40,6 +41,33 @@ NVLINK_TOP_BYTES_PER_S = 900e9
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """How things are shown.
+
+    Attributes:
+        lang: "en" or "zh".
+        width: columns that there are.
+        span_s: what the curves span.
+    """
+
+    lang: str
+    width: int
+    span_s: float = SPANS_S[1]
+
+    @property
+    def curves(self) -> bool:
+        """There is room for curves."""
+        return self.width >= CURVES_FROM
+
+    @property
+    def span(self) -> str:
+        """The span in words."""
+        if self.span_s <= 60:
+            return tr("last minute", self.lang)
+        return tr("last {minutes} minutes", self.lang, minutes=f"{self.span_s / 60:.0f}")
+
+
+@dataclass(frozen=True, slots=True)
 class _Row:
     """A figure with a bar: what it is called, how it is read and how it is said."""
 
@@ -50,7 +78,7 @@ class _Row:
 
 
 def device_panel(
-    history: History, host: str, place: int, lang: str, width: int, *, chosen: bool = False
+    history: History, host: str, place: int, look: Look, *, chosen: bool = False
 ) -> Panel:
     """Return the panel of one device.
 
@@ -58,8 +86,7 @@ def device_panel(
         history: what was read.
         host: which host.
         place: of the device in the host's newest sample.
-        lang: "en" or "zh".
-        width: columns that there are.
+        look: how it is shown.
         chosen: draw it as the chosen one.
     """
     device = history.latest(host).devices[place]
@@ -68,11 +95,11 @@ def device_panel(
     title = Text.assemble((f" GPU {info.index} ", "bold"), (f"{info.name} ", ""))
     return Panel(
         Group(
-            verdict_line(verdict, lang), Text(), _bars(history, host, device, lang, width),
-            Text(), _facts(device, lang), *_missing(device, lang),
+            verdict_line(verdict, look.lang), Text(), _bars(history, host, device, look),
+            Text(), _facts(device, look.lang), *_missing(device, look.lang),
         ),
         title=title, title_align="left", box=box.ROUNDED, padding=(0, 1),
-        border_style="cyan" if chosen else "bright_black", width=width,
+        border_style="cyan" if chosen else "bright_black", width=look.width,
     )  # fmt: skip
 
 
@@ -87,18 +114,13 @@ def verdict_line(verdict: Verdict, lang: str) -> Text:
     )  # fmt: skip
 
 
-def throttle_text(device: DeviceSample, lang: str) -> str | None:
-    """Return why the clock is held down; None where the device does not say."""
-    reasons = device.reading.throttle_reasons
-    if reasons is None:
-        return None
-    return ", ".join(tr(reason, lang) for reason in reasons) or tr("not held down", lang)
+def throttle_text(reasons: Sequence[str], lang: str) -> str:
+    """Return why the clock is held down."""
+    return tr(", ", lang).join(tr(reason, lang) for reason in reasons)
 
 
-def _bars(
-    history: History, host: str, device: DeviceSample, lang: str, width: int
-) -> RenderableType:
-    curves = width >= CURVES_FROM
+def _bars(history: History, host: str, device: DeviceSample, look: Look) -> RenderableType:
+    curves, lang = look.curves, look.lang
     columns = [Column(no_wrap=True), Column(min_width=8), Column(justify="right", no_wrap=True)]
     if curves:
         columns.append(Column(ratio=1))
@@ -115,39 +137,39 @@ def _bars(
             Text(row.said(device, lang)),
         ]
         if curves:
-            cells.append(_curve(history, host, device, row))
+            cells.append(_curve(history, host, device, row, look.span_s))
         table.add_row(*cells)
     if curves and table.row_count:
-        span = tr("last {minutes} minutes", lang, minutes=f"{HISTORY_S / 60:.0f}")
-        table.add_row("", "", "", Text(f"└ {span}", style="dim"))
+        table.add_row("", "", "", Text(f"└ {look.span}", style="dim"))
     return table
 
 
-def _curve(history: History, host: str, device: DeviceSample, row: _Row) -> Curve:
+def _curve(history: History, host: str, device: DeviceSample, row: _Row, span_s: float) -> Curve:
     index = device.info.index
-    return Curve(lambda n: history.curve(host, index, row.share, n, HISTORY_S), row.style)
+    return Curve(lambda n: history.curve(host, index, row.share, n, span_s), row.style)
 
 
-def _facts(device: DeviceSample, lang: str) -> Text:
-    """Clocks, temperature and why the clock is held down, in one line that may wrap."""
+def _facts(device: DeviceSample, lang: str) -> RenderableType:
+    """Clocks, temperature and why the clock is held down, side by side as there is room."""
     reading = device.reading
-    pairs = [
-        (tr("SM clock", lang), _said(units.frequency, reading.sm_clock_hz, lang)),
-        (tr("memory clock", lang), _said(units.frequency, reading.memory_clock_hz, lang)),
-        (tr("temperature", lang),
-         None if reading.temperature_c is None else f"{reading.temperature_c:.0f} °C"),
-        (tr("throttle", lang), throttle_text(device, lang)),
-        (tr("PCIe link", lang), _link(device, lang)),
-    ]  # fmt: skip
-    text = Text()
-    for label, value in pairs:
-        if value is not None:
-            text.append(f"{label} ", style="dim")
-            held = bool(reading.throttle_reasons) and label == tr("throttle", lang)
-            text.append(value.replace(" ", "\u00a0"), style="yellow" if held else "")
-            text.append("   ")
-    text.rstrip()
-    return text
+    degrees = None if reading.temperature_c is None else f"{reading.temperature_c:.0f} °C"
+    pairs = (
+        ("SM clock", _said(units.frequency, reading.sm_clock_hz, lang)),
+        ("memory clock", _said(units.frequency, reading.memory_clock_hz, lang)),
+        ("temperature", degrees),
+        ("PCIe link", _link(device, lang)),
+    )
+    shown = [
+        Text.assemble((f"{tr(label, lang)} ", "dim"), value)
+        for label, value in pairs
+        if value is not None
+    ]
+    if reading.throttle_reasons:
+        why = throttle_text(reading.throttle_reasons, lang)
+        shown.append(Text.assemble((tr("throttled by", lang) + " ", "dim"), (why, "yellow")))
+    elif reading.throttle_reasons is not None:
+        shown.append(Text(tr("not throttled", lang), style="dim"))
+    return Columns(shown, padding=(0, 3))
 
 
 def _said(how: Callable[[float | None, str], str], value: float | None, lang: str) -> str | None:

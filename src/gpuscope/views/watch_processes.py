@@ -21,6 +21,7 @@ def process_rows(history: History) -> list[Row]:
     rows = [
         (host, device, process)
         for host in history.hosts
+        if host not in history.silent
         for device in history.latest(host).devices
         for process in device.reading.processes or ()
     ]
@@ -39,8 +40,7 @@ def process_table(
         most: lines at most; the rest is counted.
     """
     devices = [d for host in history.hosts for d in history.latest(host).devices]
-    told = [d for d in devices if d.reading.processes is not None]
-    if not told:
+    if all(d.reading.processes is None for d in devices):
         return []
     rows = process_rows(history)
     heading = Text(tr("Processes", lang), style="bold")

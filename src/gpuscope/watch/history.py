@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from gpuscope.watch.types import DeviceSample, Sample, Verdict
 from gpuscope.watch.verdict import judge
@@ -23,9 +23,11 @@ class History:
         self._kept_s = kept_s
         self._samples: dict[str, deque[Sample]] = {}
         self._verdicts: dict[str, tuple[Verdict, ...]] = {}
+        self._last: frozenset[str] = frozenset()
 
-    def add(self, samples: Iterable[Sample]) -> None:
-        """Take new samples; a host whose clock went back starts anew."""
+    def add(self, samples: Sequence[Sample]) -> None:
+        """Take a source's newest samples; a host whose clock went back starts anew."""
+        self._last = frozenset(sample.host for sample in samples)
         for sample in samples:
             kept = self._samples.setdefault(sample.host, deque(maxlen=MOST_SAMPLES))
             if kept and sample.unix_s < kept[-1].unix_s:
@@ -42,6 +44,11 @@ class History:
     def hosts(self) -> tuple[str, ...]:
         """Their names, in the order in which they came."""
         return tuple(self._samples)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Hosts that were not in the last answer: their figures are old."""
+        return tuple(host for host in self._samples if host not in self._last)
 
     def latest(self, host: str) -> Sample:
         """The newest sample of a host."""

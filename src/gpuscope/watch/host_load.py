@@ -18,10 +18,13 @@ class HostLoad:
 
     def __init__(self, proc: Path = PROC) -> None:
         self._stat = proc / "stat"
-        self._before = self._ticks()
+        self._before: tuple[float, float] | None = None
 
     def read(self) -> float | None:
-        """Return 0..1 since the question before; None where it is not told or no time passed."""
+        """Return 0..1 since the question before.
+
+        None at the first question, where it is not told, and where no time passed.
+        """
         now = self._ticks()
         before, self._before = self._before, now
         if now is None or before is None:

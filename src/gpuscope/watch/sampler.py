@@ -13,10 +13,8 @@ from gpuscope.measure.sensors.types import Sensor, SensorInfo
 from gpuscope.watch.activity import ActivityReader, open_activity
 from gpuscope.watch.host_load import HostLoad
 from gpuscope.watch.process_names import with_names
+from gpuscope.watch.source import check_interval
 from gpuscope.watch.types import DeviceSample, Sample
-
-LEAST_INTERVAL_S = 0.1
-"""Drivers renew most readings no faster."""
 
 MOST_DEVICES = 64
 """Indices that are tried; no host holds more."""
@@ -76,14 +74,9 @@ class Sampler:
             activity: opens the reader of a device's activity; another in tests.
 
         Raises:
-            InvalidValueError: the interval is shorter than `LEAST_INTERVAL_S`.
+            InvalidValueError: the interval is too short (see `check_interval`).
         """
-        if not interval_s >= LEAST_INTERVAL_S:
-            raise InvalidValueError(
-                f"An interval of {interval_s:g} s is too short.",
-                f"Drivers renew their readings every {LEAST_INTERVAL_S:g} s at best.",
-                f"Type: --interval {LEAST_INTERVAL_S:g}, or longer.",
-            )
+        check_interval(interval_s)
         self._sensors = tuple(sensors)
         self._activities = tuple(activity(sensor.info) for sensor in self._sensors)
         self._load = HostLoad()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from gpuscope.errors import InvalidValueError
 from gpuscope.watch.types import Sample
+
+LEAST_INTERVAL_S = 0.1
+"""Drivers renew most readings no faster."""
 
 
 class Source(Protocol):
@@ -35,3 +39,17 @@ class Source(Protocol):
 
 class EndOfSamples(Exception):  # noqa: N818 - an end, no error
     """A source has nothing more to give: the recording is played."""
+
+
+def check_interval(interval_s: float) -> None:
+    """Refuse an interval that is too short to mean anything.
+
+    Raises:
+        InvalidValueError: it is shorter than `LEAST_INTERVAL_S`.
+    """
+    if not interval_s >= LEAST_INTERVAL_S:
+        raise InvalidValueError(
+            f"An interval of {interval_s:g} s is too short.",
+            f"Drivers renew their readings every {LEAST_INTERVAL_S:g} s at best.",
+            f"Type: --interval {LEAST_INTERVAL_S:g}, or longer.",
+        )
