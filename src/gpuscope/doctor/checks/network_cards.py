@@ -12,7 +12,7 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import spans
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.topology.gather import topology
-from gpuscope.doctor.topology.types import WAYS, NetworkCard, Topology
+from gpuscope.doctor.topology.types import WAYS, NetworkCard, Topology, Way
 from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
 
@@ -170,5 +170,5 @@ def _well(found: Topology, rdma: Sequence[NetworkCard]) -> Iterable[Finding]:
     )  # fmt: skip
 
 
-def _ways(ways: Counter[str]) -> str:
+def _ways(ways: Counter[Way]) -> str:
     return ", ".join(f"{n}x {way}" for way, n in sorted(ways.items()))

@@ -1,0 +1,58 @@
+"""Limits of this process: open files, processes.
+
+Sources: Linux, getrlimit(2); PyTorch, "Multiprocessing best practices" (the file_descriptor
+strategy opens a file for each shared tensor).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gpuscope.doctor.machine import Machine
+from gpuscope.doctor.registry import check
+from gpuscope.doctor.types import Finding
+from gpuscope.explain.types import Words
+
+_FEW_FILES, _FEW_PROCESSES = 4096, 2048
+
+
+@check("process_limits", "settings", "Limits of this process: open files, processes")
+def process_limits(machine: Machine) -> Iterable[Finding]:
+    """Read /proc/self/limits; memory that may be locked is the check "rdma"."""
+    text = machine.text("/proc/self/limits")
+    if text is None:
+        return
+    files, processes = _soft(text, "Max open files"), _soft(text, "Max processes")
+    values: dict[str, float | int | str | bool | None] = {
+        "open_files": files, "processes": processes,
+    }  # fmt: skip
+    low = []
+    if files is not None and files < _FEW_FILES:
+        low.append((Words(f"{files} open files", f"最多打开 {files} 个文件"), "ulimit -n 65536"))
+    if processes is not None and processes < _FEW_PROCESSES:
+        low.append((Words(f"{processes} processes", f"最多 {processes} 个进程"), "ulimit -u 65536"))
+    if low:
+        yield Finding(
+            "process_limits", "note",
+            Words("Limits of this process are low", "进程资源上限偏低"),
+            Words(f"{', '.join(w.en for w, _ in low)}.", f"{'，'.join(w.zh for w, _ in low)}。"),
+            Words(
+                "Many input workers or ranks then fail with 'Too many open files' or cannot start.",
+                "worker 或 rank 较多时会报 “Too many open files” 或无法启动。",
+            ),
+            None, tuple(command for _, command in low), "/proc/self/limits", None, values,
+        )  # fmt: skip
+        return
+    said = f"{files:,}" if files is not None else "unlimited"
+    yield Finding(
+        "process_limits", "ok", Words("Limits of this process suffice", "进程资源上限足够"),
+        Words(f"Open files: {said}.", f"可打开文件数：{said}。"), known_by="/proc/self/limits",
+        values=values,
+    )  # fmt: skip
+
+
+def _soft(text: str, name: str) -> int | None:
+    """The soft limit; None if there is none or it is not told."""
+    match = re.search(rf"^{name}\s+(\d+|unlimited)", text, re.M)
+    return int(match[1]) if match and match[1].isdigit() else None
