@@ -176,7 +176,7 @@ def _device(torch: Any, kind: str, index: int, deadline: float) -> Json:
         "index": index,
         "name": str(found.name),
         "compute_capability": capability,
-        "gcn_arch": getattr(found, "gcnArchName", None),
+        "gcn_arch": getattr(found, "gcnArchName", None) if torch.version.hip else None,
         "uuid": _try(lambda: str(found.uuid)),
         "multiprocessors": getattr(found, "multi_processor_count", None),
         "memory_bytes": int(found.total_memory),
