@@ -88,11 +88,25 @@ def watch_command(
     energy: Annotated[
         bool, typer.Option("--energy", help="Run COMMAND; tell its energy, cost and carbon.")
     ] = False,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="With --energy: fr, us, cn, ... or grams CO2 per kWh."),
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(metavar="USD", help="With --energy: of a kilowatt-hour.")
+    ] = None,
+    dashboard: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a Grafana dashboard for --serve.")
+    ] = None,
+    alerts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write Prometheus alert rules for --serve.")
+    ] = None,
     attach: Annotated[
         int | None, typer.Option(metavar="PID", help="Record a running PyTorch process, shortly.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --attach: where the trace goes.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With --attach: the trace; with --energy: JSON."),
     ] = None,
     lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
 ) -> None:
@@ -102,8 +116,19 @@ def watch_command(
     language = choose_language(lang)
     _check(command, energy, attach, once or json_lines, serve, replay, hosts)
     if energy:
-        _energy(command or [], language)
-        return
+        from gpuscope.cli.watch_energy import run_and_tell
+
+        code = run_and_tell(
+            command or [], grid=grid, price=price, output=output, interval_s=interval,
+            lang=language,
+        )  # fmt: skip
+        raise typer.Exit(code)
+    if dashboard is not None or alerts is not None:
+        from gpuscope.cli.watch_energy import write_files
+
+        write_files(dashboard, alerts, language)
+        if serve is None:
+            return
     if attach is not None:
         from gpuscope.cli.watch_attach import attach_and_tell
 
@@ -311,12 +336,6 @@ def _serve(address: str, source: Source, on_samples: OnSamples, lang: str) -> No
         serve(address, source, ready=ready, on_samples=keep)
     except KeyboardInterrupt:
         return
-
-
-def _energy(command: list[str], lang: str) -> None:
-    from gpuscope.watch import energy_of
-
-    raise typer.Exit(energy_of.run(command, lang))
 
 
 def _tell_recorded(path: Path, lang: str) -> None:

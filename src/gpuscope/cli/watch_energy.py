@@ -1,0 +1,59 @@
+"""`gpuscope watch --energy -- COMMAND`, and the files that go with the exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuscope.cli.progress import note
+
+
+def run_and_tell(
+    command: Sequence[str], *, grid: str | None, price: float | None, output: Path | None,
+    interval_s: float | None, lang: str,
+) -> int:  # fmt: skip
+    """Run a command; tell what it took on the standard error, which is not the command's result.
+
+    Returns:
+        The command's exit code.
+    """
+    from gpuscope.atomic import check_writable
+    from gpuscope.views.terminal import make_console
+    from gpuscope.views.watch_energy import energy_document, render_energy
+    from gpuscope.watch.energy_of import run
+    from gpuscope.watch.grid import grid_factor
+
+    factor = grid_factor(grid)
+    if output is not None:
+        check_writable(output)
+    report = run(
+        command, grid=factor, price_per_kwh=price,
+        interval_s=0.5 if interval_s is None else interval_s,
+    )  # fmt: skip
+    make_console(stderr=True).print(render_energy(report, lang))
+    if output is not None:
+        from gpuscope.views.document import write_document
+
+        write_document(energy_document(report), output)
+        _tell_written(output, lang)
+    return report.exit_code
+
+
+def write_files(dashboard: Path | None, alerts: Path | None, lang: str) -> None:
+    """Write the Grafana dashboard and the alert rules, whichever is wanted."""
+    from gpuscope.atomic import check_writable, write_atomically
+    from gpuscope.watch.dashboards import alerts_yaml, dashboard_json
+
+    wanted = {dashboard: dashboard_json, alerts: alerts_yaml}
+    targets = {path: make for path, make in wanted.items() if path is not None}
+    for path in targets:
+        check_writable(path)
+    for path, make in targets.items():
+        write_atomically(path, make())
+        _tell_written(path, lang)
+
+
+def _tell_written(path: Path, lang: str) -> None:
+    from gpuscope.views.i18n import tr
+
+    note(tr("Wrote {path}", lang, path=path), quiet=False)
