@@ -123,7 +123,7 @@ def _line(history: History, host: str, place: int, lang: str) -> list[Renderable
     style = STYLES[verdict.kind]
     return [
         str(device.info.index), Text(words(HEADS[verdict.kind], lang), style=style),
-        Bar(busy or 0.0, 12, "white", "░"), "–" if busy is None else f"{busy * 100:.0f} %",
+        Bar(busy or 0.0, 12, "default", "░"), "–" if busy is None else f"{busy * 100:.0f} %",
         _power(device), _memory(device), "–" if hot is None else f"{hot:.0f}",
     ]  # fmt: skip
 
@@ -144,7 +144,7 @@ def _memory(device: DeviceSample) -> str:
 
 def _busy_curve(history: History, host: str, place: int, span_s: float) -> Curve:
     index = history.latest(host).devices[place].info.index
-    return Curve(lambda n: history.curve(host, index, busy_of, n, span_s), "white")
+    return Curve(lambda n: history.curve(host, index, busy_of, n, span_s), "default")
 
 
 def _verdicts(history: History, lang: str) -> list[RenderableType]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import ClassVar
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -159,9 +159,9 @@ class WatchApp(App[None]):
         """Draw everything from the history."""
         self._put("#keys", self._keys())
         if self._helps:
+            self._put("#hosts", None)
+            self._put("#overview", None)
             self._put("#detail", help_panel(self.look))
-            self._put("#hosts", Text())
-            self._put("#overview", Text())
             return
         if not self.history.hosts:
             self._put("#hosts", Text(tr("Looking …", self.lang), style="dim"))
@@ -173,16 +173,19 @@ class WatchApp(App[None]):
         hosts = history.hosts if chosen is None else (chosen[0], *history.silent)
         self._put("#hosts", Group(*(host_line(history, host, look) for host in hosts)))
         several = len(all_devices(history)) > 1
-        self._put("#overview", overview(history, look, chosen) if several else Text())
-        parts = [] if chosen else [no_device(look.lang)]
+        self._put("#overview", overview(history, look, chosen) if several else None)
+        parts: list[RenderableType] = [] if chosen else [no_device(look.lang)]
         if chosen is not None:
             parts.append(device_panel(history, *chosen, look, chosen=several))
             parts += process_table(history, look.lang, look.width, MOST_PROCESSES)
         notes = [Text(note, style="dim") for note in self.source.notes]
         self._put("#detail", Group(*parts, *([Text(), *notes] if notes else [])))
 
-    def _put(self, where: str, what: object) -> None:
-        self.query_one(where, Static).update(what)  # type: ignore[arg-type]
+    def _put(self, where: str, what: RenderableType | None) -> None:
+        """Fill a part of the screen; None takes it away."""
+        part = self.query_one(where, Static)
+        part.display = what is not None
+        part.update(what or "")
 
     def _keys(self) -> Text:
         several = len(all_devices(self.history)) > 1

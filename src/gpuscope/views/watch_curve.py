@@ -9,18 +9,19 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.text import Text
 
-STEPS = "▁▂▃▄▅▆▇█"
+STEPS = "▁▂▃▄▅▆▇"
+"""No full cell: curves of neighbouring lines would run together."""
 
 LEAST_COLUMNS = 8
 """Below so many columns a curve says nothing."""
 
 
 def curve_text(values: Sequence[float | None], top: float = 1.0) -> str:
-    """Return one character a value, from the lowest step (0) to the full cell (`top` and above).
+    """Return one character a value, from the lowest step (0) to the highest (`top` and above).
 
     Args:
         values: None leaves a blank.
-        top: the value of a full cell; above zero.
+        top: the value of the highest step; above zero.
     """
     return "".join(" " if value is None else STEPS[_step(value / top)] for value in values)
 
@@ -36,7 +37,7 @@ class Curve:
     Attributes:
         columns_of: gives so many values as the cell has columns.
         style: its colour.
-        top: the value of a full cell.
+        top: the value of the highest step.
     """
 
     columns_of: Callable[[int], Sequence[float | None]]

@@ -28,10 +28,10 @@ CURVES_FROM = 72
 """Columns of a screen from which there is room for curves."""
 
 STYLES: dict[VerdictKind, str] = {
-    "idle": "bright_black", "waiting_for_input": "yellow", "host_bound": "yellow",
+    "idle": "grey58", "waiting_for_input": "yellow", "host_bound": "yellow",
     "compute_bound": "green", "memory_bound": "green", "communication_bound": "cyan",
     "power_limited": "magenta", "thermally_limited": "red", "busy": "blue",
-    "unknown": "bright_black",
+    "unknown": "grey58",
 }  # fmt: skip
 """Colour of each verdict: green works at a limit of the device, yellow waits for the host."""
 
@@ -92,7 +92,7 @@ def device_panel(
     device = history.latest(host).devices[place]
     verdict = history.verdicts(host)[place]
     info = device.info
-    title = Text.assemble((f" GPU {info.index} ", "bold"), (f"{info.name} ", ""))
+    title = Text.assemble((f" GPU {info.index} ", "bold default"), (f"{info.name} ", "default"))
     return Panel(
         Group(
             verdict_line(verdict, look.lang), Text(), _bars(history, host, device, look),
@@ -219,7 +219,7 @@ def _share_row(label: str, figure: Callable[[DeviceSample], float | None], style
 
 
 _ROWS: tuple[_Row, ...] = (
-    _share_row("utilisation", busy_of, "white"),
+    _share_row("utilisation", busy_of, "default"),
     _share_row("SMs", lambda d: d.activity.sm, "blue"),
     _share_row("tensor cores", lambda d: d.activity.tensor, "bright_blue"),
     _share_row("memory bandwidth", lambda d: d.activity.memory_bandwidth, "magenta"),
