@@ -148,6 +148,9 @@ _CHECKS = {
     "Half a minute of full load: rate, clocks, power, heat, unchanged results": (
         "满负荷半分钟：速率、时钟、功率、温度、结果不变"
     ),
+    "AMD devices: temperature, memory errors, throttling": "AMD 设备：温度、显存错误、降频",
+    "Apple machines: whether heat holds them down": "Apple 机器：是否因过热降频",
+    "Intel devices: what xpu-smi says of each part": "Intel 设备：xpu-smi 对各部件的报告",
 }
 """What each check looks at."""
 
