@@ -17,8 +17,16 @@ demo: $(STAMP)
 	mkdir -p demo
 	$(BIN)/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --on h200 \
 	  --report demo/gpt2-on-h200.html --trace demo/gpt2-on-h200.json.gz
+	$(BIN)/gpuscope explain matmul 8192 50257 768 --on h200 --quiet --report demo/matmul.html
+	$(BIN)/gpuscope learn --quiet --report demo/learn.html
+	$(BIN)/gpuscope claims --report demo/claims.html
 	@echo
-	@echo "Report: demo/gpt2-on-h200.html     Timeline (open in ui.perfetto.dev): demo/gpt2-on-h200.json.gz"
+	@echo "Open in a browser:"
+	@echo "  demo/gpt2-on-h200.html   the training step, opened"
+	@echo "  demo/matmul.html         its largest product, explained"
+	@echo "  demo/learn.html          lessons with live figures"
+	@echo "  demo/claims.html         what articles say about GPUs, checked"
+	@echo "Open in ui.perfetto.dev: demo/gpt2-on-h200.json.gz"
 
 test: $(STAMP) lint types web
 	$(BIN)/python -m pytest -m "not gpu" -p no:cacheprovider
