@@ -28,10 +28,12 @@ from gpuscope.measure.sensors import open_sensor
 from gpuscope.measure.sensors.types import Sensor
 from gpuscope.watch.exposition import Collector, ReadHealth
 from gpuscope.watch.health import HealthReaders
+from gpuscope.watch.history import History
 from gpuscope.watch.owners import FindOwners, Owners
 from gpuscope.watch.sampler import Sampler
 from gpuscope.watch.source import EndOfSamples, Source
 from gpuscope.watch.types import Sample, Verdict
+from gpuscope.watch.window import WINDOW_S
 
 DEFAULT_PORT = 9400
 """The port that NVIDIA's exporter uses, so that scrape settings can stay."""
@@ -231,18 +233,12 @@ class Judgement:
     """The verdicts of `gpuscope.watch.verdict`, with the last seconds of each host remembered."""
 
     def __init__(self) -> None:
-        self._past: dict[str, list[Sample]] = {}
+        self._history = History(WINDOW_S)
 
     def __call__(self, sample: Sample) -> tuple[Verdict, ...]:
         """Return the verdicts on a sample's devices, in their order."""
-        from gpuscope.watch.verdict import judge
-        from gpuscope.watch.window import WINDOW_S
-
-        past = self._past.setdefault(sample.host, [])
-        past.append(sample)
-        while len(past) > 1 and past[0].unix_s < sample.unix_s - WINDOW_S:
-            past.pop(0)
-        return tuple(judge(past, device.info.index) for device in sample.devices)
+        self._history.add((sample,))
+        return self._history.verdicts(sample.host)
 
 
 def serve(

@@ -101,7 +101,8 @@ def _start(folder: Path) -> str | None:
 
 def _is_program(folder: Path, name: str) -> bool:
     """Whether the driver's name of a process is this one's; "" is the name of one not seen."""
-    wanted = Path(name.split("\0")[0].strip() or "/").name.split(" ")[0]
+    # The driver tells a path, the sampler a program and its script.
+    wanted = Path(name.split("\0")[0].split(" ")[0] or "/").name
     if not wanted:
         return False
     command = _text(folder / "cmdline").split("\0")[0]
