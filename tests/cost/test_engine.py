@@ -250,3 +250,15 @@ def test_other_devices(name) -> None:
     costed = cost_program(program(*MIXED), device(name))
     assert all(c.kernels for c in costed.ops)
     assert costed.device_spread > cost_program(program(*MIXED), H200).device_spread
+
+
+def test_constants_from_farther_away_make_the_whole_device_less_sure() -> None:
+    """An H200's own constants share no error; another vendor's device may be off as a whole."""
+    step = program(add(tensor(0, 64), tensor(1, 64), tensor(2, 64)))
+    shared = {
+        name: cost_program(step, device(name)).common_spread
+        for name in ("h200", "gh200", "v100-sxm2-32gb", "mi300x")
+    }
+    assert shared["h200"] == 0
+    assert sorted(shared.values()) == [shared[n] for n in shared]
+    assert shared["mi300x"] >= 0.2

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from math import sqrt
+from math import hypot, sqrt
 
 import pytest
 from hypothesis import given, settings
@@ -48,6 +48,15 @@ def test_kinds_err_independently():
     kinds = ["matmul", "pointwise", "reduction", "gather"]
     step = costed([call(kernel(100, kind=kind)) for kind in kinds], device_spread=0.1)
     assert device_error(step, lambda k: 0.0) == pytest.approx(0.1 / sqrt(4))
+
+
+def test_what_all_kernels_share_does_not_average_out():
+    kinds = ("matmul", "pointwise", "reduction", "gather")
+    calls = [call(kernel(100, kind=kind)) for kind in kinds]
+    apart = device_error(costed(calls, device_spread=0.1), lambda k: 0.0)
+    shared = device_error(costed(calls, device_spread=0.1, common_spread=0.3), lambda k: 0.0)
+    assert apart == pytest.approx(0.05)
+    assert shared == pytest.approx(hypot(0.05, 0.3))
 
 
 def test_a_slow_host_can_take_the_lead():

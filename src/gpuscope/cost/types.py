@@ -109,7 +109,10 @@ class CostedProgram:
         device_id: catalogue id of the device.
         ops: one entry per operator, same order as `program.ops`.
         host_spread: relative 80 % half-width of all host costs together (hosts differ).
-        device_spread: relative 80 % half-width of systematic device error (calibration).
+        device_spread: relative 80 % half-width of systematic device error (calibration), by kind
+            of kernel: kinds err on their own.
+        common_spread: relative 80 % half-width of an error that all kernels share, because the
+            constants were found on another device.
         launch_latency_s: from the launch call to the kernel's start on an idle device.
         kernel_gap_s: least gap between two kernels that are queued back to back on a stream.
         graph: forward and backward passes are replayed as CUDA graphs (one launch each).
@@ -123,6 +126,7 @@ class CostedProgram:
     ops: tuple[CostedOp, ...]
     host_spread: float = 0.5
     device_spread: float = 0.1
+    common_spread: float = 0.0
     launch_latency_s: float = 3e-6
     kernel_gap_s: float = 1e-6
     graph: bool = False

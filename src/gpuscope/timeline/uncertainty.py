@@ -12,9 +12,10 @@ launches n_i and the total time D_k of kind k, its relative error is
 
     e_k = sqrt( (sqrt(sum (n_i a_i)^2) / D_k)^2 + device_spread^2 )
 
-and the kinds are independent of each other, so the device time as a whole errs by
+and the kinds are independent of each other; what all kernels share, `common_spread` (constants
+found on another device), does not average out. So the device time as a whole errs by
 
-    e = sqrt( sum (e_k D_k)^2 ) / sum D_k.
+    e = sqrt( sum (e_k D_k)^2 / (sum D_k)^2 + common_spread^2 ).
 
 The step is then simulated with the host slower and faster and with the device slower and faster
 (four walks, no events). Whichever does not set the pace hardly moves the step, so the interval
@@ -86,7 +87,7 @@ def device_error(costed: CostedProgram, half_width_s: Callable[[Kernel], float])
         return 0.0
     systematic = costed.device_spread
     variance_s2 = sum(square_s2[kind] + (systematic * time_s[kind]) ** 2 for kind in time_s)
-    return sqrt(variance_s2) / total_s
+    return hypot(sqrt(variance_s2) / total_s, costed.common_spread)
 
 
 def _period_s(
