@@ -40,6 +40,8 @@ WATCH_CHINESE: dict[str, str] = {
     "device memory": "显存占用",
     "does not answer": "没有响应",
     "Serving {url}": "正在提供 {url}",
+    "Waiting until process {pid} asks what to record …": "等待进程 {pid} 询问要记录什么 …",
+    "What its Python threads do now (py-spy):": "它的 Python 线程此刻在做什么（py-spy）：",
     "not throttled": "未降频",
     "Looking …": "正在读取 …",
     "quit": "退出",
