@@ -35,6 +35,15 @@ def fact(explanation: Explanation, begins: str) -> float:
     raise AssertionError(f"no fact '{begins}...'")
 
 
+def told(explanation: Explanation, begins: str) -> str:
+    """The text, in English, of the fact whose English label begins so."""
+    for group in blocks(explanation, Facts):
+        for row in group.rows:
+            if row.label.en.startswith(begins):
+                return row.value.en if isinstance(row.value, Words) else str(row.value)
+    raise AssertionError(f"no fact '{begins}...'")
+
+
 def named_cells(drawn: HeatMap) -> list[list[str]]:
     """The cells of a map of sorts by the English names of their classes."""
     return [[drawn.classes[int(cell)].en for cell in row if cell is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from blocks import blocks, fact, sound, titled
+from blocks import blocks, fact, sound, titled, told
 
 import gpuscope as gs
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
@@ -205,3 +205,22 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(error, match=says):
         attention(**options)  # type: ignore[arg-type]
+
+
+def test_heads_wider_than_any_fused_kernel_of_half_precision() -> None:
+    wide, built = (gs.explain("attention", seq=4096, head_dim=d) for d in (512, 256))
+    assert told(wide, "implementation") == "efficient"
+    assert fact(wide, "share of the dense peak") < 1
+    assert fact(wide, "time by itself") > 2 * fact(built, "time by itself")
+
+
+def test_single_precision_runs_on_the_vector_lanes() -> None:
+    assert "the vector lanes" in told(gs.explain("attention", dtype="fp32"), "what sets the time")
+
+
+def test_sharing_is_shown_where_only_decoding_fits() -> None:
+    found = gs.explain("attention", batch=64, heads=64, kv_heads=8, seq=1, kv_seq=131_072)
+    table = titled(found, Table, "Sharing heads")
+    assert table.rows
+    assert [table.rows[i][0] for i in table.marked] == [8.0]
+    assert table.rows[table.marked[0]][-1] is None  # a prompt of that length does not fit

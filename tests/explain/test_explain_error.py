@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -281,3 +282,29 @@ def test_command() -> None:
     assert "显存碎片" in piped.stdout
     empty = runner.invoke(app, ["explain", "error", "-"], input="")
     assert empty.exit_code == 2
+
+
+def test_a_very_long_line_takes_no_time() -> None:
+    for piece in ("a", "0", "_", ".", "1.", "lib", ":.cu"):
+        began = time.process_time()
+        gs.explain("error", piece * (200_000 // len(piece)) + "\n")
+        assert time.process_time() - began < 5.0  # a quadratic pattern takes minutes
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(bytes(range(256)) * 40)
+    with pytest.raises(InputFileError, match="is no text"):
+        gs.explain("error", str(program))
+    with pytest.raises(InputFileError, match="Cannot read"):
+        gs.explain("error", str(tmp_path))
+    with pytest.raises(InputFileError, match="no such file"):
+        gs.explain("error", str(tmp_path / "train.log"))
+    with pytest.raises(InputFileError, match="no such file"):
+        gs.explain("error", "no_such_file.log")
+
+
+def test_a_log_of_windows_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("RuntimeError: CUDA error: misaligned address\n", encoding="utf-16")
+    assert gs.explain("error", str(log)).title.en == "A kernel used a misaligned address"

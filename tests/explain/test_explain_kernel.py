@@ -301,3 +301,13 @@ def test_command() -> None:
     assert json.loads(result.stdout)["topic"] == "kernel"
     missing = CliRunner().invoke(app, ["explain", "kernel", "x", "--trace", "nothing.json"])
     assert missing.exit_code == 2
+
+
+def test_a_tile_of_nothing_has_no_waves() -> None:
+    found = gs.explain("kernel", "ampere_sgemm_0x0_tn")
+    assert not any(isinstance(b, Lines) for s in found.sections for b in s.blocks)
+
+
+def test_of_a_cluster_one_device_counts() -> None:
+    alone, many = (gs.explain("kernel", NVJET, on=on) for on in ("h200", "8xh200"))
+    assert alone.sections == many.sections

@@ -176,3 +176,10 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(error, match=says):
         matmul(*sizes, **options)  # type: ignore[arg-type]
+
+
+def test_both_languages_tell_the_clock_that_the_power_limit_leaves() -> None:
+    said = gs.explain("matmul", 4096, 4096, 4096).summary[-1]
+    for text in (said.en, said.zh):
+        assert "700 W" in text
+        assert "GHz" in text

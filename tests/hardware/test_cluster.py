@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.hardware import device, devices, parse_target
-from gpuscope.hardware.cluster import build_cluster, torus_shape
+from gpuscope.hardware.cluster import _TARGET, _counted, build_cluster, torus_shape
 
 
 def test_one_device() -> None:
@@ -148,3 +148,26 @@ def test_gaudi_fabric_counts_the_ports_that_leave_the_box() -> None:
     """Three of a Gaudi 3's 24 ports of 200 Gb/s leave the box: 75 GB/s."""
     assert parse_target("16xgaudi3").scale_out_bandwidth_bytes_per_s == pytest.approx(75e9)
     assert device("gaudi3").scale_up_bandwidth_bytes_per_s == 525e9
+
+
+class TestNamesThatBeginWithDigits:
+    @pytest.mark.parametrize(
+        ("text", "nodes", "each"),
+        [("7900xtx", 1, 1), (" 7900XTX ", 1, 1), ("1x7900xtx", 1, 1), ("1x1x7900xtx", 1, 1)],
+    )
+    def test_a_count_is_followed_by_a_known_device(self, text, nodes, each) -> None:
+        found = parse_target(text)
+        assert found.device.id == "amd-rx-7900-xtx"
+        assert (found.nodes, found.devices_per_node) == (nodes, each)
+
+    def test_two_of_them_are_counted(self) -> None:
+        assert _counted(_TARGET.match("2x7900xtx")) == ("2", None, "7900xtx")
+        assert _counted(_TARGET.match("2x8x7900xtx")) == ("2", "8", "7900xtx")
+
+    def test_counts_of_others_stay(self) -> None:
+        assert parse_target("2x8xh200").nodes == 2
+        assert parse_target("8 x h200").n_devices == 8
+
+    def test_an_unknown_name_is_named_alone(self) -> None:
+        with pytest.raises(UnknownNameError, match="'h2000000'"):
+            parse_target("8xh2000000")

@@ -41,6 +41,10 @@ _DEFAULTS: dict[str, tuple[float, float, float]] = {
 }
 _HALF = ("float16", "bfloat16")
 
+#: Heads wider than this neither cuDNN nor FlashAttention take (sdp_utils.cpp,
+#: `check_head_dim_size_flash`; cuDNN frontend, scaled dot product attention, limits).
+_WIDEST = 256
+
 
 def attention_flops(q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool) -> float:
     """FLOPs of one forward pass: scores and weighted sum, 2 per multiply-add.
@@ -136,6 +140,8 @@ def implementation(work: Work, head_dim: int) -> str:
         return str(ran)
     asked = str(work.op.args.get("backend", "flash"))
     half = work.op.inputs[0].dtype in _HALF
+    if head_dim > _WIDEST:
+        return "efficient"
     if half and head_dim % 8 == 0 and work.device.compute_capability in ((9, 0), (10, 0)):
         return "cudnn"
     return "flash" if asked == "flash" and half else "efficient"
@@ -153,8 +159,16 @@ class _Rates:
     score_s: float = 0.0
 
 
+def _width(head_dim: int) -> int:
+    """Elements of a head that the kernel computes: it is built for 64, 128 or 256 of them, and the
+    memory-efficient one goes through wider heads in pieces (CUTLASS, 41_fused_multi_head_attention:
+    `kMaxK`, here 128)."""
+    built = next((width for width in (64, 128, _WIDEST) if head_dim <= width), None)
+    return built or 128 * math.ceil(head_dim / 128)
+
+
 def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) -> _Rates:
-    width = 64 if head_dim <= 64 else 128 if head_dim <= 128 else 256
+    width = min(_width(head_dim), _WIDEST)
     single = work.op.inputs[0].dtype == "float32"
     base = f"attention.{backend}.{direction}.d{width}"
     key = base + (".dropout" if drop else "") + (".float32" if single else "")
@@ -196,14 +210,16 @@ def _main_kernel(
     own, walked, total = unit_load(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
-    width = 64 if d <= 64 else 128 if d <= 128 else 256
+    width = _width(d)
     step_flops = (10.0 if backward else 4.0) * tile_q * tile_k * width
     block_s = step_flops / (peak / work.units * rates.efficiency)
     block_s += rates.score_s * tile_q * tile_k
     compute = own * rates.tile_s + walked * block_s
     memory = (read + written) / (work.bandwidth * 0.85)
     duration = rates.start_s + max(compute, memory)
-    limiter: Limiter = "tensor_core" if compute >= memory else "memory"
+    limiter: Limiter = "memory"
+    if compute >= memory:
+        limiter = "compute" if dtype == "float32" else "tensor_core"
     if duration < 2 * rates.start_s:
         limiter = "latency"
     tiles = batch * heads * math.ceil((sk if by_key else sq) / (tile_k if by_key else tile_q))

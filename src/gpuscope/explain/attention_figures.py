@@ -230,10 +230,10 @@ def sharing(case: Attention) -> Table:
             backward=False, backend="auto", causal=True,
         )  # fmt: skip
         step = prompt.other(seq=1, causal=False)
+        if not _fits(step):
+            continue
         if kv_heads == case.kv_heads:
             marked.append(len(rows))
-        if not _fits(prompt):
-            continue
         token = 2 * kv_heads * case.head_dim * case.qkv[1].itemsize
         name = Words("multi-head", "多头（MHA）")
         if kv_heads == 1:
@@ -242,7 +242,7 @@ def sharing(case: Attention) -> Table:
             name = Words("grouped-query", "分组查询（GQA）")
         rows.append((
             float(kv_heads), name, token, token * step.kv_seq * case.batch, step.duration_s,
-            step.flops / step.moved_bytes, prompt.duration_s,
+            step.flops / step.moved_bytes, prompt.duration_s if _fits(prompt) else None,
         ))  # fmt: skip
     return Table(
         Words("Sharing heads of K and V", "共享 K、V 头"),

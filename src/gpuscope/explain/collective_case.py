@@ -179,7 +179,7 @@ def make_case(operation: str, amount: str | float, on: Target, dtype: str) -> Ca
         )
     if nbytes % ITEM_BYTES[element]:
         raise InvalidValueError(
-            f"{nbytes} bytes are no whole number of {element} elements.",
+            f"{size(nbytes)} is no whole number of {element} elements.",
             f"Each has {ITEM_BYTES[element]} bytes.", "Give another size or --dtype.",
         )  # fmt: skip
     if nbytes > device.memory_usable_bytes:

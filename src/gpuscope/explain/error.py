@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from pathlib import Path
 
 from gpuscope.errors import InputFileError, InvalidValueError
@@ -26,6 +28,15 @@ _MOST_BYTES = 16 * 2**20
 
 _LONGEST_LINE = 220
 
+_PATH = re.compile(r"(?:~|\.{0,2})/\S+|[^\s:()\"']+\.(?:log|txt|out|err)")
+"""One word that can only be meant as a file's name."""
+
+_NO_TEXT = bytes({*range(9), *range(14, 27), *range(28, 32)})
+"""Control characters that terminals do not get: not the tab, ends of line, escape, form feed."""
+
+_SAMPLE_BYTES = 2**16
+_MOST_NO_TEXT = 0.05
+
 
 @topic("error")
 def error(text: str | Path) -> Explanation:
@@ -36,7 +47,7 @@ def error(text: str | Path) -> Explanation:
 
     Raises:
         InvalidValueError: nothing but blanks.
-        InputFileError: the file cannot be read.
+        InputFileError: the file is missing, cannot be read, or is no text.
     """
     content = _content(text)
     if not content.strip():
@@ -50,13 +61,35 @@ def error(text: str | Path) -> Explanation:
     return _explained(log, found) if found else _unknown(log)
 
 
+def text_of(data: bytes, named: str) -> str:
+    """Return what was printed as text: UTF-8, or UTF-16 where it begins with its mark.
+
+    Args:
+        data: the bytes of a log.
+        named: how the error calls it.
+
+    Raises:
+        InputFileError: a program or an archive, not a text.
+    """
+    if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and 0 in data[:64]:
+        return data.decode("utf-16", "replace")
+    sample = data[:_SAMPLE_BYTES]
+    if len(sample) - len(sample.translate(None, _NO_TEXT)) > _MOST_NO_TEXT * len(sample):
+        raise InputFileError(
+            f"{named} is no text.",
+            "It holds bytes that no message has.",
+            "Name the log, or pass the message itself in quotes.",
+        )
+    return data.decode("utf-8", "replace")
+
+
 def _content(text: str | Path) -> str:
     if isinstance(text, str):
         if "\n" in text or len(text) > 1000:
             return text
         try:
             named = Path(text)
-            if not named.is_file():
+            if not named.exists() and not _PATH.fullmatch(text):
                 return text
         except (OSError, ValueError):
             return text  # no file's name
@@ -68,17 +101,25 @@ def _read(path: Path) -> str:
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
-            if size <= _MOST_BYTES:
-                return file.read().decode("utf-8", "replace")
-            begin = file.read(_MOST_BYTES // 2)
-            file.seek(size - _MOST_BYTES // 2)
-            return f"{begin.decode('utf-8', 'replace')}\n{file.read().decode('utf-8', 'replace')}"
+            if size <= _MOST_BYTES:  # a pipe says 0
+                data = file.read(_MOST_BYTES)
+            else:
+                data = file.read(_MOST_BYTES // 2)
+                file.seek(size - _MOST_BYTES // 2)
+                data += b"\n" + file.read()
+    except FileNotFoundError:
+        raise InputFileError(
+            f"Cannot read {path}.",
+            "There is no such file.",
+            "Check the path, or pass the message itself in quotes.",
+        ) from None
     except OSError as problem:
         raise InputFileError(
             f"Cannot read {path}.",
             str(problem.strerror or problem),
             "Name a text file, or - for stdin.",
         ) from problem
+    return text_of(data, str(path))
 
 
 def _explained(log: Log, found: list[Diagnosis]) -> Explanation:

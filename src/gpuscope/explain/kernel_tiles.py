@@ -21,7 +21,7 @@ from gpuscope.explain.types import (
     Table,
     Words,
 )
-from gpuscope.hardware import Device, device
+from gpuscope.hardware import Device, parse_target
 
 _SIDES = (1024, 2048, 3072, 4096, 6144, 8192)
 """Sides of the square results that are counted."""
@@ -40,7 +40,9 @@ def tile_section(read: KernelName, on: str) -> Section | None:
     """
     if len(read.tile) < 2 or not any(word in read.symbol for word in _MATRIX):
         return None
-    chosen = device(on)
+    if min(read.tile) < 1:  # a name that no library makes
+        return None
+    chosen = parse_target(on).device
     if not chosen.compute_units:
         return None
     fitting = _resident(read, chosen)

@@ -248,13 +248,12 @@ def _summary(
     ]  # fmt: skip
     if not found.matrix_vector:
         lines.append(_cut(found))
-    if endless.sentence and endless.device_s > 1.01 * found.duration_s:
+    if endless.limit is not None and endless.device_s > 1.01 * found.duration_s:
         each = seconds(endless.device_s)
         lines.append(
             Words(
-                f"Repeated without pause it takes {each}: {endless.sentence[0].lower()}"
-                f"{endless.sentence[1:]}",
-                f"不停地重复时每次要 {each}：功耗上限使频率下降。",
+                f"Repeated without pause it takes {each}: {endless.limit.en}.",
+                f"不停地重复时每次要 {each}：{endless.limit.zh}。",
             )
         )
     return tuple(lines)

@@ -12,11 +12,11 @@ from math import prod
 
 from gpuscope.api import resolve_calibration, resolve_target
 from gpuscope.cost.engine import cost_program
-from gpuscope.cost.power import limit_power
+from gpuscope.cost.power import limit_power, power_model, steady_state
 from gpuscope.cost.registry import Constants, Work, model_for
-from gpuscope.cost.types import Kernel
+from gpuscope.cost.types import CostedProgram, Kernel
 from gpuscope.errors import InvalidValueError, UnsupportedError
-from gpuscope.explain.numbers import size
+from gpuscope.explain.numbers import percent, size
 from gpuscope.explain.types import Words
 from gpuscope.hardware import Calibration, Device, calibration_for, rate_name
 from gpuscope.program.types import Op, Program, TensorSpec
@@ -221,11 +221,11 @@ class Steady:
 
     Attributes:
         device_s: device time of one.
-        sentence: what the power limit does; "" where it does not bind.
+        limit: what the power limit does, as the end of a sentence; None where it does not bind.
     """
 
     device_s: float
-    sentence: str
+    limit: Words | None
 
 
 def steady(ops: Sequence[Op], on: Target, settings: Mapping[str, bool]) -> Steady:
@@ -234,5 +234,19 @@ def steady(ops: Sequence[Op], on: Target, settings: Mapping[str, bool]) -> Stead
     costed = cost_program(program, on.device, on.calibration)
     limited = limit_power(costed, on.device, on.calibration)
     seconds = sum(total_s(item.kernels) for item in limited.ops)
-    added = limited.assumptions[len(costed.assumptions) :]
-    return Steady(seconds, added[0] if added else "")
+    return Steady(seconds, None if limited is costed else _clock_left(costed, on))
+
+
+def _clock_left(costed: CostedProgram, on: Target) -> Words | None:
+    model = power_model(on.device, on.calibration)
+    if model is None or on.device.tdp_w is None:
+        return None
+    share = steady_state(costed, model).clock_share
+    clock, clock_zh = f"{percent(share)} of its maximum", f"最高值的 {percent(share)}"
+    if on.device.clock_hz is not None:
+        clock = clock_zh = f"{share * on.device.clock_hz / 1e9:.2f} GHz"
+    watts = f"{on.device.tdp_w:g} W"
+    return Words(
+        f"the power limit of {watts} lowers the clock to about {clock}",
+        f"{watts} 的功耗上限使频率降到约 {clock_zh}",
+    )

@@ -15,6 +15,7 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.hardware.interconnect import Interconnect
 from gpuscope.hardware.loader import device as device_named
+from gpuscope.hardware.names import is_device
 
 _TARGET = re.compile(
     r"^\s*(?:(?P<first>\d+)\s*[x×*]\s*)?(?:(?P<second>\d+)\s*[x×*]\s*)?(?P<name>\S.*?)\s*$",
@@ -120,8 +121,8 @@ def parse_target(text: str) -> Cluster:
         raise InvalidValueError(
             "The target is empty.", "It names a device.", "Type for example: --on 8xh200"
         )
-    first, second = match["first"], match["second"]
-    device = device_named(match["name"])
+    first, second, name = _counted(match)
+    device = device_named(name)
     if second is not None:
         nodes, per_node = int(first), int(second)
         if nodes == 0 or per_node == 0:
@@ -131,6 +132,20 @@ def parse_target(text: str) -> Cluster:
     if count == 0:
         _refuse_zero(text)
     return build_cluster(device, count)
+
+
+def _counted(match: re.Match[str]) -> tuple[str | None, str | None, str]:
+    """The counts and the name: "7900xtx" is a device, not 7900 of "tx"."""
+    first, second, name = match["first"], match["second"], match["name"]
+    if first is None or is_device(name):
+        return first, second, name
+    whole = match.string[match.start("first") : match.end("name")]
+    if is_device(whole):
+        return None, None, whole
+    rest = match.string[match.start("second") : match.end("name")]
+    if second is not None and is_device(rest):
+        return first, None, rest
+    return first, second, name
 
 
 def build_cluster(device: Device, n_devices: int, devices_per_node: int | None = None) -> Cluster:

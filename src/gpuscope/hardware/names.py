@@ -71,6 +71,15 @@ def short_names() -> dict[str, str]:
     return {form: ids[0] for form, ids in found.items() if len(ids) == 1}
 
 
+def is_device(name: str) -> bool:
+    """Return whether exactly one device goes by that name."""
+    try:
+        resolve(name)
+    except UnknownNameError:
+        return False
+    return True
+
+
 def resolve(name: str) -> str:
     """Return the identifier of the device that a person means.
 

@@ -40,12 +40,12 @@ def error_command(
     quiet: Quiet = False,
 ) -> None:
     """Error: its cause, how sure that is, and what to try first."""
-    from gpuscope.explain.error import error
+    from gpuscope.explain.error import error, text_of
 
     def make() -> Explanation:
         if text == "-":
             # A newline keeps it from being taken for a file's name.
-            return error(sys.stdin.buffer.read().decode("utf-8", "replace") + "\n")
+            return error(text_of(sys.stdin.buffer.read(), "What came on stdin") + "\n")
         return error(text)
 
     show(make, Shown(as_json, output, report, figures, lang, quiet))

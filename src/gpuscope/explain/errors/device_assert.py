@@ -10,7 +10,7 @@ from gpuscope.explain.errors.types import Certainty, Diagnosis
 from gpuscope.explain.types import Fact, Words
 
 _ASSERTION = re.compile(
-    r"(?P<file>[^\s:]+\.(?:cu|cuh|hip|h))[:](?P<line>\d+):\s*(?P<function>.{0,300}?):?\s*"
+    r"(?<![^\s:])(?P<file>[^\s:]+\.(?:cu|cuh|hip|h))[:](?P<line>\d+):\s*(?P<function>.{0,300}?):?\s*"
     r"block: \[(?P<block>[\d,]+)\], thread: \[(?P<thread>[\d,]+)\]\s*"
     r"Assertion `(?P<text>[^`']+)[`'] failed"
 )

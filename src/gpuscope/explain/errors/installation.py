@@ -50,7 +50,8 @@ def read_driver_mismatch(log: Log) -> Diagnosis | None:
 def read_undefined_symbol(log: Log) -> Diagnosis | None:
     """Read an extension that was built for another PyTorch."""
     found = log.search(
-        r"(?P<file>[\w.+-]+\.so[\w.]*): undefined symbol: (?P<symbol>_ZN?K?(?:3c10|2at|5torch)\w*)"
+        r"(?<![\w.+-])(?P<file>[\w.+-]+\.so[\w.]*): undefined symbol: "
+        r"(?P<symbol>_ZN?K?(?:3c10|2at|5torch)\w*)"
         r"|DLL load failed while importing (?P<module>\w*cuda\w*|\w*_C)"
     )
     if found is None:
