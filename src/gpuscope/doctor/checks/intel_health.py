@@ -41,7 +41,11 @@ def intel_health(machine: Machine) -> Iterable[Finding]:
             Words(f"Intel GPU {device}: {name} is {status.lower()}",
                   f"Intel GPU {device}：{name} 状态为 {status}"),
             Words(f"{description or status}.", f"{description or status}。"),
-            None, None, ("xpu-smi health -l",), _BY, device, {name: status},
+            Words(
+                "The driver slows or stops the device to protect it.",
+                "驱动会降速或停用该设备以保护它。",
+            ),
+            None, ("xpu-smi health -l",), _BY, device, {name: status},
         )  # fmt: skip
     if any(p[2].lower() == "ok" for p in parts) and not bad:
         yield Finding(
