@@ -43,6 +43,12 @@ def test_only_some_checks() -> None:
         diagnose(h200(), only=["drivers"])
 
 
+def test_naming_a_test_at_work_runs_it() -> None:
+    assert set(diagnose(Recording(), only=["deep_memory"]).checks) == {"deep_memory"}
+    assert diagnose(Recording(), only=["deep"]).deep
+    assert not any(name.startswith("deep_") for name in diagnose(Recording()).checks)
+
+
 def test_what_identifies_a_machine() -> None:
     assert diagnose(h200(2)).machine == {
         "host": "node1", "gpus": "2× NVIDIA H200", "driver": "580.65.06", "python": "3.12.3",

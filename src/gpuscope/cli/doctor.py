@@ -12,7 +12,8 @@ from gpuscope.atomic import check_writable, write_atomically
 from gpuscope.cli.progress import note, progress
 
 if TYPE_CHECKING:
-    from gpuscope.doctor.machine import Machine
+    from gpuscope.cli.progress import Say
+    from gpuscope.doctor.machine import LiveMachine, Machine
     from gpuscope.doctor.types import Diagnosis
 
 # Checks and tables are imported when the command runs, so that --help stays fast.
@@ -135,22 +136,12 @@ def _examine(
         diagnosis = diagnose(recording, deep=deep, only=only)
         machine: Machine = recording
     else:
-        live = LiveMachine()
         with progress(shown.silent) as say:
-            say(tr("Examining this machine …", shown.lang))
-            if not only:
-                from gpuscope.doctor.probes import AHEAD
-
-                live.ask_ahead(*AHEAD)
-            diagnosis = diagnose(
-                live, deep=deep, only=only,
-                say=lambda name: say(tr("Checking {name} …", shown.lang, name=name)),
-            )  # fmt: skip
-            if record is not None:
-                from gpuscope.doctor.record import ask_more
-
-                say(tr("Recording this machine …", shown.lang))
-                ask_more(live)
+            live = LiveMachine(tell=say)
+            try:
+                diagnosis = _ask(live, say, deep, only, record is not None, shown.lang)
+            finally:
+                live.stop()
         recording, machine = live.recording, live
     if record is not None:
         from gpuscope.doctor.record import scrubbed
@@ -158,6 +149,29 @@ def _examine(
         write_atomically(record, scrubbed(recording).to_json() + "\n")
         note(tr("Wrote {path}", shown.lang, path=record), shown.quiet)
     return machine, diagnosis
+
+
+def _ask(
+    live: LiveMachine, say: Say, deep: bool, only: list[str], more: bool, lang: str
+) -> Diagnosis:
+    """Examine this machine and say what is being done; ask more where it is recorded."""
+    from gpuscope.doctor.diagnose import diagnose
+    from gpuscope.views.i18n import tr
+
+    say(tr("Examining this machine …", lang))
+    if not only:
+        from gpuscope.doctor.probes import AHEAD
+
+        live.ask_ahead(*AHEAD)
+    diagnosis = diagnose(
+        live, deep=deep, only=only, say=lambda name: say(tr("Checking {name} …", lang, name=name))
+    )
+    if more:
+        from gpuscope.doctor.record import ask_more
+
+        say(tr("Recording this machine …", lang))
+        ask_more(live)
+    return diagnosis
 
 
 def _load(path: Path, only: list[str]) -> Diagnosis:

@@ -21,7 +21,8 @@ def diagnose(
     Args:
         machine: a live or a recorded one.
         deep: also work on the devices (minutes).
-        only: names of checks or groups; all of them by default.
+        only: names of checks or groups; all of them by default. One that works on the devices
+            implies `deep`.
         say: told the name of each check before it runs.
 
     Raises:
@@ -32,6 +33,7 @@ def diagnose(
     for name in only:
         if name not in names:
             raise UnknownNameError("check", name, names, "Type: gpuscope doctor --list")
+    deep = deep or any(c.group == "deep" and (c.name in only or "deep" in only) for c in known)
     chosen = [c for c in known if not only or c.name in only or c.group in only]
     chosen = [c for c in chosen if deep or c.group != "deep"]
     found: list[Finding] = []

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpuscope.doctor.processes import Processes, Tell
 from gpuscope.errors import InputFileError
 
 RECORDING_VERSION = 1
@@ -113,10 +113,11 @@ class Recording:
         return self.probe_errors.get(name, "")
 
     def to_json(self) -> str:
-        """The recording as text."""
+        """The recording as text; answers sorted by what was asked, each as it came."""
+        answers = {name: dict(sorted(each.items())) for name, each in asdict(self).items()}
         return json.dumps(
-            {"schema": "gpuscope.machine", "version": RECORDING_VERSION, **asdict(self)},
-            ensure_ascii=False, indent=1, sort_keys=True,
+            {"schema": "gpuscope.machine", "version": RECORDING_VERSION, **answers},
+            ensure_ascii=False, indent=1,
         )  # fmt: skip
 
     @classmethod
@@ -173,9 +174,16 @@ def _probe_words(name: str) -> tuple[str, ...]:
 
 
 class LiveMachine:
-    """The machine that this runs on; `recording` holds every answer that it gave."""
+    """The machine that this runs on; `recording` holds every answer that it gave.
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    Args:
+        environment: its variables.
+        tell: called with each line that a probe writes to its standard error.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, tell: Tell | None = None
+    ) -> None:
         kept = {
             name: value
             for name, value in environment.items()
@@ -183,6 +191,12 @@ class LiveMachine:
         }
         self.recording = Recording(environment=kept)
         self._ahead: dict[str, Future[Answer]] = {}
+        self._processes = Processes()
+        self._tell = tell
+
+    def stop(self) -> None:
+        """End what still runs for it; it answers no more than it knows."""
+        self._processes.stop()
 
     def ask_ahead(self, *probes: str, timeout_s: float = 60.0) -> None:
         """Start probes now, all at the same time; `probe` then waits for its own.
@@ -196,7 +210,7 @@ class LiveMachine:
             return
         pool = ThreadPoolExecutor(len(new), thread_name_prefix="probe")
         for name in new:
-            self._ahead[name] = pool.submit(self._run, _probe_words(name), timeout_s)
+            self._ahead[name] = pool.submit(self._run, _probe_words(name), timeout_s, probe=True)
         pool.shutdown(wait=False)
 
     def command(self, *words: str, timeout_s: float = 5.0) -> Answer | None:
@@ -248,7 +262,9 @@ class LiveMachine:
         known = self.recording.probes
         if name not in known:
             ahead = self._ahead.get(name)
-            answer = ahead.result() if ahead else self._run(_probe_words(name), timeout_s)
+            answer = (
+                ahead.result() if ahead else self._run(_probe_words(name), timeout_s, probe=True)
+            )
             known[name] = self._parsed(name, answer, timeout_s)
         return known[name]
 
@@ -272,18 +288,9 @@ class LiveMachine:
             return None
         return found
 
-    @staticmethod
-    def _run(words: tuple[str, ...], timeout_s: float) -> Answer:
-        try:
-            done = subprocess.run(
-                words, capture_output=True, text=True, errors="replace", timeout=timeout_s,
-                stdin=subprocess.DEVNULL, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return Answer(None, "")
-        except OSError as error:
-            return Answer(127, "", str(error))
-        return Answer(done.returncode, done.stdout[:MOST_CHARACTERS], done.stderr[:MOST_CHARACTERS])
+    def _run(self, words: tuple[str, ...], timeout_s: float, *, probe: bool = False) -> Answer:
+        ended = self._processes.run(words, timeout_s, self._tell if probe else None)
+        return Answer(ended.code, ended.out[:MOST_CHARACTERS], ended.err[:MOST_CHARACTERS])
 
 
 def _last_words(answer: Answer) -> str:
