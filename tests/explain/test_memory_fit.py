@@ -88,3 +88,28 @@ def test_a_size_that_cannot_be_ends_the_search() -> None:
     case = Straight(8, 10**9, 10**6, 6 * 10**9, most=100)
     found = largest(case, "batch")  # type: ignore[arg-type]
     assert (found.most, found.next, found.exact) == (8, None, False)
+
+
+@pytest.mark.parametrize("holes", [0.05, 0.1, 0.15])
+def test_holes_do_not_end_the_search_far_below(holes: float) -> None:
+    case = Straight(32, 10**9, 10**7, 10**9 + 10**7 * 800, holes)
+    found = largest(case, "batch")  # type: ignore[arg-type]
+    assert found.most > 32
+    assert found.next is not None
+    assert found.next < 2 * found.most
+
+
+@dataclass
+class Flat(Straight):
+    """A peak that lies elsewhere for small sizes."""
+
+    def at(self, value: int) -> tuple[int, bool]:
+        peak = max(self.fixed, self.each * value) - value  # a little less at first
+        return peak, peak <= self.capacity_bytes
+
+
+def test_one_more_is_told_from_where_it_costs() -> None:
+    found = largest(Flat(1, 10**9, 10**6, 10**11), "batch")  # type: ignore[arg-type]
+    assert found.bytes_each == pytest.approx(10**6, rel=0.02)
+    flat = largest(Flat(1, 10**9, 0, 10**11), "batch")  # type: ignore[arg-type]
+    assert flat.bytes_each is None

@@ -8,7 +8,7 @@ from gpuscope.explain.memory_case import Case
 
 _MOST_CAPTURES = 4
 _SLACK = 0.04
-"""Below the line's landing by so much where holes keep it from fitting."""
+"""Below the line's landing by so much where holes keep it from fitting; twice as much each time."""
 
 _LARGEST = 2**24
 
@@ -55,12 +55,15 @@ class Limit:
 
     @property
     def bytes_each(self) -> float | None:
-        """Bytes that one more of it takes, between the captures nearest to the one asked for."""
-        here = next(n for n, p in enumerate(self.points) if p.value == self.here)
+        """Bytes that one more of it takes, from the size asked for to the largest captured one
+        (the smallest, where that is the largest): small steps may cost nothing, their peak being
+        elsewhere. None where nothing grows."""
         if len(self.points) < 2:
             return None
-        a, b = self.points[max(0, here - 1)], self.points[min(len(self.points) - 1, here + 1)]
-        return (b.peak_bytes - a.peak_bytes) / (b.value - a.value)
+        here = next(point for point in self.points if point.value == self.here)
+        end = self.points[0] if here == self.points[-1] else self.points[-1]
+        each = (end.peak_bytes - here.peak_bytes) / (end.value - here.value)
+        return each if each > 0 else None
 
 
 def largest(case: Case, field: str) -> Limit:
@@ -119,7 +122,9 @@ def _guess(points: dict[int, Point], capacity: int, low: int, high: int | None, 
     if high is None:
         return max(wanted, low + step)
     if wanted >= high:
-        wanted = min(_round(high * (1 - _SLACK), step), high - step)
+        holes = sum(not p.fits and p.peak_bytes <= capacity for p in points.values())
+        slack = min(_SLACK * 2 ** max(holes - 1, 0), 0.5)
+        wanted = min(_round(high * (1 - slack), step), high - step)
     if wanted <= low:
         wanted = low + step if landing <= low + 2 * step else _round((low + high) / 2, step)
     return max(1, wanted)
