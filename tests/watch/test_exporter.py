@@ -235,7 +235,7 @@ def test_it_listens_to_this_machine_alone() -> None:
         assert exporter.address.host == "127.0.0.1"
         outer = socket.gethostbyname(socket.gethostname())
         if not outer.startswith("127."):
-            with pytest.raises(OSError):
+            with pytest.raises(ConnectionRefusedError):
                 socket.create_connection((outer, exporter.address.port), timeout=1)
 
 
