@@ -24,6 +24,9 @@ Json = Mapping[str, Any]
 BUSY_SHARE = 0.05
 """A device that was used more than this before the test is somebody's (as in `gpuscope bench`)."""
 
+_TAKEN = "busy or unavailable"
+"""In the runtime's message for a device that another process has to itself."""
+
 _NO_TORCH = ("ModuleNotFoundError", "ImportError")
 
 
@@ -136,6 +139,9 @@ def failures(answer: Answer) -> Iterator[Finding]:
         if row.get("no_memory"):
             why = "too little device memory is free (another program holds it)"
             yield not_tested(answer.check, why, answer.known_by, index)
+            continue
+        if not row.get("lost") or _TAKEN in text:  # the test's fault, or somebody's right
+            yield not_tested(answer.check, text, answer.known_by, index)
             continue
         yield Finding(
             answer.check, "error",
@@ -267,6 +273,23 @@ def share_text(rates: Mapping[int, float], expected: Mapping[int, Expected | Non
         if (should := expected.get(index)) is not None
     ]
     return percent(min(shares)) if shares else ""
+
+
+def against(shown: bool) -> Words:
+    """What a list of rates with their shares says of these, at its end.
+
+    Args:
+        shown: some rates have a share; none has where the catalogue does not know the device.
+    """
+    if shown:
+        return Words(
+            "; in brackets: against what this kind of device reaches.",
+            "；括号内为与同型号设备应达速率之比。",
+        )
+    return Words(
+        ". The catalogue has no figures of this device to compare with.",
+        "。设备目录中没有可对照的数据。",
+    )
 
 
 def plural(count: int, thing: str = "device") -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpuscope.doctor import expected as models
-from gpuscope.doctor.deep import Answer, ask, busy, not_tested
+from gpuscope.doctor.deep import Answer, against, ask, busy, not_tested
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
@@ -157,13 +157,16 @@ def _right(
         share = f" ({percent(bus / each.rate)})" if each is not None else ""
         parts.append(f"{name} {rate(bus, 'B/s')}{share}")
     ranks, told = int(answer.data["ranks"]), ", ".join(parts)
+    end = against(bool(should))
+    fast = Words(" and fast enough", "且速度正常") if should else Words("", "")
     return Finding(
         NAME, "ok",
         Words(
-            f"Collectives over {ranks} devices are right and fast enough",
-            f"{ranks} 个设备间的集合通信正确且速度正常",
+            f"Collectives over {ranks} devices are right{fast.en}",
+            f"{ranks} 个设备间的集合通信正确{fast.zh}",
         ),
-        Words(f"Bus bandwidth: {told}.", f"总线带宽：{told}。"), known_by=answer.known_by,
+        Words(f"Bus bandwidth: {told}{end.en}", f"总线带宽：{told}{end.zh}"),
+        known_by=answer.known_by,
         values={
             "ranks": ranks,
             **{f"{n}_bus_bytes_per_s": float(r["bus_bytes_per_s"]) for n, r in times.items()},

@@ -8,6 +8,7 @@ from typing import Any
 from gpuscope.doctor import expected as models
 from gpuscope.doctor.deep import (
     Answer,
+    against,
     ask,
     failures,
     judge,
@@ -183,12 +184,15 @@ def _right(answer: Answer, bad: set[int]) -> Iterator[Finding]:
         all_en, all_zh = rate(sum(together), "B/s"), rate(sum(together), "B/s")
         parts_en.append(f"from the host to all at once {all_en}")
         parts_zh.append(f"主机到全部设备同时 {all_zh}")
+    judged = any("(" in part for part in parts_en)
+    end = against(judged)
+    fine = Words(" run as they should", "带宽正常") if judged else Words(": measured", "带宽已测")
     yield Finding(
         NAME, "ok",
         Words(
-            f"Memory and host link of {plural(len(good))} run as they should",
-            f"{len(good)} 个设备的显存与主机链路带宽正常",
+            f"Memory and host link of {plural(len(good))}{fine.en}",
+            f"{len(good)} 个设备的显存与主机链路{fine.zh}",
         ),
-        Words(", ".join(parts_en) + ".", "，".join(parts_zh) + "。"),
+        Words(", ".join(parts_en) + end.en, "，".join(parts_zh) + end.zh),
         known_by=answer.known_by, values=values,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from gpuscope.doctor import expected as models
 from gpuscope.doctor.deep import (
     Answer,
     Slow,
+    against,
     ask,
     failures,
     judge,
@@ -220,7 +221,7 @@ def _right(answer: Answer, bad: set[int]) -> Iterator[Finding]:
         side = int(next(iter(_of(answer, name).values()))["side"])
         share = share_text(rates, _expected(answer, name, side))
         lines.append(f"{name} {span(rates.values(), 'FLOP/s')}" + (f" ({share})" if share else ""))
-    text = ", ".join(lines)
+    text, end = ", ".join(lines), against(any("(" in line for line in lines))
     yield Finding(
         NAME, "ok",
         Words(
@@ -228,10 +229,7 @@ def _right(answer: Answer, bad: set[int]) -> Iterator[Finding]:
             f" in {plural(len(done), 'precision')}",
             f"{len(good)} 个设备在 {len(done)} 种精度下的矩阵乘全部精确正确",
         ),
-        Words(
-            f"{text}; in brackets: against what this kind of device holds for long.",
-            f"{text}；括号内为与同型号设备长时间可保持速率之比。",
-        ),
+        Words(f"{text}{end.en}", f"{text}{end.zh}"),
         known_by=answer.known_by, values=values,
     )  # fmt: skip
 

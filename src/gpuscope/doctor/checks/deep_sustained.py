@@ -196,7 +196,10 @@ def _held(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
         yield Finding(
             NAME, "warning",
             Words(f"Device {index} slows itself down under load", f"设备 {index} 在负载下自行降频"),
-            Words(f"{en}. {_state(one).en}", f"{zh}。{_state(one).zh}"),
+            Words(
+                f"{en}. {rate(one.late, 'FLOP/s')}, {_state(one).en}",
+                f"{zh}。{rate(one.late, 'FLOP/s')}，{_state(one).zh}",
+            ),
             Words(
                 "It protects itself; work takes longer, and all devices wait for it.",
                 "这是自我保护；任务变慢，其他设备也要等它。",
@@ -208,7 +211,7 @@ def _held(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
 
 
 def _state(one: Course) -> Words:
-    parts: list[tuple[str, str]] = [(rate(one.late, "FLOP/s"),) * 2]
+    parts: list[tuple[str, str]] = []
     if one.clock_hz is not None:
         parts.append((f"clock {rate(one.clock_hz, 'Hz')}", f"频率 {rate(one.clock_hz, 'Hz')}"))
     if one.power_w is not None:
@@ -217,6 +220,8 @@ def _state(one: Course) -> Words:
         parts.append((f"{one.power_w:.0f} W{limit}", f"功耗 {one.power_w:.0f} W{limit_zh}"))
     if one.temperature_c is not None:
         parts.append((f"{one.temperature_c:.0f} °C", f"{one.temperature_c:.0f} °C"))
+    if not parts:
+        return Words("No sensor tells more.", "没有传感器提供更多信息。")
     return Words(", ".join(en for en, _ in parts) + ".", "，".join(zh for _, zh in parts) + "。")
 
 

@@ -176,20 +176,22 @@ def once_s(
         for_s: how long all rounds take together, about; at least one call each.
         rounds: how often a whole loop is timed.
     """
-    call()
-    wait()
-    began = time.perf_counter()
-    call()
-    wait()
-    calls = max(1, int(for_s / rounds / max(time.perf_counter() - began, 1e-6)))
-    best = float("inf")
-    for _ in range(rounds):
+    calls, wanted_s = 1, for_s / rounds
+
+    def loop_s() -> float:
         began = time.perf_counter()
         for _ in range(calls):
             call()
         wait()
-        best = min(best, (time.perf_counter() - began) / calls)
-    return best
+        return time.perf_counter() - began
+
+    call()
+    wait()
+    took = loop_s()
+    while took < wanted_s / 2:  # by steps: the first calls may be slower, or only seem quick
+        calls = int(calls * max(2.0, min(8.0, wanted_s / max(took, 1e-9))))
+        took = loop_s()
+    return min(took, *(loop_s() for _ in range(rounds))) / calls
 
 
 def _one_line(error: BaseException) -> str:

@@ -97,7 +97,7 @@ def patterns(words: int, device: str) -> Iterator[tuple[str, Fill]]:
     yield "alternating, inverted", constant(~_ALTERNATING)
 
     def walking(at: int, block: torch.Tensor) -> None:
-        step = 1 << 20
+        step = 1 << 24  # bounds the temporary tensors: 128 MiB each
         shifts = torch.arange(min(step, words), dtype=torch.int64, device=device)
         one = torch.ones((), dtype=torch.int64, device=device)
         for begin in range(0, words, step):

@@ -26,7 +26,7 @@ LIMIT_S = 80.0
 LOAD_S = 30.0
 SIDE = 8192
 BATCH_S = 0.25
-READ_EVERY_S = 0.5
+READ_EVERY_S = 1.0
 
 
 def dtype_for(accelerator: Accelerator) -> str:
@@ -47,7 +47,7 @@ def load(
     Args:
         multiply: makes it, always of the same operands.
         wait: until the device is done.
-        seconds: how long.
+        seconds: how long, about.
         flops: of one product.
 
     Returns:
@@ -59,10 +59,7 @@ def load(
     multiply()
     first = multiply().clone()
     wait()
-    began = time.perf_counter()
-    multiply()
-    wait()
-    batch = max(1, int(BATCH_S / max(time.perf_counter() - began, 1e-6)))
+    batch = 1
     windows: list[tuple[float, float]] = []
     made = compared = differed = 0
     began = last = time.perf_counter()
@@ -71,10 +68,12 @@ def load(
             out = multiply()
         wait()
         now = time.perf_counter()
-        windows.append((now - began, batch * flops / (now - last)))
+        took = now - last
+        windows.append((now - began, batch * flops / took))
         differed += not torch.equal(out, first)
         compared += 1
         made += batch
+        batch = max(1, int(batch * min(4.0, BATCH_S / max(took, 1e-9))))
         last = time.perf_counter()
     return {"windows": windows, "products": made, "compared": compared, "differed": differed}
 
