@@ -163,9 +163,12 @@ def _ask(
         from gpuscope.doctor.probes import AHEAD
 
         live.ask_ahead(*AHEAD)
-    diagnosis = diagnose(
-        live, deep=deep, only=only, say=lambda name: say(tr("Checking {name} …", lang, name=name))
-    )
+
+    def tell(name: str) -> None:
+        if name.startswith("deep_"):  # the others answer at once, or wait for the same libraries
+            say(tr("Checking {name} …", lang, name=name))
+
+    diagnosis = diagnose(live, deep=deep, only=only, say=tell)
     if more:
         from gpuscope.doctor.record import ask_more
 

@@ -113,10 +113,12 @@ def render_checks(checks: Sequence[Check], lang: str = "en") -> RenderableType:
 def _headline(diagnosis: Diagnosis, lang: str) -> RenderableType:
     worst = diagnosis.worst
     style = STYLES[worst] if worst in ("error", "warning") else "bold green"
-    took = tr(
-        "{n} checks in {time} s.", lang, n=len(diagnosis.checks),
-        time=f"{sum(diagnosis.checks.values()):.1f}",
-    )  # fmt: skip
+    count, time = len(diagnosis.checks), f"{sum(diagnosis.checks.values()):.1f}"
+    took = (
+        tr("1 check in {time} s.", lang, time=time)
+        if count == 1
+        else tr("{n} checks in {time} s.", lang, n=count, time=time)
+    )
     body = Group(
         Text(summary(diagnosis, lang), style=style),
         Text(about(diagnosis, lang)),

@@ -24,6 +24,7 @@ _TEXTS = {
     "Only some of them: gpuscope doctor --only health --only driver": (
         "只运行一部分：gpuscope doctor --only health --only driver"
     ),
+    "1 check in {time} s.": "1 项检查，用时 {time} 秒。",
     "{n} checks in {time} s.": "{n} 项检查，用时 {time} 秒。",
     "found": "发现",
     "why it matters": "影响",

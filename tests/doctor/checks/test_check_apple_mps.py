@@ -12,7 +12,9 @@ def mac(**torch):
 
 
 def test_a_mac_whose_gpu_works_is_fine() -> None:
-    assert severities("apple_mps", mac(mps_built=True, mps_available=True)) == ["ok"]
+    machine = mac(mps_built=True, mps_available=True)
+    assert severities("apple_mps", machine) == ["ok"]
+    assert findings("driver", machine) == []  # nobody says that there is no accelerator
 
 
 def test_a_translated_python_is_a_warning() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from software_machines import cpu_only, findings, h200, severities
 
+from gpuscope.doctor.diagnose import diagnose
+
 CARD = "/sys/bus/pci/devices/0000:05:00.0"
 
 
@@ -14,6 +16,7 @@ def mi300x(**torch):
     }  # fmt: skip
     machine.probes["torch_libraries"] |= {
         "hip_build": "6.4.43482", "device_kind": "cuda", "available": True,
+        "packages": {"pytorch-triton-rocm": "3.4.0"}, "arch_list": ["gfx942"],
         "devices": [{"index": 0, "name": "AMD Instinct MI300X", "works": True}], **torch,
     }  # fmt: skip
     return machine
@@ -23,6 +26,8 @@ def test_a_working_device_is_fine() -> None:
     (found,) = findings("rocm", mi300x())
     assert found.severity == "ok"
     assert "MI300X" in found.found.en
+    assert found.values["gpus"] == "1× AMD Instinct MI300X"
+    assert [f.check for f in diagnose(mi300x()).findings if f.severity != "ok"] == []
 
 
 def test_without_the_compute_interface_nothing_works() -> None:

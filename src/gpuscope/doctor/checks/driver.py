@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpuscope.doctor.accelerators import cards, counted, nvidia_present
+from gpuscope.doctor.accelerators import cards, counted, nvidia_present, torch_facts
 from gpuscope.doctor.containers import container
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import nvidia_devices
@@ -58,7 +58,7 @@ _FAILURES: dict[int, tuple[Words, Words, tuple[str, ...]]] = {
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for the driver; on a machine without any accelerator, say so calmly."""
     if not nvidia_present(machine):
-        if not cards(machine) or all(card.display for card in cards(machine)):
+        if not _other_device(machine):
             yield _cpu_only(machine)
         return
     facts = machine.probe("nvml")
@@ -70,6 +70,13 @@ def run(machine: Machine) -> Iterator[Finding]:
         yield _failed(machine, facts)
     else:
         yield from _answering(machine, facts)
+
+
+def _other_device(machine: Machine) -> bool:
+    """Whether there is a device of another vendor, which has its own check."""
+    torch = torch_facts(machine) or {}
+    seen = torch.get("devices") or torch.get("mps_available")
+    return bool(seen) or any(not card.display for card in cards(machine))
 
 
 def _cpu_only(machine: Machine) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuscope.doctor.accelerators import cards, torch_facts
+from gpuscope.doctor.accelerators import cards, counted, torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
@@ -18,9 +18,10 @@ def run(machine: Machine) -> Iterator[Finding]:
     accelerators = [card for card in cards(machine, "intel") if not card.display]
     built, devices = torch.get("xpu_build"), torch.get("devices") or []
     kind = torch.get("device_kind")
-    values = {"xpu_build": built, "gpu_count": len(accelerators) or None}
+    values = {"xpu_build": built, "gpu_count": len(accelerators) or None, "gpus": None}
     if kind == "xpu" and devices:
-        names = ", ".join(dict.fromkeys(str(d.get("name")) for d in devices))
+        names = counted([str(d.get("name")) for d in devices])
+        values["gpus"] = names
         title = Words("PyTorch sees the Intel device.", "PyTorch 可见 Intel 设备。")
         told = Words(f"{names}, XPU {built}", f"{names}，XPU {built}")
         yield Finding("intel_xpu", "ok", title, told, known_by="torch.xpu", values=values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuscope.doctor.accelerators import amd_present, cards, torch_facts
+from gpuscope.doctor.accelerators import amd_present, cards, counted, torch_facts
 from gpuscope.doctor.containers import container
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
@@ -25,6 +25,7 @@ def run(machine: Machine) -> Iterator[Finding]:
     values = {
         "amdgpu": driver, "rocm": rocm, "hip_build": torch.get("hip_build"),
         "gpu_count": len(cards(machine, "amd")) or None,
+        "gpus": counted([str(d.get("name")) for d in devices]) or None,
     }  # fmt: skip
     if "kfd" not in (machine.entries("/dev") or ()):
         yield _without_kfd(machine, values)
