@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,7 +15,7 @@ from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import words
 from gpuscope.views.terminal.layout import Bar, bars, left, right, table
-from gpuscope.watch.energy_of import JOULES_PER_KWH, DeviceEnergy, EnergyReport
+from gpuscope.watch.energy_of import JOULES_PER_KWH, DeviceEnergy, EnergyReport, Method
 
 SCHEMA = "gpuscope.energy"
 VERSION = 1
@@ -71,14 +72,16 @@ def _headline(report: EnergyReport, lang: str) -> Text:
     shown = Text(tr("Energy", lang), style="bold")
     shown.append("  " + shlex.join(report.command), style="cyan")
     time = units.time(report.seconds, lang)
+    if report.devices:
+        shown.append("  " + _products(report))
     shown.append("  " + tr("{time}, exit code {code}", lang, time=time, code=report.exit_code))
     return shown
 
 
 def _by_device(report: EnergyReport, lang: str) -> RenderableType:
     rows = table(
-        left(), right(tr("energy", lang)), right("±"), right(tr("average", lang)),
-        right(tr("highest", lang)), bars(), Column(tr("known by", lang), style="dim"),
+        Column(no_wrap=True), right(tr("energy", lang)), right("±"), right(tr("average", lang)),
+        right(tr("peak", lang)), bars(), Column(tr("by", lang), style="dim", no_wrap=True),
     )  # fmt: skip
     most = max((part.energy_j or 0.0 for part in report.parts), default=0.0)
     for part in report.parts:
@@ -90,20 +93,25 @@ def _by_device(report: EnergyReport, lang: str) -> RenderableType:
             _or_dash(part.average_w, units.power, lang),
             _or_dash(part.peak_w, units.power, lang),
             Bar(share, 12) if part.energy_j else Text(),
-            _method(part, lang),
+            tr(METHODS[part.method], lang),
         )
     if len(report.parts) > 1 and report.energy_j is not None:
         rows.add_row(
-            Text(_together(report, lang), style="bold"),
-            Text(units.energy(report.energy_j, lang), style="bold"), "",
-            units.power(report.average_w, lang), "", "", "",
+            Text(tr("together", lang), style="bold"),
+            Text(_at_least(report, lang), style="bold"), "", units.power(report.average_w, lang),
+            "", "", "",
         )  # fmt: skip
     return rows
 
 
-def _together(report: EnergyReport, lang: str) -> str:
+METHODS: dict[Method, str] = {"counter": "counter", "power": "integral", "none": "–"}
+"""How a device's energy was found, in words."""
+
+
+def _at_least(report: EnergyReport, lang: str) -> str:
+    """The sum; where a device is not in it, it is no more than a lower bound."""
     whole = all(part.energy_j is not None for part in report.parts)
-    return tr("together" if whole else "together, those that tell", lang)
+    return ("" if whole else "≥ ") + units.energy(report.energy_j, lang)
 
 
 def _or_dash(value: float | None, shown: units.Format, lang: str) -> str:
@@ -111,21 +119,19 @@ def _or_dash(value: float | None, shown: units.Format, lang: str) -> str:
 
 
 def _name(part: DeviceEnergy, lang: str) -> str:
-    if part.index is None:
-        return tr("host processors", lang)
-    return f"GPU {part.index}  {part.name}"
+    return tr("host CPUs", lang) if part.index is None else f"GPU {part.index}"
 
 
-def _method(part: DeviceEnergy, lang: str) -> str:
-    if part.method == "none":
-        return tr(part.why_not, lang)
-    return tr("energy counter", lang) if part.method == "counter" else tr("power over time", lang)
+def _products(report: EnergyReport) -> str:
+    """What the devices are: "8 × NVIDIA H200"."""
+    counts = Counter(part.name for part in report.devices)
+    return ", ".join(f"{count} × {name}" for name, count in counts.items())
 
 
 def _meaning(report: EnergyReport, energy_j: float, lang: str) -> RenderableType:
     rows = table(Column(style="dim", no_wrap=True), left(), header=False)
     wh = energy_j / JOULES_PER_KWH * 1000
-    rows.add_row(tr("energy", lang), f"{units.energy(energy_j, lang)} = {units.digits(wh)} Wh")
+    rows.add_row(tr("energy", lang), f"{_at_least(report, lang)} = {units.digits(wh)} Wh")
     grid = report.grid
     by = f"{grid.g_per_kwh:g} g/kWh, {words(grid.place, lang)}"
     if grid.year is not None:
@@ -141,7 +147,10 @@ def _meaning(report: EnergyReport, energy_j: float, lang: str) -> RenderableType
 
 
 def _notes(report: EnergyReport, lang: str) -> list[str]:
-    notes = []
+    notes = [
+        f"{_name(part, lang)}{tr(': ', lang)}{tr(part.why_not, lang)}"
+        for part in report.parts if part.why_not
+    ]  # fmt: skip
     if report.parts:
         notes.append(
             tr(
