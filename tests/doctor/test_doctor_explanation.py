@@ -6,7 +6,7 @@ from software_machines import cpu_only, h200
 from gpuscope.doctor.diagnose import diagnose
 from gpuscope.doctor.explanation import explain_diagnosis
 from gpuscope.doctor.machine import Recording
-from gpuscope.explain.types import Table
+from gpuscope.explain.types import Facts
 from gpuscope.views.explanation import explanation_document
 from gpuscope.views.explanation_terminal import render_explanation
 from gpuscope.views.terminal import make_console
@@ -30,9 +30,10 @@ def test_every_finding_is_on_it() -> None:
     machine = h200(2)
     diagnosis = diagnose(machine)
     explanation = explain_diagnosis(diagnosis, machine)
-    tables = [b for s in explanation.sections for b in s.blocks if isinstance(b, Table)]
-    shown = sum(len(t.rows) for t in tables)
-    assert shown == sum(f.severity not in ("error", "warning") for f in diagnosis.findings)
+    lists = [b for s in explanation.sections[1:] for b in s.blocks if isinstance(b, Facts)]
+    shown = [row.label.en for block in lists for row in block.rows]
+    assert len(shown) == len(diagnosis.findings)
+    assert {label.partition("[")[0] for label in shown} == {f.check for f in diagnosis.findings}
     assert "all right" in explanation.summary[0].en
 
 

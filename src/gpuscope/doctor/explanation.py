@@ -12,14 +12,12 @@ from gpuscope.doctor.types import Diagnosis, Finding, Severity
 from gpuscope.explain.types import (
     Block,
     Cell,
-    Column,
     Diagram,
     Explanation,
     Fact,
     Facts,
     Paragraph,
     Section,
-    Table,
     Tone,
     Words,
 )
@@ -61,7 +59,7 @@ def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
     ):
         some = [f for f in diagnosis.findings if f.severity == severity]
         if some:
-            sections.append(Section(title, (_table(some),)))
+            sections.append(Section(title, (_list(some),)))
     host = diagnosis.machine.get("host", "")
     return Explanation(
         topic="doctor",
@@ -139,23 +137,18 @@ def _section(finding: Finding) -> Section:
     return Section(Words(f"{name.en}: {title.en}", f"{name.zh}：{title.zh}"), tuple(blocks))
 
 
-def _table(findings: list[Finding]) -> Table:
-    columns = (
-        Column(Words("check", "检查项")),
-        Column(Words("device", "设备")),
-        Column(Words("result", "结果")),
-        Column(Words("known by", "依据")),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            finding.check,
-            "" if finding.device is None else str(finding.device),
-            finding.found if finding.severity == "ok" and finding.found.en else finding.sentence,
-            finding.known_by,
+def _list(findings: list[Finding]) -> Facts:
+    """One row a finding: the check, what it says, and small what it read and where."""
+    rows = []
+    for finding in findings:
+        name = finding.check if finding.device is None else f"{finding.check}[{finding.device}]"
+        more = [words for words in (finding.found, finding.fix) if words is not None and words.en]
+        by = f" ({finding.known_by})" if finding.known_by else ""
+        note = Words(
+            " ".join(words.en for words in more) + by, "".join(words.zh for words in more) + by
         )
-        for finding in findings
-    ]
-    return Table(Words("What the checks found", "检查结果"), columns, tuple(rows))
+        rows.append(Fact(Words(name, name), finding.title, note=note if note.en else None))
+    return Facts(tuple(rows))
 
 
 _UNITS = {

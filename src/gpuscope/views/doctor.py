@@ -171,13 +171,13 @@ def _list(findings: Sequence[Finding], lang: str) -> RenderableType:
         rows.add_row(
             Text(MARKS[finding.severity], style=STYLES[finding.severity]),
             Text(place(finding), style="dim"),
-            Text(_short(finding, lang)),
+            _short(finding, lang),
         )
     return rows
 
 
-def _short(finding: Finding, lang: str) -> str:
-    """What is fine in few words, what could not be read with its reason."""
-    if finding.severity != "ok":
-        return words(finding.sentence, lang)
-    return words(finding.found, lang) or words(finding.title, lang)
+def _short(finding: Finding, lang: str) -> Text:
+    """What it says, and fainter what was read."""
+    text = Text(words(finding.title, lang).rstrip(".。"))
+    found = words(finding.found, lang)
+    return text.append(f"  {found}", style="dim") if found else text

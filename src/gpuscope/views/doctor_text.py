@@ -22,9 +22,7 @@ def diagnosis_text(diagnosis: Diagnosis, lang: str = "en") -> str:
 def _lines(finding: Finding, lang: str) -> list[str]:
     mark = f"[{tr(finding.severity, lang)}] {place(finding)}"
     title, found = words(finding.title, lang), words(finding.found, lang)
-    if finding.severity == "ok":
-        return [f"{mark}: {found or title}"]
-    if finding.severity == "unknown":
+    if finding.severity in ("ok", "unknown"):
         return [f"{mark}: {words(finding.sentence, lang)}"]
     lines = [f"{mark}: {title}"]
     if found:

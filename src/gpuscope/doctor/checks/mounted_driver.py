@@ -31,7 +31,7 @@ def run(machine: Machine) -> Iterator[Finding]:
     told = Words(f"{path}; driver {driver}", f"{path}；驱动 {driver}")
     if library == driver:
         title = Words("libcuda is the driver's own.", "libcuda 即驱动自带的版本。")
-        short = Words(f"libcuda {library}, the driver's own", f"libcuda {library}，与驱动一致")
+        short = Words(library, library)
         yield Finding("mounted_driver", "ok", title, short, known_by=_BY, values=values)
     elif "/compat" in path:
         yield Finding(

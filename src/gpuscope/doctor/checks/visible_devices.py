@@ -33,7 +33,7 @@ def run(machine: Machine) -> Iterator[Finding]:
     sliced = any(device.get("mig_mode") for device in devices)
     if seen == there:
         title = Words("All devices are visible.", "所有设备可见。")
-        told = Words(f"all {there} visible", f"{there} 个全部可见")
+        told = Words(f"{there} of {there}", f"{there}/{there}")
         yield Finding("visible_devices", "ok", title, told, known_by=_BY, values=values)
     elif hiding:
         yield _hidden(machine, hiding, seen, there, values)
