@@ -118,7 +118,8 @@ def _copies(index: int) -> dict[str, Any]:
         return {"bytes": size, "bytes_per_s": rate * _vary(index)}
 
     return {
-        "inside": {"bytes": 1 << 30, "bytes_per_s": 4.24e12 + 1e9 * index}, "h2d_pinned": of(55.4e9, 1 << 28),
+        "inside": {"bytes": 1 << 30, "bytes_per_s": 4.24e12 + 1e9 * index},
+        "h2d_pinned": of(55.4e9, 1 << 28),
         "d2h_pinned": of(55.3e9, 1 << 28), "both_pinned": of(45e9, 1 << 28),
         "pcie_generation": 5, "pcie_width": 16, "together_bytes_per_s": 40e9,
     }  # fmt: skip

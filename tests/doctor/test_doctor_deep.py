@@ -163,6 +163,12 @@ def test_slow_is_below_the_model_or_below_the_neighbours() -> None:
     ]  # fmt: skip
 
 
+def test_a_span_names_its_unit_once_where_it_can() -> None:
+    assert span([709e12, 731e12], "FLOP/s") == "709–731 TFLOP/s"
+    assert span([5e9], "B/s") == "5 GB/s"
+    assert span([900e9, 1.1e12], "B/s") == "900 GB/s – 1.1 TB/s"
+
+
 @given(st.dictionaries(st.integers(0, 8), st.floats(1.0, 1e16), min_size=1))
 def test_spans_and_shares_never_fail(rates) -> None:
     assert "B/s" in span(rates.values(), "B/s")

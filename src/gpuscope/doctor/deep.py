@@ -259,10 +259,13 @@ def _sentence(slow: Slow) -> Words:
 
 
 def span(rates: Iterable[float], unit: str) -> str:
-    """The slowest and the fastest of some rates: "652 TFLOP/s to 668 TFLOP/s"."""
+    """The slowest and the fastest of some rates: "652–668 TFLOP/s"."""
     ordered = sorted(rates)
     low, high = rate(ordered[0], unit), rate(ordered[-1], unit)
-    return low if low == high else f"{low} – {high}"
+    if low == high:
+        return low
+    number, _, of = low.partition(" ")
+    return f"{number}–{high}" if high.endswith(f" {of}") else f"{low} – {high}"
 
 
 def share_text(rates: Mapping[int, float], expected: Mapping[int, Expected | None]) -> str:
@@ -290,6 +293,12 @@ def against(shown: bool) -> Words:
         ". The catalogue has no figures of this device to compare with.",
         "。设备目录中没有可对照的数据。",
     )
+
+
+def bits(count: object) -> Words:
+    """ "1 bit differs", "3 bits differ"."""
+    en = "1 bit differs" if count == 1 else f"{count} bits differ"
+    return Words(en, f"{count} 个比特不同")
 
 
 def plural(count: int, thing: str = "device") -> str:

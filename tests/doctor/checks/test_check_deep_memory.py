@@ -8,7 +8,7 @@ from gpuscope.doctor.checks.deep_memory import deep_memory
 def test_good_memory() -> None:
     found = list(deep_memory(healthy(8)))
     assert by_severity(found) == {"ok": [None]}
-    assert "112 GiB each." in found[0].found.en
+    assert "112 GiB on each device" in found[0].found.en
 
 
 def test_a_lost_bit_is_an_error_with_its_place() -> None:

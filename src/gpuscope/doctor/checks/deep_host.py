@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpuscope.doctor.checks.deep_products import is_rounding
-from gpuscope.doctor.deep import Answer, ask
+from gpuscope.doctor.deep import Answer, ask, bits
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
@@ -65,13 +65,14 @@ def _memory(answer: Answer) -> Iterator[Finding]:
     if not wrong:
         return
     first = memory.get("first") or {}
+    differ = bits(first.get("flipped_bits"))
     yield Finding(
         NAME, "error", Words("The host's memory loses bits", "主机内存出现比特错误"),
         Words(
             f"{count(wrong)} words of 8 bytes were read differently than written; pattern "
-            f"'{first.get('pattern')}', {first.get('flipped_bits')} bits differ.",
+            f"'{first.get('pattern')}', {differ.en}.",
             f"有 {count(wrong)} 个 8 字节的字读出与写入不同；模式“{first.get('pattern')}”，"
-            f"{first.get('flipped_bits')} 个比特不同。",
+            f"{differ.zh}。",
         ),
         _WHY, _FIX, _COMMANDS, answer.known_by, values={"wrong_words": wrong},
     )  # fmt: skip
@@ -86,9 +87,9 @@ def _right(answer: Answer) -> Finding:
     return Finding(
         NAME, "ok", Words("The host computes and remembers right", "主机的计算与内存正确"),
         Words(
-            f"Products in {names}; {tested} of memory; its bandwidth {copied} read and written, "
+            f"Products in {names}; {tested} of memory, its bandwidth {copied} read and written, "
             f"{threads} threads.",
-            f"{names} 矩阵乘；{tested} 内存；读写带宽 {copied}，{threads} 个线程。",
+            f"{names} 矩阵乘；{tested} 内存，读写带宽 {copied}，{threads} 个线程。",
         ),
         known_by=answer.known_by,
         values={"host_memory_bytes_per_s": float(bandwidth["bytes_per_s"]), "threads": threads},

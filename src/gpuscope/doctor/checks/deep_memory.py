@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuscope.doctor.deep import Answer, ask, failures, plural
+from gpuscope.doctor.deep import Answer, ask, bits, failures, plural
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
@@ -45,15 +45,15 @@ def _wrong(answer: Answer, row: Mapping[str, Any]) -> Finding | None:
         return None
     index, first = int(row["index"]), row.get("first") or {}
     where = size(float(first.get("offset_bytes", 0)))
-    pattern, bits = first.get("pattern", "?"), first.get("flipped_bits", "?")
+    pattern, differ = first.get("pattern", "?"), bits(first.get("flipped_bits", "?"))
     return Finding(
         NAME, "error",
         Words(f"Memory of device {index} loses bits", f"设备 {index} 的显存出现比特错误"),
         Words(
             f"{count(wrong)} words of 8 bytes were read differently than written; the first at "
-            f"{where} of {size(row['bytes_tested'])}, pattern '{pattern}', {bits} bits differ.",
+            f"{where} of {size(row['bytes_tested'])}, pattern '{pattern}', {differ.en}.",
             f"有 {count(wrong)} 个 8 字节的字读出与写入不同；第一个在被测 "
-            f"{size(row['bytes_tested'])} 中的 {where} 处，模式“{pattern}”，{bits} 个比特不同。",
+            f"{size(row['bytes_tested'])} 中的 {where} 处，模式“{pattern}”，{differ.zh}。",
         ),
         Words("Results are wrong without any error.", "结果会出错，却没有任何报错。"),
         Words(
@@ -106,7 +106,7 @@ def _right(answer: Answer, rows: list[Mapping[str, Any]]) -> Finding:
             f"Memory of {plural(len(rows))} gave back what was written",
             f"{len(rows)} 个设备的显存读写一致",
         ),
-        Words(f"{tested} each{some}.", f"每个设备 {tested}{some_zh}。"),
+        Words(f"{tested} on each device{some}.", f"每个设备 {tested}{some_zh}。"),
         known_by=answer.known_by,
         values={"devices_right": len(rows), "tested_patterns": patterns},
     )  # fmt: skip

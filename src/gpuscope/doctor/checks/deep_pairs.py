@@ -148,11 +148,15 @@ def _told_slow(answer: Answer, slow: Sequence[tuple[Pair, float | None]]) -> Ite
     of_usual = "" if share is None else f", {percent(share)} of the usual rate"
     of_usual_zh = "" if share is None else f"，为通常速率的 {percent(share)}"
     names = _names(pairs)
-    who = Words("", "") if device is None else Words(f" of device {device}", f"：设备 {device}")
+    title = Words("Links between devices are slow", "设备间链路偏慢")
+    if device is not None:
+        title = Words(
+            f"The links of device {device} are slow", f"设备 {device} 与其他设备的链路偏慢"
+        )
     disturbed = bool(busy(answer.devices))
     yield Finding(
         NAME, "note" if disturbed else "warning",
-        Words(f"Links between devices are slow{who.en}", f"设备间链路偏慢{who.zh}"),
+        title,
         Words(
             f"{names}; the slowest {slowest['from']}→{slowest['to']} at {text}{of_usual}."
             + ("" if slowest["direct"] is not False else " It goes through the host."),

@@ -16,6 +16,7 @@ from gpuscope.doctor.deep import (
     Slow,
     against,
     ask,
+    bits,
     failures,
     judge,
     plural,
@@ -126,18 +127,20 @@ def _wrong(answer: Answer) -> Iterator[Finding]:
 def _corrupt(answer: Answer, index: int, rows: Mapping[str, Mapping[str, Any]]) -> Finding:
     precision, row = max(rows.items(), key=lambda item: item[1]["wrong"])
     names = ", ".join(rows)
+    also, also_zh = (f"{names}: ", f"{names}：") if len(rows) > 1 else ("", "")
+    differ = bits(row["flipped_bits"])
     again = row["same_each_time"] and row["wrong_results"] == row["repeats"]
     en = (
-        f"{names}: {count(row['wrong'])} of {count(row['elements'])} elements are wrong in "
+        f"{also}{count(row['wrong'])} of {count(row['elements'])} elements are wrong in "
         f"{precision}, in {row['wrong_results']} of {row['repeats']} products; the first at row "
         f"{row['row']}, column {row['column']}: {row['got']} instead of {row['expected']} "
-        f"({row['flipped_bits']} bits differ)."
+        f"({differ.en})."
     )
     zh = (
-        f"{names}：{precision} 的 {count(row['elements'])} 个元素中有 {count(row['wrong'])} 个"
+        f"{also_zh}{precision} 的 {count(row['elements'])} 个元素中有 {count(row['wrong'])} 个"
         f"错误，出现在 {row['repeats']} 次乘法中的 {row['wrong_results']} 次；"
         f"第一个在第 {row['row']} 行第 {row['column']} 列：得到 {row['got']}，"
-        f"应为 {row['expected']}（{row['flipped_bits']} 个比特不同）。"
+        f"应为 {row['expected']}（{differ.zh}）。"
     )
     return Finding(
         NAME, "error",

@@ -177,8 +177,8 @@ def allocated(free: int, share: float, block_bytes: int, device: str) -> list[to
     while len(blocks) < 2 or (len(blocks) + 1) * size <= free * share:
         try:
             blocks.append(torch.empty(size // 8, dtype=torch.int64, device=device))
-        except torch.OutOfMemoryError:
-            if len(blocks) < 3:
+        except RuntimeError as error:
+            if "out of memory" not in str(error) or len(blocks) < 3:
                 raise
             blocks.pop()  # the comparison needs some memory, too
             break
