@@ -40,14 +40,14 @@ def _iommu(machine: Machine, on: bool, found: Topology) -> Iterable[Finding]:
     passes = bool(re.search(r"\biommu(?:\.passthrough)?=(?:pt|1)\b", line)) or _identity(machine)
     if not on:
         yield Finding(
-            "acs_iommu", "ok", Words("The IOMMU is not in the way", "IOMMU 未介入"),
+            "acs_iommu", "ok", Words("The IOMMU is not in the way.", "IOMMU 未介入。"),
             Words("No IOMMU groups.", "没有 IOMMU 分组。"),
             known_by="/sys/kernel/iommu_groups", values={"iommu": False},
         )  # fmt: skip
         return
     if passes:
         yield Finding(
-            "acs_iommu", "ok", Words("The IOMMU passes devices through", "IOMMU 为直通模式"),
+            "acs_iommu", "ok", Words("The IOMMU passes devices through.", "IOMMU 为直通模式。"),
             Words("Addresses are not translated.", "不做地址转换。"),
             known_by="/proc/cmdline, /sys/kernel/iommu_groups/*/type", values={"iommu": True},
         )  # fmt: skip
@@ -56,7 +56,7 @@ def _iommu(machine: Machine, on: bool, found: Topology) -> Iterable[Finding]:
     slower = bool(refused) or any(c.rdma for c in found.cards)
     yield Finding(
         "acs_iommu", "warning" if slower else "note",
-        Words("The IOMMU translates the devices' addresses", "IOMMU 在转换设备地址"),
+        Words("The IOMMU translates the devices' addresses.", "IOMMU 在转换设备地址。"),
         Words(
             "It is on and not in pass-through mode"
             + (f"; {len(refused)} pairs of devices have no peer access." if refused else "."),
@@ -113,7 +113,10 @@ def _acs(machine: Machine, found: Topology) -> Iterable[Finding]:
     if "<access denied>" in answer.out and "ACSCtl" not in answer.out:
         yield Finding(
             "acs_iommu", "unknown",
-            Words("Access control of the PCIe bridges could not be read", "无法读取 PCIe 桥的 ACS"),
+            Words(
+                "Access control of the PCIe bridges could not be read.",
+                "无法读取 PCIe 桥的 ACS。",
+            ),
             Words("lspci shows capabilities to root only.", "lspci 仅向 root 显示这些信息。"),
             commands=("sudo lspci -vvv | grep ACSCtl",), known_by="lspci -vvv",
         )  # fmt: skip
@@ -125,8 +128,8 @@ def _acs(machine: Machine, found: Topology) -> Iterable[Finding]:
     yield Finding(
         "acs_iommu", "warning",
         Words(
-            "PCIe bridges send peer traffic through the processor",
-            "PCIe 桥把点对点流量转给处理器",
+            "PCIe bridges send peer traffic through the processor.",
+            "PCIe 桥把点对点流量转给处理器。",
         ),
         Words(
             f"ACS redirects requests on {len(bad)} bridges above devices: {some}.",

@@ -55,13 +55,8 @@ def allocator(machine: Machine) -> Iterable[Finding]:
         if has_accelerator(machine):
             yield Finding(
                 "allocator", "ok",
-                Words("The allocator has its default settings", "分配器为默认设置"),
-                Words(
-                    "If memory is reserved but not allocated (fragmentation), try "
-                    "PYTORCH_ALLOC_CONF=expandable_segments:True.",
-                    "若 reserved 远大于 allocated（碎片），可试 "
-                    "PYTORCH_ALLOC_CONF=expandable_segments:True。",
-                ),
+                Words("The allocator has its default settings.", "分配器为默认设置。"),
+                Words("Default settings.", "默认设置。"),
                 known_by="environment",
             )  # fmt: skip
         return
@@ -72,7 +67,7 @@ def allocator(machine: Machine) -> Iterable[Finding]:
     yield from problems
     if not problems:
         yield Finding(
-            "allocator", "ok", Words("The allocator is set", "分配器已设置"),
+            "allocator", "ok", Words("The allocator is set.", "分配器已设置。"),
             Words(f"{name}={text}.", f"{name}={text}。"), known_by="environment",
             values={name: text},
         )  # fmt: skip
@@ -81,7 +76,7 @@ def allocator(machine: Machine) -> Iterable[Finding]:
 def _several(names: list[str]) -> Finding:
     return Finding(
         "allocator", "note",
-        Words("Two variables set the allocator differently", "两个变量对分配器的设置不同"),
+        Words("Two variables set the allocator differently.", "两个变量对分配器的设置不同。"),
         Words(
             f"{names[0]} counts; {', '.join(names[1:])} is not read.",
             f"以 {names[0]} 为准；{', '.join(names[1:])} 不会被读取。",
@@ -115,20 +110,20 @@ def _problems(machine: Machine, name: str, settings: Mapping[str, str]) -> Itera
         if key not in KEYS:
             yield _problem(
                 "warning",
-                Words(f"The allocator does not know '{key}'", f"分配器不认识 “{key}”"),
+                Words(f"The allocator does not know '{key}'.", f"分配器不认识 “{key}”。"),
                 name, key, value, stops,
             )  # fmt: skip
         elif key == "max_split_size_mb" and (number is None or number < _LEAST_SPLIT_MB):
             yield _problem(
-                "error", Words("max_split_size_mb is too small", "max_split_size_mb 过小"),
+                "error", Words("max_split_size_mb is too small.", "max_split_size_mb 过小。"),
                 name, key, value, stops,
             )  # fmt: skip
         elif key == "garbage_collection_threshold" and not (number and 0 < number < 1):
             yield _problem(
                 "error",
                 Words(
-                    "The collection threshold is not between 0 and 1",
-                    "回收阈值不在 0 与 1 之间",
+                    "The collection threshold is not between 0 and 1.",
+                    "回收阈值不在 0 与 1 之间。",
                 ),
                 name, key, value, stops,
             )  # fmt: skip
@@ -140,7 +135,7 @@ def _trade(machine: Machine, name: str, settings: Mapping[str, str]) -> Iterable
     expandable = settings.get("expandable_segments") == "True"
     if settings.get("backend") == "cudaMallocAsync":
         yield _problem(
-            "note", Words("CUDA's own allocator is in use", "使用 CUDA 自带分配器"),
+            "note", Words("CUDA's own allocator is in use.", "使用 CUDA 自带分配器。"),
             name, "backend", "cudaMallocAsync",
             Words(
                 "Memory snapshots and some allocator settings do nothing with it.",
@@ -151,7 +146,7 @@ def _trade(machine: Machine, name: str, settings: Mapping[str, str]) -> Iterable
     if split is not None and expandable:
         yield _problem(
             "note",
-            Words("Two settings against fragmentation", "两个防碎片设置同时使用"),
+            Words("Two settings against fragmentation.", "两个防碎片设置同时使用。"),
             name, "max_split_size_mb", f"{split:g}",
             Words(
                 "expandable_segments does more by itself; a split limit keeps large blocks whole "
@@ -162,7 +157,7 @@ def _trade(machine: Machine, name: str, settings: Mapping[str, str]) -> Iterable
     if expandable and any(d.get("mig_mode") for d in nvidia_devices(machine)):
         yield _problem(
             "note",
-            Words("Expandable segments on a split device (MIG)", "在 MIG 实例上使用可扩展段"),
+            Words("Expandable segments on a split device (MIG).", "在 MIG 实例上使用可扩展段。"),
             name, "expandable_segments", "True",
             Words("Sharing tensors between processes may fail.", "进程间共享张量可能失败。"),
         )  # fmt: skip

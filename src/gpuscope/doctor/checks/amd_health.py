@@ -45,7 +45,7 @@ def amd_health(machine: Machine) -> Iterable[Finding]:
     if not found:
         hottest = max((_number(d, "temperature", "hotspot") or 0 for d in devices), default=0)
         yield Finding(
-            "amd_health", "ok", Words("AMD devices are healthy", "AMD 设备健康"),
+            "amd_health", "ok", Words("AMD devices are healthy.", "AMD 设备健康。"),
             Words(f"{len(devices)} devices, up to {hottest:.0f} °C, no memory errors.",
                   f"{len(devices)} 个设备，最高 {hottest:.0f} °C，无显存错误。"),
             known_by=_BY, values={"devices": len(devices), "hottest_c": hottest},
@@ -87,8 +87,8 @@ def _hot(index: int, device: Mapping[str, Any], static: Mapping[str, Any]) -> It
         said = Words("memory", "显存") if part == "mem" else Words("chip", "芯片")
         yield Finding(
             "amd_health", "warning",
-            Words(f"AMD GPU {index} is close to its limit of temperature",
-                  f"AMD GPU {index} 接近温度上限"),
+            Words(f"AMD GPU {index} is close to its limit of temperature.",
+                  f"AMD GPU {index} 接近温度上限。"),
             Words(
                 f"{said.en}: {now:.0f} °C of {limit:.0f}.",
                 f"{said.zh}：{now:.0f}/{limit:.0f} °C。",
@@ -104,8 +104,8 @@ def _memory(index: int, device: Mapping[str, Any]) -> Iterable[Finding]:
     if bad:
         yield Finding(
             "amd_health", "error",
-            Words(f"AMD GPU {index} has uncorrectable memory errors",
-                  f"AMD GPU {index} 存在不可纠正的显存错误"),
+            Words(f"AMD GPU {index} has uncorrectable memory errors.",
+                  f"AMD GPU {index} 存在不可纠正的显存错误。"),
             Words(f"{bad:.0f} counted.", f"计数 {bad:.0f}。"),
             Words(
                 "Work that meets them ends, or gives wrong results.",
@@ -123,7 +123,7 @@ def _throttled(index: int, device: Mapping[str, Any]) -> Iterable[Finding]:
     if state == "THROTTLED":
         yield Finding(
             "amd_health", "note",
-            Words(f"AMD GPU {index} is held down now", f"AMD GPU {index} 正在降频"),
+            Words(f"AMD GPU {index} is held down now.", f"AMD GPU {index} 正在降频。"),
             Words("Throttle status: throttled.", "状态：throttled。"),
             Words("At the power limit under load this is usual; with heat it is not.",
                   "高负载下因功率上限属正常；因温度则不正常。"),

@@ -25,7 +25,7 @@ def apple_health(machine: Machine) -> Iterable[Finding]:
     if limit < 100:
         yield Finding(
             "apple_health", "warning",
-            Words("The machine is held down by heat", "机器因过热降速"),
+            Words("The machine is held down by heat.", "机器因过热降速。"),
             Words(f"Speed limit {limit} %.", f"速度上限 {limit}%。"),
             Words(
                 "Processors and GPU share the cooling: both run slower.",
@@ -36,7 +36,7 @@ def apple_health(machine: Machine) -> Iterable[Finding]:
         )  # fmt: skip
         return
     yield Finding(
-        "apple_health", "ok", Words("Heat does not hold the machine down", "没有因过热降速"),
+        "apple_health", "ok", Words("Heat does not hold the machine down.", "没有因过热降速。"),
         Words("No speed limit.", "无速度限制。"), known_by="pmset -g therm",
         values={"speed_limit_percent": limit},
     )  # fmt: skip

@@ -39,7 +39,7 @@ def clocks(machine: Machine) -> Iterable[Finding]:
         names = gpus(d.index for d in told)
         most = max(d.number("clocks", "max_sm_mhz") or 0 for d in told)
         yield Finding(
-            "clocks", "ok", Words("Clocks may rise to their maximum", "频率可升至最高"),
+            "clocks", "ok", Words("Clocks may rise to their maximum.", "频率可升至最高。"),
             Words(f"{names.en}: up to {most:.0f} MHz.", f"{names.zh}：最高 {most:.0f} MHz。"),
             known_by=_BY, values={"max_sm_clock_mhz": most},
         )  # fmt: skip
@@ -51,8 +51,8 @@ def _lowered(part: str, now: float, usual: float, indices: list[int]) -> Finding
     return Finding(
         "clocks", "warning",
         Words(
-            f"{names.en}: {kind.en} clock set below the default",
-            f"{names.zh}：{kind.zh} 频率被设低",
+            f"{names.en}: {kind.en} clock set below the default.",
+            f"{names.zh}：{kind.zh} 频率被设低。",
         ),
         Words(f"{now:.0f} MHz, by default {usual:.0f}.", f"{now:.0f} MHz，默认 {usual:.0f} MHz。"),
         Words(
@@ -77,7 +77,7 @@ def _slow(device: NvidiaDevice) -> Iterable[Finding]:
     name = gpus([device.index])
     yield Finding(
         "clocks", "warning",
-        Words(f"{name.en} is busy at a low clock", f"{name.zh} 在忙碌时频率很低"),
+        Words(f"{name.en} is busy at a low clock.", f"{name.zh} 在忙碌时频率很低。"),
         Words(
             f"{now:.0f} of {most:.0f} MHz, and no reason is told.",
             f"{now:.0f}/{most:.0f} MHz，且没有给出原因。",

@@ -30,9 +30,12 @@ def compute_mode(machine: Machine) -> Iterable[Finding]:
         listed = ",".join(map(str, indices))
         yield Finding(
             "compute_mode", severity,
-            Words(f"{names.en}: no process may compute", f"{names.zh}：禁止任何进程计算")
+            Words(f"{names.en}: no process may compute.", f"{names.zh}：禁止任何进程计算。")
             if prohibited
-            else Words(f"{names.en}: one process at a time", f"{names.zh}：同一时刻只允许一个进程"),
+            else Words(
+                f"{names.en}: one process at a time.",
+                f"{names.zh}：同一时刻只允许一个进程。",
+            ),
             Words(f"Compute mode {mode}.", f"计算模式 {mode}。"),
             Words(
                 "CUDA refuses the device.", "CUDA 拒绝使用该设备。"

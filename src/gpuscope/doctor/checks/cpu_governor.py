@@ -44,7 +44,7 @@ def cpu_governor(machine: Machine) -> Iterable[Finding]:
             Finding(
                 "cpu_governor",
                 "note",
-                Words("The processors' turbo is off", "处理器睿频已关闭"),
+                Words("The processors' turbo is off.", "处理器睿频已关闭。"),
                 Words("They stay at their base clock.", "处理器停在基频。"),
                 _WHY,
                 known_by=f"{_BASE}/intel_pstate/no_turbo, {_BASE}/cpufreq/boost",
@@ -54,7 +54,7 @@ def cpu_governor(machine: Machine) -> Iterable[Finding]:
     yield from found
     if governor and not found:
         yield Finding(
-            "cpu_governor", "ok", Words("The processors may run fast", "处理器频率设置正常"),
+            "cpu_governor", "ok", Words("The processors may run fast.", "处理器频率设置正常。"),
             Words(f"Governor {governor} ({driver}).", f"调频策略 {governor}（{driver}）。"),
             known_by=f"{_BASE}/cpu0/cpufreq", values={"governor": governor},
         )  # fmt: skip
@@ -67,7 +67,7 @@ def _read(machine: Machine, name: str) -> str:
 def _slow(said: str, severity: str) -> Finding:
     return Finding(
         "cpu_governor", "warning" if severity == "warning" else "note",
-        Words("The processors are set to save power", "处理器处于省电设置"),
+        Words("The processors are set to save power.", "处理器处于省电设置。"),
         Words(f"Governor {said}.", f"调频策略 {said}。"), _WHY,
         Words("Choose 'performance' for measuring and training.", "测量与训练时选 performance。"),
         ("sudo cpupower frequency-set -g performance",), f"{_BASE}/cpu0/cpufreq", None,

@@ -36,8 +36,8 @@ def device_processes(machine: Machine) -> Iterable[Finding]:
     if free and not found:
         names = gpus(d.index for d in free)
         yield Finding(
-            "device_processes", "ok", Words("Device memory is free", "显存空闲"),
-            Words(f"{names.en}: nobody holds any.", f"{names.zh}：无人占用。"), known_by=_BY,
+            "device_processes", "ok", Words("Device memory is free.", "显存空闲。"),
+            Words(f"{names.en}: memory free.", f"{names.zh}：显存空闲。"), known_by=_BY,
             values={"busy_devices": 0},
         )  # fmt: skip
 
@@ -58,8 +58,8 @@ def _dead(machine: Machine, device: NvidiaDevice, inside: bool) -> Iterable[Find
             yield Finding(
                 "device_processes", "warning",
                 Words(
-                    f"A dead process holds memory of GPU {device.index}",
-                    f"已结束的进程仍占用 GPU {device.index} 的显存",
+                    f"A dead process holds memory of GPU {device.index}.",
+                    f"已结束的进程仍占用 GPU {device.index} 的显存。",
                 ),
                 Words(
                     f"Process {pid} ({each.get('name') or '?'}) is a zombie with "
@@ -90,7 +90,7 @@ def _held(device: NvidiaDevice, inside: bool) -> Iterable[Finding]:
         who = ", ".join(_who(each) for each in listed[:4])
         yield Finding(
             "device_processes", "note",
-            Words(f"{name.en} is in use", f"{name.zh} 正在被使用"),
+            Words(f"{name.en} is in use.", f"{name.zh} 正在被使用。"),
             Words(f"{size}: {who}.", f"{size_zh}：{who}。"),
             Words(
                 "Your work shares it: less memory, longer steps.",
@@ -106,7 +106,10 @@ def _held(device: NvidiaDevice, inside: bool) -> Iterable[Finding]:
     )
     yield Finding(
         "device_processes", "note" if inside or listed is None else "warning",
-        Words(f"Memory of {name.en} is held by nobody listed", f"{name.zh} 的显存被未列出者占用"),
+        Words(
+            f"Memory of {name.en} is held by nobody listed.",
+            f"{name.zh} 的显存被未列出者占用。",
+        ),
         told,
         Words("That memory is lost to your work.", "你的任务用不到这部分显存。"),
         None

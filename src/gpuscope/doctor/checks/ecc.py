@@ -30,7 +30,7 @@ def ecc(machine: Machine) -> Iterable[Finding]:
     if devices and not found and not off:
         names = gpus(d.index for d in devices)
         yield Finding(
-            "ecc", "ok", Words("No memory errors", "没有显存错误"),
+            "ecc", "ok", Words("No memory errors.", "没有显存错误。"),
             Words(
                 f"{names.en}: ECC on, none uncorrected.",
                 f"{names.zh}：ECC 开启，无不可纠正错误。",
@@ -51,8 +51,8 @@ def _counts(device: NvidiaDevice) -> Iterable[Finding]:
         yield Finding(
             "ecc", "error",
             Words(
-                f"{name.en} has uncorrectable memory errors",
-                f"{name.zh} 存在不可纠正的显存错误",
+                f"{name.en} has uncorrectable memory errors.",
+                f"{name.zh} 存在不可纠正的显存错误。",
             ),
             Words(
                 f"{now:.0f} since the driver was loaded, {ever:.0f} over its life.",
@@ -73,7 +73,7 @@ def _counts(device: NvidiaDevice) -> Iterable[Finding]:
     elif ever:
         yield Finding(
             "ecc", "note",
-            Words(f"{name.en} once had uncorrectable errors", f"{name.zh} 曾出现不可纠正错误"),
+            Words(f"{name.en} once had uncorrectable errors.", f"{name.zh} 曾出现不可纠正错误。"),
             Words(
                 f"{ever:.0f} over its life, none since the driver was loaded.",
                 f"累计 {ever:.0f} 次，自驱动加载以来无新增。",
@@ -83,7 +83,7 @@ def _counts(device: NvidiaDevice) -> Iterable[Finding]:
     if corrected >= _MANY_CORRECTED:
         yield Finding(
             "ecc", "note",
-            Words(f"{name.en} corrects many memory errors", f"{name.zh} 纠正了大量显存错误"),
+            Words(f"{name.en} corrects many memory errors.", f"{name.zh} 纠正了大量显存错误。"),
             Words(
                 f"{corrected:,.0f} since the driver was loaded.",
                 f"自驱动加载以来 {corrected:,.0f} 次。",
@@ -100,8 +100,8 @@ def _pending(device: NvidiaDevice) -> Iterable[Finding]:
         yield Finding(
             "ecc", "note",
             Words(
-                f"{name.en}: the ECC mode changes at the next reset",
-                f"{name.zh}：ECC 模式将在重置后改变",
+                f"{name.en}: the ECC mode changes at the next reset.",
+                f"{name.zh}：ECC 模式将在重置后改变。",
             ),
             Words(
                 f"Now {'on' if now else 'off'}, then {'on' if later else 'off'}.",
@@ -115,7 +115,7 @@ def _off(off: list[NvidiaDevice]) -> Finding:
     names = gpus(d.index for d in off)
     return Finding(
         "ecc", "note",
-        Words(f"{names.en}: ECC is off", f"{names.zh}：ECC 已关闭"),
+        Words(f"{names.en}: ECC is off.", f"{names.zh}：ECC 已关闭。"),
         Words("The device has it.", "设备支持 ECC。"),
         Words(
             "A flipped bit then changes results without a word.",

@@ -40,7 +40,7 @@ def fans(machine: Machine) -> Iterable[Finding]:
                 Finding(
                     "fans",
                     "warning",
-                    Words(f"A fan of {name.en} stands still", f"{name.zh} 有风扇停转"),
+                    Words(f"A fan of {name.en} stands still.", f"{name.zh} 有风扇停转。"),
                     Words(f"At {warm:.0f} °C.", f"当前 {warm:.0f} °C。"),
                     Words("It will slow down from the heat.", "将因过热而降频。"),
                     Words("Look at the fan and its setting.", "检查风扇及其设置。"),
@@ -55,7 +55,7 @@ def fans(machine: Machine) -> Iterable[Finding]:
                 Finding(
                     "fans",
                     "note",
-                    Words(f"The fans of {name.en} are at full speed", f"{name.zh} 的风扇已全速"),
+                    Words(f"The fans of {name.en} are at full speed.", f"{name.zh} 的风扇已全速。"),
                     Words(f"At {warm:.0f} °C.", f"当前 {warm:.0f} °C。"),
                     Words("There is nothing left for a warmer day.", "没有余量应对更高室温。"),
                     known_by=_BY,
@@ -68,7 +68,7 @@ def fans(machine: Machine) -> Iterable[Finding]:
         names = gpus(d.index for d, _ in own)
         top = max(max(speeds) for _, speeds in own)
         yield Finding(
-            "fans", "ok", Words("Fans are fine", "风扇正常"),
+            "fans", "ok", Words("Fans are fine.", "风扇正常。"),
             Words(f"{names.en}: up to {top:.0f} %.", f"{names.zh}：最高 {top:.0f}%。"),
             known_by=_BY, values={"fastest_fan_percent": top},
         )  # fmt: skip

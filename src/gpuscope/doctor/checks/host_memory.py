@@ -46,9 +46,9 @@ def host_memory(machine: Machine) -> Iterable[Finding]:
     if little or (swap and used > _SWAPPED_SHARE * total):
         yield Finding(
             "host_memory", "warning",
-            Words("The host has little memory left", "主机内存所剩不多")
+            Words("The host has little memory left.", "主机内存所剩不多。")
             if little
-            else Words("The host swaps", "主机正在使用交换区"),
+            else Words("The host swaps.", "主机正在使用交换区。"),
             said,
             Words(
                 "Input workers slow down or are killed; pinned memory cannot be had.",
@@ -62,6 +62,6 @@ def host_memory(machine: Machine) -> Iterable[Finding]:
         )  # fmt: skip
         return
     yield Finding(
-        "host_memory", "ok", Words("The host has memory left", "主机内存充足"), said,
+        "host_memory", "ok", Words("The host has memory left.", "主机内存充足。"), said,
         known_by="/proc/meminfo", values=values,
     )  # fmt: skip

@@ -25,7 +25,7 @@ def huge_pages(machine: Machine) -> Iterable[Finding]:
     mode = chosen[1]
     if mode == "never":
         yield Finding(
-            "huge_pages", "note", Words("Huge pages are off", "透明大页已关闭"),
+            "huge_pages", "note", Words("Huge pages are off.", "透明大页已关闭。"),
             Words("Mode never.", "模式 never。"),
             Words(
                 "Large buffers of the host (input, offloading) then cost more address translation; "
@@ -36,6 +36,6 @@ def huge_pages(machine: Machine) -> Iterable[Finding]:
         )  # fmt: skip
         return
     yield Finding(
-        "huge_pages", "ok", Words("Huge pages may be used", "可使用透明大页"),
+        "huge_pages", "ok", Words("Huge pages may be used.", "可使用透明大页。"),
         Words(f"Mode {mode}.", f"模式 {mode}。"), known_by=_PATH, values={"huge_pages": mode},
     )  # fmt: skip

@@ -38,8 +38,8 @@ def intel_health(machine: Machine) -> Iterable[Finding]:
         name = part.replace("_", " ") or "?"
         yield Finding(
             "intel_health", _SEVERITIES[status.lower()],
-            Words(f"Intel GPU {device}: {name} is {status.lower()}",
-                  f"Intel GPU {device}：{name} 状态为 {status}"),
+            Words(f"Intel GPU {device}: {name} is {status.lower()}.",
+                  f"Intel GPU {device}：{name} 状态为 {status}。"),
             Words(f"{description or status}.", f"{description or status}。"),
             Words(
                 "The driver slows or stops the device to protect it.",
@@ -49,7 +49,7 @@ def intel_health(machine: Machine) -> Iterable[Finding]:
         )  # fmt: skip
     if any(p[2].lower() == "ok" for p in parts) and not bad:
         yield Finding(
-            "intel_health", "ok", Words("Intel devices are healthy", "Intel 设备健康"),
+            "intel_health", "ok", Words("Intel devices are healthy.", "Intel 设备健康。"),
             Words(f"{len(parts)} parts were judged.", f"检查了 {len(parts)} 个部件。"),
             known_by=_BY,
         )  # fmt: skip

@@ -25,7 +25,7 @@ def kernel_log_other(machine: Machine) -> Iterable[Finding]:
     """Say nothing where the log says nothing."""
     log = kernel_log(machine)
     yield from _told(
-        log, _AMD, "warning", Words("An AMD device hung or was reset", "AMD 设备挂起或被重置"),
+        log, _AMD, "warning", Words("An AMD device hung or was reset.", "AMD 设备挂起或被重置。"),
         Words(
             "The program that ran on it ended with an error; often a kernel's illegal access.",
             "其上的程序会出错结束；常见原因是内核的非法访问。",
@@ -34,13 +34,13 @@ def kernel_log_other(machine: Machine) -> Iterable[Finding]:
     )  # fmt: skip
     yield from _told(
         log, _INTEL, "warning",
-        Words("An Intel device hung or was reset", "Intel 设备挂起或被重置"),
+        Words("An Intel device hung or was reset.", "Intel 设备挂起或被重置。"),
         Words("The program that ran on it ended with an error.", "其上的程序会出错结束。"),
         "sudo dmesg -T | grep -iE 'i915|xe '",
     )  # fmt: skip
     yield from _told(
         log, _RAS, "error",
-        Words("Memory errors that could not be corrected", "存在不可纠正的内存错误"),
+        Words("Memory errors that could not be corrected.", "存在不可纠正的内存错误。"),
         Words("Results may be wrong, processes end.", "结果可能出错，进程会被终止。"),
         "sudo dmesg -T | grep -iE 'edac|mce|ras'",
     )  # fmt: skip
@@ -71,7 +71,7 @@ def _killed(log: KernelLog) -> Iterable[Finding]:
     yield Finding(
         "kernel_log_other", "note",
         Words(
-            "The kernel ended processes because memory ran out", "内核曾因内存耗尽终止进程"
+            "The kernel ended processes because memory ran out.", "内核曾因内存耗尽终止进程。"
         ),
         Words(
             f"{len(lines)} lines{f': {who}' if who else ''}.",

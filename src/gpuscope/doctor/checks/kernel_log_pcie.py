@@ -35,8 +35,8 @@ def kernel_log_pcie(machine: Machine) -> Iterable[Finding]:
         if log.source is not None and has_accelerator(machine):
             yield Finding(
                 "kernel_log_pcie", "ok",
-                Words("No PCIe error in the kernel log", "内核日志中没有 PCIe 错误"),
-                Words(f"Read by {log.source}.", f"读取自 {log.source}。"),
+                Words("No PCIe error in the kernel log.", "内核日志中没有 PCIe 错误。"),
+                Words(f"None, read by {log.source}.", f"没有，读取自 {log.source}。"),
                 known_by=str(log.source), values={"pcie_error_lines": 0},
             )  # fmt: skip
         return
@@ -53,9 +53,9 @@ def _finding(found: Topology, lines: list[str], grave: bool, source: str) -> Fin
     above_zh = f"位于 GPU {', '.join(map(str, hit))} 的路径上。" if hit else ""
     return Finding(
         "kernel_log_pcie", ("error" if hit else "warning") if grave else "note",
-        Words("PCIe links lost data", "PCIe 链路丢失了数据")
+        Words("PCIe links lost data.", "PCIe 链路丢失了数据。")
         if grave
-        else Words("PCIe links repaired errors", "PCIe 链路纠正过错误"),
+        else Words("PCIe links repaired errors.", "PCIe 链路纠正过错误。"),
         Words(
             f"{len(lines)} lines: {told}.{above_en} Last: {lines[-1][:160]}",
             f"共 {len(lines)} 行：{told}。{above_zh}最后一条：{lines[-1][:160]}",

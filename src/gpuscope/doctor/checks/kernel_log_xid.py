@@ -59,7 +59,10 @@ def _xid(log: KernelLog, device: int | None, bus: str, code: int, times: int, li
     advice = REMEDIES[where]
     return Finding(
         "kernel_log_xid", severity,
-        Words(f"{name} reported Xid {code}: {meaning.en}", f"{name} 报告 Xid {code}：{meaning.zh}"),
+        Words(
+            f"{name} reported Xid {code}: {meaning.en}.",
+            f"{name} 报告 Xid {code}：{meaning.zh}。",
+        ),
         Words(
             f"In the kernel log{several}. Last: {line[:200]}",
             f"内核日志中{several_zh or '出现 1 次'}。最后一条：{line[:200]}",
@@ -77,7 +80,7 @@ def _switch(log: KernelLog, lines: list[str]) -> Finding:
     fatal = any("fatal" in line.lower() and "non-fatal" not in line.lower() for line in lines)
     return Finding(
         "kernel_log_xid", "error" if fatal else "warning",
-        Words("An NVSwitch reported errors (SXid)", "NVSwitch 报告错误（SXid）"),
+        Words("An NVSwitch reported errors (SXid).", "NVSwitch 报告错误（SXid）。"),
         Words(
             f"{len(lines)} lines. Last: {lines[-1][:200]}",
             f"共 {len(lines)} 条。最后一条：{lines[-1][:200]}",
@@ -96,7 +99,7 @@ def _clear(log: KernelLog) -> Finding:
     if log.source is None:
         return Finding(
             "kernel_log_xid", "unknown",
-            Words("The kernel log may not be read", "无权读取内核日志"),
+            Words("The kernel log may not be read.", "无权读取内核日志。"),
             Words(
                 f"Errors of devices (Xid) would be there. {log.error[:200]}",
                 f"设备错误（Xid）会记录在其中。{log.error[:200]}",
@@ -104,7 +107,8 @@ def _clear(log: KernelLog) -> Finding:
             commands=("sudo dmesg -T | grep -iE 'xid|nvrm'",), known_by="dmesg, journalctl -k",
         )  # fmt: skip
     return Finding(
-        "kernel_log_xid", "ok", Words("No Xid in the kernel log", "内核日志中没有 Xid"),
-        Words(f"Read by {log.source}.", f"读取自 {log.source}。"), known_by=str(log.source),
+        "kernel_log_xid", "ok", Words("No Xid in the kernel log.", "内核日志中没有 Xid。"),
+        Words(f"None, read by {log.source}.", f"没有，读取自 {log.source}。"),
+        known_by=str(log.source),
         values={"xid_lines": 0},
     )  # fmt: skip

@@ -35,7 +35,7 @@ def _pending(device: NvidiaDevice, later: bool) -> Finding:
     name = gpus([device.index])
     return Finding(
         "mig", "warning",
-        Words(f"{name.en}: MIG mode waits for a reset", f"{name.zh}：MIG 模式等待重置生效"),
+        Words(f"{name.en}: MIG mode waits for a reset.", f"{name.zh}：MIG 模式等待重置生效。"),
         Words(
             f"It will be {'on' if later else 'off'}.", f"重置后将{'开启' if later else '关闭'}。"
         ),
@@ -50,7 +50,7 @@ def _empty(device: NvidiaDevice) -> Finding:
     name = gpus([device.index])
     return Finding(
         "mig", "error",
-        Words(f"{name.en} is in MIG mode without a slice", f"{name.zh} 处于 MIG 模式但没有实例"),
+        Words(f"{name.en} is in MIG mode without a slice.", f"{name.zh} 处于 MIG 模式但没有实例。"),
         Words("No compute instance can be seen.", "看不到任何计算实例。"),
         Words("CUDA finds no device on it.", "CUDA 在其上找不到设备。"),
         Words("Make slices, or switch the mode off.", "创建实例，或关闭该模式。"),
@@ -66,8 +66,8 @@ def _split(device: NvidiaDevice, slices: list[str]) -> Finding:
     return Finding(
         "mig", "note",
         Words(
-            f"{name.en} is split into {len(slices)} slices",
-            f"{name.zh} 已分为 {len(slices)} 个实例",
+            f"{name.en} is split into {len(slices)} slices.",
+            f"{name.zh} 已分为 {len(slices)} 个实例。",
         ),
         Words(f"{said}.", f"{said}。"),
         Words(

@@ -43,8 +43,8 @@ def _down(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
     yield Finding(
         "network_cards", "warning",
         Words(
-            f"{len(down)} of {len(cards)} RDMA ports are down",
-            f"{len(cards)} 个 RDMA 端口中 {len(down)} 个未连接",
+            f"{len(down)} of {len(cards)} RDMA ports are down.",
+            f"{len(cards)} 个 RDMA 端口中 {len(down)} 个未连接。",
         ),
         Words(f"Down: {names}.", f"未连接：{names}。"),
         Words(
@@ -72,7 +72,7 @@ def _slower(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
             continue  # two sorts of cards, not one that lags
         yield Finding(
             "network_cards", "warning",
-            Words("A network port is slower than its like", "有网络端口慢于同类端口"),
+            Words("A network port is slower than its like.", "有网络端口慢于同类端口。"),
             Words(
                 f"{', '.join(slow)}: {min(rates[n] or 0 for n in slow) * 8 / 1e9:g} Gbit/s; the "
                 f"others {(usual or 0) * 8 / 1e9:g}.",
@@ -100,8 +100,8 @@ def _narrow(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
             yield Finding(
                 "network_cards", "warning",
                 Words(
-                    f"The PCIe link of {card.name} is narrower than its port",
-                    f"{card.name} 的 PCIe 链路窄于其端口",
+                    f"The PCIe link of {card.name} is narrower than its port.",
+                    f"{card.name} 的 PCIe 链路窄于其端口。",
                 ),
                 Words(
                     f"{card.pcie.width} of {card.pcie.max_width} lanes: "
@@ -133,8 +133,8 @@ def _far(found: Topology) -> Iterable[Finding]:
         yield Finding(
             "network_cards", "note",
             Words(
-                f"GPU {spans(far)}: no network card on their side of the machine",
-                f"GPU {spans(far)} 所在一侧没有网卡",
+                f"GPU {spans(far)}: no network card on their side of the machine.",
+                f"GPU {spans(far)} 所在一侧没有网卡。",
             ),
             Words(
                 "The nearest RDMA card hangs on another processor (SYS).",
@@ -164,7 +164,7 @@ def _well(found: Topology, rdma: Sequence[NetworkCard]) -> Iterable[Finding]:
     near_en = f"; nearest to the devices: {_ways(ways)}" if ways else ""
     near_zh = f"；与设备的最近距离：{_ways(ways)}" if ways else ""
     yield Finding(
-        "network_cards", "ok", Words("Network ports are up", "网络端口正常"),
+        "network_cards", "ok", Words("Network ports are up.", "网络端口正常。"),
         Words(f"{said}{near_en}.", f"{said}{near_zh}。"), known_by=_BY,
         values={"ports": len(up), "bytes_per_s": sum(c.bytes_per_s or 0 for c in up)},
     )  # fmt: skip

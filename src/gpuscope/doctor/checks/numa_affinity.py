@@ -66,8 +66,8 @@ def _far(far: list[Accelerator], own: frozenset[int]) -> Finding:
     return Finding(
         "numa_affinity", "warning",
         Words(
-            "This process may only run far from some devices",
-            "本进程只能在远离部分设备的处理器上运行",
+            "This process may only run far from some devices.",
+            "本进程只能在远离部分设备的处理器上运行。",
         ),
         Words(
             f"It is bound to node {nodes}; {places.en}.", f"进程绑定在节点 {nodes}；{places.zh}。"
@@ -86,7 +86,7 @@ def _near(devices: list[Accelerator], own: frozenset[int]) -> Finding:
     places = _places(devices)
     return Finding(
         "numa_affinity", "ok",
-        Words("This process runs near its devices", "本进程在其设备附近运行"),
+        Words("This process runs near its devices.", "本进程在其设备附近运行。"),
         Words(f"Bound to node {spans(own)}; {places.en}.", f"绑定节点 {spans(own)}；{places.zh}。"),
         known_by=_BY, values={"bound_nodes": spans(own)},
     )  # fmt: skip
@@ -98,8 +98,8 @@ def _unbound(devices: list[Accelerator], nodes: int) -> Finding:
     return Finding(
         "numa_affinity", "note",
         Words(
-            "Bind each process to the memory node of its device",
-            "建议把每个进程绑定到其设备所在的 NUMA 节点",
+            "Bind each process to the memory node of its device.",
+            "建议把每个进程绑定到其设备所在的 NUMA 节点。",
         ),
         Words(
             f"{nodes} nodes; {places.en}. This process may run on all of them.",
@@ -120,7 +120,7 @@ def _unknown(devices: list[Accelerator], nodes: int) -> Finding:
     names = gpus(a.index for a in devices)
     return Finding(
         "numa_affinity", "unknown",
-        Words("The memory node of the devices is not told", "无法得知设备所在的 NUMA 节点"),
+        Words("The memory node of the devices is not told.", "无法得知设备所在的 NUMA 节点。"),
         Words(
             f"{nodes} nodes; {names.en}: the firmware or the virtual machine names none.",
             f"共 {nodes} 个节点；{names.zh}：固件或虚拟机未给出。",
@@ -132,7 +132,7 @@ def _unknown(devices: list[Accelerator], nodes: int) -> Finding:
 def _balancing() -> Finding:
     return Finding(
         "numa_affinity", "note",
-        Words("Automatic NUMA balancing is on", "自动 NUMA 平衡已开启"),
+        Words("Automatic NUMA balancing is on.", "自动 NUMA 平衡已开启。"),
         Words("kernel.numa_balancing = 1.", "kernel.numa_balancing = 1。"),
         Words(
             "The kernel unmaps pages now and then to learn who uses them: pauses on hosts that "

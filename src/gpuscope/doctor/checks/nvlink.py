@@ -51,8 +51,8 @@ def _down(device: NvidiaDevice, links: NvLinks, most: int, *, alone: bool) -> It
     yield Finding(
         "nvlink", "warning",
         Words(
-            f"{name.en} runs {links.active} of {wanted} NVLink ports",
-            f"{name.zh} 的 NVLink 端口只有 {links.active}/{wanted} 可用",
+            f"{name.en} runs {links.active} of {wanted} NVLink ports.",
+            f"{name.zh} 的 NVLink 端口只有 {links.active}/{wanted} 可用。",
         ),
         Words(f"Ports down: {which}. {rate.en}", f"不通的端口：{which}。{rate.zh}"),
         Words(
@@ -95,7 +95,10 @@ def _errors(devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:
             name = gpus([device.index])
             yield Finding(
                 "nvlink", "note",
-                Words(f"{name.en} counts errors on its NVLinks", f"{name.zh} 的 NVLink 有错误计数"),
+                Words(
+                    f"{name.en} counts errors on its NVLinks.",
+                    f"{name.zh} 的 NVLink 有错误计数。",
+                ),
                 Words(f"Since the driver was loaded: {told}.", f"自驱动加载以来：{told}。"),
                 Words(
                     "Each one costs a retry; a number that keeps growing is a link that fails.",
@@ -117,7 +120,7 @@ def _fabric(machine: Machine, devices: Sequence[NvidiaDevice]) -> Iterable[Findi
         state = str(waiting[0].get("fabric", "state")).replace("_", " ")
         yield Finding(
             "nvlink", "error",
-            Words("The NVLink fabric is not set up", "NVLink 网络尚未建立"),
+            Words("The NVLink fabric is not set up.", "NVLink 网络尚未建立。"),
             Words(f"{names.en}: state {state}.", f"{names.zh}：状态为 {state}。"),
             Words(
                 "CUDA answers 'system not yet initialized' (error 802) until it is.",
@@ -136,7 +139,10 @@ def _fabric(machine: Machine, devices: Sequence[NvidiaDevice]) -> Iterable[Findi
             name, said = gpus([device.index]), str(health).replace("_", " ")
             yield Finding(
                 "nvlink", "warning",
-                Words(f"The NVLink fabric of {name.en} is {said}", f"{name.zh} 的 NVLink 网络异常"),
+                Words(
+                    f"The NVLink fabric of {name.en} is {said}.",
+                    f"{name.zh} 的 NVLink 网络异常。",
+                ),
                 Words(f"Health: {said}.", f"健康状态：{said}。"),
                 Words(
                     "Traffic takes fewer or slower ways.", "流量只能走更少或更慢的通路。"
@@ -153,7 +159,7 @@ def _well(linked: Sequence[tuple[NvidiaDevice, NvLinks]]) -> Finding:
     told = f", {rate / 1e9:.0f} GB/s" if rate else ""
     ports = spans(up)
     return Finding(
-        "nvlink", "ok", Words("NVLink is up", "NVLink 正常"),
+        "nvlink", "ok", Words("NVLink is up.", "NVLink 正常。"),
         Words(
             f"{names.en}: {ports} ports each{told}{' each way' if told else ''}.",
             f"{names.zh}：每个 {ports} 个端口{told}{'（单向）' if told else ''}。",

@@ -62,8 +62,8 @@ def _narrow(a: Accelerator) -> Finding:
     return Finding(
         "pcie_link", "warning",
         Words(
-            f"GPU {a.index} has {a.pcie.width} of {a.pcie.max_width} PCIe lanes",
-            f"GPU {a.index} 的 PCIe 只有 {a.pcie.width}/{a.pcie.max_width} 条通道",
+            f"GPU {a.index} has {a.pcie.width} of {a.pcie.max_width} PCIe lanes.",
+            f"GPU {a.index} 的 PCIe 只有 {a.pcie.width}/{a.pcie.max_width} 条通道。",
         ),
         Words(
             f"{a.name} at {a.bus}: {now}, possible {best}.",
@@ -87,8 +87,8 @@ def _slow(a: Accelerator) -> Finding:
     return Finding(
         "pcie_link", "warning",
         Words(
-            f"GPU {a.index} is busy on a slower PCIe generation than it could use",
-            f"GPU {a.index} 在忙碌时仍运行于较低的 PCIe 代数",
+            f"GPU {a.index} is busy on a slower PCIe generation than it could use.",
+            f"GPU {a.index} 在忙碌时仍运行于较低的 PCIe 代数。",
         ),
         Words(f"{now}, possible {best}.", f"{now}，可达 {best}。"),
         Words(
@@ -109,7 +109,7 @@ def _resting(devices: list[Accelerator]) -> Finding:
     now, best = _names(devices[0])
     return Finding(
         "pcie_link", "ok",
-        Words("PCIe lanes are all there; links rest", "PCIe 通道齐全，链路处于省电状态"),
+        Words("PCIe lanes are all there; links rest.", "PCIe 通道齐全，链路处于省电状态。"),
         Words(
             f"{names.en}: {now} now, possible {best}; idle devices run their links slower and "
             "raise them under load.",
@@ -128,8 +128,8 @@ def _slot(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 "pcie_link", "note",
                 Words(
-                    f"GPU {device.index} could use PCIe {own:.0f}.0, its slot gives {both:.0f}.0",
-                    f"GPU {device.index} 支持 PCIe {own:.0f}.0，插槽只提供 {both:.0f}.0",
+                    f"GPU {device.index} could use PCIe {own:.0f}.0, its slot gives {both:.0f}.0.",
+                    f"GPU {device.index} 支持 PCIe {own:.0f}.0，插槽只提供 {both:.0f}.0。",
                 ),
                 Words(
                     "Host or slot set the limit.", "限制来自主机或插槽。"
@@ -146,8 +146,8 @@ def _replays(machine: Machine) -> Iterable[Finding]:
             yield Finding(
                 "pcie_link", "note",
                 Words(
-                    f"GPU {device.index} had to send {count:.0f} PCIe packets again",
-                    f"GPU {device.index} 重传了 {count:.0f} 个 PCIe 数据包",
+                    f"GPU {device.index} had to send {count:.0f} PCIe packets again.",
+                    f"GPU {device.index} 重传了 {count:.0f} 个 PCIe 数据包。",
                 ),
                 Words("Counted since the driver was loaded.", "自驱动加载以来的计数。"),
                 Words(
@@ -167,7 +167,7 @@ def _well(devices: list[Accelerator]) -> Finding:
     told_zh = f"（单向 {min(rates) / 1e9:.0f} GB/s）" if rates else ""
     said = ", ".join(sorts)
     return Finding(
-        "pcie_link", "ok", Words("PCIe links run as they can", "PCIe 链路正常"),
+        "pcie_link", "ok", Words("PCIe links run as they can.", "PCIe 链路正常。"),
         Words(f"{names.en}: {said}{told}.", f"{names.zh}：{said}{told_zh}。"),
         known_by=_BY, values=_values(devices[0]),
     )  # fmt: skip

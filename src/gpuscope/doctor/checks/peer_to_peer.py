@@ -56,7 +56,7 @@ def _bad(bad: list[Pair], count: int, consumer: bool) -> Finding:
     )  # fmt: skip
     return Finding(
         "peer_to_peer", "note" if consumer else "warning",
-        Words("Devices do not reach each other's memory", "设备之间不能直接访问显存"),
+        Words("Devices do not reach each other's memory.", "设备之间不能直接访问显存。"),
         Words(
             f"{len(bad)} of {count} pairs ({some}): {en}.",
             f"{count} 对中有 {len(bad)} 对（{some}）：{zh}。",
@@ -74,11 +74,15 @@ def _bad(bad: list[Pair], count: int, consumer: bool) -> Finding:
 def _well(pairs: list[Pair]) -> Finding:
     names = gpus({p.a for p in pairs} | {p.b for p in pairs})
     over = sum(p.way == "NV" for p in pairs)
-    en = f"all {len(pairs)} pairs, {over} over NVLink" if over else f"all {len(pairs)} pairs"
-    zh = f"全部 {len(pairs)} 对" + (f"，其中 {over} 对经 NVLink" if over else "")
+    count = len(pairs)
+    en = "1 pair" if count == 1 else f"all {count} pairs"
+    zh = "1 对" if count == 1 else f"全部 {count} 对"
+    if over:
+        en += ", over NVLink" if over == count else f", {over} over NVLink"
+        zh += "，经 NVLink" if over == count else f"，其中 {over} 对经 NVLink"
     return Finding(
         "peer_to_peer", "ok",
-        Words("Devices reach each other's memory", "设备之间可直接访问显存"),
+        Words("Devices reach each other's memory.", "设备之间可直接访问显存。"),
         Words(f"{names.en}: {en}.", f"{names.zh}：{zh}。"), known_by=_BY,
         values={"refused_pairs": 0, "pairs": len(pairs), "nvlink_pairs": over},
     )  # fmt: skip

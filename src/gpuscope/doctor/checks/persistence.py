@@ -26,7 +26,7 @@ def persistence(machine: Machine) -> Iterable[Finding]:
         names = gpus(d.index for d in off)
         yield Finding(
             "persistence", "note",
-            Words(f"{names.en}: persistence mode is off", f"{names.zh}：持久模式未开启"),
+            Words(f"{names.en}: persistence mode is off.", f"{names.zh}：持久模式未开启。"),
             Words("The driver lets idle devices go.", "驱动会释放空闲设备。"),
             Words(
                 "The first CUDA call of a job then waits seconds, and power or clock limits are "
@@ -40,6 +40,7 @@ def persistence(machine: Machine) -> Iterable[Finding]:
     elif told:
         names = gpus(d.index for d in told)
         yield Finding(
-            "persistence", "ok", Words("Persistence mode is on", "持久模式已开启"),
-            Words(f"{names.en}.", f"{names.zh}。"), known_by=_BY, values={"devices_off": 0},
+            "persistence", "ok", Words("Persistence mode is on.", "持久模式已开启。"),
+            Words(f"{names.en}: on.", f"{names.zh}：开启。"),
+            known_by=_BY, values={"devices_off": 0},
         )  # fmt: skip

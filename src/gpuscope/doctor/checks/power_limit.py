@@ -45,7 +45,7 @@ def _low(group: list[NvidiaDevice], limit: float, usual: float) -> Finding:
     names = gpus(d.index for d in group)
     return Finding(
         "power_limit", "warning",
-        Words(f"{names.en}: power limit below the default", f"{names.zh}：功率上限低于默认值"),
+        Words(f"{names.en}: power limit below the default.", f"{names.zh}：功率上限低于默认值。"),
         Words(f"{limit:.0f} W of {usual:.0f} W.", f"{limit:.0f} W，默认 {usual:.0f} W。"),
         Words(
             "Matmul-heavy work runs at a lower clock. It may be meant: to save energy, or by the "
@@ -63,7 +63,7 @@ def _well(devices: list[NvidiaDevice]) -> Finding:
     limits = sorted({_limits(d)[0] for d in devices})
     names, said = gpus(d.index for d in devices), ", ".join(f"{w:.0f} W" for w in limits)
     return Finding(
-        "power_limit", "ok", Words("Power limits are the default ones", "功率上限为默认值"),
+        "power_limit", "ok", Words("Power limits are the default ones.", "功率上限为默认值。"),
         Words(f"{names.en}: {said}.", f"{names.zh}：{said}。"), known_by=_BY,
         values={"limit_w": limits[0]},
     )  # fmt: skip

@@ -35,7 +35,7 @@ def process_limits(machine: Machine) -> Iterable[Finding]:
     if low:
         yield Finding(
             "process_limits", "note",
-            Words("Limits of this process are low", "进程资源上限偏低"),
+            Words("Limits of this process are low.", "进程资源上限偏低。"),
             Words(f"{', '.join(w.en for w, _ in low)}.", f"{'，'.join(w.zh for w, _ in low)}。"),
             Words(
                 "Many input workers or ranks then fail with 'Too many open files' or cannot start.",
@@ -46,7 +46,7 @@ def process_limits(machine: Machine) -> Iterable[Finding]:
         return
     said = f"{files:,}" if files is not None else "unlimited"
     yield Finding(
-        "process_limits", "ok", Words("Limits of this process suffice", "进程资源上限足够"),
+        "process_limits", "ok", Words("Limits of this process suffice.", "进程资源上限足够。"),
         Words(f"Open files: {said}.", f"可打开文件数：{said}。"), known_by="/proc/self/limits",
         values=values,
     )  # fmt: skip

@@ -40,7 +40,7 @@ def _files(machine: Machine, count: int) -> Iterable[Finding]:
     inside = container(machine)
     yield Finding(
         "rdma", "warning",
-        Words("RDMA cards are there, their device files are not", "有 RDMA 网卡但缺少设备文件"),
+        Words("RDMA cards are there, their device files are not.", "有 RDMA 网卡但缺少设备文件。"),
         Words(
             f"{count} ports in /sys/class/infiniband, no /dev/infiniband/uverbs*.",
             f"/sys/class/infiniband 中有 {count} 个端口，但没有 /dev/infiniband/uverbs*。",
@@ -68,7 +68,7 @@ def _locked(machine: Machine) -> Iterable[Finding]:
     size = int(told[1])
     yield Finding(
         "rdma", "warning",
-        Words("Too little memory may be locked for RDMA", "可锁定内存过少，RDMA 不够用"),
+        Words("Too little memory may be locked for RDMA.", "可锁定内存过少，RDMA 不够用。"),
         Words(f"ulimit -l: {size / 2**20:.3g} MiB.", f"ulimit -l：{size / 2**20:.3g} MiB。"),
         Words(
             "RDMA pins its buffers: NCCL fails with 'Cannot allocate memory' or falls back.",
@@ -93,20 +93,23 @@ def _direct(machine: Machine) -> Finding:
         how = "nvidia_peermem" if peer else "dma-buf"
         return Finding(
             "rdma", "ok",
-            Words("Network cards can reach device memory", "网卡可直接访问显存"),
+            Words("Network cards can reach device memory.", "网卡可直接访问显存。"),
             Words(f"GPUDirect RDMA by {how}.", f"GPUDirect RDMA：{how}。"), known_by=by,
             values=values,
         )  # fmt: skip
     if version is None or not modules:
         return Finding(
             "rdma", "unknown",
-            Words("Whether GPUDirect RDMA works is not told", "无法得知 GPUDirect RDMA 是否可用"),
+            Words(
+                "Whether GPUDirect RDMA works is not told.",
+                "无法得知 GPUDirect RDMA 是否可用。",
+            ),
             Words("The kernel's modules cannot be seen here.", "此处看不到内核模块。"),
             known_by=by, values=values,
         )  # fmt: skip
     return Finding(
         "rdma", "warning",
-        Words("Network cards cannot reach device memory", "网卡无法直接访问显存"),
+        Words("Network cards cannot reach device memory.", "网卡无法直接访问显存。"),
         Words(
             "nvidia_peermem is not loaded and the driver offers no dma-buf.",
             "未加载 nvidia_peermem，驱动也不提供 dma-buf。",

@@ -28,8 +28,8 @@ def remapped_rows(machine: Machine) -> Iterable[Finding]:
     if devices and not found:
         names = gpus(d.index for d in devices)
         yield Finding(
-            "remapped_rows", "ok", Words("No bad memory rows", "没有坏的显存行"),
-            Words(f"{names.en}: none replaced.", f"{names.zh}：没有被替换的行。"), known_by=_BY,
+            "remapped_rows", "ok", Words("No bad memory rows.", "没有坏的显存行。"),
+            Words(f"{names.en}: no row replaced.", f"{names.zh}：没有被替换的行。"), known_by=_BY,
             values={"uncorrectable": 0},
         )  # fmt: skip
 
@@ -56,8 +56,8 @@ def _rows(device: NvidiaDevice) -> Iterable[Finding]:
         yield Finding(
             "remapped_rows", "error",
             Words(
-                f"{name.en}: a bad memory row cannot be replaced",
-                f"{name.zh}：坏的显存行无法替换",
+                f"{name.en}: a bad memory row cannot be replaced.",
+                f"{name.zh}：坏的显存行无法替换。",
             ),
             count,
             Words("The errors will come again.", "错误会再次出现。"),
@@ -68,8 +68,8 @@ def _rows(device: NvidiaDevice) -> Iterable[Finding]:
         yield Finding(
             "remapped_rows", "warning",
             Words(
-                f"{name.en}: a bad memory row waits to be replaced",
-                f"{name.zh}：有坏行等待替换",
+                f"{name.en}: a bad memory row waits to be replaced.",
+                f"{name.zh}：有坏行等待替换。",
             ),
             count,
             Words(
@@ -82,7 +82,7 @@ def _rows(device: NvidiaDevice) -> Iterable[Finding]:
     elif spent or bad:
         yield Finding(
             "remapped_rows", "warning" if spent else "note",
-            Words(f"{name.en}: memory rows were replaced", f"{name.zh}：曾替换显存行"),
+            Words(f"{name.en}: memory rows were replaced.", f"{name.zh}：曾替换显存行。"),
             Words(
                 f"{count.en} {spent:.0f} banks have no spare rows left.",
                 f"{count.zh}{spent:.0f} 个 bank 已无备用行。",
@@ -103,7 +103,7 @@ def _pages(device: NvidiaDevice) -> Iterable[Finding]:
     name = gpus([device.index])
     yield Finding(
         "remapped_rows", "warning",
-        Words(f"{name.en}: memory pages are being retired", f"{name.zh}：有显存页被停用"),
+        Words(f"{name.en}: memory pages are being retired.", f"{name.zh}：有显存页被停用。"),
         Words(
             f"{count} pages{', more at the next reset' if pages.get('pending') else ''}.",
             f"{count} 页{'，重置后还会增加' if pages.get('pending') else ''}。",

@@ -37,7 +37,7 @@ def storage(machine: Machine) -> Iterable[Finding]:
     said = [_told(name, each) for name, each in well.items() if not each.get("error")]
     if said:
         yield Finding(
-            "storage", "ok", Words("Disks have room and speed", "磁盘空间与速度正常"),
+            "storage", "ok", Words("Disks have room and speed.", "磁盘空间与速度正常。"),
             Words("; ".join(w.en for w in said) + ".", "；".join(w.zh for w in said) + "。"),
             known_by=_BY, values=_values(well),
         )  # fmt: skip
@@ -71,7 +71,7 @@ def _place(name: str, each: Mapping[str, Any]) -> Iterable[Finding]:
     if each.get("error"):
         yield Finding(
             "storage", "note",
-            Words(f"{label.en} cannot be written to", f"{label.zh}不可写"),
+            Words(f"{label.en} cannot be written to.", f"{label.zh}不可写。"),
             Words(f"{each['error']}.", f"{each['error']}。"), known_by=_BY,
             values={"place": name},
         )  # fmt: skip
@@ -82,9 +82,9 @@ def _place(name: str, each: Mapping[str, Any]) -> Iterable[Finding]:
         full = free < _FULL_BYTES
         yield Finding(
             "storage", "error" if full else "warning",
-            Words(f"{label.en} is full", f"{label.zh}已满")
+            Words(f"{label.en} is full.", f"{label.zh}已满。")
             if full
-            else Words(f"{label.en} is almost full", f"{label.zh}即将写满"),
+            else Words(f"{label.en} is almost full.", f"{label.zh}即将写满。"),
             Words(
                 f"{free / 2**30:.1f} of {total / 2**30:.0f} GiB free.",
                 f"可用 {free / 2**30:.1f}/{total / 2**30:.0f} GiB。",
@@ -102,7 +102,7 @@ def _place(name: str, each: Mapping[str, Any]) -> Iterable[Finding]:
         network = str(each.get("filesystem") or "")
         yield Finding(
             "storage", "note",
-            Words(f"{label.en} reads slowly", f"{label.zh}读取较慢"),
+            Words(f"{label.en} reads slowly.", f"{label.zh}读取较慢。"),
             Words(
                 f"{_rate(read)} reading, {_rate(write)} writing ({network or '?'}).",
                 f"读 {_rate(read)}，写 {_rate(write)}（{network or '?'}）。",

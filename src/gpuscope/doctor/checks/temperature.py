@@ -55,8 +55,8 @@ def _limits(device: NvidiaDevice) -> Iterable[Finding]:
         yield Finding(
             "temperature", "warning",
             Words(
-                f"{name.en} is {'at' if over else 'close to'} its temperature limit",
-                f"{name.zh} 温度{'达到' if over else '接近'}上限",
+                f"{name.en} is {'at' if over else 'close to'} its temperature limit.",
+                f"{name.zh} 温度{'达到' if over else '接近'}上限。",
             ),
             Words(
                 f"{part.en}: {now:.0f} °C, slows down from {limit:.0f} °C.",
@@ -88,8 +88,8 @@ def _hotter(devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:
         yield Finding(
             "temperature", "note",
             Words(
-                f"{name.en} is {now - usual:.0f} °C hotter than its like",
-                f"{name.zh} 比同类高 {now - usual:.0f} °C",
+                f"{name.en} is {now - usual:.0f} °C hotter than its like.",
+                f"{name.zh} 比同类高 {now - usual:.0f} °C。",
             ),
             Words(
                 f"{now:.0f} °C; half of the devices are below {usual:.0f} °C at the same load.",
@@ -107,7 +107,7 @@ def _well(devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:
     low, high, names = min(told.values()), max(told.values()), gpus(told)
     said = f"{low:.0f} °C" if low == high else f"{low:.0f}-{high:.0f} °C"
     yield Finding(
-        "temperature", "ok", Words("Temperatures are fine", "温度正常"),
+        "temperature", "ok", Words("Temperatures are fine.", "温度正常。"),
         Words(f"{names.en}: {said}.", f"{names.zh}：{said}。"), known_by=_BY,
         values={"highest_c": high},
     )  # fmt: skip

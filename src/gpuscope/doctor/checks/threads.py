@@ -48,12 +48,9 @@ def threads(machine: Machine) -> Iterable[Finding]:
     elif isinstance(chosen, int) and chosen > cpus:
         yield _many(machine, f"torch.get_num_threads() = {chosen}", chosen, cpus)
         return
-    elif isinstance(chosen, int) and devices > 1 and chosen * devices > 1.5 * cpus:
-        yield _together(f"torch.get_num_threads() = {chosen}", chosen, devices, cpus)
-        return
     said = f"{told[0][0]}={told[0][1]}" if told else f"{chosen or '?'}"
     yield Finding(
-        "threads", "ok", Words("Threads fit the processors", "线程数与处理器相符"),
+        "threads", "ok", Words("Threads fit the processors.", "线程数与处理器相符。"),
         Words(f"{said} threads, {cpus} processors.", f"线程 {said}，处理器 {cpus} 个。"),
         known_by=_BY, values={"usable_cpus": cpus, "threads": told[0][1] if told else chosen},
     )  # fmt: skip
@@ -66,7 +63,7 @@ def _many(machine: Machine, said: str, count: int, cpus: int) -> Finding:
     zh = f"（容器限额；可见 {len(allowed or ())} 个）" if limited else ""
     return Finding(
         "threads", "warning",
-        Words("More threads than processors", "线程数多于处理器"),
+        Words("More threads than processors.", "线程数多于处理器。"),
         Words(f"{said}; {cpus} processors may be used{en}.", f"{said}；可用处理器 {cpus} 个{zh}。"),
         _WHY, Words("Set as many as there are.", "设为与处理器数相同。"),
         (f"export OMP_NUM_THREADS={cpus}",), _BY, None,
@@ -77,7 +74,7 @@ def _many(machine: Machine, said: str, count: int, cpus: int) -> Finding:
 def _one(name: str, cpus: int) -> Finding:
     return Finding(
         "threads", "note",
-        Words("Work on the host uses one thread", "主机端计算只用一个线程"),
+        Words("Work on the host uses one thread.", "主机端计算只用一个线程。"),
         Words(f"{name}=1; {cpus} processors may be used.", f"{name}=1；可用处理器 {cpus} 个。"),
         Words(
             "torchrun sets this. Operators on the host (input, optimizer offloading) could use "
@@ -94,8 +91,8 @@ def _together(said: str, count: int, devices: int, cpus: int) -> Finding:
     return Finding(
         "threads", "note",
         Words(
-            f"{devices} processes, one a device, would use more threads than processors",
-            f"若每设备一个进程，{devices} 个进程的线程数将超过处理器数",
+            f"{devices} processes, one a device, would use more threads than processors.",
+            f"若每设备一个进程，{devices} 个进程的线程数将超过处理器数。",
         ),
         Words(
             f"{said}: {count * devices} threads on {cpus} processors.",

@@ -62,7 +62,7 @@ def _now(device: NvidiaDevice) -> Iterable[Finding]:
     hot = any("thermal" in r for r in specific)
     yield Finding(
         "throttle", "warning",
-        Words(f"{name.en} is slowed down: {en}", f"{name.zh} 正在降频：{zh}"),
+        Words(f"{name.en} is slowed down: {en}.", f"{name.zh} 正在降频：{zh}。"),
         Words(
             f"Reasons: {', '.join(reasons)}.{clock_en}", f"原因：{', '.join(reasons)}。{clock_zh}"
         ),
@@ -94,7 +94,7 @@ def _before(device: NvidiaDevice) -> Iterable[Finding]:
     zh = "，".join(f"{_HELD[k].zh} {s:,.0f} 秒" for k, s in held.items())
     yield Finding(
         "throttle", "note",
-        Words(f"{name.en} was slowed down before", f"{name.zh} 曾经降频"),
+        Words(f"{name.en} was slowed down before.", f"{name.zh} 曾经降频。"),
         Words(f"Since the driver was loaded: {en}.", f"自驱动加载以来：{zh}。"),
         Words(
             "Under long load it may happen again: gpuscope doctor --deep tries it.",
@@ -115,8 +115,9 @@ def _well(told: list[NvidiaDevice], capped: list[NvidiaDevice]) -> Finding:
             f"{at.zh}：处于功率上限，高负载时属正常。",
         )
     else:
-        found = Words(f"{names.en}: nothing holds them.", f"{names.zh}：没有限制。")
+        found = Words(f"{names.en}: nothing slows them.", f"{names.zh}：没有降频。")
     return Finding(
-        "throttle", "ok", Words("No slowdown of the clocks", "没有异常降频"), found, known_by=_BY,
+        "throttle", "ok", Words("No slowdown of the clocks.", "没有异常降频。"), found,
+        known_by=_BY,
         values=values,
     )  # fmt: skip

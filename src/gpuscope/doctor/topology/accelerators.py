@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuscope.doctor.accelerators import cards
+from gpuscope.doctor.accelerators import Card, cards
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, nvidia_devices
 from gpuscope.doctor.topology import pci
@@ -12,6 +12,9 @@ from gpuscope.doctor.topology.smi_matrix import SmiMatrix
 from gpuscope.doctor.topology.types import Accelerator, NvLinks, PcieLink
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Device, device, interconnect
+
+_DEEPEST_OWN = 3
+"""Steps of the path to graphics inside a processor: host bridge, at most one port, itself."""
 
 _NAMES = {"nvidia": "NVIDIA GPU", "amd": "AMD GPU", "intel": "Intel GPU"}
 
@@ -26,7 +29,7 @@ def accelerators(machine: Machine, matrix: SmiMatrix) -> tuple[Accelerator, ...]
         if card.address not in known:
             index = numbers.get(card.vendor, 0)
             numbers[card.vendor] = index + 1
-            found.append(_seen(machine, card.address, card.vendor, index))
+            found.append(_seen(machine, card, index))
     return tuple(found)
 
 
@@ -94,18 +97,27 @@ def _rate(active: int, known: Device | None) -> float | None:
     return None if one is None else active * one
 
 
-def _seen(machine: Machine, bus: str, vendor: str, index: int) -> Accelerator:
-    path = pci.path(machine, bus)
-    link = pci.link(machine, bus)
-    if vendor == "amd":  # the board has a switch of its own: the slot is the link above it
-        link = _narrowest(machine, path, link)
-    # Processors' own graphics sit on the root bus and share the host's memory.
-    integrated = len(path) == 2 and vendor in ("intel", "amd")
-    node = pci.numa_node(machine, bus)
-    return Accelerator(index, vendor, _NAMES[vendor], bus, node, path, link, integrated=integrated)
+def _seen(machine: Machine, card: Card, index: int) -> Accelerator:
+    path = pci.path(machine, card.address)
+    # A processor's own graphics sits on the root bus, or behind a port of the processor, and
+    # shares the host's memory; boards bring a switch of their own.
+    integrated = card.display and card.vendor != "nvidia" and 2 <= len(path) <= _DEEPEST_OWN
+    return Accelerator(
+        index, card.vendor, _NAMES[card.vendor], card.address,
+        pci.numa_node(machine, card.address), path, _slot(machine, card, path),
+        integrated=integrated,
+    )  # fmt: skip
 
 
-def _narrowest(machine: Machine, path: tuple[str, ...], own: PcieLink) -> PcieLink:
-    links = [own, *(pci.link(machine, bus) for bus in path[2:-1])]
-    told = [link for link in links if link.bytes_per_s is not None]
-    return min(told, key=lambda link: link.bytes_per_s or 0.0) if told else own
+def _slot(machine: Machine, card: Card, path: tuple[str, ...]) -> PcieLink:
+    """The link of the slot: on AMD's and Intel's boards that above the switch of the board.
+
+    What the device itself states is then the link inside the board (on Intel's even 2.5 GT/s x1).
+    """
+    own = pci.link(machine, card.address)
+    if card.vendor == "nvidia" or len(path) < 5:
+        return own
+    above = pci.link(machine, path[-3])
+    if above.bytes_per_s is None or card.vendor == "intel":
+        return above if above.width is not None else own
+    return above if own.bytes_per_s is None or above.bytes_per_s <= own.bytes_per_s else own

@@ -12,6 +12,7 @@ from gpuscope.doctor.topology.types import (
     Accelerator,
     NetworkCard,
     NumaNode,
+    NvLinks,
     PcieLink,
     Topology,
     pcie_name,
@@ -20,6 +21,10 @@ from gpuscope.explain.types import Diagram, Link, Node, Words
 
 _TOP, _SWITCHES, _CARDS, _DEVICES, _BOTTOM = 0.08, 0.29, 0.49, 0.70, 0.93
 _HEIGHT = 0.11
+
+_DENSE = 6
+"""From so many leaves on there is no room for words on the ways: the usual ones are told below, and
+only those that differ are labelled."""
 
 Leaf = Accelerator | NetworkCard
 
@@ -42,6 +47,7 @@ def topology_diagram(machine: Machine) -> Diagram | None:
 def draw(found: Topology) -> Diagram:
     """Return the picture of a topology."""
     columns = _columns(found)
+    dense = len(columns) >= _DENSE
     nodes: list[Node] = []
     links: list[Link] = []
     shown = sorted({c.node for c in columns} | {n.index for n in found.nodes})
@@ -51,18 +57,24 @@ def draw(found: Topology) -> Diagram:
     for a, b in pairwise(shown):
         label = Words("between processors", "处理器之间")
         links.append(Link(f"node{a}", f"node{b}", label, directed=False))
-    _switches(columns, centres, nodes, links)
-    width = min(0.2, 0.92 / max(1, len(columns)))
+    _switches(columns, centres, nodes, links, dense)
+    usual = _usual([c.leaf.pcie for c in columns]) if dense else None
     for column in columns:
         key = _key(column.leaf)
-        nodes.append(_leaf(column.leaf, centres[key], width))
+        nodes.append(_leaf(column.leaf, centres[key], len(columns), dense))
         above = f"switch{column.switch}" if column.switch else f"node{column.node}"
-        links.append(_pcie(above, key, column.leaf.pcie))
-    _nvlink(found, nodes, links)
+        links.append(_pcie(above, key, column.leaf.pcie, usual))
+    told = _nvlink(found, nodes, links, dense)
     return Diagram(
         Words("How this machine is wired", "本机的连接方式"), tuple(nodes), tuple(links),
-        note=_note(links, found),
+        note=_note(links, found, usual, told),
     )  # fmt: skip
+
+
+def _usual(links: Sequence[PcieLink]) -> PcieLink | None:
+    """The link that most have."""
+    told = [link for link in links if link.width is not None and not link.narrow]
+    return max(told, key=told.count) if told else None
 
 
 def _columns(found: Topology) -> list[_Column]:
@@ -119,37 +131,45 @@ def _processor(known: Sequence[NumaNode], index: int, x: float, count: int) -> N
 
 
 def _switches(
-    columns: Sequence[_Column], centres: dict[str, float], nodes: list[Node], links: list[Link]
+    columns: Sequence[_Column],
+    centres: dict[str, float],
+    nodes: list[Node],
+    links: list[Link],
+    dense: bool,
 ) -> None:
     for switch, node in dict.fromkeys((c.switch, c.node) for c in columns if c.switch):
         key = f"switch{switch}"
-        label = Words("PCIe switch", "PCIe 交换机")
+        label = Words("switch", "交换机") if dense else Words("PCIe switch", "PCIe 交换机")
         width = min(0.18, 0.8 / len({c.switch for c in columns}))
-        nodes.append(
-            Node(key, label, "switch", centres[key], _SWITCHES, width, 0.09, Words(switch, switch))
-        )
+        detail = None if dense else Words(switch, switch)
+        nodes.append(Node(key, label, "switch", centres[key], _SWITCHES, width, 0.09, detail))
         links.append(Link(f"node{node}", key, directed=False))
 
 
-def _leaf(leaf: Leaf, x: float, width: float) -> Node:
+def _leaf(leaf: Leaf, x: float, count: int, dense: bool) -> Node:
+    width = min(0.2, 0.98 / count) * 0.94
     if isinstance(leaf, Accelerator):
         numbered = f"GPU {leaf.index}"
         short = leaf.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+        if dense:
+            short = short.split("-")[0]
         return Node(
-            _key(leaf), Words(numbered, numbered), "device", x, _DEVICES, width * 0.9, _HEIGHT,
+            _key(leaf), Words(numbered, numbered), "device", x, _DEVICES, width, _HEIGHT,
             Words(short, short),
         )  # fmt: skip
+    rate = Words("down", "未连接") if leaf.up is False else None
     if leaf.bytes_per_s:
-        bits = f"{leaf.bytes_per_s * 8 / 1e9:.0f} Gbit/s"
-        rate = Words(bits, bits)
-    else:
-        rate = Words("down", "未连接") if leaf.up is False else Words("", "")
+        gigabits = f"{leaf.bytes_per_s * 8 / 1e9:.0f}"
+        rate = Words(f"{gigabits}G", f"{gigabits}G") if dense else _same(f"{gigabits} Gbit/s")
     kinds = {"infiniband": "InfiniBand", "roce": "RoCE", "efa": "EFA", "rdma": "RDMA"}
-    kind = kinds.get(leaf.kind, "Ethernet")
-    detail = Words(f"{kind} {rate.en}".strip(), f"{kind} {rate.zh}".strip())
-    return Node(
-        _key(leaf), Words(leaf.name, leaf.name), "nic", x, _CARDS, width * 0.9, _HEIGHT, detail
-    )
+    kind = "" if dense and rate else kinds.get(leaf.kind, "Ethernet") + " "
+    known = rate or _same("")
+    detail = Words(f"{kind}{known.en}".strip(), f"{kind}{known.zh}".strip())
+    return Node(_key(leaf), _same(leaf.name), "nic", x, _CARDS, width, _HEIGHT, detail)
+
+
+def _same(text: str) -> Words:
+    return Words(text, text)
 
 
 def _key(leaf: Leaf) -> str:
@@ -158,33 +178,45 @@ def _key(leaf: Leaf) -> str:
     return f"card {leaf.name}"
 
 
-def _pcie(above: str, key: str, link: PcieLink) -> Link:
-    if link.width is None:
+def _pcie(above: str, key: str, link: PcieLink, usual: PcieLink | None) -> Link:
+    if link.width is None or link == usual:
         return Link(above, key, directed=False)
     now, best = (link.generation, link.width), (link.max_generation, link.max_width)
-    name = Words(pcie_name(*now), pcie_name(*now))
-    if link.narrow:
+    name = _same(pcie_name(*now))
+    if link.narrow and usual is not None:
+        name = _same(f"x{link.width}/x{link.max_width}")
+    elif link.narrow:
         name = Words(f"{name.en} (of {pcie_name(*best)})", f"{name.zh}（可达 {pcie_name(*best)}）")
-    return Link(
-        above, key, name, limit_bytes_per_s=link.bytes_per_s, narrowest=link.narrow, directed=False
-    )
+    rate = None if link.narrow and usual is not None else link.bytes_per_s
+    return Link(above, key, name, limit_bytes_per_s=rate, narrowest=link.narrow, directed=False)
 
 
-def _nvlink(found: Topology, nodes: list[Node], links: list[Link]) -> None:
-    """NVSwitches as one box; bridges between two devices as ways between them."""
+def _nvlink(found: Topology, nodes: list[Node], links: list[Link], dense: bool) -> NvLinks | None:
+    """NVSwitches as one box; bridges between two devices as ways between them.
+
+    Returns:
+        What most devices have, where it is not written on the ways.
+    """
     linked = [a for a in found.accelerators if a.nvlinks and a.nvlinks.active]
     switched = [a for a in linked if a.nvlinks and a.nvlinks.switched]
-    if switched:
-        label = Words("NVSwitches", "NVSwitch")
-        nodes.append(Node("nvswitch", label, "switch", 0.5, _BOTTOM, 0.8, 0.09))
+    if not switched:
+        for pair in found.pairs:
+            if pair.way == "NV":
+                first = next(a for a in linked if a.index == pair.a)
+                links.append(_nvlink_way(first, f"nvidia{pair.a}", f"nvidia{pair.b}", shared=True))
+        return None
+    label = Words("NVSwitches", "NVSwitch")
+    nodes.append(Node("nvswitch", label, "switch", 0.5, _BOTTOM, 0.96, 0.09))
+    told = [a.nvlinks for a in switched if a.nvlinks]
+    usual = max(told, key=lambda n: [t.active for t in told].count(n.active)) if dense else None
     for device in switched:
-        links.append(_nvlink_way(device, _key(device), "nvswitch"))
-    if switched:
-        return
-    for pair in found.pairs:
-        if pair.way == "NV":
-            first = next(a for a in linked if a.index == pair.a)
-            links.append(_nvlink_way(first, f"nvidia{pair.a}", f"nvidia{pair.b}", shared=True))
+        same = usual is not None and device.nvlinks and device.nvlinks.active == usual.active
+        links.append(
+            Link(_key(device), "nvswitch", directed=False)
+            if same
+            else _nvlink_way(device, _key(device), "nvswitch")
+        )
+    return usual
 
 
 def _nvlink_way(device: Accelerator, a: str, b: str, shared: bool = False) -> Link:
@@ -195,17 +227,41 @@ def _nvlink_way(device: Accelerator, a: str, b: str, shared: bool = False) -> Li
     name = "NVLink" if shared else f"NVLink x{told}"
     # Between two devices without a switch the ports may be shared with others: no rate is claimed.
     rate = None if shared else ports.bytes_per_s
-    return Link(a, b, Words(name, name), limit_bytes_per_s=rate, narrowest=fewer, directed=False)
+    return Link(a, b, _same(name), limit_bytes_per_s=rate, narrowest=fewer, directed=False)
 
 
-def _note(links: Sequence[Link], found: Topology) -> Words | None:
+def _note(
+    links: Sequence[Link], found: Topology, usual: PcieLink | None, ports: NvLinks | None
+) -> Words | None:
+    said: list[Words] = []
+    if usual is not None:
+        rate = usual.bytes_per_s
+        name = pcie_name(usual.generation, usual.width)
+        told = f" ({rate / 1e9:.0f} GB/s)" if rate else ""
+        said.append(
+            Words(
+                f"PCIe links are {name}{told} where nothing else is written.",
+                f"未标注的 PCIe 链路为 {name}{told}。",
+            )
+        )
+    if ports is not None:
+        rate = ports.bytes_per_s
+        told = f" ({rate / 1e9:.0f} GB/s)" if rate else ""
+        said.append(
+            Words(
+                f"NVLink: {ports.active} ports a device{told} where nothing else is written.",
+                f"未标注的设备有 {ports.active} 个 NVLink 端口{told}。",
+            )
+        )
     if any(link.narrowest for link in links):
-        return Words(
-            "A way that carries less than it could is marked.", "带宽低于其能力的连接已标出。"
+        said.append(
+            Words("Ways that carry less than they could are marked.", "低于其能力的连接已标出。")
         )
     if any(a.pcie.slow for a in found.accelerators):
-        return Words(
-            "PCIe generations are those of this moment: idle devices run their links slower.",
-            "PCIe 代数为此刻的值：空闲设备会降低链路速率。",
+        said.append(
+            Words(
+                "PCIe generations are those of this moment: idle devices run their links slower.",
+                "PCIe 代数为此刻的值：空闲设备会降低链路速率。",
+            )
         )
-    return None
+    return Words(" ".join(w.en for w in said), "".join(w.zh for w in said)) if said else None
