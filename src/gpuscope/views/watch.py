@@ -57,10 +57,12 @@ def render_watch(history: History, look: Look, notes: Sequence[str] = ()) -> Ren
 
 
 def all_devices(history: History) -> list[Chosen]:
-    """Every device of every host, in order."""
+    """Every device of every host that answers, in order."""
+    silent = history.silent
     return [
         (host, place)
         for host in history.hosts
+        if host not in silent
         for place in range(len(history.latest(host).devices))
     ]
 
@@ -150,13 +152,9 @@ def _busy_curve(history: History, host: str, place: int, span_s: float) -> Curve
 def _verdicts(history: History, lang: str) -> list[RenderableType]:
     """The sentences, one a device."""
     lines: list[RenderableType] = []
-    for host in history.hosts:
-        sample, verdicts = history.latest(host), history.verdicts(host)
-        for device, verdict in zip(sample.devices, verdicts, strict=True):
-            at = f"{host} " if len(history.hosts) > 1 else ""
-            lines.append(
-                Text.assemble(
-                    (f"{at}GPU {device.info.index} ", "bold"), verdict_line(verdict, lang)
-                )
-            )
+    for host, place in all_devices(history):
+        index = history.latest(host).devices[place].info.index
+        at = f"{host} " if len(history.hosts) > 1 else ""
+        said = verdict_line(history.verdicts(host)[place], lang)
+        lines.append(Text.assemble((f"{at}GPU {index} ", "bold"), said))
     return lines
