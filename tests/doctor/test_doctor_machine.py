@@ -81,6 +81,15 @@ def test_a_probe_that_fails_says_why(monkeypatch, code: str, why: str) -> None:
     assert why in machine.probe_error("x")
 
 
+def test_a_folder_called_torch_is_not_taken_for_pytorch(tmp_path, monkeypatch) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('not this one')")
+    monkeypatch.chdir(tmp_path)
+    found = LiveMachine().probe("torch_libraries", timeout_s=120.0)
+    assert found is not None
+    assert found["error"] is None
+
+
 def test_a_recording_answers_as_if_nothing_else_were_there() -> None:
     empty = Recording()
     assert empty.command("nvidia-smi") is None

@@ -170,7 +170,15 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def _probe_words(name: str) -> tuple[str, ...]:
-    return (sys.executable, "-X", "faulthandler", "-m", f"gpuscope.doctor.probes.{name}")
+    # -P: a folder called torch where the user happens to be must not be taken for PyTorch.
+    return (sys.executable, "-P", "-X", "faulthandler", "-m", f"gpuscope.doctor.probes.{name}")
+
+
+def _probe_environment() -> dict[str, str]:
+    """Ours, with the folder that holds this package last on Python's path: -P may have lost it."""
+    known = os.environ.get("PYTHONPATH")
+    own = str(Path(__file__).resolve().parents[2])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([known, own] if known else [own])}
 
 
 class LiveMachine:
@@ -289,7 +297,11 @@ class LiveMachine:
         return found
 
     def _run(self, words: tuple[str, ...], timeout_s: float, *, probe: bool = False) -> Answer:
-        ended = self._processes.run(words, timeout_s, self._tell if probe else None)
+        ended = (
+            self._processes.run(words, timeout_s, self._tell, _probe_environment())
+            if probe
+            else self._processes.run(words, timeout_s)
+        )
         return Answer(ended.code, ended.out[:MOST_CHARACTERS], ended.err[:MOST_CHARACTERS])
 
 

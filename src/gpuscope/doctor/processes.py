@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
@@ -33,18 +33,22 @@ class Processes:
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def run(self, words: Sequence[str], timeout_s: float, tell: Tell | None = None) -> Ended:
+    def run(
+        self, words: Sequence[str], timeout_s: float, tell: Tell | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Ended:  # fmt: skip
         """Run a program and return what it wrote.
 
         Args:
             words: the program and its arguments.
             timeout_s: after which it is ended, with what it started.
             tell: called with each line of its standard error as it comes.
+            environment: its variables; None for ours.
         """
         try:
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, errors="replace", start_new_session=True,
+                text=True, errors="replace", start_new_session=True, env=environment,
             )  # fmt: skip
         except OSError as error:
             return Ended(127, "", str(error))
