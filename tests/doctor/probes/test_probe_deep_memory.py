@@ -111,5 +111,36 @@ def test_new_errors_are_counted_only_where_both_readings_are_known() -> None:
     assert deep_memory._more(2, None) is None
 
 
+class _Library:
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, uuids: list[str]) -> None:
+        self._uuids = uuids
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        if uuid not in self._uuids:
+            raise self.NVMLError
+        return uuid
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return self._uuids[index]
+
+
+def test_the_device_is_found_by_identifier_or_number(monkeypatch) -> None:
+    from gpuscope.measure.sensors import visible
+
+    library = _Library(["GPU-a", "GPU-b"])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(visible, "torch_uuid", lambda index: "GPU-b")
+    assert deep_memory._handle(library, 0) == "GPU-b"
+    monkeypatch.setattr(visible, "torch_uuid", lambda index: "GPU-another")
+    assert deep_memory._handle(library, 1) == "GPU-b"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert deep_memory._handle(library, 0) == "GPU-b"
+    with pytest.raises(_Library.NVMLError):
+        deep_memory._handle(library, 5)
+
+
 def test_without_a_device_nothing_is_counted() -> None:
     assert deep_memory.ecc_counts(99) == {"corrected": None, "uncorrected": None}

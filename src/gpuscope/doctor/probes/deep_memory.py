@@ -194,11 +194,9 @@ def ecc_counts(index: int) -> Json:
     found: Json = {"corrected": None, "uncorrected": None}
     try:
         import pynvml
-        import torch
 
         pynvml.nvmlInit()
-        uuid = torch.cuda.get_device_properties(index).uuid
-        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+        handle = _handle(pynvml, index)
     except Exception:  # no such library, device or driver: then nothing is known
         return found
     for number, name in enumerate(found):
@@ -208,6 +206,21 @@ def ecc_counts(index: int) -> Json:
             found[name] = None
     pynvml.nvmlShutdown()
     return found
+
+
+def _handle(nvml: Any, index: int) -> Any:
+    """NVML's handle of PyTorch's device: by its identifier; by its number where a virtual machine
+    gives another identifier."""
+    from gpuscope.measure.sensors.visible import torch_uuid, visible
+
+    uuid = torch_uuid(index)
+    try:
+        return nvml.nvmlDeviceGetHandleByUUID(uuid)
+    except (nvml.NVMLError, TypeError):
+        wanted = visible(index)
+        if isinstance(wanted, int):
+            return nvml.nvmlDeviceGetHandleByIndex(wanted)
+        return nvml.nvmlDeviceGetHandleByUUID(wanted)
 
 
 def tested(accelerator: Accelerator) -> Json:
