@@ -47,6 +47,11 @@ SURFACE = {
         "--deep", "--only", "--list", "--strict", "--text", "--json", "--output", "--report",
         "--record", "--replay", "--compare", "--lang", "--quiet",
     ],
+    "watch": [
+        "COMMAND", "--once", "--json-lines", "--record", "--replay", "--speed", "--interval",
+        "--seconds", "--gpus", "--hosts", "--serve", "--energy", "--grid", "--price",
+        "--dashboard", "--alerts", "--attach", "--output", "--lang",
+    ],
     "compare": ["FILES", "--json", "--report", "--figures", "--lang"],
     "devices": ["NAMES", "--vendor", "--min-memory", "--dtype", "--fields", "--json", "--lang"],
     "models": ["--json", "--lang"],

@@ -2,48 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from gpuscope.cli.progress import note
-
-if TYPE_CHECKING:
-    from gpuscope.watch.history import History
-    from gpuscope.watch.recording import SampleWriter
-    from gpuscope.watch.source import Source
-    from gpuscope.watch.types import Sample
-
-    OnSamples = Callable[[tuple[Sample, ...], History], None]
-
-# Sensors, views and servers are imported when the command runs, so that --help stays fast.
-
-LOOKS = 4
-"""Samples of a single look: a verdict rests on three at least, and rates need one before."""
-
-LOOK_S = 0.4
-"""Seconds between them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What was asked of the command."""
-
-    once: bool
-    json_lines: bool
-    replay: Path | None
-    speed: float
-    interval: float | None
-    gpus: str | None
-    hosts: str | None
-    seconds: float | None
-    lang: str
+# What does the work is imported when the command runs, so that --help stays fast.
 
 
 def register(app: typer.Typer) -> None:
@@ -115,6 +79,7 @@ def watch_command(
 
     language = choose_language(lang)
     _check(command, energy, attach, once or json_lines, serve, replay, hosts)
+    _check_files(record, replay)
     if energy:
         from gpuscope.cli.watch_energy import run_and_tell
 
@@ -134,15 +99,13 @@ def watch_command(
 
         attach_and_tell(attach, output, seconds, language)
         return
-    wanted = _Wanted(once, json_lines, replay, speed, interval, gpus, hosts, seconds, language)
-    source = _source(wanted)
-    try:
-        with _recorder(record) as on_samples:
-            _run(wanted, source, serve, on_samples)
-    finally:
-        source.close()
-        if record is not None:
-            _tell_recorded(record, language)
+    from gpuscope.cli.watch_show import Wanted, watch
+
+    watch(
+        Wanted(
+            once, json_lines, replay, speed, interval, gpus, hosts, seconds, record, serve, language
+        )
+    )
 
 
 def _check(
@@ -169,176 +132,11 @@ def _check(
         raise InvalidValueError("Either --replay or --hosts.", "", "Leave one out.")
 
 
-def _source(wanted: _Wanted) -> Source:
-    """What is watched: a recording, other hosts, or this one."""
-    if wanted.replay is not None:
-        from gpuscope.watch.recording import Replay
-
-        # A single look at a recording shows its end.
-        return Replay.load(wanted.replay, speed=float("inf") if wanted.once else wanted.speed)
-    if wanted.hosts is not None:
-        from gpuscope.watch.hosts import Hosts
-
-        addresses = [each.strip() for each in wanted.hosts.split(",") if each.strip()]
-        return Hosts(addresses, interval_s=2.0 if wanted.interval is None else wanted.interval)
-    from gpuscope.watch.sampler import Sampler, open_devices
-
-    interval_s = 1.0 if wanted.interval is None else wanted.interval
-    return Sampler(open_devices(_indices(wanted.gpus)), interval_s=interval_s)
-
-
-def _indices(text: str | None) -> list[int] | None:
-    """The devices of "0,2" or "0-3"; None for all."""
+def _check_files(record: Path | None, replay: Path | None) -> None:
+    """Refuse to write over what is being read."""
     from gpuscope.errors import InvalidValueError
 
-    if text is None:
-        return None
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InvalidValueError(
-                f"'{text}' is not a list of devices.", "", "Type: --gpus 0,2 or --gpus 0-3"
-            )
-        found += range(int(first), int(last if dash else first) + 1)
-    return found
-
-
-@contextmanager
-def _recorder(path: Path | None) -> Iterator[OnSamples]:
-    """Yield what writes samples, with their verdicts, to a file, if one is wanted."""
-    if path is None:
-        yield lambda samples, history: None
-        return
-    from gpuscope.watch.recording import SampleWriter
-
-    with SampleWriter(path) as writer:
-        yield lambda samples, history: _write(writer, samples, history)
-
-
-def _write(writer: SampleWriter, samples: tuple[Sample, ...], history: History) -> None:
-    for sample in samples:
-        writer.write(sample, history.verdicts(sample.host))
-
-
-def _run(wanted: _Wanted, source: Source, serve: str | None, on_samples: OnSamples) -> None:
-    if serve is not None:
-        _serve(serve, source, on_samples, wanted.lang)
-    elif wanted.json_lines:
-        _print_lines(wanted, source, on_samples)
-    elif wanted.once or not sys.stdout.isatty():
-        _look(wanted, source, on_samples)
-    else:
-        _live(wanted, source, on_samples)
-
-
-def _look(wanted: _Wanted, source: Source, on_samples: OnSamples) -> None:
-    from gpuscope.views.terminal import make_console
-    from gpuscope.views.watch import render_watch
-    from gpuscope.views.watch_device import Look
-
-    history = _collect(wanted, source, on_samples)
-    console = make_console()
-    look = Look(wanted.lang, console.width)
-    console.print(render_watch(history, look, source.notes))
-
-
-def _collect(wanted: _Wanted, source: Source, on_samples: OnSamples) -> History:
-    """Enough samples for a verdict; all of a recording."""
-    from gpuscope.watch.history import History
-    from gpuscope.watch.source import EndOfSamples
-
-    history = History()
-    looks = 0
-    while wanted.replay is not None or looks < LOOKS:
-        if looks and wanted.replay is None:
-            time.sleep(LOOK_S)
-        try:
-            samples = source.read()
-        except EndOfSamples:
-            break
-        looks += 1
-        history.add(samples)
-        on_samples(samples, history)
-    return history
-
-
-def _print_lines(wanted: _Wanted, source: Source, on_samples: OnSamples) -> None:
-    """A line a sample; ends quietly when interrupted, or when nobody reads any more."""
-    from gpuscope.watch.recording import sample_line
-
-    def line(samples: tuple[Sample, ...], history: History) -> None:
-        on_samples(samples, history)
-        for sample in samples:
-            print(sample_line(sample, history.verdicts(sample.host)), flush=True)
-
-    try:
-        if wanted.once:
-            history = _collect(wanted, source, on_samples)
-            line(tuple(history.latest(host) for host in history.hosts), history)
-        else:
-            _follow(wanted, source, line)
-    except KeyboardInterrupt:
-        return
-    except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]  # Python must not flush it at its end
-
-
-def _follow(wanted: _Wanted, source: Source, on_samples: OnSamples) -> None:
-    from gpuscope.watch.history import History
-    from gpuscope.watch.source import EndOfSamples
-
-    history = History()
-    begin = due = time.monotonic()
-    while wanted.seconds is None or time.monotonic() - begin < wanted.seconds:
-        try:
-            samples = source.read()
-        except EndOfSamples:
-            return
-        history.add(samples)
-        on_samples(samples, history)
-        if wanted.replay is None:  # a recording keeps its own time
-            due = max(due + source.interval_s, time.monotonic())
-            time.sleep(due - time.monotonic())
-
-
-def _live(wanted: _Wanted, source: Source, on_samples: OnSamples) -> None:
-    from gpuscope.errors import require_package
-
-    require_package("textual", "The live view", "watch")
-    from gpuscope.views.watch_app import WatchApp
-
-    app = WatchApp(source, wanted.lang, on_samples=on_samples, seconds=wanted.seconds)
-    app.run()
-    if app.failure is not None:
-        raise app.failure
-
-
-def _serve(address: str, source: Source, on_samples: OnSamples, lang: str) -> None:
-    from gpuscope.views.i18n import tr
-    from gpuscope.views.quantities import words
-    from gpuscope.watch.exporter import Exporter, serve, warning_of
-    from gpuscope.watch.history import History
-
-    def ready(exporter: Exporter) -> None:
-        note(tr("Serving {url}", lang, url=exporter.address.url), quiet=False)
-        warning = warning_of(exporter.address)
-        if warning is not None:
-            note(words(warning, lang), quiet=False)
-
-    history = History()
-
-    def keep(samples: tuple[Sample, ...]) -> None:
-        history.add(samples)
-        on_samples(samples, history)
-
-    try:
-        serve(address, source, ready=ready, on_samples=keep)
-    except KeyboardInterrupt:
-        return
-
-
-def _tell_recorded(path: Path, lang: str) -> None:
-    from gpuscope.views.i18n import tr
-
-    note(tr("Wrote {path}", lang, path=path), quiet=False)
+    if record is not None and replay is not None and record.resolve() == replay.resolve():
+        raise InvalidValueError(
+            f"{record} cannot be played and written at once.", "", "Choose another --record FILE."
+        )
