@@ -132,3 +132,26 @@ def test_an_answer_that_is_cut_off_breaks_no_check() -> None:
             half = answer.out[: len(answer.out) // 2]
             machine.commands[words] = dataclasses.replace(answer, out=half)
     assert [f.found.en for f in diagnose(machine).findings if f.known_by == "gpuscope"] == []
+
+
+_KEYS = sorted(recorded("h200-x2").probes["nvml"]["devices"][0])  # type: ignore[index]
+
+
+def _without(value: Any) -> Any:
+    """The same shape with every reading missing, as NVML gives it where nothing may be read."""
+    if isinstance(value, dict):
+        return {key: _without(each) for key, each in value.items()}
+    return [] if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize("key", [*(k for k in _KEYS if k not in ("index", "name")), "all"])
+def test_a_reading_that_is_missing_raises_no_alarm(key: str) -> None:
+    machine = recorded("h200-x2")
+    for device in machine.probes["nvml"]["devices"]:  # type: ignore[index]
+        for each in _KEYS if key == "all" else [key]:
+            if each not in ("index", "name"):
+                device[each] = _without(device[each])
+    findings = diagnose(machine).findings
+    assert [f.found.en for f in findings if f.known_by == "gpuscope"] == []
+    alarms = [(f.check, f.title.en) for f in findings if f.severity in ("error", "warning")]
+    assert alarms == []
