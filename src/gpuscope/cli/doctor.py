@@ -213,7 +213,21 @@ def _show(machine: Machine, diagnosis: Diagnosis, shown: _Shown) -> None:
         from gpuscope.views.doctor import render_diagnosis
         from gpuscope.views.terminal import make_console
 
-        make_console().print(render_diagnosis(diagnosis, shown.lang, brief=shown.quiet))
+        console = make_console()
+        console.print(render_diagnosis(diagnosis, shown.lang, brief=shown.quiet))
+        if not shown.quiet and "nvlink" in diagnosis.checks:
+            _show_wiring(machine, shown.lang)
+
+
+def _show_wiring(machine: Machine, lang: str) -> None:
+    """The tree of devices, where the checks of the topology ran."""
+    from gpuscope.doctor.topology import topology
+    from gpuscope.views.doctor_topology import render_topology
+    from gpuscope.views.terminal import make_console
+
+    tree = render_topology(topology(machine), lang)
+    if tree is not None:
+        make_console().print(tree)
 
 
 def _show_comparison(diagnosis: Diagnosis, other: Diagnosis, shown: _Shown) -> None:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 _TEXTS = {
+    "How this machine is wired": "本机的连接方式",
+    "NUMA node {n}": "NUMA 节点 {n}",
+    "{n} CPUs": "{n} 个 CPU",
+    "PCIe switch": "PCIe 交换机",
+    "down": "未连接",
+    "of {best}": "可达 {best}",
+    "Pairs of devices by the way between them: {ways}": "设备对的互连方式：{ways}",
     "Worth knowing": "值得知道",
     "Could not be read": "无法读取",
     "As it should be": "正常",

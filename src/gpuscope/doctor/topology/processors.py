@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.topology.types import NumaNode
@@ -31,6 +32,10 @@ def nodes(machine: Machine) -> tuple[NumaNode, ...]:
             told = machine.text(f"{_NODES}/{name}/meminfo") or ""
             total = re.search(r"MemTotal:\s+(\d+) kB", told)
             found.append(NumaNode(int(match[1]), cpus, int(total[1]) * 1024 if total else None))
+    if len(found) == 1:  # memory that is added later (virtual machines) is missing from the node's
+        whole = re.search(r"^MemTotal:\s+(\d+) kB", machine.text("/proc/meminfo") or "", re.M)
+        if whole:
+            found = [replace(found[0], memory_bytes=int(whole[1]) * 1024)]
     if not found and (online := machine.text("/sys/devices/system/cpu/online")):
         found.append(NumaNode(0, cpu_list(online)))
     return tuple(sorted(found, key=lambda n: n.index))
