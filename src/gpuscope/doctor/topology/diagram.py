@@ -107,10 +107,7 @@ def _places(columns: Sequence[_Column], shown: Sequence[int]) -> dict[str, float
     count = max(1, len(columns))
     at = {_key(c.leaf): (i + 0.5) / count for i, c in enumerate(columns)}
     for number, index in enumerate(shown):
-        own = [at[_key(c.leaf)] for c in columns if c.node == index]
-        empty = any(all(c.node != i for c in columns) for i in shown)
-        spread = (number + 0.5) / len(shown)
-        at[f"node{index}"] = spread if empty or not own else sum(own) / len(own)
+        at[f"node{index}"] = (number + 0.5) / len(shown)
     for switch in {c.switch for c in columns if c.switch}:
         own = [at[_key(c.leaf)] for c in columns if c.switch == switch]
         at[f"switch{switch}"] = sum(own) / len(own)
