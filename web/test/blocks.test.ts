@@ -3,10 +3,10 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { chosen } from "../src/app/claims";
 import { drawBlock } from "../src/blocks";
-import { edge } from "../src/blocks/diagram";
+import { edge, wrapped } from "../src/blocks/diagram";
 import { filled, position } from "../src/blocks/explorer";
 import { under } from "../src/blocks/heatmap";
-import { decades, tiers } from "../src/blocks/lines";
+import { binarySteps, decades, isNarrow, linesOption, tiers } from "../src/blocks/lines";
 import type { Claim, ExplorerBlock, HeatMapBlock } from "../src/core/document";
 import { setLanguage } from "../src/core/language";
 
@@ -46,7 +46,7 @@ describe("explorer", () => {
 });
 
 describe("heat map", () => {
-  const block = { block: "heatmap", values: [[0, 1], [null, 2]] } as unknown as HeatMapBlock;
+  const block = { block: "heatmap", values: [[0, 1], [null, 2]], x_labels: [], y_labels: [] } as unknown as HeatMapBlock;
   it("finds the cell under the pointer", () => {
     expect(under(block, 64, 6, 264, 10)).toEqual({ row: 0, column: 0, value: 0 });
     expect(under(block, 263, 17, 264, 10)).toEqual({ row: 1, column: 1, value: 2 });
@@ -107,5 +107,39 @@ describe("axes", () => {
     const marks = [mark(10), mark(15), mark(90)];
     const found = tiers(marks, { x: { label: w("x"), unit: "", log: false }, series: series([1, 2, 3]) });
     expect(marks.map((m) => found.get(m))).toEqual([0, 1, 0]);
+  });
+});
+
+describe("what must fit", () => {
+  it("breaks the name of a box at blanks", () => {
+    expect(wrapped("host memory (pageable)", 90)).toEqual(["host memory", "(pageable)"]);
+    expect(wrapped("L2 cache", 200)).toEqual(["L2 cache"]);
+    expect(wrapped("a b c d e", 1, 2)).toEqual(["a", "b c d e"]);
+    expect(wrapped("显存", 10)).toEqual(["显存"]);
+  });
+  it("widens the room for long names of rows", () => {
+    const block = { block: "heatmap", values: [[0]], x_labels: [], y_labels: ["a long name of a row"] } as unknown as HeatMapBlock;
+    expect(under(block, 100, 8, 300, 10)).toBeNull();
+    expect(under(block, 160, 8, 300, 10)).toEqual({ row: 0, column: 0, value: 0 });
+  });
+  it("puts memory on powers of two", () => {
+    const series = [{ y: [0, 13.9 * 2 ** 30, null], high: [] }] as never;
+    expect(binarySteps({ y: { unit: "bytes", log: false } as never, series })).toEqual({ interval: 2 ** 32, max: 2 ** 34 });
+    expect(binarySteps({ y: { unit: "s", log: false } as never, series })).toEqual({});
+    expect(binarySteps({ y: { unit: "bytes", log: true } as never, series })).toEqual({});
+  });
+  it("numbers marks on a narrow chart, and turns names inwards at the ends", () => {
+    const mark = (x: number, en: string) => ({ label: { en, zh: en }, x, y: null, role: "reference" });
+    const block = { x: { label: { en: "x", zh: "x" }, unit: "", log: false }, y: { label: { en: "y", zh: "y" }, unit: "s", log: false }, series: [{ label: { en: "s", zh: "s" }, x: [0, 100], y: [1, 2], low: [], high: [], shape: "line", role: "other" }], marks: [mark(2, "first"), mark(50, "middle"), mark(99, "last")] } as never;
+    const labels = (width: number) => (linesOption(block, width) as { series: { markLine?: { data: { label: { formatter: string; align?: string } }[] } }[] }).series.at(-1)?.markLine?.data.map((d) => [d.label.formatter, d.label.align]);
+    expect(labels(900)).toEqual([["first", "left"], ["middle", undefined], ["last", "right"]]);
+    expect(labels(340)?.map((l) => l[0])).toEqual(["1", "2", "3"]);
+    expect(isNarrow(0)).toBe(false);
+  });
+  it("reaches up to a limit above all curves", () => {
+    const block = { x: { label: { en: "x", zh: "x" }, unit: "", log: false }, y: { label: { en: "y", zh: "y" }, unit: "s", log: false }, series: [{ label: { en: "s", zh: "s" }, x: [0, 100], y: [1, 2], low: [], high: [], shape: "line", role: "other" }], marks: [{ label: { en: "limit", zh: "上限" }, x: null, y: 7, role: "reference" }] } as never;
+    const drawn = (linesOption(block) as { series: { data: { value: number[] }[] }[] }).series.at(-1)?.data.map((d) => d.value);
+    expect(drawn).toEqual([[0, 7]]);
+    expect(decades({ y: { unit: "", log: true }, series: [{ y: [2, 3], low: [], high: [] }], marks: [{ y: 70 }] } as never)).toEqual([1, 100]);
   });
 });

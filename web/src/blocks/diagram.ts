@@ -7,13 +7,18 @@ import { said, t } from "../core/language";
 import { asTable } from "../core/panel";
 import { figure } from "./figure";
 
+/** Narrower, and the texts do not fit beside the boxes: the picture scrolls instead. */
+const LEAST = 720;
+
+const LETTER = 6.9, LINE = 15;
+
 let serial = 0;
 
 export function diagram(block: DiagramBlock): HTMLElement {
   const place = h("div", { class: "diagram" });
   const id = `arrow-${(serial += 1)}`;
   let step = block.steps.length ? 0 : -1;
-  const draw = () => place.replaceChildren(picture(block, step, id, place.clientWidth || 800));
+  const draw = () => place.replaceChildren(picture(block, step, id, Math.max(place.clientWidth || 800, LEAST)));
   const caption = h("p", { class: "step", "aria-live": "polite" });
   const move = (to: number) => {
     step = Math.max(0, Math.min(block.steps.length - 1, to));
@@ -51,8 +56,10 @@ function flow(link: DiagramLink, at: Map<string, DiagramNode>, picture: { width:
   const share = link.bytes_per_s !== null ? Math.sqrt(link.bytes_per_s / picture.most) : 0.2;
   const line = svg("line", { x1, y1, x2, y2, class: link.narrowest ? "flow narrowest" : "flow", "stroke-width": 1.5 + 7 * share, "marker-end": link.directed ? `url(#${picture.id})` : null });
   const text = [link.label ? said(link.label) : "", link.bytes_per_s !== null ? byteRate(link.bytes_per_s) : ""].filter(Boolean).join(", ");
-  const label = svg("text", { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 7, class: link.narrowest ? "flow-label narrowest" : "flow-label" }, text);
-  return tipped(svg("g", {}, line, picture.width > 520 ? label : null), text || `${said(a.label)} → ${said(b.label)}`, [limitText(link), link.narrowest ? t("the narrowest") : null]);
+  const flat = Math.abs(x2 - x1) > Math.abs(y2 - y1);
+  const parts = flat ? wrapped(text, Math.abs(x2 - x1)) : [text];
+  const label = svg("text", { x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 8 - (flat ? 4 * share : 0) - (parts.length - 1) * LINE, class: link.narrowest ? "flow-label narrowest" : "flow-label" }, stacked(parts, (x1 + x2) / 2));
+  return tipped(svg("g", {}, line, label), text || `${said(a.label)} → ${said(b.label)}`, [limitText(link), link.narrowest ? t("the narrowest") : null]);
 }
 
 const limitText = (link: DiagramLink): string | null =>
@@ -60,10 +67,25 @@ const limitText = (link: DiagramLink): string | null =>
 
 function box(node: DiagramNode, width: number, height: number): SVGElement {
   const w = node.width * width, tall = node.height * height, x = node.x * width - w / 2, y = node.y * height - tall / 2;
-  const label = svg("text", { x: node.x * width, y: node.cells ? y + 14 : node.y * height, class: "node-label" }, said(node.label));
+  const parts = node.cells ? [said(node.label)] : wrapped(said(node.label), w - 10, Math.max(1, Math.floor(tall / LINE)));
+  const label = svg("text", { x: node.x * width, y: node.cells ? y + 14 : node.y * height - ((parts.length - 1) * LINE) / 2, class: "node-label" }, stacked(parts, node.x * width));
   const group = svg("g", { class: `node node-${node.kind.replaceAll(" ", "-")}` }, svg("rect", { x, y, width: w, height: tall, rx: 8 }), cells(node, x, y + 22, w, tall - 28), label);
   return tipped(group, said(node.label), [node.detail ? said(node.detail) : null]);
 }
+
+/** A text in lines that are about as wide as there is room; broken at blanks only. */
+export function wrapped(text: string, room: number, most = 3): string[] {
+  const wide = (part: string) => [...part].reduce((sum, letter) => sum + (letter > "\u2e80" ? 1.8 : 1) * LETTER, 0);
+  const found: string[] = [];
+  for (const piece of text.split(" ")) {
+    const last = found[found.length - 1];
+    if (last !== undefined && (wide(`${last} ${piece}`) <= room || found.length >= most)) found[found.length - 1] = `${last} ${piece}`;
+    else found.push(piece);
+  }
+  return found;
+}
+
+const stacked = (parts: string[], x: number): (SVGElement | string)[] => (parts.length < 2 ? [parts[0] ?? ""] : parts.map((part, i) => svg("tspan", { x, dy: i ? LINE : 0 }, part)));
 
 /** Small cells inside a box, one for each multiprocessor. */
 function cells(node: DiagramNode, x: number, y: number, width: number, height: number): SVGElement[] {

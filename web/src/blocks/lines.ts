@@ -2,8 +2,8 @@
 
 import type { Axis, LinesBlock, Mark, Series } from "../core/document";
 import { roleColour } from "../core/colours";
-import { type Option, axis, chart } from "../core/chart";
-import { css, h } from "../core/dom";
+import { type Chart, type Option, axis, chart } from "../core/chart";
+import { css, h, onResize } from "../core/dom";
 import { quantity } from "../core/format";
 import { said } from "../core/language";
 import { asTable } from "../core/panel";
@@ -18,41 +18,75 @@ export function seriesColours(series: { role: string }[]): string[] {
 }
 
 export function lines(block: LinesBlock): HTMLElement {
-  const drawn = chart({ height: 300, label: said(block.title), option: () => linesOption(block) });
+  const drawn: Chart = chart({ height: 300, label: said(block.title), option: () => linesOption(block, drawn.element.clientWidth) });
+  let wasNarrow = false;
+  onResize(drawn.element, () => {
+    const now = isNarrow(drawn.element.clientWidth);
+    if (now !== wasNarrow) drawn.redraw();
+    wasNarrow = now;
+  });
   const legendItems = block.series.length > 1 ? h("ul", { class: "legend" }, block.series.map((s, i) => h("li", {}, h("i", { class: "swatch", style: { background: seriesColours(block.series)[i] as string } }), said(s.label)))) : null;
-  return figure("lines", block.title, block.note, drawn.element, legendItems, asTable(() => linesTable(block)));
+  return figure("lines", block.title, block.note, drawn.element, markList(block), legendItems, asTable(() => linesTable(block)));
 }
 
-/** The chart's option; also of an explorer's chart. */
-export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "marks">): Option {
-  const colours = seriesColours(block.series);
+/** Whether a chart is too narrow for the names of its marks: they get numbers, explained below it. */
+export const isNarrow = (width: number): boolean => width > 0 && width < 560;
+
+const named = (marks: Mark[]): Mark[] => marks.filter((m) => m.label.en !== "");
+
+/** The names of the marks; shown where the chart has only their numbers. */
+function markList(block: LinesBlock): HTMLElement | null {
+  const marks = named(block.marks);
+  const place = (m: Mark) => [m.x !== null ? quantity(m.x, block.x.unit) : "", m.y !== null ? quantity(m.y, block.y.unit) : ""].filter(Boolean).join(", ");
+  return marks.length ? h("ol", { class: "mark-list" }, marks.map((m) => h("li", {}, `${said(m.label)}: `, h("b", {}, place(m))))) : null;
+}
+
+/** The chart's option; also of an explorer's chart.
+ * @param width of the chart in pixels; 0 where it is not known.
+ */
+export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "marks">, width = 0): Option {
+  const colours = seriesColours(block.series), narrow = isNarrow(width);
   return {
     grid: { left: 14, right: 22, top: block.marks.some((m) => m.label.en !== "") ? 52 : 32, bottom: 30, containLabel: true },
     tooltip: { trigger: "axis", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 },
       valueFormatter: (value: unknown) => quantity(Array.isArray(value) ? (value[1] as number) : (value as number), block.y.unit), axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } },
-    xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28 }),
-    yAxis: valueAxis(block.y, decades(block), { name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
-    series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block)],
+    xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28, ...(narrow ? { splitNumber: 3 } : {}) }),
+    yAxis: valueAxis(block.y, decades(block), { ...binarySteps(block), name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
+    series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block, narrow)],
   };
 }
 
-/** The ends of a logarithmic axis: whole decades around the values; nothing for a plain one. */
-export function decades(block: Pick<LinesBlock, "y" | "series">): number[] {
-  const values = block.series.flatMap((s) => [...s.y, ...s.low, ...s.high]).filter((v): v is number => v !== null && v > 0);
+/** The ends of a logarithmic axis: whole decades around the values and marks; nothing for a plain one. */
+export function decades(block: Pick<LinesBlock, "y" | "series"> & Partial<Pick<LinesBlock, "marks">>): number[] {
+  const values = [...block.series.flatMap((s) => [...s.y, ...s.low, ...s.high]), ...(block.marks ?? []).map((m) => m.y)].filter((v): v is number => v !== null && v > 0);
   if (!block.y.log || !values.length) return [];
   const low = 10 ** Math.floor(Math.log10(Math.min(...values)) + 1e-9), high = 10 ** Math.ceil(Math.log10(Math.max(...values)) - 1e-9);
   return [low, high > low ? high : low * 10];
 }
 
-/** How high the names of vertical lines stand, so that near ones do not cover each other. */
-export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): Map<Mark, number> {
+/** Steps of a plain axis of memory: powers of two, that its names be round; nothing for another one. */
+export function binarySteps(block: Pick<LinesBlock, "y" | "series"> & Partial<Pick<LinesBlock, "marks">>): { interval?: number; max?: number } {
+  const most = Math.max(0, ...[...block.series.flatMap((s) => [...s.y, ...s.high]), ...(block.marks ?? []).map((m) => m.y)].filter((v): v is number => v !== null));
+  if (block.y.unit !== "bytes" || block.y.log || most <= 0) return {};
+  const interval = 2 ** Math.ceil(Math.log2(most / 6));
+  return { interval, max: interval * Math.ceil(most / interval) };
+}
+
+/** Where along the axis a place is, from 0 to 1. */
+function along(block: Pick<LinesBlock, "x" | "series">): (x: number) => number {
   const place = (x: number) => (block.x.log ? Math.log10(Math.max(x, 1e-300)) : x);
   const all = block.series.flatMap((s) => s.x).map(place);
-  const span = Math.max(...all) - Math.min(...all) || 1;
+  const low = Math.min(...all), span = Math.max(...all) - low || 1;
+  return (x) => (place(x) - low) / span;
+}
+
+/** How high the names of vertical lines stand, so that near ones do not cover each other. */
+export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): Map<Mark, number> {
+  const share = along(block);
   const found = new Map<Mark, number>();
   let before = -Infinity, tier = 0;
   for (const mark of marks.filter((m) => m.x !== null).sort((a, b) => (a.x as number) - (b.x as number))) {
-    const at = (place(mark.x as number) - Math.min(...all)) / span;
+    const at = share(mark.x as number);
     tier = at - before < 0.22 ? (tier + 1) % 3 : 0;
     before = at;
     found.set(mark, tier);
@@ -81,15 +115,21 @@ function band(s: Series, colour: string): Record<string, unknown>[] {
   return [{ ...edge, data: s.x.map((x, i) => [x, s.low[i]]) }, { ...edge, areaStyle: { color: colour, opacity: 0.14 }, data: s.x.map((x, i) => [x, (s.high[i] as number) - (s.low[i] as number)]) }];
 }
 
-function markSeries(block: Pick<LinesBlock, "x" | "series" | "marks">): Record<string, unknown> {
-  const marks = block.marks;
-  const label = (mark: Mark, position: string) => ({ show: true, formatter: said(mark.label), color: css("--soft"), fontSize: 11.5, position });
+function markSeries(block: Pick<LinesBlock, "x" | "series" | "marks">, narrow: boolean): Record<string, unknown> {
+  const marks = block.marks, share = along(block), numbered = named(marks);
+  // A name beside an end of the axis runs inwards, off the names of the other axis.
+  const side = (mark: Mark) => (mark.x === null ? 0 : share(mark.x) < 0.12 ? -1 : share(mark.x) > 0.88 ? 1 : 0);
+  const label = (mark: Mark, position: string) => ({ show: true, formatter: narrow ? String(numbered.indexOf(mark) + 1 || "") : said(mark.label), color: css("--soft"), fontSize: 11.5, position });
   const rules = marks.filter((m) => m.x === null || m.y === null);
   const points = marks.filter((m) => m.x !== null && m.y !== null);
+  // Lines do not widen the axis by themselves: points without a symbol do.
+  const first = block.series[0]?.x[0];
+  const reach = first === undefined ? [] : rules.filter((m) => m.y !== null).map((m) => ({ value: [first, m.y], symbolSize: 0, label: { show: false } }));
   const heights = tiers(rules, block);
+  const align = (mark: Mark) => (mark.x === null || side(mark) === 0 || narrow ? {} : { align: side(mark) < 0 ? "left" : "right" });
   return {
-    type: "scatter", data: points.map((m) => ({ value: [m.x, m.y], itemStyle: { color: roleColour(m.role), borderColor: css("--paper"), borderWidth: 2 }, label: label(m, "top") })), symbolSize: 11, z: 5, tooltip: { show: false },
-    markLine: { symbol: "none", silent: true, data: rules.map((m) => ({ ...(m.x !== null ? { xAxis: m.x } : { yAxis: m.y }), lineStyle: { color: roleColour(m.role), type: "dashed", width: 1.2 }, label: { ...label(m, m.x !== null ? "end" : "insideEndTop"), distance: m.x !== null ? 3 + 13 * (heights.get(m) ?? 0) : 4 } })) },
+    type: "scatter", data: [...reach, ...points.map((m) => ({ value: [m.x, m.y], itemStyle: { color: roleColour(m.role), borderColor: css("--paper"), borderWidth: 2 }, label: label(m, side(m) < 0 ? "right" : side(m) > 0 ? "left" : "top") }))], symbolSize: 11, z: 5, tooltip: { show: false },
+    markLine: { symbol: "none", silent: true, data: rules.map((m) => ({ ...(m.x !== null ? { xAxis: m.x } : { yAxis: m.y }), lineStyle: { color: roleColour(m.role), type: "dashed", width: 1.2 }, label: { ...label(m, m.x !== null ? "end" : "insideEndTop"), ...align(m), distance: m.x !== null ? 3 + 13 * (heights.get(m) ?? 0) : 4 } })) },
   };
 }
 
