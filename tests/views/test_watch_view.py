@@ -37,7 +37,7 @@ def test_nothing_is_wider_than_the_terminal(lang: str, width: int) -> None:
 def test_a_device_in_full() -> None:
     text = printed(render_watch(busy_pair(), Look("en", 100)))
     for said in (
-        "Compute bound: SMs", "power 9", "tensor cores", "of 700 W", "100 GiB of 141 GiB",
+        "Compute bound: SMs", "power 9", "tensor cores", "/ 700 W", "100 GiB / 141 GiB",
         "generation 5 × 16", "not throttled", "last 2 minutes", "python train.py", "99.0 GiB",
         "processors 10.0 %",
     ):  # fmt: skip

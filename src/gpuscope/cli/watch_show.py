@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -178,7 +179,8 @@ def _print_lines(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        sys.stdout = None  # type: ignore[assignment]  # Python must not flush it at its end
+        # Python flushes its standard output once more at its end: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _follow(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:

@@ -211,7 +211,7 @@ def _nvlink_share(device: DeviceSample) -> float | None:
 def _of(
     how: Callable[[float | None, str], str], part: float | None, whole: float | None, lang: str
 ) -> str:
-    return tr("{part} of {whole}", lang, part=how(part, lang), whole=how(whole, lang))
+    return f"{how(part, lang)} / {how(whole, lang)}"
 
 
 def _share_row(label: str, figure: Callable[[DeviceSample], float | None], style: str) -> _Row:

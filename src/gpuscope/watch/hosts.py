@@ -164,9 +164,10 @@ def read_exposition(text: str) -> tuple[Sample, ...]:
 
 
 def _values(text: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
-    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+    from prometheus_client.openmetrics import parser
 
-    for family in text_string_to_metric_families(text):
+    families: Callable[[str], Iterable[Any]] = parser.text_string_to_metric_families
+    for family in families(text):
         for sample in family.samples:
             yield sample.name, sample.labels, float(sample.value)
 

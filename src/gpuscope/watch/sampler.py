@@ -159,9 +159,10 @@ class Sampler:
             self.stop()
         finally:
             with self._lock:
-                for each in (*self._activities, *self._sensors):
+                closers = [each.close for each in self._activities]
+                for close in (*closers, *(each.close for each in self._sensors)):
                     with suppress(Exception):  # one that fails must not keep the others open
-                        each.close()
+                        close()
 
     def __enter__(self) -> Sampler:
         return self
