@@ -126,24 +126,26 @@ def test_many_samples_leak_nothing() -> None:
     """A second of samples as fast as they come; `benchmarks/watch_cost.py` watches for minutes."""
     import tracemalloc
 
+    def grown() -> int:
+        """Bytes that 300 samples leave behind."""
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(300):
+            mine.read()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+
     with sampler(8) as mine:
         mine.read()
-        before = handles()
+        opened = handles()
         gc.collect()
         tracemalloc.start()
         try:
-            for _ in range(200):
-                mine.read()
-            gc.collect()
-            first, _ = tracemalloc.get_traced_memory()
-            for _ in range(400):
-                mine.read()
-            gc.collect()
-            last, _ = tracemalloc.get_traced_memory()
+            # The least of three: what other threads of this process do must not decide.
+            least = min(grown() for _ in range(3))
         finally:
             tracemalloc.stop()
-        assert handles() == before
-        assert last - first < 20_000
+        assert least < 20_000  # a kept sample of 8 devices takes more than 5 kB
+        assert handles() == opened
 
 
 def test_a_sample_costs_far_less_than_a_hundredth_of_a_core() -> None:
