@@ -55,3 +55,9 @@ def test_memory_that_nobody_owns_is_told_and_blamed_only_on_the_host() -> None:
 def test_nothing_is_said_where_nothing_is_told() -> None:
     assert findings("device_processes", Recording()) == []
     assert findings("device_processes", nvml([h200(memory={})])) == []
+
+
+def test_in_wsl_memory_may_belong_to_windows() -> None:
+    found = nvml([holding(4 * GIB)])
+    found.texts["/proc/version"] = "Linux version 5.15.0-microsoft-standard-WSL2\n"
+    assert "Windows" in the(findings("device_processes", found), "note").found.en

@@ -65,3 +65,11 @@ def test_nothing_is_said_where_no_link_is_told() -> None:
     assert findings("pcie_link", Recording()) == []
     unknown = {"generation": None, "width": None, "max_generation": None, "max_width": None}
     assert findings("pcie_link", nvml([h200(pcie=unknown)])) == []
+
+
+def test_two_consumer_cards_share_the_lanes_of_the_processor() -> None:
+    halves = [h200(i, name="NVIDIA GeForce RTX 3090", pcie=link(width=8)) for i in range(2)]
+    assert sorts(findings("pcie_link", nvml(halves))) == ["note", "note"]
+    assert sorts(findings("pcie_link", nvml(halves[:1]))) == ["warning"]
+    quarter = [halves[0], h200(1, name="NVIDIA GeForce RTX 3090", pcie=link(width=4))]
+    assert sorts(findings("pcie_link", nvml(quarter))) == ["warning", "note"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from checked import findings, sorts
+from wired_machines import h200, nvml
 
 from gpuscope.doctor.machine import Recording
 
@@ -22,8 +23,9 @@ def limits(files: str, processes: str) -> Recording:
     [
         ("20000", "96365", ["ok"], 0),
         ("unlimited", "unlimited", ["ok"], 0),
-        ("1024", "96365", ["note"], 1),
-        ("1024", "512", ["note"], 2),
+        ("1024", "96365", ["ok"], 0),
+        ("512", "96365", ["note"], 1),
+        ("512", "512", ["note"], 2),
     ],
 )
 def test_each_limit_has_its_severity(
@@ -36,3 +38,9 @@ def test_each_limit_has_its_severity(
 
 def test_nothing_is_said_where_nothing_is_told() -> None:
     assert findings("process_limits", Recording()) == []
+
+
+def test_several_devices_need_more_files() -> None:
+    found = limits("1024", "96365")
+    found.probes = nvml([h200(0), h200(1)]).probes
+    assert sorts(findings("process_limits", found)) == ["note"]

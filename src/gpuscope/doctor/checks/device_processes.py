@@ -26,7 +26,7 @@ _BY = "NVML: running processes, memory in use (nvidia-smi)"
 def device_processes(machine: Machine) -> Iterable[Finding]:
     """Look at each device's processes and at memory that they do not explain."""
     devices = [d for d in nvidia_devices(machine) if d.get("mig_mode") is not True]
-    inside = bool(container(machine))
+    inside = container(machine)
     found: list[Finding] = []
     for device in devices:
         found += _dead(machine, device, inside)
@@ -48,7 +48,7 @@ def _state(machine: Machine, pid: int) -> str | None:
     return match[1] if match else None
 
 
-def _dead(machine: Machine, device: NvidiaDevice, inside: bool) -> Iterable[Finding]:
+def _dead(machine: Machine, device: NvidiaDevice, inside: str) -> Iterable[Finding]:
     if inside:
         return
     for each in device.get("processes") or ():
@@ -74,7 +74,7 @@ def _dead(machine: Machine, device: NvidiaDevice, inside: bool) -> Iterable[Find
             )  # fmt: skip
 
 
-def _held(device: NvidiaDevice, inside: bool) -> Iterable[Finding]:
+def _held(device: NvidiaDevice, inside: str) -> Iterable[Finding]:
     used, total = device.number("memory", "used_bytes"), device.number("memory", "total_bytes")
     if used is None or total is None:
         return
@@ -99,10 +99,13 @@ def _held(device: NvidiaDevice, inside: bool) -> Iterable[Finding]:
             known_by=_BY, device=device.index, values=values,
         )  # fmt: skip
         return
+    owner = (
+        Words("Windows", "Windows") if inside == "wsl" else Words("another container", "另一个容器")
+    )
     told = Words(
         f"{size}, and no process is listed"
-        + (": it may belong to another container." if inside else "."),
-        f"{size_zh}，但没有列出进程" + ("：可能属于另一个容器。" if inside else "。"),
+        + (f": it may belong to {owner.en}." if inside else "."),
+        f"{size_zh}，但没有列出进程" + (f"：可能属于{owner.zh}。" if inside else "。"),
     )
     yield Finding(
         "device_processes", "note" if inside or listed is None else "warning",

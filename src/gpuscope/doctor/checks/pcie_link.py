@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuscope.doctor.machine import Machine
-from gpuscope.doctor.nvidia_devices import gpus, nvidia_devices
+from gpuscope.doctor.nvidia_devices import gpus, is_geforce, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.topology.gather import topology
 from gpuscope.doctor.topology.types import Accelerator, pcie_name
@@ -31,7 +31,8 @@ def pcie_link(machine: Machine) -> Iterable[Finding]:
         for d in nvidia_devices(machine)
         if (d.number("utilization", "gpu_percent") or 0) >= 50
     }
-    found = [_narrow(a) for a in devices if a.pcie.narrow]
+    consumer = [d for d in nvidia_devices(machine) if is_geforce(d)]
+    found = [_narrow(a, shared=len(consumer) > 1) for a in devices if a.pcie.narrow]
     found += [_slow(a) for a in devices if a.pcie.slow and a.vendor == "nvidia" and a.index in busy]
     found += _replays(machine)
     resting = [a for a in devices if a.pcie.slow and not (a.vendor == "nvidia" and a.index in busy)]
@@ -57,10 +58,12 @@ def _names(a: Accelerator) -> tuple[str, str]:
     )  # fmt: skip
 
 
-def _narrow(a: Accelerator) -> Finding:
+def _narrow(a: Accelerator, *, shared: bool) -> Finding:
     now, best = _names(a)
+    # Two cards on a consumer's board share 16 lanes of the processor: half of them is as wired.
+    wired = shared and a.pcie.width == (a.pcie.max_width or 0) // 2
     return Finding(
-        "pcie_link", "warning",
+        "pcie_link", "note" if wired else "warning",
         Words(
             f"GPU {a.index} has {a.pcie.width} of {a.pcie.max_width} PCIe lanes.",
             f"GPU {a.index} 的 PCIe 只有 {a.pcie.width}/{a.pcie.max_width} 条通道。",
@@ -74,6 +77,11 @@ def _narrow(a: Accelerator) -> Finding:
             "主机与设备间的拷贝（输入、卸载、检查点）相应变慢。",
         ),
         Words(
+            "Two cards of a consumer's board share 16 lanes: this is as wired.",
+            "消费级主板上两块显卡共用 16 条通道：布线即如此。",
+        )
+        if wired
+        else Words(
             "Seat the card again, try another slot or riser, look at the slot's setting in the "
             "firmware (bifurcation).",
             "重新插好板卡，换插槽或转接卡，检查固件中的插槽拆分（bifurcation）设置。",

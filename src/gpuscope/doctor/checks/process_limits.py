@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterable
 
 from gpuscope.doctor.machine import Machine
+from gpuscope.doctor.nvidia_devices import nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
 
-_FEW_FILES, _FEW_PROCESSES = 4096, 2048
+_FEW_FILES, _FEW_FILES_OF_A_RANK, _FEW_PROCESSES = 1024, 4096, 2048
+"""Most systems start with 1024 files, which is enough for one process with one device."""
 
 
 @check("process_limits", "settings", "Limits of this process: open files, processes")
@@ -28,7 +30,8 @@ def process_limits(machine: Machine) -> Iterable[Finding]:
         "open_files": files, "processes": processes,
     }  # fmt: skip
     low = []
-    if files is not None and files < _FEW_FILES:
+    several = len(nvidia_devices(machine)) > 1
+    if files is not None and files < (_FEW_FILES_OF_A_RANK if several else _FEW_FILES):
         low.append((Words(f"{files} open files", f"最多打开 {files} 个文件"), "ulimit -n 65536"))
     if processes is not None and processes < _FEW_PROCESSES:
         low.append((Words(f"{processes} processes", f"最多 {processes} 个进程"), "ulimit -u 65536"))

@@ -67,8 +67,8 @@ def _now(device: NvidiaDevice) -> Iterable[Finding]:
             f"Reasons: {', '.join(reasons)}.{clock_en}", f"原因：{', '.join(reasons)}。{clock_zh}"
         ),
         Words(
-            "It computes at a fraction of its rate, and all ranks wait for it.",
-            "其计算速率大降，所有 rank 都要等它。",
+            "It computes at a fraction of its rate; in a job of several devices all wait for it.",
+            "其计算速率大降；多设备任务中所有设备都要等它。",
         ),
         Words("Look at cooling: fans, air flow, dust.", "检查散热：风扇、风道、灰尘。")
         if hot
