@@ -83,7 +83,7 @@ def ask(
         The answer, None where there is nothing to judge (no device, no PyTorch, or it failed as a
         whole), and what is to be said of that.
     """
-    if not _has_devices(machine, least_devices):
+    if not has_devices(machine, least_devices):
         return None, []
     data, by = machine.probe(probe, timeout_s=timeout_s), known_by(probe)
     if data is None:
@@ -99,7 +99,7 @@ def ask(
     return Answer(check, by, data), []
 
 
-def _has_devices(machine: Machine, least: int) -> bool:
+def has_devices(machine: Machine, least: int) -> bool:
     """Whether PyTorch sees as many; where it was not asked, the test itself will say."""
     if not least:
         return True
@@ -227,7 +227,7 @@ def slow_finding(
     severity: Severity = "note" if disturbed else "warning"
     alone = all(each.of_usual is not None for each in slow)
     parts = [_sentence(each) for each in slow]
-    en, zh = "; ".join(p.en for p in parts) + ".", "；".join(p.zh for p in parts) + "。"
+    en, zh = capital("; ".join(p.en for p in parts)) + ".", "；".join(p.zh for p in parts) + "。"
     if disturbed:
         en += " Another program used the device just before: test again when it is idle."
         zh += "测试前设备正被其他程序使用：请在空闲时重测。"
@@ -256,6 +256,12 @@ def _sentence(slow: Slow) -> Words:
         en = f"{en}; this kind of device reaches about {should} ({slow.expected.origin})"
         zh = f"{zh}；同型号设备约为 {should}（{origin_zh}）"
     return Words(en, zh)
+
+
+def capital(sentence: str) -> str:
+    """The sentence with a capital, unless it begins with a name such as "bf16"."""
+    first = sentence.split(maxsplit=1)[0]
+    return sentence[:1].upper() + sentence[1:] if first.isalpha() else sentence
 
 
 def span(rates: Iterable[float], unit: str) -> str:

@@ -52,6 +52,11 @@ def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
     bad = [f for f in diagnosis.findings if f.severity in ("error", "warning")]
     sections = [_machine(diagnosis, machine)]
     sections += [_section(finding) for finding in bad]
+    if diagnosis.deep:
+        from gpuscope.doctor.deep_figures import deep_section
+
+        figures = deep_section(diagnosis, machine)
+        sections += [figures] if figures is not None else []
     for severity, title in (
         ("note", Words("Worth knowing", "值得知道")),
         ("unknown", Words("Could not be read", "无法读取")),

@@ -43,7 +43,7 @@ def test_a_device_that_slows_itself_down_is_told_once_with_its_cause(reason, fix
     _throttle(machine, 2, reason, 12.0)
     found = list(deep_sustained(machine))
     assert by_severity(found) == {"warning": [2], "ok": [None]}
-    assert reason in found[0].found.en
+    assert reason in found[0].found.en.lower()
     assert "91 °C" in found[0].found.en
     assert fix in found[0].fix.en
     assert "7 devices" in found[1].title.en

@@ -172,7 +172,7 @@ def _told_slow(answer: Answer, slow: Sequence[tuple[Pair, float | None]]) -> Ite
             "检查 NVLink 是否全部在线、有无错误计数；若有 NVSwitch，检查 fabric manager 是否运行。",
         ),
         ("nvidia-smi nvlink -s", "nvidia-smi nvlink -e", "nvidia-smi topo -p2p rw"),
-        answer.known_by, device, {"pair_bytes_per_s_slowest": float(slowest["bytes_per_s"])},
+        answer.known_by, device, {"slowest_pair_bytes_per_s": float(slowest["bytes_per_s"])},
     )  # fmt: skip
 
 

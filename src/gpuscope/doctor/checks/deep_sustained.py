@@ -15,6 +15,7 @@ from gpuscope.doctor import expected as models
 from gpuscope.doctor.deep import (
     Answer,
     ask,
+    capital,
     failures,
     judge,
     not_tested,
@@ -197,7 +198,7 @@ def _held(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
             NAME, "warning",
             Words(f"Device {index} slows itself down under load", f"设备 {index} 在负载下自行降频"),
             Words(
-                f"{en}. {rate(one.late, 'FLOP/s')}, {_state(one).en}",
+                f"{capital(en)}. {rate(one.late, 'FLOP/s')}, {_state(one).en}",
                 f"{zh}。{rate(one.late, 'FLOP/s')}，{_state(one).zh}",
             ),
             Words(
