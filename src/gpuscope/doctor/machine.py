@@ -161,8 +161,8 @@ _PLAIN = ("texts", "targets", "environment", "probes", "probe_errors")
 KEPT_VARIABLES = (
     "CUDA", "NVIDIA", "NCCL", "TORCH", "PYTORCH", "OMP", "MKL", "HIP", "ROCR", "ROCM", "HSA",
     "ZE_", "ONEAPI", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "KMP", "GOMP", "UCX", "FI_", "SLURM",
-    "KUBERNETES", "container", "MALLOC", "TRITON", "XLA", "WSL", "CONDA", "VIRTUAL_ENV", "PYTHON", "RANK",
-    "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "HF_", "TOKENIZERS",
+    "KUBERNETES", "container", "MALLOC", "TRITON", "XLA", "WSL", "CONDA", "VIRTUAL_ENV",
+    "PYTHON", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "HF_", "TOKENIZERS",
 )  # fmt: skip
 """Beginnings of the variables that a recording keeps: none that holds a secret by its purpose."""
 

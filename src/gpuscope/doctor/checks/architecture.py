@@ -83,21 +83,7 @@ def _missing(
         f"{device['name']} 为 {name}；此 PyTorch 含 {listing}（CUDA {cuda}）。",
     )
     if how == "ptx":
-        return Finding(
-            "architecture", "warning",
-            Words(
-                "PyTorch compiles its kernels for this device when it first runs them.",
-                "PyTorch 首次运行时才为该设备编译内核。",
-            ),
-            told,
-            Words(
-                "The first run takes minutes, and kernels are not tuned for this device.",
-                "首次运行需数分钟，且内核没有针对该设备优化。",
-            ),
-            Words("Install a PyTorch that has its architecture.", "安装含有该架构的 PyTorch。"),
-            ("pip install --upgrade torch",), "torch.cuda.get_arch_list()",
-            device=int(str(index)), values=values,
-        )  # fmt: skip
+        return _compiled_late(int(str(index)), told, values)
     return Finding(
         "architecture", "error",
         Words(
@@ -118,4 +104,22 @@ def _missing(
             'python -c "import torch; print(torch.cuda.get_arch_list())"',
         ),
         "torch.cuda.get_arch_list()", device=int(str(index)), values=values,
+    )  # fmt: skip
+
+
+def _compiled_late(index: int, told: Words, values: dict[str, str]) -> Finding:
+    return Finding(
+        "architecture", "warning",
+        Words(
+            "PyTorch compiles its kernels for this device when it first runs them.",
+            "PyTorch 首次运行时才为该设备编译内核。",
+        ),
+        told,
+        Words(
+            "The first run takes minutes, and kernels are not tuned for this device.",
+            "首次运行需数分钟，且内核没有针对该设备优化。",
+        ),
+        Words("Install a PyTorch that has its architecture.", "安装含有该架构的 PyTorch。"),
+        ("pip install --upgrade torch",), "torch.cuda.get_arch_list()",
+        device=index, values=values,
     )  # fmt: skip

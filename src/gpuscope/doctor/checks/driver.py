@@ -190,18 +190,7 @@ def _answering(machine: Machine, facts: Mapping[str, Any]) -> Iterator[Finding]:
             ("nvidia-smi -L", "sudo dmesg | grep -i nvrm | tail"), _BY, values=values,
         )  # fmt: skip
     elif on_bus > len(devices) + len(lost) and not container(machine):
-        missing = on_bus - len(devices) - len(lost)
-        yield Finding(
-            "driver", "warning",
-            Words("The driver does not see all GPUs.", "驱动没有看到全部 GPU。"),
-            Words(
-                f"{on_bus} on the PCI bus, {len(devices)} in the driver: {missing} missing.",
-                f"PCI 总线上有 {on_bus} 块，驱动中有 {len(devices)} 块：缺少 {missing} 块。",
-            ),
-            Words("Work is spread over fewer devices.", "可用设备变少。"),
-            Words("The kernel log says why one was left out.", "内核日志会说明原因。"),
-            ("sudo dmesg | grep -i -E 'xid|nvrm' | tail",), f"{_BY}; /sys/bus/pci", values=values,
-        )  # fmt: skip
+        yield _left_out(on_bus, len(devices), on_bus - len(devices) - len(lost), values)
     elif not lost:
         told = f"{gpus}; driver {facts['driver']}, CUDA up to {facts['cuda_driver']}"
         chinese = f"{gpus}；驱动 {facts['driver']}，支持 CUDA 至 {facts['cuda_driver']}"
@@ -209,3 +198,17 @@ def _answering(machine: Machine, facts: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             "driver", "ok", title, Words(told, chinese), known_by=_BY, values=values
         )  # fmt: skip
+
+
+def _left_out(on_bus: int, seen: int, missing: int, values: Mapping[str, Any]) -> Finding:
+    return Finding(
+        "driver", "warning",
+        Words("The driver does not see all GPUs.", "驱动没有看到全部 GPU。"),
+        Words(
+            f"{on_bus} on the PCI bus, {seen} in the driver: {missing} missing.",
+            f"PCI 总线上有 {on_bus} 块，驱动中有 {seen} 块：缺少 {missing} 块。",
+        ),
+        Words("Work is spread over fewer devices.", "可用设备变少。"),
+        Words("The kernel log says why one was left out.", "内核日志会说明原因。"),
+        ("sudo dmesg | grep -i -E 'xid|nvrm' | tail",), f"{_BY}; /sys/bus/pci", values=values,
+    )  # fmt: skip

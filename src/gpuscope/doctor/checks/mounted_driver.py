@@ -34,36 +34,41 @@ def run(machine: Machine) -> Iterator[Finding]:
         short = Words(library, library)
         yield Finding("mounted_driver", "ok", title, short, known_by=_BY, values=values)
     elif "/compat" in path:
-        yield Finding(
-            "mounted_driver", "note",
-            Words(
-                "Programs use the forward compatibility library instead of the driver's own.",
-                "程序使用前向兼容库，而非驱动自带的库。",
-            ),
-            told,
-            fix=Words(
-                "It is meant for data center GPUs with an older driver; where the driver is new "
-                "enough, take it off LD_LIBRARY_PATH.",
-                "它用于驱动较旧的数据中心 GPU；若驱动足够新，请将其从 LD_LIBRARY_PATH 中去掉。",
-            ),
-            known_by=_BY, values=values,
-        )  # fmt: skip
+        yield _compatible(told, values)
     else:
-        inside = container(machine)
-        yield Finding(
-            "mounted_driver", "warning",
-            Words(
-                "libcuda is of another version than the driver.", "libcuda 与驱动的版本不同。"
-            ),
-            told,
-            Words(
-                "A library baked into an image, or left by an old driver: CUDA fails with "
-                "'driver version mismatch' or 'unknown error'.",
-                "镜像内自带或旧驱动遗留的库：CUDA 报 'driver version mismatch' 等错误。",
-            ),
-            Words(
-                "Remove it from the image; the container runtime mounts the right one.",
-                "从镜像中删除；容器运行时会挂载正确的版本。",
-            ) if inside else Words("Remove the old one.", "删除旧的版本。"),
-            ("ldconfig -p | grep libcuda.so",), _BY, values=values,
-        )  # fmt: skip
+        yield _other(told, values, bool(container(machine)))
+
+
+def _compatible(told: Words, values: dict[str, str]) -> Finding:
+    return Finding(
+        "mounted_driver", "note",
+        Words(
+            "Programs use the forward compatibility library instead of the driver's own.",
+            "程序使用前向兼容库，而非驱动自带的库。",
+        ),
+        told,
+        fix=Words(
+            "It is meant for data center GPUs with an older driver; where the driver is new "
+            "enough, take it off LD_LIBRARY_PATH.",
+            "它用于驱动较旧的数据中心 GPU；若驱动足够新，请将其从 LD_LIBRARY_PATH 中去掉。",
+        ),
+        known_by=_BY, values=values,
+    )  # fmt: skip
+
+
+def _other(told: Words, values: dict[str, str], inside: bool) -> Finding:
+    return Finding(
+        "mounted_driver", "warning",
+        Words("libcuda is of another version than the driver.", "libcuda 与驱动的版本不同。"),
+        told,
+        Words(
+            "A library baked into an image, or left by an old driver: CUDA fails with "
+            "'driver version mismatch' or 'unknown error'.",
+            "镜像内自带或旧驱动遗留的库：CUDA 报 'driver version mismatch' 等错误。",
+        ),
+        Words(
+            "Remove it from the image; the container runtime mounts the right one.",
+            "从镜像中删除；容器运行时会挂载正确的版本。",
+        ) if inside else Words("Remove the old one.", "删除旧的版本。"),
+        ("ldconfig -p | grep libcuda.so",), _BY, values=values,
+    )  # fmt: skip

@@ -20,14 +20,7 @@ def run(machine: Machine) -> Iterator[Finding]:
     if not is_wsl(machine):
         return
     if "WSL2" not in (machine.text("/proc/version") or "") and not machine.target("/dev/dxg"):
-        yield Finding(
-            "wsl", "error",
-            Words("This is WSL 1, which has no GPU.", "这是 WSL 1，不支持 GPU。"),
-            Words("There is no /dev/dxg.", "没有 /dev/dxg。"),
-            Words("CUDA cannot work here.", "CUDA 无法在此工作。"),
-            Words("Convert the system to WSL 2.", "将系统转换为 WSL 2。"),
-            ("wsl --set-version <name> 2",), _BY,
-        )  # fmt: skip
+        yield _first()
         return
     own = "libcuda.so.1" in (machine.entries(_FOLDER) or ())
     linux = machine.target("/usr/lib/x86_64-linux-gnu/libcuda.so.1") or ""
@@ -64,3 +57,14 @@ def run(machine: Machine) -> Iterator[Finding]:
             ),
             known_by=_BY,
         )  # fmt: skip
+
+
+def _first() -> Finding:
+    return Finding(
+        "wsl", "error",
+        Words("This is WSL 1, which has no GPU.", "这是 WSL 1，不支持 GPU。"),
+        Words("There is no /dev/dxg.", "没有 /dev/dxg。"),
+        Words("CUDA cannot work here.", "CUDA 无法在此工作。"),
+        Words("Convert the system to WSL 2.", "将系统转换为 WSL 2。"),
+        ("wsl --set-version <name> 2",), _BY,
+    )  # fmt: skip
