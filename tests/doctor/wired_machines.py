@@ -145,3 +145,28 @@ def processors(found: Recording, nodes: tuple[str, ...], allowed: str = "") -> N
         found.texts[f"{base}/node{index}/meminfo"] = told
     every = allowed or ",".join(nodes)
     found.texts["/proc/self/status"] = f"Name:\tpython\nCpus_allowed_list:\t{every}\n"
+
+
+def instincts(count: int = 8) -> Recording:
+    """A board of AMD devices, all joined by Infinity Fabric; the driver's node 0 is a processor."""
+    found = Recording()
+    base = "/sys/class/kfd/kfd/topology/nodes"
+    found.folders[base] = tuple(str(i) for i in range(count + 1))
+    found.texts[f"{base}/0/properties"] = "cpu_cores_count 96\nsimd_count 0\nlocation_id 0\n"
+    names = []
+    for index in range(count):
+        bus = 0x05 + 0x10 * index
+        address = f"0000:{bus:02x}:00.0"
+        names.append(address)
+        up = f"/sys/devices/pci0000:{bus - 5:02x}/0000:{bus - 5:02x}:01.1"
+        found.targets[f"{PCI}/{address}"] = f"{up}/{address}"
+        device(found, address, "0x120000", "0x1002", 0, "32.0 GT/s PCIe", 16)
+        node = f"{base}/{index + 1}"
+        found.texts[f"{node}/properties"] = f"simd_count 1216\nlocation_id {bus << 8}\ndomain 0\n"
+        others = [0, *(i + 1 for i in range(count) if i != index)]
+        found.folders[f"{node}/io_links"] = tuple(str(i) for i in range(len(others)))
+        for number, other in enumerate(others):
+            kind = 11 if other else 2
+            found.texts[f"{node}/io_links/{number}/properties"] = f"type {kind}\nnode_to {other}\n"
+    found.folders[PCI] = tuple(names)
+    return found

@@ -107,5 +107,6 @@ def _between(found: Topology, lang: str) -> str:
             counted[pair.way] = counted.get(pair.way, 0) + 1
     if not counted:
         return ""
-    said = ", ".join(f"{'NVLink' if way == 'NV' else way} {n}" for way, n in counted.items())
+    names = {"NV": "NVLink", "XGMI": "Infinity Fabric"}
+    said = ", ".join(f"{names.get(way, way)} {n}" for way, n in counted.items())
     return tr("Pairs of devices by the way between them: {ways}", lang, ways=said)

@@ -159,6 +159,7 @@ _CHECKS = {
     "cuDNN and NCCL as they run against the installed packages": (
         "实际运行的 cuDNN 与 NCCL 是否就是已安装的软件包"
     ),
+    "Infinity Fabric between AMD devices": "AMD 设备之间的 Infinity Fabric",
     "AMD devices: temperature, memory errors, throttling": "AMD 设备：温度、显存错误、降频",
     "Apple machines: whether heat holds them down": "Apple 机器：是否因过热降频",
     "Intel devices: what xpu-smi says of each part": "Intel 设备：xpu-smi 对各部件的报告",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.topology import pci
 from gpuscope.doctor.topology.accelerators import accelerators
+from gpuscope.doctor.topology.kfd import fabric_pairs
 from gpuscope.doctor.topology.network import cards
 from gpuscope.doctor.topology.processors import allowed_cpus, nodes
 from gpuscope.doctor.topology.smi_matrix import SmiMatrix, read_matrix
@@ -57,10 +58,14 @@ def _pairs(
 ) -> tuple[Pair, ...]:
     told = machine.probe("nvml") or {}
     facts = {(p["a"], p["b"]): p for p in told.get("pairs") or ()}
+    fabric = fabric_pairs(machine)
     found = []
     for i, a in enumerate(devices):
         for b in devices[i + 1 :]:
             if a.vendor != b.vendor or a.integrated or b.integrated:
+                continue
+            if frozenset((a.bus, b.bus)) in fabric:
+                found.append(Pair(a.index, b.index, "XGMI"))
                 continue
             known = facts.get((a.index, b.index), {}) if a.vendor == "nvidia" else {}
             found.append(_pair(a, b, known, matrix))

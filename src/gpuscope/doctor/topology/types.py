@@ -8,11 +8,12 @@ from typing import Literal
 from gpuscope.errors import UnknownNameError
 from gpuscope.hardware import interconnect
 
-Way = Literal["NV", "PIX", "PXB", "PHB", "NODE", "SYS"]
+Way = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """What two devices share, in the words of `nvidia-smi topo -m`: NVLink, one PCIe bridge, several,
-the host bridge, the memory node, or only the link between processors."""
+the host bridge, the memory node, or only the link between processors. XGMI is AMD's Infinity
+Fabric, in the word of `rocm-smi --showtopo`."""
 
-WAYS: tuple[Way, ...] = ("NV", "PIX", "PXB", "PHB", "NODE", "SYS")
+WAYS: tuple[Way, ...] = ("NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS")
 """Nearest first."""
 
 PCIE_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
