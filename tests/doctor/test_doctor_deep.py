@@ -84,13 +84,21 @@ def test_a_test_that_crashed_is_unknown_with_its_reason(each) -> None:
     assert "exit code -11" in found[0].found.en
 
 
-@pytest.mark.parametrize("each", DEEP, ids=lambda c: c.name)
+@pytest.mark.parametrize("each", ON_DEVICES, ids=lambda c: c.name)
 def test_a_hang_is_an_error_and_says_where(each) -> None:
     machine = healthy(2)
     answer(machine, each.name)["hung"] = "matrix products, bf16 (110 s)"
     found = list(each.run(machine))
     assert by_severity(found) == {"error": [None]}
     assert "bf16" in found[0].found.en
+
+
+def test_a_host_that_is_too_busy_is_unknown() -> None:
+    machine = no_device()
+    answer(machine, "deep_host")["hung"] = "memory of the host (50 s)"
+    found = diagnose(machine, deep=True, only=["deep"]).findings
+    assert [(f.check, f.severity) for f in found] == [("deep_host", "unknown")]
+    assert "memory of the host" in found[0].found.en
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,14 @@ def test_a_hang_names_where_each_rank_stood() -> None:
     assert "rank 1: joining the group" in found[0].found.en
 
 
+def test_ranks_that_never_started_are_no_hang() -> None:
+    machine = healthy(2)
+    answer(machine, "deep_collectives").update(
+        wrong={}, times={}, stages={"0": "joining the group", "1": "starting"}
+    )
+    assert by_severity(deep_collectives(machine)) == {"unknown": [None]}
+
+
 @pytest.mark.parametrize(
     ("text", "severity"),
     [

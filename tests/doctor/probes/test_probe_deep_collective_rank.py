@@ -27,6 +27,7 @@ def test_numbers_differ_by_rank_and_place_and_add_up_exactly() -> None:
     assert torch.equal(total.long(), torch.stack([each.long() for each in of]).sum(0))
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # their names change from version to version
 def test_right_collectives_have_nothing_wrong(alone) -> None:
     for check in deep_collective_rank.checks(alone, 1000).values():
         assert check() == 0

@@ -35,10 +35,13 @@ def test_switch_additions_are_off_unless_asked_for() -> None:
     found = environment(3, 8, 1234, {})
     assert found["NCCL_NVLS_ENABLE"] == "0"
     assert (found["RANK"], found["LOCAL_RANK"], found["WORLD_SIZE"]) == ("3", "3", "8")
-    own = environment(0, 2, 1, {"NCCL_NVLS_ENABLE": "1", "RANK": "5", "PATH": "/bin"})
+    own = environment(0, 2, 1, {
+        "NCCL_NVLS_ENABLE": "1", "RANK": "5", "PATH": "/bin", "TORCHELASTIC_USE_AGENT_STORE": "1",
+    })  # fmt: skip
     assert own["NCCL_NVLS_ENABLE"] == "1"
     assert own["RANK"] == "0"  # not that of a job around it
     assert own["PATH"] == "/bin"
+    assert "TORCHELASTIC_USE_AGENT_STORE" not in own
 
 
 def test_what_the_ranks_wrote_is_put_together() -> None:

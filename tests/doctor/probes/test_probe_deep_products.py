@@ -126,6 +126,13 @@ def test_every_device_gets_every_precision(monkeypatch) -> None:
         assert row["products"]["fp32"]["flops_per_s"] > 0
 
 
+@pytest.mark.parametrize(
+    ("rate", "side"), [(700e12, 8192), (10e12, 8192), (1e12, 4096), (1e10, 512), (1.0, 512)]
+)
+def test_slow_formats_get_smaller_products(rate, side) -> None:
+    assert deep_products.side_for(8192, rate) == side
+
+
 def test_what_a_device_does_not_have_is_said(monkeypatch, refs) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("torch._scaled_mm is only supported on newer devices")

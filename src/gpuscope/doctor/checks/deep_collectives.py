@@ -15,6 +15,9 @@ from gpuscope.explain.types import Words
 
 NAME = "deep_collectives"
 TIMEOUT_S = 180.0
+STARTING = "starting"
+"""The stage of a rank that has not even imported PyTorch: a slow disk, no hang."""
+
 _DEBUG = "NCCL_DEBUG=INFO python -m gpuscope.doctor.probes.deep_collectives"
 
 
@@ -48,7 +51,9 @@ def deep_collectives(machine: Machine) -> Iterable[Finding]:
 def _failed(answer: Answer) -> Iterator[Finding]:
     """`hung` of this test is by rank: which one stands where."""
     stages = answer.data.get("stages")
-    if stages:
+    if stages and STARTING in stages.values():
+        yield not_tested(NAME, "the ranks took too long to start", answer.known_by)
+    elif stages:
         told = "; ".join(f"rank {rank}: {stage}" for rank, stage in stages.items())
         yield Finding(
             NAME, "error", Words("Collectives hang", "集合通信挂起"),

@@ -43,7 +43,9 @@ def environment(rank: int, ranks: int, port: int, given: Mapping[str, str]) -> d
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
         "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
     }  # fmt: skip
-    return {"NCCL_NVLS_ENABLE": "0", "OMP_NUM_THREADS": "1", **given, **own}
+    # A launcher around us must not be taken for the launcher of these ranks.
+    outside = {k: v for k, v in given.items() if not k.startswith("TORCHELASTIC_")}
+    return {"NCCL_NVLS_ENABLE": "0", "OMP_NUM_THREADS": "1", **outside, **own}
 
 
 def run_ranks(ranks: int, device: str, *, size_bytes: int, limit_s: float) -> Json:

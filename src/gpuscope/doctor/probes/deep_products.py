@@ -37,6 +37,9 @@ only about 14 bits of a sum, so theirs are smaller."""
 HALF_SCALE = 2.0**-10
 """Of one operand in float16, whose largest number is 65,504; a power of two changes no digit."""
 
+LEAST_SIDE, ONE_PRODUCT_S = 512, 0.2
+"""A format that a device only emulates can be a thousand times slower: smaller products then."""
+
 MOST_REPEATS, LEAST_REPEATS, EXACT_S = 20, 3, 0.5
 
 
@@ -216,7 +219,9 @@ def exact(precision: Precision, ref: Reference, device: str, wait: Callable[[], 
     multiply = multiplier(precision.name)
     seconds = once_s(lambda: multiply(a, b), wait, for_s=0.0, rounds=1)
     repeats = max(LEAST_REPEATS, min(MOST_REPEATS, int(EXACT_S / seconds)))
-    return compared(lambda: multiply(a, b), expected, repeats)
+    rows, depth, columns = *a.shape, b.shape[1]
+    rate = 2.0 * rows * depth * columns / seconds
+    return {**compared(lambda: multiply(a, b), expected, repeats), "exact_flops_per_s": rate}
 
 
 def timed(precision: Precision, side: int, device: str, wait: Callable[[], None]) -> Json:
@@ -239,6 +244,19 @@ def timed(precision: Precision, side: int, device: str, wait: Callable[[], None]
     multiply = multiplier(precision.name)
     seconds = once_s(lambda: multiply(a, b), wait)
     return {"side": side, "seconds": seconds, "flops_per_s": 2.0 * side**3 / seconds}
+
+
+def side_for(most: int, flops_per_s: float) -> int:
+    """Side of a square product that a device of this rate makes in time; halves of the largest.
+
+    Args:
+        most: the largest side.
+        flops_per_s: about what the device reaches.
+    """
+    side = most
+    while side > LEAST_SIDE and 2.0 * side**3 > flops_per_s * ONE_PRODUCT_S:
+        side //= 2
+    return side
 
 
 def allow(name: str) -> None:
@@ -267,7 +285,8 @@ def results_of(
     name, wait = accelerator.torch_name, accelerator.synchronize
     try:
         found = exact(precision, refs.get(precision.name, refs[""]), name, wait)
-        return found | timed(precision, precision.timed, name, wait)
+        side = side_for(precision.timed, found["exact_flops_per_s"])
+        return found | timed(precision, side, name, wait)
     except (RuntimeError, TypeError, AttributeError, NotImplementedError) as error:
         from gpuscope.measure.bench.harness import is_lost, reason
 
