@@ -85,7 +85,7 @@ def _right(answer: Answer) -> Finding:
     copied, threads = rate(float(bandwidth["bytes_per_s"]), "B/s"), int(bandwidth["threads"])
     tested = size(float(memory["bytes_tested"]))
     return Finding(
-        NAME, "ok", Words("The host computes and remembers right", "主机的计算与内存正确"),
+        NAME, "ok", Words("The host's arithmetic and memory are right", "主机的计算与内存正确"),
         Words(
             f"Products in {names}; {tested} of memory, its bandwidth {copied} read and written, "
             f"{threads} threads.",
