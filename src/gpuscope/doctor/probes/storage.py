@@ -1,9 +1,10 @@
 """Room and a short speed test of where data is read and written, as JSON.
 
 Run as a process of its own (`python -m gpuscope.doctor.probes.storage`), in the user's working
-folder. Each place gets one file of at most 64 MiB, written for at most a quarter of a second,
-synchronised, read back past the cache where the system allows that, and removed. Places are named
-by what they are for ("working folder"), never by their path.
+folder. Each place gets one file of at most 64 MiB, written for at most a quarter of a second
+and synchronised block by block, read back past the cache where the system allows that, and removed. Places are named
+by what they are for ("working folder"), never by their path. A disk that hangs ends with the
+probe's time.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ def look_at(path: str, most_s: float = MOST_S, most_bytes: int = MOST_BYTES) -> 
 
 
 def _speed(path: str, most_s: float, most_bytes: int) -> dict[str, Any]:
+    synchronise = getattr(os, "fdatasync", os.fsync)
     block = os.urandom(BLOCK_BYTES)  # compressing file systems would flatter zeros
     handle, name = tempfile.mkstemp(prefix=".gpuscope-doctor-", dir=path)
     try:
@@ -68,7 +70,7 @@ def _speed(path: str, most_s: float, most_bytes: int) -> dict[str, Any]:
         written = 0
         while written < most_bytes and time.perf_counter() - begin < most_s:
             written += os.write(handle, block)
-        os.fsync(handle)
+            synchronise(handle)  # each block: a slow disk would take seconds over all at the end
         wrote_s = time.perf_counter() - begin
         with contextlib.suppress(AttributeError, OSError):
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
