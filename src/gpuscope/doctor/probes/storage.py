@@ -1,10 +1,10 @@
 """Room and a short speed test of where data is read and written, as JSON.
 
 Run as a process of its own (`python -m gpuscope.doctor.probes.storage`), in the user's working
-folder. Each place gets one file of at most 64 MiB, written for at most a quarter of a second
-and synchronised block by block, read back past the cache where the system allows that, and removed. Places are named
-by what they are for ("working folder"), never by their path. A disk that hangs ends with the
-probe's time.
+folder. Each place gets one file of at most 64 MiB, written for at most a quarter of a second and
+synchronised block by block, read back past the cache where the system allows that, and removed.
+Places are named by what they are for ("working folder"), never by their path. A disk that hangs
+ends with the probe's time.
 """
 
 from __future__ import annotations
