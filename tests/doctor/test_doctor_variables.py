@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuscope.doctor.machine import Recording
+from gpuscope.doctor.machine import LiveMachine, Recording
 from gpuscope.doctor.variables import Setting, below, is_off, is_on, settings_findings
 from gpuscope.doctor.variables_cuda import CUDA
 from gpuscope.doctor.variables_nccl import NCCL
@@ -47,3 +47,10 @@ def test_the_tables_have_both_languages_and_full_sentences() -> None:
         assert row.title.zh.endswith("。")
         assert row.why.en.endswith(".")
         assert row.why.zh.endswith("。")
+
+
+def test_each_variable_of_the_tables_is_asked_of_a_live_machine() -> None:
+    """A live machine keeps only variables of certain beginnings."""
+    names = {row.name for row in (*CUDA, *NCCL, *TORCH)}
+    live = LiveMachine(dict.fromkeys(names, "1"))
+    assert {name for name in names if live.variable(name) is None} == set()

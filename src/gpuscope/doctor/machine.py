@@ -162,7 +162,7 @@ KEPT_VARIABLES = (
     "CUDA", "NVIDIA", "NCCL", "TORCH", "PYTORCH", "OMP", "MKL", "HIP", "ROCR", "ROCM", "HSA",
     "ZE_", "ONEAPI", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "KMP", "GOMP", "UCX", "FI_", "SLURM",
     "KUBERNETES", "container", "MALLOC", "TRITON", "XLA", "WSL", "CONDA", "VIRTUAL_ENV",
-    "PYTHON", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "HF_", "TOKENIZERS",
+    "AMD_", "CUBLAS", "PYTHON", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "HF_", "TOKENIZERS",
 )  # fmt: skip
 """Beginnings of the variables that a recording keeps: none that holds a secret by its purpose."""
 

@@ -57,6 +57,13 @@ def test_two_variables_that_differ_are_told_with_the_one_that_counts() -> None:
     assert told.found.en.startswith(CONF)
 
 
+def test_the_variable_of_rocm_is_not_read_with_cuda() -> None:
+    found = with_settings("no_such_key:1", "PYTORCH_HIP_ALLOC_CONF")
+    assert sorts(findings("allocator", found)) == ["ok"]
+    found.probes.clear()
+    assert sorts(findings("allocator", found)) == ["warning"]
+
+
 def test_a_machine_without_devices_says_nothing() -> None:
     assert findings("allocator", Recording()) == []
     assert sorts(findings("allocator", nvml([h200()]))) == ["ok"]

@@ -50,7 +50,9 @@ def read_settings(text: str) -> Mapping[str, str]:
 @check("allocator", "settings", "Settings of PyTorch's caching allocator")
 def allocator(machine: Machine) -> Iterable[Finding]:
     """Look for settings that stop the program, or cost memory or speed."""
-    set_ones = [(n, v) for n in VARIABLES if (v := machine.variable(n))]
+    cuda = bool(nvidia_devices(machine))
+    read = [n for n in VARIABLES if not (cuda and "HIP" in n)]  # only ROCm's PyTorch reads it
+    set_ones = [(n, v) for n in read if (v := machine.variable(n))]
     if not set_ones:
         if has_accelerator(machine):
             yield Finding(
