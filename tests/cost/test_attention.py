@@ -259,3 +259,29 @@ class TestLoad:
         assert 32 <= tile_q <= 128
         assert 32 <= tile_k <= 128
         assert by_key is backward_
+
+
+class TestImplementations:
+    @pytest.mark.parametrize("dim", [64, 128, 256, 320, 512, 1024])
+    @pytest.mark.parametrize("backend", ["flash", "efficient"])
+    def test_no_width_of_head_beats_the_peak(self, dim: int, backend: str) -> None:
+        for made in (forward, backward):
+            kernels = made(heads=32, sq=4096, dim=dim, backend=backend)
+            assert flops(kernels) / seconds(kernels) < PEAK
+
+    def test_wide_heads_go_through_the_memory_efficient_kernel(self) -> None:
+        assert main(forward(dim=256)).name.startswith("cudnn")
+        assert main(forward(dim=257)).name.startswith("efficient")
+        assert main(forward(on="a100", dim=512)).name.startswith("efficient")
+
+    def test_single_precision_is_not_the_tensor_cores(self) -> None:
+        kernels = forward(sq=4096, heads=32, dim=128, dtype="float32", backend="efficient")
+        assert main(kernels).limiter == "compute"
+
+    def test_the_older_kernels_keep_their_order_on_hopper(self) -> None:
+        q, k, v = qkv(heads=32, sq=8192, dim=128)
+        taken = [
+            seconds(run("gpuscope::attention", (q, k, v), (q,), causal=False, implementation=name))
+            for name in ("cudnn", "flash", "efficient")
+        ]
+        assert taken == sorted(taken)

@@ -178,6 +178,11 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     # nothing about the devices that use it.
     if backend == "flash" and not constants.own(f"{base}.efficiency"):
         return _Rates(efficiency, tile_s, start_s, 0.25)
+    if backend == "efficient" and not single:
+        # Both were written for the instructions of compute capability 8: what these reach here.
+        reached = constants.get("attention.flash.forward.d128.efficiency", 0.0)
+        if reached and constants.own("attention.flash.forward.d128.efficiency"):
+            efficiency *= min(1.0, reached / _DEFAULTS["flash.forward"][0])
     found = constants.get(f"{key}.efficiency", 0.0)
     plain = base + (".float32" if single else "")
     score_s = 0.0

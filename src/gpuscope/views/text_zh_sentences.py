@@ -79,6 +79,11 @@ SENTENCES: dict[str, str] = {
     "Operators without a kernel model, taken as bandwidth-bound: {names}.": (
         "没有内核模型的算子，按带宽受限处理：{names}。"
     ),
+    "Checks of data read by the host are taken as passed: .all() true, .any() false; but not that"
+    " all picked indices are equal to one (the end of generation).": (
+        "主机读取数据所做的检查视为通过：.all() 为真，.any() 为假；但不认为所有选出的下标都等于"
+        "某一个（生成结束）。"
+    ),
     "Kernels that run at the same time on different streams do not slow each other.": (
         "不同流上同时运行的内核互不拖慢。"
     ),
