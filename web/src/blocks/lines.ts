@@ -96,8 +96,11 @@ export function tiers(marks: Mark[], block: Pick<LinesBlock, "x" | "series">): M
 
 function valueAxis(described: Axis, values: number[], extra: Record<string, unknown>): Record<string, unknown> {
   const bounds = values.length ? { min: Math.min(...values), max: Math.max(...values) } : {};
+  // The end's own name would stand on that of the last power before it.
+  const base = described.unit === "bytes" ? 4 : 10, past = values.length && described.log ? (Math.log(Math.max(...values)) / Math.log(base)) % 1 : 0;
+  const ends = past > 1e-6 && past < 0.3 ? { showMaxLabel: false } : {};
   // Sizes of memory stand on powers of two.
-  return axis({ type: described.log ? "log" : "value", logBase: described.unit === "bytes" ? 4 : 10, ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, formatter: (v: number) => quantity(v, described.unit) } });
+  return axis({ type: described.log ? "log" : "value", logBase: base, ...bounds, scale: described.log, ...extra, axisLabel: { color: css("--soft"), fontSize: 11.5, hideOverlap: true, ...ends, formatter: (v: number) => quantity(v, described.unit) } });
 }
 
 function curve(s: Series, colour: string): Record<string, unknown>[] {

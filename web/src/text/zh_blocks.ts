@@ -14,7 +14,7 @@ export const BLOCKS: Readonly<Record<string, string>> = {
   to: "到",
   flow: "流量",
   limit: "上限",
-  step: "步骤",
+  step: "步",
   always: "始终",
   "Claims about GPUs, checked": "关于 GPU 的说法，逐条检验",
   Verdict: "判定",

@@ -84,7 +84,7 @@ export const TIME: Readonly<Record<string, string>> = {
   "Each row is a part of the step; the rows add up to the whole difference. Bars to the right: the second run takes longer. Press a row to choose its events.":
     "每行是一步的一部分，各行之和等于总差异。条向右：第二个运行更久。点击一行可选中其事件。",
   "Compare by": "对比方式", "operators": "算子", "kernel families": "内核类别", "time classes": "时间类别", "phases": "阶段", "modules": "模块",
-  "difference": "差异", "why": "原因", "model": "模型", "step": "单步", "predicted": "预测", "measured": "实测",
+  "difference": "差异", "why": "原因", "model": "模型", "step": "步", "predicted": "预测", "measured": "实测",
   // ranks
   "Ranks beside each other": "各 rank 并排对照",
   "One bar a rank, from its first to its last device event; parts do not overlap. Press a bar to choose that rank.": "每个 rank 一条，从第一个到最后一个设备事件；各部分互不重叠。点击一条可选中该 rank。",
