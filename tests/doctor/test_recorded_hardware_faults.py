@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from gpuscope.doctor.diagnose import diagnose
+from gpuscope.doctor.explanation import explain_diagnosis
 from gpuscope.doctor.machine import Recording
+from gpuscope.explain.types import Facts
 
 MACHINES = Path(__file__).resolve().parents[1] / "data" / "machines"
 
@@ -84,3 +86,19 @@ def test_each_fault_is_found_and_only_it(
     }
     extra = {("mig", "warning", 1)} if check == "mig" else set()  # the change waits for a reset
     assert bad - extra == {(check, severity, device)}
+
+
+def test_the_page_gives_rates_their_unit() -> None:
+    """A figure called bytes_per_s is a rate, not a time."""
+    machine = Recording.load(MACHINES / "h200-x2.json")
+    machine.probes["nvml"]["devices"][0]["pcie"]["width"] = 8  # type: ignore[index]
+    shown = explain_diagnosis(diagnose(machine), machine)
+    rows = [
+        row
+        for section in shown.sections
+        for block in section.blocks
+        if isinstance(block, Facts)
+        for row in block.rows
+        if row.label.en == "bytes_per_s"
+    ]
+    assert [(row.value, row.unit) for row in rows] == [(31.5e9, "bytes/s")]

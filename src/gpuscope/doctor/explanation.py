@@ -164,7 +164,7 @@ _UNITS = {
 
 def _unit(name: str) -> str:
     """The unit that a figure's name ends with."""
-    return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
+    return next((unit for end, unit in _UNITS.items() if f"_{name}".endswith(end)), "")
 
 
 def _cell(value: float | int | str | bool | None) -> Cell:
