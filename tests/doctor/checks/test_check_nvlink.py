@@ -34,6 +34,14 @@ def test_all_ports_down_among_several_devices_is_a_fault() -> None:
     assert sorts(findings("nvlink", nvml(devices))) == ["warning", "warning"]
 
 
+def test_a_part_with_fewer_ports_than_the_catalogue_says_is_no_fault() -> None:
+    cut = [h200(i, nvlinks=h200(i)["nvlinks"][:12]) for i in range(2)]
+    assert sorts(findings("nvlink", nvml(cut))) == ["ok"]
+    uneven = [cut[0], h200(1)]
+    told = the(findings("nvlink", nvml(uneven)), "warning")
+    assert told.device == 0
+
+
 def test_a_single_device_needs_no_link() -> None:
     alone = h200()
     for port in alone["nvlinks"]:

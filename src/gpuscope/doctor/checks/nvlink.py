@@ -45,6 +45,8 @@ def _down(device: NvidiaDevice, links: NvLinks, most: int, *, alone: bool) -> It
     wanted = links.expected if links.expected is not None else most
     if links.active >= wanted or (links.active == 0 and (alone or _bridged(device))):
         return  # a single device, or a card without its bridge, needs no link
+    if not links.down and links.active == most:
+        return  # all ports that exist are up, here as elsewhere: this part has no more
     name = gpus([device.index])
     which = spans(links.down) if links.down else "?"
     rate = _share(links, wanted)
