@@ -110,10 +110,10 @@ def test_processes_are_sorted_by_what_they_hold() -> None:
     device = replace(made, reading=replace(made.reading, processes=several))
     history = filled(lambda n: device, 2)
     assert [row[2].pid for row in process_rows(history)] == [3, 1, 2]
-    text = "".join(printed(part) for part in process_table(history, "en", 100, most=2))
+    text = "".join(printed(part) for part in process_table(history, "en", most=2))
     assert "and 1 more" in text
     none = replace(made, reading=replace(made.reading, processes=()))
-    text = "".join(printed(p) for p in process_table(filled(lambda n: none, 2), "en", 100))
+    text = "".join(printed(p) for p in process_table(filled(lambda n: none, 2), "en"))
     assert "No process is on a device." in text
 
 

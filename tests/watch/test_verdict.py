@@ -82,11 +82,13 @@ def test_a_collective_that_waits() -> None:
         "busy": 1.0, "swing": 0.0, "sm": 0.12, "tensor": 0.0, "memory_bandwidth": 0.01,
         "power_share": 0.2, "nvlink_bytes_per_s": 0.0,
     }  # fmt: skip
-    found = judge_window(replace(FULL, **waiting, busy_neighbours=7))
+    found = judge_window(replace(FULL, **waiting, neighbours=7))
     assert found.kind == "communication_bound"
     assert "another rank" in found.sentence.en
     assert found.sure <= 0.5
-    assert kind(**waiting, busy_neighbours=0) == "host_bound"  # one device: small kernels
+    assert kind(**waiting, neighbours=0) == "host_bound"  # one device: small kernels
+    decoding = {**waiting, "memory_bandwidth": 0.12}  # weights are read: something is done
+    assert kind(**decoding, neighbours=7) == "host_bound"
 
 
 def test_without_counters_power_decides() -> None:
@@ -150,7 +152,7 @@ share = st.none() | st.floats(0, 1)
         swing=st.none() | st.floats(0, 3), sm=share, occupancy=share, tensor=share,
         memory_bandwidth=share, power_share=share, power_held=share, heat_held=share,
         pcie_rx_share=share, nvlink_bytes_per_s=st.none() | st.floats(0, 1e12), host_cpu=share,
-        busy_neighbours=st.integers(0, 7),
+        neighbours=st.integers(0, 7),
     )
 )  # fmt: skip
 def test_every_window_has_a_verdict_that_holds(w: Window) -> None:

@@ -63,10 +63,11 @@ def test_reasons_that_were_not_read_are_none() -> None:
     assert (w.heat_held, w.power_held) == (None, None)
 
 
-def test_neighbours_that_work_are_counted() -> None:
-    many = samples(lambda n: [training(n, 0), training(n, 1), idle(n, 2)])
-    assert window_of(many, 0).busy_neighbours == 1
-    assert window_of(many, 2).busy_neighbours == 2
+def test_neighbours_are_devices_that_someone_uses() -> None:
+    free = device(3, None, utilisation=0.0, processes=())
+    many = samples(lambda n: [training(n, 0), training(n, 1), idle(n, 2), free])
+    assert window_of(many, 0).neighbours == 2  # one works, one holds a process
+    assert window_of(many, 3).neighbours == 3
 
 
 def test_what_was_not_read_is_none() -> None:

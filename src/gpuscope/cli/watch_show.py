@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -57,6 +58,9 @@ def watch(wanted: Wanted) -> None:
     Raises:
         GpuscopeError: the source, the recording or the view cannot be opened.
     """
+    # This runs for hours: what it leaves must be collected, unlike in a command of seconds
+    # (`gpuscope.cli.app.main`). These are Python's own figures.
+    gc.set_threshold(700, 10, 10)
     source = _source(wanted)
     try:
         with _recorder(wanted.record) as on_samples:

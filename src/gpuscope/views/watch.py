@@ -6,14 +6,12 @@ import datetime
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Column, Table
 from rich.text import Text
 
 from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import words
-from gpuscope.views.terminal.layout import Bar
-from gpuscope.views.watch_curve import Curve
+from gpuscope.views.watch_curve import curve, curve_text
 from gpuscope.views.watch_device import (
     STYLES,
     Look,
@@ -21,6 +19,7 @@ from gpuscope.views.watch_device import (
     verdict_line,
 )
 from gpuscope.views.watch_processes import process_table
+from gpuscope.views.watch_rows import Cell, Draw, Row, Rows, share_bar
 from gpuscope.watch.history import History
 from gpuscope.watch.types import DeviceSample
 from gpuscope.watch.verdict import HEADS
@@ -51,7 +50,7 @@ def render_watch(history: History, look: Look, notes: Sequence[str] = ()) -> Ren
         parts += [Text(), overview(history, look), Text(), *_verdicts(history, look.lang)]
     else:
         parts += [device_panel(history, host, place, look) for host, place in devices]
-    parts += process_table(history, look.lang, look.width)
+    parts += process_table(history, look.lang)
     parts += [Text(note, style="dim") for note in notes]
     return Group(*parts)
 
@@ -67,7 +66,7 @@ def all_devices(history: History) -> list[Chosen]:
     ]
 
 
-def host_line(history: History, host: str, look: Look) -> RenderableType:
+def host_line(history: History, host: str, look: Look) -> Text:
     """Return a host's name, time, and what its processors do."""
     if host in history.silent:
         return Text.assemble((host, "bold"), "  ", (tr("does not answer", look.lang), "yellow"))
@@ -78,11 +77,10 @@ def host_line(history: History, host: str, look: Look) -> RenderableType:
         return text
     text.append(tr("processors", look.lang) + " ", style="dim")
     text.append(units.percent(sample.host_cpu, look.lang))
-    if not look.curves:
-        return text
-    grid = Table.grid(Column(no_wrap=True), Column(ratio=1), expand=True, padding=(0, 2, 0, 0))
-    grid.add_row(text, Curve(lambda n: history.host_curve(host, min(n, 40), look.span_s), "green"))
-    return grid
+    if look.curves:
+        values = history.host_curve(host, 30, look.span_s)
+        text.append("  ").append(curve_text(values), style="green")
+    return text
 
 
 def no_device(lang: str) -> Text:
@@ -95,38 +93,40 @@ def no_device(lang: str) -> Text:
 
 def overview(history: History, look: Look, chosen: Chosen | None = None) -> RenderableType:
     """Return one line a device: verdict, utilisation, power, memory, temperature, curve."""
-    wide, lang, hosts = look.curves, look.lang, len(history.hosts) > 1
-    columns = [Column("", no_wrap=True)]
-    columns += [Column(tr("host", lang), no_wrap=True, overflow="ellipsis")] if hosts else []
-    columns += [
-        Column("GPU", justify="right"), Column(tr("what it does", lang), no_wrap=True),
-        Column(tr("utilisation", lang)), Column("", justify="right", no_wrap=True),
-        Column(tr("power", lang), justify="right", no_wrap=True),
-        Column(tr("memory", lang), justify="right", no_wrap=True),
-        Column("°C", justify="right", no_wrap=True),
-    ]  # fmt: skip
-    columns += [Column(look.span, ratio=1, no_wrap=True)] if wide else []
-    table = Table(
-        *columns, box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim", expand=wide
-    )
+    lang, hosts = look.lang, len(history.hosts) > 1
+    titles = ("GPU", tr("what it does", lang), tr("utilisation", lang), "", tr("power", lang),
+              tr("memory", lang), "°C")  # fmt: skip
+    heads = ("", *((tr("host", lang),) if hosts else ()), *titles)
+    rows = [
+        Row(
+            tuple(((head, "dim"),) for head in heads),
+            (lambda width: ((look.span, "dim"),)) if look.curves else None,
+        )
+    ]
     for host, place in all_devices(history):
-        mark = "▸" if chosen == (host, place) else ""
-        cells = [mark, *([host] if hosts else []), *_line(history, host, place, lang)]
-        cells += [_busy_curve(history, host, place, look.span_s)] if wide else []
-        table.add_row(*cells, style="bold" if mark else "")
-    return table
+        marked = chosen == (host, place)
+        cells = (
+            (("▸" if marked else " ", "cyan"),), *((((host, ""),),) if hosts else ()),
+            *_line(history, host, place, lang),
+        )  # fmt: skip
+        tail = _busy_curve(history, host, place, look.span_s) if look.curves else None
+        rows.append(Row(cells, tail, "bold" if marked else ""))
+    first = 2 if hosts else 1
+    right = frozenset(first + n for n in (0, 3, 4, 5, 6))
+    return Rows(rows, right=right, prefer=12, least=4, gap=1)
 
 
-def _line(history: History, host: str, place: int, lang: str) -> list[RenderableType]:
+def _line(history: History, host: str, place: int, lang: str) -> list[Cell | Draw]:
     device = history.latest(host).devices[place]
     verdict = history.verdicts(host)[place]
-    busy, reading = busy_of(device), device.reading
-    hot = reading.temperature_c
-    style = STYLES[verdict.kind]
+    busy, hot = busy_of(device), device.reading.temperature_c
     return [
-        str(device.info.index), Text(words(HEADS[verdict.kind], lang), style=style),
-        Bar(busy or 0.0, 12, "default", "░"), "–" if busy is None else f"{busy * 100:.0f} %",
-        _power(device), _memory(device), "–" if hot is None else f"{hot:.0f}",
+        ((str(device.info.index), ""),),
+        ((words(HEADS[verdict.kind], lang), STYLES[verdict.kind]),),
+        share_bar(busy or 0.0, "default"),
+        (("–" if busy is None else f"{busy * 100:.0f} %", ""),),
+        ((_power(device), ""),), ((_memory(device), ""),),
+        (("–" if hot is None else f"{hot:.0f}", ""),),
     ]  # fmt: skip
 
 
@@ -144,9 +144,9 @@ def _memory(device: DeviceSample) -> str:
     return f"{used / 2**30:.0f}/{total / 2**30:.0f} GiB" if total else f"{used / 2**30:.0f} GiB"
 
 
-def _busy_curve(history: History, host: str, place: int, span_s: float) -> Curve:
+def _busy_curve(history: History, host: str, place: int, span_s: float) -> Draw:
     index = history.latest(host).devices[place].info.index
-    return Curve(lambda n: history.curve(host, index, busy_of, n, span_s), "default")
+    return curve(lambda n: history.curve(host, index, busy_of, n, span_s), "default")
 
 
 def _verdicts(history: History, lang: str) -> list[RenderableType]:

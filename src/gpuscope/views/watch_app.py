@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.segment import Segment
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -24,6 +28,32 @@ from gpuscope.watch.source import EndOfSamples, Source
 from gpuscope.watch.types import Sample
 
 MOST_PROCESSES = 24
+
+PLAIN = Console(width=80, color_system="truecolor", legacy_windows=False, file=io.StringIO())
+"""Draws lines; prints nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Lines that are drawn already."""
+
+    lines: list[list[Segment]]
+
+    @classmethod
+    def of(cls, what: RenderableType, width: int) -> Drawn:
+        """Draw something at a width."""
+        return cls(PLAIN.render_lines(what, PLAIN.options.update_width(width), pad=False))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the lines."""
+        for line in self.lines:
+            yield from line
+            yield Segment.line()
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Take the width there is."""
+        return Measurement(options.max_width, options.max_width)
+
 
 OnSamples = Callable[[tuple[Sample, ...], History], None]
 
@@ -177,7 +207,7 @@ class WatchApp(App[None]):
         parts: list[RenderableType] = [] if chosen else [no_device(look.lang)]
         if chosen is not None:
             parts.append(device_panel(history, *chosen, look, chosen=several))
-            parts += process_table(history, look.lang, look.width, MOST_PROCESSES)
+            parts += process_table(history, look.lang, MOST_PROCESSES)
         notes = [Text(note, style="dim") for note in self.source.notes]
         self._put("#detail", Group(*parts, *([Text(), *notes] if notes else [])))
 
@@ -185,7 +215,8 @@ class WatchApp(App[None]):
         """Fill a part of the screen; None takes it away."""
         part = self.query_one(where, Static)
         part.display = what is not None
-        part.update(what or "")
+        # Drawn once here: the layout would draw it to learn its height, and then again.
+        part.update("" if what is None else Drawn.of(what, self.look.width))
 
     def _keys(self) -> Text:
         several = len(all_devices(self.history)) > 1

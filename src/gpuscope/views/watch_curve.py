@@ -1,19 +1,13 @@
-"""A curve of one line for a table's cell: the last minutes of a figure."""
+"""A curve of one line: the last minutes of a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.measure import Measurement
-from rich.text import Text
+from gpuscope.views.watch_rows import Draw
 
 STEPS = "▁▂▃▄▅▆▇"
 """No full cell: curves of neighbouring lines would run together."""
-
-LEAST_COLUMNS = 8
-"""Below so many columns a curve says nothing."""
 
 
 def curve_text(values: Sequence[float | None], top: float = 1.0) -> str:
@@ -30,25 +24,14 @@ def _step(share: float) -> int:
     return min(max(int(share * len(STEPS)), 0), len(STEPS) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A curve as wide as its cell.
+def curve(
+    columns_of: Callable[[int], Sequence[float | None]], style: str, top: float = 1.0
+) -> Draw:
+    """Return what draws a curve over the columns that it gets.
 
-    Attributes:
-        columns_of: gives so many values as the cell has columns.
+    Args:
+        columns_of: gives so many values as there are columns.
         style: its colour.
         top: the value of the highest step.
     """
-
-    columns_of: Callable[[int], Sequence[float | None]]
-    style: str = "blue"
-    top: float = 1.0
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw it in the room there is."""
-        text = curve_text(self.columns_of(options.max_width), self.top)
-        yield Text(text, style=self.style, no_wrap=True)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Take what is left."""
-        return Measurement(min(LEAST_COLUMNS, options.max_width), options.max_width)
+    return lambda width: ((curve_text(columns_of(width), top), style),)

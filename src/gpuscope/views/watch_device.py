@@ -9,14 +9,13 @@ from rich import box
 from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Column, Table
 from rich.text import Text
 
 from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import words
-from gpuscope.views.terminal.layout import Bar
-from gpuscope.views.watch_curve import Curve
+from gpuscope.views.watch_curve import curve
+from gpuscope.views.watch_rows import Draw, Row, Rows, share_bar
 from gpuscope.watch.history import History
 from gpuscope.watch.types import DeviceSample, Verdict, VerdictKind
 from gpuscope.watch.window import busy_of, nvlink_of, pcie_peak_bytes_per_s, power_share_of
@@ -120,33 +119,27 @@ def throttle_text(reasons: Sequence[str], lang: str) -> str:
 
 
 def _bars(history: History, host: str, device: DeviceSample, look: Look) -> RenderableType:
-    curves, lang = look.curves, look.lang
-    columns = [Column(no_wrap=True), Column(min_width=8), Column(justify="right", no_wrap=True)]
-    if curves:
-        columns.append(Column(ratio=1))
-    table = Table(
-        *columns, box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0), expand=curves
-    )
-    for row in _ROWS:
-        share = row.share(device)
-        if share is None:
-            continue
-        cells: list[RenderableType] = [
-            Text(tr(row.label, lang), style="dim"),
-            Bar(share, 24, row.style, "░"),
-            Text(row.said(device, lang)),
-        ]
-        if curves:
-            cells.append(_curve(history, host, device, row, look.span_s))
-        table.add_row(*cells)
-    if curves and table.row_count:
-        table.add_row("", "", "", Text(f"└ {look.span}", style="dim"))
-    return table
+    lang = look.lang
+    rows = [
+        Row(
+            (
+                ((tr(row.label, lang), "dim"),),
+                share_bar(share, row.style),
+                ((row.said(device, lang), ""),),
+            ),
+            _curve(history, host, device, row, look.span_s) if look.curves else None,
+        )
+        for row in _ROWS
+        if (share := row.share(device)) is not None
+    ]
+    if look.curves and rows:
+        rows.append(Row(((), (), ()), lambda width: ((f"└ {look.span}", "dim"),)))
+    return Rows(rows, right=frozenset({2}))
 
 
-def _curve(history: History, host: str, device: DeviceSample, row: _Row, span_s: float) -> Curve:
+def _curve(history: History, host: str, device: DeviceSample, row: _Row, span_s: float) -> Draw:
     index = device.info.index
-    return Curve(lambda n: history.curve(host, index, row.share, n, span_s), row.style)
+    return curve(lambda n: history.curve(host, index, row.share, n, span_s), row.style)
 
 
 def _facts(device: DeviceSample, lang: str) -> RenderableType:

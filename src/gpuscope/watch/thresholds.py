@@ -41,6 +41,10 @@ SM_FEW = 0.35
 UNITS_QUIET = 0.15
 """Tensor cores and memory below this do next to nothing."""
 
+SPINS = 0.05
+"""Tensor cores and memory below this, with a kernel always there: it waits in a loop. Even a model
+that decodes one token at a time reads its weights, and keeps the memory busier."""
+
 PCIE_BUSY = 0.1
 """A tenth of the host link's rate: input that is copied, not only launches and results (which
 take some MB/s)."""

@@ -127,7 +127,7 @@ def _resident_but_quiet(w: Window) -> _Found | None:
     if not quiet or w.sm >= at.SM_FEW or (w.power_share or 0.0) >= at.POWER_LOW:
         return None
     evidence = (say.busy(w), *say.units(w), say.power(w), say.nvlink(w))
-    if w.busy_neighbours and w.sm >= 0.02 and _still(w):
+    if w.neighbours and _spins(w):
         return _Found("communication_bound", (*evidence, say.WAITS_FOR_RANK), 0.5)
     return _Found("host_bound", (*evidence, say.SMALL_KERNELS), 0.6)
 
@@ -171,9 +171,11 @@ def _busy(w: Window) -> float:
     return w.busy or 0.0
 
 
-def _still(w: Window) -> bool:
-    """No traffic to speak of, and utilisation that does not move: something spins."""
-    return (w.nvlink_bytes_per_s or 0.0) < at.NVLINK_QUIET_BYTES_PER_S and (w.swing or 0.0) < 0.05
+def _spins(w: Window) -> bool:
+    """A kernel that is always there, moves nothing and never changes: it waits in a loop."""
+    moved = max(w.tensor or 0.0, w.memory_bandwidth or 0.0)
+    quiet = (w.nvlink_bytes_per_s or 0.0) < at.NVLINK_QUIET_BYTES_PER_S
+    return moved < at.SPINS and quiet and (w.swing or 0.0) < 0.05
 
 
 _RULES: tuple[Callable[[Window], _Found | None], ...] = (

@@ -47,7 +47,7 @@ class Window:
         pcie_rx_bytes_per_s, pcie_tx_bytes_per_s, nvlink_bytes_per_s: the latter both ways.
         memory_used_bytes, n_processes: of the last sample.
         host_cpu: share of all processors' time.
-        busy_neighbours: other devices of the host that had work.
+        neighbours: other devices of the host that someone uses: they work, or hold a process.
     """
 
     n: int
@@ -71,7 +71,7 @@ class Window:
     memory_used_bytes: int | None = None
     n_processes: int | None = None
     host_cpu: float | None = None
-    busy_neighbours: int = 0
+    neighbours: int = 0
 
     @property
     def sm_while_busy(self) -> float | None:
@@ -106,7 +106,7 @@ def window_of(samples: Sequence[Sample], index: int, seconds: float = WINDOW_S) 
         memory_used_bytes=last.memory_used_bytes if last else None,
         n_processes=len(last.processes) if last and last.processes is not None else None,
         host_cpu=mean(sample.host_cpu for sample in recent),
-        busy_neighbours=_busy_neighbours(recent[-1], index),
+        neighbours=_neighbours(recent[-1], index),
         **_activity(told),
         **_power(told),
         **_traffic(told),
@@ -154,8 +154,9 @@ def _swing(values: Sequence[float], middle: float | None) -> float | None:
     return sum(abs(value - middle) for value in values) / len(values) / middle
 
 
-def _busy_neighbours(sample: Sample, index: int) -> int:
-    return sum((busy_of(d) or 0.0) >= 0.05 for d in sample.devices if d.info.index != index)
+def _neighbours(sample: Sample, index: int) -> int:
+    others = [d for d in sample.devices if d.info.index != index]
+    return sum(bool(d.reading.processes) or (busy_of(d) or 0.0) >= 0.05 for d in others)
 
 
 def _activity(devices: Sequence[DeviceSample]) -> dict[str, float | None]:
