@@ -53,6 +53,14 @@ def test_parts_with_fewer_links_are_known(name: str, expected: int) -> None:
     assert links.expected == expected
 
 
+def test_no_more_than_the_device_can_is_claimed() -> None:
+    card = h200(name="NVIDIA GeForce RTX 3090")
+    card["nvlinks"] = card["nvlinks"][:4]
+    links = topology(nvml([card])).accelerators[0].nvlinks
+    assert links is not None
+    assert links.bytes_per_s == pytest.approx(56.25e9, rel=0.01)
+
+
 def test_without_peer_status_nothing_is_claimed() -> None:
     found = topology(nvml([h200(0), h200(1)]))
     assert found.pairs[0].peer is None

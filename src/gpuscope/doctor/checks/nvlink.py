@@ -82,7 +82,8 @@ def _bridged(device: NvidiaDevice) -> bool:
     known = catalogue_device(device.name)
     if known is None or known.scale_up is None:
         return True
-    return "bridge" in (known.scale_up.topology or "")
+    topology = known.scale_up.topology or ""
+    return "bridge" in topology or "stand-alone" in topology
 
 
 def _errors(devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:

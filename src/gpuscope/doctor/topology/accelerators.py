@@ -94,7 +94,10 @@ def _rate(active: int, known: Device | None) -> float | None:
     if known is None or known.scale_up is None:
         return None
     one = interconnect(known.scale_up.id).bandwidth_per_link_bytes_per_s
-    return None if one is None else active * one
+    whole = known.scale_up.bandwidth_bytes_per_s
+    if one is None or whole is None:
+        return None
+    return min(active * one, whole)  # consumer boards have more ports, each of a lower rate
 
 
 def _seen(machine: Machine, card: Card, index: int) -> Accelerator:
