@@ -282,7 +282,7 @@ def _listen(address: Address, collector: Collector) -> tuple[Any, threading.Thre
     from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)  # type: ignore[arg-type]
+    registry.register(collector)
     ProcessCollector(registry=registry)  # what the exporter itself costs
     try:
         return start_http_server(address.port, address.host, registry)

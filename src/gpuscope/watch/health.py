@@ -97,14 +97,13 @@ class NvidiaHealth:
         """Return its health now."""
         nvml = self._nvml
         rows = self._ask("nvmlDeviceGetRemappedRows")
-        corrected, uncorrected, pending, failed = rows if rows is not None else [None] * 4
         self._hear()
         return Health(
             self._ecc(nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
             self._ecc(nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
-            None if corrected is None else int(corrected) + int(uncorrected),
-            None if pending is None else bool(pending),
-            None if failed is None else bool(failed),
+            None if rows is None else int(rows[0]) + int(rows[1]),
+            None if rows is None else bool(rows[2]),
+            None if rows is None else bool(rows[3]),
             None if self._events is None else self._xid_errors,
             self._last_xid,
         )
