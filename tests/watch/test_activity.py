@@ -104,6 +104,21 @@ class Nvml:
         return [SimpleNamespace(nvmlReturn=0, value=value) for _ in fields]
 
 
+@pytest.fixture(autouse=True)
+def no_gap(monkeypatch) -> None:
+    """Stand-ins need no time between two samples."""
+    monkeypatch.setattr(nvidia, "LEAST_GAP_S", 0.0)
+
+
+def test_too_short_a_stretch_is_left_to_the_next_call(monkeypatch) -> None:
+    monkeypatch.setattr(nvidia, "LEAST_GAP_S", 0.1)
+    clock = iter([0.0, 0.05, 0.2, 0.2])
+    monkeypatch.setattr(nvidia.time, "monotonic", lambda: next(clock))
+    reader = nvidia.open_with(Nvml(refuse=("pcie", "fields")), INFO)
+    assert reader.read() == Activity()
+    assert reader.read().sm == pytest.approx(0.91)
+
+
 def test_gpm_tells_every_figure_in_our_units() -> None:
     nvml = Nvml()
     reader = nvidia.open_with(nvml, INFO)

@@ -33,6 +33,9 @@ METRICS: Mapping[str, tuple[str, float]] = {
 }
 """Field of `Activity` -> GPM's metric, and the factor to our unit."""
 
+LEAST_GAP_S = 0.1
+"""Between two samples of GPM; of a shorter stretch its counters tell nothing."""
+
 ALL_LINKS = 0xFFFFFFFF
 """Scope of a field that means all NVLinks together."""
 
@@ -55,15 +58,20 @@ class Gpm:
         self._instance = instance
         self._older = nvml.nvmlGpmSampleAlloc()
         self._newer = nvml.nvmlGpmSampleAlloc()
+        self._taken_at = 0.0
         self._take(self._older)
 
     def read(self) -> dict[str, float]:
         """Return the means since the call before; what the device does not tell is left out.
 
+        Nothing is told of a stretch shorter than `LEAST_GAP_S`: the next call covers it.
+
         Raises:
             NVMLError: as the library raises.
         """
         nvml = self._nvml
+        if time.monotonic() - self._taken_at < LEAST_GAP_S:
+            return {}
         self._take(self._newer)
         asked = nvml.c_nvmlGpmMetricsGet_t()
         asked.version = nvml.NVML_GPM_METRICS_GET_VERSION
@@ -87,6 +95,7 @@ class Gpm:
             self._nvml.nvmlGpmSampleFree(sample)
 
     def _take(self, sample: Any) -> None:
+        self._taken_at = time.monotonic()
         if self._instance is None:
             self._nvml.nvmlGpmSampleGet(self._board, sample)
         else:
