@@ -60,3 +60,27 @@ def test_places_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None
     assert caught.value.next_step == f"Type: mkdir -p {tmp_path / 'no'}"
     check_writable(tmp_path / "x.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        check_writable(pipe)
+        write_atomically(pipe, "text")
+        assert os.read(reading, 100) == b"text"
+    finally:
+        os.close(reading)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "run.json", tmp_path / "latest.json"
+    link.symlink_to(target)
+    for text in ("first", "second"):
+        write_atomically(link, text)
+        assert link.is_symlink()
+        assert target.read_text() == text

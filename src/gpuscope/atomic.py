@@ -16,7 +16,9 @@ from gpuscope.errors import InputFileError
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     """Open a binary file that takes its name only once it is written without an error.
 
-    It is written beside its target, and gets the permissions of an ordinary new file.
+    It is written beside its target, and gets the permissions of an ordinary new file. A link stays
+    one: the file that it points to is written. A device or a pipe (/dev/stdout, /dev/null) is
+    written to as it is: it must never be replaced by a file.
 
     Raises:
         InputFileError: the folder is missing, the path is a folder, it may not be written, or
@@ -25,6 +27,11 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
     target = Path(path)
     check_writable(target)
     try:
+        if _is_special(target):
+            with target.open("wb") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(target))
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -41,6 +48,11 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
         raise InputFileError(
             f"Cannot write {target}.", str(error.strerror or error), "Choose another folder."
         ) from error
+
+
+def _is_special(path: Path) -> bool:
+    """Whether there is something that is neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def write_atomically(path: str | Path, text: str | bytes) -> None:
@@ -62,6 +74,13 @@ def check_writable(path: str | Path) -> None:
     target = Path(path)
     if target.is_dir():
         raise InputFileError(f"{target} is a folder.", "", "Give the name of a file in it.")
+    if _is_special(target):
+        if not os.access(target, os.W_OK):
+            raise InputFileError(
+                f"Cannot write {target}.", "It may not be written to.", "Choose another name."
+            )
+        return
+    target = Path(os.path.realpath(target))
     if not target.parent.is_dir():
         raise InputFileError(
             f"Cannot write {target}.", f"The folder {target.parent} does not exist.",

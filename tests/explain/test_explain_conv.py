@@ -8,6 +8,7 @@ from blocks import blocks, fact, sound, titled
 import gpuscope as gs
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.explain.conv import conv
+from gpuscope.explain.numbers import percent
 from gpuscope.explain.types import Bars, Diagram, Explorer, HeatMap, Paragraph, Table
 from gpuscope.hardware import device
 
@@ -143,3 +144,21 @@ def test_what_cannot_be_is_refused(
 ) -> None:  # fmt: skip
     with pytest.raises(error, match=says):
         conv(*sizes, **options)  # type: ignore[arg-type]
+
+
+def test_the_padding_that_is_named_is_enough() -> None:
+    for size, kernel, dilation in ((8, 3, 100), (2, 5, 1), (7, 11, 2)):
+        with pytest.raises(InvalidValueError) as caught:
+            conv(1, 3, size, size, 64, kernel=kernel, dilation=dilation, padding=0)
+        padding = int(caught.value.next_step.split("--padding ")[1].split(",")[0])
+        conv(1, 3, size, size, 64, kernel=kernel, dilation=dilation, padding=padding)
+        with pytest.raises(InvalidValueError):
+            conv(1, 3, size, size, 64, kernel=kernel, dilation=dilation, padding=padding - 1)
+
+
+def test_a_tiny_share_is_told_as_below() -> None:
+    assert percent(0.0) == "0 %"
+    assert percent(8.7e-7) == "< 0.01 %"
+    assert percent(0.0001) == "0.01 %"
+    assert percent(0.004) == "0.4 %"
+    assert percent(0.79) == "79 %"

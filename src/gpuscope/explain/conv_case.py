@@ -97,7 +97,7 @@ class Case:
                 f"A filter {spread} wide does not fit on {self.h} x {self.w} with padding"
                 f" {self.filter.padding}.",
                 "There would be no output position.",
-                f"Type: --padding {self.filter.kernel // 2}, or a larger image.",
+                f"Type: --padding {-(-(spread - min(self.h, self.w)) // 2)}, or a larger image.",
             )
 
     def _out(self, size: int) -> int:

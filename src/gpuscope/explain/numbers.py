@@ -43,8 +43,10 @@ def rate(value: float, unit: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share: "79 %", "0.4 %"."""
+    """A share: "79 %", "0.4 %", "< 0.01 %"."""
     value = 100.0 * share
+    if 0 < abs(value) < 0.00995:
+        return "< 0.01 %"
     return f"{value:.0f} %" if abs(value) >= 9.95 or value == 0 else f"{value:.2g} %"
 
 

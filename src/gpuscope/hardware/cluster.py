@@ -202,7 +202,7 @@ def _devices_per_node(device: Device, n_devices: int, asked: int | None) -> int:
     if n_devices % per_node:
         below = n_devices // most * most
         raise InvalidValueError(
-            f"{n_devices} x {device.name} is {n_devices / most:g} nodes.",
+            f"{n_devices} x {device.name} is {n_devices / most:,.10g} nodes.",
             f"A node holds {most}, and all nodes of a cluster are equal.",
             f"Use {below} or {below + most}, or say the shape: <nodes>x<devices>x{device.id}.",
         )
