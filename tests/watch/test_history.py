@@ -45,6 +45,11 @@ def test_a_clock_that_goes_back_starts_anew() -> None:
     assert len(history.recent("node1", 1e9)) == 1
 
 
+def test_a_sample_that_comes_twice_counts_once() -> None:
+    taken = samples(training, 3)
+    assert len(filled([taken[0], taken[1], taken[1], taken[2]]).recent("node1", 1e9)) == 3
+
+
 def test_a_host_that_stays_away_is_silent() -> None:
     history = History()
     a, b = samples(training, 2, host="a"), samples(idle, 2, host="b")

@@ -86,7 +86,7 @@ def test_a_closed_port_is_told() -> None:
         port = exporter.address.port
     hosts = Hosts([f"127.0.0.1:{port}"])
     assert hosts.read() == ()
-    assert "refused" in hosts.notes[0]
+    assert hosts.notes == (f"127.0.0.1:{port}: Connection refused",)
     hosts.close()
 
 

@@ -32,6 +32,8 @@ class History:
             kept = self._samples.setdefault(sample.host, deque(maxlen=MOST_SAMPLES))
             if kept and sample.unix_s < kept[-1].unix_s:
                 kept.clear()
+            if kept and sample.unix_s == kept[-1].unix_s:
+                kept.pop()  # an exporter that was asked twice between two samples
             kept.append(sample)
             while kept[0].unix_s < sample.unix_s - self._kept_s:
                 kept.popleft()

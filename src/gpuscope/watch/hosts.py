@@ -84,7 +84,8 @@ class Hosts:
             if not found:
                 raise ValueError("no samples of gpuscope")
         except (OSError, ValueError, urllib.error.URLError) as error:
-            self._failures[address] = str(getattr(error, "reason", None) or error)
+            cause = getattr(error, "reason", error)
+            self._failures[address] = str(getattr(cause, "strerror", None) or cause)
             return ()
         self._failures.pop(address, None)
         return found
