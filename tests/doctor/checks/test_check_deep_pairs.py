@@ -54,6 +54,14 @@ def test_devices_that_never_had_a_link_are_fine() -> None:
     assert found[0].values["pairs_through_host"] == 12
 
 
+def test_a_link_that_the_driver_does_not_know_is_not_asked_for() -> None:
+    machine = healthy(2)
+    machine.probes["nvml"]["pairs"] = [{"p2p": {"nvlink": "not_supported"}}]
+    for pair in _pairs(machine).values():
+        pair.update(bytes_per_s=40e9, direct=False)
+    assert by_severity(deep_pairs(machine)) == {"ok": [None]}
+
+
 def test_without_the_drivers_word_only_neighbours_count() -> None:
     machine = healthy(2)
     machine.probes["nvml"] = None

@@ -58,6 +58,14 @@ def test_the_same_deviations_on_one_device_alone_are_a_fault() -> None:
     assert by_severity(deep_products(machine))["error"] == [2]
 
 
+def test_deviations_that_differ_from_device_to_device_are_a_fault() -> None:
+    machine = healthy(2)
+    for index in range(2):
+        _rounded(machine, index)
+    row(machine, "deep_products", 1)["products"]["fp8"]["wrong"] += 20 * 7
+    assert by_severity(deep_products(machine))["error"] == [0, 1]
+
+
 @pytest.mark.parametrize(
     "change", [{"same_each_time": False}, {"largest_deviation": 0.5}, {"wrong": 20}]
 )

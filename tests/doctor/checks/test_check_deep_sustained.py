@@ -55,6 +55,23 @@ def test_one_reading_is_no_reason() -> None:
     assert by_severity(deep_sustained(machine)) == {"ok": [None]}
 
 
+def test_one_of_few_readings_is_no_reason_either() -> None:
+    entry = row(healthy(1), "deep_sustained", 0)
+    entry["readings"] = entry["readings"][2:12]
+    entry["readings"][5]["reasons"] = ["hardware slowdown"]
+    found = course(entry)
+    assert found is not None
+    assert found.bad_reasons == {}
+
+
+def test_the_second_half_is_what_a_device_holds() -> None:
+    entry = row(healthy(1), "deep_sustained", 0)
+    entry["windows"] = [[float(at), 700.0 if at < 18 else 600.0] for at in range(1, 31)]
+    found = course(entry)
+    assert found is not None
+    assert (found.early, found.late) == (700.0, 600.0)
+
+
 def test_results_that_change_under_load() -> None:
     machine = healthy(4)
     row(machine, "deep_sustained", 1)["differed"] = 3
