@@ -16,8 +16,11 @@ from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
 
-_RESERVED_SHARE, _RESERVED_BYTES = 0.01, 1 << 30
-"""The driver keeps up to 1 GiB or 1 % for itself (616 MiB of an H200)."""
+_RESERVED_SHARE, _RESERVED_BYTES = 0.01, 2 << 30
+"""What the driver keeps for itself (616 MiB of an H200) and the context of the probe that asks
+PyTorch at the same time are nobody's use."""
+
+Values = dict[str, float | int | str | bool | None]
 
 _BY = "NVML: running processes, memory in use (nvidia-smi)"
 
@@ -83,7 +86,7 @@ def _held(device: NvidiaDevice, inside: str) -> Iterable[Finding]:
         return
     name, size = gpus([device.index]), f"{used / 2**30:.1f} of {total / 2**30:.0f} GiB"
     size_zh = f"{used / 2**30:.1f}/{total / 2**30:.0f} GiB"
-    values: dict[str, float | int | str | bool | None] = {
+    values: Values = {
         "used_bytes": used, "processes": None if listed is None else len(listed),
     }  # fmt: skip
     if listed:
@@ -99,15 +102,20 @@ def _held(device: NvidiaDevice, inside: str) -> Iterable[Finding]:
             known_by=_BY, device=device.index, values=values,
         )  # fmt: skip
         return
+    yield _nobody(device, inside, Words(size, size_zh), values)
+
+
+def _nobody(device: NvidiaDevice, inside: str, size: Words, values: Values) -> Finding:
+    name, listed = gpus([device.index]), device.get("processes")
     owner = (
         Words("Windows", "Windows") if inside == "wsl" else Words("another container", "另一个容器")
     )
     told = Words(
-        f"{size}, and no process is listed"
+        f"{size.en}, and no process is listed"
         + (f": it may belong to {owner.en}." if inside else "."),
-        f"{size_zh}，但没有列出进程" + (f"：可能属于{owner.zh}。" if inside else "。"),
+        f"{size.zh}，但没有列出进程" + (f"：可能属于{owner.zh}。" if inside else "。"),
     )
-    yield Finding(
+    return Finding(
         "device_processes", "note" if inside or listed is None else "warning",
         Words(
             f"Memory of {name.en} is held by nobody listed.",

@@ -14,6 +14,8 @@ from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
 
+Values = dict[str, float | int | str | bool | None]
+
 _BY = "NVML: nvmlDeviceGetTotalEccErrors (nvidia-smi -q -d ECC)"
 _MANY_CORRECTED = 1000
 
@@ -44,32 +46,11 @@ def _counts(device: NvidiaDevice) -> Iterable[Finding]:
     ever = device.number("ecc", "aggregate_uncorrected") or 0
     corrected = device.number("ecc", "volatile_corrected") or 0
     name = gpus([device.index])
-    values: dict[str, float | int | str | bool | None] = {
+    values: Values = {
         "volatile_uncorrected": now, "aggregate_uncorrected": ever, "volatile_corrected": corrected,
     }  # fmt: skip
     if now:
-        yield Finding(
-            "ecc", "error",
-            Words(
-                f"{name.en} has uncorrectable memory errors.",
-                f"{name.zh} 存在不可纠正的显存错误。",
-            ),
-            Words(
-                f"{now:.0f} since the driver was loaded, {ever:.0f} over its life.",
-                f"自驱动加载以来 {now:.0f} 次，累计 {ever:.0f} 次。",
-            ),
-            Words(
-                "Work that touches the bad place ends with an error; more may follow.",
-                "访问坏位置的任务会出错结束；可能还会增加。",
-            ),
-            Words(
-                "Drain the device, reset it or restart the host, then test it; replace it if rows "
-                "cannot be remapped.",
-                "先清空任务，重置设备或重启主机，然后检测；若行无法重映射则更换。",
-            ),
-            (f"sudo nvidia-smi --gpu-reset -i {device.index}", "dcgmi diag -r 3"), _BY,
-            device.index, values,
-        )  # fmt: skip
+        yield _uncorrected(device, now, ever, values)
     elif ever:
         yield Finding(
             "ecc", "note",
@@ -91,6 +72,32 @@ def _counts(device: NvidiaDevice) -> Iterable[Finding]:
             Words("Results are right; the device may be ageing.", "结果无误；设备可能在老化。"),
             known_by=_BY, device=device.index, values=values,
         )  # fmt: skip
+
+
+def _uncorrected(device: NvidiaDevice, now: float, ever: float, values: Values) -> Finding:
+    name = gpus([device.index])
+    return Finding(
+        "ecc", "error",
+        Words(
+            f"{name.en} has uncorrectable memory errors.",
+            f"{name.zh} 存在不可纠正的显存错误。",
+        ),
+        Words(
+            f"{now:.0f} since the driver was loaded, {ever:.0f} over its life.",
+            f"自驱动加载以来 {now:.0f} 次，累计 {ever:.0f} 次。",
+        ),
+        Words(
+            "Work that touches the bad place ends with an error; more may follow.",
+            "访问坏位置的任务会出错结束；可能还会增加。",
+        ),
+        Words(
+            "Drain the device, reset it or restart the host, then test it; replace it if rows "
+            "cannot be remapped.",
+            "先清空任务，重置设备或重启主机，然后检测；若行无法重映射则更换。",
+        ),
+        (f"sudo nvidia-smi --gpu-reset -i {device.index}", "dcgmi diag -r 3"), _BY,
+        device.index, values,
+    )  # fmt: skip
 
 
 def _pending(device: NvidiaDevice) -> Iterable[Finding]:

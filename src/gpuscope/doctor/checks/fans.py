@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpuscope.doctor.machine import Machine
-from gpuscope.doctor.nvidia_devices import gpus, nvidia_devices
+from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
@@ -26,43 +26,7 @@ def fans(machine: Machine) -> Iterable[Finding]:
         for d in nvidia_devices(machine)
         if (speeds := [s for s in d.get("fans") or () if s is not None])
     ]
-    bad = []
-    for device, speeds in own:
-        warm = device.number("temperature", "gpu_c")
-        if warm is None or warm < _HOT_C:
-            continue
-        name = gpus([device.index])
-        values: dict[str, float | int | str | bool | None] = {
-            "slowest_fan_percent": min(speeds), "temperature_c": warm,
-        }  # fmt: skip
-        if min(speeds) == 0:
-            bad.append(
-                Finding(
-                    "fans",
-                    "warning",
-                    Words(f"A fan of {name.en} stands still.", f"{name.zh} 有风扇停转。"),
-                    Words(f"At {warm:.0f} °C.", f"当前 {warm:.0f} °C。"),
-                    Words("It will slow down from the heat.", "将因过热而降频。"),
-                    Words("Look at the fan and its setting.", "检查风扇及其设置。"),
-                    ("nvidia-smi -q | grep -i fan",),
-                    _BY,
-                    device.index,
-                    values,
-                )
-            )
-        elif min(speeds) >= _FULL_PERCENT:
-            bad.append(
-                Finding(
-                    "fans",
-                    "note",
-                    Words(f"The fans of {name.en} are at full speed.", f"{name.zh} 的风扇已全速。"),
-                    Words(f"At {warm:.0f} °C.", f"当前 {warm:.0f} °C。"),
-                    Words("There is nothing left for a warmer day.", "没有余量应对更高室温。"),
-                    known_by=_BY,
-                    device=device.index,
-                    values=values,
-                )
-            )
+    bad = [f for device, speeds in own for f in _device(device, speeds)]
     yield from bad
     if own and not bad:
         names = gpus(d.index for d, _ in own)
@@ -71,4 +35,30 @@ def fans(machine: Machine) -> Iterable[Finding]:
             "fans", "ok", Words("Fans are fine.", "风扇正常。"),
             Words(f"{names.en}: up to {top:.0f} %.", f"{names.zh}：最高 {top:.0f}%。"),
             known_by=_BY, values={"fastest_fan_percent": top},
+        )  # fmt: skip
+
+
+def _device(device: NvidiaDevice, speeds: list[float]) -> Iterable[Finding]:
+    warm = device.number("temperature", "gpu_c")
+    if warm is None or warm < _HOT_C:
+        return
+    name = gpus([device.index])
+    at = Words(f"At {warm:.0f} °C.", f"当前 {warm:.0f} °C。")
+    values: dict[str, float | int | str | bool | None] = {
+        "slowest_fan_percent": min(speeds), "temperature_c": warm,
+    }  # fmt: skip
+    if min(speeds) == 0:
+        yield Finding(
+            "fans", "warning",
+            Words(f"A fan of {name.en} stands still.", f"{name.zh} 有风扇停转。"), at,
+            Words("It will slow down from the heat.", "将因过热而降频。"),
+            Words("Look at the fan and its setting.", "检查风扇及其设置。"),
+            ("nvidia-smi -q | grep -i fan",), _BY, device.index, values,
+        )  # fmt: skip
+    elif min(speeds) >= _FULL_PERCENT:
+        yield Finding(
+            "fans", "note",
+            Words(f"The fans of {name.en} are at full speed.", f"{name.zh} 的风扇已全速。"), at,
+            Words("There is nothing left for a warmer day.", "没有余量应对更高室温。"),
+            known_by=_BY, device=device.index, values=values,
         )  # fmt: skip

@@ -14,6 +14,8 @@ from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.explain.types import Words
 
+Values = dict[str, float | int | str | bool | None]
+
 _BY = "NVML: nvmlDeviceGetRemappedRows (nvidia-smi -q -d ROW_REMAPPER)"
 
 
@@ -43,7 +45,7 @@ def _rows(device: NvidiaDevice) -> Iterable[Finding]:
     soft = device.number("remapped_rows", "correctable") or 0
     spent = device.number("remapped_rows", "banks_by_spare_rows", "none") or 0
     name = gpus([device.index])
-    values: dict[str, float | int | str | bool | None] = {
+    values: Values = {
         "correctable": soft, "uncorrectable": bad, "banks_without_spare_rows": spent,
         "pending": device.get("remapped_rows", "pending"),
         "failure": device.get("remapped_rows", "failure"),
@@ -53,32 +55,9 @@ def _rows(device: NvidiaDevice) -> Iterable[Finding]:
         f"因不可纠正错误替换 {bad:.0f} 行，因可纠正错误替换 {soft:.0f} 行。",
     )
     if device.get("remapped_rows", "failure"):
-        yield Finding(
-            "remapped_rows", "error",
-            Words(
-                f"{name.en}: a bad memory row cannot be replaced.",
-                f"{name.zh}：坏的显存行无法替换。",
-            ),
-            count,
-            Words("The errors will come again.", "错误会再次出现。"),
-            Words("Have the device replaced.", "更换该设备。"),
-            ("nvidia-smi -q -d ROW_REMAPPER", "dcgmi diag -r 3"), _BY, device.index, values,
-        )  # fmt: skip
+        yield _failed(device, count, values)
     elif device.get("remapped_rows", "pending"):
-        yield Finding(
-            "remapped_rows", "warning",
-            Words(
-                f"{name.en}: a bad memory row waits to be replaced.",
-                f"{name.zh}：有坏行等待替换。",
-            ),
-            count,
-            Words(
-                "Until the reset the bad row stays in use: the next work may meet it.",
-                "重置之前坏行仍在使用：下一个任务可能碰到它。",
-            ),
-            Words("Reset the device when it is free.", "空闲时重置设备。"),
-            _reset(device), _BY, device.index, values,
-        )  # fmt: skip
+        yield _waiting(device, count, values)
     elif spent or bad:
         yield Finding(
             "remapped_rows", "warning" if spent else "note",
@@ -93,6 +72,39 @@ def _rows(device: NvidiaDevice) -> Iterable[Finding]:
             ),
             known_by=_BY, device=device.index, values=values,
         )  # fmt: skip
+
+
+def _failed(device: NvidiaDevice, count: Words, values: Values) -> Finding:
+    name = gpus([device.index])
+    return Finding(
+        "remapped_rows", "error",
+        Words(
+            f"{name.en}: a bad memory row cannot be replaced.",
+            f"{name.zh}：坏的显存行无法替换。",
+        ),
+        count,
+        Words("The errors will come again.", "错误会再次出现。"),
+        Words("Have the device replaced.", "更换该设备。"),
+        ("nvidia-smi -q -d ROW_REMAPPER", "dcgmi diag -r 3"), _BY, device.index, values,
+    )  # fmt: skip
+
+
+def _waiting(device: NvidiaDevice, count: Words, values: Values) -> Finding:
+    name = gpus([device.index])
+    return Finding(
+        "remapped_rows", "warning",
+        Words(
+            f"{name.en}: a bad memory row waits to be replaced.",
+            f"{name.zh}：有坏行等待替换。",
+        ),
+        count,
+        Words(
+            "Until the reset the bad row stays in use: the next work may meet it.",
+            "重置之前坏行仍在使用：下一个任务可能碰到它。",
+        ),
+        Words("Reset the device when it is free.", "空闲时重置设备。"),
+        _reset(device), _BY, device.index, values,
+    )  # fmt: skip
 
 
 def _pages(device: NvidiaDevice) -> Iterable[Finding]:

@@ -76,9 +76,14 @@ def _place(name: str, each: Mapping[str, Any]) -> Iterable[Finding]:
             values={"place": name},
         )  # fmt: skip
         return
+    if name != "/dev/shm":  # its size is the check "shared_memory"
+        yield from _room(name, label, each)
+        yield from _speed(name, label, each)
+
+
+def _room(name: str, label: Words, each: Mapping[str, Any]) -> Iterable[Finding]:
     free, total = each.get("free_bytes"), each.get("total_bytes") or 0
-    memory = name == "/dev/shm"
-    if free is not None and free < min(_LITTLE_BYTES, _LITTLE_SHARE * total) and not memory:
+    if free is not None and free < min(_LITTLE_BYTES, _LITTLE_SHARE * total):
         full = free < _FULL_BYTES
         yield Finding(
             "storage", "error" if full else "warning",
@@ -96,9 +101,12 @@ def _place(name: str, each: Mapping[str, Any]) -> Iterable[Finding]:
             Words("Remove what is not needed.", "清理不需要的文件。"),
             ("du -xsh * | sort -h | tail",), _BY, None, {"place": name, "free_bytes": free},
         )  # fmt: skip
+
+
+def _speed(name: str, label: Words, each: Mapping[str, Any]) -> Iterable[Finding]:
     read = each.get("read_bytes_per_s")
     write = each.get("write_bytes_per_s")
-    if not memory and read is not None and read < _SLOW_BYTES_PER_S:
+    if read is not None and read < _SLOW_BYTES_PER_S:
         network = str(each.get("filesystem") or "")
         yield Finding(
             "storage", "note",
