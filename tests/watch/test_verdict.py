@@ -73,6 +73,9 @@ def test_the_power_limit_holds_only_at_the_limit() -> None:
 def test_links_that_carry_much_while_units_rest() -> None:
     busy = {"tensor": 0.2, "memory_bandwidth": 0.2, "power_share": 0.6}
     assert kind(**busy, nvlink_bytes_per_s=2e11) == "communication_bound"
+    assert kind(**busy, nvlink_bytes_per_s=2e10) != "communication_bound"
+    assert kind(**busy, nvlink_bytes_per_s=2e10, nvlink_share=0.2) == "communication_bound"
+    assert kind(**busy, nvlink_bytes_per_s=4e10, nvlink_share=0.04) != "communication_bound"
     assert kind(tensor=0.6, nvlink_bytes_per_s=2e11) == "compute_bound"  # hidden under work
 
 
@@ -151,7 +154,8 @@ share = st.none() | st.floats(0, 1)
         Window, n=st.integers(0, 20), seconds=st.floats(0, 10), busy=share,
         swing=st.none() | st.floats(0, 3), sm=share, occupancy=share, tensor=share,
         memory_bandwidth=share, power_share=share, power_held=share, heat_held=share,
-        pcie_rx_share=share, nvlink_bytes_per_s=st.none() | st.floats(0, 1e12), host_cpu=share,
+        pcie_rx_share=share, nvlink_bytes_per_s=st.none() | st.floats(0, 1e12),
+        nvlink_share=share, host_cpu=share,
         neighbours=st.integers(0, 7),
     )
 )  # fmt: skip

@@ -10,6 +10,7 @@ from watch_samples import device, idle, samples, training
 from gpuscope.watch.types import Activity
 from gpuscope.watch.window import (
     PCIE_LANE_BYTES_PER_S,
+    links_peak_bytes_per_s,
     mean,
     nvlink_of,
     pcie_peak_bytes_per_s,
@@ -61,6 +62,14 @@ def test_reasons_are_heat_or_power(reasons, power_w, heat, power) -> None:
 def test_reasons_that_were_not_read_are_none() -> None:
     w = window_of(samples(lambda n: device(throttle_reasons=None)), 0)
     assert (w.heat_held, w.power_held) == (None, None)
+
+
+def test_the_links_rate_is_the_catalogue_s() -> None:
+    assert links_peak_bytes_per_s("NVIDIA H200") == 900e9  # NVLink 4, both ways
+    assert links_peak_bytes_per_s("NVIDIA L4") is None  # has none
+    assert links_peak_bytes_per_s("a chip of tomorrow") is None
+    w = window_of(samples(training), 0)
+    assert w.nvlink_share == pytest.approx(180e9 / 900e9)
 
 
 def test_neighbours_are_devices_that_someone_uses() -> None:

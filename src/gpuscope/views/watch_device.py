@@ -18,7 +18,13 @@ from gpuscope.views.watch_curve import curve
 from gpuscope.views.watch_rows import Draw, Row, Rows, share_bar
 from gpuscope.watch.history import History
 from gpuscope.watch.types import DeviceSample, Verdict, VerdictKind
-from gpuscope.watch.window import busy_of, nvlink_of, pcie_peak_bytes_per_s, power_share_of
+from gpuscope.watch.window import (
+    busy_of,
+    links_peak_bytes_per_s,
+    nvlink_of,
+    pcie_peak_bytes_per_s,
+    power_share_of,
+)
 
 SPANS_S = (60.0, 120.0, 300.0, 600.0)
 """What the curves may span."""
@@ -34,8 +40,8 @@ STYLES: dict[VerdictKind, str] = {
 }  # fmt: skip
 """Colour of each verdict: green works at a limit of the device, yellow waits for the host."""
 
-NVLINK_TOP_BYTES_PER_S = 900e9
-"""Full height of a link's curve where its own peak is not told: both directions of NVLink 4
+LINKS_TOP_BYTES_PER_S = 900e9
+"""Full height of the links' curve where their own rate is not known: both directions of NVLink 4
 (NVIDIA H100 datasheet)."""
 
 
@@ -198,7 +204,8 @@ def _memory_share(device: DeviceSample) -> float | None:
 
 def _nvlink_share(device: DeviceSample) -> float | None:
     traffic = nvlink_of(device)
-    return None if traffic is None else min(traffic / NVLINK_TOP_BYTES_PER_S, 1.0)
+    peak = links_peak_bytes_per_s(device.info.name) or LINKS_TOP_BYTES_PER_S
+    return None if traffic is None else min(traffic / peak, 1.0)
 
 
 def _of(

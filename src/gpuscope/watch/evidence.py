@@ -125,6 +125,9 @@ def nvlink(w: Window) -> Words | None:
     if w.nvlink_bytes_per_s is None:
         return None
     rate = _rate(w.nvlink_bytes_per_s)
+    if w.nvlink_share is not None and w.nvlink_share >= at.LINKS_BUSY:
+        share = _percent(w.nvlink_share)
+        return Words(f"links {rate} ({share} of their rate)", f"设备互连 {rate}（峰值的 {share}）")
     return Words(f"links {rate}", f"设备互连 {rate}")
 
 

@@ -49,10 +49,14 @@ PCIE_BUSY = 0.1
 """A tenth of the host link's rate: input that is copied, not only launches and results (which
 take some MB/s)."""
 
-NVLINK_BUSY_BYTES_PER_S = 30e9
-"""A tenth of what the first server NVLink carried both ways (300 GB/s, NVIDIA V100 datasheet)."""
+LINKS_BUSY = 0.1
+"""A tenth of what the links between devices carry: tensors, not signals."""
 
-NVLINK_QUIET_BYTES_PER_S = 1e9
+LINKS_BUSY_BYTES_PER_S = 30e9
+"""The same where the links' rate is not known: a tenth of what the first server NVLink carried both
+ways (300 GB/s, NVIDIA V100 datasheet)."""
+
+LINKS_QUIET_BYTES_PER_S = 1e9
 """Below this links carry no tensors, only signals."""
 
 HOST_BUSY = 0.7

@@ -112,9 +112,12 @@ def _steady_limit(w: Window) -> _Found | None:
 
 def _links(w: Window) -> _Found | None:
     """Links that carry much while the other units do little."""
-    traffic = w.nvlink_bytes_per_s or 0.0
+    if w.nvlink_share is not None:
+        busy = w.nvlink_share >= at.LINKS_BUSY
+    else:
+        busy = (w.nvlink_bytes_per_s or 0.0) >= at.LINKS_BUSY_BYTES_PER_S
     quiet = max(w.tensor or 0.0, w.memory_bandwidth or 0.0) < at.TENSOR_BUSY
-    if w.tensor is None or not quiet or traffic < at.NVLINK_BUSY_BYTES_PER_S:
+    if w.tensor is None or not quiet or not busy:
         return None
     return _Found("communication_bound", (say.nvlink(w), say.busy(w), *say.units(w)), 0.75)
 
@@ -174,7 +177,7 @@ def _busy(w: Window) -> float:
 def _spins(w: Window) -> bool:
     """A kernel that is always there, moves nothing and never changes: it waits in a loop."""
     moved = max(w.tensor or 0.0, w.memory_bandwidth or 0.0)
-    quiet = (w.nvlink_bytes_per_s or 0.0) < at.NVLINK_QUIET_BYTES_PER_S
+    quiet = (w.nvlink_bytes_per_s or 0.0) < at.LINKS_QUIET_BYTES_PER_S
     return moved < at.SPINS and quiet and (w.swing or 0.0) < 0.05
 
 

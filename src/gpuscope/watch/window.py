@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
+from gpuscope.errors import UnknownNameError
+from gpuscope.hardware import device as hardware_device
 from gpuscope.watch.types import DeviceSample, Sample
 
 WINDOW_S = 10.0
@@ -44,7 +47,9 @@ class Window:
         power_held, heat_held: share of samples whose clock was held down for power, for heat.
         temperature_c: the highest.
         pcie_rx_share, pcie_tx_share: of what the link carries in that direction.
-        pcie_rx_bytes_per_s, pcie_tx_bytes_per_s, nvlink_bytes_per_s: the latter both ways.
+        pcie_rx_bytes_per_s, pcie_tx_bytes_per_s: traffic with the host.
+        nvlink_bytes_per_s: traffic with other devices, both ways together.
+        nvlink_share: of what these links carry; None where the catalogue does not know.
         memory_used_bytes, n_processes: of the last sample.
         host_cpu: share of all processors' time.
         neighbours: other devices of the host that someone uses: they work, or hold a process.
@@ -68,6 +73,7 @@ class Window:
     pcie_rx_bytes_per_s: float | None = None
     pcie_tx_bytes_per_s: float | None = None
     nvlink_bytes_per_s: float | None = None
+    nvlink_share: float | None = None
     memory_used_bytes: int | None = None
     n_processes: int | None = None
     host_cpu: float | None = None
@@ -144,6 +150,23 @@ def nvlink_of(device: DeviceSample) -> float | None:
     return None if rx is None and tx is None else (rx or 0.0) + (tx or 0.0)
 
 
+@cache
+def links_peak_bytes_per_s(name: str) -> float | None:
+    """What the links between devices carry both ways together, from the catalogue's datasheets.
+
+    Args:
+        name: the device's, as its driver gives it.
+
+    Returns:
+        None where the catalogue does not know the device, or the device has no such links.
+    """
+    try:
+        one_way = hardware_device(name).scale_up_bandwidth_bytes_per_s
+    except UnknownNameError:
+        return None
+    return 2 * one_way if one_way else None
+
+
 def _tells(device: DeviceSample) -> bool:
     return busy_of(device) is not None or device.reading.power_w is not None
 
@@ -183,6 +206,8 @@ def _power(devices: Sequence[DeviceSample]) -> dict[str, float | None]:
 def _traffic(devices: Sequence[DeviceSample]) -> dict[str, float | None]:
     rx = mean(d.activity.pcie_rx_bytes_per_s for d in devices)
     tx = mean(d.activity.pcie_tx_bytes_per_s for d in devices)
+    links = mean(nvlink_of(d) for d in devices)
+    links_peak = links_peak_bytes_per_s(devices[-1].info.name) if devices else None
     # A link that rests falls back to a slower generation: the fastest one seen is what it can do.
     peak = max((p for d in devices if (p := pcie_peak_bytes_per_s(d))), default=None)
     return {
@@ -190,5 +215,6 @@ def _traffic(devices: Sequence[DeviceSample]) -> dict[str, float | None]:
         "pcie_tx_bytes_per_s": tx,
         "pcie_rx_share": rx / peak if rx is not None and peak else None,
         "pcie_tx_share": tx / peak if tx is not None and peak else None,
-        "nvlink_bytes_per_s": mean(nvlink_of(d) for d in devices),
+        "nvlink_bytes_per_s": links,
+        "nvlink_share": links / links_peak if links is not None and links_peak else None,
     }
