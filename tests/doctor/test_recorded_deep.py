@@ -1,4 +1,4 @@
-"""The active tests as two healthy H200s answered them: no alarm, and a fault put on top is named."""
+"""The active tests as two healthy H200s answered them: no alarm, and a fault is named."""
 
 from __future__ import annotations
 
