@@ -44,6 +44,9 @@ def test_in_chinese() -> None:
         (["--energy", "--price", "-1", "--", *ECHO], 2, "cannot cost"),
         (["--energy", "--output", "/no/such/folder/x", "--", *ECHO], 2, "Cannot write"),
         (["--energy"], 2, "needs a command"),
+        (["--energy", "--gpus", "63", "--", *ECHO], 2, "There is no device 63"),
+        (["--energy", "--hosts", "a:1", "--", *ECHO], 2, "do not go with --energy"),
+        (["--grid", "fr", "--once"], 2, "belong to --energy"),
         (["--dashboard", "/no/such/folder/x"], 2, "Cannot write"),
     ],
 )

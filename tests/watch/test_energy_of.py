@@ -172,9 +172,9 @@ def test_a_real_command_beside_known_watts() -> None:
 
 def test_devices_that_are_opened_here_are_closed_here(monkeypatch) -> None:
     mine, package = Watt(1.0), Watt(2.0, SensorInfo("cpu_package", 0, "package-0"))
-    monkeypatch.setattr(energy_of, "open_devices", lambda: (mine,))
+    monkeypatch.setattr(energy_of, "open_devices", lambda indices: (mine,) * (indices == [2]))
     monkeypatch.setattr(energy_of, "open_sensor", lambda index, vendor: package)
-    found = run(QUICK)
+    found = run(QUICK, indices=[2])
     assert [each.name for each in found.devices] == ["NVIDIA H200"]
     assert found.host is not None
     assert mine.closed

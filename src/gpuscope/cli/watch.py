@@ -79,13 +79,15 @@ def watch_command(
 
     language = choose_language(lang)
     _check(command, energy, attach, once or json_lines, serve, replay, hosts)
+    _check_energy(energy, grid or price, record or replay or hosts or seconds)
     _check_files(record, replay)
     if energy:
         from gpuscope.cli.watch_energy import run_and_tell
+        from gpuscope.cli.watch_show import device_indices
 
         code = run_and_tell(
             command or [], grid=grid, price=price, output=output, interval_s=interval,
-            lang=language,
+            gpus=device_indices(gpus), lang=language,
         )  # fmt: skip
         raise typer.Exit(code)
     if dashboard is not None or alerts is not None:
@@ -130,6 +132,23 @@ def _check(
         )  # fmt: skip
     if replay is not None and hosts is not None:
         raise InvalidValueError("Either --replay or --hosts.", "", "Leave one out.")
+
+
+def _check_energy(energy: bool, its_own: object, others: object) -> None:
+    """Refuse options that would be passed over in silence."""
+    from gpuscope.errors import InvalidValueError
+
+    if its_own is not None and not energy:
+        raise InvalidValueError(
+            "--grid and --price belong to --energy.", "",
+            "Type: gpuscope watch --energy --grid fr -- python x.py",
+        )  # fmt: skip
+    if energy and others is not None:
+        raise InvalidValueError(
+            "--record, --replay, --hosts and --seconds do not go with --energy.",
+            "It measures a command on this machine, from its start to its end.",
+            "Leave them out.",
+        )  # fmt: skip
 
 
 def _check_files(record: Path | None, replay: Path | None) -> None:

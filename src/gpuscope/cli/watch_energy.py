@@ -10,7 +10,7 @@ from gpuscope.cli.progress import note
 
 def run_and_tell(
     command: Sequence[str], *, grid: str | None, price: float | None, output: Path | None,
-    interval_s: float | None, lang: str,
+    interval_s: float | None, gpus: Sequence[int] | None, lang: str,
 ) -> int:  # fmt: skip
     """Run a command; tell what it took on the standard error, which is not the command's result.
 
@@ -28,7 +28,7 @@ def run_and_tell(
         check_writable(output)
     report = run(
         command, grid=factor, price_per_kwh=price,
-        interval_s=0.5 if interval_s is None else interval_s,
+        interval_s=0.5 if interval_s is None else interval_s, indices=gpus,
     )  # fmt: skip
     make_console(stderr=True).print(render_energy(report, lang))
     if output is not None:

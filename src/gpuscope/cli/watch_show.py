@@ -73,6 +73,10 @@ def watch(wanted: Wanted) -> None:
 
 def _source(wanted: Wanted) -> Source:
     """What is watched: a recording, other hosts, or this one."""
+    if wanted.gpus is not None and (wanted.replay is not None or wanted.hosts is not None):
+        from gpuscope.errors import InvalidValueError
+
+        raise InvalidValueError("--gpus chooses among this host's devices.", "", "Leave it out.")
     if wanted.replay is not None:
         from gpuscope.watch.recording import Replay
 
@@ -86,11 +90,15 @@ def _source(wanted: Wanted) -> Source:
     from gpuscope.watch.sampler import Sampler, open_devices
 
     interval_s = 1.0 if wanted.interval is None else wanted.interval
-    return Sampler(open_devices(_indices(wanted.gpus)), interval_s=interval_s)
+    return Sampler(open_devices(device_indices(wanted.gpus)), interval_s=interval_s)
 
 
-def _indices(text: str | None) -> list[int] | None:
-    """The devices of "0,2" or "0-3"; None for all."""
+def device_indices(text: str | None) -> list[int] | None:
+    """Return the devices that "0,2" or "0-3" names; None for all.
+
+    Raises:
+        InvalidValueError: it is not such a list.
+    """
     from gpuscope.errors import InvalidValueError
 
     if text is None:

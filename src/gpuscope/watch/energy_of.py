@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
@@ -196,8 +196,9 @@ class Meter:
 
 def run(
     command: Sequence[str], *, sensors: Sequence[Sensor] | None = None,
-    package: Sensor | None = None, interval_s: float = 0.5, grid: GridFactor = WORLD,
-    price_per_kwh: float | None = None, on_start: Callable[[int], None] | None = None,
+    package: Sensor | None = None, indices: Sequence[int] | None = None, interval_s: float = 0.5,
+    grid: GridFactor = WORLD, price_per_kwh: float | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> EnergyReport:  # fmt: skip
     """Run a command and return what it took.
 
@@ -206,8 +207,10 @@ def run(
 
     Args:
         command: the program and its arguments; no shell is used.
-        sensors: of the devices; None opens all of this host, and closes them.
-        package: of the host's processors; opened with the devices where they are.
+        sensors: of the devices; None opens those of this host and its processors', and closes
+            them.
+        package: with `sensors`, that of the host's processors.
+        indices: without `sensors`, the devices to open; None for all.
         interval_s: between readings of power.
         grid: for CO2.
         price_per_kwh: USD.
@@ -215,28 +218,29 @@ def run(
 
     Raises:
         CommandError: the command cannot be started.
-        InvalidValueError: no command, a price below zero, or too short an interval.
+        InvalidValueError: no command, a price below zero, too short an interval, or a device that
+            is not there.
     """
     _check(command, interval_s, price_per_kwh)
     _find(command[0])
-    own: list[Sensor] = []
-    if sensors is None:
-        sensors = own = list(open_devices())
-        package = open_sensor(0, "cpu_package") if package is None else package
-        own += [package] if package is not None else []
-        sensors = [sensor for sensor in own if sensor is not package]
-    meters = [Meter(sensor) for sensor in sensors]
-    host = Meter(package) if package is not None else None
-    try:
+    with ExitStack() as opened:
+        if sensors is None:
+            sensors = open_devices(indices)
+            package = open_sensor(0, "cpu_package")
+            for sensor in (*sensors, *((package,) if package else ())):
+                opened.callback(_close, sensor)
+        meters = [Meter(sensor) for sensor in sensors]
+        host = Meter(package) if package is not None else None
         code, seconds = _follow(command, [*meters, *([host] if host else [])], interval_s, on_start)
-    finally:
-        for sensor in own:
-            with suppress(Exception):  # the command's result matters more
-                sensor.close()
     return EnergyReport(
         tuple(command), code, seconds, tuple(meter.result() for meter in meters),
         host.result(host=True) if host else None, grid, price_per_kwh,
     )  # fmt: skip
+
+
+def _close(sensor: Sensor) -> None:
+    with suppress(Exception):  # the command's result matters more
+        sensor.close()
 
 
 def _check(command: Sequence[str], interval_s: float, price_per_kwh: float | None) -> None:
