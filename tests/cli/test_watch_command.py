@@ -110,6 +110,7 @@ def test_a_reader_that_leaves_ends_a_log_quietly() -> None:
         (["--replay", "none.jsonl", "--hosts", "a"], "Either --replay or --hosts"),
         (["--replay", "a.jsonl", "--record", "./a.jsonl"], "cannot be played and written"),
         (["--hosts", ",", "--once"], "no host"),
+        (["--gpus", "0", "--hosts", "a"], "this host's devices"),
         (["--interval", "0", "--once"], "too short"),
         (["--energy"], "needs a command"),
         (["python", "x.py"], "belongs to --energy"),
