@@ -287,16 +287,20 @@ def share_text(rates: Mapping[int, float], expected: Mapping[int, Expected | Non
     return percent(min(shares)) if shares else ""
 
 
-def against(shown: bool) -> Words:
+_REACHES = Words("reaches", "应达速率")
+
+
+def against(shown: bool, rate_of: Words = _REACHES) -> Words:
     """What a list of rates with their shares says of these, at its end.
 
     Args:
         shown: some rates have a share; none has where the catalogue does not know the device.
+        rate_of: which of the model's rates: what a device "reaches".
     """
     if shown:
         return Words(
-            "; in brackets: against what this kind of device reaches.",
-            "；括号内为与同型号设备应达速率之比。",
+            f"; in brackets: against what this kind of device {rate_of.en}.",
+            f"；括号内为与同型号设备{rate_of.zh}之比。",
         )
     return Words(
         ". The catalogue has no figures of this device to compare with.",

@@ -13,6 +13,7 @@ def test_all_ways_of_eight() -> None:
     found = list(deep_pairs(healthy(8)))
     assert by_severity(found) == {"ok": [None]}
     assert "56 of 56" in found[0].title.en
+    assert "384–396 GB/s (97 %)" in found[0].found.en
 
 
 def test_damage_is_an_error() -> None:

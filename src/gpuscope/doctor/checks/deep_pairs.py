@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuscope.doctor import expected as models
-from gpuscope.doctor.deep import Answer, ask, busy, span
+from gpuscope.doctor.deep import Answer, against, ask, busy, span
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding, Severity
@@ -37,7 +37,7 @@ def deep_pairs(machine: Machine) -> Iterable[Finding]:
     bad = {id(pair) for pair in (*wrong, *(pair for pair, _ in slow))}
     good = [pair for pair in done if id(pair) not in bad]
     if good:
-        yield _right(answer, good, len(done))
+        yield _right(answer, good, len(done), _expected(machine, answer))
 
 
 def _names(pairs: Iterable[Pair]) -> str:
@@ -176,9 +176,12 @@ def _told_slow(answer: Answer, slow: Sequence[tuple[Pair, float | None]]) -> Ite
     )  # fmt: skip
 
 
-def _right(answer: Answer, pairs: Sequence[Pair], tested: int) -> Finding:
+def _right(
+    answer: Answer, pairs: Sequence[Pair], tested: int, should: models.Expected | None
+) -> Finding:
     rates = [float(pair["bytes_per_s"]) for pair in pairs]
-    told = span(rates, "B/s")
+    share = "" if should is None else f" ({percent(min(rates) / should.rate)})"
+    told, end = f"{span(rates, 'B/s')}{share}", against(True) if share else Words(".", "。")
     through = sum(pair["direct"] is False for pair in pairs)
     en = f" {through} of them go through the host." if through else ""
     zh = f"其中 {through} 条绕经主机。" if through else ""
@@ -188,7 +191,7 @@ def _right(answer: Answer, pairs: Sequence[Pair], tested: int) -> Finding:
             f"{len(pairs)} of {tested} ways between devices carry data right",
             f"{tested} 条设备间路径中 {len(pairs)} 条数据正确",
         ),
-        Words(f"{told} one way.{en}", f"单向 {told}。{zh}"),
+        Words(f"One way {told}{end.en}{en}", f"单向 {told}{end.zh}{zh}"),
         known_by=answer.known_by,
         values={
             "pairs": len(pairs), "pair_bytes_per_s": min(rates), "pairs_through_host": through,
