@@ -351,9 +351,9 @@ def _assumptions(case: Case) -> tuple[Words, ...]:
         ),
         Words(
             "Rows of channels that are no multiple of 16 bytes are padded by kernels of their own,"
-            " as recorded on an H200; for such sizes times are up to 40 % too low.",
+            " as recorded on an H200; for such sizes times may be too low by up to half.",
             "通道行不是 16 字节的整数倍时，由单独的内核补齐（依据 H200 上的记录）；"
-            "对这类尺寸，时间最多低估 40 %。",
+            "对这类尺寸，时间最多可能低估一半。",
         ),
         *case.filter.on.assumptions,
     ]
