@@ -10,7 +10,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from watch_screens import busy_pair, filled, four_devices, samples, training
 
+from gpuscope.measure.sensors.nvidia import REASONS
 from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
+from gpuscope.views.i18n import tr
 from gpuscope.views.watch import all_devices, overview, render_watch
 from gpuscope.views.watch_curve import curve_text
 from gpuscope.views.watch_device import SPANS_S, Look
@@ -91,6 +93,10 @@ def test_a_throttled_device_says_why() -> None:
 
     for lang, said in (("en", "hardware thermal slowdown"), ("zh", "硬件过热降频")):
         assert said in printed(render_watch(filled(hot, 12), Look(lang, 100)))
+
+
+def test_every_reason_of_a_driver_is_translated() -> None:
+    assert [name for _, name in REASONS if tr(name, "zh") == name] == []
 
 
 def test_a_silent_host_is_told_and_its_old_figures_are_gone() -> None:
