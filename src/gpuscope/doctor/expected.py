@@ -34,7 +34,7 @@ class Expected:
         return rate < self.least
 
 
-CALIBRATED_SHARE, ESTIMATED_SHARE = 0.8, 0.6
+CALIBRATED_SHARE, ESTIMATED_SHARE = 0.8, 0.5
 """Of the model's rate, for products of the lower end of its 80 % interval: what must be reached at
 least."""
 
