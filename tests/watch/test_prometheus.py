@@ -1,4 +1,4 @@
-"""Against a real Prometheus server: it scrapes a replayed recording and is asked for it.
+"""Against a real Prometheus server: it scrapes what two H200s did, and is asked for it.
 
 Skipped where the server is not installed (Debian: apt-get install prometheus).
 """
@@ -14,31 +14,30 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from watch_samples import device, input_bound, samples, training
+from watch_samples import device, samples
 
-from gpuscope.measure.sensors.types import ProcessUse
 from gpuscope.watch.dashboards import alerts_yaml, dashboard
 from gpuscope.watch.exporter import Exporter
 from gpuscope.watch.health import Health
 from gpuscope.watch.metrics import METRICS
 from gpuscope.watch.owners import Owner
-from gpuscope.watch.recording import Replay, SampleWriter
-from gpuscope.watch.types import DeviceSample
+from gpuscope.watch.recording import Replay, read_samples
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("prometheus") and shutil.which("promtool")),
     reason="needs the Prometheus server (Debian package prometheus)",
 )
 
-SPEED = 10.0
-SECONDS = 30
-WATTS = 640.0
+RECORDING = Path(__file__).resolve().parents[1] / "data/watch/h200-x2-products-and-input.jsonl"
+"""Device 0 multiplies matrices at its power limit, device 1 waits for its input between bursts."""
+
+SPEED = 3.0
+OWNER = Owner("0123456789ab", "4711")
 
 
 class Server:
@@ -80,29 +79,13 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-def busy_and_waiting(number: int) -> tuple[DeviceSample, DeviceSample]:
-    """One device trains, with an energy counter that is right; one waits for its input."""
-    one = training(number)
-    processes = (ProcessUse(7, "python train.py", 90 * 2**30),)
-    reading = replace(
-        one.reading, power_w=WATTS, energy_j=5e5 + WATTS * number / SPEED, processes=processes,
-        throttle_reasons=("software power cap",), throttled_s={"power": 0.25 * number / SPEED},
-    )  # fmt: skip
-    other = input_bound(number)
-    info = replace(other.info, index=1, uuid="GPU-111-abc")
-    return replace(one, reading=reading), replace(other, info=info)
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("prometheus")
-    with SampleWriter(folder / "samples.jsonl") as writer:
-        for sample in samples(busy_and_waiting, SECONDS):
-            writer.write(sample)
-    source = Replay.load(folder / "samples.jsonl", speed=SPEED)
+    source = Replay.load(RECORDING, speed=SPEED)
     target, port = free_port(), free_port()
     exporter = Exporter(
-        f":{target}", source, find_owners=lambda every: {7: Owner("0123456789ab", "4711")},
+        f":{target}", source, find_owners=lambda every: {each.pid: OWNER for each in every},
         read_health=lambda info: Health(0, 0, 1, False, False, 0, None),
     )  # fmt: skip
     (folder / "alerts.yml").write_text(alerts_yaml())
@@ -143,37 +126,41 @@ def test_the_scrape_has_no_error(server: Server) -> None:
 
 
 def test_labels_and_figures_arrive(server: Server) -> None:
-    power = server.query('gpuscope_device_power_watts{index="0"}')[0]
-    labels = power["metric"]
-    assert (labels["host"], labels["uuid"], labels["name"]) == (
-        "node1", "GPU-000-abc", "NVIDIA H200",
-    )  # fmt: skip
-    assert float(power["value"][1]) == WATTS
+    *_, last = read_samples(RECORDING)
+    for index, played in enumerate(last.devices):
+        (power,) = server.query(f'gpuscope_device_power_watts{{index="{index}"}}')
+        labels = power["metric"]
+        assert (labels["host"], labels["uuid"], labels["name"]) == (
+            last.host, played.info.uuid, played.info.name,
+        )  # fmt: skip
+        assert float(power["value"][1]) == played.reading.power_w
     assert server.value("sum(gpuscope_host_devices)") == 2
     (process,) = server.query('gpuscope_process_memory_bytes{index="0"}')
     assert process["metric"]["slurm_job_id"] == "4711"
-    assert process["metric"]["process"] == "python train.py"
+    assert process["metric"]["process"] == "python3 load.py"
     assert process["metric"]["job"] == "gpuscope"
     assert "exported_job" not in process["metric"]
     assert "pod" not in process["metric"]
 
 
-def test_power_is_the_rate_of_the_energy_counter(server: Server) -> None:
-    """The recording was played ten times as fast, and its counter made for that."""
-    (power,) = server.query('max_over_time(gpuscope_device_power_watts{index="0"}[1m])')
+@pytest.mark.parametrize("index", [0, 1])
+def test_power_is_the_rate_of_the_energy_counter(server: Server, index: int) -> None:
+    """Two readings of the device that know nothing of each other, through the whole chain."""
+    mean_w = server.value(f'avg_over_time(gpuscope_device_power_watts{{index="{index}"}}[1m])')
     now = time.time()
     (line,) = server.get(
-        "/api/v1/query_range", query='rate(gpuscope_device_energy_joules_total{index="0"}[2s])',
+        "/api/v1/query_range",
+        query=f'rate(gpuscope_device_energy_joules_total{{index="{index}"}}[2s])',
         start=f"{now - 20}", end=f"{now}", step="0.25",
     )["result"]  # fmt: skip
     highest = max(float(value) for _, value in line["values"])
-    assert highest == pytest.approx(float(power["value"][1]), rel=0.15)
+    assert highest / SPEED == pytest.approx(mean_w, rel=0.2)
 
 
 def test_one_verdict_a_device_is_on(server: Server) -> None:
     states = server.query("gpuscope_device_verdict == 1")
     found = {s["metric"]["index"]: s["metric"]["gpuscope_device_verdict"] for s in states}
-    assert found == {"0": "compute_bound", "1": "waiting_for_input"}
+    assert found == {"0": "power_limited", "1": "waiting_for_input"}
 
 
 def test_types_and_units_are_understood(server: Server) -> None:
