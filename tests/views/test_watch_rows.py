@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -53,6 +53,7 @@ def test_a_bar_shrinks_for_the_tail() -> None:
 words = st.text("abc显存 ", max_size=30)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(words, words, st.floats(0, 1)), max_size=5), st.integers(1, 120))
 def test_no_line_is_longer_than_the_terminal(cells, width: int) -> None:
     rows = [

@@ -6,7 +6,7 @@ from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuscope.measure.sensors.types import SensorInfo
@@ -282,6 +282,7 @@ def test_rates_by_hand() -> None:
     assert rate(None, 30, 1) is None
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1e15), st.floats(0, 1e12), st.floats(1e-3, 1e3))
 def test_a_rate_is_never_negative(before: float, more: float, seconds: float) -> None:
     found = rate(before, before + more, seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from watch_samples import device, idle, samples, training
 
@@ -78,6 +78,7 @@ def test_what_was_not_read_leaves_a_gap() -> None:
     assert filled(samples(idle, 2, host_cpu=None)).host_curve("node1", 2, 10.0) == [None, None]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 80), st.integers(1, 200), st.floats(1, 600))
 def test_a_curve_has_as_many_columns_as_asked(n: int, columns: int, seconds: float) -> None:
     history = filled(samples(lambda i: device(utilisation=0.3), n))
@@ -85,3 +86,14 @@ def test_a_curve_has_as_many_columns_as_asked(n: int, columns: int, seconds: flo
     assert len(curve) == columns
     assert all(v is None or abs(v - 0.3) < 1e-9 for v in curve)
     assert curve[-1] is not None
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 20))
+def test_a_curve_that_follows_is_the_one_drawn_at_once(busy: list[float], columns: int) -> None:
+    taken = samples(lambda n: device(utilisation=busy[n]), len(busy))
+    following = History()
+    for sample in taken:
+        following.add((sample,))
+        drawn = following.curve("node1", 0, busy_of, columns, 30.0)
+    assert drawn == pytest.approx(filled(taken).curve("node1", 0, busy_of, columns, 30.0))

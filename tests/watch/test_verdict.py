@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from watch_samples import decoding, device, idle, input_bound, samples, training
 
@@ -149,6 +149,7 @@ def test_every_verdict_is_reached_and_said() -> None:
 share = st.none() | st.floats(0, 1)
 
 
+@settings(deadline=None)
 @given(
     st.builds(
         Window, n=st.integers(0, 20), seconds=st.floats(0, 10), busy=share,

@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from watch_samples import device, idle, samples, training
 
@@ -41,6 +41,7 @@ devices = st.builds(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.builds(Sample, st.integers(0, 2**33), st.text(), st.tuples(devices), number))
 def test_a_sample_comes_back_as_it_was(sample: Sample) -> None:
     line = sample_line(sample)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from watch_samples import device, idle, samples, training
 
@@ -86,6 +86,7 @@ def test_what_was_not_read_is_none() -> None:
     assert mean([None, None]) is None
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=10))
 def test_means_lie_between_least_and_most(busy: list[float]) -> None:
     w = window_of(samples(lambda n: device(utilisation=busy[n]), len(busy)), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,14 @@ KEPT_S = 600.0
 MOST_SAMPLES = 6000
 """Of one host: the kept seconds at the shortest interval."""
 
+MOST_CURVES = 1000
+"""Curves that are kept up to date."""
+
+_Key = tuple[
+    str, int | None, Callable[[DeviceSample], float | None] | None, int, float
+]  # fmt: skip
+"""Host, device, figure, columns and seconds of a curve; a host's own has no device."""
+
 
 class History:
     """Samples by host; old ones are let go."""
@@ -24,6 +33,7 @@ class History:
         self._samples: dict[str, deque[Sample]] = {}
         self._verdicts: dict[str, tuple[Verdict, ...]] = {}
         self._last: frozenset[str] = frozenset()
+        self._curves: dict[_Key, _Curve] = {}
 
     def add(self, samples: Sequence[Sample]) -> None:
         """Take a source's newest samples; a host whose clock went back starts anew."""
@@ -32,6 +42,7 @@ class History:
             kept = self._samples.setdefault(sample.host, deque(maxlen=MOST_SAMPLES))
             if kept and sample.unix_s < kept[-1].unix_s:
                 kept.clear()
+                self._curves.clear()
             if kept and sample.unix_s == kept[-1].unix_s:
                 kept.pop()  # an exporter that was asked twice between two samples
             kept.append(sample)
@@ -88,28 +99,52 @@ class History:
             One mean a stretch, oldest first; None where nothing was read.
         """
         return self._columns(
-            host, columns, seconds,
+            (host, index, figure, columns, seconds),
             lambda s: next((figure(d) for d in s.devices if d.info.index == index), None),
-        )  # fmt: skip
+        )
 
     def host_curve(self, host: str, columns: int, seconds: float) -> list[float | None]:
         """As `curve`, of the host's processors."""
-        return self._columns(host, columns, seconds, lambda sample: sample.host_cpu)
+        return self._columns((host, None, None, columns, seconds), lambda s: s.host_cpu)
 
-    def _columns(
-        self, host: str, columns: int, seconds: float, figure: Callable[[Sample], float | None]
-    ) -> list[float | None]:
+    def _columns(self, key: _Key, figure: Callable[[Sample], float | None]) -> list[float | None]:
+        host, _, _, columns, seconds = key
         if columns < 1:
             return []
-        step_s = seconds / columns
-        # Stretches begin at whole multiples of their length, so that a column does not change
-        # its height while it moves along.
-        last = int(self._samples[host][-1].unix_s // step_s)
-        sums, counts = [0.0] * columns, [0] * columns
-        for sample in self.recent(host, seconds + step_s):
-            place = columns - 1 - (last - int(sample.unix_s // step_s))
+        if len(self._curves) > MOST_CURVES:  # of terminals of other sizes, and of other spans
+            self._curves.clear()
+        curve = self._curves.setdefault(key, _Curve(seconds / columns))
+        return curve.follow(self._samples[host], columns, figure)
+
+
+class _Curve:
+    """Means of equal stretches; each sample is read once.
+
+    Stretches begin at whole multiples of their length, so that a column does not change its height
+    while it moves along.
+    """
+
+    def __init__(self, step_s: float) -> None:
+        self._step_s = step_s
+        self._read_until_s = -math.inf
+        self._sums: dict[int, tuple[float, int]] = {}
+
+    def follow(
+        self, samples: deque[Sample], columns: int, figure: Callable[[Sample], float | None]
+    ) -> list[float | None]:
+        """Read what is new; return the last columns."""
+        last = int(samples[-1].unix_s // self._step_s)
+        oldest = last - columns + 1
+        for sample in reversed(samples):
+            place = int(sample.unix_s // self._step_s)
+            if sample.unix_s <= self._read_until_s or place < oldest:
+                break
             value = figure(sample)
-            if place >= 0 and value is not None:
-                sums[place] += value
-                counts[place] += 1
-        return [total / n if n else None for total, n in zip(sums, counts, strict=True)]
+            if value is not None:
+                total, count = self._sums.get(place, (0.0, 0))
+                self._sums[place] = (total + value, count + 1)
+        self._read_until_s = samples[-1].unix_s
+        if len(self._sums) > 2 * columns:
+            self._sums = {p: found for p, found in self._sums.items() if p >= oldest}
+        found = (self._sums.get(place) for place in range(oldest, last + 1))
+        return [pair[0] / pair[1] if pair else None for pair in found]
