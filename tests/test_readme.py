@@ -49,7 +49,7 @@ def test_output_is_what_the_commands_print(
     (tmp_path / "tests").symlink_to(ROOT / "tests", target_is_directory=True)
     monkeypatch.chdir(tmp_path)
     shown = _with_output(page)
-    assert len(shown) == 5
+    assert len(shown) == 6
     for command, lines in shown:
         result = CliRunner().invoke(app, command, env={"COLUMNS": "100"})
         assert result.exit_code == 0, result.output
