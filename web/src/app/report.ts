@@ -33,8 +33,10 @@ export function drawReport(place: HTMLElement, data: PageData, relanguage: () =>
     },
     show(panelId) {
       const panel = document.getElementById(panelId);
-      panel?.scrollIntoView({ block: "start" });
-      panel?.focus({ preventScroll: true });
+      if (!panel) return;
+      panel.scrollIntoView({ block: "start" });
+      panel.focus({ preventScroll: true });
+      hold(panel, around.main);
     },
   };
   const views = VIEWS.map((view) => {
@@ -49,6 +51,22 @@ export function drawReport(place: HTMLElement, data: PageData, relanguage: () =>
   const present = VIEWS.filter((_, i) => views[i]);
   around.contents(present.map((view) => ({ id: view.id, title: t(view.title) })), present[0]?.id);
   follow(around, present.map((view) => view.id));
+}
+
+const HELD_MS = 2000;
+
+/** Keep a panel in view while those around it are drawn and grow, until the reader moves. */
+export function hold(panel: HTMLElement, around: HTMLElement): void {
+  if (typeof ResizeObserver === "undefined") return;
+  const observer = new ResizeObserver(() => panel.scrollIntoView({ block: "start" }));
+  const moves = ["wheel", "touchstart", "pointerdown", "keydown"];
+  const end = () => {
+    observer.disconnect();
+    moves.forEach((kind) => removeEventListener(kind, end));
+  };
+  moves.forEach((kind) => addEventListener(kind, end, { passive: true }));
+  observer.observe(around);
+  setTimeout(end, HELD_MS);
 }
 
 function runChooser(page: ReportPage): HTMLElement | null {
