@@ -89,3 +89,15 @@ def test_from_python_and_from_the_shell() -> None:
     told = CliRunner().invoke(app, ["explain", "collective", "all_gather", "1MB", "--lang", "zh"])
     assert told.exit_code == 0
     assert "接下来" in told.stdout
+
+
+def test_whose_rate_the_bus_bandwidth_is_held_against() -> None:
+    def said(operation: str, on: str) -> str:
+        return next(w.en for w in gs.explain("collective", operation, "1GB", on=on).summary
+                    if w.en.startswith("Bus bandwidth"))  # fmt: skip
+
+    assert "400 GB/s that InfiniBand NDR (4x port) between the nodes gives a node" in said(
+        "all_reduce", "16xh200"
+    )
+    assert "gives a rank" in said("all_reduce", "8xh200")
+    assert "gives a rank" in said("all_to_all", "16xh200")

@@ -85,3 +85,12 @@ def test_bad_input_names_the_limit() -> None:
         occupancy(256, 32, 0, on="tpu-v5e")
     with pytest.raises(UnknownNameError):
         occupancy(256, 32, 0, on="a1000")
+
+
+@pytest.mark.parametrize("on", ["mi300x", "v100", "t4", "h200"])
+def test_what_is_not_used_has_no_bar(on: str) -> None:
+    shown = titled(occupancy(shared="0", on=on), Bars, "Blocks that each limit")
+    assert all(part.value < 1e6 for bar in shown.bars for part in bar.parts)
+    assert len(shown.bars) == (4 if on == "h200" else 3)  # the system keeps 1 KB there
+    if on != "h200":
+        assert "no shared memory" in shown.note.en

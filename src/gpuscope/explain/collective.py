@@ -147,18 +147,26 @@ def _against_link(case: Case) -> Words:
     bus = case.bus_bytes_per_s(case.size_bytes, case.taken.time_s)
     roof = case.roof_bytes_per_s
     where = _narrow_name(case)
+    shared = _between_nodes(case) and case.operation != "all_to_all" and case.group.local > 1
+    whom = Words("a node", "节点") if shared else Words("a rank", " rank")
     return Words(
         f"Bus bandwidth is {rate(bus, 'B/s')}, {percent(bus / roof)} of the {rate(roof, 'B/s')} "
-        f"that {where.en} gives a rank one way.",
-        f"总线带宽 {rate(bus, 'B/s')}，为{where.zh}单向给每个 rank 的 {rate(roof, 'B/s')} 的 "
+        f"that {where.en} gives {whom.en} one way.",
+        f"总线带宽 {rate(bus, 'B/s')}，为{where.zh}单向给每个{whom.zh} 的 {rate(roof, 'B/s')} 的 "
         f"{percent(bus / roof)}。",
     )
+
+
+def _between_nodes(case: Case) -> bool:
+    """Whether the way between the nodes is the narrowest."""
+    fabric = case.cluster.scale_out
+    return fabric is not None and case.roof_bytes_per_s < case.group.link_bytes_per_s
 
 
 def _narrow_name(case: Case) -> Words:
     """The name of the links that set the pace."""
     fabric = case.cluster.scale_out
-    if fabric is not None and case.roof_bytes_per_s < case.group.link_bytes_per_s:
+    if fabric is not None and _between_nodes(case):
         return Words(f"{fabric.name} between the nodes", f"节点间的 {fabric.name} ")
     name = case.link.name if case.link is not None else "the link"
     return Words(name, f" {name} ")

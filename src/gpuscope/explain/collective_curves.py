@@ -125,7 +125,7 @@ def time_over_size(case: Case) -> Lines:
 
 
 def bandwidth_over_size(case: Case) -> Lines:
-    """Bus bandwidth over size against what the narrowest way gives a rank."""
+    """Bus bandwidth over size against what the narrowest way allows."""
     sizes = _sizes()
     rates = tuple(case.bus_bytes_per_s(nbytes, case.time_s(nbytes)) for nbytes in sizes)
     here = case.bus_bytes_per_s(case.size_bytes, case.taken.time_s)
@@ -136,7 +136,7 @@ def bandwidth_over_size(case: Case) -> Lines:
         (Series(Words("reached", "达到"), sizes, rates, role="communication"),),
         (
             Mark(Words("this message", "本消息"), float(case.size_bytes), here, "good"),
-            Mark(Words("what the links give a rank", "链路给每个 rank 的速率"), y=roof),
+            Mark(Words("what the links allow", "链路允许的上限"), y=roof),
         ),
         Words(
             "Small messages leave the links empty: join them into buckets.",

@@ -43,6 +43,9 @@ _ROLES: dict[str, Role] = {
     "threads": "compute", "registers": "tensor", "shared memory": "shared", "blocks": "launch",
 }  # fmt: skip
 
+_ENDLESS = 1e9
+"""Blocks above which a limit is none: nothing of that sort is used."""
+
 SOURCES = (
     "Limits: CUDA C++ Programming Guide, Compute Capabilities; granularities: cuda_occupancy.h",
     "Checked: an H200's driver gave the same answer for 7,752 launches"
@@ -208,15 +211,21 @@ def _limit_bars(found: Residency) -> Bars:
         "blocks": f"{found.limits[3]}",
     }
     bars = []
+    note = Words("The shortest bar decides.", "最短的一条决定结果。")
     for name, most in zip(LIMIT_WORDS, found.limits, strict=True):
+        if most > _ENDLESS:
+            note = Words(
+                f"{note.en} The launch uses no {name}, so that is no limit.",
+                f"{note.zh}本次启动不使用{LIMIT_WORDS[name].zh}，因此它不构成限制。",
+            )
+            continue
         words = LIMIT_WORDS[name]
         label = Words(f"{words.en} ({have[name]})", f"{words.zh}（{have[name]}）")
         bars.append(Bar(label, (Part(words, float(most), _ROLES[name]),)))
     unit = device.compute_unit_label
     return Bars(
         Words(f"Blocks that each limit of {an(unit)} allows", f"{unit} 的每项限制允许的线程块数"),
-        "count", tuple(bars), float(found.blocks), Words("fit at once", "实际驻留"),
-        Words("The shortest bar decides.", "最短的一条决定结果。"),
+        "count", tuple(bars), float(found.blocks), Words("fit at once", "实际驻留"), note,
     )  # fmt: skip
 
 
