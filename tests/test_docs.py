@@ -84,6 +84,8 @@ def test_commands_name_existing_verbs_and_options(page: Path) -> None:
         if verb == "profile":  # what follows the script is the script's own
             scripts = [at for at, word in enumerate(words) if word.endswith(".py")]
             words = words[: scripts[0]] if scripts else words
+        if "--" in words:  # what follows "--" is another program's
+            words = words[: words.index("--")]
         command = verbs[verb]
         if hasattr(command, "commands"):  # explain: the topic has the options
             command = command.commands[words[0]]
