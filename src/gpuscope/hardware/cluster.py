@@ -123,7 +123,7 @@ def parse_target(text: str) -> Cluster:
         )
     first, second, name = _counted(match)
     device = device_named(name)
-    if second is not None:
+    if first is not None and second is not None:
         nodes, per_node = int(first), int(second)
         if nodes == 0 or per_node == 0:
             _refuse_zero(text)
