@@ -38,7 +38,7 @@ class Opened:
     requests: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open no other test may run an event loop
 def chromium() -> Iterator[object]:
     if CHROMIUM is None:
         pytest.skip("needs Chromium")
