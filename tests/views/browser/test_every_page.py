@@ -89,7 +89,8 @@ def test_what_cannot_be_read_says_so_in_both_languages(pages, browse, tmp_path) 
     newer.write_text(whole.replace('"version":1,"lang"', '"version":99,"lang"', 1), "utf-8")
     broken = tmp_path / "broken.html"
     start = whole.index('id="data">') + len('id="data">')
-    broken.write_text(whole[: start + 5000] + "</script>" + whole[whole.index("</body>") :], "utf-8")
+    end = whole[whole.index("</body>") :]
+    broken.write_text(whole[: start + 5000] + "</script>" + end, "utf-8")
     for path, english in ((newer, "newer gpuscope"), (broken, "cut off or damaged")):
         page = browse(path).page
         told = page.inner_text("main")
