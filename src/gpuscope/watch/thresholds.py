@@ -49,6 +49,10 @@ PCIE_BUSY = 0.1
 """A tenth of the host link's rate: input that is copied, not only launches and results (which
 take some MB/s)."""
 
+PCIE_FILLED = 0.4
+"""Copies reach 80-90 % of the host link's rate; two fifths as a mean is a link that carries input
+about half of the time and more."""
+
 LINKS_BUSY = 0.1
 """A tenth of what the links between devices carry: tensors, not signals."""
 

@@ -4,8 +4,10 @@ Utilisation alone says only that some kernel ran. What the units did (SMs, tenso
 links), how much power it took, and how it came and went tell more:
 
 - A clock held down is said first: everything else follows from it.
-- Steadily busy: the unit that is busiest is the limit. All units quiet and power low: kernels are
-  resident but do little; a collective that waits, or kernels too small for the device.
+- Steadily busy: the unit that is busiest is the limit; the host link, where it carries input
+  nearly all the time and the SMs have little to do (utilisation counts copies, too).
+- Steadily busy, all units quiet and power low: kernels are resident but do little; a collective
+  that waits, or kernels too small for the device.
 - Busy part of the time: the device waits for its host. Full SMs while it works, in bursts, with
   input crossing PCIe or processors at their end: it waits for input. Few SMs at a steady pace:
   launches come too slowly (host bound).
@@ -110,6 +112,18 @@ def _steady_limit(w: Window) -> _Found | None:
     return None
 
 
+def _copies(w: Window) -> _Found | None:
+    """Always busy, but with copies: the driver's utilisation counts them as it counts kernels.
+
+    Seen on an H200: input that crosses PCIe most of the time reads 100 % with 18 % of the SMs.
+    """
+    filled = (w.pcie_rx_share or 0.0) >= at.PCIE_FILLED
+    if _busy(w) < at.STEADY or w.sm is None or w.sm >= at.SM_FEW or not filled:
+        return None
+    evidence = (say.busy(w), say.pcie(w), *say.units(w), say.power(w))
+    return _Found("waiting_for_input", evidence, 0.75)
+
+
 def _links(w: Window) -> _Found | None:
     """Links that carry much while the other units do little."""
     if w.nvlink_share is not None:
@@ -182,6 +196,6 @@ def _spins(w: Window) -> bool:
 
 
 _RULES: tuple[Callable[[Window], _Found | None], ...] = (
-    _unreadable, _no_utilisation, _idle, _heat, _power, _steady_limit, _links,
+    _unreadable, _no_utilisation, _idle, _heat, _power, _steady_limit, _copies, _links,
     _resident_but_quiet, _steady_rest, _waits,
 )  # fmt: skip
