@@ -28,7 +28,7 @@ SURFACE = {
         "N", "C", "H", "W", "K", "--kernel", "--stride", "--padding", "--dilation", "--groups",
         "--dtype", "--on", "--channels-last", "--backward", *SHOWN,
     ],
-    "explain error": ["TEXT", *SHOWN],
+    "explain error": ["TEXT", "--dump", *SHOWN],
     "explain kernel": ["NAME", "--trace", "--on", *SHOWN],
     "explain matmul": ["M", "N", "K", "--dtype", "--on", "--layout", "--batch", "--hot", *SHOWN],
     "explain memory": [

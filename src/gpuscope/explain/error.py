@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from gpuscope.errors import InputFileError, InvalidValueError
@@ -39,16 +40,27 @@ _MOST_NO_TEXT = 0.05
 
 
 @topic("error")
-def error(text: str | Path) -> Explanation:
+def error(text: str | Path, dump: str | Path | None = None) -> Explanation:
     """Explain an error.
 
     Args:
-        text: the message, or a whole log; a `Path`, or one line that names a file, is read.
+        text: the message, or a whole log; a `Path`, or one line that names a file, is read. It may
+            also name a dump of PyTorch's flight recorder, or a folder of dumps.
+        dump: a dump, or a folder of dumps, one a rank, that belongs to the message.
 
     Raises:
         InvalidValueError: nothing but blanks.
         InputFileError: the file is missing, cannot be read, or is no text.
     """
+    from gpuscope.explain.flight_recorder.shown import explain_dumps
+
+    if dump is not None:
+        found_there, said = explain_dumps(Path(dump)), error(text)
+        section = Section(Words("What the message says", "消息的内容"), _told(said))
+        return replace(found_there, sections=(*found_there.sections, section))
+    named = _named_dump(text)
+    if named is not None:
+        return explain_dumps(named)
     content = _content(text)
     if not content.strip():
         raise InvalidValueError(
@@ -59,6 +71,24 @@ def error(text: str | Path) -> Explanation:
     log = Log(content)
     found = diagnose(log)
     return _explained(log, found) if found else _unknown(log)
+
+
+def _told(said: Explanation) -> tuple[Block, ...]:
+    """Another explanation in short, beside the dump's."""
+    return (Paragraph(said.title, "key"), *(Paragraph(words) for words in said.summary))
+
+
+def _named_dump(text: str | Path) -> Path | None:
+    """The dump or folder that the text names; None if it is a message or a log."""
+    from gpuscope.explain.flight_recorder.dump import is_dump
+
+    if isinstance(text, str) and ("\n" in text or len(text) > 1000 or not text.strip()):
+        return None
+    try:
+        path = Path(text)
+        return path if path.exists() and is_dump(path) else None
+    except (OSError, ValueError):
+        return None
 
 
 def text_of(data: bytes, named: str) -> str:

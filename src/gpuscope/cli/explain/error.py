@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +33,12 @@ def error_command(
         str,
         typer.Argument(metavar="TEXT|FILE|-", help="The message, a log file, or - to read stdin."),
     ],
+    dump: Annotated[
+        Path | None,
+        typer.Option(
+            help="Dumps of PyTorch's flight recorder: a folder (one file a rank), or a file."
+        ),
+    ] = None,
     as_json: AsJson = False,
     output: Output = None,
     report: Report = None,
@@ -45,7 +52,7 @@ def error_command(
     def make() -> Explanation:
         if text == "-":
             # A newline keeps it from being taken for a file's name.
-            return error(text_of(sys.stdin.buffer.read(), "What came on stdin") + "\n")
-        return error(text)
+            return error(text_of(sys.stdin.buffer.read(), "What came on stdin") + "\n", dump)
+        return error(text, dump)
 
     show(make, Shown(as_json, output, report, figures, lang, quiet))

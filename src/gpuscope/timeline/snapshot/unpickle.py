@@ -39,11 +39,18 @@ class _PlainUnpickler(pickle.Unpickler):
         raise _RefusedError("It refers to objects outside of itself.")
 
 
-def load_plain(path: str | Path) -> Any:
+_SNAPSHOT_AGAIN = "Dump one with torch.cuda.memory._dump_snapshot(FILE)."
+
+
+def load_plain(
+    path: str | Path, named: str = "memory snapshot", again: str = _SNAPSHOT_AGAIN
+) -> Any:
     """Read a pickle of plain data.
 
     Args:
         path: the file.
+        named: what it should be, for errors.
+        again: how such a file is made, for errors.
 
     Returns:
         What was pickled: dicts, lists, tuples, sets, strings, bytes, numbers, bools, None.
@@ -58,21 +65,21 @@ def load_plain(path: str | Path) -> Any:
         with target.open("rb") as file:
             size = target.stat().st_size
             if size == 0:
-                raise InputFileError(f"{path} is empty.", "", "Dump the snapshot again.")
+                raise InputFileError(f"{path} is empty.", "", again)
             with _bounded_memory(max(LEAST_MEMORY_BYTES, size * MEMORY_FACTOR)):
                 return _PlainUnpickler(file, buffers=()).load()
     except _RefusedError as error:
         raise InputFileError(
-            f"{path} is not a plain memory snapshot.",
-            f"{error} A snapshot consists of dicts, lists and numbers; nothing was run.",
-            "Dump one with torch.cuda.memory._dump_snapshot(FILE).",
+            f"{path} is not a plain {named}.",
+            f"{error} A {named} consists of dicts, lists and numbers; nothing was run.",
+            again,
         ) from None
     except EOFError as error:
         raise _cut_off(path) from error
     except pickle.UnpicklingError as error:
         if "truncated" in str(error):
             raise _cut_off(path) from error
-        raise _not_a_pickle(path, error) from error
+        raise _not_a_pickle(path, error, again) from error
     except OSError as error:
         raise InputFileError(
             f"{path} cannot be read.", f"{error.strerror or error}.", "Check the path."
@@ -82,12 +89,14 @@ def load_plain(path: str | Path) -> Any:
     except MemoryError as error:
         raise InputFileError(
             f"{path} does not fit in memory.",
-            "It is damaged, or holds far more than a snapshot of its size.",
-            "Dump it again with fewer entries: _record_memory_history(max_entries=100_000).",
+            f"It is damaged, or holds far more than a {named} of its size.",
+            "Dump it again with fewer entries: _record_memory_history(max_entries=100_000)."
+            if again == _SNAPSHOT_AGAIN
+            else again,
         ) from error
     except Exception as error:
         # Damaged opcodes surface as any error: KeyError, IndexError, TypeError, ValueError, ...
-        raise _not_a_pickle(path, error) from error
+        raise _not_a_pickle(path, error, again) from error
 
 
 def _cut_off(path: str | Path) -> InputFileError:
@@ -96,11 +105,10 @@ def _cut_off(path: str | Path) -> InputFileError:
     )
 
 
-def _not_a_pickle(path: str | Path, error: Exception) -> InputFileError:
+def _not_a_pickle(path: str | Path, error: Exception, again: str) -> InputFileError:
     reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
     return InputFileError(
-        f"{path} is not a readable pickle.", f"{reason}.",
-        "Dump one with torch.cuda.memory._dump_snapshot(FILE).",
+        f"{path} is not a readable pickle.", f"{reason}.", again
     )  # fmt: skip
 
 

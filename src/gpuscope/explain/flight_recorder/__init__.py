@@ -1,0 +1,1 @@
+"""PyTorch's flight recorder: who is missing in a collective that hangs."""
