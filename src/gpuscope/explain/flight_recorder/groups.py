@@ -164,6 +164,9 @@ def _parted(calls: dict[int, dict[int, Call]]) -> int | None:
 
 
 def _differ(a: Call, b: Call) -> bool:
+    """Whether two calls cannot be one collective; two that ended were one."""
+    if a.state == b.state == "completed":
+        return False
     if a.operation != b.operation:
         return True
     if a.operation not in _ALIKE:

@@ -152,8 +152,8 @@ def _absent(state: GroupState, number: int) -> Verdict:
         "certain",
         Words(
             f"Look at what rank {absent[0]} did after its last call (below): an exception, a "
-            "branch that skips the collective, data that ran out, or host work that takes longer than "
-            "the limit. py-spy dump --pid PID shows it while it hangs.",
+            "branch that skips the collective, data that ran out, or host work that takes longer "
+            "than the limit. py-spy dump --pid PID shows it while it hangs.",
             f"查看 rank {absent[0]} 在最后一次调用（见下）之后做了什么：异常、跳过集合通信的分支、"
             "数据耗尽，或主机工作超过时限。挂起时可用 py-spy dump --pid PID 查看。",
         ),

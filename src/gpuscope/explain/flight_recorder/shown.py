@@ -98,7 +98,10 @@ def _rank_table(dumps: Dumps, state: GroupState, verdict: Verdict) -> Table:
     shown = sorted(members[:_MOST_RANKS])
     unread = {one.rank: one.reason for one in dumps.unread}
     calls = state.at_parted if verdict.kind == "parted" else state.at_stuck
-    rows = tuple(_rank_row(rank, of_rank.get(rank), calls.get(rank), unread) for rank in shown)
+    number = verdict.sequence or 0
+    rows = tuple(
+        _rank_row(rank, of_rank.get(rank), calls.get(rank), unread, number) for rank in shown
+    )
     hidden = len(members) - len(shown)
     return Table(
         Words(
@@ -119,7 +122,7 @@ def _rank_table(dumps: Dumps, state: GroupState, verdict: Verdict) -> Table:
 
 
 def _rank_row(
-    rank: int, progress: Progress | None, call: Call | None, unread: dict[int, str]
+    rank: int, progress: Progress | None, call: Call | None, unread: dict[int, str], number: int
 ) -> tuple[int | str | Words | None, ...]:
     if progress is None:
         said = (
@@ -134,6 +137,8 @@ def _rank_row(
         state = _STATE[call.state]
         said = Words(f"{call.operation}: {state.en}", f"{call.operation}：{state.zh}")
     expected = progress.waiting or progress.called + 1
+    if progress.completed is None:  # it may not have left the one that is stuck
+        expected = min(expected, number)
     return rank, progress.completed, progress.called, expected, said
 
 
