@@ -7,9 +7,11 @@ is read as plain data; nothing in it is run.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +73,8 @@ def read_dumps(path: Path) -> Dumps:
     if not path.is_dir():
         dump = _read(path, _rank_of(path), {})
         return Dumps({dump.rank: dump})
-    ranks: dict[int, RankDump] = {}
-    unread: list[Unread] = []
-    shared: dict[Any, Any] = {}
-    problem: InputFileError | None = None
-    for rank, file in sorted(_files(path).items()):
-        try:
-            ranks[rank] = _read(file, rank, shared)
-        except InputFileError as error:
-            problem = problem or error
-            unread.append(Unread(rank, error.what))
+    with _no_collector():
+        ranks, unread, problem = _read_all(path)
     if not ranks:
         raise problem or InputFileError(
             f"There is no flight recorder dump in {path}.",
@@ -89,6 +83,35 @@ def read_dumps(path: Path) -> Dumps:
         )
     _check_one_run(path, ranks)
     return Dumps(ranks, tuple(unread))
+
+
+def _read_all(
+    folder: Path,
+) -> tuple[dict[int, RankDump], list[Unread], InputFileError | None]:
+    """The dumps that can be read, those that cannot, and the first problem."""
+    ranks: dict[int, RankDump] = {}
+    unread: list[Unread] = []
+    shared: dict[Any, Any] = {}
+    problem: InputFileError | None = None
+    for rank, file in sorted(_files(folder).items()):
+        try:
+            ranks[rank] = _read(file, rank, shared)
+        except InputFileError as error:
+            problem = problem or error
+            unread.append(Unread(rank, error.what))
+    return ranks, unread, problem
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Millions of small objects without cycles: looking for cycles would take longer than all."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _files(folder: Path) -> dict[int, Path]:
@@ -239,7 +262,7 @@ def _call(
     elif entry.get("time_discovered_completed_ns"):
         state = "completed"
     # The same frames are one object in many dumps; their text is the same in all.
-    at = tuple((frame["filename"], frame["line"], frame["name"]) for frame in frames)
+    at = tuple([(frame["filename"], frame["line"], frame["name"]) for frame in frames])
     if at not in sites:
         sites[at] = _outside_torch(at)
     limit = entry.get("timeout_ms")
@@ -260,8 +283,10 @@ def _call(
 
 def _shapes(sizes: Any) -> tuple[tuple[int, ...], ...]:
     shapes = tuple(map(tuple, sizes or ()))
-    if not all(type(length) is int for shape in shapes for length in shape):
-        raise TypeError("sizes")
+    for shape in shapes:
+        for length in shape:
+            if type(length) is not int:
+                raise TypeError("sizes")
     return shapes
 
 

@@ -6,7 +6,7 @@ import re
 
 from gpuscope.explain.flight_recorder.calls import Call, Dumps, Key
 from gpuscope.explain.flight_recorder.groups import pending_sends
-from gpuscope.explain.flight_recorder.judging import Verdict
+from gpuscope.explain.flight_recorder.hang import Verdict
 from gpuscope.explain.types import Words
 
 _NAME = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")

@@ -8,7 +8,7 @@ from gpuscope.explain.errors.types import CERTAINTY
 from gpuscope.explain.flight_recorder.calls import Call, Dumps, Frame
 from gpuscope.explain.flight_recorder.dump import NEWEST, read_dumps
 from gpuscope.explain.flight_recorder.groups import GroupState, Progress, group_states, world
-from gpuscope.explain.flight_recorder.judging import Verdict, judge, kinds_of, span
+from gpuscope.explain.flight_recorder.hang import Verdict, judge, kinds_of, span
 from gpuscope.explain.flight_recorder.pairs import judge_pairs
 from gpuscope.explain.types import (
     Block,

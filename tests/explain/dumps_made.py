@@ -1,4 +1,4 @@
-"""Makes dumps in the format of FlightRecorder.hpp, version 2.10, with the states that NCCL notes."""
+"""Makes dumps as FlightRecorder.hpp (version 2.10) has them, with the states that NCCL notes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from tests.explain.flight_recorder.dumps_made import START_NS, calls, entry, write
+from dumps_made import START_NS, calls, entry, write
 
 from gpuscope.errors import InputFileError
 from gpuscope.explain.flight_recorder.calls import Frame, Key

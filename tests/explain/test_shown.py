@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.explain.blocks import all_words, blocks, told
-from tests.explain.flight_recorder.dumps_made import calls, p2p, write
+from blocks import all_words, blocks, told
+from dumps_made import calls, p2p, write
 from typer.testing import CliRunner
 
 from gpuscope.cli.app import app

@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
+from dumps_made import calls, entry, p2p, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.explain.flight_recorder.dumps_made import calls, entry, p2p, write
 
 from gpuscope.explain.flight_recorder.dump import read_dumps
 from gpuscope.explain.flight_recorder.groups import group_states
-from gpuscope.explain.flight_recorder.judging import Verdict, judge, span
+from gpuscope.explain.flight_recorder.hang import Verdict, judge, span
 from gpuscope.explain.flight_recorder.pairs import judge_pairs
 
 DATA = Path("tests/data/errors/flight_recorder")
