@@ -52,6 +52,16 @@ def test_the_states_tell_who(
     assert (verdict.kind, verdict.culprits, verdict.sequence) == (kind, culprits, 3)
 
 
+def test_without_timing_nothing_is_said_of_the_beginning(tmp_path: Path) -> None:
+    """NCCL records no event at the beginning unless TORCH_NCCL_ENABLE_TIMING is set."""
+    none = {"time_discovered_started_ns": None}
+    kinds = {"unended": ("cs", "cs"), "uneven": ("cs", "cc"), "absent": ("cs", "c")}
+    for kind, states in kinds.items():
+        ranks = {rank: calls(told, **none) for rank, told in enumerate(states)}
+        assert _judged(write(tmp_path / kind, ranks, 2)).kind == kind
+    assert _judged(tmp_path / "uneven").culprits == (0,)
+
+
 def test_other_sizes_or_dtypes_at_one_number_part_the_ranks(tmp_path: Path) -> None:
     for name, other in (
         ("sizes", {"input_sizes": [[8, 5]]}),

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-State = Literal["scheduled", "started", "completed", "unknown"]
-"""How far a call came. Gloo notes only that it was made: "unknown"."""
+State = Literal["scheduled", "called", "started", "completed", "unknown"]
+"""How far a call came. Without TORCH_NCCL_ENABLE_TIMING the beginning is not noted: "called" is not
+ended, and may have begun. Gloo notes only that it was made: "unknown"."""
+
+OPEN: frozenset[State] = frozenset({"scheduled", "called", "started"})
+"""States of what did not end."""
 
 
 class Frame(NamedTuple):

@@ -46,9 +46,9 @@ _STATES: Mapping[str, State] = {
 
 
 def is_dump(path: Path) -> bool:
-    """Say whether a file or folder may hold flight recorder dumps, by its first bytes."""
+    """Say whether a file, or a file of a folder, may be a dump, by its first bytes and name."""
     if path.is_dir():
-        return True
+        return bool(_files(path))
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -71,6 +71,8 @@ def read_dumps(path: Path) -> Dumps:
     if not path.exists():
         raise InputFileError(f"Cannot read {path}.", "There is no such file.", "Check the path.")
     if not path.is_dir():
+        if not is_dump(path) and path.stat().st_size:
+            raise _no_dump(path, "It is neither a pickle nor JSON of the recorder.")
         dump = _read(path, _rank_of(path), {})
         return Dumps({dump.rank: dump})
     with _no_collector():
@@ -221,9 +223,11 @@ def _dump(
     calls: dict[Key, Call] = {}
     first = last = None
     sites: dict[Any, tuple[Frame, ...]] = {}
-    for entry in raw.get("entries", []):
+    entries = raw.get("entries", [])
+    begins = any(one.get("time_discovered_started_ns") for one in entries)
+    for entry in entries:
         key = _key(entry, shared)
-        calls[key] = _call(entry, shared, sites)
+        calls[key] = _call(entry, begins, shared, sites)
         created = entry.get("time_created_ns")
         if created:
             first = created if first is None else min(first, created)
@@ -251,7 +255,10 @@ def _key(entry: dict[str, Any], shared: dict[Any, Any]) -> Key:
 
 
 def _call(
-    entry: dict[str, Any], shared: dict[Any, Any], sites: dict[Any, tuple[Frame, ...]]
+    entry: dict[str, Any],
+    begins: bool,
+    shared: dict[Any, Any],
+    sites: dict[Any, tuple[Frame, ...]],
 ) -> Call:
     name = str(entry.get("profiling_name", "?"))
     backend, _, operation = name.rpartition(":")
@@ -261,6 +268,8 @@ def _call(
         state = "unknown"
     elif entry.get("time_discovered_completed_ns"):
         state = "completed"
+    elif state == "scheduled" and not begins:
+        state = "called"  # no event was recorded that could tell the beginning
     # The same frames are one object in many dumps; their text is the same in all.
     at = tuple([(frame["filename"], frame["line"], frame["name"]) for frame in frames])
     if at not in sites:
@@ -278,7 +287,7 @@ def _call(
     call = shared.get(fields)
     if call is None:
         call = shared[fields] = Call(*fields)
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def _shapes(sizes: Any) -> tuple[tuple[int, ...], ...]:

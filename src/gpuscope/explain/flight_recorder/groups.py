@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuscope.explain.flight_recorder.calls import Call, Dumps, Group, Key
+from gpuscope.explain.flight_recorder.calls import OPEN, Call, Dumps, Group, Key
 
 _ALIKE = frozenset(
     {
@@ -126,7 +126,7 @@ def _progress(rank: int, calls: dict[int, Call]) -> Progress:
         return Progress(rank, 1, 0, 0, None)
     noted = any(call.state != "unknown" for call in calls.values())
     ended = [number for number, call in calls.items() if call.state == "completed"]
-    waiting = [n for n, call in calls.items() if call.state in ("scheduled", "started")]
+    waiting = [n for n, call in calls.items() if call.state in OPEN]
     first = min(calls)
     completed = max(ended, default=first - 1) if noted else None
     return Progress(rank, first, max(calls), completed, min(waiting, default=None))

@@ -17,7 +17,7 @@ class Verdict:
 
     Attributes:
         kind: a stable word ("absent", "parted", "undumped", "unstarted", "queued", "unfinished",
-            "uneven", "unknown").
+            "uneven", "unended", "unpaired").
         title: in a few words.
         cause: one or two sentences.
         certainty: how sure it is.
@@ -73,7 +73,7 @@ def judge(states: list[GroupState], dumps: Dumps) -> Verdict | None:
 
 
 _ORDER = (
-    "parted", "absent", "undumped", "unstarted", "uneven", "unfinished", "queued", "unknown",
+    "parted", "absent", "undumped", "unstarted", "uneven", "unfinished", "queued", "unended",
 )  # fmt: skip
 
 
@@ -189,6 +189,8 @@ def _by_state(state: GroupState, number: int) -> Verdict:
     for rank, call in state.at_stuck.items():
         by.setdefault(call.state, []).append(rank)
     scheduled, started = tuple(by.get("scheduled", ())), tuple(by.get("started", ()))
+    if scheduled and "called" in by:
+        return _unended(state, number)
     if scheduled and (started or "completed" in by):
         return Verdict(
             "unstarted",
@@ -233,6 +235,9 @@ def _by_state(state: GroupState, number: int) -> Verdict:
             (), state, number,
         )  # fmt: skip
     done = "completed" in by
+    if "called" in by and not done:
+        return _unended(state, number)
+    started += tuple(by.get("called", ()))
     return Verdict(
         "uneven" if done else "unfinished",
         Words(
@@ -244,9 +249,9 @@ def _by_state(state: GroupState, number: int) -> Verdict:
             else f"第 {number} 个集合通信处处开始、无处结束",
         ),
         Words(
-            f"Every rank called it and began it; it did not end on rank {span(started)}. What is "
-            "left is the way between them: the network, a link, or a peer's device.",
-            f"所有 rank 都已调用并开始；在 rank {span(started)} 上没有结束。剩下的可能是它们之间的"
+            f"Every rank called it; it did not end on rank {span(started)}. What is left is the "
+            "way between them: the network, a link, or a peer's device.",
+            f"所有 rank 都已调用；在 rank {span(started)} 上没有结束。剩下的可能是它们之间的"
             "通路：网络、链路或对端设备。",
         ),
         "likely" if done else "possible",
@@ -257,4 +262,29 @@ def _by_state(state: GroupState, number: int) -> Verdict:
             "并在 dmesg 中查找 Xid 错误。",
         ),
         started if done else (), state, number,
+    )  # fmt: skip
+
+
+def _unended(state: GroupState, number: int) -> Verdict:
+    """Every rank called it, and whether a device began it is not noted."""
+    return Verdict(
+        "unended",
+        Words(
+            f"Every rank called collective {number}, and it ended nowhere",
+            f"所有 rank 都调用了第 {number} 个集合通信，但无处结束",
+        ),
+        Words(
+            "The dumps do not note whether it began: a device may be busy with earlier work, or "
+            "the way between the ranks fails.",
+            "转储没有记录它是否开始：可能某个设备还在执行更早的工作，也可能 rank 之间的通路"
+            "有问题。",
+        ),
+        "possible",
+        Words(
+            "Run again with TORCH_NCCL_ENABLE_TIMING=1: the dumps then tell on which rank it did "
+            "not begin. With NCCL_DEBUG=INFO, NCCL warns of the network.",
+            "用 TORCH_NCCL_ENABLE_TIMING=1 重跑：转储会说明它在哪个 rank 上没有开始。"
+            "用 NCCL_DEBUG=INFO 可看到 NCCL 的网络警告。",
+        ),
+        (), state, number,
     )  # fmt: skip

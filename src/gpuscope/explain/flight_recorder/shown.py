@@ -27,6 +27,7 @@ _MOST_RANKS = 24
 _MOST_SITES = 6
 _STATE = {
     "scheduled": Words("called, not begun", "已调用，未开始"),
+    "called": Words("called, not ended", "已调用，未结束"),
     "started": Words("begun, not ended", "已开始，未结束"),
     "completed": Words("ended", "已结束"),
     "unknown": Words("called (Gloo notes no more)", "已调用（Gloo 不记录更多）"),
