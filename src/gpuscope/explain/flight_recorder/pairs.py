@@ -65,14 +65,17 @@ def _verdict(dumps: Dumps, rank: int, peer: int, call: Call) -> Verdict:
     verb, other = ("send", "recv") if is_send else ("recv", "send")
     way_en, way_zh = ("to", "发往") if is_send else ("from", "来自")
     gone = peer not in dumps.ranks
-    said_en = "left no dump" if gone else f"did not call {other} for it"
+    said_en = "left no dump" if gone else f"did not call the {other} that belongs to it"
     said_zh = "没有留下转储" if gone else f"没有调用对应的 {other}"
     return Verdict(
         "unpaired",
-        Words(f"Rank {peer} {said_en}", f"rank {peer} {said_zh}"),
         Words(
-            f"Rank {rank} waits in {verb} {way_en} rank {peer}, which {said_en}.",
-            f"rank {rank} 在 {verb}（{way_zh} rank {peer}）中等待，而 rank {peer} {said_zh}。",
+            f"Rank {rank} waits alone in {verb} {way_en} rank {peer}",
+            f"rank {rank} 独自等在 {verb}（{way_zh} rank {peer}）",
+        ),
+        Words(
+            f"Rank {peer} {said_en}.",
+            f"rank {peer} {said_zh}。",
         ),
         "likely",
         Words(

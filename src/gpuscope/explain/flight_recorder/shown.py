@@ -211,13 +211,14 @@ def _site_blocks(calls: dict[int, Call], said: Words) -> list[Block]:
 
 def _group_table(states: list[GroupState]) -> Table:
     shown = sorted(states, key=lambda state: (state.stuck is None, state.group.name))[:_MOST_RANKS]
+    nowhere = Words("in none", "无")
     return Table(
         Words("What they were in", "它们的状态"),
         (
             Column(Words("group", "通信组")), Column(Words("ranks", "rank")),
             Column(Words("waits in number", "停在序号")),
         ),
-        tuple((_named(state), span(state.members), state.stuck) for state in shown),
+        tuple((_named(state), span(state.members), state.stuck or nowhere) for state in shown),
         note=Words(
             f"{len(states) - len(shown)} more groups are not shown.",
             f"另有 {len(states) - len(shown)} 个通信组未显示。",
