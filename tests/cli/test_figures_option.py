@@ -44,7 +44,8 @@ def test_of_saved_runs(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_is_refused_first(verb, tmp_path: Path) -> None:
     result = invoke(*verb, "--figures", str(tmp_path / "no" / "where"))
     assert result.exit_code == 2
-    assert "does not exist" in result.output.replace("\n", " ")
+    words = result.output.translate(str.maketrans("│╭╮╰╯─", "      ")).split()
+    assert "does not exist" in " ".join(words)
 
 
 def test_without_matplotlib(monkeypatch, tmp_path: Path) -> None:

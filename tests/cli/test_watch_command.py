@@ -169,9 +169,8 @@ class Terminal:
 def test_the_live_view_in_a_real_terminal(recording) -> None:
     pytest.importorskip("textual")
     terminal = Terminal("--replay", recording, "--speed", "200")
-    shown = terminal.until("end of recording")
-    assert "Compute bound" in shown
-    assert "python train.py" in shown
+    terminal.until("end of recording")
+    terminal.until("Compute bound")
     for _ in range(3):
         terminal.process.send("\x1b[B")  # the down arrow
     assert "Idle: no kernel" in terminal.until("Idle: no kernel")

@@ -157,6 +157,10 @@ def _from_data(original: Any) -> Any:
             if made.numel() == 0:  # nothing is copied
                 return torch.empty(made.shape, dtype=made.dtype, device=with_index(device))
             return _ORIGINAL_TO(made, with_index(device))
+        if device is None and not isinstance(data, torch.Tensor):
+            # Said plainly: under `with torch.device("cuda")` PyTorch puts the device in for itself,
+            # but only if it listed its constructors before they were replaced here.
+            device = "cpu"
         result: torch.Tensor = original(data, *args, device=device, **kwargs)
         return result
 
