@@ -189,55 +189,66 @@ def _by_state(state: GroupState, number: int) -> Verdict:
     for rank, call in state.at_stuck.items():
         by.setdefault(call.state, []).append(rank)
     scheduled, started = tuple(by.get("scheduled", ())), tuple(by.get("started", ()))
-    if scheduled and "called" in by:
-        return _unended(state, number)
-    if scheduled and (started or "completed" in by):
-        return Verdict(
-            "unstarted",
-            Words(
-                f"On {ranks_en(scheduled).lower()} the device did not begin collective {number}",
-                f"rank {span(scheduled)} 的设备没有开始第 {number} 个集合通信",
-            ),
-            Words(
-                "Every rank called it, but there the device is still busy with earlier work, or "
-                "with a kernel that never ends; the others wait inside the collective.",
-                "所有 rank 都已调用，但这些 rank 的设备还在执行更早的工作，或卡在不结束的 kernel；"
-                "其他 rank 在集合通信内等待。",
-            ),
-            "likely",
-            Words(
-                f"Look at what rank {scheduled[0]} gave to its device before the call: a long or "
-                "endless kernel, a wait for another stream, another group's collective.",
-                f"查看 rank {scheduled[0]} 在该调用之前交给设备的工作：很长或不结束的 kernel、"
-                "对另一个流的等待、另一通信组的集合通信。",
-            ),
-            scheduled, state, number,
-        )  # fmt: skip
-    if scheduled:
-        return Verdict(
-            "queued",
-            Words(
-                f"Collective {number} began on no device",
-                f"第 {number} 个集合通信在所有设备上都未开始",
-            ),
-            Words(
-                "Every rank called it; all devices are still busy with earlier work.",
-                "所有 rank 都已调用；所有设备仍在执行更早的工作。",
-            ),
-            "possible",
-            Words(
-                "Look for collectives of another group before it, called in different orders on "
-                "different ranks, and for kernels that do not end (CUDA_LAUNCH_BLOCKING=1 shows "
-                "them).",
-                "检查在它之前其他通信组的集合通信是否在各 rank 上顺序不同，以及不结束的 kernel"
-                "（CUDA_LAUNCH_BLOCKING=1 可显示）。",
-            ),
-            (), state, number,
-        )  # fmt: skip
     done = "completed" in by
-    if "called" in by and not done:
+    if "called" in by and (scheduled or not done):
         return _unended(state, number)
-    started += tuple(by.get("called", ()))
+    if scheduled:
+        some = bool(started) or done
+        return _unstarted(state, number, scheduled) if some else _queued(state, number)
+    return _unfinished(state, number, (*started, *by.get("called", ())), done)
+
+
+def _unstarted(state: GroupState, number: int, scheduled: tuple[int, ...]) -> Verdict:
+    """The devices of some ranks did not begin it."""
+    return Verdict(
+        "unstarted",
+        Words(
+            f"On {ranks_en(scheduled).lower()} the device did not begin collective {number}",
+            f"rank {span(scheduled)} 的设备没有开始第 {number} 个集合通信",
+        ),
+        Words(
+            "Every rank called it, but there the device is still busy with earlier work, or "
+            "with a kernel that never ends; the others wait inside the collective.",
+            "所有 rank 都已调用，但这些 rank 的设备还在执行更早的工作，或卡在不结束的 kernel；"
+            "其他 rank 在集合通信内等待。",
+        ),
+        "likely",
+        Words(
+            f"Look at what rank {scheduled[0]} gave to its device before the call: a long or "
+            "endless kernel, a wait for another stream, another group's collective.",
+            f"查看 rank {scheduled[0]} 在该调用之前交给设备的工作：很长或不结束的 kernel、"
+            "对另一个流的等待、另一通信组的集合通信。",
+        ),
+        scheduled, state, number,
+    )  # fmt: skip
+
+
+def _queued(state: GroupState, number: int) -> Verdict:
+    """No device began it."""
+    return Verdict(
+        "queued",
+        Words(
+            f"Collective {number} began on no device",
+            f"第 {number} 个集合通信在所有设备上都未开始",
+        ),
+        Words(
+            "Every rank called it; all devices are still busy with earlier work.",
+            "所有 rank 都已调用；所有设备仍在执行更早的工作。",
+        ),
+        "possible",
+        Words(
+            "Look for collectives of another group before it, called in different orders on "
+            "different ranks, and for kernels that do not end (CUDA_LAUNCH_BLOCKING=1 shows "
+            "them).",
+            "检查在它之前其他通信组的集合通信是否在各 rank 上顺序不同，以及不结束的 kernel"
+            "（CUDA_LAUNCH_BLOCKING=1 可显示）。",
+        ),
+        (), state, number,
+    )  # fmt: skip
+
+
+def _unfinished(state: GroupState, number: int, started: tuple[int, ...], done: bool) -> Verdict:
+    """It began everywhere; `started` did not end, `done` says whether others did."""
     return Verdict(
         "uneven" if done else "unfinished",
         Words(
