@@ -12,7 +12,7 @@ from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.errors import CaptureError
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
-from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 
 _L2_SHARE = 0.75
 """Share of the L2 that data survives in: the rest is lost to conflicts and to other traffic."""
@@ -63,7 +63,8 @@ def cost_program(
         CaptureError: an operator without a model, under `strict`.
     """
     constants = Constants(calibration or calibration_for(device))
-    coster = _Coster(device, constants, tuple(sorted(program.settings.items())), strict, cluster)
+    settings = tuple(sorted(program.settings.items()))
+    coster = _Coster(device, constants, settings, strict, cluster, program.groups)
     host = HostModel(constants, program)
     hot = _residency(program.ops, float(device.l2_bytes or 0))
     ops = []
@@ -96,12 +97,14 @@ class _Coster:
     def __init__(
         self, device: Device, constants: Constants, settings: tuple[tuple[str, bool], ...],
         strict: bool, cluster: Cluster | None = None,
+        groups: tuple[ProcessGroup, ...] = (),
     ) -> None:  # fmt: skip
         self.device = device
         self.constants = constants
         self.settings = settings
         self.strict = strict
         self.cluster = cluster
+        self.groups = groups
         self.unmodelled: set[str] = set()
         self._known: dict[object, tuple[Kernel, ...]] = {}
 
@@ -111,7 +114,7 @@ class _Coster:
             return ()
         key = (
             op.name, op.overload, _signature(op.inputs), _signature(op.outputs),
-            _same_memory(op), tuple((k, v) for k, v in op.args.items()), hot,
+            _same_memory(op), tuple((k, v) for k, v in op.args.items()), hot, op.group, op.peer,
         )  # fmt: skip
         found = self._known.get(key)
         if found is None:
@@ -127,7 +130,8 @@ class _Coster:
         )
 
     def _cost(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
-        work = Work(op, self.device, self.constants, self.settings, hot, self.cluster)
+        group = self.groups[op.group] if 0 <= op.group < len(self.groups) else None
+        work = Work(op, self.device, self.constants, self.settings, hot, self.cluster, group)
         model = model_for(op.name)
         if model is not None:
             return model(work)

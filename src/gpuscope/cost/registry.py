@@ -15,7 +15,7 @@ from functools import cached_property
 
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Calibration, Cluster, Device
-from gpuscope.program.types import Op, TensorSpec
+from gpuscope.program.types import Op, ProcessGroup, TensorSpec
 
 KernelModel = Callable[["Work"], tuple[Kernel, ...]]
 
@@ -67,6 +67,8 @@ class Work:
         hot: for each of `op.inputs`, whether it was used so recently that it is likely still in
             the L2 cache (small working set since its last use).
         cluster: what collectives run on; None for a device by itself.
+        group: the ranks that the operator joins; None where it is no communication, or the program
+            does not say.
     """
 
     op: Op
@@ -75,6 +77,7 @@ class Work:
     settings: tuple[tuple[str, bool], ...] = ()
     hot: tuple[bool, ...] = ()
     cluster: Cluster | None = None
+    group: ProcessGroup | None = None
 
     @cached_property
     def inputs(self) -> tuple[TensorSpec, ...]:

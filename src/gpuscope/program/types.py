@@ -131,6 +131,14 @@ class Op:
         sync: "" or why the host waits for the device here ("item", "blocking_copy", "nonzero",
             "synchronize", ...).
         stream: device stream id, 0 is the default stream.
+        group: index into `Program.groups` of the ranks that a collective joins; -1 for anything
+            that is not communication.
+        peer: global rank that a send goes to or a receive comes from; -1 for anything else.
+        waits: indices of earlier operators that this one's stream was told to wait for (events,
+            `wait_stream`, `Work.wait`, `wait_tensor`) since the stream's operator before it, beyond
+            what memory written and read already orders. Negative: as many operators back from the
+            end of the step before (-1 is its last).
+        site: "file.py:12" of the user's line that asked for a collective; "" where unknown.
         view: makes no device work, only a new view of the same memory.
         recomputed: a forward operator run again during backward (gradient checkpointing).
         repeat: how many equal calls this one stands for (folded repetition); usually 1.
@@ -151,6 +159,10 @@ class Op:
     autograd_nodes: int = 0
     sync: str = ""
     stream: int = 0
+    group: int = -1
+    peer: int = -1
+    waits: tuple[int, ...] = ()
+    site: str = ""
     view: bool = False
     recomputed: bool = False
     repeat: int = 1
@@ -189,6 +201,35 @@ class ModuleInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """Ranks that communicate with each other.
+
+    Attributes:
+        name: PyTorch's own name of the group, the same on all its ranks.
+        label: what it is for, as the mesh's dimension says ("dp", "tp", "pp", "cp", "ep", ...);
+            "world" for all ranks, "" where nothing says.
+        ranks: global ranks, in the group's order.
+    """
+
+    name: str
+    label: str
+    ranks: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """How many ranks."""
+        return len(self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class MeshDimension:
+    """One dimension of the mesh of ranks, outermost first: its name ("dp") and its size."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The ordered operators of one steady step, with the memory they hold.
 
@@ -210,6 +251,10 @@ class Program:
             "reduced_precision_bf16".
         first_step_extra_bytes: memory that only the very first step allocates.
         capture_s: seconds the capture took.
+        rank: which rank of the job this is.
+        world_size: ranks of the job; 1 without `torch.distributed`.
+        groups: the process groups that this rank's collectives use.
+        mesh: the largest device mesh that the code made, () without one.
     """
 
     name: str
@@ -227,3 +272,7 @@ class Program:
     settings: Mapping[str, bool] = field(default_factory=dict)
     first_step_extra_bytes: int = 0
     capture_s: float = 0.0
+    rank: int = 0
+    world_size: int = 1
+    groups: tuple[ProcessGroup, ...] = ()
+    mesh: tuple[MeshDimension, ...] = ()
