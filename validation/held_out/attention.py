@@ -33,7 +33,8 @@ def _full(rng: random.Random, direction: str) -> Params:
         mask = rng.choice(("none",) * 4 + ("bool", "float"))
         causal = not across and mask == "none" and rng.random() < 0.6
         b, d = size(rng, 1, 48), rng.choice(HEAD_DIMS)
-        work = 4.0 * b * h * sq * skv * d * (0.5 if causal else 1) * (2.5 if direction == "bwd" else 1)
+        work = 4.0 * b * h * sq * skv * d * (0.5 if causal else 1)
+        work *= 2.5 if direction == "bwd" else 1
         small = mask == "none" and dtype != "fp32" or b * h * sq * skv < MOST_SCORES
         if h % shared == 0 and work < MOST_FLOPS.get(dtype, 1.5e12) and small:
             break

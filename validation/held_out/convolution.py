@@ -1,4 +1,4 @@
-"""Convolutions: forward and the gradients, kernels, strides, groups, layouts, dtypes, 1-D to 3-D."""
+"""Convolutions: forward, gradients; kernels, strides, groups, layouts, dtypes; 1-D to 3-D."""
 
 from __future__ import annotations
 
