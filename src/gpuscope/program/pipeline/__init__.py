@@ -1,0 +1,1 @@
+"""Pipelines: which rank runs what, when, and the programs that come of it."""
