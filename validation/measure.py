@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 
-from zoo import ZOO, Entry  # noqa: E402
+from zoo import NEWEST, ZOO, Entry  # noqa: E402
 
 
 def resolve_build(entry: Entry) -> Callable[[], Callable[[], object]]:
@@ -192,25 +192,56 @@ def machine() -> dict[str, object]:
     return facts
 
 
+def warm_compiler(entries: list[Entry]) -> None:
+    """Run a step of each compiled workload, all at once, so that the compiler's cache is full.
+
+    Compiling takes up to a minute a model, mostly on one core: beside each other they take little
+    longer than the slowest. Nothing is timed here.
+    """
+    pids = []
+    for entry in entries:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                step = resolve_build(entry)()
+                for _ in range(2):
+                    step()
+                code = 0
+            except BaseException as error:
+                text = str(error).strip().split("\n")[0][:200]
+                print(f"{entry.name}: warming failed: {type(error).__name__}: {text}", flush=True)
+            os._exit(code)
+        pids.append(pid)
+    for pid in pids:
+        os.waitpid(pid, 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=2.5, help="timed seconds a workload")
     parser.add_argument("--budget", type=float, default=560, help="stop after this many seconds")
+    parser.add_argument("--newest", action="store_true", help="the newest rows of the zoo")
+    parser.add_argument("--warm", action="store_true", help="first compile what compiles, at once")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
-    chosen = [e for e in ZOO if not args.names or e.name in args.names]
+    names = {*args.names, *(NEWEST if args.newest else ())}
+    chosen = [e for e in ZOO if not names or e.name in names]
     for entry in chosen:  # import what builds need before forking
         try:
             resolve_build(entry)
         except Exception as error:
             print(f"{entry.name}: cannot resolve: {error!r}", flush=True)
     (args.out / "machine.json").write_text(json.dumps(machine(), indent=1))
+    if args.warm:
+        warm_compiler([e for e in chosen if e.compiled])
+        print(f"compiled after {time.perf_counter() - started:.0f} s", flush=True)
     for entry in chosen:
         if time.perf_counter() - started > args.budget:
             print(f"{entry.name}: left out, no time", flush=True)
