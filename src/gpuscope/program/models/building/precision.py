@@ -31,8 +31,13 @@ def holds_no_values(device: str) -> bool:
     return isinstance(probe, FakeTensor) or probe.device.type == "meta"
 
 
+def new_weights(settings: Settings) -> AbstractContextManager[None]:
+    """Make parameters as the settings ask; see `weights_on`."""
+    return weights_on(settings.device, settings.weight_dtype)
+
+
 @contextmanager
-def new_weights(settings: Settings) -> Iterator[None]:
+def weights_on(device: str, dtype: str) -> Iterator[None]:
     """Make parameters directly on the device and in the dtype asked for.
 
     On a real device they get the model's own random initialisation; where tensors hold no values
@@ -40,10 +45,10 @@ def new_weights(settings: Settings) -> Iterator[None]:
     """
     before = torch.get_default_dtype()
     with ExitStack() as stack:
-        stack.enter_context(torch.device(settings.device))
-        if holds_no_values(settings.device):
+        stack.enter_context(torch.device(device))
+        if holds_no_values(device):
             stack.enter_context(_no_initialisation())
-        torch.set_default_dtype(torch_dtype(settings.weight_dtype))
+        torch.set_default_dtype(torch_dtype(dtype))
         stack.callback(torch.set_default_dtype, before)
         yield
 

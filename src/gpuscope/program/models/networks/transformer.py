@@ -1,0 +1,119 @@
+"""A plain decoder-only transformer: whole, or the part of it that one pipeline stage holds.
+
+Pre-norm blocks as in GPT-2 (Radford et al. 2019) and Llama (Touvron et al. 2023); every size and
+choice is in `TransformerSize`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from gpuscope.program.models.networks.transformer_attention import make_attention
+from gpuscope.program.models.networks.transformer_experts import MixtureOfExperts
+from gpuscope.program.models.networks.transformer_loss import next_token_loss
+from gpuscope.program.models.networks.transformer_parts import (
+    FeedForward,
+    Rotation,
+    make_norm,
+    rotation,
+)
+from gpuscope.program.models.parallel.options import Software
+from gpuscope.program.models.parallel.size import TransformerSize
+
+
+class Block(nn.Module):
+    """Attention and feed-forward (or experts), each normed before and added to its input."""
+
+    def __init__(self, size: TransformerSize, software: Software, *, experts: bool) -> None:
+        super().__init__()
+        self.attention_norm = make_norm(size, software)
+        self.attention = make_attention(size, software)
+        self.feed_norm = make_norm(size, software)
+        self.feed: nn.Module
+        if experts and size.experts is not None:
+            self.feed = MixtureOfExperts(size, software, size.experts)
+        else:
+            self.feed = FeedForward(size, software)
+
+    def forward(self, x: torch.Tensor, by: Rotation | None) -> torch.Tensor:
+        """(sequences, tokens, hidden) -> the same."""
+        x = x + self.attention(self.attention_norm(x), by)
+        out: torch.Tensor = x + self.feed(self.feed_norm(x))
+        return out
+
+
+class Transformer(nn.Module):
+    """A decoder, or a contiguous part of it.
+
+    Args:
+        size: the whole model.
+        software: kernels and habits.
+        tokens: tokens of a sequence.
+        layers: which blocks; all by default.
+        first: has the embedding.
+        last: has the last norm and the output layer.
+
+    Attributes:
+        layers: the blocks.
+        cos, sin: rotary positions of all tokens of a sequence, (tokens, features), float32.
+    """
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+
+    def __init__(
+        self, size: TransformerSize, software: Software, tokens: int, *,
+        layers: range | None = None, first: bool = True, last: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        which = layers if layers is not None else range(size.layers)
+        self.embedding = nn.Embedding(size.vocabulary, size.hidden) if first else None
+        self.positions = None
+        if first and size.positions == "learned":
+            self.positions = nn.Embedding(size.context, size.hidden)
+        self.layers = nn.ModuleList(
+            Block(size, software, experts=size.has_experts(i)) for i in which
+        )
+        self.norm = make_norm(size, software) if last else None
+        self.output = nn.Linear(size.hidden, size.vocabulary, bias=False) if last else None
+        if size.tied and self.embedding is not None and self.output is not None:
+            self.output.weight = self.embedding.weight
+        self.rotates = size.positions == "rope"
+        self.loss_chunks = software.loss_chunks
+        if self.rotates:
+            cos, sin = rotation(size, tokens)
+            self.register_buffer("cos", cos, persistent=False)
+            self.register_buffer("sin", sin, persistent=False)
+
+    def forward(
+        self, x: torch.Tensor, places: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        """Run the part.
+
+        Args:
+            x: token numbers (sequences, tokens) for the first part, else what the part before
+                gave, (sequences, tokens, hidden).
+            places: positions of the tokens (tokens,), for learned positions.
+            labels: the token that comes after each, (sequences, tokens); asks the last part for
+                the loss.
+
+        Returns:
+            The last part: the mean loss (a scalar), or without `labels` scores (sequences, tokens,
+            vocabulary). Others: (sequences, tokens, hidden).
+        """
+        if self.embedding is not None:
+            x = self.embedding(x)
+            if self.positions is not None:
+                x = x + self.positions(places)
+        by = (self.cos, self.sin) if self.rotates else None
+        for block in self.layers:
+            x = block(x, by)
+        if self.norm is None or self.output is None:
+            return x
+        x = self.norm(x)
+        if labels is None:
+            scores: torch.Tensor = self.output(x)
+            return scores
+        return next_token_loss(self.output, x, labels, self.loss_chunks)

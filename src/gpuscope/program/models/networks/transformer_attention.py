@@ -1,0 +1,135 @@
+"""Attention of a decoder: grouped-query, and multi-head latent attention."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - torch's own usage
+from torch import nn
+
+from gpuscope.program.models.networks.transformer_parts import Rotation, make_norm, rotate
+from gpuscope.program.models.parallel.options import Software
+from gpuscope.program.models.parallel.size import LatentAttention, TransformerSize
+
+
+def attend_causally(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, eager: bool
+) -> torch.Tensor:
+    """softmax(mask(Q K^T) / sqrt(d)) V over (sequences, heads, tokens, d).
+
+    Keys and values may have fewer heads than queries.
+    """
+    if not eager:
+        grouped = key.shape[1] != query.shape[1]
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)
+    if key.shape[1] != query.shape[1]:
+        copies = query.shape[1] // key.shape[1]
+        key = key.repeat_interleave(copies, dim=1)
+        value = value.repeat_interleave(copies, dim=1)
+    scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(query.shape[-1]))
+    tokens = query.shape[-2]
+    later = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
+    weights = scores.masked_fill(later, float("-inf")).float().softmax(dim=-1)
+    return weights.to(value.dtype) @ value
+
+
+class GroupedAttention(nn.Module):
+    """Attention whose key-value heads each serve a group of query heads.
+
+    The number of heads is read from what the projections give, so that a rank that holds a part
+    of the heads runs the same code. With one product for all three projections its rows are laid
+    out group after group: the queries of a group, its key, its value.
+    """
+
+    def __init__(self, size: TransformerSize, software: Software) -> None:
+        super().__init__()
+        self.head = size.head
+        self.group = size.heads // size.kv_heads
+        self.eager = software.attention == "eager"
+        self.rotated = size.positions == "rope"
+        wide, narrow = size.heads * size.head, size.kv_heads * size.head
+        self.fused = software.fused_projections
+        if self.fused:
+            self.qkv = nn.Linear(size.hidden, wide + 2 * narrow, bias=size.qkv_bias)
+        else:
+            self.query = nn.Linear(size.hidden, wide, bias=size.qkv_bias)
+            self.key = nn.Linear(size.hidden, narrow, bias=size.qkv_bias)
+            self.value = nn.Linear(size.hidden, narrow, bias=size.qkv_bias)
+        self.query_norm = make_norm(size, software, size.head) if size.head_norm else None
+        self.key_norm = make_norm(size, software, size.head) if size.head_norm else None
+        self.out = nn.Linear(wide, size.hidden, bias=size.out_bias)
+
+    def forward(self, x: torch.Tensor, by: Rotation | None) -> torch.Tensor:
+        """(sequences, tokens, hidden) -> the same."""
+        query, key, value = self._projected(x)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        query, key, value = (t.transpose(1, 2) for t in (query, key, value))
+        if self.rotated and by is not None:
+            query, key = rotate(query, by), rotate(key, by)
+        mixed = attend_causally(query, key, value, eager=self.eager)
+        out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _projected(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries, keys, values, each (sequences, tokens, heads, features)."""
+        if not self.fused:
+            query, key, value = self.query(x), self.key(x), self.value(x)
+            return tuple(t.unflatten(-1, (-1, self.head)) for t in (query, key, value))  # type: ignore[return-value]
+        groups = self.qkv(x).unflatten(-1, (-1, self.group + 2, self.head))
+        query, key, value = groups.split((self.group, 1, 1), dim=-2)
+        return query.flatten(2, 3), key.flatten(2, 3), value.flatten(2, 3)
+
+
+class LatentAttentionBlock(nn.Module):
+    """Multi-head latent attention as a training step computes it: keys and values expanded."""
+
+    def __init__(
+        self, size: TransformerSize, software: Software, latent: LatentAttention
+    ) -> None:
+        super().__init__()
+        self.latent = latent
+        self.eager = software.attention == "eager"
+        key = latent.plain_head + latent.rope_head
+        rank, hidden = latent.query_rank, size.hidden
+        if rank:
+            self.query_down: nn.Module | None = nn.Linear(hidden, rank, bias=False)
+            self.query_norm: nn.Module | None = make_norm(size, software, rank)
+        else:
+            self.query_down = self.query_norm = None
+        self.query = nn.Linear(rank or hidden, size.heads * key, bias=False)
+        self.down = nn.Linear(hidden, latent.key_rank + latent.rope_head, bias=False)
+        self.rope_key = nn.Identity()  # where tensor parallel ranks sum the gradient of all heads
+        self.norm = make_norm(size, software, latent.key_rank)
+        expanded = size.heads * (latent.plain_head + latent.value_head)
+        self.up = nn.Linear(latent.key_rank, expanded, bias=False)
+        self.out = nn.Linear(size.heads * latent.value_head, hidden, bias=False)
+
+    def forward(self, x: torch.Tensor, by: Rotation | None) -> torch.Tensor:
+        """(sequences, tokens, hidden) -> the same."""
+        parts, source = self.latent, x
+        if self.query_down is not None and self.query_norm is not None:
+            source = self.query_norm(self.query_down(x))
+        features = parts.plain_head + parts.rope_head
+        query = self.query(source).unflatten(-1, (-1, features)).transpose(1, 2)
+        latent, rope_key = self.down(x).split((parts.key_rank, parts.rope_head), dim=-1)
+        expanded = self.up(self.norm(latent))
+        expanded = expanded.unflatten(-1, (-1, parts.plain_head + parts.value_head)).transpose(1, 2)
+        plain_key, value = expanded.split((parts.plain_head, parts.value_head), dim=-1)
+        plain_query, rope_query = query.split((parts.plain_head, parts.rope_head), dim=-1)
+        rope_key = self.rope_key(rope_key).unsqueeze(1)
+        if by is not None:
+            rope_query, rope_key = rotate(rope_query, by), rotate(rope_key, by)
+        query = torch.cat((plain_query, rope_query), dim=-1)
+        key = torch.cat((plain_key, rope_key.expand(-1, query.shape[1], -1, -1)), dim=-1)
+        mixed = attend_causally(query, key, value, eager=self.eager)
+        out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+
+def make_attention(size: TransformerSize, software: Software) -> nn.Module:
+    """The model's attention."""
+    if size.latent is not None:
+        return LatentAttentionBlock(size, software, size.latent)
+    return GroupedAttention(size, software)

@@ -1,0 +1,151 @@
+"""One rank's training step of a decoder under a plan: ordinary `torch.distributed` code.
+
+Runs on real devices under `torchrun`, on a CPU with Gloo, and under a capture's fakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import loss_parallel
+
+from gpuscope.program.models.building.optimizers import make_optimizer
+from gpuscope.program.models.building.precision import torch_dtype, weights_on
+from gpuscope.program.models.networks.transformer import Transformer
+from gpuscope.program.models.parallel.context import context_parallel_over
+from gpuscope.program.models.parallel.data import apply_data_parallel, begin_microbatch
+from gpuscope.program.models.parallel.experts import apply_expert_parallel
+from gpuscope.program.models.parallel.mesh import Meshes, join_job, make_meshes
+from gpuscope.program.models.parallel.options import Parallelism, Software
+from gpuscope.program.models.parallel.recompute import apply_recompute
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.models.parallel.tensor import apply_tensor_parallel
+
+__all__ = ["Job", "build_rank", "make_part"]
+
+Step = Callable[[], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything that decides what a rank does in a step.
+
+    Attributes:
+        size: the model.
+        plan: how it is split, checked.
+        software: kernels and habits.
+        tokens: tokens of a sequence.
+        weight_dtype: dtype that parameters and optimizer states are kept in.
+        compute_dtype: dtype that parameters are gathered in and computed with.
+        device: "cuda" or "cpu".
+    """
+
+    size: TransformerSize
+    plan: Parallelism
+    software: Software
+    tokens: int
+    weight_dtype: str = "float32"
+    compute_dtype: str = "bfloat16"
+    device: str = "cuda"
+
+
+def make_part(
+    job: Job, meshes: Meshes, device: torch.device, *, layers: range | None = None,
+    first: bool = True, last: bool = True,
+) -> Transformer:  # fmt: skip
+    """The network, or a part of its layers, cut, sharded and placed as the plan says.
+
+    Args:
+        job: what to build.
+        meshes: of the job.
+        device: of this rank.
+        layers, first, last: as `Transformer` takes them.
+    """
+    plan = job.plan
+    with weights_on(str(device), job.weight_dtype):
+        model = Transformer(
+            job.size, job.software, job.tokens, layers=layers, first=first, last=last
+        )
+    if meshes.ep is not None:
+        apply_expert_parallel(model, meshes.ep)
+    if meshes.tp is not None:
+        apply_tensor_parallel(model, meshes.tp, sequence=plan.sequence_parallel)
+    apply_recompute(model.layers, plan.recompute)
+    if job.software.compile:
+        for block in model.layers:
+            block.compile(mode=job.software.compile)
+    if not plan.one_rank or job.weight_dtype != job.compute_dtype:
+        apply_data_parallel(model, meshes, plan, torch_dtype(job.compute_dtype))
+    return model.train()
+
+
+def optimizer_of(model: nn.Module, name: str) -> torch.optim.Optimizer:
+    """The optimizer, with one group of parameters for each mesh that they are spread over."""
+    groups: dict[Any, list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        mesh = parameter.device_mesh if isinstance(parameter, DTensor) else None
+        groups.setdefault(mesh, []).append(parameter)
+    chosen: Any = [{"params": members} for members in groups.values()]
+    return make_optimizer(name, chosen)
+
+
+def build_rank(job: Job) -> Step:
+    """Make the model, data and optimizer of this rank, and give its step.
+
+    Args:
+        job: a plan without pipeline stages.
+
+    Returns:
+        A step: all microbatches forward and backward, then the update; gives the last loss.
+    """
+    plan = job.plan
+    device = join_job(job.device)
+    meshes = make_meshes(plan, job.device)
+    model = make_part(job, meshes, device)
+    optimizer = optimizer_of(model, job.software.optimizer)
+    shape = (plan.microbatch, job.tokens)
+    tokens = torch.randint(0, job.size.vocabulary, shape, device=device)
+    labels = torch.randint(0, job.size.vocabulary, shape, device=device)
+    places = torch.arange(job.tokens, device=device)
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        for number in range(plan.microbatches):
+            begin_microbatch(model, plan, last=number == plan.microbatches - 1)
+            with microbatch_context(job, meshes, model, [tokens, labels], places):
+                loss: torch.Tensor = model(tokens, places, labels)
+                (loss / plan.microbatches).backward()  # type: ignore[no-untyped-call]
+        if job.software.clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    return step
+
+
+@contextmanager
+def microbatch_context(
+    job: Job, meshes: Meshes, model: Transformer, data: list[torch.Tensor], places: torch.Tensor
+) -> Iterator[None]:
+    """What holds around the forward and backward pass of a microbatch.
+
+    Args:
+        job, meshes, model: as made.
+        data: tensors with tokens in their second dimension.
+        places: positions of the tokens.
+    """
+    with ExitStack() as stack:
+        if meshes.tp is not None:
+            stack.enter_context(loss_parallel())
+        if meshes.cp is not None:
+            along = [model.cos, model.sin] if model.rotates else []
+            stack.enter_context(
+                context_parallel_over(meshes.cp, data, [places, *along], job.plan.rotation)
+            )
+        yield

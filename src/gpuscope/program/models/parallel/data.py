@@ -1,0 +1,92 @@
+"""Data parallelism: what the ranks that hold the same layers share, with PyTorch's FSDP2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+
+from gpuscope.program.models.networks.transformer import Transformer
+from gpuscope.program.models.networks.transformer_experts import MixtureOfExperts
+from gpuscope.program.models.parallel.mesh import Meshes
+from gpuscope.program.models.parallel.options import Parallelism
+
+
+def apply_data_parallel(
+    model: Transformer, meshes: Meshes, plan: Parallelism, compute: torch.dtype
+) -> None:
+    """Shard or replicate parameters over the data ranks, block by block.
+
+    Every block is one unit whose parameters are gathered, and whose gradients are summed,
+    together; embedding and output layer are units of their own unless they are one tensor.
+
+    Args:
+        model: on its device, cut by tensor and expert parallelism.
+        meshes: of the job.
+        plan: what is shared.
+        compute: dtype that parameters are gathered in and computed with.
+    """
+    options = _options(meshes, plan, compute)
+    wrap = _replicate if plan.fsdp == "none" else fully_shard
+    for block in model.layers:
+        if isinstance(block.feed, MixtureOfExperts) and meshes.experts is not None:
+            experts = wrap(block.feed.experts, **{**options, "mesh": meshes.experts})
+            experts.set_gradient_divide_factor(float(plan.dp * plan.cp))
+        wrap(block, **options)
+    tied = model.embedding is not None and model.output is not None and (
+        model.output.weight is model.embedding.weight
+    )  # fmt: skip
+    if not tied:
+        if model.embedding is not None:
+            wrap(model.embedding, **options)
+        if model.output is not None and model.norm is not None and plan.fsdp != "none":
+            wrap([model.norm, model.output], **options)
+        elif model.output is not None:
+            wrap(model.output, **options)
+    wrap(model, **options)
+    _prefetch(model, plan)
+
+
+def _options(meshes: Meshes, plan: Parallelism, compute: torch.dtype) -> dict[str, Any]:
+    policy = MixedPrecisionPolicy(
+        param_dtype=compute, reduce_dtype=getattr(torch, plan.reduce_dtype)
+    )
+    options: dict[str, Any] = {"mesh": meshes.data, "mp_policy": policy}
+    if plan.fsdp != "none":
+        options["reshard_after_forward"] = plan.fsdp in ("full", "hybrid")
+    return options
+
+
+def _replicate(module: Any, **options: Any) -> Any:
+    """DDP written with FSDP2's machinery: parameters stay whole, gradients are all-reduced."""
+    from torch.distributed._composable.replicate_with_fsdp import replicate
+
+    return replicate(module, **options)
+
+
+def _prefetch(model: Transformer, plan: Parallelism) -> None:
+    if plan.prefetch < 2 or plan.fsdp == "none":
+        return
+    blocks: list[Any] = list(model.layers)
+    for at, block in enumerate(blocks):
+        ahead, behind = blocks[at + 1 : at + 1 + plan.prefetch], blocks[:at][-plan.prefetch :]
+        if ahead:
+            block.set_modules_to_forward_prefetch(ahead)
+        if behind:
+            block.set_modules_to_backward_prefetch(behind[::-1])
+
+
+def begin_microbatch(model: torch.nn.Module, plan: Parallelism, *, last: bool) -> None:
+    """Say whether the backward pass to come ends the step, and so sums gradients over ranks.
+
+    With "zero1" and "none" gradients are summed over microbatches first (Megatron's way); with
+    the others every microbatch's gradients are reduced, so that they never exist whole.
+    """
+    if not isinstance(model, FSDPModule) or plan.microbatches == 1:
+        return
+    late = plan.fsdp in ("zero1", "none")
+    model.set_is_last_backward(last)
+    model.set_requires_gradient_sync(last or not late)
+    if plan.fsdp == "zero1":
+        model.set_reshard_after_backward(last)

@@ -1,0 +1,119 @@
+"""How the training of a model is split over the ranks of a job. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["FSDP", "RECOMPUTE", "ROTATIONS", "SCHEDULES", "Parallelism", "Software"]
+
+FSDP = ("full", "hybrid", "zero2", "zero1", "none")
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb")
+RECOMPUTE = ("none", "selective", "full")
+ROTATIONS = ("allgather", "alltoall")
+
+Sharding = Literal["full", "hybrid", "zero2", "zero1", "none"]
+ScheduleName = Literal["gpipe", "1f1b", "interleaved", "zb"]
+Recompute = Literal["none", "selective", "full"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallelism:
+    """A complete plan; `gpuscope.program.models.parallel.checks.check` says whether it can be.
+
+    Ranks are laid out with tensor parallelism innermost, so that its ranks are neighbours: rank =
+    ((stage * dp + replica) * cp + part) * tp + shard. Experts are spread over ranks that hold
+    different tokens, the `ep` neighbours of the flattened (dp, cp, tp) part of the mesh.
+
+    Attributes:
+        dp: replicas of the model, each with its own sequences.
+        tp: ranks that share every layer's matrices.
+        pp: pipeline stages (ranks that hold different layers).
+        cp: ranks that share every sequence.
+        ep: ranks that share the experts of a block.
+        fsdp: what the dp and cp ranks share instead of repeating it: "full" parameters, gradients
+            and optimizer states (ZeRO-3); "hybrid" the same within groups of `shard` ranks, which
+            are replicated; "zero2" gradients and states, parameters being gathered once a
+            microbatch; "zero1" states alone, gradients being summed once a step, as Megatron's
+            distributed optimizer does; "none" nothing.
+        shard: ranks of a hybrid group; 0 otherwise.
+        schedule: order of a pipeline's microbatches.
+        virtual: stages that each pipeline rank holds ("interleaved").
+        microbatch: sequences that a replica works on at once.
+        microbatches: how many of them a replica works on in a step.
+        recompute: what the backward pass computes again: "selective" all but matrix products,
+            attention and communication; "full" everything inside of a block.
+        sequence_parallel: tensor parallel ranks share the tokens between their layers too.
+        rotation: how context parallel ranks pass keys and values on.
+        prefetch: blocks whose parameters are gathered ahead ("full", "hybrid"); 1 is FSDP2's own.
+        reduce_dtype: dtype in which gradients are summed over ranks.
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    ep: int = 1
+    fsdp: Sharding = "full"
+    shard: int = 0
+    schedule: ScheduleName = "1f1b"
+    virtual: int = 1
+    microbatch: int = 1
+    microbatches: int = 1
+    recompute: Recompute = "none"
+    sequence_parallel: bool = True
+    rotation: Literal["allgather", "alltoall"] = "allgather"
+    prefetch: int = 1
+    reduce_dtype: Literal["float32", "bfloat16"] = "float32"
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the job."""
+        return self.dp * self.tp * self.pp * self.cp
+
+    @property
+    def stages(self) -> int:
+        """Parts that the layers are cut into, virtual ones included."""
+        return self.pp * self.virtual
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of a step of the whole job."""
+        return self.dp * self.microbatch * self.microbatches
+
+    @property
+    def one_rank(self) -> bool:
+        """Whether nothing is split or repeated."""
+        return self.world_size == 1
+
+    @property
+    def splits_tokens(self) -> bool:
+        """Whether tensor parallel ranks share the tokens between layers."""
+        return self.tp > 1 and self.sequence_parallel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """Which kernels and habits the training code has; how good a software stack is.
+
+    Attributes:
+        attention: "flash" one fused kernel; "eager" matrix products and a softmax that keep the
+            scores in memory.
+        fused_norm: one kernel a norm, instead of one an elementary step.
+        fused_projections: queries, keys and values in one matrix product, gate and up in another.
+        optimizer: as `gpuscope.program.models.settings.OPTIMIZERS`.
+        loss_chunks: pieces that the output layer and the loss are computed in, each recomputed in
+            the backward pass, so that the logits never exist whole; 1 keeps them.
+        clip: gradients are clipped to a norm, which all ranks sum up.
+        compile: a `torch.compile` mode, or "" for eager.
+        grouped_experts: one kernel for all experts, instead of a loop over them.
+    """
+
+    attention: Literal["flash", "eager"] = "flash"
+    fused_norm: bool = True
+    fused_projections: bool = False
+    optimizer: str = "adamw-fused"
+    loss_chunks: int = 1
+    clip: bool = False
+    compile: str = ""
+    grouped_experts: bool = True

@@ -1,0 +1,207 @@
+"""What a decoder transformer is, in numbers. Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpuscope.errors import InvalidValueError
+
+__all__ = ["Experts", "LatentAttention", "TransformerSize"]
+
+NORMS = ("rms", "layer")
+ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu", "relu2")
+POSITIONS = ("rope", "learned", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A mixture of experts in place of a block's feed-forward part.
+
+    Attributes:
+        count: routed experts of a block.
+        chosen: experts that work on each token.
+        ffn: width of one expert.
+        shared_ffn: width of the experts that work on every token, together; 0 for none.
+        dense_layers: leading blocks that keep an ordinary feed-forward part.
+        shared_gate: the shared expert's result is weighted by a gate of its own.
+    """
+
+    count: int
+    chosen: int
+    ffn: int
+    shared_ffn: int = 0
+    dense_layers: int = 0
+    shared_gate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): keys and values from a latent.
+
+    Attributes:
+        query_rank: width of the queries' latent; 0 projects queries directly.
+        key_rank: width of the latent of keys and values.
+        plain_head: part of a query's and key's head without positions.
+        rope_head: part with rotary positions; the keys' is shared by all heads.
+        value_head: width of a value head.
+    """
+
+    query_rank: int
+    key_rank: int
+    plain_head: int
+    rope_head: int
+    value_head: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerSize:
+    """A decoder-only language model.
+
+    Attributes:
+        layers: blocks.
+        hidden: width of a token.
+        heads: query heads.
+        kv_heads: key-value heads; fewer than `heads` is grouped-query attention.
+        head: width of a head.
+        ffn: width of the (dense) feed-forward part.
+        vocabulary: rows of the embedding.
+        context: longest sequence; the number of learned positions.
+        norm: "rms" or "layer".
+        gated: the feed-forward part has a gate beside its first projection (SwiGLU, GeGLU).
+        activation: one of `ACTIVATIONS`; "relu2" is the squared ReLU.
+        positions: "rope", "learned" or "none" (also stands for ALiBi, which adds nothing to the
+            matrix work).
+        rope_base: base of the rotary frequencies.
+        rope_share: share of a head's features that are rotated.
+        tied: the output layer is the embedding.
+        qkv_bias, out_bias, mlp_bias, norm_bias: which parts have biases (`norm_bias` has a meaning
+            for "layer" only).
+        head_norm: queries and keys are normed per head (Qwen3).
+        experts: a mixture of experts, or None.
+        latent: latent attention, or None.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head: int
+    ffn: int
+    vocabulary: int
+    context: int = 2048
+    norm: str = "rms"
+    gated: bool = True
+    activation: str = "silu"
+    positions: str = "rope"
+    rope_base: float = 10000.0
+    rope_share: float = 1.0
+    tied: bool = False
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    norm_bias: bool = True
+    head_norm: bool = False
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that cannot be.
+
+        Raises:
+            InvalidValueError: a size below 1, heads that do not share keys evenly, more experts
+                chosen than there are, or an unknown word.
+        """
+        for name in (
+            "layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary", "context",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise InvalidValueError(
+                    f"A transformer with {name} = {getattr(self, name)} cannot be.",
+                    f"{name} counts something.", f"Give {name} a positive number.",
+                )  # fmt: skip
+        if self.heads % self.kv_heads:
+            raise InvalidValueError(
+                f"{self.heads} query heads cannot share {self.kv_heads} key-value heads.",
+                "Every key-value head serves the same number of query heads.",
+                f"Choose a number of key-value heads that divides {self.heads}.",
+            )
+        if self.experts and not 1 <= self.experts.chosen <= self.experts.count:
+            raise InvalidValueError(
+                f"{self.experts.chosen} of {self.experts.count} experts cannot be chosen.", "",
+                "Choose at least one expert and at most all.",
+            )  # fmt: skip
+        for word, allowed in (
+            (self.norm, NORMS), (self.activation, ACTIVATIONS), (self.positions, POSITIONS),
+        ):  # fmt: skip
+            if word not in allowed:
+                raise InvalidValueError(
+                    f"A transformer has no '{word}'.", "", "Known: " + ", ".join(allowed) + "."
+                )
+
+    def deep(self, layers: int) -> TransformerSize:
+        """The same model with another number of blocks."""
+        return replace(self, layers=layers)
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether that block has a mixture of experts."""
+        return self.experts is not None and layer >= self.experts.dense_layers
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the whole model, the tied embedding once."""
+        ends = self.vocabulary * self.hidden * (1 if self.tied else 2) + self._norm_parameters
+        if self.positions == "learned":
+            ends += self.context * self.hidden
+        return ends + sum(self.layer_parameters(i) for i in range(self.layers))
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that work on one token: of the routed experts only the chosen ones."""
+        if self.experts is None:
+            return self.parameters
+        idle = (self.experts.count - self.experts.chosen) * self._mlp(self.experts.ffn)
+        return self.parameters - idle * sum(self.has_experts(i) for i in range(self.layers))
+
+    def layer_parameters(self, layer: int) -> int:
+        """Parameters of one block."""
+        if self.has_experts(layer):
+            return self._attention_parameters + self.expert_parameters + 2 * self._norm_parameters
+        return self._attention_parameters + self._mlp(self.ffn) + 2 * self._norm_parameters
+
+    @property
+    def expert_parameters(self) -> int:
+        """Parameters of one block's router, routed and shared experts; 0 without experts."""
+        if self.experts is None:
+            return 0
+        routed = self.experts.count * (self._mlp(self.experts.ffn) + self.hidden)
+        shared = self._mlp(self.experts.shared_ffn) if self.experts.shared_ffn else 0
+        return routed + shared + (self.hidden if self.experts.shared_gate else 0)
+
+    def _mlp(self, ffn: int) -> int:
+        wide = 2 if self.gated else 1
+        bias = (wide * ffn + self.hidden) if self.mlp_bias else 0
+        return (wide + 1) * self.hidden * ffn + bias
+
+    @property
+    def _norm_parameters(self) -> int:
+        return self.hidden * (2 if self.norm == "layer" and self.norm_bias else 1)
+
+    @property
+    def _attention_parameters(self) -> int:
+        if self.latent is not None:
+            return self._latent_parameters(self.latent)
+        wide = (self.heads + 2 * self.kv_heads) * self.head
+        total = self.hidden * (wide + self.heads * self.head)
+        total += wide if self.qkv_bias else 0
+        total += self.hidden if self.out_bias else 0
+        return total + (2 * self.head if self.head_norm else 0)
+
+    def _latent_parameters(self, latent: LatentAttention) -> int:
+        key = latent.plain_head + latent.rope_head
+        if latent.query_rank:
+            queries = latent.query_rank * (self.hidden + 1 + self.heads * key)
+        else:
+            queries = self.hidden * self.heads * key
+        keys = self.hidden * (latent.key_rank + latent.rope_head) + latent.key_rank
+        keys += latent.key_rank * self.heads * (latent.plain_head + latent.value_head)
+        return queries + keys + self.heads * latent.value_head * self.hidden
