@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from turn_simulation import simulate
 
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.pipeline.orders import (
@@ -17,8 +18,6 @@ from gpuscope.program.pipeline.orders import (
     stage_of_rank,
 )
 from gpuscope.program.pipeline.script import Turn, in_flight, scripts
-
-from turn_simulation import simulate
 
 PASSES = {"forward": 1.0, "backward": 2.0, "backward_input": 1.0, "backward_weight": 1.0}
 SCHEDULES = ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb", "zbv"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from gpuscope.program.pipeline.orders import SINGLE, Action, PipelineShape, compute_order
+from gpuscope.program.pipeline.orders import Action, PipelineShape, compute_order
 
 __all__ = ["Payload", "Turn", "TurnKind", "in_flight", "scripts"]
 

@@ -1,0 +1,234 @@
+"""A pipeline rank's step, composed from the blocks of its stages in the order of its script.
+
+A stage is captured over two microbatches; its step of any number of them repeats the second one's
+blocks. Memory of one microbatch lives from its forward to its backward wherever the schedule puts
+them, so the activations that a rank holds come out of the schedule. Pure data; knows no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpuscope.errors import InvalidValueError
+from gpuscope.program.pipeline.blocks import SHARED, BlockKey, StageBlocks
+from gpuscope.program.pipeline.orders import PipelineShape
+from gpuscope.program.pipeline.placed_stage import Numbers, PlacedStage
+from gpuscope.program.pipeline.script import Turn, scripts
+from gpuscope.program.types import Op, ProcessGroup, Program
+
+__all__ = ["RankPlace", "compose"]
+
+@dataclass(frozen=True, slots=True)
+class RankPlace:
+    """Where a composed rank stands in its job.
+
+    Attributes:
+        rank: global rank.
+        world_size: ranks of the job.
+        pipeline: the process group of its pipeline, its ranks in the order of the stages.
+    """
+
+    rank: int
+    world_size: int
+    pipeline: ProcessGroup
+
+    @property
+    def position(self) -> int:
+        """Its rank within the pipeline."""
+        return self.pipeline.ranks.index(self.rank)
+
+
+def compose(
+    stages: Mapping[int, StageBlocks], shape: PipelineShape, place: RankPlace, *, name: str = "",
+) -> Program:  # fmt: skip
+    """The step of one rank of a pipeline.
+
+    Args:
+        stages: blocks of the stages that this rank holds, by stage number. Equal stages may be
+            given the same blocks.
+        shape: schedule, ranks, virtual stages and microbatches.
+        place: which rank of which job this is.
+        name: what to call the program; the first stage's name by default.
+
+    Raises:
+        InvalidValueError: blocks are missing, or do not suit the schedule.
+    """
+    turns = scripts(shape)[place.position]
+    held = sorted({turn.stage for turn in turns if turn.stage >= 0})
+    _check(stages, shape, held, turns)
+    names = Numbers()
+    parts = {stage: PlacedStage(stages[stage], names) for stage in held}
+    writer = _Writer(parts, _groups(parts, place), place)
+    for part in parts.values():
+        writer.block(part, ("begin", SHARED), -1, ())
+    positions: list[int] = []
+    for turn in turns:
+        waits = [positions[w] for w in turn.waits]
+        if turn.transfer:
+            positions.append(writer.transfer(parts[turn.stage], turn, waits))
+            continue
+        owed = writer.waiting(waits)
+        for part in parts.values() if turn.kind == "finish" else (parts[turn.stage],):
+            writer.block(part, part.key_of(turn), turn.microbatch, owed)
+            owed = writer.owed
+        positions.append(len(writer.ops) - 1)
+    return _program(writer, parts, shape, place, name)
+
+
+def _check(
+    stages: Mapping[int, StageBlocks], shape: PipelineShape, held: Sequence[int],
+    turns: Sequence[Turn],
+) -> None:  # fmt: skip
+    missing = [stage for stage in held if stage not in stages]
+    if missing:
+        raise InvalidValueError(
+            f"The blocks of stage {missing[0]} are missing.",
+            f"This rank of '{shape.schedule}' holds the stages {', '.join(map(str, held))}.", "",
+        )  # fmt: skip
+    split = any(turn.kind == "backward_weight" for turn in turns)
+    if any(stages[stage].split != split for stage in held):
+        raise InvalidValueError(
+            f"The schedule '{shape.schedule}' needs the backward "
+            + ("split into that of inputs and that of weights." if split else "whole."),
+            "The stages were captured the other way.", "Capture them with split=" + str(split),
+        )  # fmt: skip
+
+
+class _Writer:
+    """Writes a rank's operators."""
+
+    def __init__(
+        self, parts: Mapping[int, PlacedStage], groups: _Groups, place: RankPlace
+    ) -> None:
+        self.parts, self.groups, self.where = parts, groups, place
+        self.ops: list[Op] = []
+        self.owed: tuple[int, ...] = ()
+
+    def waiting(self, waits: Sequence[int]) -> tuple[int, ...]:
+        """What the default stream has been told to wait for, these included."""
+        self.owed = tuple(sorted({*self.owed, *waits}))
+        return self.owed
+
+    def transfer(self, part: PlacedStage, turn: Turn, waits: Sequence[int]) -> int:
+        """A send or a receive for each tensor; returns the position of the last."""
+        owed = self.waiting(waits)
+        self.owed = ()
+        variant = part.variant(turn.microbatch)
+        sending = turn.kind == "send"
+        table = part.blocks.sends if sending else part.blocks.receives
+        for spec in table.get((turn.payload, variant), ()):
+            tensor = (part.spec(spec, turn.microbatch),)
+            self.ops.append(
+                Op(
+                    index=len(self.ops), name="c10d::send" if sending else "c10d::recv_",
+                    inputs=tensor, outputs=() if sending else tensor,
+                    args={"tag": 0, **({"batch": turn.batch + 1} if turn.batch >= 0 else {})},
+                    phase="forward" if turn.payload == "activation" else "backward",
+                    group=self.groups.pipeline, peer=self.where.pipeline.ranks[turn.peer],
+                    waits=owed, site=f"microbatch {turn.microbatch}, stage {turn.stage}",
+                )
+            )  # fmt: skip
+            owed = ()
+            part.used.setdefault(tensor[0].storage, len(self.ops) - 1)
+            if sending:
+                part.sent[tensor[0].storage] = len(self.ops) - 1
+        return len(self.ops) - 1
+
+    def block(
+        self, part: PlacedStage, key: BlockKey, microbatch: int, owed: tuple[int, ...]
+    ) -> None:
+        """The operators of one block as a microbatch runs them."""
+        part.begins(key, microbatch, len(self.ops))
+        self.owed, ops, groups = owed, self.ops, self.groups.of(part)
+        for template, own in part.templates(key):
+            values = dict(template)
+            values["index"] = len(ops)
+            whose = microbatch if own else -1
+            values["inputs"] = tuple([part.spec(s, whose) for s in template["inputs"]])
+            values["outputs"] = tuple([part.spec(s, whose) for s in template["outputs"]])
+            if values["group"] >= 0:
+                values["group"] = groups[values["group"]]
+            waits = values["waits"]
+            if waits:
+                waits = self._moved(part, waits, microbatch)
+            if self.owed and values["stream"] == 0:
+                waits, self.owed = tuple(sorted({*waits, *self.owed})), ()
+            values["waits"] = waits
+            ops.append(Op(**values))
+        if microbatch >= 0:
+            part.after[microbatch] = len(ops)
+
+    def _moved(self, part: PlacedStage, waits: Sequence[int], microbatch: int) -> tuple[int, ...]:
+        """Captured positions that an operator waits for, as positions of this program."""
+        moved = (part.place(wait, microbatch) for wait in waits if wait >= 0)
+        return tuple(sorted({at for at in moved if at is not None and at < len(self.ops)}))
+
+
+class _Groups:
+    """The process groups of a rank, each once, whichever stage uses it."""
+
+    def __init__(self, groups: Sequence[ProcessGroup], pipeline: int,
+                 numbers: Mapping[int, Mapping[int, int]]) -> None:  # fmt: skip
+        self.groups, self.pipeline, self._numbers = tuple(groups), pipeline, numbers
+
+    def of(self, part: PlacedStage) -> Mapping[int, int]:
+        """Numbers of the groups of a stage's own capture."""
+        return self._numbers[id(part)]
+
+
+def _groups(parts: Mapping[int, PlacedStage], place: RankPlace) -> _Groups:
+    """Collect the groups; those of a stage captured on another rank become this rank's own."""
+    groups: list[ProcessGroup] = []
+    numbers: dict[int, dict[int, int]] = {}
+    for part in parts.values():
+        program = part.blocks.program
+        shift = place.rank - program.rank
+        numbers[id(part)] = {}
+        for index, group in enumerate(program.groups):
+            moved = _as_seen_from(group, shift, program.world_size)
+            if moved not in groups:
+                groups.append(moved)
+            numbers[id(part)][index] = groups.index(moved)
+    if place.pipeline not in groups:
+        groups.append(place.pipeline)
+    return _Groups(groups, groups.index(place.pipeline), numbers)
+
+
+def _as_seen_from(group: ProcessGroup, shift: int, world: int) -> ProcessGroup:
+    """A group of the captured rank as the rank `shift` further on has it.
+
+    Meshes are regular: the group moves with the rank. One of the whole world, or that does not
+    fit into it when moved, is the same for both.
+    """
+    ranks = tuple(rank + shift for rank in group.ranks)
+    if not shift or group.size == world or min(ranks) < 0 or max(ranks) >= world:
+        return group
+    return replace(group, name=f"{group.name}+{shift}", ranks=ranks)
+
+
+def _program(
+    writer: _Writer, parts: Mapping[int, PlacedStage], shape: PipelineShape, place: RankPlace, name: str
+) -> Program:
+    programs = [part.blocks.program for part in parts.values()]
+    ops = tuple(writer.ops)
+    storages = [s for part in parts.values() for s in part.storages(len(ops))]
+    modules = {info.path: info for program in programs for info in program.modules}
+    assumptions = dict.fromkeys(a for program in programs for a in program.assumptions)
+    if shape.microbatches > 2:
+        assumptions["Every microbatch after the first is taken to run like the second."] = None
+    base = programs[0]
+    return replace(
+        base, name=name or base.name, ops=ops, storages=tuple(storages),
+        modules=tuple(modules.values()), parameters=sum(p.parameters for p in programs),
+        assumptions=tuple(assumptions),
+        unsupported=tuple(dict.fromkeys(u for p in programs for u in p.unsupported)),
+        samples=_times(base.samples, shape.microbatches),
+        tokens=_times(base.tokens, shape.microbatches),
+        capture_s=sum(p.capture_s for p in {id(p): p for p in programs}.values()),
+        rank=place.rank, world_size=place.world_size, groups=writer.groups.groups,
+    )  # fmt: skip
+
+
+def _times(count: int | None, microbatches: int) -> int | None:
+    return None if count is None else count * microbatches
