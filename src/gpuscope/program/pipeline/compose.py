@@ -208,8 +208,9 @@ def _as_seen_from(group: ProcessGroup, shift: int, world: int) -> ProcessGroup:
 
 
 def _program(
-    writer: _Writer, parts: Mapping[int, PlacedStage], shape: PipelineShape, place: RankPlace, name: str
-) -> Program:
+    writer: _Writer, parts: Mapping[int, PlacedStage], shape: PipelineShape, place: RankPlace,
+    name: str,
+) -> Program:  # fmt: skip
     programs = [part.blocks.program for part in parts.values()]
     ops = tuple(writer.ops)
     storages = [s for part in parts.values() for s in part.storages(len(ops))]

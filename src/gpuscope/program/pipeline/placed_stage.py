@@ -1,4 +1,4 @@
-"""A stage while a rank's step is composed: its blocks, whose memory is whose, and where it lives."""
+"""A stage while a rank's step is composed: where its blocks go, and whose memory is whose."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class Numbers:
         self.last = -1
 
     def __call__(self) -> int:
+        """The next number."""
         self.last += 1
         return self.last
 
