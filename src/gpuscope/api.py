@@ -23,6 +23,7 @@ from gpuscope.run import Run
 
 if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
+    from gpuscope.program.world import World
     from gpuscope.timeline.recost import Recosted
 
 Build = Callable[[], Callable[[], object]]
@@ -32,7 +33,7 @@ Target = str | Device | Cluster
 
 def capture(
     workload: Build | str | Program, *, options: WorkloadOptions | None = None,
-    strict: bool = False,
+    strict: bool = False, world: World | None = None,
 ) -> Program:  # fmt: skip
     """Record one step of a workload, once for all devices.
 
@@ -41,13 +42,15 @@ def capture(
             Face `config.json`, or a program captured before (returned as it is).
         options: batch, sequence, dtype, ... for a workload given by name.
         strict: refuse operators that are not understood.
+        world: the job that the code runs as a rank of, as torchrun would tell it; None: as one
+            process without torchrun.
     """
     if isinstance(workload, Program):
         return workload
     from gpuscope.program.capture import capture as record
 
     if callable(workload):
-        return record(workload, strict=strict)
+        return record(workload, strict=strict, world=world)
     if not isinstance(workload, str):
         raise WorkloadError(
             f"A workload cannot be a {type(workload).__name__}.", "",
@@ -57,7 +60,7 @@ def capture(
     from gpuscope.program.workload import WorkloadOptions, resolve
 
     resolved = resolve(workload, options or WorkloadOptions())
-    program = capture_workload(resolved, strict=strict)
+    program = capture_workload(resolved, strict=strict, world=world)
     if resolved.notes:
         notes = (resolved.notes,) if isinstance(resolved.notes, str) else tuple(resolved.notes)
         program = replace(program, assumptions=(*notes, *program.assumptions))

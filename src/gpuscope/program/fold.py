@@ -30,6 +30,7 @@ from gpuscope.program.fold_layers import NotFoldableError
 from gpuscope.program.fold_python import with_python_calls
 from gpuscope.program.types import ModuleInfo, Program
 from gpuscope.program.workload import Workload
+from gpuscope.program.world import World
 
 __all__ = ["capture_folded", "capture_workload"]
 
@@ -43,12 +44,15 @@ Build = Callable[[], Callable[[], object]]
 Lists = dict[str, list[object]]
 
 
-def capture_workload(workload: Workload, *, strict: bool = False) -> Program:
+def capture_workload(
+    workload: Workload, *, strict: bool = False, world: World | None = None
+) -> Program:
     """Record one step of a workload, folding its layers where that is exact and pays.
 
     Args:
         workload: what `gpuscope.program.workload.resolve` gives.
         strict: refuse operators without a shape rule instead of estimating them.
+        world: the job that the code is a rank of; None: one process without torchrun.
 
     Raises:
         WorkloadError: the workload's code failed.
@@ -60,12 +64,13 @@ def capture_workload(workload: Workload, *, strict: bool = False) -> Program:
     if workload.at_depth is not None:
         try:
             program = capture_folded(
-                workload.build, workload.at_depth, task=workload.task, strict=strict
-            )
+                workload.build, workload.at_depth, task=workload.task, strict=strict,
+                world=world,
+            )  # fmt: skip
         except NotFoldableError as reason:
             _log.debug("%s is captured whole: %s", workload.name, reason)
     if program is None:
-        program = capture(workload.build, task=workload.task, strict=strict)
+        program = capture(workload.build, task=workload.task, strict=strict, world=world)
     return replace(
         program, name=workload.title or workload.name, samples=workload.samples,
         tokens=workload.tokens,
@@ -74,7 +79,7 @@ def capture_workload(workload: Workload, *, strict: bool = False) -> Program:
 
 def capture_folded(
     build: Build, at_depth: Callable[[int], Build], *, task: str = "", strict: bool = False,
-    largest_share: float = WORTH,
+    largest_share: float = WORTH, world: World | None = None,
 ) -> Program:  # fmt: skip
     """Record one step of a deep model by way of a shallow one.
 
@@ -84,6 +89,7 @@ def capture_folded(
         task: as for `gpuscope.program.capture.capture`.
         strict: as there.
         largest_share: refuse if more than this share of the layers would have to be captured.
+        world: the job that the code is a rank of; None: one process without torchrun.
 
     Raises:
         NotFoldableError: the model does not repeat exactly, or is too shallow for it to pay.
@@ -101,7 +107,9 @@ def capture_folded(
             raise NotFoldableError(f"{captured} layers would have to be captured")
         names = _Names()
         with names.listening():
-            program = capture(at_depth(depth), task=task, strict=strict, observer=names)
+            program = capture(
+                at_depth(depth), task=task, strict=strict, observer=names, world=world
+            )
         if names.tree is None:
             raise NotFoldableError("the step calls more than one model")
         check_shallow(stacks, whole, names.tree)
@@ -109,7 +117,7 @@ def capture_folded(
             raise NotFoldableError("layers make modules inside of their forward")
         names.done = True
         fewer = at_depth(depth - stacks[0].period)
-        shorter = capture(fewer, task=task, strict=strict, observer=names)
+        shorter = capture(fewer, task=task, strict=strict, observer=names, world=world)
         program = with_python_calls(program, shorter, names.by_storage, stacks)
         for stack in stacks:
             program = expand(program, names.by_storage, stack)

@@ -46,6 +46,8 @@ def expand(program: Program, names: Mapping[int, str], stack: Stack) -> Program:
     Raises:
         NotFoldableError: the layers do not repeat exactly.
     """
+    if any(op.waits for op in program.ops):
+        raise NotFoldableError("streams wait for each other")
     tags = Tags(program.ops, names, stack)
     passes = find_passes(program.ops, tags)
     chains = link_all(program.ops, program.storages, names, passes, tags).chains()

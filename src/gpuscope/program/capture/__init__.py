@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from gpuscope.errors import WorkloadError, require_package
 from gpuscope.program.types import Op, Program
+from gpuscope.program.world import World
 
 __all__ = ["capture"]
 
@@ -40,6 +41,7 @@ class Observer(Protocol):
 def capture(
     build: Build, *, name: str = "", task: str = "", samples: int | None = None,
     tokens: int | None = None, strict: bool = False, observer: Observer | None = None,
+    world: World | None = None,
 ) -> Program:  # fmt: skip
     """Record one steady step of `build`.
 
@@ -51,6 +53,8 @@ def capture(
         samples, tokens: work of one step, where the caller knows it.
         strict: refuse operators without a shape rule instead of estimating them.
         observer: told when the recorded step begins and ends.
+        world: the job that the code is a rank of, as torchrun tells it; None: no torchrun, so one
+            rank, unless the code says otherwise.
 
     Raises:
         WorkloadError: `build` or the step raised, or `build` returned no step.
@@ -62,7 +66,7 @@ def capture(
     from gpuscope.program.capture.recorder import Recorder
 
     started = time.perf_counter()
-    with without_garbage_collection(), _capturing(strict) as recorder:
+    with without_garbage_collection(), _capturing(strict, world) as recorder:
         assert isinstance(recorder, Recorder)
         if observer is not None:
             observer.build_begins(recorder)
@@ -130,7 +134,7 @@ def _complete(
 
 
 @contextmanager
-def _capturing(strict: bool) -> Iterator[Any]:
+def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
     import torch
 
     from gpuscope.program.capture import (
@@ -139,6 +143,8 @@ def _capturing(strict: bool) -> Iterator[Any]:
         conversions,
         cuda,
         data_loading,
+        distributed,
+        fakes,
         foreign,
         network,
         operators,
@@ -158,7 +164,12 @@ def _capturing(strict: bool) -> Iterator[Any]:
         operators.register(library)
         stack.enter_context(device_queries_answered())
         patch = stack.enter_context(patches())
-        cuda.install(patch, recorder.sync)
+        cuda.install(
+            patch, recorder.sync, recorder.order,
+            1 if world is None else int(world.environment()["LOCAL_WORLD_SIZE"]),
+        )  # fmt: skip
+        fakes.use_device(0 if world is None else world.local_rank)
+        distributed.install(patch, recorder, world)
         conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
@@ -217,7 +228,7 @@ def _optimizer_marked(recorder: Any) -> Iterator[None]:
 
 
 def _program(recorder: Any, name: str, task: str) -> Program:
-    ops: tuple[Op, ...] = tuple(recorder.ops)
+    ops: tuple[Op, ...] = recorder.finished()
     for path, root in recorder.modules.roots:
         for module_name, module in root.named_modules():
             full = ".".join(part for part in (path, module_name) if part)
@@ -240,6 +251,9 @@ def _program(recorder: Any, name: str, task: str) -> Program:
         unsupported=tuple(recorder.unsupported),
         task=task or ("train" if recorder.seen_backward else "inference"),
         dtype=main_dtype(ops), settings=_settings(),
+        rank=recorder.groups.rank, world_size=recorder.groups.world_size,
+        groups=recorder.groups.used(), mesh=recorder.groups.mesh,
+        graph_breaks=recorder.regions.found(),
     )  # fmt: skip
 
 

@@ -34,6 +34,8 @@ _STAGED_BYTES = 2**20
 a larger one holds up the host all the same (benchmarks/micro/synchronisation.py: 1 MiB returns
 at once, 16 MiB waits)."""
 
+COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::")
+
 COPIES = ("aten::_to_copy", "aten::copy_")
 
 
@@ -49,6 +51,7 @@ class Facts:
         writes: positions of the arguments that it writes to.
         argument_names: by position.
         viewing: returns a view of an argument.
+        communicates: one of torch's collectives.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Facts:
     writes: tuple[int, ...]
     argument_names: tuple[str, ...]
     viewing: bool
+    communicates: bool = False
 
 
 def facts_of(func: Any) -> Facts:
@@ -81,7 +85,7 @@ def facts_of(func: Any) -> Facts:
     )
     return Facts(
         name, func._overloadname or "default", skip, composite, writes,
-        tuple(a.name for a in arguments), viewing,
+        tuple(a.name for a in arguments), viewing, f"{namespace}::" in COMMUNICATION,
     )  # fmt: skip
 
 

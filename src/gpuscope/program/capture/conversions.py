@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from gpuscope.program.capture.fakes import is_device_type, on_device, with_index
+from gpuscope.program.capture.fakes import accelerator, is_device_type, on_device, with_index
 from gpuscope.program.capture.patches import Patches
 
 _TYPE_NAMES = {
@@ -47,7 +47,7 @@ class _Crossing(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:  # type: ignore[override]
         came_from_device, dtype = ctx.back
-        back = torch.device("cuda", 0) if came_from_device else torch.device("cpu")
+        back = accelerator() if came_from_device else torch.device("cpu")
         if on_device(grad) is came_from_device:
             return grad.to(dtype), None, None, None
         return _copied(grad, back, dtype, False), None, None, None

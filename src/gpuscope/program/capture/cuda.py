@@ -11,30 +11,38 @@ from typing import Any, ClassVar
 import torch
 from torch._subclasses import fake_tensor
 
+from gpuscope.program.capture.fakes import accelerator, device_index, use_device
 from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.streams import Points, StreamOrder
 
 
 class FakeStream:
     """A stream with an identity; work issued inside `with torch.cuda.stream(s)` carries it."""
 
     _next = 1
+    order: ClassVar[StreamOrder] = StreamOrder()
 
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
         self.stream_id = FakeStream._next
         FakeStream._next += 1
         self.cuda_stream = self.stream_id
         self.priority = priority
-        self.device = torch.device("cuda", 0)
+        self.device = accelerator()
+        self.device_index = self.device.index
 
     def wait_stream(self, stream: Any) -> None:
-        """Device-side dependency; kept by program order."""
+        """What comes now on this stream waits for all that `stream` was given."""
+        self.order.wait(self.stream_id, self.order.mark(stream.stream_id))
 
     def wait_event(self, event: Any) -> None:
-        """Device-side dependency; kept by program order."""
+        """What comes now on this stream waits for what the event marks."""
+        self.order.wait(self.stream_id, event.points)
 
     def record_event(self, event: Any = None) -> Any:
-        """A new event on this stream."""
-        return event or FakeEvent()
+        """An event on this stream; a new one if none is given."""
+        event = event if event is not None else torch.cuda.Event()
+        event.record(self)
+        return event
 
     def query(self) -> bool:
         """Whether all work is done: yes."""
@@ -48,10 +56,11 @@ class FakeStream:
         """Replaced per capture so that the wait is recorded."""
 
     def __enter__(self) -> FakeStream:
+        StreamContext.current.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        return None
+        StreamContext.current.pop()
 
 
 class FakeEvent:
@@ -59,12 +68,17 @@ class FakeEvent:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.cuda_event = 0
+        self.event_id = 0
+        self.points: Points = {}
 
     def record(self, stream: Any = None) -> None:
         """Mark a point on the stream."""
+        stream = current_stream() if stream is None else stream
+        self.points = FakeStream.order.mark(stream.stream_id)
 
     def wait(self, stream: Any = None) -> None:
-        """Device-side dependency; kept by program order."""
+        """What comes now on the stream waits for what this event marks."""
+        (current_stream() if stream is None else stream).wait_event(self)
 
     def query(self) -> bool:
         """Whether it has passed: yes."""
@@ -81,24 +95,41 @@ class FakeEvent:
 class StreamContext:
     """`with torch.cuda.stream(s)`: the recorder reads the current stream from here."""
 
-    current: ClassVar[list[int]] = [0]
+    current: ClassVar[list[Any]] = []
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     def __enter__(self) -> Any:
-        StreamContext.current.append(getattr(self.stream, "stream_id", 0))
+        StreamContext.current.append(current_stream() if self.stream is None else self.stream)
         return self.stream
 
     def __exit__(self, *_: object) -> None:
         StreamContext.current.pop()
 
 
+def current_stream() -> Any:
+    """The stream that operators are issued to."""
+    return StreamContext.current[-1]
+
+
 class _DeviceContext:
-    def __init__(self, *_: Any) -> None:
-        pass
+    """`with torch.cuda.device(i)`."""
+
+    def __init__(self, device: Any = None) -> None:
+        self._device = device
 
     def __enter__(self) -> _DeviceContext:
+        self._before = device_index()
+        use_device(self._device)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        use_device(self._before)
+
+
+class _NoContext:
+    def __enter__(self) -> _NoContext:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -141,29 +172,40 @@ def _leave_absent_device_alone(patch: Patches) -> None:
     patch.set(fake_tensor, "init_gpu_context", start, only_if_present=True)
 
 
-def install(patch: Patches, record_sync: Callable[[str], None], device_count: int = 1) -> None:
+def install(
+    patch: Patches, record_sync: Callable[..., None], order: StreamOrder, device_count: int = 1,
+) -> None:  # fmt: skip
     """Put the stand-ins in place.
 
     Args:
         patch: where the replacements are remembered.
-        record_sync: called with a reason whenever the host would wait for the device.
+        record_sync: called with a reason whenever the host would wait for the device, and with
+            the points that it waits for, if not for all.
+        order: learns what streams and events wait for.
         device_count: what `torch.cuda.device_count()` says.
     """
     _leave_absent_device_alone(patch)
     capability = (9, 0)
     properties = _properties(141 * 10**9, "gpuscope capture", capability, 132)
+    patch.set(FakeStream, "order", order)
+    patch.set(FakeStream, "_next", 1)
     stream = FakeStream()
-    stream.stream_id = 0
+    stream.stream_id = stream.cuda_stream = 0
+    patch.set(StreamContext, "current", [stream])
 
     class Stream(FakeStream):
         def synchronize(self) -> None:
-            record_sync("synchronize")
+            record_sync("synchronize", order.mark(self.stream_id))
 
     class Event(FakeEvent):
         def synchronize(self) -> None:
-            record_sync("synchronize")
+            record_sync("synchronize", self.points)
 
     stream.__class__ = Stream
+
+    def set_stream(to: Any) -> None:
+        StreamContext.current[-1] = stream if to is None else to
+
     cpu_state = torch.empty(0, dtype=torch.uint8)
     answers: dict[str, Any] = {
         "is_available": lambda: True,
@@ -172,21 +214,22 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
         "_lazy_init": lambda: None,
         "_lazy_call": lambda *a, **k: None,
         "device_count": lambda: device_count,
-        "current_device": lambda: 0,
-        "set_device": lambda device: None,
+        "current_device": device_index,
+        "set_device": use_device,
         "device": _DeviceContext,
-        "device_of": _DeviceContext,
+        "device_of": lambda tensor: _DeviceContext(),
         "get_device_properties": lambda device=None: properties,
         "get_device_capability": lambda device=None: capability,
         "get_device_name": lambda device=None: properties.name,
         "get_arch_list": lambda: ["sm_90"],
         "is_bf16_supported": lambda *a, **k: True,
         "synchronize": lambda device=None: record_sync("synchronize"),
-        "current_stream": lambda device=None: stream,
+        "current_stream": lambda device=None: current_stream(),
         "default_stream": lambda device=None: stream,
         "stream": StreamContext,
-        "set_stream": lambda s: None,
+        "set_stream": set_stream,
         "Stream": Stream,
+        "StreamContext": StreamContext,
         "Event": Event,
         "empty_cache": lambda: None,
         "ipc_collect": lambda: None,
@@ -226,15 +269,19 @@ def install(patch: Patches, record_sync: Callable[[str], None], device_count: in
             "is_available": lambda: True,
             "current_accelerator": lambda check_available=False: torch.device("cuda"),
             "device_count": lambda: device_count,
-            "current_device_index": lambda: 0,
-            "current_stream": lambda device=None: stream,
+            "current_device_index": device_index,
+            "set_device_index": use_device,
+            "current_stream": lambda device=None: current_stream(),
+            "set_stream": set_stream,
             "synchronize": lambda device=None: record_sync("synchronize"),
         }.items():
             patch.set(torch.accelerator, name, value, only_if_present=True)
+    for name in ("_get_accelerator", "_accelerator_getAccelerator"):
+        patch.set(torch._C, name, lambda *_: torch.device("cuda"), only_if_present=True)
     if hasattr(torch.cuda.amp, "common"):
         patch.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
     for module in (torch, torch.random):
         for name in ("fork_rng",):
             if name in vars(module):
-                patch.set(module, name, lambda *a, **k: _DeviceContext())
+                patch.set(module, name, lambda *a, **k: _NoContext())
     patch.set(torch, "Generator", lambda device="cpu": torch._C.Generator("cpu"))

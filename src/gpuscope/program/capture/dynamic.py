@@ -84,7 +84,7 @@ OWN_SHAPES = {"aten::histc": histc}
 
 
 def _device_of(tensor: torch.Tensor) -> Any:
-    return torch.device("cuda", 0) if on_device(tensor) else torch.device("cpu")
+    return tensor.device if on_device(tensor) else torch.device("cpu")
 
 
 def run(

@@ -23,6 +23,29 @@ _META = torch.device("meta")
 PRIM_DEVICE = torch.ops.prim.device.default
 
 
+class _Current:
+    """The device that "cuda" without a number means."""
+
+    index = 0
+
+
+def device_index() -> int:
+    """Number of the current device, as `torch.cuda.current_device` says."""
+    return _Current.index
+
+
+def accelerator() -> torch.device:
+    """The current device."""
+    return torch.device("cuda", _Current.index)
+
+
+def use_device(device: Any = None) -> None:
+    """Make a device (number, string, `torch.device`) the current one; None changes nothing."""
+    if device is None or (isinstance(device, int) and device < 0):
+        return
+    _Current.index = with_index(device).index
+
+
 def is_device_type(device: Any) -> bool:
     """Whether `device` (string, index or torch.device) names an accelerator."""
     if device is None:
@@ -40,7 +63,7 @@ def with_index(device: Any) -> Any:
     if isinstance(device, int):
         return torch.device("cuda", device)
     index = device.index if isinstance(device, torch.device) else torch.device(str(device)).index
-    return torch.device("cuda", index or 0)
+    return torch.device("cuda", _Current.index if index is None else index)
 
 
 def on_device(tensor: Any) -> bool:
@@ -142,7 +165,7 @@ class CaptureFakeMode(FakeTensorMode):
         if self._outer_on_device is not None:
             device = kwargs.get("device")
             if self._outer_on_device and device is not None and device.type == "cpu":
-                kwargs = dict(kwargs, device=torch.device("cuda", 0))
+                kwargs = dict(kwargs, device=accelerator())
             return self.dispatch(func, types, args, kwargs)
         self._outer_on_device = _any_on_device(args) and kwargs.get("device") is None
         # A small constant would be really copied to the device: hide its value for this call.

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from gpuscope.program.capture.fakes import on_device
+from gpuscope.program.capture.fakes import accelerator, on_device
 
 _OURS = ("gpuscope/program/capture", "torch/_subclasses", "torch/utils/_python_dispatch",
          "torch/_ops.py", "torch/_library/", "torch/utils/_device.py")  # fmt: skip
@@ -71,7 +71,7 @@ class Helpers:
                     f"Expected all tensors to be on the same device, but '{name}' got one of shape"
                     f" {tuple(tensor.shape)} in host memory beside tensors on cuda:0."
                 )
-            tensor.fake_device = torch.device("cuda", 0)
+            tensor.fake_device = accelerator()
             adopted.append(storage)
             self.adopted += 1
         return adopted

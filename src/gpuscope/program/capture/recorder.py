@@ -27,9 +27,13 @@ from gpuscope.program.capture.calls import (
     wants_grad,
 )
 from gpuscope.program.capture.conversions import Departures
-from gpuscope.program.capture.cuda import StreamContext
+from gpuscope.program.capture.cuda import current_stream
+from gpuscope.program.capture.distributed import collectives, fully_sharded
+from gpuscope.program.capture.distributed.groups import Groups
+from gpuscope.program.capture.distributed.works import Works
 from gpuscope.program.capture.fakes import (
     PRIM_DEVICE,
+    accelerator,
     answer_device,
     on_device,
     without_dynamo,
@@ -40,6 +44,7 @@ from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
 from gpuscope.program.capture.python_work import PythonWork
 from gpuscope.program.capture.replay import Replay
 from gpuscope.program.capture.storages import StorageTracker
+from gpuscope.program.capture.streams import Points, Queue, StreamOrder
 from gpuscope.program.capture.values import Values
 from gpuscope.program.types import Op, Phase, TensorSpec
 
@@ -61,6 +66,10 @@ class Recorder(TorchDispatchMode):
         self.storages = StorageTracker(lambda: len(self.ops))
         self.values = Values()
         self.python = PythonWork()
+        self.order = StreamOrder()
+        self.groups = Groups()
+        self.works = Works(self.order)
+        self.batch = self.batches = 0
         self.unsupported: dict[str, None] = {}
         self.recording = False
         self.in_optimizer = False
@@ -87,15 +96,23 @@ class Recorder(TorchDispatchMode):
         self.modules.new_step()
         self._last_calls = self.modules.calls
         self.storages.rebase()
+        self.order.begin_step()
+        self.groups.begin_step()
         self._last_calls = self.modules.calls
         self.seen_backward = False
         self.first_backward = None
         self.recording = True
 
-    def sync(self, reason: str) -> None:
-        """The host waits for the device here, without an operator of its own."""
-        if self.recording:
-            self._append("gpuscope::synchronize", "default", (), (), {}, sync=reason, view=True)
+    def sync(self, reason: str, points: Points | None = None) -> None:
+        """The host waits for the device here (for `points` only, if given), by no operator."""
+        waits = () if points is None else self.order.relative(points)
+        self.append(
+            "gpuscope::synchronize", "default", (), (), {}, waits=waits, sync=reason, view=True
+        )
+
+    def finished(self) -> tuple[Op, ...]:
+        """The operators of the recorded step."""
+        return tuple(self.order.settled(self.ops))
 
     # ---- dispatch -----------------------------------------------------------------------
 
@@ -104,6 +121,9 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         if func is PRIM_DEVICE:
             return answer_device(args)
+        for kind in types:
+            if kind is not FakeTensor and hasattr(kind, "__tensor_flatten__"):
+                return NotImplemented  # it takes itself apart, and comes back with what it holds
         self.python.pause()
         try:
             return self._dispatch(func, args, kwargs or {})
@@ -112,6 +132,11 @@ class Recorder(TorchDispatchMode):
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         facts = self._facts_of(func)
+        if facts.communicates:
+            return collectives.run(self, func, facts, args, kwargs)
+        if facts.name in fully_sharded.TAKEN_APART:
+            with self:
+                return fully_sharded.run(self.storages, facts.name, args, kwargs)
         if facts.skip:
             return self._skipped(func, facts, args, kwargs)
         if facts.composite:
@@ -146,6 +171,8 @@ class Recorder(TorchDispatchMode):
             usual = adopted == self.helpers.adopted and facts.name not in dynamic.SIZED_BY_DATA
             if key is not None and usual:
                 self.replay.learn(key, args, out)
+        if isinstance(kwargs.get("out"), torch.Tensor):
+            out = kwargs["out"]  # some shape rules make another
         if facts.viewing and torch.is_inference_mode_enabled():
             _like_its_base(args[0], out)
         self._record(facts, args, kwargs, out)
@@ -220,14 +247,14 @@ class Recorder(TorchDispatchMode):
         device = kwargs.get("device")
         if facts.name == "aten::_to_copy" and device is not None and on_device(args[0]):
             if torch.device(device).type == "cpu" and not Departures.asked:
-                kwargs = dict(kwargs, device=torch.device("cuda", 0))
+                kwargs = dict(kwargs, device=accelerator())
             return args, kwargs
         if device is None or torch._C._current_autograd_node() is None:
             return args, kwargs
         if torch.device(device).type == "cpu" and (not self.modules.stack):
             tensors = [t for t in args if isinstance(t, torch.Tensor)]
             if not tensors or on_device(tensors[0]):
-                kwargs = dict(kwargs, device=torch.device("cuda", 0))
+                kwargs = dict(kwargs, device=accelerator())
         return args, kwargs
 
     def _adopt_helpers(self, error: Exception, facts: Facts, args: Any, kwargs: Any) -> bool:
@@ -254,10 +281,8 @@ class Recorder(TorchDispatchMode):
             value: Any = tensor.constant.item()
         else:
             value = self.values.scalar(self._storage_id(tensor), tensor.dtype)
-        if self.recording:
-            spec = self._spec(tensor)
-            sync = "item" if on_device(tensor) else ""
-            self._append(facts.name, facts.overload, (spec,), (), {}, sync=sync)
+        sync = "item" if on_device(tensor) else ""
+        self.append(facts.name, facts.overload, (self.spec(tensor),), (), {}, sync=sync)
         return value
 
     def _equal(self, facts: Facts, args: Any) -> bool:
@@ -266,10 +291,10 @@ class Recorder(TorchDispatchMode):
         if first.shape != second.shape:
             return False
         self.values.assume("Tensors compared by torch.equal are taken as equal.")
-        if self.recording and first is not second:
-            specs = (self._spec(first), self._spec(second))
+        if first is not second:
+            specs = (self.spec(first), self.spec(second))
             sync = "equal" if on_device(first) else ""
-            self._append(facts.name, facts.overload, specs, (), {}, sync=sync)
+            self.append(facts.name, facts.overload, specs, (), {}, sync=sync)
         return True
 
     def _pin(self, func: Any, args: Any) -> Any:
@@ -293,34 +318,36 @@ class Recorder(TorchDispatchMode):
 
     def _record(self, facts: Facts, args: Any, kwargs: Any, out: Any) -> None:
         inputs = [
-            self._spec(t) for t in flat((args, tuple(kwargs.values())))
+            self.spec(t) for t in flat((args, tuple(kwargs.values())))
             if isinstance(t, torch.Tensor)
         ]  # fmt: skip
         phase = self._phase(args)
         module, recomputed = self._module(phase)
         label = facts.name
         outs = [t for t in flat(out) if isinstance(t, torch.Tensor)]
+        if not outs and "out" in kwargs:
+            outs = flat(kwargs["out"])
         if Departures.asked and kwargs.get("non_blocking"):
             self._pinned(outs[0])  # as aten::_to_copy makes it
         if facts.name in COPIES and not module:
             crosses = inputs[-1].device == "host" and on_device(outs[0])
             phase = "input" if crosses else phase
-        outputs = [self._spec(t, module, label, phase) for t in outs]
+        outputs = [self.spec(t, module, label, phase) for t in outs]
         in_storages = {s.storage for s in inputs}
         for spec in outputs:
             if spec.device == "host" and spec.storage not in in_storages:
                 self.helpers.made(spec.storage)
         self._learn(facts, args, inputs, outputs)
-        if not self.recording or (facts.name == "aten::empty" and not outputs[0].numel):
+        if facts.name == "aten::empty" and not outputs[0].numel:
             return
         view = facts.viewing or (
             not facts.writes
             and bool(outputs)
             and all(s.storage in in_storages for s in outputs)
         )
-        self._append(
+        self.append(
             facts.name, facts.overload, tuple(inputs), tuple(outputs),
-            plain_arguments(facts, args, kwargs),
+            plain_arguments(facts, args, kwargs) if self.recording else {},
             module=module, phase=phase, recomputed=recomputed, view=view,
             autograd=(torch.is_grad_enabled() or facts.name.startswith("gpuscope::"))
             and wants_grad(args),
@@ -337,10 +364,28 @@ class Recorder(TorchDispatchMode):
             facts.name, args, [s.storage for s in outputs], [s.storage for s in inputs]
         )
 
-    def _append(
+    def append(
         self, name: str, overload: str, inputs: Any, outputs: Any, args: Any, *,
-        module: str | None = None, phase: Phase | None = None, **rest: Any,
-    ) -> None:  # fmt: skip
+        module: str | None = None, phase: Phase | None = None, queue: Queue | None = None,
+        waits: tuple[int, ...] = (), **rest: Any,
+    ) -> int:  # fmt: skip
+        """Write an operator down, if the step is the recorded one.
+
+        Args:
+            name, overload, inputs, outputs, args, module, phase, waits, rest: fields of `Op`.
+            queue: where it runs, if that is not the current stream.
+
+        Returns:
+            Its number on the clock of `order`.
+        """
+        number = self.order.clock
+        stream = current_stream().stream_id
+        works = not rest.get("view") and name not in _WITHOUT_KERNEL and (
+            any(s.device == "device" for s in inputs) or any(s.device == "device" for s in outputs)
+        )  # fmt: skip
+        told = self.order.issue(name, stream, works=works, queue=queue)
+        if not self.recording:
+            return number
         phase = phase or self._phase(())
         if module is None:
             module, rest["recomputed"] = self._module(phase)
@@ -358,17 +403,18 @@ class Recorder(TorchDispatchMode):
                 module_calls=calls - self._last_calls, autograd_nodes=entered,
                 python_calls=python - self._last_python,
                 python_instructions=instructions - self._last_instructions,
-                stream=StreamContext.current[-1], **rest,
+                stream=stream, waits=tuple(sorted({*waits, *told})) if waits else told, **rest,
             )
         )  # fmt: skip
         self._last_calls = calls
         self._last_python = python
         self._last_instructions = instructions
+        return number
 
     def _phase(self, args: Any) -> Phase:
         if self.in_optimizer and not self._in_closure(args):
             return "optimizer"
-        if torch._C._current_autograd_node() is not None:
+        if _in_backward():
             self.seen_backward = True
             return "backward"
         if self.seen_backward and not self.modules.stack:
@@ -391,9 +437,10 @@ class Recorder(TorchDispatchMode):
             return self.modules.owner(torch._C._current_autograd_node()), False
         return self.modules.current, False
 
-    def _spec(
+    def spec(
         self, tensor: torch.Tensor, module: str = "", label: str = "", phase: str = "other"
     ) -> TensorSpec:
+        """A tensor as plain data; its storage is watched from now on."""
         device = on_device(tensor)
         storage = self.storages.see(tensor, device, module, label, phase)
         key = (tensor.shape, tensor.stride(), tensor.dtype, device, storage)
@@ -410,6 +457,19 @@ class Recorder(TorchDispatchMode):
         return spec
 
 without_dynamo(Recorder)
+
+_WITHOUT_KERNEL = frozenset(
+    {
+        "aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty",
+        "aten::new_empty_strided", "_c10d_functional::wait_tensor",
+    }
+)  # fmt: skip
+"""Operators on device tensors that launch nothing."""
+
+
+def _in_backward() -> bool:
+    """Whether autograd runs, also in callbacks after its last node."""
+    return torch._C._current_graph_task_id() != -1
 
 _INDEX_PUT_IMPL = torch.ops.aten._index_put_impl_.default
 

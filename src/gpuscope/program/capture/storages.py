@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
 from gpuscope.program.types import Category, Storage
+
+UNSHARDED = "unsharded parameter"
+"""Memory that holds a whole parameter only while it is used (FSDP)."""
+
+
+def held(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that holds the memory: what is inside of a DTensor or the like."""
+    while True:
+        inner = getattr(tensor, "_local_tensor", None)
+        inner = getattr(tensor, "elem", None) if inner is None else inner
+        if not isinstance(inner, torch.Tensor):
+            return tensor
+        tensor = inner
 
 
 @dataclass
@@ -42,7 +55,7 @@ class StorageTracker:
 
     def id_of(self, tensor: torch.Tensor) -> int:
         """Identity of the storage behind `tensor`; -1 if it was never seen."""
-        return self._by_key.get(tensor.untyped_storage()._cdata, -1)
+        return self._by_key.get(held(tensor).untyped_storage()._cdata, -1)
 
     def see(self, tensor: torch.Tensor, device: bool, module: str, label: str, phase: str) -> int:
         """Identity of the storage behind `tensor`, watched from now on."""
@@ -60,6 +73,22 @@ class StorageTracker:
         self._by_key[key] = number
         self._refs[key] = weakref.ref(storage, partial(self._gone_ref, key))
         return number
+
+    def resized(self, storage: Any) -> None:
+        """A storage was given another size: to the allocator one is freed and one is made.
+
+        FSDP2 frees an unsharded parameter by making its storage empty, so that the tensor stays.
+        """
+        number = self._by_key.get(storage._cdata)
+        if number is None or self.lives[number].nbytes == storage.nbytes():
+            return
+        life, key = self.lives[number], storage._cdata
+        life.died = self.clock()
+        again = replace(
+            life, id=len(self.lives), nbytes=storage.nbytes(), born=self.clock(), died=None
+        )
+        self.lives.append(again)
+        self._by_key[key] = again.id
 
     def _gone_ref(self, key: int, _: object) -> None:
         self._gone(key)
@@ -83,6 +112,8 @@ class StorageTracker:
         number = self.id_of(tensor)
         if number >= 0:
             life = self.lives[number]
+            if life.label == UNSHARDED:
+                return
             if life.category is None or category in ("parameter", "gradient"):
                 life.category = category
                 life.label = label or life.label

@@ -1,0 +1,47 @@
+"""Distributed code as one rank of any job, on one CPU, without a network.
+
+The user's real code runs: `init_process_group`, meshes, `fully_shard`, DTensors, collectives. Its
+process groups belong to torch's `fake` backend, which moves nothing; each collective becomes one
+`Op` with its group, its peer and the user's line (see `gpuscope.program.types`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuscope.program.capture.patches import Patches
+from gpuscope.program.world import World
+
+__all__ = ["install"]
+
+
+def install(patch: Patches, recorder: Any, world: World | None) -> None:
+    """Let distributed code run as rank `world.rank` of `world.size`.
+
+    Args:
+        patch: where the replacements are remembered.
+        recorder: the recorder of this capture; gets its `groups`.
+        world: the job; None: as the code says, else one rank.
+
+    Raises:
+        WorkloadError: there is a process group already.
+    """
+    import torch.distributed as dist
+
+    if not dist.is_available():
+        return
+    from gpuscope.program.capture.distributed import (
+        fully_sharded,
+        meshes,
+        objects,
+        point_to_point,
+        process,
+        works,
+    )
+
+    process.install(patch, recorder.groups, world)
+    works.install(patch, recorder)
+    meshes.install(patch, recorder.groups)
+    fully_sharded.install(patch, recorder)
+    objects.install(patch, recorder)
+    point_to_point.install(patch, recorder)

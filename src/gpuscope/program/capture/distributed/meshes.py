@@ -1,0 +1,112 @@
+"""`DeviceMesh`: made of real numbers, its dimensions name the groups; DTensors say "cuda"."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from gpuscope.program.capture.distributed.groups import Groups
+from gpuscope.program.capture.patches import Patches
+
+_WITH_NUMBERS = (
+    "__getitem__", "_flatten", "_unflatten", "_get_all_submeshes", "_concatenate", "from_group",
+    "get_group", "get_all_groups", "__repr__", "get_coordinate", "get_local_rank",
+)  # fmt: skip
+
+
+def install(patch: Patches, groups: Groups) -> None:
+    """Let meshes compute with real ranks, and learn what their dimensions are called."""
+    from torch.distributed import device_mesh
+    from torch.distributed.device_mesh import DeviceMesh
+
+    patch.set(device_mesh, "torch", _RealNumbers())
+    prepared = False
+    original = DeviceMesh.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal prepared
+        if not prepared:
+            prepared = True
+            _wrappers_on_device(patch)
+        if len(args) > 1:
+            args = (args[0], _numbers(args[1]), *args[2:])
+        elif "mesh" in kwargs:
+            kwargs["mesh"] = _numbers(kwargs["mesh"])
+        with _disable_current_modes():
+            original(self, *args, **kwargs)
+        learn(self, groups)
+
+    patch.set(DeviceMesh, "__init__", init)
+    for name in _WITH_NUMBERS:
+        if name in vars(DeviceMesh):
+            patch.set(DeviceMesh, name, _outside(vars(DeviceMesh)[name]))
+
+
+class _RealNumbers:
+    """torch, for `init_device_mesh`: the ranks that it counts up are real numbers."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    def arange(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """As `torch.arange`, on the host and with values."""
+        with _disable_current_modes(), torch.device("cpu"):
+            return torch.arange(*args, **kwargs)
+
+
+def _numbers(mesh: Any) -> Any:
+    """The ranks of a mesh that the user wrote down as a tensor: counted up from 0, if not known."""
+    if not isinstance(mesh, FakeTensor):
+        return mesh
+    if mesh.constant is not None:
+        return mesh.constant
+    with _disable_current_modes(), torch.device("cpu"):
+        return torch.arange(mesh.numel()).view(tuple(mesh.shape))
+
+
+def _outside(function: Any) -> Any:
+    """The same function, run outside of the fake mode."""
+    inner = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
+
+    @functools.wraps(inner)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return inner(*args, **kwargs)
+
+    return type(function)(run) if inner is not function else run
+
+
+def learn(mesh: Any, groups: Groups) -> None:
+    """What a mesh tells of its groups."""
+    names = mesh.mesh_dim_names
+    if getattr(mesh, "_root_mesh", None) is None:
+        groups.made_mesh(names, tuple(mesh.shape))
+    for name, group in zip(names or (), getattr(mesh, "_dim_group_names", ()), strict=False):
+        groups.name(group, name)
+
+
+def _wrappers_on_device(patch: Patches) -> None:
+    """Tensors that hold fakes are CPU tensors to C++, as fakes are, and say what fakes say."""
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
+    from torch.distributed.tensor import DTensor
+
+    make = torch.Tensor._make_wrapper_subclass
+
+    def wrapper(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device") is not None and torch.device(kwargs["device"]).type == "cuda":
+            kwargs["device"] = torch.device("cpu")
+        return make(cls, *args, **kwargs)
+
+    patch.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(wrapper))
+    for kind, held in ((DTensor, "_local_tensor"), (AsyncCollectiveTensor, "elem")):
+        patch.set(kind, "device", property(lambda self, h=held: getattr(self, h).device))
+        patch.set(kind, "is_cuda", property(lambda self, h=held: getattr(self, h).is_cuda))
+        patch.set(kind, "is_cpu", property(lambda self, h=held: getattr(self, h).is_cpu))
+    from torch.distributed import _functional_collectives as functional
+
+    patch.set(functional, "_are_we_tracing", lambda: False)
