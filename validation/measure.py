@@ -14,6 +14,7 @@ import gzip
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -217,6 +218,19 @@ def warm_compiler(entries: list[Entry]) -> None:
         os.waitpid(pid, 0)
 
 
+def bench_host(out: Path) -> None:
+    """This machine's own host constants, so that host-bound steps can be judged with them."""
+    command = [sys.executable, "-m", "gpuscope", "bench", "--only", "host,launch", "-o",
+               str(out / "bench"), "--quiet"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+        said = (done.stdout + done.stderr).strip().splitlines()[-1:] or [""]
+        print(f"bench: exit {done.returncode}: {said[0]}", flush=True)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        print(f"bench: not run: {error}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
@@ -225,8 +239,11 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=560, help="stop after this many seconds")
     parser.add_argument("--newest", action="store_true", help="the newest rows of the zoo")
     parser.add_argument("--warm", action="store_true", help="first compile what compiles, at once")
+    parser.add_argument("--bench", action="store_true", help="also bench the host (a minute)")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    if args.bench or args.newest:
+        bench_host(args.out)
     started = time.perf_counter()
     import torch  # noqa: F401
     import transformers  # noqa: F401
