@@ -7,6 +7,7 @@
     ├── WorkloadError         the user's `build` failed, or did not return a step
     │   └── CaptureError      the step cannot be captured (unsupported operator under --strict)
     ├── UnsupportedError      the device cannot do what is asked (fp8 on an A100)
+    ├── HangError             ranks of a job that would wait for each other for ever
     ├── DoesNotFitError       the workload needs more memory than the device has (--must-fit)
     ├── InputFileError        a file that is missing, unreadable, cut off or not what it says
     └── MissingPackageError   an optional package is needed; says how to install it
@@ -90,6 +91,24 @@ class DoesNotFitError(GpuscopeError):
     """The workload needs more memory than the device has (raised under --must-fit only)."""
 
     exit_code = 3
+
+
+class HangError(GpuscopeError):
+    """Ranks of a job make communication calls that never meet: in real life they hang.
+
+    Args:
+        what: which ranks, and where they part.
+        why: what each of them calls, with the user's line.
+        next_step: what to change.
+        waiting: (rank, what it calls or waits for) of each rank that matters.
+    """
+
+    def __init__(
+        self, what: str, why: str = "", next_step: str = "",
+        waiting: tuple[tuple[int, str], ...] = (),
+    ) -> None:  # fmt: skip
+        self.waiting = waiting
+        super().__init__(what, why, next_step)
 
 
 class InputFileError(GpuscopeError):

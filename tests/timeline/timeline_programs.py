@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
-from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 
 US = 1e-6
 LATENCY_S = 4 * US
@@ -65,4 +66,36 @@ def costed(ops: Iterable[CostedOp], **fields: Any) -> CostedProgram:
         device_id="test",
         ops=items,
         **fields,
+    )
+
+
+def talk(us: float, name: str = "c10d::allreduce_", *, group: int = 0, **fields: Any) -> CostedOp:
+    """A call of a collective, a send or a receive."""
+    stream = fields.get("stream", 0)
+    short = name.split("::")[-1]
+    return call(
+        kernel(us, lane="link", kind="collective", name=short, stream=stream),
+        name=name, group=group, reads=fields.pop("reads", (900,)), **fields,
+    )  # fmt: skip
+
+
+def send(us: float, peer: int, *, group: int = 0, **fields: Any) -> CostedOp:
+    return talk(us, "c10d::send", group=group, peer=peer, **fields)
+
+
+def recv(us: float, peer: int, *, group: int = 0, **fields: Any) -> CostedOp:
+    return talk(us, "c10d::recv_", group=group, peer=peer, **fields)
+
+
+def numbered(ops: Iterable[CostedOp]) -> tuple[CostedOp, ...]:
+    return tuple(replace(item, op=replace(item.op, index=n)) for n, item in enumerate(ops))
+
+
+def ranked(
+    ops: Iterable[CostedOp], rank: int, groups: Sequence[ProcessGroup], world: int, **fields: Any
+) -> CostedProgram:
+    """A costed program of one rank of a job."""
+    made = costed(numbered(ops), **fields)
+    return replace(
+        made, program=replace(made.program, rank=rank, world_size=world, groups=tuple(groups))
     )

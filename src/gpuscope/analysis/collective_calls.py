@@ -86,7 +86,7 @@ def communication_calls(timeline: Timeline) -> Calls:
 
 def _recorded_columns(timeline: Timeline, rows: Ints) -> tuple[Ints, Ints]:
     """Index of the collective and sequence number of these events, -1 where unknown."""
-    recorded = timeline.recorded
+    recorded = timeline.recorded if timeline.messages is None else timeline.messages
     unknown = np.full(len(rows), -1, np.int64)
     if recorded is None or len(recorded) == 0 or len(rows) == 0:
         return unknown, unknown.copy()

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.cost.types import CostedProgram, Kernel
+from gpuscope.timeline.message_columns import Naming, message_columns
 from gpuscope.timeline.schedule import Schedule
-from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Step, Timeline
+from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Messages, Step, Timeline
 from gpuscope.timeline.walk import Walk
 
 _KIND = {name: number for number, name in enumerate(EVENT_KINDS)}
@@ -31,11 +32,19 @@ class _Part:
     correlation: Ints
 
 
-def build_timeline(costed: CostedProgram, schedule: Schedule, walk: Walk) -> Timeline:
+def build_timeline(
+    costed: CostedProgram, schedule: Schedule, walk: Walk, *, origin_s: float | None = None,
+    naming: Naming | None = None, notes: tuple[str, ...] = (),
+) -> Timeline:  # fmt: skip
     """Draw the last step of a walk.
 
-    The origin is the earliest event or the begin of the step's window, whichever comes first.
     Every time is rounded to a nanosecond once, so events that touch still touch.
+
+    Args:
+        costed, schedule, walk: the step.
+        origin_s: the timeline's zero on the walk's clock; by default `begin_s`.
+        naming: how groups and peers are called; by default as the program does.
+        notes: remarks besides the program's own.
     """
     parts = (
         _device_part(schedule, walk),
@@ -46,8 +55,10 @@ def build_timeline(costed: CostedProgram, schedule: Schedule, walk: Walk) -> Tim
     )
     window_end_s = walk.ends_s[-1]
     window_begin_s = window_end_s - walk.period_s
-    origin_s = min([window_begin_s, *(float(p.start_s.min()) for p in parts if len(p.start_s))])
-    names, events = _merge(parts, origin_s)
+    origin_s = begin_s(walk) if origin_s is None else origin_s
+    names, events, order = _merge(parts, origin_s)
+    rows = np.flatnonzero(schedule.kernel >= 0)
+    collectives, collective, sequence = message_columns(costed, schedule, rows, naming)
     window = Step(_nanoseconds(window_begin_s - origin_s), _nanoseconds(window_end_s - origin_s))
     return Timeline(
         names=names,
@@ -56,8 +67,27 @@ def build_timeline(costed: CostedProgram, schedule: Schedule, walk: Walk) -> Tim
         steps=(window,),
         kernels=schedule.kernels,
         ops=tuple(item.op for item in costed.ops),
-        notes=_notes(costed, schedule),
+        notes=(*costed.assumptions, *notes, *_notes(schedule)),
+        collectives=collectives,
+        messages=_messages(collective, sequence, order),
     )
+
+
+def begin_s(walk: Walk) -> float:
+    """The earliest event of a walk's last step, or the begin of its window if that comes first."""
+    first_s = float(walk.start_s.min()) if len(walk.start_s) else walk.host_begin_s
+    return min(walk.ends_s[-1] - walk.period_s, walk.host_begin_s, first_s)
+
+
+def _messages(collective: Ints, sequence: Ints, order: Ints) -> Messages | None:
+    """The columns of calls by row of `Events`, from those by device task (which come first)."""
+    if not len(collective) or (collective < 0).all():
+        return None
+    event = np.empty(len(order), np.int64)
+    event[order] = np.arange(len(order))
+    known = np.flatnonzero(collective >= 0)
+    known = known[np.argsort(event[known])]
+    return Messages(event[known], collective[known], sequence[known])
 
 
 def event_kind(kernel: Kernel) -> str:
@@ -177,8 +207,11 @@ def _step_part(schedule: Schedule, walk: Walk) -> _Part:
     )
 
 
-def _merge(parts: tuple[_Part, ...], origin_s: float) -> tuple[tuple[str, ...], Events]:
-    """One sorted table of events: by start, lane, and the longer (enclosing) event first."""
+def _merge(parts: tuple[_Part, ...], origin_s: float) -> tuple[tuple[str, ...], Events, Ints]:
+    """One sorted table of events: by start, lane, and the longer (enclosing) event first.
+
+    Also which row of the parts, one after the other, each event was.
+    """
     table: dict[str, int] = {}
     name = [table.setdefault(text, len(table)) for part in parts for text in part.names]
     start_s = np.concatenate([part.start_s for part in parts])
@@ -197,13 +230,11 @@ def _merge(parts: tuple[_Part, ...], origin_s: float) -> tuple[tuple[str, ...], 
         kernel=np.concatenate([part.kernel for part in parts])[order],
         correlation=np.concatenate([part.correlation for part in parts])[order],
     )
-    return tuple(table), events
+    return tuple(table), events, order
 
 
-def _notes(costed: CostedProgram, schedule: Schedule) -> tuple[str, ...]:
+def _notes(schedule: Schedule) -> tuple[str, ...]:
     """What a reader should know about how far the picture can be trusted."""
-    notes = tuple(costed.assumptions)
-    streams = sum(lane.kind == "stream" for lane in schedule.lanes)
-    if streams > 1:
-        notes += ("Kernels that run at the same time on different streams do not slow each other.",)
-    return notes
+    if sum(lane.kind == "stream" for lane in schedule.lanes) > 1:
+        return ("Kernels that run at the same time on different streams do not slow each other.",)
+    return ()

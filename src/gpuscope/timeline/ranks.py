@@ -13,6 +13,7 @@ from gpuscope.timeline.types import (
     Counter,
     Events,
     Ints,
+    Messages,
     Recorded,
     Source,
     Step,
@@ -86,6 +87,8 @@ def merge(timelines: Sequence[Timeline]) -> Timeline:
         recorded=_recorded(placed, order),
         collectives=tuple(collectives),
         sources=_sources(placed),
+        messages=_messages(placed, order),
+        stands_for={rank: own for part in parts for rank, own in part.stands_for.items()},
     )
 
 
@@ -113,6 +116,7 @@ def with_rank(timeline: Timeline, rank: int) -> Timeline:
         lanes=tuple(replace(lane, rank=rank) for lane in timeline.lanes),
         steps=tuple(replace(step, rank=rank) for step in timeline.steps),
         sources=tuple(replace(source, rank=rank) for source in timeline.sources),
+        stands_for=dict(zip((rank,), timeline.stands_for.values(), strict=False)),
     )
 
 
@@ -268,6 +272,25 @@ def _recorded(parts: Sequence[_Part], order: Ints) -> Recorded | None:
     return Recorded(**{name: column[rows] for name, column in whole.items()})
 
 
+def _messages(parts: Sequence[_Part], order: Ints) -> Messages | None:
+    """The communication calls of all parts, by row of the joint events."""
+    row_of = np.empty(len(order), np.int64)
+    row_of[order] = np.arange(len(order))
+    event, collective, sequence, offset = [], [], [], 0
+    for part in parts:
+        own = part.timeline.messages
+        if own is not None:
+            event.append(row_of[own.event + offset])
+            collective.append(_mapped(own.collective, part.collectives))
+            sequence.append(own.sequence)
+        offset += len(part.timeline.events)
+    if not event:
+        return None
+    events = np.concatenate(event)
+    rows = np.argsort(events, kind="stable")
+    return Messages(events[rows], np.concatenate(collective)[rows], np.concatenate(sequence)[rows])
+
+
 def _counters(parts: Sequence[_Part]) -> tuple[Counter, ...]:
     """The counters of the first rank that has any: devices are not added up."""
     for part in parts:
@@ -299,5 +322,3 @@ def _sources(parts: Iterable[_Part]) -> tuple[Source, ...]:
             key=lambda source: source.rank,
         )
     )
-
-

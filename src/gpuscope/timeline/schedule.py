@@ -4,30 +4,24 @@ A row is either a device task (one launch, or one node of a graph) or a wait of 
 carry the *static* host clock: the time at which the host would get there if it never waited. The
 simulation then only has to track how long the host has waited, which keeps its loop tight.
 
-Order on the device:
-
-- a task starts after the task before it in its queue (a CUDA stream, or the link's own queue);
-- a copy also needs its copy engine, which serves one copy at a time, whatever the stream;
-- a collective runs in the link's queue, as `ProcessGroupNCCL` runs it on a stream of its own
-  (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `syncStream`), but first waits for the stream
-  that it was issued from;
-- an operator that reads memory last written in another queue waits for that writer: the program
-  is taken to be correctly synchronised (events, `wait_stream`, `wait_tensor`). Memory read before
-  it is written in the step was written by the step before.
-
-Tasks that run at the same time on different queues do not slow each other down.
+Order on the device: a task starts after the task before it in its queue, when its copy engine is
+free, and after what it waits for. Queues are those of `gpuscope.timeline.places`, waits those of
+`gpuscope.timeline.dependencies`. How much tasks that run at the same time slow each other down is
+a matter of `gpuscope.timeline.contention`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
-from gpuscope.timeline.types import Lane, LaneKind
+from gpuscope.timeline.dependencies import waits_by_row
+from gpuscope.timeline.places import Place, Places
+from gpuscope.timeline.types import Lane
 
 GRAPH_LAUNCH_S = 2.5e-6
 """Host time of one graph launch: NVIDIA technical blog, "Constant Time Launch for Straight-Line
@@ -50,10 +44,9 @@ WAIT_ALL = -1
 DEVICE_WIDE_SYNCS = frozenset({"synchronize", "device_synchronize", "cuda_synchronize"})
 """Values of `HostCost.sync` that wait for every stream; any other waits for the op's stream."""
 
-_COPY_LANES = {"copy_h2d": "copy H2D", "copy_d2h": "copy D2H"}
-
-Extra = tuple[int, int, tuple[int, ...]]
-"""(copy engine or -1, queue to join or -1, rows to wait for; negative: of the step before)."""
+Extra = tuple[int, int, tuple[int, ...], int]
+"""(copy engine or -1, queue to join or -1, rows to wait for; negative: of the step before, first
+row of the batch that this row is a later part of or -1)."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -82,6 +75,7 @@ class Schedule:
         host_step_s: static host time of the step.
         queues: number of device queues.
         engines: number of copy engines in use.
+        links: queues of communicators.
         kernels: all kernels, in order; repeated operators share theirs.
         lanes: host lanes first, then device lanes.
     """
@@ -109,18 +103,9 @@ class Schedule:
     host_step_s: float
     queues: int
     engines: int
+    links: frozenset[int]
     kernels: tuple[Kernel, ...]
     lanes: tuple[Lane, ...]
-
-
-@dataclass(slots=True)
-class _Names:
-    """Numbers things in the order they are first seen."""
-
-    index: dict[str, int] = field(default_factory=dict)
-
-    def __call__(self, name: str) -> int:
-        return self.index.setdefault(name, len(self.index))
 
 
 class _Builder:
@@ -129,45 +114,26 @@ class _Builder:
     def __init__(self, costed: CostedProgram) -> None:
         self.costed = costed
         self.clock_s = 0.0
-        self.queues, self.engines, self.device_lanes = _Names(), _Names(), _Names()
-        self.lane_kinds: dict[str, LaneKind] = {}
-        self.places: dict[tuple[str, int], tuple[int, int, tuple[int, int] | None]] = {}
+        self.places = Places(costed.ops, costed.program.groups)
         self.kernels: list[Kernel] = []
         self.rows: list[tuple[float, int, float, float, int, int, int, int, int]] = []
-        self.extra: list[tuple[int, int] | None] = []
+        self.place_of: list[Place | None] = []
+        self.links: set[int] = set()
         self.launches: list[tuple[float, float, int, int]] = []
         self.calls: list[tuple[float, float, int, int, int, int]] = []
         self.op_rows: list[tuple[int, int, int]] = []
 
-    def place(self, kernel: Kernel) -> tuple[int, int, tuple[int, int] | None]:
-        """Queue, device lane and extra constraints (engine, joined queue) of a kernel."""
-        key = (kernel.lane, kernel.stream)
-        if key not in self.places:
-            self.places[key] = self.new_place(kernel)
-        return self.places[key]
-
-    def new_place(self, kernel: Kernel) -> tuple[int, int, tuple[int, int] | None]:
-        """As `place`, for the first kernel of its kind of lane and stream."""
-        stream = f"stream {kernel.stream}"
-        if kernel.lane == "link":
-            self.lane_kinds["link"] = "link"
-            joined = self.queues(stream)
-            return self.queues("link"), self.device_lanes("link"), (-1, joined)
-        copy = _COPY_LANES.get(kernel.lane)
-        if copy is not None:
-            self.lane_kinds[copy] = "copy"
-            return self.queues(stream), self.device_lanes(copy), (self.engines(copy), -1)
-        self.lane_kinds[stream] = "stream"
-        return self.queues(stream), self.device_lanes(stream), None
-
     def task(self, kernel: Kernel, number: int, op: int, gap_s: float, launched: int) -> None:
         """Add the row of a device task that belongs to the latest launch."""
-        queue, lane, extra = self.place(kernel)
+        place = self.places(kernel, self.costed.ops[op].op, op)
         launch = len(self.launches) - 1
         self.rows.append(
-            (self.clock_s, queue, kernel.duration_s, gap_s, launched, number, op, lane, launch)
-        )
-        self.extra.append(extra)
+            (self.clock_s, place.queue, kernel.duration_s, gap_s, launched, number, op, place.lane,
+             launch)
+        )  # fmt: skip
+        self.place_of.append(place)
+        if place.joined >= 0:
+            self.links.add(place.queue)
 
     def eager(self, item: CostedOp, position: int, first_kernel: int) -> None:
         """Add an operator that the host issues launch by launch, `repeat` times."""
@@ -182,9 +148,9 @@ class _Builder:
                 self.task(kernel, number, position, self.costed.kernel_gap_s, 1)
             if host.sync:
                 whole = host.sync in DEVICE_WIDE_SYNCS
-                code = WAIT_ALL if whole else -2 - self.queues(f"stream {op.stream}")
+                code = WAIT_ALL if whole else -2 - self.places.stream(op.stream)
                 self.rows.append((self.clock_s, code, 0.0, 0.0, 0, -1, position, -1, -1))
-                self.extra.append(None)
+                self.place_of.append(None)
             self.clock_s += host.after_s
             end_row = len(self.rows)
             self.calls.append((begin_s, self.clock_s, first_row, end_row, position, lane))
@@ -231,7 +197,7 @@ class _Builder:
         host = [Lane("host main", "host", device=-1)]
         if any(call[-1] for call in self.calls):
             host.append(Lane("host autograd", "host", device=-1))
-        device = [Lane(name, self.lane_kinds[name]) for name in self.device_lanes.index]
+        device = [Lane(name, self.places.kinds[name]) for name in self.places.lanes.index]
         return (*host, *device)
 
 
@@ -250,7 +216,7 @@ def build_schedule(costed: CostedProgram) -> Schedule:
         duration_s=np.array(duration_s, np.float64),
         gap_s=np.array(gap_s, np.float64),
         launched=[int(flag) for flag in launched],
-        extra=_with_dependencies(builder),
+        extra=_extra(builder),
         kernel=np.array(kernel, np.int64),
         op=np.array(op, np.int64),
         lane=np.where(device_lane >= 0, device_lane + host_lanes, -1),
@@ -266,8 +232,9 @@ def build_schedule(costed: CostedProgram) -> Schedule:
         op_index=np.array(op_index, np.int64),
         op_lane=np.array(op_lane, np.int64),
         host_step_s=builder.clock_s,
-        queues=len(builder.queues.index),
-        engines=len(builder.engines.index),
+        queues=len(builder.places.queues.index),
+        engines=len(builder.places.engines.index),
+        links=frozenset(builder.links),
         kernels=tuple(builder.kernels),
         lanes=lanes,
     )
@@ -278,62 +245,23 @@ def _columns(rows: Sequence[tuple[float, ...]], width: int) -> Iterator[tuple[fl
     return iter(zip(*rows, strict=True)) if rows else iter([()] * width)
 
 
-def _with_dependencies(builder: _Builder) -> list[Extra | None]:
-    """Complete the extra constraints with the writers that each row must wait for."""
-    waits = _cross_queue_writers(builder) if len(builder.queues.index) > 1 else {}
-    extra: list[Extra | None] = []
-    for row, pair in enumerate(builder.extra):
-        writers = waits.get(row, ())
-        engine, joined = pair if pair is not None else (-1, -1)
-        extra.append((engine, joined, writers) if pair is not None or writers else None)
-    return extra
-
-
-def _cross_queue_writers(builder: _Builder) -> dict[int, tuple[int, ...]]:
-    """Rows to wait for, by row: last writers in other queues of the memory an operator reads.
-
-    The operators are walked twice: the first pass only learns who writes last in a step, so that
-    in the second a read before any write finds the writer of the step before (row - rows a step,
-    a negative number).
-    """
-    total = len(builder.rows)
-    writer: dict[int, int] = {}
+def _extra(builder: _Builder) -> list[Extra | None]:
+    """What each row has besides its queue to wait for."""
     waits: dict[int, tuple[int, ...]] = {}
-    for second in (False, True):
-        carried: dict[int, set[int]] = {}
-        for position, first, end in builder.op_rows:
-            op = builder.costed.ops[position].op
-            if op.view:
-                continue
-            tasks = [row for row in range(first, end) if builder.rows[row][1] >= 0]
-            if second:
-                sources = {writer[t.storage] for t in op.inputs if t.storage in writer}
-                _add_waits(builder, op.stream, tasks, sources, carried, waits)
-            if tasks:
-                writer.update((t.storage, tasks[-1]) for t in op.outputs if t.storage >= 0)
-        if not second:
-            writer = {storage: row - total for storage, row in writer.items()}
-    return waits
-
-
-def _add_waits(
-    builder: _Builder,
-    stream: int,
-    tasks: list[int],
-    sources: set[int],
-    carried: dict[int, set[int]],
-    waits: dict[int, tuple[int, ...]],
-) -> None:
-    """Make the first task of an operator wait for `sources` that lie in other queues.
-
-    An operator without tasks (`wait_tensor`) hands its sources to the next one on its stream.
-    """
-    if not tasks:
-        if sources:
-            carried.setdefault(stream, set()).update(sources)
-        return
-    sources = sources | carried.pop(stream, set())
-    queue = builder.rows[tasks[0]][1]
-    foreign = tuple(sorted(row for row in sources if builder.rows[row][1] != queue))
-    if foreign:
-        waits[tasks[0]] = foreign
+    if len(builder.places.queues.index) > 1:
+        ops = [item.op for item in builder.costed.ops]
+        queues = [row[1] for row in builder.rows]
+        waits = waits_by_row(ops, builder.op_rows, queues, frozenset(builder.links))
+    extra: list[Extra | None] = []
+    first_of: dict[int, int] = {}
+    for row, place in enumerate(builder.place_of):
+        rows = waits.get(row, ())
+        if place is None:
+            extra.append((-1, -1, rows, -1) if rows else None)
+            continue
+        first = first_of.setdefault(place.batch, row) if place.batch >= 0 else row
+        if place.engine >= 0 or place.joined >= 0 or rows:
+            extra.append((place.engine, place.joined, rows, first if first != row else -1))
+        else:
+            extra.append(None)
+    return extra

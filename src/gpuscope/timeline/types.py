@@ -239,6 +239,27 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class Messages:
+    """Which collective call each communication event of a prediction is, as columns.
+
+    What `Recorded` says of a recording's communication; events in ascending order.
+
+    Attributes:
+        event: row in `Events`.
+        collective: index into `Timeline.collectives`.
+        sequence: number of the call within its group, equal on all ranks that take part.
+    """
+
+    event: Ints
+    collective: Ints
+    sequence: Ints
+
+    def __len__(self) -> int:
+        """Number of communication events."""
+        return len(self.event)
+
+
+@dataclass(frozen=True, slots=True)
 class Timeline:
     """Events, lanes, counters and step windows of one run, all ranks.
 
@@ -256,8 +277,11 @@ class Timeline:
         origin: "predicted" or "measured".
         notes: remarks on how far it can be trusted.
         recorded: what a recording says about its device events; None for predictions.
-        collectives: what `Recorded.collective` indexes.
+        collectives: what `Recorded.collective` and `Messages.collective` index.
         sources: where each rank's events come from; () for predictions.
+        messages: what a prediction says about its communication events; None for recordings.
+        stands_for: of a prediction, the ranks that each rank drawn stands for, itself included:
+            they do the same at the same time. Empty where every rank is drawn.
     """
 
     names: tuple[str, ...]
@@ -272,3 +296,5 @@ class Timeline:
     recorded: Recorded | None = None
     collectives: tuple[Collective, ...] = ()
     sources: tuple[Source, ...] = ()
+    messages: Messages | None = None
+    stands_for: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from math import inf
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuscope.errors import InvalidValueError
-from gpuscope.timeline.schedule import WAIT_ALL, Schedule
+from gpuscope.timeline.schedule import WAIT_ALL, Extra, Schedule
 
 LAUNCH_QUEUE_DEPTH = 1024
 """Launches that a stream holds before the next launch call blocks. CUDA does not document it; about
@@ -48,6 +51,34 @@ class Walk:
         return self.ends_s[-1] - (self.ends_s[-2] if len(self.ends_s) > 1 else 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A rank's task that ends only when other ranks have come, too.
+
+    Attributes:
+        walker: whose it is.
+        row: its row, in the step that the walker was in.
+        ends_s: that step's `Walker.end`.
+        queue: its device queue.
+        begin_s: when it came.
+        duration_s: how long it takes once all are there.
+    """
+
+    walker: Walker
+    row: int
+    ends_s: list[float]
+    queue: int
+    begin_s: float
+    duration_s: float
+
+
+class Meetings(Protocol):
+    """Where ranks meet: takes arrivals, and calls `Walker.meet` of all once all are there."""
+
+    def arrive(self, meeting: int, arrival: Arrival) -> None:
+        """Take note of an arrival; `meeting` is what the walker's `meetings` say."""
+
+
 def walk_steps(
     schedule: Schedule,
     latency_s: float,
@@ -55,6 +86,7 @@ def walk_steps(
     *,
     host_scale: float = 1.0,
     device_scale: float = 1.0,
+    duration_s: Floats | None = None,
 ) -> Walk:
     """Walk a schedule until its period is steady; the fast path without events.
 
@@ -65,25 +97,39 @@ def walk_steps(
         steps: how many steps at least.
         host_scale: factor on all host times.
         device_scale: factor on all device durations.
+        duration_s: device time of each row where it is not the schedule's own.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
+    """
+    check_steps(steps)
+    walker = Walker(schedule, latency_s, host_scale, device_scale, duration_s=duration_s)
+    while not enough(walker.ends, steps):
+        for _ in walker.step():
+            raise AssertionError("a rank alone waits for nobody")
+    return walker.walk()
+
+
+def check_steps(steps: int) -> None:
+    """Refuse a number of steps that cannot be.
+
+    Raises:
+        InvalidValueError: it is less than 1.
     """
     if steps < 1:
         raise InvalidValueError(
             f"Cannot simulate {steps} steps.", "At least one is needed.", "Pass steps=3."
         )
-    state = _State(schedule, latency_s, host_scale, device_scale)
-    ends: list[float] = []
-    while len(ends) < steps or not (_steady(ends) or len(ends) >= steps + EXTRA_STEPS):
-        ends.append(state.step())
-    return Walk(
-        ends_s=ends,
-        host_begin_s=state.host_begin_s,
-        waited_s=np.array(state.waited, np.float64),
-        start_s=np.array(state.start, np.float64),
-        end_s=np.array(state.end, np.float64),
-    )
+
+
+def enough(ends: list[float], steps: int) -> bool:
+    """Whether so many steps were walked and the period is steady, or enough was tried.
+
+    Args:
+        ends: completion of each step so far.
+        steps: how many are asked for at least.
+    """
+    return len(ends) >= steps and (_steady(ends) or len(ends) >= steps + EXTRA_STEPS)
 
 
 def _steady(ends: list[float]) -> bool:
@@ -94,53 +140,81 @@ def _steady(ends: list[float]) -> bool:
     return abs(last - before) <= STEADY_TOLERANCE * max(last, before)
 
 
-class _State:
-    """Clocks that carry over from step to step, in seconds."""
+class Walker:
+    """One rank: clocks that carry over from step to step, in seconds.
+
+    Attributes:
+        ends: completion of each step.
+        start, end, waited: as in `Walk`, of the step it is in; `end` is infinite where a row is
+            not walked yet, or waits for other ranks.
+        stuck: row that cannot begin yet; only of use while a step is under way.
+    """
 
     def __init__(
-        self, schedule: Schedule, latency_s: float, host_scale: float, device_scale: float
-    ) -> None:
+        self, schedule: Schedule, latency_s: float, host_scale: float = 1.0,
+        device_scale: float = 1.0, *, duration_s: Floats | None = None, late_s: float = 0.0,
+        meetings: Mapping[int, int] | None = None, place: Meetings | None = None,
+    ) -> None:  # fmt: skip
+        """Begin with an idle host and device.
+
+        Args:
+            schedule, latency_s, host_scale, device_scale, duration_s: see `walk_steps`.
+            late_s: what the host loses at the begin of each step.
+            meetings: rows that end when other ranks have come, with the number of the meeting.
+            place: where they meet; must be there if `meetings` are.
+        """
+        durations = schedule.duration_s if duration_s is None else duration_s
         self.rows = list(
             zip(
                 (schedule.host_s * host_scale).tolist(),
                 schedule.queue,
-                (schedule.duration_s * device_scale).tolist(),
+                (durations * device_scale).tolist(),
                 schedule.gap_s.tolist(),
                 schedule.launched,
                 schedule.extra,
                 strict=True,
             )
         )
-        self.latency_s = latency_s
+        self.meetings = meetings or {}
+        self.place = place
+        self.latency_s, self.late_s = latency_s, late_s
         self.host_step_s = schedule.host_step_s * host_scale
         self.clock_s = 0.0
         self.host_begin_s = 0.0
         self.queue_end = [0.0] * schedule.queues
         self.engine_end = [0.0] * schedule.engines
+        self.open: dict[int, list[float]] = {}
         self.launched: list[list[float]] = [[] for _ in range(schedule.queues)]
+        self.ends: list[float] = []
         self.waited: list[float] = []
         self.start: list[float] = []
-        self.end = [0.0] * len(self.rows)
+        self.end = self.before = [0.0] * len(self.rows)
+        self.stuck = -1
 
-    def step(self) -> float:
-        """Walk one step; returns when both its host and its device work are done.
+    def step(self) -> Generator[None, None, None]:
+        """Walk one step; pauses wherever it depends on ranks that have not come yet.
 
         One pass over plain tuples: at tens of thousands of rows the cost of each line counts.
         """
         queue_end, launched, latency = self.queue_end, self.launched, self.latency_s
-        base = self.host_begin_s = self.clock_s
-        before, wait = self.end, 0.0
-        start, end, waited = [], [], []
-        for host, queue, duration, gap, launches, extra in self.rows:
+        base = self.host_begin_s = self.clock_s + self.late_s
+        wait, count = 0.0, len(self.rows)
+        self.before = self.end
+        start = self.start = [0.0] * count
+        end = self.end = [inf] * count
+        waited = self.waited = [0.0] * count
+        for row, (host, queue, duration, gap, launches, extra) in enumerate(self.rows):
             now = base + host + wait
             if queue < 0:
-                done = max(queue_end, default=0.0) if queue == WAIT_ALL else queue_end[-2 - queue]
-                start.append(now)
+                while (done := self._awaited(queue, extra)) == inf:
+                    self.stuck = row
+                    yield
+                start[row] = now
                 if done > now - latency:
                     wait += done + latency - now
                     now = done + latency
-                end.append(now)
-                waited.append(wait)
+                end[row] = now
+                waited[row] = wait
                 continue
             if launches:
                 pending = launched[queue]
@@ -150,36 +224,82 @@ class _State:
                         wait += room - now
                         now = room
             begin = now + latency
-            free = queue_end[queue] + gap
-            if free > begin:
-                begin = free
-            if extra is not None:
-                begin = self._after_extra(begin, extra, end, before)
-                if extra[0] >= 0:
-                    self.engine_end[extra[0]] = begin + duration
+            if extra is None:
+                free = queue_end[queue] + gap
+                if free > begin:
+                    begin = free
+            else:
+                begin = self._after_extra(begin, queue, gap, extra)
+            while begin == inf:
+                self.stuck = row
+                yield
+                begin = self._after_extra(now + latency, queue, gap, extra)
             if launches:
                 pending.append(begin)
-            queue_end[queue] = finish = begin + duration
-            start.append(begin)
-            end.append(finish)
-            waited.append(wait)
-        self.start, self.end, self.waited = start, end, waited
+            start[row] = begin
+            waited[row] = wait
+            if extra is None:
+                queue_end[queue] = end[row] = begin + duration
+            else:
+                self._begin(row, begin, queue, duration, extra)
         self.clock_s = base + self.host_step_s + wait
-        return max(self.clock_s, max(queue_end, default=0.0))
+        while (done := max(queue_end, default=0.0)) == inf:
+            self.stuck = count
+            yield
+        self.ends.append(max(self.clock_s, done))
 
-    def _after_extra(
-        self,
-        begin: float,
-        extra: tuple[int, int, tuple[int, ...]],
-        end: list[float],
-        before: list[float],
-    ) -> float:
-        """The earliest start that also respects the copy engine, joined queue and writers."""
-        engine, joined, writers = extra
+    def _awaited(self, queue: int, extra: Extra | None) -> float:
+        """When what the host waits for is done; infinite where that is not known yet."""
+        ends = self.queue_end
+        done = max(ends, default=0.0) if queue == WAIT_ALL else ends[-2 - queue]
+        if extra is not None:
+            for row in extra[2]:
+                done = max(done, self.end[row] if row >= 0 else self.before[row])
+        return done
+
+    def _after_extra(self, begin: float, queue: int, gap: float, extra: Extra | None) -> float:
+        """The earliest start after queue, copy engine, joined queue, batch and writers."""
+        if extra is None:
+            return max(begin, self.queue_end[queue] + gap)
+        engine, joined, writers, first = extra
+        begin = max(begin, self.queue_end[queue] + gap if first < 0 else self.start[first])
         if engine >= 0:
             begin = max(begin, self.engine_end[engine])
         if joined >= 0:
             begin = max(begin, self.queue_end[joined])
         for row in writers:
-            begin = max(begin, end[row] if row >= 0 else before[row])
+            begin = max(begin, self.end[row] if row >= 0 else self.before[row])
         return begin
+
+    def _begin(self, row: int, begin: float, queue: int, duration: float, extra: Extra) -> None:
+        """Let a task begin that has more than its queue to it."""
+        meeting = self.meetings.get(row, -1)
+        finish = inf if meeting >= 0 else begin + duration
+        self.end[row] = finish
+        if extra[0] >= 0:
+            self.engine_end[extra[0]] = finish
+        if extra[1] < 0:
+            self.queue_end[queue] = finish
+            return
+        batch = self.open[queue] = [finish] if extra[3] < 0 else [*self.open[queue], finish]
+        self.queue_end[queue] = max(batch)
+        if meeting >= 0 and self.place is not None:
+            arrival = Arrival(self, row, self.end, queue, begin, duration)
+            self.place.arrive(meeting, arrival)
+
+    def meet(self, arrival: Arrival, finish_s: float) -> None:
+        """All have come to what `arrival` waits for: it ends at `finish_s`."""
+        arrival.ends_s[arrival.row] = finish_s
+        ends = self.open[arrival.queue]
+        ends[ends.index(inf)] = finish_s
+        self.queue_end[arrival.queue] = max(ends)
+
+    def walk(self) -> Walk:
+        """What the steps so far gave."""
+        return Walk(
+            ends_s=list(self.ends),
+            host_begin_s=self.host_begin_s,
+            waited_s=np.array(self.waited, np.float64),
+            start_s=np.array(self.start, np.float64),
+            end_s=np.array(self.end, np.float64),
+        )

@@ -1,0 +1,111 @@
+"""What a device task waits for beyond its own queue.
+
+Two sources. Memory: an operator that reads memory last written in another queue waits for that
+writer; the program is taken to be correctly synchronised. Orders: `Op.waits`, what the operator's
+stream had been told to wait for (events, `wait_stream`, `Work.wait`, `wait_tensor`).
+
+A stream that was told to wait does so before its next task. So an operator that launches nothing
+(`wait_tensor`) hands what it waits for to the next one on its stream; a collective that is issued
+from the stream in between waits for it, too, and so does a host that waits for the stream.
+
+An operator is complete when its last task is; one without tasks when its stream was, at that point.
+What was written, or ordered, in the step before is a negative row: so many rows back from its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuscope.program.types import Op
+
+Rows = tuple[int, ...]
+
+
+def waits_by_row(
+    ops: Sequence[Op], op_rows: Sequence[tuple[int, int, int]], queues: Sequence[int],
+    links: frozenset[int],
+) -> dict[int, Rows]:  # fmt: skip
+    """Rows to wait for, by row (tasks, and waits of the host).
+
+    Args:
+        ops: the step's operators.
+        op_rows: (index into `ops`, first row, end row) of each call, in order.
+        queues: queue of each row; negative for waits of the host.
+        links: queues of communicators, whose tasks do not hold their stream up.
+    """
+    first = _Pass(ops, queues, links, {}, {}, {})
+    for call in op_rows:
+        first.call(*call)
+    total = len(queues)
+    writer = {storage: row - total for storage, row in first.writer.items()}
+    told = {stream: {row - total for row in rows} for stream, rows in first.told.items()}
+    done = {position: tuple(row - total for row in rows) for position, rows in first.done.items()}
+    second = _Pass(ops, queues, links, writer, told, done)
+    for call in op_rows:
+        second.call(*call)
+    return second.waits
+
+
+class _Pass:
+    """One walk over a step's calls. The first only learns what a step leaves to the next."""
+
+    def __init__(
+        self, ops: Sequence[Op], queues: Sequence[int], links: frozenset[int],
+        writer: dict[int, int], told: dict[int, set[int]], before: dict[int, Rows],
+    ) -> None:  # fmt: skip
+        self.ops, self.queues, self.links = ops, queues, links
+        self.writer, self.told, self.before = writer, told, before
+        self.done: dict[int, Rows] = {}
+        self.last: dict[int, int] = {}
+        self.waits: dict[int, Rows] = {}
+
+    def call(self, position: int, first: int, end: int) -> None:
+        """Take the call of one operator, with its rows [first, end)."""
+        op, queues = self.ops[position], self.queues
+        sources = self._sources(op, position)
+        tasks = end
+        while tasks > first and queues[tasks - 1] < 0:  # the host's wait comes last
+            tasks -= 1
+        told = self.told.get(op.stream)
+        if first == tasks:
+            if sources:
+                told = self.told.setdefault(op.stream, set())
+                told |= sources
+            own = self.last.get(op.stream)
+            self.done[position] = (*(told or ()), *(() if own is None else (own,)))
+        else:
+            own = tasks - 1
+            if told:
+                sources = sources | told
+            if queues[own] not in self.links:
+                self.last[op.stream] = own
+                self.told.pop(op.stream, None)
+            if sources:
+                self._wait(first, sources)
+            self.done[position] = (own,)
+            for tensor in op.outputs:
+                if tensor.storage >= 0:
+                    self.writer[tensor.storage] = own
+        if tasks < end:
+            self._wait(tasks, (*self.done[position], *self.told.get(op.stream, ())))
+
+    def _sources(self, op: Op, position: int) -> set[int]:
+        """Rows that this operator's stream must wait for before it goes on."""
+        writer, sources = self.writer, set()
+        if not op.view or op.name.endswith("::wait_tensor"):
+            for tensor in op.inputs:
+                row = writer.get(tensor.storage)
+                if row is not None:
+                    sources.add(row)
+        for wait in op.waits:
+            place = wait if wait >= 0 else len(self.ops) + wait
+            known = self.done if 0 <= wait < position else self.before
+            sources.update(known.get(place, ()))
+        return sources
+
+    def _wait(self, row: int, sources: Iterable[int]) -> None:
+        """Keep the sources that lie in other queues (those of its own come first anyway)."""
+        queue = self.queues[row]
+        foreign = tuple(sorted({r for r in sources if self.queues[r] != queue}))
+        if foreign:
+            self.waits[row] = foreign
