@@ -100,7 +100,7 @@ def capture_folded(
 
     started = time.perf_counter()
     with without_garbage_collection():
-        whole, lists, depth = _read(build, at_depth)
+        whole, lists, depth = _read(build, at_depth, world)
         stacks = stacks_of(lists, depth)
         captured = 2 * depth - stacks[0].period
         if captured > largest_share * min(len(layers) for layers in lists.values()):
@@ -124,11 +124,13 @@ def capture_folded(
         return _whole(program, whole, names.passing, time.perf_counter() - started)
 
 
-def _read(build: Build, at_depth: Callable[[int], Build]) -> tuple[Tree, Lists, int]:
+def _read(
+    build: Build, at_depth: Callable[[int], Build], world: World | None
+) -> tuple[Tree, Lists, int]:
     """The whole model's modules, its lists of layers, and the depth to capture."""
     with _silent_failure():
-        whole = read_tree(build)
-        lists = varying_lists(whole, read_tree(at_depth(_PROBE_LAYERS)), _PROBE_LAYERS)
+        whole = read_tree(build, world)
+        lists = varying_lists(whole, read_tree(at_depth(_PROBE_LAYERS), world), _PROBE_LAYERS)
     return whole, lists, shallow_depth(lists)
 
 

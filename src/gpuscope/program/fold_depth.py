@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuscope.program.fold_layers import NotFoldableError, Stack
 from gpuscope.program.types import ModuleInfo
+from gpuscope.program.world import World
 
 __all__ = ["Tree", "check_shallow", "read_tree", "shallow_depth", "stacks_of", "varying_lists"]
 
@@ -49,8 +50,12 @@ class Tree:
     rest: list[object]
 
 
-def read_tree(build: Build) -> Tree:
+def read_tree(build: Build, world: World | None = None) -> Tree:
     """The modules of the model that a workload calls; nothing is computed.
+
+    Args:
+        build: the workload.
+        world: the job that it is a rank of; None: one process without torchrun.
 
     Raises:
         NotFoldableError: the step calls no module.
@@ -62,7 +67,7 @@ def read_tree(build: Build) -> Tree:
     def stop(module: Any, args: Any) -> None:
         raise _FirstCall(module)
 
-    with _capturing(False):
+    with _capturing(False, world):
         step = build()
         handle = register_module_forward_pre_hook(stop)
         try:
