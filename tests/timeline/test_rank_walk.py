@@ -49,7 +49,6 @@ def test_two_groups_in_opposite_order_on_streams_of_their_own_go_on():
     assert r.first_step_s < 40 * US
 
 
-@pytest.mark.xfail(strict=True, reason="ranks are walked in the order of issue")
 def test_a_wait_ahead_of_an_independent_call_is_no_hang():
     """Rank 0's host goes on past work that cannot begin yet, as a real one does."""
     ahead = [

@@ -11,11 +11,11 @@ from timeline_programs import US, call, kernel, ranked, talk
 
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.types import ProcessGroup
-from gpuscope.timeline.rank_walk import Pace
 from gpuscope.timeline.ranks import ranks_of
 from gpuscope.timeline.simulate import simulate
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 from gpuscope.timeline.types import DEVICE_KINDS
+from gpuscope.timeline.walk import Pace
 
 BOTH = ProcessGroup("0", "dp", (0, 1))
 

@@ -158,7 +158,8 @@ def test_durations_and_counts_are_kept(delays) -> None:
     merged = merge(parts)
     assert len(merged.events) == sum(len(part.events) for part in parts)
     assert merged.events.duration_ns.sum() == 105 * len(parts)
-    gaps = merged.events.start_ns[merged.recorded.event] - merged.events.start_ns[
-        merged.recorded.launch
-    ]
+    gaps = (
+        merged.events.start_ns[merged.recorded.event]
+        - merged.events.start_ns[merged.recorded.launch]
+    )
     assert gaps.tolist() == [10] * len(parts)

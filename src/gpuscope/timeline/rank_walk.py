@@ -16,8 +16,9 @@ import numpy as np
 from gpuscope.cost.types import CostedProgram
 from gpuscope.errors import HangError
 from gpuscope.timeline.match import Call, Coupling, couple
+from gpuscope.timeline.rank_graph import GraphRank, run_graph
 from gpuscope.timeline.schedule import Schedule, build_schedule
-from gpuscope.timeline.walk import Arrival, Floats, Walk, Walker, check_steps, enough
+from gpuscope.timeline.walk import EXTRA_STEPS, Arrival, Pace, Walk, Walker, check_steps, enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,22 +37,6 @@ class Job:
     schedules: tuple[Schedule, ...]
     coupling: Coupling
     meetings: tuple[dict[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How one class of ranks differs from what was costed.
-
-    Attributes:
-        host, device: factors on all host times, on all device times.
-        late_s: what its host loses at the begin of each step.
-        duration_s: device time of each row where it is not the schedule's own.
-    """
-
-    host: float = 1.0
-    device: float = 1.0
-    late_s: float = 0.0
-    duration_s: Floats | None = None
 
 
 def build_job(costed: Sequence[CostedProgram], members: Sequence[tuple[int, ...]]) -> Job:
@@ -89,21 +74,26 @@ class Exchange:
 
     Attributes:
         coupling: who meets whom.
-        count: arrivals so far, by seat.
         waiting: (channel, number of the meeting) -> (seat, arrival) of those that have come.
+        count: calls issued so far, by seat.
         met: meetings that took place.
     """
 
     coupling: Coupling
-    count: list[int]
     waiting: dict[tuple[int, int], list[tuple[int, Arrival]]] = field(default_factory=dict)
+    count: dict[int, int] = field(default_factory=dict)
     met: int = 0
 
-    def arrive(self, meeting: int, arrival: Arrival) -> None:
+    def ticket(self, meeting: int) -> int:
+        """The number of the next call that is issued at seat `meeting`."""
+        number = self.count.get(meeting, 0)
+        self.count[meeting] = number + 1
+        return number
+
+    def arrive(self, meeting: int, ticket: int, arrival: Arrival) -> None:
         """Take note of an arrival at seat `meeting`; the last one lets all go on."""
         channel = self.coupling.seats[meeting].channel
-        key = (channel, self.count[meeting])
-        self.count[meeting] += 1
+        key = (channel, ticket)
         there = self.waiting.setdefault(key, [])
         there.append((meeting, arrival))
         if len(there) < self.coupling.parties[channel]:
@@ -113,7 +103,7 @@ class Exchange:
         begin_s = max(each.begin_s for _, each in there)
         finish_s = begin_s + max(each.duration_s for _, each in there)
         for _, each in there:
-            each.walker.meet(each, finish_s)
+            each.guest.meet(each, finish_s)
 
 
 def walk_job(job: Job, steps: int = 3, paces: Sequence[Pace] = ()) -> list[Walk]:
@@ -129,26 +119,24 @@ def walk_job(job: Job, steps: int = 3, paces: Sequence[Pace] = ()) -> list[Walk]
         HangError: ranks wait for each other for ever.
     """
     check_steps(steps)
-    exchange = Exchange(job.coupling, [0] * len(job.coupling.seats))
+    paces = paces or [Pace()] * len(job.costed)
+    exchange = Exchange(job.coupling)
     walkers = [
-        Walker(
-            schedule, costed.launch_latency_s, pace.host, pace.device, duration_s=pace.duration_s,
-            late_s=pace.late_s, meetings=meetings, place=exchange,
-        )
+        Walker(schedule, costed.launch_latency_s, pace, meetings, exchange)
         for schedule, costed, pace, meetings in zip(
-            job.schedules, job.costed, paces or [Pace()] * len(job.costed), job.meetings,
-            strict=True,
+            job.schedules, job.costed, paces, job.meetings, strict=True
         )
-    ]  # fmt: skip
+    ]
     ends: list[float] = []
     while not enough(ends, steps):
-        _step(job, walkers, exchange)
+        if not _step(walkers, exchange):
+            return _walk_graph(job, steps + EXTRA_STEPS, paces)
         ends.append(max(walker.ends[-1] for walker in walkers))
     return [walker.walk() for walker in walkers]
 
 
-def _step(job: Job, walkers: Sequence[Walker], exchange: Exchange) -> None:
-    """Walk one step on all ranks."""
+def _step(walkers: Sequence[Walker], exchange: Exchange) -> bool:
+    """Walk one step on all ranks; false where all have paused for each other."""
     under_way: list[Generator[None, None, None]] = [walker.step() for walker in walkers]
     while under_way:
         before, left = exchange.met, []
@@ -157,15 +145,30 @@ def _step(job: Job, walkers: Sequence[Walker], exchange: Exchange) -> None:
                 left.append(walk)
                 break
         if len(left) == len(under_way) and exchange.met == before:
-            raise hang(job, exchange)
+            return False
         under_way = left
+    return True
+
+
+def _walk_graph(job: Job, steps: int, paces: Sequence[Pace]) -> list[Walk]:
+    """The same, with hosts that run on past what cannot begin yet."""
+    exchange = Exchange(job.coupling)
+    ranks = [
+        GraphRank(schedule, costed.launch_latency_s, pace, steps, meetings, exchange)
+        for schedule, costed, pace, meetings in zip(
+            job.schedules, job.costed, paces, job.meetings, strict=True
+        )
+    ]
+    if not run_graph(ranks):
+        raise hang(job, exchange)
+    return [rank.walk() for rank in ranks]
 
 
 def hang(job: Job, exchange: Exchange) -> HangError:
     """The error where ranks wait for each other for ever: what each of them waits for."""
     waiting: dict[int, str] = {}
     for (channel, number), there in sorted(exchange.waiting.items()):
-        for seat_number, arrival in there:
+        for seat_number, _ in there:
             seat = job.coupling.seats[seat_number]
             rank = job.costed[seat.member].program.rank
             call: Call = seat.calls[number % len(seat.calls)]
@@ -175,7 +178,6 @@ def hang(job: Job, exchange: Exchange) -> HangError:
                 if other.channel == channel and index not in {n for n, _ in there}
             ]
             waiting.setdefault(rank, f"{call.words}, which needs rank {', '.join(absent)}")
-            del arrival
     said = tuple(sorted(waiting.items()))
     return HangError(
         "Ranks " + ", ".join(str(rank) for rank, _ in said[:8]) + " wait for each other for ever.",

@@ -19,11 +19,11 @@ from gpuscope.timeline.intervals import merge as union
 from gpuscope.timeline.intervals import subtraction
 from gpuscope.timeline.message_columns import Naming
 from gpuscope.timeline.places import group_labels
-from gpuscope.timeline.rank_walk import Job, Pace, build_job, walk_job
+from gpuscope.timeline.rank_walk import Job, build_job, walk_job
 from gpuscope.timeline.ranks import merge, with_rank
 from gpuscope.timeline.schedule import Schedule
 from gpuscope.timeline.types import Ints, Timeline
-from gpuscope.timeline.walk import Walk
+from gpuscope.timeline.walk import Pace, Walk
 
 NS = 1e-9
 

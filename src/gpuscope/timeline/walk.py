@@ -56,7 +56,7 @@ class Arrival:
     """A rank's task that ends only when other ranks have come, too.
 
     Attributes:
-        walker: whose it is.
+        guest: whose it is.
         row: its row, in the step that the walker was in.
         ends_s: that step's `Walker.end`.
         queue: its device queue.
@@ -64,7 +64,7 @@ class Arrival:
         duration_s: how long it takes once all are there.
     """
 
-    walker: Walker
+    guest: Guest
     row: int
     ends_s: list[float]
     queue: int
@@ -72,11 +72,37 @@ class Arrival:
     duration_s: float
 
 
-class Meetings(Protocol):
-    """Where ranks meet: takes arrivals, and calls `Walker.meet` of all once all are there."""
+class Guest(Protocol):
+    """A rank that meets others."""
 
-    def arrive(self, meeting: int, arrival: Arrival) -> None:
-        """Take note of an arrival; `meeting` is what the walker's `meetings` say."""
+    def meet(self, arrival: Arrival, finish_s: float) -> None:
+        """All have come to what `arrival` waits for: it ends at `finish_s`."""
+
+
+class Meetings(Protocol):
+    """Where ranks meet: takes arrivals, and calls `Guest.meet` of all once all are there."""
+
+    def ticket(self, meeting: int) -> int:
+        """The number of the next call that is issued for a meeting."""
+
+    def arrive(self, meeting: int, ticket: int, arrival: Arrival) -> None:
+        """Take note of an arrival; `meeting` is what the rank's `meetings` say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a rank differs from what was costed.
+
+    Attributes:
+        host, device: factors on all host times, on all device times.
+        late_s: what its host loses at the begin of each step.
+        duration_s: device time of each row where it is not the schedule's own.
+    """
+
+    host: float = 1.0
+    device: float = 1.0
+    late_s: float = 0.0
+    duration_s: Floats | None = None
 
 
 def walk_steps(
@@ -103,7 +129,7 @@ def walk_steps(
         InvalidValueError: `steps` is less than 1.
     """
     check_steps(steps)
-    walker = Walker(schedule, latency_s, host_scale, device_scale, duration_s=duration_s)
+    walker = Walker(schedule, latency_s, Pace(host_scale, device_scale, duration_s=duration_s))
     while not enough(walker.ends, steps):
         for _ in walker.step():
             raise AssertionError("a rank alone waits for nobody")
@@ -151,24 +177,23 @@ class Walker:
     """
 
     def __init__(
-        self, schedule: Schedule, latency_s: float, host_scale: float = 1.0,
-        device_scale: float = 1.0, *, duration_s: Floats | None = None, late_s: float = 0.0,
+        self, schedule: Schedule, latency_s: float, pace: Pace,
         meetings: Mapping[int, int] | None = None, place: Meetings | None = None,
     ) -> None:  # fmt: skip
         """Begin with an idle host and device.
 
         Args:
-            schedule, latency_s, host_scale, device_scale, duration_s: see `walk_steps`.
-            late_s: what the host loses at the begin of each step.
+            schedule, latency_s: see `walk_steps`.
+            pace: how it differs from what was costed.
             meetings: rows that end when other ranks have come, with the number of the meeting.
             place: where they meet; must be there if `meetings` are.
         """
-        durations = schedule.duration_s if duration_s is None else duration_s
+        durations = schedule.duration_s if pace.duration_s is None else pace.duration_s
         self.rows = list(
             zip(
-                (schedule.host_s * host_scale).tolist(),
+                (schedule.host_s * pace.host).tolist(),
                 schedule.queue,
-                (durations * device_scale).tolist(),
+                (durations * pace.device).tolist(),
                 schedule.gap_s.tolist(),
                 schedule.launched,
                 schedule.extra,
@@ -177,8 +202,8 @@ class Walker:
         )
         self.meetings = meetings or {}
         self.place = place
-        self.latency_s, self.late_s = latency_s, late_s
-        self.host_step_s = schedule.host_step_s * host_scale
+        self.latency_s, self.late_s = latency_s, pace.late_s
+        self.host_step_s = schedule.host_step_s * pace.host
         self.clock_s = 0.0
         self.host_begin_s = 0.0
         self.queue_end = [0.0] * schedule.queues
@@ -285,7 +310,7 @@ class Walker:
         self.queue_end[queue] = max(batch)
         if meeting >= 0 and self.place is not None:
             arrival = Arrival(self, row, self.end, queue, begin, duration)
-            self.place.arrive(meeting, arrival)
+            self.place.arrive(meeting, self.place.ticket(meeting), arrival)
 
     def meet(self, arrival: Arrival, finish_s: float) -> None:
         """All have come to what `arrival` waits for: it ends at `finish_s`."""
