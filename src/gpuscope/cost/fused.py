@@ -73,7 +73,7 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     operators = tuple(map(str, names)) if isinstance(names, tuple) else ()
     read = _with_passes(work, reads(work), rows, columns, reduction)
     out = written(work)
-    split = bool(args.get("split"))
+    split = _count(args.get("splits")) > 1
     main = kernel(
         work,
         Launch(

@@ -18,8 +18,9 @@ from gpuscope.program.inductor.duplication import duplicate
 from gpuscope.program.inductor.emission import FUSED, emit
 from gpuscope.program.inductor.grouping import Grouper
 from gpuscope.program.inductor.inlining import inline
+from gpuscope.program.inductor.layout import channels_last
 from gpuscope.program.inductor.partition import live_nodes, recompute
-from gpuscope.program.inductor.values import build_graph
+from gpuscope.program.inductor.values import build_graph, compiled_operators
 from gpuscope.program.types import Program
 
 __all__ = ["FUSED", "fuse"]
@@ -39,7 +40,7 @@ def fuse(program: Program) -> Program:
     """
     if program.compiled in WITHOUT_INDUCTOR or any(op.name == FUSED for op in program.ops):
         return program
-    graph = build_graph(program)
+    graph = build_graph(channels_last(program, compiled_operators(program)))
     nodes = inline(live_nodes(graph))
     grouper = Grouper()
     for backward, stretch in groupby(nodes, key=lambda node: node.op.phase == "backward"):

@@ -142,6 +142,8 @@ class Op:
         view: makes no device work, only a new view of the same memory.
         recomputed: a forward operator run again during backward (gradient checkpointing).
         repeat: how many equal calls this one stands for (folded repetition); usually 1.
+        region: number of the call of a `torch.compile`d function that it belongs to, from 1 on in
+            every step, in the backward pass as in the forward pass; 0 is eager code.
     """
 
     index: int
@@ -166,6 +168,7 @@ class Op:
     view: bool = False
     recomputed: bool = False
     repeat: int = 1
+    region: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +233,21 @@ class MeshDimension:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """A place where `torch.compile` has to leave its graph and go back to Python.
+
+    Attributes:
+        site: "file.py:12" of the line; "" where unknown.
+        reason: what the compiler cannot do there, in plain words.
+        count: how often a step comes there.
+    """
+
+    site: str
+    reason: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The ordered operators of one steady step, with the memory they hold.
 
@@ -255,6 +273,7 @@ class Program:
         world_size: ranks of the job; 1 without `torch.distributed`.
         groups: the process groups that this rank's collectives use.
         mesh: the largest device mesh that the code made, () without one.
+        graph_breaks: where compiled code goes back to Python, () where nothing is compiled.
     """
 
     name: str
@@ -276,3 +295,4 @@ class Program:
     world_size: int = 1
     groups: tuple[ProcessGroup, ...] = ()
     mesh: tuple[MeshDimension, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()

@@ -1,30 +1,167 @@
-"""`torch.compile` while capturing: the model runs eagerly, and the mode that was asked is kept."""
+"""`torch.compile` while capturing: what is compiled is marked, call by call, and runs under fakes.
+
+The compiler itself does not run. Code inside of a compiled call hears that it is being compiled
+(`torch.compiler.is_compiling()`), so that it takes the path that Dynamo would trace: transformers
+then builds its masks as tensors, which decides the attention kernel. Every operator carries the
+number of the compiled call that it belongs to (`Op.region`), in the backward pass by the autograd
+node that it runs in; `gpuscope.program.fusion` makes kernels of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import torch
 
+from gpuscope.program.capture.operators import Traced
 from gpuscope.program.capture.patches import Patches
+from gpuscope.program.inductor.values import RETURNED
+from gpuscope.program.types import GraphBreak
+
+_REASONS = {
+    "item": "a value of the device is read on the host (.item(), float(), if tensor:)",
+    "equal": "torch.equal is read on the host",
+    "nonzero": "the size of a result depends on data",
+    "blocking_copy": "a tensor is copied to the host",
+    "synchronize": "the host waits for the device",
+}
+
+
+class Regions:
+    """Compiled calls of the recorded step, numbered from 1; 0 is eager code.
+
+    Args:
+        recorder: its operators are marked.
+    """
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        self.depth = 0
+        self.count = 0
+        self.breaks: dict[tuple[str, str], int] = {}
+        self._recording = False
+        self._numbers: list[int] = []
+        self._owners: list[int] = []
+
+    @property
+    def active(self) -> bool:
+        """Whether compiled code is being run."""
+        return self.depth > 0
+
+    def is_traced(self, *_: Any, **__: Any) -> bool:
+        """What code that asks whether it is traced hears."""
+        return self.active
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """One call of a compiled function; a call inside of another is part of it."""
+        if not self.depth:
+            if self.recorder.recording and not self._recording:
+                self._recording, self.count = True, 0
+                self._numbers.clear()
+                self._owners.clear()
+            self.count += 1
+            self._mark(self.count)
+            if torch.is_autocast_enabled("cuda"):
+                Traced.autocast = torch.get_autocast_dtype("cuda")
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+            if not self.depth:
+                Traced.autocast = None
+                self._mark(0)
+
+    def _mark(self, owner: int) -> None:
+        """From this autograd number on, nodes belong to `owner`."""
+        number = torch._C._autograd._get_sequence_nr()
+        if self._numbers and self._numbers[-1] == number:
+            self._owners[-1] = owner
+        else:
+            self._numbers.append(number)
+            self._owners.append(owner)
+
+    def current(self) -> int:
+        """The compiled call that an operator belongs to now; 0 for eager code."""
+        if self.depth:
+            return self.count
+        node = torch._C._current_autograd_node()
+        if node is None or not self._numbers:
+            return 0
+        number = node._sequence_nr() if hasattr(node, "_sequence_nr") else None
+        if number is None or number > self._numbers[-1] + 10**9:
+            return 0  # accumulation of a gradient
+        at = bisect_right(self._numbers, number) - 1
+        return self._owners[at] if at >= 0 else 0
+
+    def broken(self, reason: str) -> None:
+        """The host needs a value in the middle of a compiled call: Dynamo breaks its graph."""
+        if self.depth and self.recorder.recording:
+            key = (_user_line(), _REASONS.get(reason, reason))
+            self.breaks[key] = self.breaks.get(key, 0) + 1
+
+    def found(self) -> tuple[GraphBreak, ...]:
+        """The graph breaks of the recorded step, each line once."""
+        return tuple(GraphBreak(site, why, n) for (site, why), n in self.breaks.items())
+
+
+def _user_line() -> str:
+    """ "file.py:12" of the innermost frame that is neither torch's nor gpuscope's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        inside = any(part in path for part in ("/torch/", "/gpuscope/", "<", "contextlib.py"))
+        if not inside and "functools" not in path:
+            return f"{path.rpartition('/')[2]}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+def mode_of(mode: str | None, backend: object, options: Mapping[str, Any] | None) -> str:
+    """`Program.compiled` for arguments of `torch.compile`; "" where nothing is generated."""
+    if backend == "cudagraphs":
+        return "cudagraphs"
+    if backend not in ("inductor", None):
+        return ""
+    options = options or {}
+    graphs = bool(options.get("triton.cudagraphs"))
+    if options.get("max_autotune"):
+        return "max-autotune" if graphs else "max-autotune-no-cudagraphs"
+    return "reduce-overhead" if graphs else (mode or "default")
 
 
 def install(patch: Patches, recorder: Any) -> None:
-    """Make `torch.compile` and `Module.compile` hand back what they got; note the mode."""
+    """Make `torch.compile` and `Module.compile` mark what they compile; note the mode."""
     recorder.compiled = ""
+    regions = recorder.regions = Regions(recorder)
+    recorder.is_traced = regions.is_traced
+    _mark_operators(recorder, regions)
 
-    def note(mode: str | None) -> None:
-        recorder.compiled = mode or "default"
+    def note(mode: str) -> bool:
+        recorder.compiled = mode or recorder.compiled
+        return mode not in ("", "cudagraphs")
 
-    def compile_(model: Any = None, *, mode: str | None = None, **kwargs: Any) -> Any:
-        note(mode)
-        if model is None:
-            return lambda function: function
-        return model
+    def compile_(
+        model: Any = None, *, mode: str | None = None, backend: Any = "inductor",
+        options: Any = None, disable: bool = False, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        def wrapped(target: Any) -> Any:
+            if disable or not note(mode_of(mode, backend, options)):
+                return target
+            if isinstance(target, torch.nn.Module):
+                return _compile_module(patch, target, regions)
+            return _entering(target, regions)
+
+        return wrapped if model is None else wrapped(model)
 
     def module_compile(self: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
-        note(kwargs.get("mode"))
+        compile_(self, **kwargs)
 
     def graphed(callables: Any, *args: Any, **kwargs: Any) -> Any:
         note("cudagraphs")
@@ -33,6 +170,57 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.set(torch, "compile", compile_)
     patch.set(torch.nn.Module, "compile", module_compile, only_if_present=True)
     patch.set(torch.cuda, "make_graphed_callables", graphed, only_if_present=True)
+    for name in ("is_compiling", "is_dynamo_compiling"):
+        patch.set(torch.compiler, name, regions.is_traced, only_if_present=True)
 
 
-Decorator = Callable[[Any], Any]
+def _mark_operators(recorder: Any, regions: Regions) -> None:
+    """Every operator written down from now on says which compiled call it belongs to."""
+    append = recorder.append
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("sync"):
+            regions.broken(kwargs["sync"])
+        return append(*args, region=regions.current(), **kwargs)
+
+    recorder.append = marked
+
+
+def _entering(function: Callable[..., Any], regions: Regions) -> Callable[..., Any]:
+    """A function whose calls are compiled calls."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with regions.call():
+            out = function(*args, **kwargs)
+            if regions.depth == 1:
+                _note_returned(regions.recorder, out)
+        return out
+
+    return call
+
+
+def _compile_module(patch: Patches, module: torch.nn.Module, regions: Regions) -> Any:
+    """A module whose calls are compiled calls, as `Module.compile` makes it."""
+    patch.set(module, "_compiled_call_impl", _entering(module._call_impl, regions))
+    return module
+
+
+def _note_returned(recorder: Any, out: Any) -> None:
+    """Mark what the call returns with a gradient to come: what gets none is filled with zeros."""
+    if not recorder.recording or not torch.is_grad_enabled():
+        return
+    specs = [recorder.spec(t) for t in _tensors(out) if t.requires_grad]
+    if specs:
+        recorder.append(RETURNED, "default", tuple(specs), (), {}, view=True, phase="forward")
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for one in value.values():
+            yield from _tensors(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)

@@ -19,7 +19,7 @@ carry, and removed after the capture.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -178,11 +178,11 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
 
     Follows aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash for half precision
     without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
-    when the dtype is float64, or when the mask wants a gradient (seen on an H200 with T5's
-    relative position bias). cuDNN's kernels stand in for flash and memory-efficient where the
-    device prefers them: that is decided when a program is costed.
+    when the dtype is float64, when the mask wants a gradient (seen on an H200 with T5's relative
+    position bias), or when it is expanded along the keys. cuDNN's kernels stand in for flash and
+    memory-efficient where the device prefers them: that is decided when a program is costed.
     """
-    if mask is not None and mask.requires_grad:
+    if mask is not None and (mask.requires_grad or _broadcast_along_keys(mask)):
         return "math"
     half = q.dtype in (torch.float16, torch.bfloat16)
     flash = torch.backends.cuda.flash_sdp_enabled()
@@ -195,6 +195,14 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     if half and getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)() and not flash:
         return "cudnn"
     return "math"
+
+
+def _broadcast_along_keys(mask: torch.Tensor) -> bool:
+    """A mask whose keys share one element: every fused kernel refuses it.
+
+    aten/src/ATen/native/transformers/sdp_utils_cpp.h, `check_last_dim_stride_equals_1_dense`.
+    """
+    return mask.dim() > 0 and mask.shape[-1] != 1 and mask.stride(-1) != 1
 
 
 class _Attention(torch.autograd.Function):
@@ -212,6 +220,42 @@ class _Attention(torch.autograd.Function):
             grad, q, k, v, out, logsumexp, mask, *ctx.options
         )
         return dq, dk, dv, None, None
+
+
+class _TracedProduct(torch.autograd.Function):
+    """A product whose gradients are computed in autocast's type.
+
+    AOTAutograd traces the backward pass while autocast is on (`backward_pass_autocast`,
+    torch/_functorch/config.py), so its products are cast like any other; eagerly they are not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, b: Any, dtype: Any) -> Any:
+        ctx.save_for_backward(a, b)
+        ctx.dtype = dtype
+        return a @ b
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        a, b = ctx.saved_tensors
+        low, kept = grad.to(ctx.dtype), a.dtype
+        da = low @ b.to(ctx.dtype).transpose(-2, -1)
+        db = a.to(ctx.dtype).transpose(-2, -1) @ low
+        return da.to(kept), db.to(kept), None
+
+
+class Traced:
+    """What a compiler would trace the backward pass under: autocast's type, None without it."""
+
+    autocast: ClassVar[torch.dtype | None] = None
+
+
+def _product() -> Any:
+    """How attention multiplies: plainly, or as a compiler traces it under autocast."""
+    dtype = Traced.autocast
+    if dtype is None:
+        return torch.matmul
+    return lambda a, b: _TracedProduct.apply(a, b, dtype)
 
 
 def _math_attention(
@@ -232,10 +276,11 @@ def _math_attention(
         groups = q.shape[-3] // k.shape[-3]
         k, v = k.repeat_interleave(groups, dim=-3), v.repeat_interleave(groups, dim=-3)
     if causal:
-        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device="cuda:0").tril()
+        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.where(mask, 0.0, -math.inf).to(q.dtype)
-    scores = (q * factor) @ (k * factor).transpose(-2, -1)
+    product = _product()
+    scores = product(q * factor, (k * factor).transpose(-2, -1))
     if mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:
@@ -245,7 +290,7 @@ def _math_attention(
         weights = torch.where(hidden, 0.0, weights)
     if dropout_p > 0:
         weights = torch.dropout(weights, dropout_p, True)
-    return (weights @ v).to(dtype)
+    return product(weights, v).to(dtype)
 
 
 def attention(
@@ -272,7 +317,7 @@ def dropout(x: Any, p: float, train: bool) -> Any:
         return x
     if p < 1:
         return torch.native_dropout(x, p, True)[0]
-    return x * torch.zeros((), dtype=x.dtype, device="cuda:0")
+    return x * torch.zeros((), dtype=x.dtype, device=x.device)
 
 
 class _Rnn(torch.autograd.Function):

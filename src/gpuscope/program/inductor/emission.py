@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gpuscope.program.inductor.lowering import base_name
+from gpuscope.program.inductor.lowering import NORMS, UNITS, base_name
 from gpuscope.program.inductor.values import Graph, Group, Node, Value
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 
@@ -33,12 +33,33 @@ def emit(program: Program, graph: Graph, nodes: Iterable[Node]) -> Program:
     """The compiled step of grouped nodes."""
     emitted: list[Emitted] = []
     for group in _in_order(nodes):
-        made = _operator(group, len(emitted))
-        if made is not None:
-            emitted.append(Emitted(made, max(n.op.index for n in group.nodes)))
+        order = max(n.op.index for n in group.nodes)
+        for made in _operators(group, graph, program):
+            emitted.append(Emitted(replace(made, index=len(emitted)), order))
+    emitted = _with_waits(program, emitted)
     return replace(
         program, ops=tuple(e.op for e in emitted), storages=_storages(program, graph, emitted)
     )
+
+
+def _with_waits(program: Program, emitted: list[Emitted]) -> list[Emitted]:
+    """What streams wait for, under the new numbers; those of the step before count from its end."""
+    if not any(e.op.waits for e in emitted):
+        return emitted
+    new = _new_indices(emitted, len(program.ops))
+    before = [0, *new[1:]]
+    count, old = len(emitted), len(program.ops)
+
+    def moved(wait: int) -> int:
+        at = wait if wait >= 0 else old + wait
+        index = max(before[min(at + 1, old)] - 1, 0)
+        return index if wait >= 0 else index - count
+
+    return [
+        replace(e, op=replace(e.op, waits=tuple(sorted({moved(w) for w in e.op.waits}))))
+        if e.op.waits else e
+        for e in emitted
+    ]  # fmt: skip
 
 
 def _in_order(nodes: Iterable[Node]) -> Iterator[Group]:
@@ -68,7 +89,8 @@ def _sorted(groups: list[Group]) -> Iterator[Group]:
         for earlier in before:
             if earlier is not None:
                 followers.setdefault(earlier, []).append(group)
-    ready = [(g.nodes[-1].op.index, number) for number, g in enumerate(groups) if not waits[g]]
+    # A kernel comes where its first loop was, as soon as all that it reads is there.
+    ready = [(g.nodes[0].number, number) for number, g in enumerate(groups) if not waits[g]]
     heapq.heapify(ready)
     number_of = {g: number for number, g in enumerate(groups)}
     while ready:
@@ -78,23 +100,66 @@ def _sorted(groups: list[Group]) -> Iterator[Group]:
         for follower in followers.get(group, ()):
             waits[follower] -= 1
             if not waits[follower]:
-                heapq.heappush(ready, (follower.nodes[-1].op.index, number_of[follower]))
+                heapq.heappush(ready, (follower.nodes[0].number, number_of[follower]))
 
 
-def _operator(group: Group, index: int) -> Op | None:
+def _operators(group: Group, graph: Graph, program: Program) -> tuple[Op, ...]:
     first = group.nodes[0]
     if first.kind == "loop":
-        return _fused(group, index)
+        made = _fused(group)
+        return () if made is None else _with_sums(made, group, graph)
     op = first.op
     specs = [(value, spec) for value, spec in first.reads]
     inputs = tuple(_at(spec, value) for value, spec in specs)
     if first.kind == "outside":
-        return replace(op, index=index, inputs=inputs)
+        return (replace(op, inputs=inputs),)
     # Generated code calls the library directly: no module, no autograd, no Python API.
-    return replace(
-        op, index=index, inputs=inputs, autograd=False, module_calls=0, python_calls=0,
-        python_instructions=0, autograd_nodes=0,
+    return (
+        replace(
+            op, inputs=inputs, autograd=False, module_calls=0, python_calls=0,
+            python_instructions=0, autograd_nodes=0,
+        ),
     )  # fmt: skip
+
+
+def _with_sums(made: Op, group: Group, graph: Graph) -> tuple[Op, ...]:
+    """A kernel, and the sums that end its reductions across rows.
+
+    A kernel that reduces both along rows and across them (`MixOrderReduction`) writes a partial
+    result for every few rows; the generated wrapper adds those up by `Tensor.sum` (`_pick_split_`
+    `size` and what follows, torch/_inductor/codegen/simd.py).
+    """
+    if not group.mixed:
+        return (made,)
+    across = {
+        value.storage
+        for node in group.nodes
+        if node.part is not None and node.part.loop == "reduction" and not node.part.inner
+        for value in node.writes
+    }
+    rows = max(group.rows, 1)
+    each = min(max(_power_of_2(rows // (8 * UNITS)), 16), 128)
+    outputs, sums = [], []
+    for spec in made.outputs:
+        if spec.storage not in across:
+            outputs.append(spec)
+            continue
+        partial = TensorSpec(
+            (-(-rows // each), spec.numel), (spec.numel, 1), "float32", "device", graph.fresh()
+        )
+        outputs.append(partial)
+        total = Op(
+            index=0, name="aten::sum", overload="dim_IntList", inputs=(partial,), outputs=(spec,),
+            args={"dim": (0,)}, module=made.module, phase=made.phase, stream=made.stream,
+            region=made.region,
+        )  # fmt: skip
+        graph.made[partial.storage] = partial, total
+        sums.append(total)
+    return (replace(made, outputs=tuple(outputs)), *sums)
+
+
+def _power_of_2(value: int) -> int:
+    return 1 << (max(value, 1).bit_length() - 1)
 
 
 def _at(spec: TensorSpec, value: Value) -> TensorSpec:
@@ -117,7 +182,7 @@ def _stored(value: Value, group: Group) -> bool:
     return value.kept or any(reader.group is not group for reader in value.readers)
 
 
-def _fused(group: Group, index: int) -> Op | None:
+def _fused(group: Group) -> Op | None:
     nodes = _needed(group)
     if not nodes:
         return None
@@ -134,7 +199,7 @@ def _fused(group: Group, index: int) -> Op | None:
     parts = [n.part for n in nodes if n.part is not None]
     reduces = [p for p in parts if p.loop == "reduction"]
     return Op(
-        index=index, name=FUSED, inputs=_inputs(nodes, members),
+        index=0, name=FUSED, inputs=_inputs(nodes, members),
         outputs=tuple(outputs.values()),
         args={
             "operators": tuple(sorted({base_name(op) for op in ops})),
@@ -142,13 +207,22 @@ def _fused(group: Group, index: int) -> Op | None:
             "rows": group.rows,
             "columns": group.columns,
             "reduction": _reduction(group) if reduces else "",
-            "split": any(p.split for p in reduces),
+            "splits": 1 if group.mixed else max((p.splits for p in reduces), default=1),
+            "finals": sum(_finals(n) for n in nodes),
             "passes": _passes(group, nodes),
             "random": any(p.random for p in parts),
         },
         module=Counter(op.module for op in ops).most_common(1)[0][0],
         phase=last.phase, stream=last.stream, recomputed=all(op.recomputed for op in ops),
+        region=last.region,
     )  # fmt: skip
+
+
+def _finals(node: Node) -> int:
+    """Kernels that add up the pieces of a split reduction: one a sum; a variance is one."""
+    if node.part is None or node.part.splits == 1:
+        return 0
+    return 1 if base_name(node.op) in NORMS else len(node.writes)
 
 
 def _reduction(group: Group) -> str:

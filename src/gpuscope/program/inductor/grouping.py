@@ -4,7 +4,8 @@ Two loop nests of one graph fuse when one makes what the other reads, or both re
 and their sizes agree (torch/_inductor/codegen/simd.py, `can_fuse`): elementwise loops of as many
 points; an elementwise loop over the rows, or over all elements, of a reduction; reductions of the
 same rows and columns. Reductions along and across the rows of a large tensor share a kernel too
-(`MixOrderReduction`). Loops that read the result of a split reduction or of a scatter cannot be in
+(`MixOrderReduction`). Reductions that are split into pieces share a kernel only with each other.
+Loops that read the result of a split reduction or of a scatter cannot be in
 its kernel.
 
 The kernels' order has no cycle because every kernel has a *level*: a node joins a kernel only if
@@ -69,7 +70,7 @@ class Grouper:
             part = node.part
             group.rows, group.columns, group.inner = part.rows, part.columns, part.inner
             node.reduced = part.loop == "reduction"
-            node.late = part.split or part.loop == "scatter"
+            node.late = part.splits > 1 or part.loop == "scatter"
         self.highest = max(self.highest, group.level)
         return group
 
@@ -144,21 +145,43 @@ def _allowed(group: Group, node: Node) -> list[Group] | None:
                 return None
     if sum(len(g.nodes) for g in level) >= MAX_NODES:
         return None
-    if late or _mixes(group, node) or all(fits(g, part) for g in level):
+    if late or _mixes(group, node):
+        return level[1:]
+    if all(fits(g, part) and _split_alike(g, part) for g in level):
         return level[1:]
     return None
+
+
+def _split_alike(group: Group, part: Part) -> bool:
+    """Whether loops stay together once reductions are split.
+
+    The pieces of a split reduction are walked in another order than elements, so a kernel of them
+    holds nothing else (`can_fuse` compares sizes after the split).
+    """
+    split = _is_split(group)
+    if not split and part.splits == 1:
+        return True
+    alike = all(n.part is not None and n.part.loop == "reduction" for n in group.nodes)
+    return split and part.splits > 1 and alike
 
 
 def _mergeable(group: Group, other: Group) -> bool:
     if other.nodes[0].kind != "loop" or other.segment != group.segment or other.mixed:
         return False
     sizes = (other.rows, other.columns, other.inner)
+    if _is_split(other) != _is_split(group):
+        return False
     if other.columns > 1 and group.columns > 1:
         return not group.mixed and sizes == (group.rows, group.columns, group.inner)
     wide, narrow = (other, group) if other.columns > 1 else (group, other)
     return narrow.rows == wide.rows * wide.columns or (
         wide.columns > 1 and narrow.rows == wide.rows
     )
+
+
+def _is_split(group: Group) -> bool:
+    parts = [node.part for node in group.nodes if node.part is not None]
+    return not group.mixed and any(part.splits > 1 for part in parts)
 
 
 def _fits_late(part: Part, earlier: Part | None) -> bool:
@@ -202,7 +225,7 @@ def _join(group: Group, node: Node) -> None:
     inside = [earlier for earlier in node.before() if earlier.group is group]
     node.reduced = part.loop == "reduction" or any(earlier.reduced for earlier in inside)
     node.late = (
-        part.split or part.loop == "scatter" or any(earlier.late for earlier in inside)
+        part.splits > 1 or part.loop == "scatter" or any(earlier.late for earlier in inside)
     )
     if part.loop != "reduction":
         return

@@ -18,11 +18,17 @@ from gpuscope.program.types import Op, TensorSpec
 
 Loop = Literal["pointwise", "reduction", "scatter"]
 
-_UNITS = 132
+UNITS = 132
 """Multiprocessors that the compiler is taken to see when it splits reductions (H100, H200)."""
 
 _THREADS = 2048
 """Threads of one of them."""
+
+_LEAST_EACH, _MOST_EACH = 32, 512
+"""Values that a thread adds up in a split reduction (`min_` and `max_elements_per_thread`)."""
+
+_INNER_WHOLE = 8192
+"""Longest row that is never split (`no_split_threshold`, before Blackwell)."""
 
 POINTWISE = frozenset(
     [
@@ -65,6 +71,12 @@ RANDOM = frozenset(
 _OVERWRITES = frozenset(["fill", "zero", "copy"])
 """In-place operators that do not read what they overwrite."""
 
+NORMS = frozenset(
+    ["native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit",
+     "_batch_norm_with_update", "native_group_norm", "native_layer_norm"]
+)  # fmt: skip
+"""Forward passes of norms: mean and variance come from one (Welford) reduction."""
+
 _LOOK_UPS = frozenset(["embedding", "gather", "index_select", "index"])
 
 _SCATTERS = frozenset(
@@ -103,24 +115,41 @@ class Part:
     random: bool = False
 
     @property
-    def split(self) -> bool:
-        """Whether a reduction is made in two kernels, so that it fills the device.
+    def splits(self) -> int:
+        """Partial results of each result, where several kernels make it to fill the device.
 
-        After `InductorChoices.reduction_split_factor` (torch/_inductor/choices.py).
+        1 for a reduction in one kernel. After `InductorChoices.reduction_split_factor`
+        (torch/_inductor/choices.py).
         """
         if self.loop != "reduction":
-            return False
-        if self.inner:
-            return self.rows < 2 * _UNITS and self.columns > 8192
-        total = self.rows * self.columns
-        lanes = _UNITS * _THREADS
-        size = 32
-        if total >= 512 * lanes:
-            size = 512
-        elif total >= 32 * lanes:
-            blocks = -(-(lanes // 256) // -(-self.rows // 128))
-            size = max(32, -(-self.columns // (4 * blocks)))
-        return self.columns > 4 * size
+            return 1
+        return split_count(self.rows, self.columns, self.inner)
+
+
+def split_count(rows: int, columns: int, inner: bool) -> int:
+    """Into how many pieces Inductor splits each of `rows` reductions of `columns` values."""
+    if inner and (rows >= 2 * UNITS or columns <= _INNER_WHOLE):
+        return 1
+    total, lanes = rows * columns, UNITS * _THREADS
+    unit = 256 if inner else 4
+    if total <= _LEAST_EACH * lanes:
+        size = _LEAST_EACH
+    elif total < _MOST_EACH * lanes:
+        blocks = lanes // 512 if inner else lanes // 256
+        blocks = -(-blocks // (rows if inner else -(-rows // 128)))
+        size = _even(columns, -(-columns // (unit * blocks)), 30 if inner else 20)
+    else:
+        size = _even(columns, _MOST_EACH, 50)
+    return max(1, -(-columns // (unit * size)))
+
+
+def _even(columns: int, size: int, near: int) -> int:
+    """The divisor of `columns` that is nearest to `size`, if it is near; else `size`."""
+    for off in range(near):
+        for divisor in (size - off, size + off):
+            if divisor > 0 and columns % divisor == 0:
+                return max(divisor, _LEAST_EACH)
+    return size
 
 
 Fresh = Callable[[], int]

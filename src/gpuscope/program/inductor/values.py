@@ -20,6 +20,9 @@ Kind = Literal["loop", "library", "outside"]
 
 COMPILED_PHASES: frozenset[Phase] = frozenset(["forward", "backward"])
 
+RETURNED = "gpuscope::returned"
+"""Mark of what a compiled call returned that could get a gradient."""
+
 _ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
 
 
@@ -121,7 +124,8 @@ class Graph:
         last: the value that each storage holds at the end of the step.
         resized: bytes of storages that the compiler makes larger or smaller, by id.
         made: specs of storages that only the compiler makes, by id, with the operator.
-        breaks: places where the host waits in the middle of the forward or backward pass.
+        breaks: places where the host waits in the middle of compiled code.
+        highest: largest id of a storage in use.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -129,15 +133,57 @@ class Graph:
     resized: dict[int, int] = field(default_factory=dict)
     made: dict[int, tuple[TensorSpec, Op]] = field(default_factory=dict)
     breaks: int = 0
+    highest: int = 0
+
+    def fresh(self) -> int:
+        """An id for memory that the captured program does not have."""
+        self.highest += 1
+        return self.highest
 
 
 def build_graph(program: Program) -> Graph:
     """The nodes and values of a captured step."""
     builder = _Builder(program)
-    for op in program.ops:
+    for op in in_graph_order(program.ops):
         builder.add(op)
     builder.mark_kept(program)
     return builder.graph
+
+
+def compiled_operators(program: Program) -> frozenset[int]:
+    """Indices of the operators that the compiler sees.
+
+    Those of compiled calls; where no call is marked, the whole forward and backward pass.
+    """
+    marked = any(op.region for op in program.ops)
+    return frozenset(
+        op.index
+        for op in program.ops
+        if not op.sync and op.phase in COMPILED_PHASES and (op.region > 0 or not marked)
+    )
+
+
+def in_graph_order(ops: tuple[Op, ...]) -> Iterable[Op]:
+    """Operators as compiled code runs them: a backward graph ends before gradients are summed up.
+
+    Eagerly, each gradient is added to the one that is there as soon as it is made.
+    """
+    last = {op.region: op.index for op in ops if op.region and op.phase == "backward"}
+    if not last or any(op.group >= 0 for op in ops):
+        yield from ops
+        return
+    end, held = -1, []
+    for op in ops:
+        if op.region and op.phase == "backward":
+            end = last[op.region]
+        if op.index < end and not op.region and op.phase == "backward" and not op.sync:
+            held.append(op)
+            continue
+        yield op
+        if op.index >= end:
+            yield from held
+            held = []
+    yield from held
 
 
 class _Builder:
@@ -150,43 +196,80 @@ class _Builder:
         for op in program.ops:
             for t in op.outputs:
                 highest = max(highest, t.storage)
-        self.next_storage = highest
+        self.graph.highest = highest
+        self.inside = compiled_operators(program)
+        self.marked = any(op.region for op in program.ops)
+        self.region = 0
+        self.returned = _unwanted(program)
         outliving = {s.id for s in program.storages if s.died is None}
         self.unshared = _mutated(program.ops) | outliving
+        self.constants: dict[int, Hashable] = {}
         self.known: dict[Hashable, list[Value]] = {}
         self.padded: dict[Hashable, TensorSpec] = {}
 
-    def fresh(self) -> int:
-        self.next_storage += 1
-        return self.next_storage
-
     def add(self, op: Op) -> None:
-        inside = op.phase in COMPILED_PHASES and not op.sync
+        inside = op.index in self.inside
+        if op.name == RETURNED:
+            for spec in op.inputs:
+                self._value(spec).kept = True
+            return
         if op.view and inside:
             return
         if not inside:
             self._outside(op)
             return
-        if op.phase != self.phase:
-            self._cut(op.phase)
-        if base_name(op) in _ALLOCATIONS:
+        if (op.phase, op.region) != (self.phase, self.region):
+            self._cut(op.phase, op.region)
+            if op.phase == "backward":
+                self._zeros(op)
+        op = self._with_zeros(op)
+        if base_name(op) in _ALLOCATIONS or self._constant(op):
             return
-        parts = lower(op, self.fresh)
+        parts = lower(op, self.graph.fresh)
         if parts:
             self._loops(op, parts)
             return
         padding = padding_of(op)
         self._library(self._pad(op, padding) if padding else op)
 
-    def _cut(self, phase: Phase) -> None:
+    def _constant(self, op: Op) -> bool:
+        """A number made on the host: it is written into the code that uses it."""
+        if op.inputs or any(t.shape or t.device == "device" for t in op.outputs):
+            return False
+        for spec in op.outputs:
+            self.constants[spec.storage] = (op.name, spec.dtype, tuple(op.args.items()))
+        return True
+
+    def _zeros(self, op: Op) -> None:
+        """Gradients that nobody gave: the compiled backward pass gets zeros, filled anew."""
+        for spec in self.returned.get(op.region, ()):
+            zeros = replace(spec, storage=self.graph.fresh())
+            fill = Op(index=op.index, name="aten::zeros", outputs=(zeros,), phase="backward",
+                      stream=op.stream, region=op.region)  # fmt: skip
+            self.graph.made[zeros.storage] = zeros, fill
+            self._library(fill)
+            self.zeros.append(zeros)
+
+    def _with_zeros(self, op: Op) -> Op:
+        """Add such zeros to the gradient that the rest of the graph makes of the same tensor."""
+        if op.phase != "backward":
+            return op
+        for zeros in self.zeros:
+            if any((t.numel, t.dtype) == (zeros.numel, zeros.dtype) for t in op.outputs):
+                self.zeros.remove(zeros)
+                return replace(op, inputs=(*op.inputs, zeros))
+        return op
+
+    def _cut(self, phase: Phase, region: int = 0) -> None:
         """A new compiled graph begins: nothing fuses or is shared across."""
-        self.phase = phase
+        self.phase, self.region = phase, region
+        self.zeros: list[TensorSpec] = []
         self.segment += 1
         self.known.clear()
         self.padded.clear()
 
     def _outside(self, op: Op) -> None:
-        if op.sync and op.phase in COMPILED_PHASES:
+        if op.sync and op.phase in COMPILED_PHASES and (op.region or not self.marked):
             self.graph.breaks += 1
         self._cut("other")
         self._call(op, "outside")
@@ -233,7 +316,10 @@ class _Builder:
             return None
         if any(t.storage in self.unshared for t in op.outputs):
             return None
-        reads = tuple((id(self._value(t)), t.shape, t.stride) for t in op.inputs)
+        reads = tuple(
+            self.constants.get(t.storage) or (id(self._value(t)), t.shape, t.stride)
+            for t in op.inputs
+        )
         results = tuple((t.shape, t.stride, t.dtype) for t in op.outputs)
         key = (op.name, op.overload, reads, results, tuple(op.args.items()))
         try:
@@ -250,7 +336,7 @@ class _Builder:
             key = (id(self._value(spec)), *sorted(shape))
             held = self.padded.get(key)
             if held is None:
-                held = padding.padded(spec, shape, self.fresh())
+                held = padding.padded(spec, shape, self.graph.fresh())
                 self.padded[key] = held
                 copy = replace(op, name="aten::constant_pad_nd", overload="default", inputs=(spec,),
                                outputs=(held,), args={}, autograd=False)  # fmt: skip
@@ -309,6 +395,24 @@ class _Builder:
         for last in {n.segment: n for n in nodes}.values():
             for value in last.writes:
                 value.kept = value.kept or not value.readers
+
+
+def _unwanted(program: Program) -> dict[int, tuple[TensorSpec, ...]]:
+    """What compiled calls return, could differentiate, and nobody outside of them reads.
+
+    AOTAutograd's backward pass takes a gradient for each such result; autograd hands it zeros.
+    """
+    returned = {op.region: op.inputs for op in program.ops if op.name == RETURNED}
+    if not returned:
+        return {}
+    read: dict[int, set[int]] = {}
+    for op in program.ops:
+        for spec in op.inputs:
+            read.setdefault(spec.storage, set()).add(op.region)
+    return {
+        region: tuple(t for t in specs if not read.get(t.storage, set()) - {region})
+        for region, specs in returned.items()
+    }
 
 
 def _mutated(ops: Iterable[Op]) -> set[int]:
