@@ -53,6 +53,8 @@ class Match:
         given_up: groups (by name) whose matches broke the rule.
         sizes: ranks in each of `Calls.groups`; where not recorded, those that were matched; None
             if unknown.
+        equal: for each of `Calls.groups`, whether one rank stands for all its ranks (predictions):
+            equal ranks come at one time.
     """
 
     calls: Calls
@@ -64,11 +66,14 @@ class Match:
     complete: bool
     given_up: tuple[str, ...]
     sizes: tuple[int | None, ...]
+    equal: tuple[bool, ...] = ()
 
     @property
     def alone(self) -> npt.NDArray[np.bool_]:
-        """Calls of groups of one rank: they wait for nobody."""
-        return np.array([*(size == 1 for size in self.sizes), False])[self.calls.group]
+        """Calls of groups of one rank, or of ranks that are equal: they wait for nobody."""
+        alone = np.array([*(size == 1 for size in self.sizes), False])
+        alone[: len(self.equal)] |= np.array(self.equal, np.bool_)
+        return np.asarray(alone[self.calls.group], np.bool_)
 
 
 def match_collectives(timeline: Timeline) -> Match:
@@ -80,14 +85,18 @@ def match_collectives(timeline: Timeline) -> Match:
     readings: list[Mapping[int, Offset]] = []
     sizes = [size for _, _, size in calls.groups]
     present = {source.rank for source in timeline.sources} | set(calls.ranks)
+    drawn = {each: rank for rank, ranks in timeline.stands_for.items() for each in ranks}
+    equal = []
     for code, (name, members, size) in enumerate(calls.groups):
         rows = np.flatnonzero(calls.group == code)
         wanted = set(members) if members else (present if size is None else set())
+        wanted = {drawn.get(rank, rank) for rank in wanted}
+        equal.append(bool(drawn) and len(wanted) == 1)
         seen = {calls.ranks[r] for r in np.unique(calls.rank[rows]).tolist()}
         if not wanted and size is not None and len(seen) > size:
             given_up.append(name)  # one name for several groups whose members are unknown
             continue
-        complete &= wanted <= seen and (size is None or len(seen) >= size)
+        complete &= wanted <= seen and (size is None or bool(drawn) or len(seen) >= size)
         if len(seen) < 2:
             continue
         ids = _match_group(calls, rows, size or len(seen))
@@ -113,6 +122,7 @@ def match_collectives(timeline: Timeline) -> Match:
         complete=complete,
         given_up=tuple(given_up),
         sizes=tuple(sizes),
+        equal=tuple(equal),
     )
 
 

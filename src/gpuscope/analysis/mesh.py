@@ -140,7 +140,7 @@ def mesh(timeline: Timeline, story: RankStory | None, compute_s: dict[int, float
     """Return who sends what to whom; None where no rank talks to another.
 
     Args:
-        timeline: a recording, all ranks.
+        timeline: a recording or a prediction, all ranks.
         story: what `gpuscope.analysis.ranks` found, where several ranks were recorded.
         compute_s: union of compute kernels by rank, over the whole timeline.
     """
@@ -148,7 +148,8 @@ def mesh(timeline: Timeline, story: RankStory | None, compute_s: dict[int, float
     calls = match.calls
     own = {source.rank for source in timeline.sources} or {lane.rank for lane in timeline.lanes}
     members = own.union(*(group[1] for group in calls.groups)) if len(calls) else own
-    if timeline.recorded is None or not len(calls) or len(members) < 2:
+    known = timeline.recorded is not None or timeline.messages is not None
+    if not known or not len(calls) or len(members) < 2:
         return None
     steps = _steps(timeline)
     sent = _Sent(timeline, match, sorted(members))

@@ -62,15 +62,15 @@ class _Pass:
     def call(self, position: int, first: int, end: int) -> None:
         """Take the call of one operator, with its rows [first, end)."""
         op, queues = self.ops[position], self.queues
-        sources = self._sources(op, position)
+        ordered = self._ordered(op, position)
+        sources = self._written(op) | ordered
         tasks = end
         while tasks > first and queues[tasks - 1] < 0:  # the host's wait comes last
             tasks -= 1
         told = self.told.get(op.stream)
         if first == tasks:
             if sources:
-                told = self.told.setdefault(op.stream, set())
-                told |= sources
+                told = self._tell(op.stream, sources)
             own = self.last.get(op.stream)
             self.done[position] = (*(told or ()), *(() if own is None else (own,)))
         else:
@@ -80,6 +80,8 @@ class _Pass:
             if queues[own] not in self.links:
                 self.last[op.stream] = own
                 self.told.pop(op.stream, None)
+            elif ordered:
+                self._tell(op.stream, ordered)
             if sources:
                 self._wait(first, sources)
             self.done[position] = (own,)
@@ -89,19 +91,27 @@ class _Pass:
         if tasks < end:
             self._wait(tasks, (*self.done[position], *self.told.get(op.stream, ())))
 
-    def _sources(self, op: Op, position: int) -> set[int]:
-        """Rows that this operator's stream must wait for before it goes on."""
-        writer, sources = self.writer, set()
-        if not op.view or op.name.endswith("::wait_tensor"):
-            for tensor in op.inputs:
-                row = writer.get(tensor.storage)
-                if row is not None:
-                    sources.add(row)
+    def _tell(self, stream: int, rows: set[int]) -> set[int]:
+        """Let the next task of a stream wait for rows; returns all that it waits for."""
+        told = self.told.setdefault(stream, set())
+        told |= rows
+        return told
+
+    def _written(self, op: Op) -> set[int]:
+        """Rows that wrote what the operator reads."""
+        if op.view and not op.name.endswith("::wait_tensor"):
+            return set()
+        writer = self.writer
+        return {writer[t.storage] for t in op.inputs if t.storage in writer}
+
+    def _ordered(self, op: Op, position: int) -> set[int]:
+        """Rows of the operators that the operator's stream was told to wait for."""
+        rows: set[int] = set()
         for wait in op.waits:
             place = wait if wait >= 0 else len(self.ops) + wait
             known = self.done if 0 <= wait < position else self.before
-            sources.update(known.get(place, ()))
-        return sources
+            rows.update(known.get(place, ()))
+        return rows
 
     def _wait(self, row: int, sources: Iterable[int]) -> None:
         """Keep the sources that lie in other queues (those of its own come first anyway)."""
