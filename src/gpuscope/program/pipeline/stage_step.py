@@ -8,8 +8,9 @@ Nothing is sent: the receive buffers of the stage stand for what its neighbours 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpuscope.program.pipeline.blocks import MARK
@@ -30,6 +31,8 @@ class StageParts:
         loss: of the last stage's output; None elsewhere.
         group: the pipeline's process group.
         split: whether the backward is split into that of inputs and that of weights.
+        more: keyword arguments of the module, which are on every stage that needs them (labels).
+        around: makes what holds around the passes of a step (`loss_parallel` and the like).
     """
 
     module: Any
@@ -41,6 +44,8 @@ class StageParts:
     loss: Callable[[Any], Any] | None = None
     group: Any = None
     split: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
 
     @property
     def first(self) -> bool:
@@ -80,12 +85,13 @@ def stage_step(parts: StageParts) -> Callable[[], None]:
     stage = _prepared(parts)
 
     def step() -> None:
-        mark("begin")
-        stage.clear_runtime_states()
-        for microbatch in range(2):
-            loss = _forward(parts, stage, microbatch)
-            _backward(parts, stage, microbatch, loss)
-            del loss
+        with parts.around():
+            mark("begin")
+            stage.clear_runtime_states()
+            for microbatch in range(2):
+                loss = _forward(parts, stage, microbatch)
+                _backward(parts, stage, microbatch, loss)
+                del loss
         mark("reduce")
         stage.perform_reduce_grad(2)
         mark("finish")
@@ -122,7 +128,9 @@ def _forward(parts: StageParts, stage: Any, microbatch: int) -> Any:
     received = () if parts.first else _buffers(stage.args_recv_info, microbatch)
     mark("forward", microbatch, *received)
     arguments = parts.inputs if parts.first else ()
-    output = stage.forward_one_chunk(microbatch, arguments, {}, save_forward_output=False)
+    output = stage.forward_one_chunk(
+        microbatch, arguments, dict(parts.more), save_forward_output=False
+    )
     loss = parts.loss(output) if parts.last and parts.loss is not None else None
     if not parts.last:
         sent = output if isinstance(output, (tuple, list)) else (output,)
