@@ -33,6 +33,7 @@ def install(patch: Patches, groups: Groups) -> None:
         if not prepared:
             prepared = True
             _wrappers_on_device(patch)
+            patch.on_undo(_forget_shardings)
         if len(args) > 1:
             args = (args[0], _numbers(args[1]), *args[2:])
         elif "mesh" in kwargs:
@@ -45,6 +46,9 @@ def install(patch: Patches, groups: Groups) -> None:
     for name in _WITH_NUMBERS:
         if name in vars(DeviceMesh):
             patch.set(DeviceMesh, name, _outside(vars(DeviceMesh)[name]))
+    numbers = vars(DeviceMesh).get("mesh")
+    if isinstance(numbers, property):
+        patch.set(DeviceMesh, "mesh", property(_outside(numbers.fget)))
 
 
 class _RealNumbers:
@@ -81,6 +85,15 @@ def _outside(function: Any) -> Any:
     return type(function)(run) if inner is not function else run
 
 
+def _forget_shardings() -> None:
+    """DTensor remembers results by mesh; another rank's equal mesh has groups of other names."""
+    from torch.distributed.tensor import debug
+
+    clear = getattr(debug, "_clear_sharding_prop_cache", None)
+    if clear is not None:
+        clear()
+
+
 def learn(mesh: Any, groups: Groups) -> None:
     """What a mesh tells of its groups."""
     names = mesh.mesh_dim_names
@@ -107,6 +120,23 @@ def _wrappers_on_device(patch: Patches) -> None:
         patch.set(kind, "device", property(lambda self, h=held: getattr(self, h).device))
         patch.set(kind, "is_cuda", property(lambda self, h=held: getattr(self, h).is_cuda))
         patch.set(kind, "is_cpu", property(lambda self, h=held: getattr(self, h).is_cpu))
-    from torch.distributed import _functional_collectives as functional
+    _as_in_a_run(patch)
 
-    patch.set(functional, "_are_we_tracing", lambda: False)
+
+def _as_in_a_run(patch: Patches) -> None:
+    """Places that take a fake mode for a trace, and a device's random state for real."""
+    import contextlib
+
+    from torch.distributed import _functional_collectives as functional
+    from torch.distributed.tensor import _dispatch, _random
+
+    for module in (functional, _dispatch):
+        patch.set(module, "_are_we_tracing", lambda: False, only_if_present=True)
+
+    @contextlib.contextmanager
+    def region(self: Any, *args: Any, **kwargs: Any) -> Any:
+        yield
+
+    for kind in vars(_random).values():
+        if isinstance(kind, type) and "_distribute_region" in vars(kind):
+            patch.set(kind, "_distribute_region", region)
