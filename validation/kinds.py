@@ -169,7 +169,7 @@ def judge_all(rows: Sequence[dict[str, Any]], processes: int) -> list[Judged]:
 
 
 def figures(judged: Iterable[Judged]) -> dict[str, float | int | None]:
-    """Errors, bias, coverage and width of the interval; what could not be predicted counts apart."""
+    """Errors, bias, coverage and width of the interval; the unpredicted count apart."""
     all_of = list(judged)
     known = [j for j in all_of if j.predicted_s > 0]
     if not known:
@@ -230,8 +230,9 @@ def print_rows(judged: Sequence[Judged], kinds: Sequence[str], most: int) -> Non
         :most
     ]:
         params = " ".join(f"{k}={v}" for k, v in j.params.items())
-        print(f"{j.error:+7.0%} {j.measured_s * 1e6:9.2f} us  predicted {j.predicted_s * 1e6:9.2f}"
-              f"  {j.state:4s} {params}  {j.why}\n          {' + '.join(k[:70] for k in j.kernels)}")
+        times = f"{j.measured_s * 1e6:9.2f} us  predicted {j.predicted_s * 1e6:9.2f}"
+        print(f"{j.error:+7.0%} {times}  {j.state:4s} {params}  {j.why}")
+        print("          " + " + ".join(k[:70] for k in j.kernels))
 
 
 def main() -> int:

@@ -225,8 +225,8 @@ def bench_host(out: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
-        said = (done.stdout + done.stderr).strip().splitlines()[-1:] or [""]
-        print(f"bench: exit {done.returncode}: {said[0]}", flush=True)
+        said = " ".join((done.stdout + done.stderr).replace("│", " ").split())
+        print(f"bench: exit {done.returncode}: {said[-300:]}", flush=True)
     except (OSError, subprocess.TimeoutExpired) as error:
         print(f"bench: not run: {error}", flush=True)
 

@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 
-from zoo import ZOO, Entry  # noqa: E402
+from zoo import NEWEST, ZOO, Entry  # noqa: E402
 
 RECORDINGS = HERE / "recordings" / "h200" / "zoo"
 CACHE = HERE / ".cache"
@@ -55,9 +55,8 @@ def _sources() -> str:
 
 def program_of(entry: Entry) -> Any:
     """The workload's captured step, from the cache where nothing has changed."""
-    from measure import resolve_build
-
     import gpuscope as gs
+    from measure import resolve_build
 
     digest = hashlib.sha256(f"{_sources()} {entry!r}".encode())
     if ".py:" in entry.target:
@@ -129,6 +128,7 @@ def row_of(name: str, on: str = "h200") -> Row:
         "name": name, "group": entry.group, "task": entry.task,
         "mode": "compiled" if entry.compiled else entry.graphs or "eager",
         "host_bound": busy_s < HOST_BOUND * step_s,
+        "host": "other" if name in NEWEST else "calibrated",
         "step_time_s": {
             **_pair(run.step_time_s, step_s), "low": low, "high": high,
             "hit": low <= step_s <= high,
@@ -176,8 +176,9 @@ def line(row: Row) -> str:
     t = row["step_time_s"]
     energy = row.get("energy_j", {}).get("error", float("nan"))
     return (
-        f"{row['name']:25s} step {t['measured'] * 1e3:8.2f} ms, predicted {t['predicted'] * 1e3:8.2f}"
-        f" [{t['low'] * 1e3:.2f}, {t['high'] * 1e3:.2f}] {t['error']:+7.1%}{' ' if t['hit'] else '✗'}"
+        f"{row['name']:25s} step {t['measured'] * 1e3:8.2f} ms, predicted "
+        f"{t['predicted'] * 1e3:8.2f} [{t['low'] * 1e3:.2f}, {t['high'] * 1e3:.2f}] "
+        f"{t['error']:+7.1%}{' ' if t['hit'] else '✗'}"
         f"  device {row['device_busy_s']['error']:+7.1%}"
         f"  memory {row['peak_memory_bytes']['error']:+7.1%}  energy {energy:+7.1%}"
         f"{'  host-bound' if row['host_bound'] else ''}"
