@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuscope.errors import GpuscopeError
+from gpuscope.program.fold_declared import EqualLayers, deepened
 from gpuscope.program.fold_depth import (
     Tree,
     check_shallow,
@@ -65,7 +66,7 @@ def capture_workload(
         try:
             program = capture_folded(
                 workload.build, workload.at_depth, task=workload.task, strict=strict,
-                world=world,
+                world=world, declared=workload.equal_layers,
             )  # fmt: skip
         except NotFoldableError as reason:
             _log.debug("%s is captured whole: %s", workload.name, reason)
@@ -80,6 +81,7 @@ def capture_workload(
 def capture_folded(
     build: Build, at_depth: Callable[[int], Build], *, task: str = "", strict: bool = False,
     largest_share: float = WORTH, world: World | None = None,
+    declared: EqualLayers | None = None,
 ) -> Program:  # fmt: skip
     """Record one step of a deep model by way of a shallow one.
 
@@ -90,6 +92,7 @@ def capture_folded(
         strict: as there.
         largest_share: refuse if more than this share of the layers would have to be captured.
         world: the job that the code is a rank of; None: one process without torchrun.
+        declared: which layers are equal, where that is known; else the whole model is built to see.
 
     Raises:
         NotFoldableError: the model does not repeat exactly, or is too shallow for it to pay.
@@ -100,7 +103,7 @@ def capture_folded(
 
     started = time.perf_counter()
     with without_garbage_collection():
-        whole, lists, depth = _read(build, at_depth, world)
+        whole, lists, depth = _read(build, at_depth, world, declared)
         stacks = stacks_of(lists, depth)
         captured = 2 * depth - stacks[0].period
         if captured > largest_share * min(len(layers) for layers in lists.values()):
@@ -125,12 +128,18 @@ def capture_folded(
 
 
 def _read(
-    build: Build, at_depth: Callable[[int], Build], world: World | None
-) -> tuple[Tree, Lists, int]:
+    build: Build, at_depth: Callable[[int], Build], world: World | None,
+    declared: EqualLayers | None,
+) -> tuple[Tree, Lists, int]:  # fmt: skip
     """The whole model's modules, its lists of layers, and the depth to capture."""
     with _silent_failure():
-        whole = read_tree(build, world)
-        lists = varying_lists(whole, read_tree(at_depth(_PROBE_LAYERS), world), _PROBE_LAYERS)
+        probe = read_tree(at_depth(_PROBE_LAYERS), world)
+        whole = read_tree(build if declared is None else at_depth(declared.enough), world)
+        lists = varying_lists(whole, probe, _PROBE_LAYERS)
+        if declared is not None:
+            (path,) = lists
+            whole = deepened(whole, path, declared)
+            lists = {path: whole.lists[path]}
     return whole, lists, shallow_depth(lists)
 
 

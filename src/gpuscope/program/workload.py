@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.models import Model, find
+from gpuscope.program.models.parallel.options import Job, ParallelOptions
+from gpuscope.program.models.parallel.workload import prepare
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
 from gpuscope.program.models.settle import settle
+from gpuscope.program.world import World
 
 __all__ = ["Workload", "WorkloadOptions", "check_name", "resolve"]
 
@@ -31,6 +35,10 @@ class Workload:
         dtype: main dtype, "" if unknown.
         notes: assumptions and choices that a reader of the result should know.
         at_depth: the same `build` with another number of blocks; None where it is fixed.
+        equal_layers: which blocks are equal, where that is known beforehand.
+        world: the job that the build is rank 0 of; None: one device.
+        job: the ready-made parallel job; None for other workloads. Where its plan has pipeline
+            stages, `build` is the first stage alone (`gpuscope.program.models.parallel.stages`).
     """
 
     name: str
@@ -44,6 +52,9 @@ class Workload:
     dtype: str
     notes: tuple[str, ...] = ()
     at_depth: Callable[[int], Callable[[], Step]] | None = None
+    equal_layers: EqualLayers | None = None
+    world: World | None = None
+    job: Job | None = None
 
 
 def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
@@ -109,6 +120,8 @@ def _of_file(name: str, build: Callable[[], Step]) -> Workload:
 
 
 def _of_model(model: Model, options: WorkloadOptions) -> Workload:
+    if options.parallel is not None:
+        return _of_job(model, options, options.parallel)
     settings = settle(model, options)
     model.load()
 
@@ -132,6 +145,19 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         notes=model.notes,
         at_depth=at_depth if model.layers else None,
     )
+
+
+def _of_job(model: Model, options: WorkloadOptions, asked: ParallelOptions) -> Workload:
+    """The ready-made parallel training of a decoder; samples and tokens are the whole job's."""
+    prepared = prepare(model, options, asked)
+    job = prepared.job
+    return Workload(
+        name=model.name, build=prepared.build, title=prepared.title, task="train",
+        batch=job.plan.global_batch, seq=job.tokens, samples=job.plan.global_batch,
+        tokens=job.plan.global_batch * job.tokens, dtype=job.compute_dtype,
+        notes=prepared.notes, at_depth=prepared.at_depth, equal_layers=prepared.equal_layers,
+        world=prepared.world, job=job,
+    )  # fmt: skip
 
 
 def _title(model: Model, settings: Settings) -> str:

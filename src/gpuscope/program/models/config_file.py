@@ -58,6 +58,7 @@ def model_of_config(path: Path) -> Model:
         name=name, family=str(values["model_type"]), description=f"from {file}", parameters=None,
         tasks=_tasks(spec.kind, values), load=spec.load, build=spec.build, fp8=True,
         tokens=text_tokens, notes=tuple(notes),
+        size=spec.size if spec.kind == "causal" else None,
     )  # fmt: skip
 
 

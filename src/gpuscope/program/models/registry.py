@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from gpuscope.errors import UnknownNameError
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
 
 __all__ = ["Model", "ModelName", "find", "model_names", "register"]
@@ -38,6 +39,8 @@ class Model:
         image_multiple: the image's side must be a multiple of this.
         tokens: tokens that one step works on, where that has a meaning.
         notes: what a reader of the result should know about how the model is built.
+        size: of a decoder, its sizes for a ready-made parallel program; None for other models.
+            Raises UnsupportedError where the architecture has none.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Model:
     image_multiple: int = 1
     tokens: Callable[[Settings], int | None] = lambda settings: None
     notes: tuple[str, ...] = ()
+    size: Callable[[], TransformerSize] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.program.models.parallel.options import ParallelOptions
 
 __all__ = [
     "ATTENTIONS",
@@ -60,6 +61,7 @@ class WorkloadOptions:
         checkpointing: recompute each block's activations in the backward pass.
         layers: number of blocks instead of the model's own.
         device: "cuda", or "cpu" for a real run on the host.
+        parallel: how the work is split over the ranks of a job; None: one device.
     """
 
     task: str | None = None
@@ -75,6 +77,7 @@ class WorkloadOptions:
     checkpointing: bool = False
     layers: int | None = None
     device: str = "cuda"
+    parallel: ParallelOptions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ class Defaults:
 class Settings:
     """What a model is built with: every option decided.
 
-    Attributes are those of `WorkloadOptions`; seq, image and context are 0 where the task has
+    Attributes are those of `WorkloadOptions` but for `parallel`; seq, image and context are 0 where the task has
     no such size, `attention` and `optimizer` "" where the model has no choice, `compile` "" for
     eager, `layers` None for the model's own depth.
     """

@@ -9,6 +9,8 @@ from typing import Literal
 
 from gpuscope.errors import require_package
 from gpuscope.program.models.deferred_import import import_transformers
+from gpuscope.program.models.parallel.configurations import size_of
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
 
@@ -52,6 +54,14 @@ class TransformersSpec:
         transformers_present(f"The model '{self.model}'")
         import_transformers(f"models.{self.package}.modeling_{self.package}")
         importlib.import_module("gpuscope.program.models.building.language")
+
+    def size(self) -> TransformerSize:
+        """A `Model.size`: the decoder's sizes.
+
+        Raises:
+            UnsupportedError: an architecture for which there is no ready-made parallel program.
+        """
+        return size_of(self.package, self.values)
 
     def build(self, settings: Settings) -> Step:
         """A `Model.build`: makes the model and gives its step."""
@@ -106,7 +116,7 @@ def causal_model(
     return Model(
         name=name, family=family, description=description, parameters=parameters, tasks=tasks,
         load=spec.load, build=spec.build, aliases=aliases, attentions=attentions,
-        fp8=fp8, tokens=text_tokens, notes=notes,
+        fp8=fp8, tokens=text_tokens, notes=notes, size=spec.size,
     )  # fmt: skip
 
 

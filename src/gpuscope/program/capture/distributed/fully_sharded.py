@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.program.capture.distributed import chunks
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.capture.storages import UNSHARDED, StorageTracker
 
@@ -18,6 +19,7 @@ TAKEN_APART = frozenset(
 
 def install(patch: Patches, recorder: Any) -> None:
     """Follow storages that are resized to free and to hold unsharded parameters."""
+    chunks.install(patch)
     original = torch.UntypedStorage.resize_
 
     def resize(self: Any, size: int) -> Any:

@@ -56,11 +56,14 @@ class Transformer(nn.Module):
 
     Attributes:
         layers: the blocks.
-        cos, sin: rotary positions of all tokens of a sequence, (tokens, features), float32.
+        labels: the token that comes after each, where it is not an argument of `forward`.
+        cos, sin: rotary positions, (tokens, features), float32.
+        places: learned positions' numbers, (tokens,).
     """
 
     cos: torch.Tensor
     sin: torch.Tensor
+    places: torch.Tensor
 
     def __init__(
         self, size: TransformerSize, software: Software, tokens: int, *,
@@ -79,40 +82,45 @@ class Transformer(nn.Module):
         self.output = nn.Linear(size.hidden, size.vocabulary, bias=False) if last else None
         if size.tied and self.embedding is not None and self.output is not None:
             self.output.weight = self.embedding.weight
-        self.rotates = size.positions == "rope"
         self.loss_chunks = software.loss_chunks
+        self.labels: torch.Tensor | None = None
+        self.rotates = size.positions == "rope"
         if self.rotates:
             cos, sin = rotation(size, tokens)
             self.register_buffer("cos", cos, persistent=False)
             self.register_buffer("sin", sin, persistent=False)
+        if self.positions is not None:
+            self.register_buffer("places", torch.arange(tokens), persistent=False)
 
-    def forward(
-        self, x: torch.Tensor, places: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-    ) -> torch.Tensor:  # fmt: skip
+    @property
+    def along(self) -> list[torch.Tensor]:
+        """Buffers with one entry a token."""
+        found = [self.cos, self.sin] if self.rotates else []
+        return [*found, self.places] if self.positions is not None else found
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
         """Run the part.
 
         Args:
             x: token numbers (sequences, tokens) for the first part, else what the part before
                 gave, (sequences, tokens, hidden).
-            places: positions of the tokens (tokens,), for learned positions.
-            labels: the token that comes after each, (sequences, tokens); asks the last part for
-                the loss.
+            labels: the token that comes after each, (sequences, tokens).
 
         Returns:
-            The last part: the mean loss (a scalar), or without `labels` scores (sequences, tokens,
+            The last part: the mean loss (a scalar), or without labels scores (sequences, tokens,
             vocabulary). Others: (sequences, tokens, hidden).
         """
         if self.embedding is not None:
             x = self.embedding(x)
             if self.positions is not None:
-                x = x + self.positions(places)
+                x = x + self.positions(self.places)
         by = (self.cos, self.sin) if self.rotates else None
         for block in self.layers:
             x = block(x, by)
         if self.norm is None or self.output is None:
             return x
         x = self.norm(x)
+        labels = self.labels if labels is None else labels
         if labels is None:
             scores: torch.Tensor = self.output(x)
             return scores

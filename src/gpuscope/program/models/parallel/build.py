@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,37 +21,13 @@ from gpuscope.program.models.parallel.context import context_parallel_over
 from gpuscope.program.models.parallel.data import apply_data_parallel, begin_microbatch
 from gpuscope.program.models.parallel.experts import apply_expert_parallel
 from gpuscope.program.models.parallel.mesh import Meshes, join_job, make_meshes
-from gpuscope.program.models.parallel.options import Parallelism, Software
+from gpuscope.program.models.parallel.options import Job
 from gpuscope.program.models.parallel.recompute import apply_recompute
-from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.parallel.tensor import apply_tensor_parallel
 
-__all__ = ["Job", "build_rank", "make_part"]
+__all__ = ["build_rank", "make_part", "microbatch_context", "optimizer_of"]
 
 Step = Callable[[], torch.Tensor]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Everything that decides what a rank does in a step.
-
-    Attributes:
-        size: the model.
-        plan: how it is split, checked.
-        software: kernels and habits.
-        tokens: tokens of a sequence.
-        weight_dtype: dtype that parameters and optimizer states are kept in.
-        compute_dtype: dtype that parameters are gathered in and computed with.
-        device: "cuda" or "cpu".
-    """
-
-    size: TransformerSize
-    plan: Parallelism
-    software: Software
-    tokens: int
-    weight_dtype: str = "float32"
-    compute_dtype: str = "bfloat16"
-    device: str = "cuda"
 
 
 def make_part(
@@ -112,14 +87,13 @@ def build_rank(job: Job) -> Step:
     shape = (plan.microbatch, job.tokens)
     tokens = torch.randint(0, job.size.vocabulary, shape, device=device)
     labels = torch.randint(0, job.size.vocabulary, shape, device=device)
-    places = torch.arange(job.tokens, device=device)
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
         for number in range(plan.microbatches):
             begin_microbatch(model, plan, last=number == plan.microbatches - 1)
-            with microbatch_context(job, meshes, model, [tokens, labels], places):
-                loss: torch.Tensor = model(tokens, places, labels)
+            with microbatch_context(job, meshes, model, [tokens, labels]):
+                loss: torch.Tensor = model(tokens, labels)
                 (loss / plan.microbatches).backward()  # type: ignore[no-untyped-call]
         if job.software.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -131,21 +105,19 @@ def build_rank(job: Job) -> Step:
 
 @contextmanager
 def microbatch_context(
-    job: Job, meshes: Meshes, model: Transformer, data: list[torch.Tensor], places: torch.Tensor
+    job: Job, meshes: Meshes, model: Transformer, data: list[torch.Tensor]
 ) -> Iterator[None]:
     """What holds around the forward and backward pass of a microbatch.
 
     Args:
         job, meshes, model: as made.
         data: tensors with tokens in their second dimension.
-        places: positions of the tokens.
     """
     with ExitStack() as stack:
         if meshes.tp is not None:
             stack.enter_context(loss_parallel())
         if meshes.cp is not None:
-            along = [model.cos, model.sin] if model.rotates else []
             stack.enter_context(
-                context_parallel_over(meshes.cp, data, [places, *along], job.plan.rotation)
+                context_parallel_over(meshes.cp, data, model.along, job.plan.rotation)
             )
         yield

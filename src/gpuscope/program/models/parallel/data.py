@@ -41,7 +41,8 @@ def apply_data_parallel(
         if model.embedding is not None:
             wrap(model.embedding, **options)
         if model.output is not None and model.norm is not None and plan.fsdp != "none":
-            wrap([model.norm, model.output], **options)
+            ends = {**options, "reshard_after_forward": False}  # gathered again at once otherwise
+            wrap([model.norm, model.output], **ends)
         elif model.output is not None:
             wrap(model.output, **options)
     wrap(model, **options)

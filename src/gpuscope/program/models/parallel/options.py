@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["FSDP", "RECOMPUTE", "ROTATIONS", "SCHEDULES", "Parallelism", "Software"]
+from gpuscope.program.models.parallel.size import TransformerSize
+
+__all__ = [
+    "FSDP", "RECOMPUTE", "ROTATIONS", "SCHEDULES", "Job", "ParallelOptions", "Parallelism",
+    "Software",
+]  # fmt: skip
 
 FSDP = ("full", "hybrid", "zero2", "zero1", "none")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb")
@@ -117,3 +122,59 @@ class Software:
     clip: bool = False
     compile: str = ""
     grouped_experts: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelOptions:
+    """What the user asks for; None means a usual choice.
+
+    Attributes:
+        world: ranks of the job; where it is known, `dp` follows from the others.
+        node: devices of a node: the size of a hybrid group.
+        dp, tp, pp, cp, ep, fsdp, schedule, virtual, microbatch, recompute, sequence_parallel,
+            rotation, prefetch, reduce_dtype: as `Parallelism`.
+        global_batch: sequences of a step of the whole job.
+        software: kernels and habits; attention, optimizer and `torch.compile` are the workload's.
+    """
+
+    world: int | None = None
+    node: int | None = None
+    dp: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    fsdp: str | None = None
+    schedule: str | None = None
+    virtual: int | None = None
+    microbatch: int | None = None
+    global_batch: int | None = None
+    recompute: str | None = None
+    sequence_parallel: bool = True
+    rotation: str | None = None
+    prefetch: int | None = None
+    reduce_dtype: str | None = None
+    software: Software = Software()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Everything that decides what each rank does in a step.
+
+    Attributes:
+        size: the model.
+        plan: how it is split, checked.
+        software: kernels and habits.
+        tokens: tokens of a sequence.
+        weight_dtype: dtype that parameters and optimizer states are kept in.
+        compute_dtype: dtype that parameters are gathered in and computed with.
+        device: "cuda" or "cpu".
+    """
+
+    size: TransformerSize
+    plan: Parallelism
+    software: Software
+    tokens: int
+    weight_dtype: str = "float32"
+    compute_dtype: str = "bfloat16"
+    device: str = "cuda"
