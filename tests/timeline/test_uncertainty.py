@@ -4,10 +4,13 @@ from math import hypot, sqrt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timeline_programs import GAP_S, US, call, costed, kernel
+from timeline_programs import GAP_S, US, call, costed, kernel, ranked, talk
 
+from gpuscope.program.types import ProcessGroup
 from gpuscope.timeline import simulate, step_time_interval
-from gpuscope.timeline.uncertainty import device_error
+from gpuscope.timeline.rank_walk import build_job
+from gpuscope.timeline.simulate_ranks import simulate_ranks
+from gpuscope.timeline.uncertainty import device_error, job_time_interval
 
 
 def test_when_the_host_sets_the_pace_the_interval_is_the_hosts():
@@ -90,3 +93,52 @@ def test_contains_the_point_and_grows_with_the_spreads(rows, host, more, device)
         wider_low, wider_high = step_time_interval(costed(ops, **fields))
         assert wider_low <= low * (1 + 1e-9)
         assert wider_high >= high * (1 - 1e-9)
+
+
+GROUPS = (ProcessGroup("0", "dp", (0, 1)),)
+
+
+def test_links_err_for_themselves():
+    # 1,000 us of products and 1,000 us of communication after them, each 10 % uncertain.
+    step = ranked(
+        [call(kernel(1000)), talk(1000, waits=(0,)), call(kernel(1), waits=(1,))], 0, GROUPS, 2,
+        host_spread=0.0, device_spread=0.1,
+    )  # fmt: skip
+    point = simulate(step).step_time_s
+    low, high = step_time_interval(step)
+    # Together they would give 200 us; two that err independently give sqrt(2) times 100 us.
+    assert high - point == pytest.approx(hypot(100, 100) * US, rel=0.01)
+    assert point - low == pytest.approx(hypot(100, 100) * US, rel=0.01)
+
+
+def test_hidden_communication_does_not_widen_the_interval():
+    def width(link_spread: float) -> float:
+        slow = talk(100, stream=1)
+        link = replace(slow.kernels[0], low_s=50 * US, high_s=(1 + link_spread) * 100 * US)
+        hidden = [replace(slow, kernels=(link,)), call(kernel(1000))]
+        low, high = step_time_interval(ranked(hidden, 0, GROUPS, 2, device_spread=0.1))
+        return high - low
+
+    assert width(0.2) == pytest.approx(width(2.0))
+
+
+def test_the_interval_of_a_job_contains_its_period_and_takes_skew():
+    programs = [
+        ranked([call(kernel(us)), talk(50), call(kernel(5), waits=(1,))], rank, GROUPS, 2,
+               host_spread=0.2, device_spread=0.1)
+        for rank, us in enumerate((300, 500))
+    ]  # fmt: skip
+    job = build_job(programs, [(0,), (1,)])
+    point = simulate_ranks(programs, [(0,), (1,)]).step_time_s
+    low, high = job_time_interval(job)
+    assert low < point < high
+    late_low, late_high = job_time_interval(job, skew_s=(0.0, 1e-3))
+    assert late_low == low
+    assert late_high == pytest.approx(point + hypot(high - point, 1e-3))
+
+
+def test_the_interval_of_equal_ranks_is_that_of_one():
+    step = ranked([call(kernel(300)), talk(50, waits=(0,))], 0, GROUPS, 2, device_spread=0.1)
+    assert job_time_interval(build_job([step], [(0, 1)])) == pytest.approx(
+        step_time_interval(step), rel=1e-12
+    )

@@ -8,14 +8,16 @@ device, or by both in turns) comes out of the simulation and is not assumed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuscope.cost.types import CostedProgram
+from gpuscope.timeline.contention import Overlap, settle
 from gpuscope.timeline.drawing import build_timeline
 from gpuscope.timeline.intervals import union_length
-from gpuscope.timeline.schedule import build_schedule
+from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
-from gpuscope.timeline.walk import walk_steps
+from gpuscope.timeline.walk import Floats, Walk, walk_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,22 @@ class Simulation:
     first_step_s: float
 
 
-def simulate(costed: CostedProgram, steps: int = 3) -> Simulation:
+def simulate(
+    costed: CostedProgram, steps: int = 3, *, overlap: Overlap | None = None
+) -> Simulation:
     """Simulate `steps` steps back to back (a few more if not yet steady); return the last one.
+
+    Args:
+        costed: the step.
+        steps: how many.
+        overlap: how collectives and kernels that run at the same time slow each other
+            (`contention.DeviceOverlap`); None: not at all.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
     """
     schedule = build_schedule(costed)
-    walk = walk_steps(schedule, costed.launch_latency_s, steps)
+    walk, _ = contended_walk(costed, schedule, steps, overlap)
     timeline = build_timeline(costed, schedule, walk)
     events = timeline.events
     device = events.kind < DEVICE_KINDS
@@ -62,3 +72,20 @@ def simulate(costed: CostedProgram, steps: int = 3) -> Simulation:
         host_wait_s=max(0.0, walk.period_s - schedule.host_step_s),
         first_step_s=walk.ends_s[0],
     )
+
+
+def contended_walk(
+    costed: CostedProgram, schedule: Schedule, steps: int, overlap: Overlap | None
+) -> tuple[Walk, Floats]:
+    """Walk a step whose tasks slow each other; also the device times that they then take.
+
+    Raises:
+        InvalidValueError: `steps` is less than 1.
+    """
+
+    def walk(duration_s: Sequence[Floats] | None) -> Sequence[Walk]:
+        own = None if duration_s is None else duration_s[0]
+        return [walk_steps(schedule, costed.launch_latency_s, steps, duration_s=own)]
+
+    walks, used = settle([schedule], walk, overlap)
+    return walks[0], used[0]

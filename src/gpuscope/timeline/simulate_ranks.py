@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuscope.cost.types import CostedProgram
+from gpuscope.timeline.contention import Overlap, settle
 from gpuscope.timeline.drawing import begin_s, build_timeline
 from gpuscope.timeline.intervals import merge as union
 from gpuscope.timeline.intervals import subtraction
@@ -23,7 +24,7 @@ from gpuscope.timeline.rank_walk import Job, build_job, walk_job
 from gpuscope.timeline.ranks import merge, with_rank
 from gpuscope.timeline.schedule import Schedule
 from gpuscope.timeline.types import Ints, Timeline
-from gpuscope.timeline.walk import Pace, Walk
+from gpuscope.timeline.walk import Floats, Pace, Walk
 
 NS = 1e-9
 
@@ -76,7 +77,7 @@ class RankSimulation:
 
 def simulate_ranks(
     costed: Sequence[CostedProgram], members: Sequence[tuple[int, ...]], steps: int = 3, *,
-    paces: Sequence[Pace] = (),
+    paces: Sequence[Pace] = (), overlap: Overlap | None = None,
 ) -> RankSimulation:  # fmt: skip
     """Simulate the distinct ranks of a job together.
 
@@ -86,20 +87,42 @@ def simulate_ranks(
         steps: how many steps to walk at least; a few more if the period is not steady yet.
         paces: how each class differs from what was costed: a slower host or device, lateness at
             the begin of each step; none: not at all.
+        overlap: how collectives and kernels that run at the same time slow each other
+            (`contention.DeviceOverlap`); None: not at all.
 
     Raises:
         InvalidValueError: programs and members do not fit together, or `steps` is less than 1.
         HangError: the ranks would wait for each other for ever.
     """
     job = build_job(costed, members)
-    walks = walk_job(job, steps, paces)
+    walks, paces = contended_walks(job, steps, paces, overlap)
     order = sorted(range(len(walks)), key=lambda n: job.costed[n].program.rank)
     return RankSimulation(
         timeline=draw_job(job, walks),
         step_time_s=job_period_s(walks),
         first_step_s=max(walk.ends_s[0] for walk in walks),
-        ranks=tuple(_rank(job, n, walks[n], paces[n] if paces else Pace()) for n in order),
+        ranks=tuple(_rank(job, n, walks[n], paces[n]) for n in order),
     )
+
+
+def contended_walks(
+    job: Job, steps: int, paces: Sequence[Pace], overlap: Overlap | None
+) -> tuple[Sequence[Walk], Sequence[Pace]]:
+    """Walk ranks whose tasks slow each other; also their paces with the times that tasks take.
+
+    Arguments and errors as `simulate_ranks`.
+    """
+    own = paces or [Pace()] * len(job.costed)
+
+    def with_times(times: Sequence[Floats]) -> list[Pace]:
+        return [replace(pace, duration_s=each) for pace, each in zip(own, times, strict=True)]
+
+    walks, used = settle(
+        job.schedules,
+        lambda times: walk_job(job, steps, own if times is None else with_times(times)),
+        overlap,
+    )
+    return walks, with_times(used)
 
 
 def job_period_s(walks: Sequence[Walk]) -> float:

@@ -1,6 +1,6 @@
 """How sure the predicted step time is: an 80 % interval by simulating other hosts and devices.
 
-Two kinds of error are kept apart.
+Three kinds of error are kept apart.
 
 Host. All host costs share one factor, since a slower CPU is slower at everything:
 1 +- `CostedProgram.host_spread`.
@@ -17,63 +17,157 @@ found on another device), does not average out. So the device time as a whole er
 
     e = sqrt( sum (e_k D_k)^2 / (sum D_k)^2 + common_spread^2 ).
 
-The step is then simulated with the host slower and faster and with the device slower and faster
-(four walks, no events). Whichever does not set the pace hardly moves the step, so the interval
-follows the one that does: with t the point estimate,
+Links. Collectives err in the same way, for themselves: what is wrong with a fabric has nothing to
+do with what is wrong with a product.
 
-    low  = t - sqrt( (t - t_host_low)^2  + (t - t_device_low)^2 ),
+The step is then simulated with the host slower and faster, with the device slower and faster, and
+with the links (four walks, or six; no events). Whichever does not set the pace hardly moves the
+step, so the interval follows the one that does: with t the point estimate,
 
-and likewise for high. Widths are summed in quadrature since host and device err independently.
+    low  = t - sqrt( (t - t_host_low)^2  + (t - t_device_low)^2 + (t - t_link_low)^2 ),
+
+and likewise for high. Widths are summed in quadrature since the three err independently. Of several
+ranks all hosts, all devices, or all links are slower together.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import hypot, sqrt
+from typing import Literal
+
+import numpy as np
 
 from gpuscope.cost.types import CostedProgram, Kernel
+from gpuscope.timeline.contention import Overlap
+from gpuscope.timeline.rank_walk import Job, walk_job
 from gpuscope.timeline.schedule import Schedule, build_schedule
-from gpuscope.timeline.walk import walk_steps
+from gpuscope.timeline.simulate import contended_walk
+from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
+from gpuscope.timeline.walk import Pace, walk_steps
+
+Source = Literal["host", "device", "link"]
 
 LEAST_FACTOR = 0.05
-"""No host or device is taken to be more than 20 times faster than predicted."""
+"""No host, device or link is taken to be more than 20 times faster than predicted."""
 
 
-def step_time_interval(costed: CostedProgram, steps: int = 3) -> tuple[float, float]:
+def step_time_interval(
+    costed: CostedProgram, steps: int = 3, *, overlap: Overlap | None = None
+) -> tuple[float, float]:
     """80 % interval (low_s, high_s) of the steady step time; contains the point estimate.
 
-    Wider spreads never give a narrower interval. Costs five walks over the step.
+    Wider spreads never give a narrower interval. Costs five walks over the step; seven and those
+    of the contention where there are collectives.
+
+    Args:
+        costed: the step.
+        steps: how many to walk at least.
+        overlap: as `simulate` takes it.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
     """
     schedule = build_schedule(costed)
-    point_s = _period_s(schedule, costed, steps, 1.0, 1.0)
-    faster = max(LEAST_FACTOR, 1 - device_error(costed, lambda k: k.duration_s - k.low_s))
-    slower = 1 + device_error(costed, lambda k: k.high_s - k.duration_s)
-    host_low_s = _period_s(schedule, costed, steps, max(LEAST_FACTOR, 1 - costed.host_spread), 1.0)
-    host_high_s = _period_s(schedule, costed, steps, 1 + costed.host_spread, 1.0)
-    device_low_s = _period_s(schedule, costed, steps, 1.0, faster)
-    device_high_s = _period_s(schedule, costed, steps, 1.0, slower)
-    low_s = point_s - hypot(max(0.0, point_s - host_low_s), max(0.0, point_s - device_low_s))
-    high_s = point_s + hypot(max(0.0, host_high_s - point_s), max(0.0, device_high_s - point_s))
-    return max(low_s, min(host_low_s, device_low_s) * LEAST_FACTOR), high_s
+    walk, used = contended_walk(costed, schedule, steps, overlap)
+    base = Pace(duration_s=used)
+
+    def period_s(source: Source, upwards: bool) -> float:
+        pace = _other(base, costed, schedule, source, upwards)
+        return walk_steps(
+            schedule, costed.launch_latency_s, steps, host_scale=pace.host,
+            device_scale=pace.device, duration_s=pace.duration_s,
+        ).period_s  # fmt: skip
+
+    return _interval(walk.period_s, _sources([schedule]), period_s)
 
 
-def device_error(costed: CostedProgram, half_width_s: Callable[[Kernel], float]) -> float:
+def job_time_interval(
+    job: Job, steps: int = 3, *, paces: Sequence[Pace] = (), overlap: Overlap | None = None,
+    skew_s: tuple[float, float] = (0.0, 0.0),
+) -> tuple[float, float]:  # fmt: skip
+    """80 % interval (low_s, high_s) of a job's steady step time; contains the point estimate.
+
+    Args:
+        job: its distinct ranks (`rank_walk.build_job`).
+        steps, paces, overlap: as `simulate_ranks` takes them.
+        skew_s: how much less and how much more than in `paces` waiting for the last rank may cost
+            a step (`cost.skew.waiting`), both 0 or more.
+
+    Raises:
+        InvalidValueError: `steps` is less than 1.
+        HangError: the ranks would wait for each other for ever.
+    """
+    walks, base = contended_walks(job, steps, paces, overlap)
+
+    def period_s(source: Source, upwards: bool) -> float:
+        other = [
+            _other(pace, costed, schedule, source, upwards)
+            for pace, costed, schedule in zip(base, job.costed, job.schedules, strict=True)
+        ]
+        return job_period_s(walk_job(job, steps, other))
+
+    return _interval(job_period_s(walks), _sources(job.schedules), period_s, skew_s)
+
+
+def _sources(schedules: Sequence[Schedule]) -> tuple[Source, ...]:
+    """What can err in these steps."""
+    talks = any(schedule.links for schedule in schedules)
+    return ("host", "device", "link") if talks else ("host", "device")
+
+
+def _interval(
+    point_s: float, sources: Sequence[Source], period_s: Callable[[Source, bool], float],
+    skew_s: tuple[float, float] = (0.0, 0.0),
+) -> tuple[float, float]:  # fmt: skip
+    """The interval around a period, by how each source of error moves it down and up."""
+    lows = [period_s(source, False) for source in sources]
+    highs = [period_s(source, True) for source in sources]
+    down = sqrt(sum(max(0.0, point_s - low) ** 2 for low in lows) + skew_s[0] ** 2)
+    up = sqrt(sum(max(0.0, high - point_s) ** 2 for high in highs) + skew_s[1] ** 2)
+    return max(point_s - down, min(lows) * LEAST_FACTOR), point_s + up
+
+
+def _other(
+    pace: Pace, costed: CostedProgram, schedule: Schedule, source: Source, upwards: bool
+) -> Pace:
+    """The pace of a rank whose host, device or links are slower (upwards) or faster."""
+    if source == "host":
+        spread = costed.host_spread if upwards else -costed.host_spread
+        return replace(pace, host=pace.host * max(LEAST_FACTOR, 1 + spread))
+
+    def half_width_s(kernel: Kernel) -> float:
+        return kernel.high_s - kernel.duration_s if upwards else kernel.duration_s - kernel.low_s
+
+    error = device_error(costed, half_width_s, links=source == "link")
+    factor = 1 + error if upwards else max(LEAST_FACTOR, 1 - error)
+    if not schedule.links:
+        return replace(pace, device=pace.device * (factor if source == "device" else 1.0))
+    talks = np.isin(np.array(schedule.queue, np.int64), list(schedule.links))
+    durations = schedule.duration_s if pace.duration_s is None else pace.duration_s
+    scaled = np.where(talks == (source == "link"), durations * factor, durations)
+    return replace(pace, duration_s=scaled)
+
+
+def device_error(
+    costed: CostedProgram, half_width_s: Callable[[Kernel], float], *, links: bool | None = None
+) -> float:
     """Relative 80 % half-width of the device time as a whole (formula in the module's text).
 
     Args:
         costed: the step.
         half_width_s: a kernel's own half-width; negative ones count as 0.
+        links: only collectives (True), only what is none (False), or both (None).
     """
     launches: dict[int, int] = defaultdict(int)
     objects: dict[int, Kernel] = {}
     for item in costed.ops:
         for kernel in item.kernels:
-            launches[id(kernel)] += item.op.repeat
-            objects[id(kernel)] = kernel
+            if links is None or (kernel.lane == "link") == links:
+                launches[id(kernel)] += item.op.repeat
+                objects[id(kernel)] = kernel
     count: dict[Kernel, int] = defaultdict(int)
     for identity, kernel in objects.items():
         count[kernel] += launches[identity]
@@ -88,15 +182,3 @@ def device_error(costed: CostedProgram, half_width_s: Callable[[Kernel], float])
     systematic = costed.device_spread
     variance_s2 = sum(square_s2[kind] + (systematic * time_s[kind]) ** 2 for kind in time_s)
     return hypot(sqrt(variance_s2) / total_s, costed.common_spread)
-
-
-def _period_s(
-    schedule: Schedule, costed: CostedProgram, steps: int, host_scale: float, device_scale: float
-) -> float:
-    return walk_steps(
-        schedule,
-        costed.launch_latency_s,
-        steps,
-        host_scale=host_scale,
-        device_scale=device_scale,
-    ).period_s

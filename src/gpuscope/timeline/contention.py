@@ -1,0 +1,295 @@
+"""Tasks that run at the same time slow each other: kernels beside collectives, and the reverse.
+
+How much is a matter of the device (`Overlap`); how long they run side by side comes out of the
+walk, and changes it. So the step is walked, every task that ran beside others is given the time
+that it would take beside them, and the step is walked again, until nothing moves any more.
+
+A task with a factor f progresses at the rate 1 / f: from its begin on, its work is done at the rate
+that holds at each moment, so a kernel that is covered for half of its work takes
+(1 + f) / 2 times as long. What waits inside a collective for another rank moves no bytes and counts
+for nothing. A task never gets shorter than alone; one beside nothing keeps its time to the last
+bit. Steps follow each other, so what is at the end of a step may run beside the next one's begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpuscope.cost.overlap import (
+    slowdown_of_collective,
+    slowdown_of_collectives,
+    slowdown_of_compute,
+)
+from gpuscope.cost.registry import Constants
+from gpuscope.cost.types import Kernel
+from gpuscope.hardware import Calibration, Device
+from gpuscope.timeline.schedule import Schedule
+from gpuscope.timeline.walk import Floats, Walk
+
+ROUNDS = 6
+"""Walks after which the times are taken as they are."""
+
+SETTLED = 1e-4
+"""Share of the period by which no task may still change."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Overlap(Protocol):
+    """How many times longer tasks take while others run beside them; 1 or more."""
+
+    def of_kernel(self, kernel: Kernel, collective: Kernel) -> float:
+        """A kernel while `collective` runs all along."""
+
+    def of_collective(self, collective: Kernel, kernel: Kernel) -> float:
+        """A collective while kernels such as `kernel` run all along."""
+
+    def of_collectives(self, collective: Kernel, others: Sequence[Kernel]) -> float:
+        """A collective while others move their bytes all along."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOverlap:
+    """The factors of `gpuscope.cost.overlap` on one device.
+
+    Attributes:
+        device: where the tasks run.
+        constants: measured ones; None: as the cost models have them.
+    """
+
+    device: Device
+    constants: Constants | None = None
+
+    @classmethod
+    def of(cls, device: Device, calibration: Calibration | None = None) -> DeviceOverlap:
+        """Make it of a calibration."""
+        return cls(device, Constants(calibration) if calibration is not None else None)
+
+    def of_kernel(self, kernel: Kernel, collective: Kernel) -> float:
+        """See `Overlap`."""
+        return slowdown_of_compute(
+            kernel.kind, kernel.limiter, collective, self.device, self.constants
+        )
+
+    def of_collective(self, collective: Kernel, kernel: Kernel) -> float:
+        """See `Overlap`."""
+        return slowdown_of_collective(
+            kernel.kind, kernel.limiter, collective, self.device, self.constants
+        )
+
+    def of_collectives(self, collective: Kernel, others: Sequence[Kernel]) -> float:
+        """See `Overlap`; those inside a scale-up domain and those between domains share nothing."""
+        beside = [_moving(other) for other in others if _far(other) == _far(collective)]
+        return slowdown_of_collectives(beside, _moving(collective), self.constants)
+
+
+def _moving(kernel: Kernel) -> float:
+    """Share of a collective's time in which its link is full."""
+    return min(1.0, kernel.moving_s / kernel.duration_s) if kernel.duration_s > 0 else 0.0
+
+
+def _far(kernel: Kernel) -> bool:
+    """Whether a collective leaves its scale-up domain, as its cost model notes it."""
+    return kernel.note.endswith("domains")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast work of one sort gets on, piecewise constant over time.
+
+    Attributes:
+        time_s: where the rate changes, ascending.
+        factor: from each of these times on; 1 before the first.
+    """
+
+    time_s: Floats
+    factor: Floats
+
+    def stretched_s(self, begin_s: Floats, work_s: Floats) -> Floats:
+        """How long work takes that begins at these times and would take `work_s` alone."""
+        if not len(self.time_s):
+            return work_s
+        slow = np.concatenate(([0], np.cumsum(self.factor > 1)))
+        first = np.searchsorted(self.time_s, begin_s, side="right")
+        last = np.searchsorted(self.time_s, begin_s + work_s, side="left")
+        at_begin = np.concatenate(([1.0], self.factor))[first]
+        touched = (slow[last] > slow[first]) | (at_begin > 1)
+        done = np.concatenate(([0.0], np.cumsum(np.diff(self.time_s) / self.factor[:-1])))
+        goal = self._done(begin_s, done) + work_s
+        end = np.searchsorted(done, goal, side="right") - 1
+        inside = np.maximum(end, 0)
+        rate = np.where(end >= 0, self.factor[inside], 1.0)
+        finish = self.time_s[inside] + (goal - done[inside]) * rate
+        return np.where(touched, np.maximum(finish - begin_s, work_s), work_s)
+
+    def _done(self, time_s: Floats, done: Floats) -> Floats:
+        """Work done from the first change of rate to these times (negative before it)."""
+        at = np.searchsorted(self.time_s, time_s, side="right") - 1
+        inside = np.maximum(at, 0)
+        rate = np.where(at >= 0, self.factor[inside], 1.0)
+        return np.asarray(done[inside] + (time_s - self.time_s[inside]) / rate, np.float64)
+
+
+def rates(start_s: Floats, end_s: Floats, factor: Floats) -> Rates:
+    """The rates beside intervals of which each has its factor; where several are, the largest."""
+    keep = (end_s > start_s) & (factor > 1)
+    start_s, end_s, factor = start_s[keep], end_s[keep], factor[keep]
+    times = np.unique(np.concatenate((start_s, end_s)))
+    found = np.ones(len(times))
+    for value in np.unique(factor).tolist():  # ascending: larger ones are laid over smaller
+        own = factor == value
+        depth = np.zeros(len(times) + 1)
+        np.add.at(depth, np.searchsorted(times, start_s[own]), 1)
+        np.add.at(depth, np.searchsorted(times, end_s[own]), -1)
+        found[np.cumsum(depth[:-1]) > 0] = value
+    return Rates(times, found)
+
+
+def settle(
+    schedules: Sequence[Schedule], walk: Callable[[Sequence[Floats] | None], Sequence[Walk]],
+    overlap: Overlap | None,
+) -> tuple[Sequence[Walk], list[Floats]]:  # fmt: skip
+    """Walk until the times that tasks take beside each other are those that were walked with.
+
+    Args:
+        schedules: the step of each rank.
+        walk: walks all ranks with these device times of rows; None: the schedules' own.
+        overlap: the factors; None: tasks do not slow each other.
+
+    Returns:
+        The last walks, and the device times that they took.
+    """
+    used = [schedule.duration_s for schedule in schedules]
+    walks = walk(None)
+    if overlap is None or not any(schedule.links for schedule in schedules):
+        return walks, used
+    for _ in range(ROUNDS):
+        new = [
+            contended_s(schedule, own, times, overlap)
+            for schedule, own, times in zip(schedules, walks, used, strict=True)
+        ]
+        done = all(
+            bool((np.abs(after - before) <= SETTLED * own.period_s).all())
+            for own, before, after in zip(walks, used, new, strict=True)
+        )
+        if done:
+            break
+        used, walks = new, walk(new)
+    return walks, used
+
+
+def contended_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap) -> Floats:
+    """Device time of each row beside what ran at the same time in a walk.
+
+    Args:
+        schedule: the step; its durations are those of tasks that run alone.
+        walk: over it.
+        used_s: the device times of rows that it was walked with.
+        overlap: the factors.
+    """
+    tasks = _Tasks(schedule, walk, used_s)
+    out = schedule.duration_s.copy()
+    if not tasks.talks.any():
+        return out
+    for rows, kernel in tasks.kinds(~tasks.talks, _class_of_kernel):
+        beside = tasks.rates(tasks.talks, lambda other, own=kernel: overlap.of_kernel(own, other))
+        out[rows] = beside.stretched_s(walk.start_s[rows], schedule.duration_s[rows])
+    for rows, kernel in tasks.kinds(tasks.talks, lambda each: each):
+        alone = schedule.duration_s[rows]
+        beside = tasks.rates(
+            ~tasks.talks, lambda other, own=kernel: overlap.of_collective(own, other)
+        )
+        begin = tasks.begin_s[rows]
+        longest = beside.stretched_s(begin, alone)
+        for number, row in enumerate(rows.tolist()):
+            others = tasks.collectives_beside(row)
+            if others:
+                shared = rates(*tasks.sharing(row, others, overlap))
+                taken = shared.stretched_s(begin[number : number + 1], alone[number : number + 1])
+                longest[number] = max(longest[number], float(taken[0]))
+        out[rows] = longest
+    return out
+
+
+class _Tasks:
+    """The device tasks of a walk's last step, with copies one period before and after."""
+
+    def __init__(self, schedule: Schedule, walk: Walk, used_s: Floats) -> None:
+        self.schedule, self.period_s = schedule, walk.period_s
+        self.queue = np.array(schedule.queue, np.int64)
+        self.talks = np.isin(self.queue, list(schedule.links))
+        self.end_s = walk.end_s
+        # Of a collective only the transfer at its end counts, not the wait for other ranks before.
+        self.begin_s = np.where(
+            self.talks, np.maximum(walk.end_s - used_s, walk.start_s), walk.start_s
+        )
+        self.tasks = schedule.kernel >= 0
+
+    def kinds(
+        self, wanted: Bools, key: Callable[[Kernel], object]
+    ) -> list[tuple[npt.NDArray[np.int64], Kernel]]:
+        """Rows of these tasks by sort, with a kernel of each sort."""
+        numbers: dict[object, int] = {}
+        examples: list[Kernel] = []
+        of_kernel = np.empty(len(self.schedule.kernels), np.int64)
+        for index, kernel in enumerate(self.schedule.kernels):
+            number = numbers.setdefault(key(kernel), len(examples))
+            if number == len(examples):
+                examples.append(kernel)
+            of_kernel[index] = number
+        rows = np.flatnonzero(self.tasks & wanted)
+        sort = of_kernel[self.schedule.kernel[rows]]
+        return [(rows[sort == n], examples[n]) for n in np.unique(sort).tolist()]
+
+    def rates(self, wanted: Bools, factor_of: Callable[[Kernel], float]) -> Rates:
+        """Rates beside these tasks."""
+        known: dict[int, float] = {}
+        rows = np.flatnonzero(self.tasks & wanted)
+        factors = np.ones(len(rows))
+        for number, index in enumerate(self.schedule.kernel[rows].tolist()):
+            kernel = self.schedule.kernels[index]
+            identity = id(kernel)
+            if identity not in known:
+                known[identity] = factor_of(kernel)
+            factors[number] = known[identity]
+        return self._around(rows, factors)
+
+    def _around(self, rows: npt.NDArray[np.int64], factors: Floats) -> Rates:
+        shifts = (-self.period_s, 0.0, self.period_s)
+        return rates(
+            np.concatenate([self.begin_s[rows] + shift for shift in shifts]),
+            np.concatenate([self.end_s[rows] + shift for shift in shifts]),
+            np.tile(factors, len(shifts)),
+        )
+
+    def collectives_beside(self, row: int) -> list[int]:
+        """Rows of collectives on other queues that move bytes while this one does."""
+        rows = np.flatnonzero(self.talks & (self.queue != self.queue[row]))
+        low, high = self.begin_s[row], self.end_s[row]
+        return rows[(self.begin_s[rows] < high) & (self.end_s[rows] > low)].tolist()
+
+    def sharing(
+        self, row: int, others: list[int], overlap: Overlap
+    ) -> tuple[Floats, Floats, Floats]:
+        """Intervals with the collectives that share the link in them, and this one's factor."""
+        own = self.schedule.kernels[int(self.schedule.kernel[row])]
+        edges = np.unique(np.concatenate([self.begin_s[others], self.end_s[others]]))
+        start, end = edges[:-1], edges[1:]
+        factors = np.ones(len(start))
+        for number, (low, high) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+            active = [
+                self.schedule.kernels[int(self.schedule.kernel[other])]
+                for other in others
+                if self.begin_s[other] <= low and self.end_s[other] >= high
+            ]
+            factors[number] = overlap.of_collectives(own, active) if active else 1.0
+        return start, end, factors
+
+
+def _class_of_kernel(kernel: Kernel) -> object:
+    return kernel.kind, kernel.limiter
