@@ -43,7 +43,7 @@ def capture(
         options: batch, sequence, dtype, ... for a workload given by name.
         strict: refuse operators that are not understood.
         world: the job that the code runs as a rank of, as torchrun would tell it; None: as one
-            process without torchrun.
+            process without torchrun, or for a ready-made parallel job its own.
     """
     if isinstance(workload, Program):
         return workload
@@ -60,7 +60,7 @@ def capture(
     from gpuscope.program.workload import WorkloadOptions, resolve
 
     resolved = resolve(workload, options or WorkloadOptions())
-    program = capture_workload(resolved, strict=strict, world=world)
+    program = capture_workload(resolved, strict=strict, world=world or resolved.world)
     if resolved.notes:
         notes = (resolved.notes,) if isinstance(resolved.notes, str) else tuple(resolved.notes)
         program = replace(program, assumptions=(*notes, *program.assumptions))
@@ -97,7 +97,7 @@ def predict(
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
         cluster = replace(cluster, device=cluster.device.replace(**overrides))
-    program = capture(workload, options=options, strict=strict)
+    program = capture(workload, options=for_cluster(options, cluster), strict=strict)
     return _predict(program, cluster, constants, strict)
 
 
@@ -121,7 +121,7 @@ def recost(
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
         cluster = replace(cluster, device=cluster.device.replace(**overrides))
-    program = capture(workload, options=options)
+    program = capture(workload, options=for_cluster(options, cluster))
     return cost_anew(
         program, cluster.device, constants, cluster=cluster, interval=interval, memory=memory
     )
@@ -152,14 +152,16 @@ def predict_many(
     options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> list[Run]:  # fmt: skip
-    """Predict on several devices with one capture; same arguments and errors as `predict`."""
+    """Predict on several devices with one capture; same arguments and errors as `predict`.
+
+    A parallel job is captured once for each number of devices.
+    """
     clusters = [t if isinstance(t, str) else resolve_target(t) for t in targets]
-    for cluster in clusters:
-        resolve_target(cluster)
-    program = capture(workload, options=options, strict=strict)
+    laid = [for_cluster(options, resolve_target(cluster)) for cluster in clusters]
+    programs = {o: capture(workload, options=o, strict=strict) for o in dict.fromkeys(laid)}
     return [
-        predict(program, cluster, calibration=calibration, overrides=overrides, strict=strict)
-        for cluster in clusters
+        predict(programs[o], cluster, calibration=calibration, overrides=overrides, strict=strict)
+        for o, cluster in zip(laid, clusters, strict=True)
     ]
 
 
@@ -195,7 +197,7 @@ def sweep(
             )
             for value in values
         ]  # fmt: skip
-    program = capture(workload, options=options, strict=strict)
+    program = capture(workload, options=for_cluster(options, resolve_target(on)), strict=strict)
     return [
         (
             value,
@@ -213,6 +215,17 @@ def _with(options: WorkloadOptions, field: str, value: int) -> WorkloadOptions:
     return replace(options, **changes)
 
 
+def for_cluster(options: WorkloadOptions | None, cluster: Cluster) -> WorkloadOptions | None:
+    """The same options, with a parallel job laid over all devices of a cluster.
+
+    Options without a parallel job, or with one whose number of ranks is said, stay as they are.
+    """
+    if options is None or options.parallel is None or options.parallel.world is not None:
+        return options
+    laid = replace(options.parallel, world=cluster.n_devices, node=cluster.devices_per_node)
+    return replace(options, parallel=laid)
+
+
 def resolve_target(on: Target) -> Cluster:
     """A cluster from a name, a device or a cluster."""
     if isinstance(on, Cluster):
@@ -224,9 +237,7 @@ def resolve_target(on: Target) -> Cluster:
     return parse_target(on)
 
 
-def _predict(
-    program: Program, cluster: Cluster, constants: Calibration, strict: bool
-) -> Run:
+def _predict(program: Program, cluster: Cluster, constants: Calibration, strict: bool) -> Run:
     from gpuscope.analysis import analyze
     from gpuscope.cost.engine import cost_program
     from gpuscope.cost.power import limit_power

@@ -42,7 +42,8 @@ SURFACE = {
     "predict": [
         "WORKLOAD", "--on", "--calibration", "--task", "--batch", "--seq", "--dtype",
         "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
-        "--layers", "--set", "--sweep", "--what-if", "--json", "--output", "--report", "--trace",
+        "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule", "--virtual",
+        "--microbatch", "--global-batch", "--recompute", "--set", "--sweep", "--what-if", "--json", "--output", "--report", "--trace",
         "--figures", "--must-fit", "--strict", "--lang", "--quiet",
     ],
     "measure": [

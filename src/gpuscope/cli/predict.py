@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gpuscope.cli import parallel_arguments as split
 from gpuscope.cli import workload_arguments as given
 
 # What does the work is imported when the command runs, so that --help stays fast.
@@ -44,6 +45,17 @@ def predict_command(
     image: given.Image = None,
     context: given.Context = None,
     layers: given.Layers = None,
+    dp: split.DP = None,
+    tp: split.TP = None,
+    pp: split.PP = None,
+    cp: split.CP = None,
+    ep: split.EP = None,
+    fsdp: split.Fsdp = None,
+    schedule: split.Schedule = None,
+    virtual: split.Virtual = None,
+    microbatch: split.Microbatch = None,
+    global_batch: split.GlobalBatch = None,
+    recompute: split.Recompute = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,6 +105,10 @@ def predict_command(
             task=task, batch=batch, seq=seq, dtype=dtype, attention=attention,
             optimizer=optimizer, compile=compile_mode, checkpointing=checkpointing, image=image,
             context=context, layers=layers,
+            parallel=split.parallel_options(
+                dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, fsdp=fsdp, schedule=schedule, virtual=virtual,
+                microbatch=microbatch, global_batch=global_batch, recompute=recompute,
+            ),
         ),
         settings=tuple(settings or ()),
         sweep=sweep,

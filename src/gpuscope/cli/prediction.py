@@ -196,15 +196,20 @@ def check_options(options: WorkloadOptions) -> None:
 
 def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) -> Result:
     say(tr("Capturing {workload} …", lang, workload=request.workload))
-    program = api.capture(request.workload, options=request.options, strict=request.strict)
+    laid = [api.for_cluster(request.options, place.cluster) for place in places]
+    programs = {
+        options: api.capture(request.workload, options=options, strict=request.strict)
+        for options in dict.fromkeys(laid)
+    }
     runs = []
     for number, place in enumerate(places, start=1):
         device = place.cluster.device.name
         say(tr("Predicting on {device} ({number} of {total}) …", lang, device=device,
                number=number, total=len(places)))  # fmt: skip
         run = api.predict(
-            program, place.cluster, calibration=place.calibration, strict=request.strict
-        )
+            programs[laid[number - 1]], place.cluster, calibration=place.calibration,
+            strict=request.strict,
+        )  # fmt: skip
         runs.append(run)
     return Result(tuple(runs))
 
@@ -231,12 +236,17 @@ def _swept(request: Request, place: _Place, sweep: _Sweep, say: Any, lang: str) 
     program = None
     cluster = place.cluster
     given: dict[str, Any] = {"calibration": place.calibration, "strict": request.strict}
-    if sweep.field not in OPTION_SWEEPS:
+    each = sweep.field == "devices" and request.options.parallel is not None
+    if sweep.field not in OPTION_SWEEPS and not each:
         say(tr("Capturing {workload} …", lang, workload=request.workload))
-        program = api.capture(request.workload, options=request.options, strict=request.strict)
+        options = api.for_cluster(request.options, cluster)
+        program = api.capture(request.workload, options=options, strict=request.strict)
     for number, value in enumerate(sweep.values, start=1):
         say(tr("Point {number} of {total} …", lang, number=number, total=len(sweep.values)))
-        if program is None:
+        if each:
+            many = parse_target(f"{int(value)}x{cluster.device.id}").with_device(cluster.device)
+            run = api.predict(request.workload, many, options=request.options, **given)
+        elif program is None:
             size: dict[str, Any] = {sweep.field: int(value)}
             options = replace(request.options, **size)
             run = api.predict(request.workload, cluster, options=options, **given)

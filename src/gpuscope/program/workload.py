@@ -38,7 +38,7 @@ class Workload:
         equal_layers: which blocks are equal, where that is known beforehand.
         world: the job that the build is rank 0 of; None: one device.
         job: the ready-made parallel job; None for other workloads. Where its plan has pipeline
-            stages, `build` is the first stage alone (`gpuscope.program.models.parallel.stages`).
+            stages, its ranks differ and `build` raises: `gpuscope.program.pipeline` takes the job.
     """
 
     name: str

@@ -10,8 +10,7 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.program.pipeline.orders import SPLIT, PipelineShape
 
 if TYPE_CHECKING:
-    from gpuscope.program.models.parallel.build import Job
-    from gpuscope.program.models.parallel.options import Parallelism
+    from gpuscope.program.models.parallel.options import Job, Parallelism
 
 __all__ = ["StageLayers", "cut_layers", "shape_of", "stage_build"]
 
@@ -88,9 +87,7 @@ def stage_build(job: Job, stage: int) -> Callable[[], Callable[[], object]]:
 
         device = join_job(job.device)
         meshes = make_meshes(job.plan, job.device)
-        model = make_part(
-            job, meshes, device, layers=held.layers, first=held.first, last=held.last
-        )
+        model = make_part(job, meshes, device, layers=held.layers, first=held.first, last=held.last)
         optimizer = optimizer_of(model, job.software.optimizer)
         data = _Data(job, held, device)
         group = None if meshes.pp is None else meshes.pp.get_group()

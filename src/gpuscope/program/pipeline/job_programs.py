@@ -14,7 +14,7 @@ from gpuscope.program.types import ProcessGroup
 from gpuscope.program.world import RankPrograms, World
 
 if TYPE_CHECKING:
-    from gpuscope.program.models.parallel.build import Job
+    from gpuscope.program.models.parallel.options import Job
 
 __all__ = ["capture_stages", "rank_programs"]
 

@@ -56,7 +56,6 @@ class Transformer(nn.Module):
 
     Attributes:
         layers: the blocks.
-        labels: the token that comes after each, where it is not an argument of `forward`.
         cos, sin: rotary positions, (tokens, features), float32.
         places: learned positions' numbers, (tokens,).
     """
@@ -83,7 +82,6 @@ class Transformer(nn.Module):
         if size.tied and self.embedding is not None and self.output is not None:
             self.output.weight = self.embedding.weight
         self.loss_chunks = software.loss_chunks
-        self.labels: torch.Tensor | None = None
         self.rotates = size.positions == "rope"
         if self.rotates:
             cos, sin = rotation(size, tokens)
@@ -120,7 +118,6 @@ class Transformer(nn.Module):
         if self.norm is None or self.output is None:
             return x
         x = self.norm(x)
-        labels = self.labels if labels is None else labels
         if labels is None:
             scores: torch.Tensor = self.output(x)
             return scores

@@ -85,9 +85,7 @@ class GroupedAttention(nn.Module):
 class LatentAttentionBlock(nn.Module):
     """Multi-head latent attention as a training step computes it: keys and values expanded."""
 
-    def __init__(
-        self, size: TransformerSize, software: Software, latent: LatentAttention
-    ) -> None:
+    def __init__(self, size: TransformerSize, software: Software, latent: LatentAttention) -> None:
         super().__init__()
         self.latent = latent
         self.eager = software.attention == "eager"

@@ -16,9 +16,10 @@ from gpuscope.program.models.parallel.options import (
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import choose, positive
 
-__all__ = ["check", "padded_vocabulary", "plan_of", "split_layers"]
+__all__ = ["check", "padded_vocabulary", "plan_of"]
 
 _REDUCE = ("float32", "bfloat16")
+_ALIASES = {"zero3": "full", "hsdp": "hybrid", "ddp": "none", "zero0": "none"}
 
 
 def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Parallelism:
@@ -40,7 +41,7 @@ def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Paral
     dp = _replicas(asked, degrees)
     schedule = _word("schedule", asked.schedule, SCHEDULES, "1f1b")
     virtual = positive("virtual", asked.virtual) or (2 if schedule == "interleaved" else 1)
-    fsdp = _word("fsdp", asked.fsdp, FSDP, "full")
+    fsdp = _word("fsdp", _ALIASES.get(asked.fsdp or "", asked.fsdp), FSDP, "full")
     microbatch = positive("microbatch", asked.microbatch) or 1
     plan = Parallelism(
         dp=dp, **degrees, fsdp=fsdp,  # type: ignore[arg-type]
@@ -66,27 +67,30 @@ def _replicas(asked: ParallelOptions, degrees: dict[str, int]) -> int:
     dp = positive("dp", asked.dp)
     world = positive("world", asked.world)
     each = degrees["tp"] * degrees["pp"] * degrees["cp"]
-    product = " x ".join(f"{n} {degrees[n]}" for n in ("tp", "pp", "cp") if degrees[n] > 1) or "1"
+    product = " x ".join(f"{n} {degrees[n]}" for n in ("tp", "pp", "cp") if degrees[n] > 1)
     if world is None:
         return dp or 1
     if dp is None:
         if world % each:
             below = world // each * each
-            fits = f"--on {below or each} or {(world // each + 1) * each} devices"
+            fits = " or ".join(str(n) for n in (below, below + each) if n)
             raise InvalidValueError(
-                f"{world} ranks cannot be split into replicas of {each} ({product}).",
+                f"{world} devices cannot be split into replicas of {each} ({product}).",
                 f"{world} is not a multiple of {each}.",
-                f"Ask for {fits}, or for other degrees.",
+                f"Ask for {fits} devices, or for other degrees.",
             )
         return world // each
     if dp * each != world:
+        mesh = f"dp {dp}" + (f" x {product}" if product else "")
         raise InvalidValueError(
-            f"A mesh of dp {dp} x {product} has {dp * each} ranks, the job has {world}.",
-            "Each device runs one rank." if dp * each < world else "The mesh is larger than the"
-            " cluster.",
+            f"A mesh of {mesh} has {dp * each} ranks, the job has {world}.",
+            "Each device runs one rank."
+            if dp * each < world
+            else "The mesh is larger than the cluster.",
             f"Leave out --dp (it would be {world // each}), or ask for {dp * each} devices."
-            if world % each == 0 else f"Ask for {dp * each} devices.",
-        )  # fmt: skip
+            if world % each == 0
+            else f"Ask for {dp * each} devices.",
+        )
     return dp
 
 
@@ -147,7 +151,9 @@ def _check_tensor(size: TransformerSize, tokens: int, plan: Parallelism) -> None
         counts["tokens of a sequence"] = tokens // plan.cp
     for what, count in counts.items():
         if count % plan.tp:
-            fitting = [str(n) for n in range(1, plan.tp) if all(c % n == 0 for c in counts.values())]
+            fitting = [
+                str(n) for n in range(1, plan.tp) if all(c % n == 0 for c in counts.values())
+            ]
             raise InvalidValueError(
                 f"{count} {what} cannot be split over {plan.tp} ranks.",
                 f"{count} is not a multiple of {plan.tp}.", "Type: --tp " + " or ".join(fitting),
@@ -207,8 +213,9 @@ def _check_pipeline(size: TransformerSize, plan: Parallelism) -> None:
     if plan.pp == 1:
         if plan.virtual > 1:
             raise InvalidValueError(
-                "Virtual stages need a pipeline.", "", "Leave out --virtual, or type: --pp 2"
-            )
+                "Virtual stages and interleaving need a pipeline.", "It has one stage.",
+                "Leave out --virtual and --schedule, or type: --pp 2",
+            )  # fmt: skip
         return
     if plan.virtual > 1 and plan.schedule != "interleaved":
         raise InvalidValueError(
@@ -233,28 +240,6 @@ def _check_pipeline(size: TransformerSize, plan: Parallelism) -> None:
             "The schedule runs them in rounds of one a rank (Narayanan et al. 2021).",
             f"Type: --global-batch {near}",
         )
-
-
-def split_layers(layers: int, stages: int) -> list[range]:
-    """The blocks of each stage, first to last.
-
-    As even as can be; where they do not divide, the last and the first stage have one block less
-    (they hold the output layer and the embedding), then those next to them (Llama 3,
-    arXiv:2407.21783, section 3.3.2, does the same with 126 blocks).
-
-    Args:
-        layers: blocks of the model, at least one a stage.
-        stages: stages, virtual ones included.
-    """
-    full = -(-layers // stages)
-    inwards = [n for at in range((stages + 1) // 2) for n in (stages - 1 - at, at)]
-    fewer = set(list(dict.fromkeys(inwards))[: full * stages - layers])
-    found, start = [], 0
-    for stage in range(stages):
-        end = start + full - (stage in fewer)
-        found.append(range(start, end))
-        start = end
-    return found
 
 
 def padded_vocabulary(size: TransformerSize, tp: int) -> TransformerSize:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from gpuscope.errors import InvalidValueError, UnsupportedError, require_package
 from gpuscope.program.fold_declared import EqualLayers
-from gpuscope.program.models.parallel.checks import padded_vocabulary, plan_of, split_layers
+from gpuscope.program.models.parallel.checks import padded_vocabulary, plan_of
 from gpuscope.program.models.parallel.options import Job, ParallelOptions, Parallelism, Software
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
 from gpuscope.program.models.settle import settle
+from gpuscope.program.pipeline.decoder_stages import cut_layers
 from gpuscope.program.world import World
 
 __all__ = ["Prepared", "job_of", "prepare"]
@@ -35,7 +36,11 @@ class Prepared:
     notes: tuple[str, ...]
 
     def build(self) -> Step:
-        """One rank's step; of a pipeline that of the first stage on two microbatches."""
+        """The step of any rank, where all do the same.
+
+        Raises:
+            InvalidValueError: the job is a pipeline (see `gpuscope.program.pipeline`).
+        """
         return self._of(self.job)
 
     def at_depth(self, layers: int) -> Callable[[], Step]:
@@ -51,9 +56,10 @@ class Prepared:
     @staticmethod
     def _of(job: Job) -> Step:
         if job.plan.pp > 1:
-            from gpuscope.program.models.parallel.stages import build_stage
-
-            return build_stage(job, 0)
+            raise InvalidValueError(
+                "No single program stands for a pipeline.", "Its ranks hold different layers.",
+                "Predict it on a cluster, or take gpuscope.program.pipeline.job_programs.",
+            )  # fmt: skip
         from gpuscope.program.models.parallel.build import build_rank
 
         return build_rank(job)
@@ -83,7 +89,7 @@ def _load(plan: Parallelism) -> None:
 
     importlib.import_module("gpuscope.program.models.parallel.build")
     if plan.pp > 1:
-        importlib.import_module("gpuscope.program.models.parallel.stages")
+        importlib.import_module("gpuscope.program.pipeline.stage_step")
         importlib.import_module("torch.distributed.pipelining")
     if plan.cp > 1:
         importlib.import_module("torch.distributed.tensor.experimental")
@@ -195,7 +201,7 @@ def _title(name: str, job: Job) -> str:
         f"{name} train",
         f"{plan.world_size} rank{'s' * (plan.world_size > 1)} ({split})",
         f"batch {plan.global_batch} x {job.tokens} tokens",
-        f"{plan.microbatches} microbatches of {plan.microbatch}",
+        f"{plan.microbatches} microbatch{'es' * (plan.microbatches > 1)} of {plan.microbatch}",
         job.compute_dtype + (" mixed" if job.weight_dtype != job.compute_dtype else ""),
         job.software.optimizer,
     ]
@@ -216,7 +222,7 @@ def _notes(job: Job) -> tuple[str, ...]:
             f"Tokens are spread evenly over the {size.experts.count} experts; none is dropped."
         )
     if plan.pp > 1:
-        held = [len(layers) for layers in split_layers(size.layers, plan.stages)]
+        held = [len(stage.layers) for stage in cut_layers(size.layers, plan.stages)]
         if len(set(held)) > 1:
             notes.append("Blocks of the stages, first to last: " + ", ".join(map(str, held)) + ".")
         if size.tied:

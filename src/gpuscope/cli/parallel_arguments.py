@@ -1,0 +1,41 @@
+"""Arguments that say how a model's training is split over the devices of a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpuscope.program.models.parallel.options import ParallelOptions
+
+DP = Annotated[
+    int | None, typer.Option("--dp", help="Replicas of the model; what the others leave.")
+]
+TP = Annotated[int | None, typer.Option("--tp", help="Ranks that share every layer's matrices.")]
+PP = Annotated[int | None, typer.Option("--pp", help="Pipeline stages.")]
+CP = Annotated[int | None, typer.Option("--cp", help="Ranks that share every sequence.")]
+EP = Annotated[int | None, typer.Option("--ep", help="Ranks that share the experts.")]
+Fsdp = Annotated[
+    str | None, typer.Option("--fsdp", help="full, hybrid, zero2, zero1 or none (as DDP).")
+]
+Schedule = Annotated[
+    str | None, typer.Option(help="Of a pipeline: gpipe, 1f1b, interleaved or zb.")
+]
+Virtual = Annotated[int | None, typer.Option(help="Stages of a rank, where interleaved.")]
+Microbatch = Annotated[int | None, typer.Option(help="Sequences that a replica takes at a time.")]
+GlobalBatch = Annotated[
+    int | None, typer.Option("--global-batch", help="Sequences of a step of the whole job.")
+]
+Recompute = Annotated[
+    str | None, typer.Option(help="In the backward pass: none, selective or full.")
+]
+
+
+def parallel_options(**asked: object) -> ParallelOptions | None:
+    """What the user asked for; None if it is nothing.
+
+    Args:
+        asked: fields of `ParallelOptions`, None where not given.
+    """
+    given = {name: value for name, value in asked.items() if value is not None}
+    return ParallelOptions(**given) if given else None  # type: ignore[arg-type]
