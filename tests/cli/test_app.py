@@ -43,8 +43,8 @@ SURFACE = {
         "WORKLOAD", "--on", "--calibration", "--task", "--batch", "--seq", "--dtype",
         "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
         "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule", "--virtual",
-        "--microbatch", "--global-batch", "--recompute", "--set", "--sweep", "--what-if", "--json", "--output", "--report", "--trace",
-        "--figures", "--must-fit", "--strict", "--lang", "--quiet",
+        "--microbatch", "--global-batch", "--recompute", "--set", "--sweep", "--what-if",
+        "--json", "--output", "--report", "--trace", "--figures", "--must-fit", "--strict", "--lang", "--quiet",
     ],
     "measure": [
         "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",

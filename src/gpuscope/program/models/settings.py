@@ -97,9 +97,9 @@ class Defaults:
 class Settings:
     """What a model is built with: every option decided.
 
-    Attributes are those of `WorkloadOptions` but for `parallel`; seq, image and context are 0 where the task has
-    no such size, `attention` and `optimizer` "" where the model has no choice, `compile` "" for
-    eager, `layers` None for the model's own depth.
+    Attributes are those of `WorkloadOptions` but for `parallel`; seq, image and context are 0
+    where the task has no such size, `attention` and `optimizer` "" where the model has no choice,
+    `compile` "" for eager, `layers` None for the model's own depth.
     """
 
     task: str

@@ -10,8 +10,8 @@ from gpuscope.program.models.parallel.options import (
     RECOMPUTE,
     ROTATIONS,
     SCHEDULES,
-    ParallelOptions,
     Parallelism,
+    ParallelOptions,
 )
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import choose, positive

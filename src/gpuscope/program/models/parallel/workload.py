@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gpuscope.errors import InvalidValueError, UnsupportedError, require_package
 from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.models.parallel.checks import padded_vocabulary, plan_of
-from gpuscope.program.models.parallel.options import Job, ParallelOptions, Parallelism, Software
+from gpuscope.program.models.parallel.options import Job, Parallelism, ParallelOptions, Software
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
@@ -106,7 +106,8 @@ def job_of(
     """
     if settings.task != "train":
         raise InvalidValueError(
-            f"There is no ready-made parallel {settings.task}.", "Ready-made parallel programs train.",
+            f"There is no ready-made parallel {settings.task}.",
+            "Ready-made parallel programs train.",
             "Type: --task train, or write a build() of your own.",
         )  # fmt: skip
     if options.batch is not None:
