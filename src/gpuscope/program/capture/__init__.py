@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, Protocol
 
 from gpuscope.errors import WorkloadError, require_package
@@ -173,9 +172,12 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
-        recorder.built = partial(  # type: ignore[method-assign]
-            foreign.transformers_as_run, patch, recorder
-        )
+
+        def built() -> None:
+            foreign.transformers_as_run(patch, recorder)
+            distributed.built(patch)
+
+        recorder.built = built  # type: ignore[method-assign]
         network.install(patch)
         data_loading.install(patch, recorder)
         # A failing operator is told once, as the user's error, not with torch's own traceback.

@@ -152,7 +152,7 @@ class _Writer:
             waits = values["waits"]
             if waits:
                 waits = self._moved(part, waits, microbatch)
-            if self.owed and values["stream"] == 0:
+            if self.owed and values["stream"] == 0 and not values["view"]:
                 waits, self.owed = tuple(sorted({*waits, *self.owed})), ()
             values["waits"] = waits
             ops.append(Op(**values))

@@ -12,7 +12,7 @@ from typing import Any
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.world import World
 
-__all__ = ["install"]
+__all__ = ["built", "install"]
 
 
 def install(patch: Patches, recorder: Any, world: World | None) -> None:
@@ -45,3 +45,10 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     fully_sharded.install(patch, recorder)
     objects.install(patch, recorder)
     point_to_point.install(patch, recorder)
+
+
+def built(patch: Patches) -> None:
+    """The user's `build` is over: what it imported can be prepared for the first step."""
+    from gpuscope.program.capture.distributed import stages
+
+    stages.prepare(patch)

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from gpuscope.program.capture.distributed.mail import office
 from gpuscope.program.capture.patches import Patches
 
 _SAME = "Objects exchanged between ranks (all_gather_object, ...) are taken as equal on all."
@@ -88,11 +89,17 @@ class _Objects:
         self, object_list: Any, dst: Any = None, group: Any = None, device: Any = None, **_: Any
     ) -> None:
         """Sizes, then bytes, to one rank."""
+        mail = office()
+        if mail is not None and dst is not None:
+            mail.send(dist.get_rank(), dst, list(object_list))
         self._exchange(group, object_list, lambda part: dist.send(part, dst, group=group))
 
     def recv_object_list(
         self, object_list: Any, src: Any = None, group: Any = None, device: Any = None, **_: Any
     ) -> Any:
-        """The list stays as this rank has it."""
+        """What the sender posted; where ranks are captured alone, the list stays as it is."""
+        mail = office()
+        if mail is not None and src is not None:
+            object_list[:] = mail.receive(src, dist.get_rank())
         self._exchange(group, object_list, lambda part: dist.recv(part, src, group=group))
         return src
