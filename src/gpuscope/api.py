@@ -244,15 +244,17 @@ def _predict(program: Program, cluster: Cluster, constants: Calibration, strict:
     from gpuscope.cost.workspace import with_workspaces
     from gpuscope.program.fusion import fuse
     from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
+    from gpuscope.timeline.contention import DeviceOverlap
 
     device = cluster.device
     program = with_workspaces(fuse(program) if program.compiled else program, device)
     costed = limit_power(
         cost_program(program, device, constants, strict=strict, cluster=cluster), device, constants
     )
-    simulation = simulate(costed)
+    overlap = DeviceOverlap.of(device, constants)
+    simulation = simulate(costed, overlap=overlap)
     memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
-    low, high = step_time_interval(costed)
+    low, high = step_time_interval(costed, overlap=overlap)
     timeline = attach_memory(simulation.timeline, memory)
     analysis = analyze(
         timeline, program=program, device=device, memory=memory,

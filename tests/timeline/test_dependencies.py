@@ -92,11 +92,21 @@ def test_orders_left_at_the_end_hold_for_the_next_step():
 
 def test_a_host_that_waits_for_a_stream_waits_for_what_the_stream_waits_for():
     ops = [op(0, name="c10d::allreduce_", group=0), op(1, waits=(0,)), op(2, sync="item")]
-    # The wait of the host is a row of its own, with a negative queue. No task of the stream takes
-    # the order up, so that of the step before stands as well.
-    assert waits(ops, [9, None, -2]) == {1: (-2, 0)}
+    # The wait of the host is a row of its own, with a negative queue.
+    assert waits(ops, [9, None, -2]) == {1: (0,)}
 
 
 def test_a_host_that_waits_in_a_collective_waits_for_the_collective():
     ops = [op(0), op(1, name="c10d::barrier", group=0, sync="barrier")]
     assert waits(ops, [0, (9, -2)]) == {2: (1,)}
+
+
+def test_of_a_queue_only_the_last_row_is_waited_for():
+    ops = [op(0), op(1), op(2), op(3, stream=1, waits=(0, 2, 1))]
+    assert waits(ops, [0, 0, 0, 1]) == {3: (2,)}
+
+
+def test_rows_side_by_side_are_all_waited_for():
+    ops = [op(0, group=0), op(1, group=0), op(2, group=0), op(3, waits=(0, 1, 2))]
+    calls = [(n, n, n + 1) for n in range(4)]
+    assert waits_by_row(ops, calls, [9, 9, 9, 0], LINK, {2: 1}) == {3: (1, 2)}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -197,13 +198,11 @@ def contended_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap
     if not tasks.talks.any():
         return out
     for rows, kernel in tasks.kinds(~tasks.talks, _class_of_kernel):
-        beside = tasks.rates(tasks.talks, lambda other, own=kernel: overlap.of_kernel(own, other))
+        beside = tasks.rates(tasks.talks, partial(overlap.of_kernel, kernel))
         out[rows] = beside.stretched_s(walk.start_s[rows], schedule.duration_s[rows])
     for rows, kernel in tasks.kinds(tasks.talks, lambda each: each):
         alone = schedule.duration_s[rows]
-        beside = tasks.rates(
-            ~tasks.talks, lambda other, own=kernel: overlap.of_collective(own, other)
-        )
+        beside = tasks.rates(~tasks.talks, partial(overlap.of_collective, kernel))
         begin = tasks.begin_s[rows]
         longest = beside.stretched_s(begin, alone)
         for number, row in enumerate(rows.tolist()):
@@ -271,7 +270,8 @@ class _Tasks:
         """Rows of collectives on other queues that move bytes while this one does."""
         rows = np.flatnonzero(self.talks & (self.queue != self.queue[row]))
         low, high = self.begin_s[row], self.end_s[row]
-        return rows[(self.begin_s[rows] < high) & (self.end_s[rows] > low)].tolist()
+        beside = (self.begin_s[rows] < high) & (self.end_s[rows] > low)
+        return [int(row) for row in rows[beside]]
 
     def sharing(
         self, row: int, others: list[int], overlap: Overlap

@@ -14,7 +14,7 @@ What was written, or ordered, in the step before is a negative row: so many rows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpuscope.program.types import Op
 
@@ -23,7 +23,7 @@ Rows = tuple[int, ...]
 
 def waits_by_row(
     ops: Sequence[Op], op_rows: Sequence[tuple[int, int, int]], queues: Sequence[int],
-    links: frozenset[int],
+    links: frozenset[int], firsts: Mapping[int, int] | None = None,
 ) -> dict[int, Rows]:  # fmt: skip
     """Rows to wait for, by row (tasks, and waits of the host).
 
@@ -32,15 +32,17 @@ def waits_by_row(
         op_rows: (index into `ops`, first row, end row) of each call, in order.
         queues: queue of each row; negative for waits of the host.
         links: queues of communicators, whose tasks do not hold their stream up.
+        firsts: rows of a queue that run side by side -> the first of them.
     """
-    first = _Pass(ops, queues, links, {}, {}, {})
+    beside = firsts or {}
+    first = _Pass(ops, queues, links, beside, {}, {}, {})
     for call in op_rows:
         first.call(*call)
     total = len(queues)
     writer = {storage: row - total for storage, row in first.writer.items()}
     told = {stream: {row - total for row in rows} for stream, rows in first.told.items()}
     done = {position: tuple(row - total for row in rows) for position, rows in first.done.items()}
-    second = _Pass(ops, queues, links, writer, told, done)
+    second = _Pass(ops, queues, links, beside, writer, told, done)
     for call in op_rows:
         second.call(*call)
     return second.waits
@@ -51,9 +53,10 @@ class _Pass:
 
     def __init__(
         self, ops: Sequence[Op], queues: Sequence[int], links: frozenset[int],
-        writer: dict[int, int], told: dict[int, set[int]], before: dict[int, Rows],
+        beside: Mapping[int, int], writer: dict[int, int], told: dict[int, set[int]],
+        before: dict[int, Rows],
     ) -> None:  # fmt: skip
-        self.ops, self.queues, self.links = ops, queues, links
+        self.ops, self.queues, self.links, self.beside = ops, queues, links, beside
         self.writer, self.told, self.before = writer, told, before
         self.done: dict[int, Rows] = {}
         self.last: dict[int, int] = {}
@@ -93,9 +96,23 @@ class _Pass:
 
     def _tell(self, stream: int, rows: set[int]) -> set[int]:
         """Let the next task of a stream wait for rows; returns all that it waits for."""
-        told = self.told.setdefault(stream, set())
-        told |= rows
+        told = self._latest(self.told.get(stream, set()) | rows)
+        self.told[stream] = told
         return told
+
+    def _latest(self, rows: set[int]) -> set[int]:
+        """The last rows of each queue: those before them are done by then."""
+        if len(rows) < 2:
+            return rows
+        queues, total = self.queues, len(self.queues)
+        last: dict[int, int] = {}
+        for row in rows:
+            queue = queues[row]
+            last[queue] = max(row, last.get(queue, row))
+        for queue, row in last.items():
+            first = self.beside.get(row % total, row % total)
+            last[queue] = first + (row - row % total)
+        return {row for row in rows if row >= last[queues[row]]}
 
     def _written(self, op: Op) -> set[int]:
         """Rows that wrote what the operator reads."""
@@ -116,6 +133,6 @@ class _Pass:
     def _wait(self, row: int, sources: Iterable[int]) -> None:
         """Keep the sources that lie in other queues (those of its own come first anyway)."""
         queue = self.queues[row]
-        foreign = tuple(sorted({r for r in sources if self.queues[r] != queue}))
+        foreign = tuple(sorted(self._latest({r for r in sources if self.queues[r] != queue})))
         if foreign:
             self.waits[row] = foreign

@@ -17,8 +17,10 @@ from gpuscope.cost.workspace import with_workspaces
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
 from gpuscope.program.fusion import fuse
 from gpuscope.program.types import Program
+from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import simulate_memory
 from gpuscope.timeline.schedule import build_schedule
+from gpuscope.timeline.simulate import contended_walk
 from gpuscope.timeline.uncertainty import step_time_interval
 from gpuscope.timeline.walk import walk_steps
 
@@ -77,25 +79,58 @@ def recost(
         UnsupportedError: the device lacks a dtype that the program computes in.
     """
     constants = calibration or calibration_for(device)
+    made = costed_anew(program, device, constants, cluster)
+    costed, overlap = made.costed, DeviceOverlap.of(device, constants)
+    schedule = build_schedule(costed)
+    walk, used = contended_walk(costed, schedule, STEPS, overlap)
+
+    def period_s(host_scale: float) -> float:
+        return walk_steps(
+            schedule, costed.launch_latency_s, STEPS, host_scale=host_scale, duration_s=used
+        ).period_s
+
+    low_s, high_s = step_time_interval(costed, overlap=overlap) if interval else (None, None)
+    peak, fits = peak_memory(made.program, device) if memory else (None, None)
+    step_s = walk.period_s
+    moved, flops = _work(costed)
+    return Recosted(
+        step_s, low_s, high_s, tuple(period_s(factor) for factor in host_factors), moved, flops,
+        average_w(made.alone, device, constants, step_s), peak, fits,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A program on a device.
+
+    Attributes:
+        program: fused where it is compiled, with the libraries' memory on this device.
+        alone: costed, each kernel at the full clock.
+        costed: under the board's power limit.
+    """
+
+    program: Program
+    alone: CostedProgram
+    costed: CostedProgram
+
+
+def costed_anew(
+    program: Program, device: Device, constants: Calibration, cluster: Cluster | None = None
+) -> Made:
+    """Cost a program on a device as `gpuscope.predict` does.
+
+    Args:
+        program: as captured, or as `Run.program` has it.
+        device, constants, cluster: see `recost`.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that the program computes in.
+    """
     if program.compiled:
         program = fuse(program)
     program = with_workspaces(_without_workspaces(program), device)
     alone = cost_program(program, device, constants, cluster=cluster)
-    costed = limit_power(alone, device, constants)
-    schedule = build_schedule(costed)
-
-    def period_s(host_scale: float) -> float:
-        walk = walk_steps(schedule, costed.launch_latency_s, STEPS, host_scale=host_scale)
-        return walk.period_s
-
-    low_s, high_s = step_time_interval(costed) if interval else (None, None)
-    peak, fits = _memory(program, device) if memory else (None, None)
-    step_s = period_s(1.0)
-    moved, flops = _work(costed)
-    return Recosted(
-        step_s, low_s, high_s, tuple(period_s(factor) for factor in host_factors), moved, flops,
-        _average_w(alone, device, constants, step_s), peak, fits,
-    )  # fmt: skip
+    return Made(program, alone, limit_power(alone, device, constants))
 
 
 def _without_workspaces(program: Program) -> Program:
@@ -104,7 +139,8 @@ def _without_workspaces(program: Program) -> Program:
     return program if len(own) == len(program.storages) else replace(program, storages=own)
 
 
-def _memory(program: Program, device: Device) -> tuple[int, bool]:
+def peak_memory(program: Program, device: Device) -> tuple[int, bool]:
+    """Most bytes allocated in a step, and whether every allocation finds room."""
     trace = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
     fits = trace.peak_allocated_bytes <= device.memory_usable_bytes
     return trace.peak_allocated_bytes, fits
@@ -121,7 +157,7 @@ def _work(costed: CostedProgram) -> tuple[float, float]:
     return moved, flops
 
 
-def _average_w(
+def average_w(
     alone: CostedProgram, device: Device, constants: Calibration, step_s: float
 ) -> float | None:
     """Power over the step: at rest, and the steady state's energy above rest over the step."""

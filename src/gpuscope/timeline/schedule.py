@@ -247,21 +247,29 @@ def _columns(rows: Sequence[tuple[float, ...]], width: int) -> Iterator[tuple[fl
 
 def _extra(builder: _Builder) -> list[Extra | None]:
     """What each row has besides its queue to wait for."""
+    firsts = _batches(builder.place_of)
     waits: dict[int, tuple[int, ...]] = {}
     if len(builder.places.queues.index) > 1:
         ops = [item.op for item in builder.costed.ops]
         queues = [row[1] for row in builder.rows]
-        waits = waits_by_row(ops, builder.op_rows, queues, frozenset(builder.links))
+        waits = waits_by_row(ops, builder.op_rows, queues, frozenset(builder.links), firsts)
     extra: list[Extra | None] = []
-    first_of: dict[int, int] = {}
     for row, place in enumerate(builder.place_of):
         rows = waits.get(row, ())
-        if place is None:
-            extra.append((-1, -1, rows, -1) if rows else None)
-            continue
-        first = first_of.setdefault(place.batch, row) if place.batch >= 0 else row
-        if place.engine >= 0 or place.joined >= 0 or rows:
-            extra.append((place.engine, place.joined, rows, first if first != row else -1))
+        if place is not None and (place.engine >= 0 or place.joined >= 0 or rows):
+            extra.append((place.engine, place.joined, rows, firsts.get(row, -1)))
         else:
-            extra.append(None)
+            extra.append((-1, -1, rows, -1) if rows else None)
     return extra
+
+
+def _batches(places: Sequence[Place | None]) -> dict[int, int]:
+    """Later rows of batches of sends and receives, with the first row of their batch."""
+    first_of: dict[int, int] = {}
+    found: dict[int, int] = {}
+    for row, place in enumerate(places):
+        if place is not None and place.batch >= 0:
+            first = first_of.setdefault(place.batch, row)
+            if first != row:
+                found[row] = first
+    return found

@@ -1,0 +1,106 @@
+"""A job's step on another machine, quickly: every distinct rank costed anew, no events.
+
+What `gpuscope.timeline.recost` is to one program. For scaling curves: captures are used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
+from gpuscope.program.world import RankPrograms
+from gpuscope.timeline.contention import DeviceOverlap
+from gpuscope.timeline.rank_walk import build_job
+from gpuscope.timeline.recost import STEPS, average_w, costed_anew, peak_memory
+from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
+from gpuscope.timeline.uncertainty import job_time_interval
+from gpuscope.timeline.walk import Pace
+
+
+@dataclass(frozen=True, slots=True)
+class RecostedRank:
+    """One distinct rank on a machine.
+
+    Attributes:
+        rank: the rank that was captured.
+        members: how many ranks it stands for, itself included.
+        average_w: power of its device over the step; None where the board's power is not known.
+        peak_memory_bytes: allocated; None where it was not asked for.
+        fits: whether every allocation finds room; None as above.
+    """
+
+    rank: int
+    members: int
+    average_w: float | None
+    peak_memory_bytes: int | None
+    fits: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecostedJob:
+    """A job's step on a machine.
+
+    Attributes:
+        step_time_s: period of a steady step.
+        low_s, high_s: its 80 % interval; None where it was not asked for.
+        ranks: each distinct rank.
+    """
+
+    step_time_s: float
+    low_s: float | None
+    high_s: float | None
+    ranks: tuple[RecostedRank, ...]
+
+    @property
+    def energy_j(self) -> float | None:
+        """Energy of a step on all devices; None where the power is not known."""
+        total_w = 0.0
+        for rank in self.ranks:
+            if rank.average_w is None:
+                return None
+            total_w += rank.average_w * rank.members
+        return total_w * self.step_time_s
+
+    @property
+    def fullest(self) -> RecostedRank | None:
+        """The rank that needs most memory; None where memory was not asked for."""
+        known = [rank for rank in self.ranks if rank.peak_memory_bytes is not None]
+        return max(known, key=lambda rank: rank.peak_memory_bytes or 0, default=None)
+
+
+def recost_ranks(
+    programs: RankPrograms, device: Device, calibration: Calibration | None = None, *,
+    cluster: Cluster | None = None, paces: Sequence[Pace] = (), interval: bool = False,
+    memory: bool = False, skew_s: tuple[float, float] = (0.0, 0.0),
+) -> RecostedJob:  # fmt: skip
+    """Cost a job's distinct programs anew on a device and simulate them together.
+
+    Args:
+        programs: as captured.
+        device, calibration, cluster, memory: as `recost` takes them.
+        paces: how each class of ranks differs from what was costed; none: not at all.
+        interval: compute the 80 % interval (six walks more).
+        skew_s: as `job_time_interval` takes it.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that a program computes in.
+        HangError: the ranks would wait for each other for ever.
+    """
+    constants = calibration or calibration_for(device)
+    made = [costed_anew(program, device, constants, cluster) for program in programs.programs]
+    overlap = DeviceOverlap.of(device, constants)
+    job = build_job([each.costed for each in made], programs.members)
+    walks, _ = contended_walks(job, STEPS, paces, overlap)
+    step_s = job_period_s(walks)
+    low_s, high_s = (
+        job_time_interval(job, STEPS, paces=paces, overlap=overlap, skew_s=skew_s)
+        if interval
+        else (None, None)
+    )
+    ranks = []
+    for each, members in zip(made, programs.members, strict=True):
+        peak, fits = peak_memory(each.program, device) if memory else (None, None)
+        watts = average_w(each.alone, device, constants, step_s)
+        ranks.append(RecostedRank(each.program.rank, len(members), watts, peak, fits))
+    return RecostedJob(step_s, low_s, high_s, tuple(ranks))
