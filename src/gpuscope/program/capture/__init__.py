@@ -145,6 +145,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         distributed,
         fakes,
         foreign,
+        named_kernels,
         network,
         operators,
     )  # fmt: skip
@@ -161,6 +162,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         stack.callback(library._destroy)
         cache = autocast.register(library)
         operators.register(library)
+        named_kernels.register(library)
         stack.enter_context(device_queries_answered())
         patch = stack.enter_context(patches())
         cuda.install(

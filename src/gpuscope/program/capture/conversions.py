@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpuscope.program.capture.fakes import accelerator, is_device_type, on_device, with_index
 from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.storages import held
 
 _TYPE_NAMES = {
     "FloatTensor": torch.float32, "DoubleTensor": torch.float64, "HalfTensor": torch.float16,
@@ -106,7 +107,8 @@ def _wanted(args: Any, kwargs: Any) -> tuple[Any, torch.dtype | None, bool, bool
 
 def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     device, dtype, non_blocking, more = _wanted(args, kwargs)
-    if device is not None and on_device(self):
+    there = on_device(held(self))
+    if device is not None and there:
         if not is_device_type(device):
             if torch.device(device).type == "cpu":
                 return crossing(self, device, dtype, non_blocking)
@@ -114,7 +116,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             return self
     if device is None:
         return _ORIGINAL_TO(self, *args, **kwargs)
-    if is_device_type(device) and not on_device(self) and self.layout is torch.strided:
+    if is_device_type(device) and not there and self.layout is torch.strided:
         return crossing(self, device, dtype, non_blocking)
     extra: dict[str, Any] = {k: kwargs[k] for k in ("copy", "memory_format") if k in kwargs}
     if dtype is not None:

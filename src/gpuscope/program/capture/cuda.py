@@ -156,6 +156,18 @@ def _properties(total_memory: int, name: str, capability: tuple[int, int], units
     )
 
 
+class _AnyGenerator(type):
+    def __call__(cls, device: Any = "cpu") -> Any:
+        return torch._C.Generator(device="cpu")
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+
+class _Generator(metaclass=_AnyGenerator):
+    """`torch.Generator`, of whatever device, is one of the host."""
+
+
 def _leave_absent_device_alone(patch: Patches) -> None:
     """Keep fake tensors from starting a device that is not there.
 
@@ -261,6 +273,7 @@ def install(
     }
     for name, value in answers.items():
         patch.set(torch.cuda, name, value, only_if_present=True)
+    patch.set(torch.Tensor, "record_stream", lambda self, stream: None)
     patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "range_pop", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "mark", lambda *a, **k: None)
@@ -284,4 +297,4 @@ def install(
         for name in ("fork_rng",):
             if name in vars(module):
                 patch.set(module, name, lambda *a, **k: _NoContext())
-    patch.set(torch, "Generator", lambda device="cpu": torch._C.Generator("cpu"))
+    patch.set(torch, "Generator", _Generator)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.program.capture.distributed import synchronized
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.values import Values
 
@@ -79,7 +80,7 @@ def histc(args: Any, kwargs: Any) -> torch.Tensor:
     return torch.empty((int(bins),), dtype=args[0].dtype, device=_device_of(args[0]))
 
 
-OWN_SHAPES = {"aten::histc": histc}
+OWN_SHAPES = {"aten::histc": histc, **synchronized.SHAPES}
 """Shape rules of CUDA where those of the CPU differ."""
 
 

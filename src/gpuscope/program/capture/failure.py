@@ -96,6 +96,8 @@ def _next_step(error: BaseException) -> str:
         return f"Give a path that exists from here ({Path.cwd()}), or make the data up."
     if isinstance(error, ModuleNotFoundError):
         return f"Install '{error.name}' in this environment, or do without it."
+    if "Cannot access accelerator device" in str(error):
+        return 'Name the device: torch.device("cuda", n) for torch.device(n).'
     if isinstance(error, StopIteration):
         return "Provide data for at least two steps: gpuscope records the second."
     if isinstance(error, SystemExit):

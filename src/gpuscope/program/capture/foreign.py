@@ -21,6 +21,7 @@ def install(patch: Patches, recorder: Any) -> None:
     _grouping(patch)
     _module_conversion(patch)
     transformers_as_run(patch, recorder)
+    _scripting(patch)
     patch.set(torch, "save", _nothing)  # there are no values to save
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
     # the same kernels as the unfused ones below.
@@ -102,6 +103,19 @@ def _module_conversion(patch: Patches) -> None:
 
     patch.set(torch.nn.Module, "_apply", apply)
     patch.set(torch._C._nn, "_parse_to", parse_to)
+
+
+def _scripting(patch: Patches) -> None:
+    """What cannot be scripted because it calls a replaced function stays as it is."""
+    script = torch.jit.script
+
+    def as_is(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return script(obj, *args, **kwargs)
+        except Exception:  # the compiler has many
+            return obj
+
+    patch.set(torch.jit, "script", as_is)
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

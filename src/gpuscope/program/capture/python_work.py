@@ -16,6 +16,8 @@ short ones, which is why calls alone do not tell them apart.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
@@ -69,6 +71,15 @@ class PythonWork:
         """Count again, if counting was on."""
         if self._on:
             sys.setprofile(self._event)
+
+    @contextmanager
+    def not_counting(self) -> Iterator[None]:
+        """What is done inside of the block does not count."""
+        before = self.calls, self.instructions
+        try:
+            yield
+        finally:
+            self.calls, self.instructions = before
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if event == "call":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +17,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.errors import CaptureError
-from gpuscope.program.capture import dynamic
+from gpuscope.program.capture import dynamic, named_kernels
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
@@ -70,6 +72,7 @@ class Recorder(TorchDispatchMode):
         self.groups = Groups()
         self.works = Works(self.order)
         self.batch = self.batches = 0
+        self.away = False
         self.unsupported: dict[str, None] = {}
         self.recording = False
         self.in_optimizer = False
@@ -114,6 +117,15 @@ class Recorder(TorchDispatchMode):
         """The operators of the recorded step."""
         return tuple(self.order.settled(self.ops))
 
+    @contextmanager
+    def looking_away(self) -> Iterator[None]:
+        """Operators inside of the block are none of the step's: somebody asks for shapes."""
+        before, self.away = self.away, True
+        try:
+            yield
+        finally:
+            self.away = before
+
     # ---- dispatch -----------------------------------------------------------------------
 
     def __torch_dispatch__(
@@ -121,6 +133,8 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         if func is PRIM_DEVICE:
             return answer_device(args)
+        if self.away:
+            return func(*args, **(kwargs or {}))
         for kind in types:
             if kind is not FakeTensor and hasattr(kind, "__tensor_flatten__"):
                 return NotImplemented  # it takes itself apart, and comes back with what it holds
@@ -131,6 +145,8 @@ class Recorder(TorchDispatchMode):
             self.python.resume()
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and isinstance(args[0], FakeTensor) and args[0].fake_mode is not self.fake:
+            return func(*args, **kwargs)  # somebody asks for shapes only
         facts = self._facts_of(func)
         if facts.communicates:
             return collectives.run(self, func, facts, args, kwargs)
@@ -139,6 +155,9 @@ class Recorder(TorchDispatchMode):
                 return fully_sharded.run(self.storages, facts.name, args, kwargs)
         if facts.skip:
             return self._skipped(func, facts, args, kwargs)
+        taken = named_kernels.run(self, func, facts, args, kwargs)
+        if taken is not NotImplemented:
+            return taken
         if facts.composite:
             taken = self._decompose(func, facts, args, kwargs)
             if taken is not NotImplemented:
@@ -169,8 +188,11 @@ class Recorder(TorchDispatchMode):
             if not func._schema.returns:
                 out = None
             usual = adopted == self.helpers.adopted and facts.name not in dynamic.SIZED_BY_DATA
+            usual = usual and torch.Tag.inplace_view not in func.tags
             if key is not None and usual:
                 self.replay.learn(key, args, out)
+        if facts.name == "aten::resize_":
+            self.storages.resized(args[0].untyped_storage())
         if isinstance(kwargs.get("out"), torch.Tensor):
             out = kwargs["out"]  # some shape rules make another
         if facts.viewing and torch.is_inference_mode_enabled():
@@ -221,15 +243,15 @@ class Recorder(TorchDispatchMode):
         except DynamicOutputShapeException:
             return dynamic.run(func, facts.name, args, kwargs, self.values, self._storage_id)
         except UnsupportedOperatorException:
-            return self._unsupported(facts, args, kwargs)
+            return self._unsupported(func, facts, args, kwargs)
         except NotImplementedError:
-            return self._unsupported(facts, args, kwargs)
+            return self._unsupported(func, facts, args, kwargs)
         except RuntimeError as error:
             if not self._adopt_helpers(error, facts, args, kwargs):
                 raise
             return func(*args, **kwargs)
 
-    def _unsupported(self, facts: Facts, args: Any, kwargs: Any) -> Any:
+    def _unsupported(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
         if self.strict or not tensors:
             raise CaptureError(
@@ -240,7 +262,8 @@ class Recorder(TorchDispatchMode):
             )
         self.unsupported.setdefault(facts.name)
         with self.fake:
-            return torch.empty_like(tensors[0])
+            made = tuple(torch.empty_like(tensors[0]) for _ in func._schema.returns)
+        return made[0] if len(made) == 1 else made
 
     def _keep_on_device(self, facts: Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """C++ reads "cpu" as the device of a fake and asks for it again: put that right."""

@@ -1,4 +1,4 @@
-"""Which operator waits for which: streams, events and `Work` objects as the user's code orders them.
+"""Which operator waits for which, as streams, events and `Work` objects order them.
 
 Every operator gets a number on one clock that runs from the start of the capture. A point is what
 an event marks: the last operator that its stream had been given, and what the stream had been

@@ -31,19 +31,23 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     if not dist.is_available():
         return
     from gpuscope.program.capture.distributed import (
+        fsdp1,
         fully_sharded,
         meshes,
         objects,
         point_to_point,
         process,
+        symmetric_memory,
         works,
     )
 
     process.install(patch, recorder.groups, world)
     works.install(patch, recorder)
-    meshes.install(patch, recorder.groups)
+    meshes.install(patch, recorder)
     fully_sharded.install(patch, recorder)
+    fsdp1.install(patch)
     objects.install(patch, recorder)
+    symmetric_memory.install(patch, recorder)
     point_to_point.install(patch, recorder)
 
 

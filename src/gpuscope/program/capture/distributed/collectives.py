@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gpuscope.program.capture.calls import Facts, flat, plain_arguments, wants_grad
+from gpuscope.program.capture.distributed import symmetric_memory
 from gpuscope.program.capture.distributed.groups import group_name
 from gpuscope.program.capture.distributed.sites import site
 from gpuscope.program.capture.distributed.works import made
@@ -48,7 +49,7 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
     name = group_name(group)
     index = recorder.groups.index(name)
     peer = _peer(recorder, base, name, named)
-    out = None if in_place else func(*args, **kwargs)
+    out = None if in_place else symmetric_memory.result(func, facts, named, args, kwargs)
     written = _written(base, args, out, in_place)
     number = _record(recorder, facts, args, kwargs, written, index, peer, name)
     return _result(func, args, number) if in_place else out

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
 from typing import Any
 
 import torch
@@ -14,11 +16,11 @@ from gpuscope.program.capture.patches import Patches
 
 _WITH_NUMBERS = (
     "__getitem__", "_flatten", "_unflatten", "_get_all_submeshes", "_concatenate", "from_group",
-    "get_group", "get_all_groups", "__repr__", "get_coordinate", "get_local_rank",
+    "__repr__",
 )  # fmt: skip
 
 
-def install(patch: Patches, groups: Groups) -> None:
+def install(patch: Patches, recorder: Any) -> None:
     """Let meshes compute with real ranks, and learn what their dimensions are called."""
     from torch.distributed import device_mesh
     from torch.distributed.device_mesh import DeviceMesh
@@ -32,7 +34,7 @@ def install(patch: Patches, groups: Groups) -> None:
         nonlocal prepared
         if not prepared:
             prepared = True
-            _wrappers_on_device(patch)
+            _wrappers_on_device(patch, recorder)
             patch.on_undo(_forget_shardings)
         if len(args) > 1:
             args = (args[0], _numbers(args[1]), *args[2:])
@@ -40,7 +42,7 @@ def install(patch: Patches, groups: Groups) -> None:
             kwargs["mesh"] = _numbers(kwargs["mesh"])
         with _disable_current_modes():
             original(self, *args, **kwargs)
-        learn(self, groups)
+        learn(self, recorder.groups)
 
     patch.set(DeviceMesh, "__init__", init)
     for name in _WITH_NUMBERS:
@@ -103,7 +105,7 @@ def learn(mesh: Any, groups: Groups) -> None:
         groups.name(group, name)
 
 
-def _wrappers_on_device(patch: Patches) -> None:
+def _wrappers_on_device(patch: Patches, recorder: Any) -> None:
     """Tensors that hold fakes are CPU tensors to C++, as fakes are, and say what fakes say."""
     from torch.distributed._functional_collectives import AsyncCollectiveTensor
     from torch.distributed.tensor import DTensor
@@ -120,18 +122,26 @@ def _wrappers_on_device(patch: Patches) -> None:
         patch.set(kind, "device", property(lambda self, h=held: getattr(self, h).device))
         patch.set(kind, "is_cuda", property(lambda self, h=held: getattr(self, h).is_cuda))
         patch.set(kind, "is_cpu", property(lambda self, h=held: getattr(self, h).is_cpu))
-    _as_in_a_run(patch)
+    _as_in_a_run(patch, recorder)
 
 
-def _as_in_a_run(patch: Patches) -> None:
+def _as_in_a_run(patch: Patches, recorder: Any) -> None:
     """Places that take a fake mode for a trace, and a device's random state for real."""
-    import contextlib
-
     from torch.distributed import _functional_collectives as functional
-    from torch.distributed.tensor import _dispatch, _random
+    from torch.distributed.tensor import _random, _sharding_prop
 
-    for module in (functional, _dispatch):
-        patch.set(module, "_are_we_tracing", lambda: False, only_if_present=True)
+    active = [True]
+    patch.on_undo(active.clear)
+    original = functional._are_we_tracing
+
+    def tracing() -> bool:
+        return not active and bool(original())
+
+    for name, module in list(sys.modules.items()):
+        inside = name.startswith(("torch.distributed.tensor", functional.__name__))
+        if inside and vars(module).get("_are_we_tracing") is original:
+            patch.set(module, "_are_we_tracing", tracing)
+    _shapes_unseen(patch, recorder, _sharding_prop.ShardingPropagator)
 
     @contextlib.contextmanager
     def region(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,3 +150,15 @@ def _as_in_a_run(patch: Patches) -> None:
     for kind in vars(_random).values():
         if isinstance(kind, type) and "_distribute_region" in vars(kind):
             patch.set(kind, "_distribute_region", region)
+
+
+def _shapes_unseen(patch: Patches, recorder: Any, propagator: Any) -> None:
+    """DTensor runs operators on whole shapes, to learn the result's: no work of a step."""
+    original = propagator.propagate_op_sharding_non_cached
+
+    def unseen(*args: Any, **kwargs: Any) -> Any:
+        # Answers are kept: a later step asks for none, so their Python work is not counted.
+        with recorder.looking_away(), recorder.python.not_counting():
+            return original(*args, **kwargs)
+
+    patch.set(propagator, "propagate_op_sharding_non_cached", unseen)

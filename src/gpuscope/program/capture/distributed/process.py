@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 from torch.utils._python_dispatch import _disable_current_modes
@@ -36,6 +35,7 @@ def install(patch: Patches, groups: Groups, world: World | None) -> None:
         _environment(patch, world)
     patch.set(c10d, "rendezvous", _rendezvous(world))
     _fake_groups(patch, groups, world)
+    _split(patch)
     if not had_group:
         _ended(patch)
 
@@ -126,9 +126,28 @@ def _fake_groups(patch: Patches, groups: Groups, world: World | None) -> None:
     patch.set(c10d, "_new_process_group_helper", helper)
 
 
+def _split(patch: Patches) -> None:
+    """`split_group` makes the same groups as `new_group`."""
+
+    def split_group(
+        parent_pg: Any = None, split_ranks: Any = None, timeout: Any = None, pg_options: Any = None,
+        group_desc: Any = None, **_: Any,
+    ) -> Any:  # fmt: skip
+        if not split_ranks:
+            raise ValueError("split_ranks cannot be None or empty")
+        parent = dist.get_process_group_ranks(parent_pg or dist.group.WORLD)
+        found = None
+        for ranks in split_ranks:
+            group = dist.new_group([parent[r] for r in ranks], group_desc=group_desc)
+            found = group if dist.get_rank() in [parent[r] for r in ranks] else found
+        return found
+
+    for module in (dist, c10d):
+        patch.set(module, "split_group", split_group, only_if_present=True)
+
+
 def _as_asked(group: Any, backend: Any) -> None:
     """`get_backend` says what the user asked for."""
     asked = dist.Backend(str(backend))
     _, store = c10d._world.pg_map[group]
-    if torch.distributed.is_nccl_available() or "nccl" not in str(asked):
-        c10d._world.pg_map[group] = (asked, store)
+    c10d._world.pg_map[group] = (asked, store)

@@ -1,0 +1,68 @@
+"""The first FSDP (`FullyShardedDataParallel`): where it asks for a real accelerator."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+import torch
+
+from gpuscope.program.capture.fakes import with_index
+from gpuscope.program.capture.patches import Patches
+
+_MODULE = "torch.distributed.fsdp._init_utils"
+
+
+def install(patch: Patches) -> None:
+    """Let it turn the number of a device into a device, also if it is imported later."""
+    if _MODULE in sys.modules:
+        patch.set(sys.modules[_MODULE], "torch", _Torch())
+        return
+    finder = _Finder(patch)
+    sys.meta_path.insert(0, finder)
+    patch.on_undo(lambda: sys.meta_path.remove(finder))
+
+
+class _Finder:
+    """Waits for the module to be imported."""
+
+    def __init__(self, patch: Patches) -> None:
+        self._patch = patch
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """The module's own way to be loaded, and the replacement after it."""
+        spec = PathFinder.find_spec(name, path) if name == _MODULE else None
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            load(module)
+            self._patch.set(module, "torch", _Torch())
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+class _AnyDevice(type):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], int):
+            return with_index(args[0])
+        return torch.device(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch.device)
+
+
+class _Device(metaclass=_AnyDevice):
+    """`torch.device`, which also takes a number without an accelerator."""
+
+
+class _Torch:
+    """torch, but for `torch.device`."""
+
+    device = _Device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)

@@ -1,0 +1,148 @@
+"""CUDA's fused operators called by their own names, and chosen for tensors that hold fakes.
+
+A DTensor is a CPU tensor to C++, as fakes are, but has no CUDA keys: what `operators` registers for
+device tensors does not see it, and C++ would choose the CPU's attention. So composite operators on
+wrapped device tensors are sent to the CUDA operator by name, which DTensor knows how to shard; what
+arrives here, on its local tensors, is recorded as the operator of `operators` that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpuscope.program.capture.calls import Facts
+from gpuscope.program.capture.fakes import on_device
+from gpuscope.program.capture.operators import choose_backend
+from gpuscope.program.capture.operators import dropout as device_dropout
+from gpuscope.program.capture.storages import held
+
+_ATTENTION = "aten::_scaled_dot_product_{}_attention"
+
+
+def _attention(kind: str) -> Callable[..., Any]:
+    def run(named: Any, shapes: Any) -> Any:
+        out, logsumexp = torch.ops.gpuscope.attention(
+            named["query"], named["key"], named["value"], named.get("attn_bias"),
+            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"), kind,
+        )  # fmt: skip
+        made = list(shapes)
+        made[0] = out
+        if made[1].numel() == logsumexp.numel():
+            made[1] = logsumexp.view(made[1].shape)
+        return tuple(made)
+
+    return run
+
+
+def _attention_backward(kind: str) -> Callable[..., Any]:
+    def run(named: Any, shapes: Any) -> Any:
+        grads = torch.ops.gpuscope.attention_backward(
+            named.get("grad_out", named.get("grad_out_")), named["query"], named["key"],
+            named["value"], named["out"], named["logsumexp"], named.get("attn_bias"),
+            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"), kind,
+        )  # fmt: skip
+        return (*grads, *shapes[len(grads) :])
+
+    return run
+
+
+def _rms_norm(named: Any, shapes: Any) -> Any:
+    return torch.ops.gpuscope.rms_norm(named["input"], named["weight"], named["eps"] or 1e-6)
+
+
+def _rms_norm_backward(named: Any, shapes: Any) -> Any:
+    return torch.ops.gpuscope.rms_norm_backward(
+        named["grad_out"], named["input"], named["rstd"], named["weight"]
+    )
+
+
+_TAKEN: dict[str, Callable[..., Any]] = {
+    "aten::_fused_rms_norm": _rms_norm, "aten::_fused_rms_norm_backward": _rms_norm_backward,
+}  # fmt: skip
+for _kind in ("flash", "efficient", "cudnn"):
+    _TAKEN[_ATTENTION.format(_kind)] = _attention(_kind)
+    _TAKEN[_ATTENTION.format(_kind) + "_backward"] = _attention_backward(_kind)
+
+
+def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
+    """The call as the capture's own operator, or NotImplemented if it is none of these."""
+    taken = _TAKEN.get(facts.name)
+    if taken is None or not on_device(args[0]):
+        return NotImplemented
+    named = dict(zip(facts.argument_names, args, strict=False)) | kwargs
+    shapes = func(*args, **kwargs)
+    with recorder:
+        return taken(named, shapes)
+
+
+def _wrapped(tensor: Any) -> bool:
+    """Whether a tensor holds one of the device."""
+    inside = held(tensor)
+    return inside is not tensor and on_device(inside)
+
+
+def _scaled_dot_product_attention(
+    q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    if not _wrapped(q):
+        return torch.ops.aten.scaled_dot_product_attention.default.decompose(
+            q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    kind = choose_backend(held(q), held(k), attn_mask, dropout_p)
+    if kind == "flash":
+        return torch.ops.aten._scaled_dot_product_flash_attention(
+            q, k, v, dropout_p, is_causal, False, scale=scale
+        )[0]
+    if kind == "efficient":
+        needed = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+        return torch.ops.aten._scaled_dot_product_efficient_attention(
+            q, k, v, attn_mask, needed, dropout_p, is_causal, scale=scale
+        )[0]
+    return torch.ops.aten._scaled_dot_product_attention_math(
+        q, k, v, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
+    )[0]
+
+
+class _WrappedNorm(torch.autograd.Function):
+    """The fused operator, which without a CUDA key would be taken apart before DTensor sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, shape: Any, weight: Any, eps: float | None) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            out, rstd = torch.ops.aten._fused_rms_norm(x, shape, weight, eps)
+        ctx.save_for_backward(x, rstd, weight)
+        ctx.shape = shape
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:  # type: ignore[override]
+        x, rstd, weight = ctx.saved_tensors
+        with torch._C._AutoDispatchBelowAutograd():
+            dx, dw = torch.ops.aten._fused_rms_norm_backward(
+                grad, x, ctx.shape, rstd, weight, [True, weight is not None]
+            )
+        return dx, None, dw, None
+
+
+def _norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    if _wrapped(x) and len(shape) == 1 and (weight is None or weight.dtype is x.dtype):
+        return _WrappedNorm.apply(x, shape, weight, eps)
+    return torch.ops.aten.rms_norm.default.decompose(x, shape, weight, eps)
+
+
+def _dropout(x: Any, p: float, train: bool) -> Any:
+    if _wrapped(x):
+        return device_dropout(x, p, train)
+    return torch.ops.aten.dropout.default.decompose(x, p, train)
+
+
+def register(library: torch.library.Library) -> None:
+    """Register the choices for wrapped tensors on `library` (an "IMPL" library of "aten")."""
+    library.impl("scaled_dot_product_attention", _scaled_dot_product_attention, "AutogradCPU")
+    library.impl("dropout", _dropout, "AutogradCPU")
+    if hasattr(torch.ops.aten, "_fused_rms_norm"):
+        library.impl("rms_norm", _norm, "AutogradCPU")
