@@ -20,6 +20,7 @@ from published import arguments, source, spread
 from recorded import fit, loss, summary, trial, write_toml
 
 from gpuscope.cost.registry import Constants, Work, model_for
+from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue
 from gpuscope.measure.calibrate.product_operators import dense
@@ -57,15 +58,17 @@ def read(systems: Path, name: str, width: int) -> list[Point]:
 
 def errors(points: list[Point], target: Device, constants: Constants) -> list[float]:
     """ln(predicted / measured)."""
-    model = model_for("gpuscope::attention")
-    assert model is not None
     return [
-        math.log(
-            sum(k.duration_s for k in model(Work(op, target, constants, (), (False,) * 3)))
-            / seconds
-        )
+        math.log(sum(k.duration_s for k in kernels(op, target, constants)) / seconds)
         for op, seconds in points
     ]
+
+
+def kernels(op: Op, target: Device, constants: Constants) -> tuple[Kernel, ...]:
+    """What the model says the call launches."""
+    model = model_for("gpuscope::attention")
+    assert model is not None
+    return model(Work(op, target, constants, (), (False,) * 3))
 
 
 def main() -> int:

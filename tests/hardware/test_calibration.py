@@ -186,3 +186,46 @@ def test_a_partial_calibration_is_not_carried_to_other_generations(partly: Path)
     found = _calibration_for(device("a100"), partly)
     assert found.measured_on == "nvidia-h200-sxm"
     assert found.value("matmul.bf16.efficiency_max") == 0.8
+
+
+GRAPHICS = """
+measured_with = "published tables"
+
+[matmul.bf16.efficiency_max]
+value = 0.6
+unit = "1"
+
+[matmul.bf16.l2_bytes_per_clock_per_unit]
+value = 12.0
+unit = "1"
+
+[matmul.bf16.floor_s]
+value = 8e-7
+unit = "s"
+"""
+
+
+@pytest.fixture
+def with_graphics(partly: Path) -> Path:
+    """Beside them a graphics die of the A100's compute capability."""
+    (partly / "nvidia-l40s.toml").write_text('device = "nvidia-l40s"\n' + GRAPHICS)
+    return partly
+
+
+def test_a_graphics_die_lends_nothing_to_one_with_stacked_memory(with_graphics: Path) -> None:
+    found = _calibration_for(device("a100"), with_graphics)
+    assert found.value("matmul.bf16.efficiency_max") == 0.8
+    assert "matmul.bf16.floor_s" not in found
+
+
+def test_graphics_dies_of_a_generation_lend_each_other_everything(with_graphics: Path) -> None:
+    found = _calibration_for(device("rtx-3090"), with_graphics)
+    assert found.value("matmul.bf16.efficiency_max") == 0.6
+
+
+def test_graphics_dies_of_other_generations_share_the_path_to_the_l2(with_graphics: Path) -> None:
+    found = _calibration_for(device("rtx-5090"), with_graphics)
+    assert found.value("matmul.bf16.l2_bytes_per_clock_per_unit") == 12.0
+    assert found.value("matmul.bf16.floor_s") == 8e-7
+    assert found.value("matmul.bf16.efficiency_max") == 0.8
+    assert found.origin("matmul.bf16.floor_s") == "estimated"
