@@ -109,6 +109,25 @@ TRANSFERS = (
     ),
 )  # fmt: skip
 
+BATCH_NORM = {
+    f"normalization.batch.{name}": value
+    for name, value in {
+        "transform.cycles": 0.3465, "transform.base_s": 0.318e-6, "transform.step_s": 0.15e-6,
+        "transform.load": 0.563, "statistics.cycles": 0.576, "statistics.load": 0.591,
+        "statistics.base_s": 2.86e-6, "backward.cycles": 1.04, "backward.load": 1.265,
+        "backward.base_s": 2.52e-6, "nhwc.together_s": 3.15e-6, "nhwc.transform.cycles": 0.32,
+        "nhwc.transform.base_s": 1.0e-6, "nhwc.transform.step_s": 0.1e-6,
+        "nhwc.transform.load": 0.6, "nhwc.statistics.cycles": 0.584,
+        "nhwc.statistics.base_s": 0.58e-6, "nhwc.statistics.step_s": 0.16e-6,
+        "nhwc.statistics.load": 2.5, "nhwc.backward_reduce.cycles": 0.4545,
+        "nhwc.backward_reduce.base_s": 0.15e-6, "nhwc.backward_reduce.step_s": 0.03e-6,
+        "nhwc.backward_reduce.load": 1.05, "nhwc.backward_apply.cycles": 0.4,
+        "nhwc.backward_apply.base_s": 1.2e-6, "nhwc.backward_apply.step_s": 0.1e-6,
+        "nhwc.backward_apply.load": 0.8,
+    }.items()
+}  # fmt: skip
+"""Found kernel by kernel: `batch_norm.py`."""
+
 GROUPS = (
     Group(
         "bandwidth", lambda m: of("pointwise", *VECTORIZED)(m) or of("working_set", "ws_write",
@@ -120,7 +139,9 @@ GROUPS = (
         ("pointwise",),
         # Sums and fills of 4 GiB: 4.40 and 4.71 TB/s of 4.8.
         {"bandwidth.read_efficiency": 0.917, "bandwidth.write_efficiency": 0.981,
-         "bandwidth.dirty_share": 0.3},
+         "bandwidth.dirty_share": 0.3,
+         # Fills of 2-byte values, ranges and triangles: 0.605 ns a block at 1.98 GHz.
+         "bandwidth.blocks_per_clock": 0.835},
     ),
     Group(
         "transcendental", of("pointwise", "tanh", "sigmoid", "exp", "silu", "silu_backward", "div",
@@ -218,23 +239,15 @@ GROUPS = (
          "normalization.batch.library_backward.cycles": 1.3,
          "normalization.batch.library_backward.load": 0.3,
          "normalization.batch.library_backward.value_s": 0.8e-9,
-         "normalization.batch.backward.cycles": 1.2, "normalization.batch.transform.cycles": 0.25,
-         "normalization.batch.transform.base_s": 1.5e-6,
-         "normalization.batch.transform.step_s": 0.36e-6,
-         **{f"normalization.batch.nhwc.{what}.base_s": 1.0e-6 for what in (
-             "library", "library_backward", "transform", "statistics", "backward_reduce",
-             "backward_apply")}},
+         "normalization.batch.nhwc.library.base_s": 1.0e-6,
+         "normalization.batch.nhwc.library_backward.base_s": 1.0e-6},
         ("normalization.batch",),
         # A load a step from memory (0.52 us) and from L2 (0.26 us) where one block walks a channel;
-        # channels-last kernels from the largest batches, where nothing else counts.
-        {"normalization.batch.statistics.load": 0.65, "normalization.batch.backward.load": 1.15,
-         "normalization.batch.statistics.cycles": 0.5,
+        # ATen's kernels one by one (batch_norm.py), cuDNN's channels-last ones from the largest
+        # batches, where nothing else counts.
+        {**BATCH_NORM,
          "normalization.batch.nhwc.library.cycles": 0.75,
-         "normalization.batch.nhwc.library_backward.cycles": 0.95,
-         "normalization.batch.nhwc.transform.cycles": 0.32,
-         "normalization.batch.nhwc.statistics.cycles": 0.85,
-         "normalization.batch.nhwc.backward_reduce.cycles": 0.5,
-         "normalization.batch.nhwc.backward_apply.cycles": 0.4},
+         "normalization.batch.nhwc.library_backward.cycles": 0.95},
     ),
     Group(
         "group norm", of("image_reduction", "group_norm"),
@@ -257,19 +270,25 @@ GROUPS = (
     Group("gathered rows", of("gather", "embedding", "index_select", "index", "gather"),
           {"gather.rows.wave_s": 1.8e-6, "gather.rows.cached": 0.55}, ("gather.rows",)),
     Group("indexed elements", of("gather", "index_put", "index_add", "scatter_add", "masked_select",
-                                 "nonzero", "embedding_bag"),
+                                 "nonzero"),
           {"gather.index_put.cycles": 1.3, "gather.index_add.cycles": 1.9,
            "gather.scatter_add.cycles": 1.05, "gather.select.cycles": 0.65,
            "gather.select.base_s": 1.0e-6, "gather.write_indices.cycles": 2.4,
-           "gather.index.cycles": 2.4, "gather.bag.cycles": 1.08, "gather.bag.base_s": 3e-6,
-           "gather.element.base_s": 1.0e-6}, ("gather.element",)),
+           "gather.index.cycles": 2.4, "gather.element.base_s": 1.0e-6}, ("gather.element",)),
+    Group("bags", of("gather", "embedding_bag"),
+          {"gather.bag.piece_cycles": 112.0, "gather.bag.row_cycles": 4.0,
+           "gather.bag.base_s": 0.9e-6, "gather.bag.row_s": 0.05e-6}),
     Group("embedding gradient", of("gather", "embedding_backward", "embedding_bag_backward"),
           {"gather.walk.base_s": 1e-6, "gather.walk.step_s": 45e-9,
-           "gather.segments.wave_s": 1.2e-6, "gather.unique_s": 4.2e-6, "gather.scan_s": 2e-6},
-          ("gather.backward", "gather")),
+           "gather.parts.wave_s": 1.6e-6, "sort.pass_s": 4.6e-6, "sort.histogram_s": 2.2e-6},
+          ("gather.backward", "gather"),
+          # Read off the small kernels one by one; a pass's clocks off sorts of 400 million keys.
+          {"sort.pass_cycles": 2.88, "gather.parts.row_s": 0.28e-6, "gather.parts.part_s": 0.055e-6,
+           "gather.parts.base_s": 0.5e-6, "gather.parts.step_s": 7e-9, "gather.unique_s": 2.2e-6,
+           "gather.unique.lookback_s": 1.6e-6, "gather.scan_s": 1.2e-6, "sort.tile.base_s": 0.9e-6,
+           "sort.tile.pass_s": 1.05e-6, "sort.tile.pair_s": 0.11e-9}),
     Group("sort", of("reduction", "sort", "topk50"),
-          {"sort.pass_cycles": 2.6, "sort.pass_s": 4.6e-6, "sort.histogram_s": 2.2e-6,
-           "sort.row.base_s": 4e-6, "sort.row.value_s": 8e-9, "sort.row.value_cycles": 2.4,
+          {"sort.row.base_s": 4e-6, "sort.row.value_s": 8e-9, "sort.row.value_cycles": 2.4,
            "sort.row.cycles": 400.0, "sort.few.base_s": 3e-6, "sort.few.cycles": 1500.0,
            "sort.topk.base_s": 7e-6, "sort.topk.value_s": 5e-9, "sort.topk.row_cycles": 1000.0,
            "sort.topk.value_cycles": 4.0, "sort.topk.count_cycles": 0.53,

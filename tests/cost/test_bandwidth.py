@@ -138,3 +138,13 @@ def test_intervals_hold_most_recorded_calls() -> None:
     spread = calibration_for(device("h200")).spread("pointwise.scale")
     inside = [abs(p / m - 1) <= spread for p, m in recorded("add", "mul", "relu", "where", "neg")]
     assert sum(inside) / len(inside) > 0.6
+
+
+def test_blocks_begin_one_after_the_other() -> None:
+    """Fills of two-byte values: 97,657 blocks of 2 KiB took 59.4 us, at 3.4 TB/s; with 4 KiB a
+    block, 85.6 us at 4.7 TB/s. Ranges of one value a thread: 0.60 ns a block as well."""
+    grid = 97_657
+    narrow = stream(out=grid * 2048.0, grid=grid)
+    assert narrow == pytest.approx(59.4e-6, rel=0.04)
+    assert stream(out=grid * 4096.0, grid=grid) == pytest.approx(85.6e-6, rel=0.04)
+    assert stream(grid=1_562_500) == pytest.approx(1_562_500 * 0.60e-9, rel=0.03)

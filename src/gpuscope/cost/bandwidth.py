@@ -9,6 +9,8 @@ A kernel that reads R bytes and writes W bytes with G blocks takes
   reads and writes; hot ones at that of the L2 cache, which reads and writes at once;
 * *issue*: clocks that the items keep the busiest multiprocessor's pipelines busy (instructions of
   type casts, index arithmetic, erf and so on), blocks dealt out evenly;
+* *starting*: blocks begin one after the other, no more than so many in a clock of the whole device,
+  however little they do: a fill of two-byte elements is bound by that, not by memory;
 * *chain*: the dependent steps of one block, at least one load. This is also what keeps few blocks
   from filling the memory pipe (Little's law).
 
@@ -54,6 +56,7 @@ class Machine:
         units: multiprocessors.
         clocks_per_s: clocks of all multiprocessors together, scaled to 128 lanes each; 0 where
             the catalogue lacks a fact, and instruction issue is then not modelled.
+        blocks_per_s: thread blocks that the whole device can start; 0 if unknown.
         threads_per_unit: most threads resident on one multiprocessor; 0 if unknown.
         blocks_per_unit: most blocks resident on one multiprocessor.
         latency_s: of a load from device memory, busy caches and address translation included.
@@ -71,6 +74,7 @@ class Machine:
     l2_bytes: float
     units: int
     clocks_per_s: float
+    blocks_per_s: float
     threads_per_unit: int
     blocks_per_unit: int
     latency_s: float
@@ -112,6 +116,8 @@ def _machine(device: Device, constants: Constants) -> Machine:
         l2_bytes=l2_bytes * _L2_SHARE,
         units=units,
         clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128,
+        blocks_per_s=(device.clock_hz or 0.0) * constants.get("bandwidth.blocks_per_clock", 0.83)
+        if known and device.vendor == "NVIDIA" else 0.0,
         threads_per_unit=device.max_threads_per_unit or 0,
         blocks_per_unit=device.max_blocks_per_unit or 32,
         latency_s=constants.get("bandwidth.latency_s", 0.6e-6),
@@ -173,6 +179,7 @@ def kernel(work: Work, launch: Launch) -> Kernel:
     memory = _memory_s(m, launch)
     issue = _issue_s(m, launch)
     waves = launch.grid / (m.units * resident)
+    starting = (launch.grid - 1) / m.blocks_per_s if m.blocks_per_s else 0.0
     chain = launch.chain_s
     if launch.cold_bytes or launch.hot_bytes:
         chain += launch.loads * (m.latency_s if launch.cold_bytes else m.l2_latency_s)
@@ -180,10 +187,10 @@ def kernel(work: Work, launch: Launch) -> Kernel:
         chain = 0.0  # without SIMT facts nobody knows how many blocks run at once
     overlap = launch.overlap or m.overlap
     if launch.streaming:
-        body = chain + _join(memory, issue, 0.0, overlap)
+        body = chain + max(_join(memory, issue, 0.0, overlap), starting)
     else:
         chain *= ceil(waves)
-        body = _join(memory, issue, chain, overlap + min(waves, 16.0) / 4)
+        body = max(_join(memory, issue, chain, overlap + min(waves, 16.0) / 4), starting)
     floor = m.floor_s + launch.floor_s
     family = launch.family or launch.kind
     scale = work.constants.get(f"{family}.scale", 1.0)
@@ -197,7 +204,7 @@ def kernel(work: Work, launch: Launch) -> Kernel:
         else launch.cold_bytes + launch.hot_bytes + launch.written_bytes,
         grid=launch.grid, block=launch.block, waves=waves,
         occupancy=_occupancy(m, launch, resident),
-        limiter=_limiter(m, launch, floor, memory, issue, chain), dtype=launch.dtype,
+        limiter=_limiter(m, launch, floor, memory, max(issue, starting), chain), dtype=launch.dtype,
         compute_s=issue, memory_s=memory,
         origin="calibrated" if work.constants.calibrated else "estimated", note=launch.note,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import ceil, prod
 
-from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, reads, written
+from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, machine, reads, written
 from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -39,8 +39,11 @@ def _library(work: Work, spec: TensorSpec) -> bool:
         return True
     if spec.dtype == "bfloat16" or len(spec.shape) < 3:
         return False
-    others = {t.dtype for t in work.op.inputs if len(t.shape) == 1}
-    return spec.dtype == "float32" or others == {"float32"}
+    return spec.dtype == "float32" or _float_weights(work)
+
+
+def _float_weights(work: Work) -> bool:
+    return {t.dtype for t in work.op.inputs if len(t.shape) == 1} == {"float32"}
 
 
 def _training(work: Work) -> bool:
@@ -98,26 +101,112 @@ def _cut(
     )  # fmt: skip
 
 
-def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
-    """Normalise with known statistics: a block for each channel of each image."""
+def _channels_last(spec: TensorSpec) -> bool:
+    """Whether channels lie innermost, as they do in batches of plain rows."""
+    return spec.is_channels_last or (len(spec.shape) == 2 and spec.is_contiguous)
+
+
+def _tiles(channels: int, rows: int, together: bool) -> tuple[int, int, int, int]:
+    """How a channels-last kernel cuts its work (`flexible_launch_configs`, Normalization.cuh).
+
+    Args:
+        channels: of the data.
+        rows: values of a channel.
+        together: the blocks of a channel add up their results: only from 8 of them on.
+
+    Returns:
+        (blocks, threads of each, dependent steps of a thread, blocks of a channel).
+    """
+    def power(n: int) -> int:
+        return 1 << max(n, 1).bit_length() - 1
+
+    across = min(power(channels), 32)
+    down = min(power(ceil(rows / 16)), 512 // across)
+    if across * down != 512:
+        across = min(power(channels), 512 // down)
+    deep = min(ceil(rows / (down * 16)), 128)
+    if together and deep < 8:
+        deep = 1
+    steps = ceil(rows / (down * max(deep, 1) * 4))
+    return ceil(channels / across) * max(deep, 1), across * down, steps, max(deep, 1)
+
+
+def _shared(spec: TensorSpec) -> bool:
+    """Whether several blocks share a channel's sums, through memory that is cleared first."""
+    channels = _shape(spec)[1]
+    return _tiles(channels, spec.numel // max(channels, 1), True)[3] > 1
+
+
+_LAST = {
+    "transform": (0.35, 1.0e-6, 0.1e-6, 0.6), "statistics": (0.7, 0.4e-6, 0.22e-6, 2.5),
+    "backward_reduce": (0.5, 0.5e-6, 0.1e-6, 1.0), "backward_apply": (0.4, 1.2e-6, 0.1e-6, 0.8),
+}  # fmt: skip
+"""Clocks a value; seconds a block and a step of four values of a thread, and the step's loads in
+units of a memory access."""
+
+
+def _last(
+    work: Work, key: str, spec: TensorSpec, read: float, hot: float, out: float
+) -> Kernel:
+    """One of ATen's channels-last kernels."""
     get = work.constants.get
-    batch, channels, pixels = _shape(spec)
-    if spec.is_channels_last:
-        return _cut(work, "batch_norm_transform_channels_last", "nhwc.transform", spec, read, hot,
-                    float(spec.nbytes), 0.35, 1.5e-6)  # fmt: skip
-    threads = min(512, max(64, 1 << max(pixels // 4, 1).bit_length() - 1))
-    # At most 2^18 blocks; each then works on several images (Normalization.cuh).
-    images = min(batch, max(1, 2**18 // max(channels, 1)))
+    channels = _shape(spec)[1]
+    rows = spec.numel // max(channels, 1)
+    together = key in ("statistics", "backward_reduce")
+    grid, block, steps, deep = _tiles(channels, rows, together)
+    cycles, base_s, step_s, load = _LAST[key]
+    name = f"normalization.batch.nhwc.{key}"
+    chain = get(f"{name}.base_s", base_s) + steps * get(f"{name}.step_s", step_s)
+    if together and deep > 1:  # the last block of a channel reads what the others wrote
+        chain += get("normalization.batch.nhwc.together_s", 3.0e-6)
     return kernel(
         work,
         Launch(
-            "batch_norm_transform", "normalization", read, hot, float(spec.nbytes),
-            items=spec.numel, cycles=get("normalization.batch.transform.cycles", 0.3),
-            grid=channels * images, block=threads,
-            chain_s=get("normalization.batch.transform.base_s", 1.5e-6)
-            + ceil(pixels / threads) * ceil(batch / images)
-            * get("normalization.batch.transform.step_s", 0.36e-6),
+            f"batch_norm_{key}_channels_last", "normalization", read, hot, out, items=spec.numel,
+            cycles=get(f"{name}.cycles", cycles), grid=grid, block=block, chain_s=chain,
+            loads=steps * get(f"{name}.load", load), dtype=spec.dtype,
+            family="normalization.batch", note=f"{steps} steps of four values a thread",
+        ),
+    )  # fmt: skip
+
+
+def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
+    """Normalise with known statistics: a block for each channel of each image."""
+    batch, channels, pixels = _shape(spec)
+    if _channels_last(spec):
+        if not (spec.dtype == "float32" and len(spec.shape) > 2):
+            return _last(work, "transform", spec, read, hot, float(spec.nbytes))
+        # cuDNN's: 13 blocks an image, whatever its size (read off the recorded grids).
+        blocks, steps = batch * 13, ceil(channels * pixels / (13 * 512))
+        return _steps(work, "batch_norm_inference_channels_last", spec, read, hot, blocks, 512,
+                      steps)  # fmt: skip
+    threads = min(512, max(64, 1 << max(ceil(pixels / 4) - 1, 0).bit_length()))
+    # At most 2^18 blocks; each then works on several images (Normalization.cuh).
+    images = min(batch, max(1, 2**18 // max(channels, 1)))
+    steps = ceil(pixels / threads) * ceil(batch / images)
+    return _steps(work, "batch_norm_transform", spec, read, hot, channels * images, threads, steps)
+
+
+def _steps(
+    work: Work, name: str, spec: TensorSpec, read: float, hot: float, grid: int, threads: int,
+    steps: int,
+) -> Kernel:  # fmt: skip
+    """Blocks whose threads take value after value, each loaded when the one before is done."""
+    get = work.constants.get
+    m = machine(work)
+    waves = grid / (m.units * max(1, (m.threads_per_unit or 2048) // threads))
+    chain = get("normalization.batch.transform.base_s", 0.3e-6)
+    # Warps that wait for their turn make a step longer.
+    chain += steps * min(waves, 1.0) * get("normalization.batch.transform.step_s", 0.15e-6)
+    return kernel(
+        work,
+        Launch(
+            name, "normalization", read, hot, float(spec.nbytes), items=spec.numel,
+            cycles=get("normalization.batch.transform.cycles", 0.35), grid=grid, block=threads,
+            chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)),
+            loads=steps * get("normalization.batch.transform.load", 0.56),
             dtype=spec.dtype, family="normalization.batch",
+            note="one value of a thread is under way at a time",
         ),
     )  # fmt: skip
 
@@ -137,8 +226,12 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
     read = reads(work, (0,))
     size, values = float(spec.nbytes), float(batch * pixels)
     if not _training(work):
-        return _small(work, "batch_norm_invstd"), _transform(work, spec, read.cold, read.hot)
-    last = spec.is_channels_last
+        narrow = spec.dtype != "float32" and not _float_weights(work)
+        wide = (kernel(work, Launch("copy", "normalization", written_bytes=4096.0,
+                                    chain_s=1.2e-6)),) * narrow  # fmt: skip
+        return (*wide, _small(work, "batch_norm_invstd"),
+                _transform(work, spec, read.cold, read.hot))  # fmt: skip
+    last = _channels_last(spec)
     if _library(work, spec):
         if last:
             return (
@@ -150,11 +243,12 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
             _channel_walk(work, "batch_norm_library", "library", values, channels, 2, read.cold,
                           read.hot + size, size, (0.75, 0.0, 0.55e-9, 2e-6)),
         )  # fmt: skip
-    apply = _transform(work, spec, size, 0.0)
+    near = size <= machine(work).l2_bytes  # what the statistics have just read
+    apply = _transform(work, spec, 0.0 if near else size, size if near else 0.0)
     if last:
-        stats = _cut(work, "batch_norm_statistics_channels_last", "nhwc.statistics", spec,
-                     read.cold, read.hot, 0.0, 0.9, 4e-6)  # fmt: skip
-        return _small(work, "fill"), stats, _small(work, "batch_norm_update"), apply
+        stats = _last(work, "statistics", spec, read.cold, read.hot, 0.0)
+        clear = (_small(work, "fill"),) * _shared(spec)
+        return *clear, stats, _small(work, "batch_norm_update"), apply
     stats = _channel_walk(work, "batch_norm_statistics", "statistics", values, channels, 4,
                           read.cold, read.hot, 0.0, (0.5, 0.75, 0.0, 1.5e-6))  # fmt: skip
     return stats, _small(work, "batch_norm_update"), apply
@@ -169,7 +263,7 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
     batch, channels, pixels = _shape(spec)
     read = reads(work, (0, 1))
     size, values = float(spec.nbytes), float(batch * pixels)
-    last = any(t.is_channels_last for t in work.op.inputs[:2])
+    last = any(_channels_last(t) for t in work.op.inputs[:2])
     if _library(work, spec):
         if last:
             return (
@@ -183,11 +277,11 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
                           (1.3, 0.3, 0.8e-9, 2e-6)),
         )  # fmt: skip
     if last:
-        reduce = _cut(work, "batch_norm_backward_reduce_channels_last", "nhwc.backward_reduce",
-                      spec, read.cold, read.hot, 0.0, 0.55, 2.5e-6)  # fmt: skip
-        apply = _cut(work, "batch_norm_backward_apply_channels_last", "nhwc.backward_apply", spec,
-                     read.total, 0.0, size, 0.45, 1.5e-6)  # fmt: skip
-        return _small(work, "fill"), reduce, apply
+        reduce = _last(work, "backward_reduce", spec, read.cold, read.hot, 0.0)
+        near = read.total <= machine(work).l2_bytes
+        apply = _last(work, "backward_apply", spec, 0.0 if near else read.total,
+                      read.total if near else 0.0, size)  # fmt: skip
+        return *(_small(work, "fill"),) * _shared(spec), reduce, apply
     return (
         _channel_walk(work, "batch_norm_backward", "backward", values, channels, 4, read.cold,
                       read.hot + read.total, size, (1.2, 1.3, 0.0, 1.5e-6)),

@@ -66,8 +66,12 @@ def copy_kernel(
     cycles = issue_cycles(work, plan, 2, "cheap") + turning_cycles(work, source, target)
     read, out = fetched_bytes(source), fetched_bytes(target)
     name, extra = f"copy_{plan.style}", 0.0
+    grid = max(1, ceil(target.numel / (THREADS * plan.per_thread)))
     if source.dtype == target.dtype and plan.style == "vectorized":
-        name = "memcpy_d2d"
+        # Whatever its elements are, a memcpy moves bytes: as a copy of 4-byte values.
+        name, words = "memcpy_d2d", target.nbytes / 4
+        cycles *= words / max(target.numel, 1)
+        grid = max(1, ceil(words / (THREADS * plan.per_thread)))
         if target.nbytes > 2**19 and target.nbytes % 4096:
             # A memcpy of an odd size is cut in two, one after the other.
             extra = work.constants.get("copy.memcpy.odd_size_s", 2.0e-6)
@@ -76,8 +80,7 @@ def copy_kernel(
         Launch(
             name, "copy", 0.0 if hot else read, read if hot else 0.0, out,
             source.touched_bytes + target.touched_bytes, target.numel, cycles,
-            max(1, ceil(target.numel / (THREADS * plan.per_thread))), THREADS,
-            streaming=True, floor_s=extra,
+            grid, THREADS, streaming=True, floor_s=extra,
             loads=dependent_loads(plan) if name != "memcpy_d2d" else 0.5,
             dtype=target.dtype,
             note=note or (f"{source.dtype} to {target.dtype}" if casting else ""),

@@ -60,8 +60,7 @@ def iteration(
             return Iteration("strided", dims, 2 if out.itemsize >= 4 else 4)
     if casting:
         return Iteration("unrolled", 1, 4)
-    narrow = min((t.itemsize for t in (out, *operands)), default=4)
-    return Iteration("vectorized", 1, 8 if narrow <= 2 else 4)
+    return Iteration("vectorized", 1, 8)
 
 
 def _same_dense_order(operands: Sequence[TensorSpec], out: TensorSpec) -> bool:

@@ -1,9 +1,8 @@
 """Indexed reads and writes: embeddings, index, gather, scatter, masks, counting.
 
 Rows that are dense and 16-byte aligned are gathered by one block a row, limited by the two loads
-in a row (index, then data) that each wave of blocks waits for. Gradients of embeddings sort the
-indices first (aten/src/ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu): about thirty
-small launches and two passes over all gradients.
+in a row (index, then data) that each wave of blocks waits for. Gradients of embeddings are in
+`embedding_gradient`.
 """
 
 from __future__ import annotations
@@ -154,10 +153,46 @@ def index_put(work: Work) -> tuple[Kernel, ...]:
     if not work.op.args.get("accumulate", False):
         return (*before, _element_kernel(work, "index_put", "index_put", items, 1.3,
                                          moved, moved))  # fmt: skip
-    sort = key_sort(work, count, 8, 8)
-    body = _element_kernel(work, "indexing_backward", "index_put_accumulate", items, 1.5,
-                           2 * moved, moved, "one writer for each index")  # fmt: skip
-    return (*before, *sort, body)
+    return (*before, *_accumulated(work, table, indices, count))
+
+
+def _accumulated(
+    work: Work, table: TensorSpec, indices: tuple[TensorSpec, ...], count: int
+) -> tuple[Kernel, ...]:
+    """Sums by index in a fixed order: one index of all the given ones, sorted, then a warp each.
+
+    The warps of a block take four indices; each leading dimension that is not indexed repeats the
+    blocks, so that picking 351 of 27 x 27 values of 16,384 images is 1.4 million blocks
+    (`index_put_with_sort_kernel` in aten/src/ATen/native/cuda/Indexing.cu).
+    """
+    get = work.constants.get
+    given = work.op.args.get("indices")
+    leading = 0
+    if isinstance(given, (tuple, list)):
+        leading = next((i for i, entry in enumerate(given) if entry is not None), 0)
+    images = prod(table.shape[:leading])
+    tail = prod(table.shape[leading + len(indices) :])
+    slots = max(table.numel // max(tail, 1), 1)
+    small = _small(work, "linear_index", get("gather.linear_index_s", 0.6e-6))
+    sort = key_sort(work, count, 8, 8, bits=max(slots - 1, 1).bit_length())
+    blocks = ceil(count / 4) * ceil(tail / 128) * images
+    waves = blocks / (machine(work).units * 16)
+    # Four loads in a row: the sorted index, its place, the gradient, the sum.
+    wave_s = get("gather.accumulate.wave_s", 1.6e-6)
+    again = max(count * images / slots - 1.0, 0.0) / (32 if tail == 1 else 1)
+    wave_s += again * get("gather.parts.row_s", 0.28e-6)
+    moved = float(count * images * tail * table.itemsize)
+    body = kernel(
+        work,
+        Launch(
+            "indexing_backward", "gather", moved, 0.0, moved, grid=max(blocks, 1), block=128,
+            resident=16, chain_s=wave_s * max(waves, 1.0) / ceil(max(waves, 1e-9)), loads=0.0,
+            dtype=table.dtype, family="gather.backward", note="one writer for each index",
+        ),
+    )  # fmt: skip
+    # Negative indices are wrapped, strides multiplied in, added up; then divided by the tail.
+    prepared = (small,) * (3 * len(indices) + 1)
+    return (*prepared, *sort, body)
 
 
 @kernel_model("aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_",
@@ -190,127 +225,41 @@ def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Ke
     return (*before, _element_kernel(work, key, key, moved.numel, cycles, read, size))
 
 
-@kernel_model("aten::embedding_dense_backward", "aten::embedding_backward")
-def embedding_backward(work: Work) -> tuple[Kernel, ...]:
-    """Add each gradient row to its row of the table.
-
-    Up to 3,072 indices one kernel walks them all; more are sorted, cut into segments of equal
-    index, summed by segment and scattered.
-    """
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    grad, index = work.op.inputs[:2]
-    table = work.outputs[0]
-    count, width = index.numel, table.shape[-1]
-    fill = fill_kernel(work, table)
-    if not count:
-        return (fill,)
-    if count <= 3072:
-        return fill, _walk(work, count, width, grad)
-    return _sorted_gradient(work, grad, count, width, fill)
-
-
-def _walk(work: Work, count: int, width: int, grad: TensorSpec) -> Kernel:
-    get = work.constants.get
-    size = float(grad.nbytes)
-    return kernel(
-        work,
-        Launch(
-            "embedding_backward_feature", "gather", size, 0.0, size, items=grad.numel, cycles=0.5,
-            grid=max(1, ceil(width / 32)), block=1024, resident=2,
-            chain_s=get("gather.walk.base_s", 1e-6)
-            + count * get("gather.walk.step_s", 45e-9), dtype=grad.dtype, family="gather.backward",
-            note="every block walks all indices",
-        ),
-    )  # fmt: skip
-
-
-def _sorted_gradient(
-    work: Work, grad: TensorSpec, count: int, width: int, fill: Kernel
-) -> tuple[Kernel, ...]:
-    """The launches of `embedding_backward_cuda_kernel`, in order."""
-    vocabulary = work.outputs[0].shape[0]
-    segments = min(count, vocabulary) + count // 10
-    ramp = _small(work, "arange", 0.1e-6)
-    unique = _small(work, "unique_by_key", work.constants.get("gather.unique_s", 4.2e-6))
-    scan = _small(work, "scan_decoupled_lookback", work.constants.get("gather.scan_s", 2.0e-6))
-    tiny = _small(work, "segments", 0.6e-6)
-    init = _small(work, "scan_init", 0.0)
-    passes = (
-        _segments(work, grad, "compute_grad_weight", segments, width, float(grad.nbytes)),
-        _segments(work, grad, "sum_and_scatter", min(count, vocabulary), width,
-                  float(grad.nbytes)),
-    )  # fmt: skip
-    return (ramp, *key_sort(work, count, 8, 8), fill, init, unique, tiny, init, scan, tiny, tiny,
-            *passes)  # fmt: skip
-
-
-def _segments(
-    work: Work, grad: TensorSpec, name: str, segments: int, width: int, size: float
-) -> Kernel:
-    get = work.constants.get
-    m = machine(work)
-    strided = ceil(width / 32) * 32
-    threads = min(strided, 1024)
-    grid = max(1, ceil(segments * strided / threads))
-    resident = min(m.blocks_per_unit, max(1, (m.threads_per_unit or 2048) // threads))
-    waves = grid / (m.units * resident)
-    chain = get("gather.segments.wave_s", 1.65e-6)
-    return kernel(
-        work,
-        Launch(
-            name, "gather", size, 0.0, size, grid=grid, block=threads,
-            chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)), dtype=grad.dtype,
-            family="gather.backward", note="a block for each segment of equal indices",
-        ),
-    )  # fmt: skip
-
-
 def _small(work: Work, name: str, chain_s: float) -> Kernel:
     return kernel(work, Launch(name, "gather", written_bytes=64.0, chain_s=chain_s))
 
 
 @kernel_model("aten::_embedding_bag", "aten::_embedding_bag_forward_only", "aten::embedding_bag")
 def embedding_bag(work: Work) -> tuple[Kernel, ...]:
-    """Sum or mean of the rows of each bag, without writing the rows."""
+    """Sum or mean of the rows of each bag, without writing the rows.
+
+    A warp takes 32 columns of a bag at a time; finding out which costs it two 64-bit divisions,
+    more than a row of the table does (EmbeddingBag.cu).
+    """
     if not work.outputs or not work.outputs[0].numel:
         return ()
     table, index = work.op.inputs[:2]
-    width = table.shape[-1]
-    items = index.numel * width
-    if not items:
-        return (fill_kernel(work, work.outputs[0]),)
+    out = work.outputs[0]
+    if not index.numel * table.shape[-1]:
+        return (fill_kernel(work, out),)
     get = work.constants.get
-    gathered = min(items * table.itemsize, float(table.nbytes) * 4)
+    bags = out.shape[0]
+    pieces = bags * ceil(out.shape[-1] / 32)
+    each = index.numel / bags
+    gathered = min(index.numel * out.shape[-1] * table.itemsize, float(table.nbytes) * 4)
+    cycles = get("gather.bag.piece_cycles", 112.0) + each * get("gather.bag.row_cycles", 4.0)
+    chain = get("gather.bag.base_s", 0.9e-6) + each * get("gather.bag.row_s", 0.05e-6)
     return (
         kernel(
             work,
             Launch(
-                "embedding_bag", "gather", gathered + index.nbytes, 0.0,
-                float(work.outputs[0].nbytes), items=items, cycles=get("gather.bag.cycles", 1.08),
-                grid=1024, block=256, resident=6,
-                chain_s=get("gather.bag.base_s", 4e-6), dtype=table.dtype, family="gather.element",
+                "embedding_bag", "gather", gathered + index.nbytes, 0.0, float(out.nbytes),
+                items=pieces, cycles=cycles, grid=1024, block=256, streaming=True,
+                chain_s=chain, dtype=table.dtype, family="gather.element",
+                note="a warp for 32 columns of a bag",
             ),
         ),
     )  # fmt: skip
-
-
-@kernel_model("aten::_embedding_bag_backward", "aten::_embedding_bag_dense_backward")
-def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
-    """Dense gradient of a table of bags: sorted and summed like an embedding's.
-
-    A sparse gradient only picks the bags' rows.
-    """
-    if not work.outputs or not work.outputs[0].numel:
-        return ()
-    grad, index = work.op.inputs[:2]
-    table = work.outputs[0]
-    count, width = index.numel, grad.shape[-1]
-    rows = TensorSpec((count, width), (width, 1), grad.dtype)
-    if work.op.args.get("sparse", False) or not count:
-        return (_element_kernel(work, "index_select", "elementwise", count * width, 0.9,
-                                float(grad.nbytes), float(rows.nbytes)),)  # fmt: skip
-    return _sorted_gradient(work, rows, count, width, fill_kernel(work, table))
 
 
 def _nonzero(work: Work, mask: TensorSpec, found: int) -> tuple[Kernel, ...]:

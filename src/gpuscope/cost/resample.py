@@ -34,12 +34,14 @@ def _pixelwise(
 ) -> Kernel:  # fmt: skip
     get = work.constants.get
     read = reads(work)
+    # Interpolation kernels go on through several values a thread (UpSampleNearest2d.cu).
+    block, each = (512, 3) if key == "interpolate" else (256, 1)
     factor = get(f"copy.{key}.channels_last", extra_last) if last else 1.0
     return kernel(
         work,
         Launch(
             name, "copy", read.cold, read.hot, written(work), items=items,
-            cycles=cycles * factor, grid=max(1, ceil(items / 256)), block=256,
+            cycles=cycles * factor, grid=max(1, ceil(items / (block * each))), block=block,
             streaming=True, chain_s=get("copy.pixel.base_s", 1.0e-6), dtype=dtype,
             family=f"copy.{key}",
         ),

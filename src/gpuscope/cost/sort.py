@@ -17,42 +17,62 @@ from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
+CUB_TILE_BYTES = 256 * 9 * 16
+"""Of pairs of 8 bytes that one block sorts by itself: 256 threads, 9 pairs each (CUB's radix sort
+policies from compute capability 6 on: 19 values of 4 bytes a thread, fewer larger ones)."""
+
 
 def key_sort(
-    work: Work, count: int, key_bytes: int, value_bytes: int, relative: float = 1.0
-) -> tuple[Kernel, ...]:
-    """Radix sort of `count` keys with their values: memsets, histogram, one pass a key byte.
+    work: Work, count: int, key_bytes: int, value_bytes: int, relative: float = 1.0,
+    bits: int = 0,
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """Radix sort of `count` keys with their values: memsets, histogram, one pass for 8 bits.
+
+    What fits one block is sorted by it alone, 6 bits at a time.
 
     Args:
         work: what is costed.
         count: keys.
-        key_bytes: bytes of a key, one pass each.
+        key_bytes: bytes of a key.
         value_bytes: bytes that travel with a key.
         relative: factor on a pass's arithmetic.
+        bits: of a key that are sorted by; 0: all.
     """
     get = work.constants.get
+    bits = bits or 8 * key_bytes
+    widest = max(key_bytes, value_bytes, 4)
+    if count <= 256 * max(1, 19 * 4 // widest):
+        pass_s = get("sort.tile.pass_s", 1.05e-6) + count * get("sort.tile.pair_s", 0.11e-9)
+        return (
+            kernel(work, Launch(
+                "radix_sort_single_tile", "sort", 0.0, count * float(key_bytes + value_bytes),
+                count * float(key_bytes + value_bytes), grid=1, block=256, resident=1,
+                chain_s=get("sort.tile.base_s", 0.7e-6) + ceil(bits / 6) * pass_s, family="sort",
+                note="one block sorts them all, 6 bits at a time")),
+        )  # fmt: skip
+    passes = ceil(bits / 8)
     blocks = max(1, ceil(count / 4608))
     size = float(count * (key_bytes + value_bytes))
     hot = size < 20 * 2**20
     histogram = kernel(
         work,
         Launch("radix_sort_histogram", "sort", count * float(key_bytes), 0.0, 8192.0,
-               items=count * key_bytes, cycles=0.12, grid=min(924, max(1, ceil(count / 2048))),
+               items=count * passes, cycles=0.12, grid=min(924, max(1, ceil(count / 2048))),
                block=128, chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
     )  # fmt: skip
     scan_ = kernel(work, Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0,
-                                grid=key_bytes, block=256))  # fmt: skip
+                                grid=passes, block=256))  # fmt: skip
     one = kernel(
         work,
         Launch(
             "radix_sort_onesweep", "sort", 0.0 if hot else size, size if hot else 0.0, size,
             items=count, cycles=get("sort.pass_cycles", 2.6) * relative, grid=blocks, block=384,
             resident=4, chain_s=get("sort.pass_s", 4.6e-6), family="sort",
-            note="one pass for each byte of the key",
+            note="one pass for 8 bits of the key",
         ),
     )  # fmt: skip
     clear = memset_kernel(work)
-    return (*(clear,) * (key_bytes + 2), histogram, scan_, *(one,) * key_bytes)
+    return (*(clear,) * (passes + 2), histogram, scan_, *(one,) * passes)
 
 
 def _rows(work: Work) -> tuple[int, int]:
@@ -90,7 +110,7 @@ def sort(work: Work) -> tuple[Kernel, ...]:
     index = TensorSpec(spec.shape, spec.stride, "int64")
     ramp = replace(fill_kernel(work, index), name="arange")
     moved = float(spec.nbytes + index.nbytes)
-    if columns <= 4096 and rows > 1:
+    if columns <= 4096:
         threads = min(512, max(32, columns // 8))
         base = get("sort.row.base_s", 4.0e-6) + columns * get("sort.row.value_s", 8e-9)
         cycles = columns * spec.itemsize * get("sort.row.value_cycles", 2.4)
