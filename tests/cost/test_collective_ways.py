@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from gpuscope.cost.collective_ways import OPERATIONS, Group, group_of, ways
+from gpuscope.cost.collective_ways import NCCL, OPERATIONS, Group, group_of, ways
 from gpuscope.hardware import parse_target
 
 NODE = group_of(parse_target("8xh200"), 8)
@@ -34,7 +36,7 @@ def test_steps_and_bytes_of_each_algorithm() -> None:
         "broadcast": ("chain", 7, 1.0),
     }  # fmt: skip
     for operation, (algorithm, steps, share) in by_hand.items():
-        for way in ways(operation, NODE, n * 1e6):
+        for way in ways(operation, NODE, n * 1e6, replace(NCCL, nvls=False)):
             assert (way.algorithm, way.steps, way.fabric_steps) == (algorithm, steps, 0)
             assert way.sent_bytes == pytest.approx(share * n * 1e6)
     many = ways("all_reduce", Group(1024, 8, 450e9, 50e9), 1e6)

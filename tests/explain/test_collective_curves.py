@@ -19,7 +19,7 @@ from gpuscope.explain.collective_curves import (
 )
 
 
-@pytest.fixture(scope="module", params=["8xh200", "8x8xh100", "2xrtx-4090"])
+@pytest.fixture(scope="module", params=["8xh100", "8x8xh100", "2xrtx-4090"])
 def case(request: pytest.FixtureRequest) -> Case:
     return make_case("all_reduce", "64MB", request.param, "bf16")
 
@@ -59,7 +59,8 @@ def test_bandwidth_rises_and_stays_below_the_roof(case: Case) -> None:
     assert rates == sorted(rates)
     roof = next(mark.y for mark in block.marks if mark.y is not None and mark.x is None)
     assert roof == case.roof_bytes_per_s
-    assert rates[-1] < roof
+    by_switch = case.ways(2.0**33)[0].algorithm == "nvls"  # sends less than a ring would
+    assert rates[-1] < roof or by_switch
 
 
 def test_the_marked_row_holds_the_message(case: Case) -> None:

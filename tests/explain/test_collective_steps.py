@@ -18,7 +18,7 @@ def drawn(operation: str, on: str, amount: str = "64MB") -> Diagram:
 @pytest.mark.parametrize(
     ("operation", "on", "steps", "each"),
     [
-        ("all_reduce", "8xh200", 14, 8), ("all_gather", "8xh200", 7, 8),
+        ("all_reduce", "8xa100-sxm-80gb", 14, 8), ("all_gather", "8xh200", 7, 8),
         ("reduce_scatter", "4xh200", 3, 4), ("all_reduce", "2xh200", 2, 2),
     ],
 )  # fmt: skip
@@ -39,7 +39,7 @@ def test_a_ring_uses_every_way_in_every_step(
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_the_parts_that_are_sent_do_what_the_operation_means(operation: str, n: int) -> None:
     """Whose contributions each rank holds of each part, step after step."""
-    block = drawn(operation, f"{n}xh200", "1680KB")
+    block = drawn(operation, f"{n}xa100-sxm-80gb", "1680KB")
     gathers = operation == "all_gather"
     held = [[{p} if not gathers or p == r else set() for p in range(n)] for r in range(n)]
     if not gathers:
@@ -63,12 +63,30 @@ def test_the_parts_that_are_sent_do_what_the_operation_means(operation: str, n: 
 
 
 def test_the_ring_carries_what_its_ranks_send() -> None:
-    case = make_case("all_reduce", "64MB", "8xh200", "bf16")
+    case = make_case("all_reduce", "64MB", "8xa100-sxm-80gb", "bf16")
     block = steps_diagram(case)
     for link in block.links:
         assert link.bytes_per_s == pytest.approx(case.taken.sent_bytes / case.taken.time_s)
         assert link.bytes_per_s is not None
-        assert link.limit_bytes_per_s == 450e9 > link.bytes_per_s
+        assert link.limit_bytes_per_s == 300e9 > link.bytes_per_s
+
+
+def test_a_switch_that_adds_is_read_and_written_by_every_rank() -> None:
+    block = drawn("all_reduce", "8xh200", "1GB")
+    assert len(block.steps) == 2
+    for step, end in ((0, "b"), (1, "a")):
+        links = [link for link in block.links if link.step == step]
+        assert len(links) == 8
+        assert {getattr(link, end) for link in links} == {"switch"}
+
+
+@pytest.mark.parametrize("on", ["64xtpu-v5p", "256xtpu-v5e", "16xtrainium2"])
+def test_a_torus_has_neighbours(on: str) -> None:
+    block = drawn("all_gather", on)
+    names = {node.key for node in block.nodes}
+    assert len(names) == 16
+    assert len(block.links) == 2 * 4 * 3
+    assert all(link.a in names and link.b in names for link in block.links)
 
 
 def test_pairs_go_from_all_to_all() -> None:

@@ -1,22 +1,20 @@
-"""Kernels of collectives: one a call, on the links; `collective_ways` has their times."""
+"""Kernels of collectives: one a call, on the links; `collective_ways` has their times.
+
+The group is the one that the program recorded (`Work.group`): its real ranks on the cluster. Where
+a program does not say, the operator's arguments or the ratio of its tensors give the number of
+ranks, which are then neighbours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from math import inf
+from math import hypot, inf, log2
 
-from gpuscope.cost.collective_ways import (
-    Group,
-    Tuning,
-    all_reduce_s,
-    all_to_all_s,
-    broadcast_s,
-    gather_s,
-    group_of,
-    reduce_scatter_s,
-    tuning_of,
-)
+from gpuscope.cost.collective_types import Group, Tuning, Way
+from gpuscope.cost.collective_units import units_taken
+from gpuscope.cost.collective_ways import PROTOCOLS, chosen, group_of, tuning_of
 from gpuscope.cost.registry import Constants, Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
@@ -25,7 +23,11 @@ from gpuscope.hardware.cluster import build_cluster
 from gpuscope.program.types import TensorSpec
 
 _SPREAD = 0.35
-"""Relative 80 % half-width of a collective's time (a judgement)."""
+"""Relative 80 % half-width of a collective's time that nobody measured (a judgement)."""
+
+_SPREAD_A_DOUBLING = 0.05
+"""What each doubling of the domains adds: contention in a fabric's upper tiers, which no source
+states for a particular cluster (a judgement)."""
 
 
 @kernel_model(
@@ -35,38 +37,44 @@ _SPREAD = 0.35
 )  # fmt: skip
 def all_reduce(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets the sum of all ranks' tensors."""
-    size = _bytes(work.inputs)
-    return _collective(work, "all_reduce", all_reduce_s, size, size, _ranks(work))
+    size = total_bytes(work.inputs)
+    return collective(work, "all_reduce", size, size, members_of(work))
 
 
 @kernel_model(
     "_c10d_functional::all_gather_into_tensor", "_c10d_functional::all_gather_into_tensor_out",
     "_c10d_functional::all_gather_into_tensor_coalesced",
-    "c10d::_allgather_base_", "c10d::allgather_into_tensor_coalesced_",
+    "c10d::_allgather_base_", "c10d::allgather_into_tensor_coalesced_", "c10d::allgather_",
+    "c10d::allgather_coalesced_",
 )  # fmt: skip
 def all_gather(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets all ranks' tensors."""
-    whole, part = _whole_and_part(work)
-    return _collective(work, "all_gather", gather_s, whole, whole, _ranks(work, whole, part))
+    whole, part = whole_and_part(work)
+    return collective(work, "all_gather", whole, whole, members_of(work, whole, part))
 
 
 @kernel_model(
     "_c10d_functional::reduce_scatter_tensor", "_c10d_functional::reduce_scatter_tensor_out",
     "_c10d_functional::reduce_scatter_tensor_coalesced",
     "c10d::_reduce_scatter_base_", "c10d::reduce_scatter_tensor_coalesced_",
+    "c10d::reduce_scatter_",
 )  # fmt: skip
 def reduce_scatter(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets its part of the sum."""
-    whole, part = _whole_and_part(work)
-    ranks = _ranks(work, whole, part)
-    return _collective(work, "reduce_scatter", reduce_scatter_s, whole, part, ranks)
+    whole, part = whole_and_part(work)
+    return collective(work, "reduce_scatter", whole, part, members_of(work, whole, part))
 
 
-@kernel_model("_c10d_functional::all_to_all_single", "c10d::alltoall_base_")
+@kernel_model("_c10d_functional::all_to_all_single", "c10d::alltoall_base_", "c10d::alltoall_")
 def all_to_all(work: Work) -> tuple[Kernel, ...]:
-    """Every rank sends another part of its tensor to every other."""
-    specs = work.inputs[-1:]
-    return _collective(work, "all_to_all", all_to_all_s, _bytes(specs), _bytes(specs), _ranks(work))
+    """Every rank sends another part of its tensor to every other.
+
+    Unequal parts are taken as equal ones of the larger of what is sent and what is received: the
+    fullest rank sets the time.
+    """
+    sent, received = read_and_written(work)
+    size = max(sent, received)
+    return collective(work, "all_to_all", size, received or size, members_of(work))
 
 
 @kernel_model(
@@ -75,14 +83,14 @@ def all_to_all(work: Work) -> tuple[Kernel, ...]:
 )  # fmt: skip
 def broadcast(work: Work) -> tuple[Kernel, ...]:
     """One rank's tensor to all, or the sum of all to one."""
-    size = _bytes(work.inputs)
-    return _collective(work, "broadcast", broadcast_s, size, size, _ranks(work))
+    size = total_bytes(work.inputs)
+    return collective(work, "broadcast", size, size, members_of(work))
 
 
 @kernel_model("c10d::barrier")
 def barrier(work: Work) -> tuple[Kernel, ...]:
     """ProcessGroupNCCL makes it an all-reduce of one number."""
-    return _collective(work, "barrier", all_reduce_s, 4.0, 4.0, _ranks(work))
+    return collective(work, "all_reduce", 4.0, 4.0, members_of(work), name="barrier")
 
 
 @kernel_model("_c10d_functional::wait_tensor")
@@ -91,48 +99,64 @@ def wait_tensor(work: Work) -> tuple[Kernel, ...]:
     return ()
 
 
-def _bytes(specs: Sequence[TensorSpec]) -> float:
+def total_bytes(specs: Sequence[TensorSpec]) -> float:
+    """Bytes of several tensors."""
     return float(sum(t.nbytes for t in specs))
 
 
-def _whole_and_part(work: Work) -> tuple[float, float]:
-    """Bytes of the whole message and of one rank's part.
+def read_and_written(work: Work) -> tuple[float, float]:
+    """Bytes that a collective reads and writes.
 
-    The functional forms have them as input and result; the others take results as arguments, as
-    many of one as of the other.
+    The functional forms have them as inputs and outputs; the others take their results as
+    arguments too, first (and a recording may leave them out of the outputs: then as many of one
+    as of the other).
     """
     inputs, outputs = work.inputs, work.outputs
-    if work.op.name.startswith("c10d::"):
-        half = len(inputs) // 2
-        inputs, outputs = inputs[:half], inputs[half:]
-    a, b = _bytes(inputs), _bytes(outputs)
+    if not work.op.name.startswith("c10d::"):
+        return total_bytes(inputs), total_bytes(outputs)
+    if outputs:
+        written = total_bytes(outputs)
+        return total_bytes(inputs) - written, written
+    half = len(inputs) // 2
+    return total_bytes(inputs[half:]), total_bytes(inputs[:half])
+
+
+def whole_and_part(work: Work) -> tuple[float, float]:
+    """Bytes of the whole message and of one rank's part."""
+    a, b = read_and_written(work)
     return max(a, b), min(a, b)
 
 
-def _ranks(work: Work, whole: float = 0.0, part: float = 0.0) -> int:
-    """Ranks of the group: as recorded, else from the sizes, else the whole cluster."""
+def members_of(work: Work, whole: float = 0.0, part: float = 0.0) -> Sequence[int]:
+    """Ranks of the group: as recorded, else as many as sizes say, else the whole cluster."""
+    if work.group is not None:
+        return work.group.ranks
     for name in ("group_size", "world_size"):
         recorded = work.op.args.get(name)
         if isinstance(recorded, int) and recorded > 0:
-            return recorded
+            return range(recorded)
     if part > 0 and whole > part:
-        return round(whole / part)
-    return work.cluster.n_devices if work.cluster is not None else 1
+        return range(round(whole / part))
+    return range(work.cluster.n_devices if work.cluster is not None else 1)
 
 
-_Time = Callable[[Group, float, Tuning], float]
+def is_other_sum(work: Work) -> bool:
+    """Whether a reduction is no plain sum (FSDP2 averages, for one)."""
+    said = work.op.args.get("reduce_op", work.op.args.get("reduceOp", ""))
+    text = str(said).lower()
+    return any(word in text for word in ("avg", "max", "min", "product", "premul"))
 
 
 def spread_of(constants: Constants, group: Group) -> float:
     """Relative 80 % half-width of a collective's time.
 
     What was measured says something of as many ranks in one scale-up domain; more of them, and a
-    fabric, keep the wider one.
+    fabric, keep the wider one, a fabric's growing with the domains.
     """
     found = constants.spread("collective.scale", _SPREAD)
-    shares = tuning_of(constants).shares.values()
-    measured = max((ranks for known in shares for ranks, _ in known), default=0)
-    return found if group.domains == 1 and group.ranks <= measured else max(found, _SPREAD)
+    if group.domains > 1:
+        return hypot(max(found, _SPREAD), _SPREAD_A_DOUBLING * log2(group.domains))
+    return found if group.ranks <= tuning_of(constants).most_ranks() else max(found, _SPREAD)
 
 
 def unknown_link(cluster: Cluster, ranks: int) -> UnsupportedError:
@@ -149,33 +173,85 @@ def _cluster_for(device: Device, ranks: int) -> Cluster:
     return build_cluster(device, ranks)
 
 
-def _collective(
-    work: Work, name: str, time_s: _Time, size_bytes: float, written_bytes: float, ranks: int
+def cluster_of(work: Work, members: Sequence[int]) -> Cluster:
+    """The work's cluster; as small a one as holds the ranks where it has none, or too few devices.
+
+    Raises:
+        InvalidValueError: so many of this device cannot be one cluster.
+    """
+    least = max(len(members), max(members) + 1)
+    if work.cluster is not None and work.cluster.n_devices >= least:
+        return work.cluster
+    full = work.device.devices_per_node or 1
+    return _cluster_for(work.device, least if least <= full else -(-least // full) * full)
+
+
+def collective(
+    work: Work, operation: str, size_bytes: float, written_bytes: float, members: Sequence[int],
+    name: str = "",
 ) -> tuple[Kernel, ...]:  # fmt: skip
     """The kernel of a collective; none for a group of one.
+
+    Args:
+        work: the operator on its device and cluster.
+        operation: one of `collective_ways.OPERATIONS`.
+        size_bytes: the whole message.
+        written_bytes: of the result, on this rank.
+        members: global ranks of the group.
+        name: what to call it, if not as the operation.
 
     Raises:
         UnsupportedError: no source states the rate of a link that the group needs.
         InvalidValueError: so many of this device cannot be one cluster.
     """
-    if ranks <= 1 or not size_bytes:
+    if len(members) <= 1 or not size_bytes:
         return ()
-    cluster = work.cluster
-    if cluster is None or cluster.n_devices < ranks:
-        cluster = _cluster_for(work.device, ranks)
-    group = group_of(cluster, ranks)
-    seconds = time_s(group, size_bytes, tuning_of(work.constants))
-    if seconds == inf:
-        raise unknown_link(cluster, ranks)
+    cluster = cluster_of(work, members)
+    group, tuning = group_of(cluster, members), tuning_of(work.constants)
+    taken = chosen(operation, group, size_bytes, tuning)
+    if tuning.other_sum_s and is_other_sum(work):
+        longer_s = taken.latency_s + tuning.other_sum_s
+        taken = replace(taken, latency_s=longer_s, base_s=taken.base_s + tuning.other_sum_s)
+    if taken.time_s == inf:
+        raise unknown_link(cluster, len(members))
     spread = spread_of(work.constants, group)
-    where = "one scale-up domain" if group.domains == 1 else f"{group.domains} domains"
+    high_s = max(taken.time_s, _slowest_s(operation, group, size_bytes, tuning))
     return (
-        Kernel(
-            name=f"collective_{name}", kind="collective", op=work.op.index, duration_s=seconds,
-            low_s=seconds / (1 + spread), high_s=seconds * (1 + spread),
-            read_bytes=size_bytes, written_bytes=written_bytes,
-            least_bytes=size_bytes + written_bytes, limiter="link",
-            dtype=work.inputs[0].dtype if work.inputs else "", origin="estimated", lane="link",
-            note=f"{ranks} ranks in {where}",
+        link_kernel(
+            work, name or operation, taken, group, (taken.time_s / (1 + spread),
+            high_s * (1 + spread)), (size_bytes, written_bytes),
         ),
+    )  # fmt: skip
+
+
+def _slowest_s(operation: str, group: Group, size_bytes: float, tuning: Tuning) -> float:
+    """With the steps' latencies of NCCL's tuner, where more ranks take part than were measured."""
+    if not tuning.measured or group.local <= tuning.most_ranks():
+        return 0.0
+    known = {p.name: p for p in PROTOCOLS}
+    slower = replace(
+        tuning, measured=False,
+        protocols=tuple(
+            replace(p, link_s=max(p.link_s, known[p.name].link_s)) for p in tuning.protocols
+        ),
+    )  # fmt: skip
+    return chosen(operation, group, size_bytes, slower).time_s
+
+
+def link_kernel(
+    work: Work, name: str, taken: Way, group: Group, interval_s: tuple[float, float],
+    moved: tuple[float, float],
+) -> Kernel:  # fmt: skip
+    """A way as a kernel on the link's lane."""
+    size_bytes, written_bytes = moved
+    where = "one scale-up domain" if group.domains == 1 else f"{group.domains} domains"
+    units = units_taken(taken, group, work.device)
+    return Kernel(
+        name=f"collective_{name}", kind="collective", op=work.op.index,
+        duration_s=taken.time_s, low_s=interval_s[0], high_s=interval_s[1],
+        read_bytes=size_bytes, written_bytes=written_bytes,
+        least_bytes=size_bytes + written_bytes, grid=max(units, 1), limiter="link",
+        dtype=work.inputs[0].dtype if work.inputs else "", origin="estimated", lane="link",
+        note=f"{group.ranks} ranks in {where}", units=units, algorithm=taken.algorithm,
+        protocol=taken.protocol.name, sent_bytes=taken.sent_bytes, moving_s=taken.moving_s,
     )  # fmt: skip

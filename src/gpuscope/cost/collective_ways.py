@@ -1,4 +1,4 @@
-"""Collectives by bandwidth and latency: rings and trees on a node's links and the fabric.
+"""Collectives by bandwidth and latency: every algorithm that a library has, and its choice.
 
 With n ranks, S the bytes of the whole message (the gathered, scattered or reduced tensor) and B
 what the narrowest link gives a rank, the bytes that every rank sends are
@@ -7,178 +7,76 @@ what the narrowest link gives a rank, the bytes that every rank sends are
     broadcast       S                       all_to_all                   (n - 1) / n * S
 
 (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH",
-2005). A ring takes 2 (n - 1) or n - 1 steps, a tree over nodes twice its depth; each step has the
+2005). A ring takes 2 (n - 1) or n - 1 steps, a double binary tree over nodes twice its depth
+(Sanders, Speck and Traeff, 2009; as NCCL has it: Hu et al., arXiv:2507.04786); each step has the
 latency of its link. NCCL moves data by one of three protocols, of which the fastest is taken: LL
 (8 bytes with a flag: half the bandwidth), LL128 (120 of 128 bytes) and Simple (all of it, but
-slow to begin). Latencies are those of NCCL's own tuner (src/graph/tuning.cc, 2.18 and later).
+slow to begin). The time is that of the transfer; waiting for other ranks is not in it.
 
-Ranks of a group are taken to fill one scale-up domain after the other. The time is that of the
-transfer; waiting for other ranks is not in it. Where collectives were measured, constants named
-`collective.<protocol>.base_s`, `collective.<protocol>.link_s` and
-`collective.<operation>.efficiency_<ranks>` replace the latencies and the reached share of a link's
-rate inside a scale-up domain; the share of an all-reduce may then exceed 1, since switches that
-add (NVLS) halve what it sends.
+Here are rings, trees, chains, pairs and NCCL's PAT. Switches that add are in
+`collective_switched`, tori and hierarchies in `collective_torus`, messages between two ranks in
+`collective_pairs`; the group's links in `collective_group`; measured constants in
+`collective_tuning`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from math import ceil, inf, log2
+from dataclasses import replace
+from math import ceil, inf, log2, sqrt
 
-import numpy as np
-
-from gpuscope.cost.registry import Constants
-from gpuscope.hardware import Cluster
-
-_EFFICIENCY = 0.8
-"""Share of a link's rate that large messages reach. An all-reduce of 1 GiB takes 5.2 ms on 8 H200
-(without NVLS): 361 of 450 GB/s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """One of NCCL's ways to move data; latencies in seconds.
-
-    Attributes:
-        name: LL, LL128 or Simple.
-        share: of the bandwidth that carries data.
-        base_s: of every collective.
-        link_s: a step over a scale-up link or PCIe.
-        fabric_s: a ring's step over the fabric.
-        tree_fabric_s: a tree's step over the fabric.
-    """
-
-    name: str
-    share: float
-    base_s: float
-    link_s: float
-    fabric_s: float
-    tree_fabric_s: float
-
-
-PROTOCOLS = (
-    Protocol("LL", 0.5, 6.6e-6, 0.6e-6, 2.7e-6, 5.0e-6),
-    Protocol("LL128", 120 / 128, 14.0e-6, 1.9e-6, 4.0e-6, 8.5e-6),
-    Protocol("Simple", 1.0, 8.4e-6, 3.4e-6, 14.0e-6, 14.0e-6),
+from gpuscope.cost.collective_group import group_of
+from gpuscope.cost.collective_switched import collnet, nvls, nvls_tree
+from gpuscope.cost.collective_torus import hierarchical, torus
+from gpuscope.cost.collective_tuner import estimate_s
+from gpuscope.cost.collective_tuning import NCCL, tuning_of
+from gpuscope.cost.collective_types import (
+    EFFICIENCY,
+    PCI_LINK_S,
+    PROTOCOLS,
+    Group,
+    Protocol,
+    Tuning,
+    Way,
+    seconds_of,
+    way,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """How collectives run on one machine.
-
-    Attributes:
-        protocols: what the library can choose from.
-        shares: by operation, (ranks, share of the link's rate that large messages reach) where
-            measured inside a scale-up domain, by rising ranks.
-    """
-
-    protocols: tuple[Protocol, ...] = PROTOCOLS
-    shares: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
-
-    def share(self, operation: str, ranks: int) -> float:
-        """Share of a link's rate, interpolated over the logarithm of the ranks."""
-        known = self.shares.get(operation)
-        if not known:
-            return _EFFICIENCY
-        at = [log2(n) for n, _ in known]
-        return float(np.interp(log2(ranks), at, [share for _, share in known]))
-
-
-NCCL = Tuning()
-"""Latencies of NCCL's tuner, and one share for all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The ranks of one collective on a cluster.
-
-    Attributes:
-        ranks: how many.
-        local: ranks in one scale-up domain (or node).
-        link_bytes_per_s: what a rank gets inside.
-        fabric_bytes_per_s: what a rank gets of the fabric; infinite if it is not used.
-    """
-
-    ranks: int
-    local: int
-    link_bytes_per_s: float
-    fabric_bytes_per_s: float = inf
-
-    @property
-    def domains(self) -> int:
-        """Domains that the group spans."""
-        return ceil(self.ranks / self.local)
-
-    @property
-    def ring_bytes_per_s(self) -> float:
-        """What a ring gets: inside a domain a link, between domains the ports of all its ranks."""
-        return min(self.link_bytes_per_s, self.local * self.fabric_bytes_per_s)
-
-
-def group_of(cluster: Cluster, ranks: int) -> Group:
-    """The links that `ranks` neighbouring ranks of a cluster use."""
-    inside = max(cluster.scale_up_domain_devices, 1)
-    link = cluster.scale_up
-    if link is None or inside == 1:
-        inside, link = cluster.devices_per_node, cluster.host_link
-    local = min(ranks, inside)
-    rate = inf if local == 1 else (link.bandwidth_bytes_per_s if link else None) or 0.0
-    if link is not None and link.is_point_to_point and 1 < local < inside:
-        # Only links between members of the group are used: along one axis of a torus, or those
-        # of a mesh.
-        axes = len(cluster.torus_shape or ())
-        rate *= 1 / axes if axes else (local - 1) / (inside - 1)
-    if ranks <= inside:
-        return Group(ranks, local, rate)
-    fabric = cluster.scale_out_bandwidth_bytes_per_s
-    if fabric is None and cluster.host_link is not None:
-        fabric = cluster.host_link.bandwidth_bytes_per_s
-    return Group(ranks, local, rate, fabric or 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One algorithm under one protocol, for one collective.
-
-    Attributes:
-        algorithm: "ring", "tree", "chain" (a ring that is not closed) or "pairs".
-        protocol: how data is moved.
-        latency_s: what it takes however small the message: to begin, and every step's latency.
-        moving_s: bytes over rate.
-        sent_bytes: what each rank sends.
-        steps: one after the other, those between domains included.
-        fabric_steps: steps between domains.
-        bytes_per_s: what a rank sends at while it sends.
-    """
-
-    algorithm: str
-    protocol: Protocol
-    latency_s: float
-    moving_s: float
-    sent_bytes: float
-    steps: int
-    fabric_steps: int
-    bytes_per_s: float
-
-    @property
-    def time_s(self) -> float:
-        """The whole time."""
-        return self.latency_s + self.moving_s
-
+__all__ = [
+    "ALGORITHMS", "NCCL", "OPERATIONS", "PROTOCOLS", "Group", "Protocol", "Tuning", "Way",
+    "all_reduce_s", "all_to_all_s", "broadcast_s", "chosen", "gather_s", "group_of", "grown",
+    "reduce_scatter_s", "tuning_of", "ways",
+]  # fmt: skip
 
 OPERATIONS: tuple[str, ...] = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
 )  # fmt: skip
 """What `ways` knows."""
 
+ALGORITHMS: tuple[str, ...] = (
+    "ring", "tree", "chain", "pairs", "pat", "nvls", "nvls_tree", "collnet", "torus",
+    "hierarchical",
+)  # fmt: skip
+"""Algorithms of `ways`: a chain is a ring that is not closed; PAT gathers over the fabric in a
+logarithm of steps; NVLS adds in a domain's switch, CollNet in the fabric's."""
+
+HOST_SHARES: tuple[tuple[int, float], ...] = ((2, 0.6), (4, 0.42), (8, 0.4))
+"""Share of a PCIe link's rate where there is no other, by ranks: all share the host's bridges. As
+on a server of eight RTX PRO 6000 (see docs/hardware.md, tables of aiconfigurator-core 0.12.0)."""
+
+_HOST_SHARE = {"all_to_all": 0.65}
+_GROWS_FROM, _GROWS_UNTIL, _GROWS_TO = 64 << 20, 1 << 30, 0.82
+_NET_POST_S = 1.0e-6
+"""Posting a message to the network (NCCL, src/graph/tuning.cc, `getNetOverhead`)."""
+
+_PAT_RANK_S = 2.8e-6
+_PAT_BASE_S = 8.0e-6
+_PAT_SHARE = 0.75
+
 
 def ways(
     operation: str, group: Group, size_bytes: float, tuning: Tuning = NCCL
 ) -> tuple[Way, ...]:  # fmt: skip
-    """All ways to run a collective; the library takes the fastest.
+    """All ways to run a collective; `chosen` says which the library takes.
 
     Args:
         operation: one of `OPERATIONS`; broadcast also stands for a reduction to one rank.
@@ -186,133 +84,198 @@ def ways(
         size_bytes: the whole message (the gathered, scattered or reduced tensor).
         tuning: how collectives run on the machine.
     """
-    n, k = group.ranks, group.domains
-    share = tuning.share(operation, group.local)
+    if group.wiring == "torus" and group.domains == 1:
+        return torus(operation, group, size_bytes, tuning)
+    if group.wiring == "torus" and group.local > 1:
+        return hierarchical(operation, group, size_bytes, tuning)
+    share = grown(_share(operation, group, tuning), size_bytes, tuning)
+    usable = _usable(operation, group, tuning)
     if operation == "all_to_all":
-        return _pairs(group, size_bytes, tuning, share)
+        return _pairs(group, size_bytes, usable, share)
     if operation == "all_reduce":
-        ring = _ring(group, 2 * (n - 1) / n * size_bytes, 2 * (n - 1), 2 * (k - 1), tuning, share)
-        return ring if k == 1 else (*ring, *_tree(group, size_bytes, tuning, share))
+        return _all_reduce(group, size_bytes, usable, share, tuning)
+    n, inside, between = group.ranks, group.ranks - group.domains, group.domains - 1
     if operation == "broadcast":
-        return _ring(group, size_bytes, n - 1, k - 1, tuning, share, "chain")
-    return _ring(group, (n - 1) / n * size_bytes, n - 1, k - 1, tuning, share)
+        return _ring(group, size_bytes, (inside, between), usable, share, "chain")
+    ring = _ring(group, (n - 1) / n * size_bytes, (inside, between), usable, share)
+    if group.local == 1 and n > 2 and group.wiring != "host":
+        return (*ring, _pat(group, (n - 1) / n * size_bytes, usable))
+    return ring
 
 
 def all_reduce_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
-    """Time of an all-reduce of `size_bytes` on every rank: the faster of ring and tree."""
-    return _fastest_s("all_reduce", group, size_bytes, tuning)
+    """Time of an all-reduce of `size_bytes` on every rank."""
+    return chosen("all_reduce", group, size_bytes, tuning).time_s
 
 
 def gather_s(
     group: Group, size_bytes: float, tuning: Tuning = NCCL, operation: str = "all_gather"
 ) -> float:
     """Time of an all-gather that ends, or a reduce-scatter that begins, with `size_bytes`."""
-    return _fastest_s(operation, group, size_bytes, tuning)
+    return chosen(operation, group, size_bytes, tuning).time_s
 
 
 def reduce_scatter_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
     """Time of a reduce-scatter that begins with `size_bytes` on every rank."""
-    return _fastest_s("reduce_scatter", group, size_bytes, tuning)
+    return chosen("reduce_scatter", group, size_bytes, tuning).time_s
 
 
 def broadcast_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
     """Time of a broadcast or reduction to one rank: a pipelined ring."""
-    return _fastest_s("broadcast", group, size_bytes, tuning)
+    return chosen("broadcast", group, size_bytes, tuning).time_s
 
 
 def all_to_all_s(group: Group, size_bytes: float, tuning: Tuning = NCCL) -> float:
     """Time of an all-to-all in which every rank holds `size_bytes`: pairs, all at once."""
-    return _fastest_s("all_to_all", group, size_bytes, tuning)
+    return chosen("all_to_all", group, size_bytes, tuning).time_s
 
 
-def _fastest_s(operation: str, group: Group, size_bytes: float, tuning: Tuning) -> float:
-    return min(way.time_s for way in ways(operation, group, size_bytes, tuning))
+def chosen(operation: str, group: Group, size_bytes: float, tuning: Tuning = NCCL) -> Way:
+    """The way that the library takes: the fastest, or what NCCL's estimate says where that helps.
+
+    See `collective_tuner`.
+    """
+    found = ways(operation, group, size_bytes, tuning)
+    if tuning.tuned and operation != "all_to_all":
+        return min(found, key=lambda way: estimate_s(operation, way, group, size_bytes))
+    return min(found, key=lambda way: way.time_s)
+
+
+def grown(share: float, size_bytes: float, tuning: Tuning) -> float:
+    """A share of the link's rate at a size: from 64 MiB to 1 GiB it grows where that was measured.
+
+    Two H200s gather 64 MiB at 245 GB/s and 1 GiB at 283; four, nearer to the link's limit, gain
+    less (validation/recordings/h200/overlap-2.jsonl, collectives-4.jsonl).
+    """
+    if not tuning.growth or size_bytes <= _GROWS_FROM or share >= _GROWS_TO:
+        return share
+    times = log2(min(size_bytes, _GROWS_UNTIL) / _GROWS_FROM) / 2
+    return min(share * (1 + tuning.growth) ** times, _GROWS_TO)
+
+
+def _share(operation: str, group: Group, tuning: Tuning) -> float:
+    """Share of the link's rate inside a domain."""
+    default = EFFICIENCY
+    if group.wiring == "host" and group.local > 1:
+        default = Tuning(shares={"": HOST_SHARES}).share("", group.local)
+        default *= _HOST_SHARE.get(operation, 1.0)
+    return tuning.share(operation, group.local, default)
+
+
+def _usable(operation: str, group: Group, tuning: Tuning) -> tuple[Protocol, ...]:
+    """The protocols with what this group and operation add.
+
+    A step's latency that few ranks were measured with is uncertain for many, where steps count:
+    half-way (in the logarithm) to that of NCCL's tuner is taken. NCCL keeps LL128 to NVLink. With
+    one rank a node every latency is exposed, and a ring's step
+    over the fabric takes as long as a tree's (src/graph/tuning.cc).
+    """
+    beyond = tuning.measured and group.local > tuning.most_ranks() > 0
+    known = {p.name: p.link_s for p in PROTOCOLS}
+    found = []
+    for p in tuning.protocols:
+        link_s = sqrt(p.link_s * max(known[p.name], p.link_s)) if beyond else p.link_s
+        if group.wiring == "host" and not tuning.measured:
+            if p.name == "LL128":
+                continue
+            link_s = PCI_LINK_S.get(p.name, p.link_s)
+        if group.domains > 1:  # every step of a ring over nodes posts to the network
+            link_s = max(link_s, _NET_POST_S * (3 if p.name == "Simple" else 1))
+        fabric_s = p.tree_fabric_s if group.local == 1 else p.fabric_s
+        found.append(
+            replace(
+                p, base_s=p.base_s + tuning.extra_s.get(operation, 0.0), link_s=link_s,
+                fabric_s=fabric_s + group.extra_fabric_s,
+                tree_fabric_s=p.tree_fabric_s + group.extra_fabric_s,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _all_reduce(
+    group: Group, size_bytes: float, usable: tuple[Protocol, ...], share: float, tuning: Tuning
+) -> tuple[Way, ...]:
+    n, k = group.ranks, group.domains
+    steps = (2 * (n - k), 2 * (k - 1))
+    found = list(_ring(group, 2 * (n - 1) / n * size_bytes, steps, usable, share))
+    if k > 1:
+        found += _tree(group, size_bytes, usable, share)
+    if tuning.nvls and group.adds:
+        found.append(nvls(group, size_bytes, tuning) if k == 1 else
+                     nvls_tree(group, size_bytes, tuning))  # fmt: skip
+    if tuning.collnet and group.fabric == "infiniband" and k > 1:
+        found.append(collnet(group, size_bytes, tuning))
+    return tuple(found)
 
 
 def _ring_rate(group: Group, share: float) -> float:
-    """What a ring reaches: of the link by measurement, of the fabric by the general share."""
-    return min(share * group.link_bytes_per_s, _EFFICIENCY * group.local * group.fabric_bytes_per_s)
+    """What a ring reaches of the links and of the fabric."""
+    fabric = group.fabric_share * group.local * group.fabric_bytes_per_s
+    return min(share * group.link_bytes_per_s, fabric)
 
 
 def _ring(
-    group: Group, moved_bytes: float, steps: int, fabric_steps: int, tuning: Tuning, share: float,
-    name: str = "ring",
+    group: Group, moved_bytes: float, steps: tuple[int, int], usable: tuple[Protocol, ...],
+    share: float, name: str = "ring",
 ) -> tuple[Way, ...]:  # fmt: skip
     """A ring whose ranks send `moved_bytes` each."""
     rate = _ring_rate(group, share)
     return tuple(
-        Way(
-            name, p, p.base_s + (steps - fabric_steps) * p.link_s + fabric_steps * p.fabric_s,
-            _seconds(moved_bytes, rate * p.share), moved_bytes, steps, fabric_steps, rate * p.share,
-        )
-        for p in tuning.protocols
-    )  # fmt: skip
+        way(name, p, steps, (p.base_s, p.link_s, p.fabric_s), moved_bytes, rate * p.share)
+        for p in usable
+    )
 
 
-def _tree(group: Group, size_bytes: float, tuning: Tuning, share: float) -> tuple[Way, ...]:
+def _tree(
+    group: Group, size_bytes: float, usable: tuple[Protocol, ...], share: float
+) -> tuple[Way, ...]:
     """A tree over the domains, a chain inside each: up to the root and down again."""
-    rate, depth = _ring_rate(group, share), log2(group.domains)
-    levels = ceil(depth)
+    rate, levels = _ring_rate(group, share), ceil(log2(group.domains))
+    steps = (2 * (group.local - 1), 2 * levels)
     return tuple(
-        Way(
-            "tree", p,
-            p.base_s + 2 * ((group.local - 1) * p.link_s + depth * p.tree_fabric_s),
-            _seconds(2 * size_bytes, rate * p.share), 2 * size_bytes,
-            2 * (group.local - 1 + levels), 2 * levels, rate * p.share,
-        )
-        for p in tuning.protocols
+        way("tree", p, steps, (p.base_s, p.link_s, p.tree_fabric_s), 2 * size_bytes,
+            rate * p.share)
+        for p in usable
     )  # fmt: skip
 
 
-def _pairs(group: Group, size_bytes: float, tuning: Tuning, share: float) -> tuple[Way, ...]:
-    """Every rank to every other at once; the slower of links and fabric sets the time."""
+def _pat(group: Group, moved_bytes: float, usable: tuple[Protocol, ...]) -> Way:
+    """NCCL's parallel aggregated trees: a logarithm of steps, and a little for every rank.
+
+    For one rank a node, over the network (NCCL 2.23 and later; latencies of src/graph/tuning.cc).
+    """
+    simple = usable[-1]
+    steps = ceil(log2(group.ranks))
+    base_s = _PAT_BASE_S + group.ranks * _PAT_RANK_S
+    rate = _PAT_SHARE * group.fabric_share * group.fabric_bytes_per_s
+    return way(
+        "pat", simple, (0, steps), (base_s, 0.0, simple.tree_fabric_s / 3.5), moved_bytes, rate
+    )
+
+
+def _pairs(
+    group: Group, size_bytes: float, usable: tuple[Protocol, ...], share: float
+) -> tuple[Way, ...]:
+    """Every rank to every other at once; the slower of links and fabric sets the time.
+
+    Each message over the fabric is posted on its own, one after the other.
+    """
     n, local = group.ranks, group.local
-    inside = size_bytes * (local - 1) / n
-    outside = size_bytes * (n - local) / n
+    inside, outside = size_bytes * (local - 1) / n, size_bytes * (n - local) / n
     moving_s = max(
-        _seconds(inside, group.link_bytes_per_s * share),
-        _seconds(outside, group.fabric_bytes_per_s * _EFFICIENCY),
+        seconds_of(inside, group.link_bytes_per_s * share),
+        seconds_of(outside, group.fabric_bytes_per_s * group.fabric_share),
     )
     leaves = n > local
     sent = inside + outside
-    return tuple(
-        Way(
-            "pairs", p, p.base_s + (p.fabric_s if leaves else p.link_s), moving_s / p.share, sent,
-            1, int(leaves), sent / moving_s * p.share if 0 < moving_s < inf else 0.0,
-        )
-        for p in tuning.protocols
-    )  # fmt: skip
-
-
-def _seconds(moved_bytes: float, bytes_per_s: float) -> float:
-    if not moved_bytes or bytes_per_s == inf:
-        return 0.0
-    return moved_bytes / bytes_per_s if bytes_per_s > 0 else inf
-
-
-@lru_cache(maxsize=64)
-def tuning_of(constants: Constants) -> Tuning:
-    """How collectives run, as far as it was measured on the machine.
-
-    Constants that were carried from another device are left out, since links differ: of
-    collectives only a device's own say anything.
-    """
-    calibration = constants.calibration
-    own = {
-        name: calibration.value(name)
-        for name in calibration.names("collective")
-        if calibration.origin(name) in ("calibrated", "measured")
-    }
-    protocols = tuple(
-        replace(
-            p, base_s=own.get(f"collective.{p.name}.base_s", p.base_s),
-            link_s=own.get(f"collective.{p.name}.link_s", p.link_s),
-        )
-        for p in PROTOCOLS
-    )  # fmt: skip
-    shares: dict[str, list[tuple[int, float]]] = {}
-    for name, value in own.items():
-        operation, _, what = name.removeprefix("collective.").rpartition(".")
-        if what.startswith("efficiency_"):
-            shares.setdefault(operation, []).append((int(what.rpartition("_")[2]), value))
-    return Tuning(protocols, {operation: tuple(sorted(s)) for operation, s in shares.items()})
+    found = []
+    for p in usable:
+        rate = sent / moving_s * p.share if 0 < moving_s < inf else 0.0
+        posting_s = (n - local - 1) * _NET_POST_S if leaves else 0.0
+        base_s = p.base_s + posting_s
+        step_s = p.fabric_s if leaves else p.link_s
+        found.append(
+            Way("pairs", p, base_s + step_s, moving_s / p.share, sent, 1, int(leaves), rate,
+                base_s, p.link_s, p.fabric_s)
+        )  # fmt: skip
+    return tuple(found)

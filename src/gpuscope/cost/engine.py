@@ -64,7 +64,7 @@ def cost_program(
     """
     constants = Constants(calibration or calibration_for(device))
     settings = tuple(sorted(program.settings.items()))
-    coster = _Coster(device, constants, settings, strict, cluster, program.groups)
+    coster = _Coster(device, constants, settings, strict, cluster, program.groups, program.rank)
     host = HostModel(constants, program)
     hot = _residency(program.ops, float(device.l2_bytes or 0))
     ops = []
@@ -97,7 +97,7 @@ class _Coster:
     def __init__(
         self, device: Device, constants: Constants, settings: tuple[tuple[str, bool], ...],
         strict: bool, cluster: Cluster | None = None,
-        groups: tuple[ProcessGroup, ...] = (),
+        groups: tuple[ProcessGroup, ...] = (), rank: int = -1,
     ) -> None:  # fmt: skip
         self.device = device
         self.constants = constants
@@ -105,6 +105,7 @@ class _Coster:
         self.strict = strict
         self.cluster = cluster
         self.groups = groups
+        self.rank = rank
         self.unmodelled: set[str] = set()
         self._known: dict[object, tuple[Kernel, ...]] = {}
 
@@ -131,7 +132,9 @@ class _Coster:
 
     def _cost(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
         group = self.groups[op.group] if 0 <= op.group < len(self.groups) else None
-        work = Work(op, self.device, self.constants, self.settings, hot, self.cluster, group)
+        work = Work(
+            op, self.device, self.constants, self.settings, hot, self.cluster, group, self.rank
+        )
         model = model_for(op.name)
         if model is not None:
             return model(work)

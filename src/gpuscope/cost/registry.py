@@ -69,6 +69,7 @@ class Work:
         cluster: what collectives run on; None for a device by itself.
         group: the ranks that the operator joins; None where it is no communication, or the program
             does not say.
+        rank: which rank of the job runs it; -1 where nobody says.
     """
 
     op: Op
@@ -78,6 +79,7 @@ class Work:
     hot: tuple[bool, ...] = ()
     cluster: Cluster | None = None
     group: ProcessGroup | None = None
+    rank: int = -1
 
     @cached_property
     def inputs(self) -> tuple[TensorSpec, ...]:

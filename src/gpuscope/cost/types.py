@@ -47,6 +47,11 @@ class Kernel:
         lane: "compute" (stream), "copy_h2d", "copy_d2h", or "link".
         stream: device stream id.
         note: why, in a few words, where it helps a reader.
+        units: multiprocessors that a collective holds while it runs; 0 for none, and for kernels
+            that take what they get.
+        algorithm, protocol: of a collective ("ring", "LL128"); "" for anything else.
+        sent_bytes: what a rank sends in a collective.
+        moving_s: of a collective, the part of its time that grows with the bytes.
     """
 
     name: str
@@ -72,6 +77,11 @@ class Kernel:
     lane: str = "compute"
     stream: int = 0
     note: str = ""
+    units: int = 0
+    algorithm: str = ""
+    protocol: str = ""
+    sent_bytes: float = 0.0
+    moving_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _summary(case: Case, cover: Cover) -> tuple[Words, ...]:
 
 
 def _a(name: str) -> str:
-    return name if name.endswith("s") else f"a {name}"
+    return name if name == "pairs" or name[0].isupper() else f"a {name}"
 
 
 def _chooser(case: Case) -> Words:

@@ -14,6 +14,7 @@ from gpuscope.cost.collective_ways import (
     Group,
     Tuning,
     Way,
+    chosen,
     group_of,
     tuning_of,
     ways,
@@ -95,13 +96,11 @@ class Case:
         return max((n for n, _ in self.tuning.shares.get(self.operation, ())), default=0)
 
     def ways(self, size_bytes: float | None = None) -> tuple[Way, ...]:
-        """Every way to run it, fastest first."""
+        """Every way to run it: what the library takes, then the others, fastest first."""
         amount = self.size_bytes if size_bytes is None else size_bytes
-        return tuple(
-            sorted(
-                ways(self.operation, self.group, amount, self.tuning), key=lambda way: way.time_s
-            )
-        )
+        taken = chosen(self.operation, self.group, amount, self.tuning)
+        found = ways(self.operation, self.group, amount, self.tuning)
+        return (taken, *sorted((w for w in found if w != taken), key=lambda way: way.time_s))
 
     @cached_property
     def taken(self) -> Way:

@@ -27,7 +27,11 @@ _MOST_RANKS = 64
 
 ALGORITHMS = {
     "ring": Words("ring", "环"), "tree": Words("tree", "树"), "chain": Words("chain", "链"),
-    "pairs": Words("pairs", "两两直发"),
+    "pairs": Words("pairs", "两两直发"), "pat": Words("PAT", "PAT"),
+    "nvls": Words("NVLS (the switch adds)", "NVLS（交换机求和）"),
+    "nvls_tree": Words("NVLS tree", "NVLS 树"),
+    "collnet": Words("CollNet (the fabric adds)", "CollNet（网络求和）"),
+    "torus": Words("torus", "环面"), "hierarchical": Words("hierarchical", "分层"),
 }  # fmt: skip
 """Names of the algorithms."""
 
@@ -87,7 +91,7 @@ def _sizes() -> tuple[float, ...]:
 def time_over_size(case: Case) -> Lines:
     """Time of the fastest way, and of each protocol with its better algorithm."""
     sizes = _sizes()
-    protocols = [p.name for p in case.tuning.protocols]
+    protocols = list(dict.fromkeys(w.protocol.name for w in case.ways()))
     best: dict[str, list[float]] = {name: [] for name in protocols}
     for nbytes in sizes:
         for name in protocols:
@@ -116,9 +120,9 @@ def time_over_size(case: Case) -> Lines:
         Axis(Words("time", "时间"), "s", log=True), series, tuple(marks),
         Words(
             "Flat on the left: latency, whatever the size. Straight on the right: bytes over rate. "
-            "The lowest curve is taken. At alpha = beta the way that is taken waits as long as it "
-            "moves.",
-            "左侧平坦：与大小无关的延迟；右侧直线：字节数除以速率。取最低的曲线。"
+            "NCCL takes the lowest, or nearly so. At alpha = beta the way that is taken waits as "
+            "long as it moves.",
+            "左侧平坦：与大小无关的延迟；右侧直线：字节数除以速率。NCCL 取最低的，或接近最低的。"
             "alpha = beta 处，所选方式的延迟与搬运时间相等。",
         ),
     )  # fmt: skip

@@ -82,13 +82,16 @@ def cost(case: Case) -> Section:
         )  # fmt: skip
     blocks: list[Block] = [Paragraph(_DOES[case.operation]), Facts(tuple(rows))]
     bus = case.bus_bytes_per_s(case.size_bytes, taken.time_s)
-    if case.operation == "all_reduce" and bus > case.roof_bytes_per_s:
+    if taken.algorithm == "nvls" or (
+        case.operation == "all_reduce" and bus > case.roof_bytes_per_s
+    ):
         blocks.append(
             Paragraph(
                 Words(
-                    "The bus bandwidth exceeds the link's rate because the switches add (NVLS): "
-                    "each rank sends its data once, not twice.",
-                    "总线带宽超过链路速率，是因为交换机参与求和（NVLS）：每个 rank 只发一遍数据。",
+                    "The switches add (NVLS): each rank sends its data once, not twice, so the bus "
+                    "bandwidth, which counts a ring's bytes, may exceed the link's rate.",
+                    "交换机参与求和（NVLS）：每个 rank 只发一遍数据，而总线带宽按环算法的字节计，"
+                    "因此可能超过链路速率。",
                 ), "doubt",
             )
         )  # fmt: skip
@@ -97,17 +100,16 @@ def cost(case: Case) -> Section:
 
 
 def _steps_note(case: Case) -> Words:
-    taken, protocol = case.taken, case.taken.protocol
-    begin = f"{seconds(protocol.base_s)}"
-    fabric_s = protocol.tree_fabric_s if taken.algorithm == "tree" else protocol.fabric_s
+    taken = case.taken
+    begin = f"{seconds(taken.base_s)}"
     inside = taken.steps - taken.fabric_steps
     text, zh = f"{begin} to begin", f"启动 {begin}"
     if inside:
-        each = seconds(protocol.link_s)
+        each = seconds(taken.link_s)
         text += f" + {inside} step{'s' * (inside > 1)} x {each}"
         zh += f" + {inside} 步 x {each}"
     if taken.fabric_steps:
-        each = seconds(fabric_s)
+        each = seconds(taken.fabric_s)
         plural = "s" * (taken.fabric_steps > 1)
         text += f" + {taken.fabric_steps} step{plural} over the fabric x {each}"
         zh += f" + 节点间 {taken.fabric_steps} 步 x {each}"
@@ -118,6 +120,12 @@ def _sent_note(case: Case) -> Words:
     n, amount = case.ranks, size(case.size_bytes)
     if case.taken.algorithm == "tree":
         return Words(f"2 x {amount}", f"2 x {amount}")
+    if case.taken.algorithm in ("nvls", "nvls_tree"):
+        text = f"(1 + 1 / {case.group.local}) x {amount}"
+        return Words(text, text)
+    if case.taken.algorithm in ("collnet", "hierarchical"):
+        text = size(case.taken.sent_bytes)
+        return Words(text, text)
     text = {
         "all_reduce": f"2 x ({n} - 1) / {n} x {amount}", "broadcast": amount,
     }.get(case.operation, f"({n} - 1) / {n} x {amount}")  # fmt: skip
@@ -128,7 +136,7 @@ def choice(case: Case) -> Section:
     """All ways with their two parts, and what is taken at other sizes."""
     found = case.ways()
     bars = Bars(
-        Words("Every way to run it; the shortest is taken", "所有方式；取最短者"), "s",
+        Words("Every way to run it; the first is taken", "所有方式；取第一种"), "s",
         tuple(Bar(_way_name(way), _parts(way)) for way in found),
     )  # fmt: skip
     table = Table(

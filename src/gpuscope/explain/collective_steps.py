@@ -7,6 +7,11 @@ from dataclasses import replace
 from math import ceil, cos, inf, log2, pi, sin
 
 from gpuscope.explain.collective_case import Case
+from gpuscope.explain.collective_other_steps import (
+    doubling_diagram,
+    switch_diagram,
+    torus_diagram,
+)
 from gpuscope.explain.numbers import size
 from gpuscope.explain.types import Diagram, Link, Node, Words
 
@@ -18,7 +23,11 @@ _MOST_PAIRS = 8
 
 def steps_diagram(case: Case) -> Diagram:
     """The diagram of the algorithm that is taken."""
-    draw = {"ring": _ring, "chain": _chain, "tree": _tree, "pairs": _pairs}
+    draw = {
+        "ring": _ring, "chain": _chain, "tree": _tree, "pairs": _pairs, "pat": doubling_diagram,
+        "nvls": switch_diagram, "nvls_tree": switch_diagram, "collnet": switch_diagram,
+        "torus": torus_diagram, "hierarchical": torus_diagram,
+    }  # fmt: skip
     return draw[case.taken.algorithm](case)
 
 

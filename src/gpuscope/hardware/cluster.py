@@ -247,7 +247,9 @@ def torus_shape(link: Interconnect | None, n_devices: int) -> tuple[int, ...] | 
     topology = (link.topology or "").lower() if link else ""
     if "torus" not in topology or n_devices < 2:
         return None
-    dimensions = 3 if "3d" in topology else 2
+    # Trainium: 4 x 4 on an instance, a third dimension between instances.
+    flat = "4x4" in topology and n_devices <= 16
+    dimensions = 3 if "3d" in topology and not flat else 2
     return _near_cube(n_devices, dimensions)
 
 

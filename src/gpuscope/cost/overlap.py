@@ -1,0 +1,134 @@
+"""What a collective and compute that run at the same time take from each other.
+
+A collective's kernel holds multiprocessors (one a channel) and moves its message through device
+memory two to three times (read, written by the peer, read again to add). So arithmetic gets fewer
+units, and a kernel that memory limits gets less bandwidth; in return, full multiprocessors and a
+busy memory hold the collective back. Measured elsewhere: compute slows by 18.9 % on average and up
+to 40 % beside collectives (Lee et al., "Characterizing Compute-Communication Overlap in
+GPU-Accelerated Distributed Deep Learning", arXiv:2507.03114: A100, H100, MI210, MI250), products by
+up to twice where the missing units cost a whole wave.
+
+Constants, where a machine was measured (`benchmarks/collective_overlap.py`):
+`collective.overlap.units`, `.memory`, `.by_compute`, `.by_memory`, `.link`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuscope.cost.registry import Constants
+from gpuscope.cost.types import Kernel, Kind, Limiter
+from gpuscope.hardware import Device
+
+UNITS = 1.58
+"""Slow-down of products over the share of units that is lost: 1.35 beside an all-reduce that holds
+24 of 132 (`collective_overlap` in validation/recordings/h200/collectives-4.jsonl). Above 1 since
+a wave that no longer fits costs a whole one, and power is shared too."""
+
+MEMORY = 1.0
+"""A kernel that memory limits loses the bandwidth that the collective takes, byte for byte."""
+
+BY_COMPUTE = 0.42
+"""What a collective takes longer beside products (the same recording: 1.42)."""
+
+BY_MEMORY = 0.3
+"""What it takes longer beside a kernel that fills the memory's bandwidth. Estimated."""
+
+LINK_REACH = 0.95
+"""Share of a link's rate that several collectives reach together. Estimated."""
+
+SPREAD = 0.5
+"""Relative 80 % half-width of what a slow-down exceeds 1 by (the range of the source above)."""
+
+TOUCHES = {"all_reduce": 3.0, "reduce_scatter": 3.0, "all_gather": 2.0, "broadcast": 2.0,
+           "all_to_all": 2.0, "send": 1.0, "recv": 1.0}  # fmt: skip
+"""Bytes that cross device memory for each byte that a rank sends: what is added is read twice and
+written once, what is passed on read and written."""
+
+_ARITHMETIC: tuple[Limiter, ...] = ("compute", "tensor_core", "issue", "l2")
+_UNTOUCHED: tuple[Limiter, ...] = ("launch", "latency", "host", "link")
+_LEAST_LEFT = 0.2
+
+
+def slowdown_of_compute(
+    kind: Kind, limiter: Limiter, collective: Kernel, device: Device,
+    constants: Constants | None = None,
+) -> float:  # fmt: skip
+    """How many times longer a kernel takes while a collective runs all along.
+
+    Args:
+        kind: of the kernel.
+        limiter: what sets its time when it is alone.
+        collective: what runs beside it.
+        device: where both run.
+        constants: `collective.overlap.*` where they were measured.
+
+    Returns:
+        1 or more.
+    """
+    if collective.kind != "collective" or kind == "collective" or limiter in _UNTOUCHED:
+        return 1.0
+    if limiter in _ARITHMETIC:
+        taken = min(collective.units / (device.compute_units or 1), 1 - _LEAST_LEFT)
+        lost = taken / (1 - taken)
+        return 1 + _constant(constants, "units", UNITS) * lost
+    used = min(memory_share(collective, device), 1 - _LEAST_LEFT)
+    return 1 + _constant(constants, "memory", MEMORY) * used / (1 - used)
+
+
+def slowdown_of_collective(
+    kind: Kind, limiter: Limiter, collective: Kernel, device: Device,
+    constants: Constants | None = None,
+) -> float:  # fmt: skip
+    """How many times longer a collective takes while such kernels run all along.
+
+    Engines that need no multiprocessors are held back by memory alone.
+
+    Args:
+        kind: of the kernels that run beside it.
+        limiter: what sets their time when they are alone.
+        collective: the collective.
+        device: where both run.
+        constants: `collective.overlap.*` where they were measured.
+
+    Returns:
+        1 or more.
+    """
+    if collective.kind != "collective" or kind == "collective" or limiter in _UNTOUCHED:
+        return 1.0
+    if limiter in _ARITHMETIC:
+        return 1 + _constant(constants, "by_compute", BY_COMPUTE) if collective.units else 1.0
+    used = memory_share(collective, device)
+    return 1 + min(_constant(constants, "by_memory", BY_MEMORY), used / (1 - min(used, 0.5)))
+
+
+def slowdown_of_collectives(
+    beside: Sequence[float], share: float, constants: Constants | None = None
+) -> float:
+    """How many times longer a collective moves its bytes while others use the same link.
+
+    Args:
+        beside: of each other collective that moves bytes over the same link at the time, the share
+            of the link's rate that it reaches alone.
+        share: that of this one.
+        constants: `collective.overlap.link` where it was measured.
+
+    Returns:
+        1 or more: the link is shared in proportion to what each asks for.
+    """
+    reach = max(_constant(constants, "link", LINK_REACH), share)
+    return max(1.0, (share + sum(beside)) / reach) if share > 0 else 1.0
+
+
+def memory_share(collective: Kernel, device: Device) -> float:
+    """Share of device memory's rate that a collective uses, 0..1."""
+    operation = collective.name.removeprefix("collective_")
+    if collective.duration_s <= 0:
+        return 0.0
+    sent = collective.sent_bytes or collective.read_bytes
+    rate = TOUCHES.get(operation, 2.0) * sent / collective.duration_s
+    return min(rate / device.memory_bandwidth_bytes_per_s, 1.0)
+
+
+def _constant(constants: Constants | None, name: str, default: float) -> float:
+    return default if constants is None else constants.get(f"collective.overlap.{name}", default)
