@@ -50,26 +50,34 @@ class CompiledHost:
         get = constants.get
         scale = get("host.scale", 1.0)
         self.active = any(op.name == FUSED for op in program.ops)
+        self.marked = any(op.region for op in program.ops)
         self.kernel_s = get("host.compiled.per_kernel_s", KERNEL_S) * scale
         self.library_s = get("host.compiled.library_s", LIBRARY_S) * scale
         self.launch_s = get("host.launch_s", 2.2e-6) * scale
         self.scalar_s = _SCALAR_S * scale
-        call_s = get("host.compiled.call_s", CALL_S)
-        guards_s = parameters * get("host.compiled.guard_s", GUARD_S)
-        gradients_s = parameters * get("host.compiled.gradient_s", GRADIENT_S)
-        self.call_s = {
-            "forward": (call_s + guards_s) * scale,
-            "backward": (call_s + gradients_s) * scale,
+        base = get("host.compiled.call_s", CALL_S) * scale
+        each = {
+            "forward": get("host.compiled.guard_s", GUARD_S) * scale,
+            "backward": get("host.compiled.gradient_s", GRADIENT_S) * scale,
         }
-        self._begins = _begins(program.ops) if self.active else frozenset()
+        begins = _begins(program.ops, self.marked) if self.active else {}
+        shares = _shares(program, parameters) if begins else {}
+        self._begins = {
+            index: base + each[phase] * shares.get(region, 0) for index, (region, phase)
+            in begins.items()
+        }  # fmt: skip
+        calls: dict[str, list[float]] = {"forward": [], "backward": []}
+        for index, (_, phase) in begins.items():
+            calls[phase].append(self._begins[index])
+        self.call_s = {phase: sum(times) for phase, times in calls.items() if times}
 
     def covers(self, op: Op) -> bool:
         """Whether the operator is issued by generated code."""
-        return self.active and op.phase in _PHASES and not op.sync
+        return self.active and _compiled(op, self.marked)
 
     def cost(self, op: Op, launches: int) -> HostCost:
         """Host time of one operator inside of generated code that makes `launches` launches."""
-        before = self.call_s[op.phase] if op.index in self._begins else 0.0
+        before = self._begins.get(op.index, 0.0)
         if op.name == FUSED:
             return HostCost(before, self.kernel_s, 0.0)
         if not launches:
@@ -78,13 +86,28 @@ class CompiledHost:
         return HostCost(before, self.launch_s, 0.0)
 
 
-def _begins(ops: Sequence[Op]) -> frozenset[int]:
-    """Indices of operators that a compiled function, or its backward pass, begins with."""
-    begins = set()
-    before = ""
+def _compiled(op: Op, marked: bool) -> bool:
+    return op.phase in _PHASES and not op.sync and (op.region > 0 or not marked)
+
+
+def _begins(ops: Sequence[Op], marked: bool) -> dict[int, tuple[int, str]]:
+    """Operators that a compiled function, or its backward pass, begins with, by index."""
+    begins: dict[int, tuple[int, str]] = {}
+    before: tuple[int, str] | None = None
     for op in ops:
-        graph = op.phase if op.phase in _PHASES and not op.sync else ""
-        if graph and graph != before:
-            begins.add(op.index)
+        graph = (op.region, op.phase) if _compiled(op, marked) else None
+        if graph is not None and graph != before:
+            begins[op.index] = graph
         before = graph
-    return frozenset(begins)
+    return begins
+
+
+def _shares(program: Program, parameters: int) -> dict[int, int]:
+    """Parameters that each compiled call takes, by region; 0 is a step without marks."""
+    held = {s.id for s in program.storages if s.category == "parameter"}
+    read: dict[int, set[int]] = {}
+    for op in program.ops:
+        if op.phase == "forward":
+            read.setdefault(op.region, set()).update(t.storage for t in op.inputs)
+    shares = {region: len(found & held) for region, found in read.items() if region}
+    return shares or {0: parameters}

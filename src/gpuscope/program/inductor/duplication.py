@@ -1,35 +1,28 @@
-"""Elementwise results that each kernel computes for itself, because reading would cost more.
+"""Elementwise results that each kernel computes for itself instead of reading them.
 
-Inductor stores an elementwise result that several kernels of one graph read only if computing it
-takes many reads (`realize_acc_reads_threshold`, torch/_inductor/config.py). The gradient of a
-normalization is such a case: the sums along rows and across them each convert and multiply the
-same inputs.
+Inductor writes the code of an elementwise result into everything that reads it. It becomes a buffer
+only if it is read more than once and takes many reads itself (`StorageBox.mark_reuse`,
+torch/_inductor/ir.py), or if a library reads it. The gradient of a ReLU in front of a batch norm is
+such a case: the sums and the input's gradient each look at the sign again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuscope.program.inductor.partition import (
-    Source,
-    is_cheap,
-    read_as,
-    replace_reads,
-    sources_of,
-)
-from gpuscope.program.inductor.values import Group, Node, Value
+from gpuscope.program.inductor.partition import is_cheap, replace_reads, sources_of
+from gpuscope.program.inductor.values import Node, Value
 
-MOST_READS = 8
-"""`realize_acc_reads_threshold`."""
+MOST_READS = 4
+"""`realize_reads_threshold` (torch/_inductor/config.py)."""
 
 
 def duplicate(nodes: Iterable[Node]) -> None:
-    """Let kernels read the sources of a result instead of the result, where that is less.
+    """Let kernels read the sources of a result instead of the result, where these are few.
 
     Args:
         nodes: grouped nodes of one phase, in order.
     """
-    read: dict[Group, set[Value]] = {}
     for node in nodes:
         if node.kind != "loop" or not is_cheap(node):
             continue
@@ -40,13 +33,8 @@ def duplicate(nodes: Iterable[Node]) -> None:
             sources = sources_of(value, _stored, node.segment)
             if sources is None or len(sources) > MOST_READS:
                 continue
-            groups = {reader.group for reader in outside if reader.group is not None}
-            added = sum(_added_bytes(reader, value, sources, read) for reader in outside)
-            if added < value.spec.nbytes * (1 + len(groups)):
-                for reader in outside:
-                    replace_reads(reader, {value: sources})
-                for group in groups:
-                    read[group] |= set(sources)
+            for reader in outside:
+                replace_reads(reader, {value: sources})
 
 
 def _outside(value: Value, node: Node) -> list[Node]:
@@ -66,18 +54,3 @@ def _outside(value: Value, node: Node) -> list[Node]:
 def _stored(value: Value) -> bool:
     group = value.node.group if value.node is not None else None
     return value.kept or any(reader.group is not group for reader in value.readers)
-
-
-def _added_bytes(
-    reader: Node, value: Value, sources: Source, read: dict[Group, set[Value]]
-) -> int:
-    group = reader.group
-    assert group is not None
-    have = read.get(group)
-    if have is None:
-        have = {v for node in group.nodes for v, _ in node.reads}
-        read[group] = have
-    spec = next(s for v, s in reader.reads if v is value)
-    return sum(
-        read_as(s, value, spec).touched_bytes for v, s in sources.items() if v not in have
-    )

@@ -334,6 +334,11 @@ def _made(
         if born is None:
             continue
         last = used[number]
+        if number in graph.held:
+            region = emitted[born].op.region
+            last = max(
+                e.op.index for e in emitted if e.op.region == region and e.op.phase == "backward"
+            )
         crosses = emitted[born].op.phase == "forward" and emitted[last].op.phase == "backward"
         yield Storage(
             number, spec.nbytes, "activation" if crosses else "temporary", born, last + 1,

@@ -40,32 +40,71 @@ class Grouper:
         self.highest = 0
         self.segment = -1
         self._readers: dict[Value, list[Group]] = {}
+        self._waiting: dict[Node, None] = {}
 
     def add(self, nodes: Iterable[Node]) -> None:
         """Group more nodes; those before them have been grouped."""
         for node in nodes:
             if node.segment != self.segment:
+                self._place_waiting()
                 self.segment = node.segment
                 self.floor = self.highest
                 self._readers.clear()
-            group = self._find(node) if node.kind == "loop" else None
-            if group is None:
-                group = self._begin(node)
+            if _needs_nothing(node):
+                self._waiting[node] = None
+                continue
+            self._place(node)
+        self._place_waiting()
+
+    def _place(self, node: Node) -> None:
+        sources = self._sources_of(node)
+        for source in sources:
+            source.group = None
+        group = self._find(node) if node.kind == "loop" else None
+        if group is None:
+            group = self._begin(node)
+        else:
+            _join(group, node)
+        node.group = group
+        for source in sources:
+            source.group = group
+            group.nodes.append(source)
+        if sources:
+            group.nodes.sort(key=lambda n: n.number)
+        for value, _ in node.reads:
+            groups = self._readers.setdefault(value, [])
+            if group not in groups:
+                groups.append(group)
+                del groups[:-_READERS_KEPT]
+
+    def _sources_of(self, node: Node) -> list[Node]:
+        """Loops that wait for their first reader and fit into its kernel; others begin one."""
+        fitting = []
+        for value, _ in node.reads:
+            maker = value.node
+            if maker is None or maker not in self._waiting:
+                continue
+            del self._waiting[maker]
+            part, own = node.part, maker.part
+            if part is not None and own is not None and part.rows * part.columns == own.rows:
+                fitting.append(maker)
             else:
-                _join(group, node)
-            node.group = group
-            for value, _ in node.reads:
-                groups = self._readers.setdefault(value, [])
-                if group not in groups:
-                    groups.append(group)
-                    del groups[:-_READERS_KEPT]
+                maker.group = self._begin(maker)
+        return fitting
+
+    def _place_waiting(self) -> None:
+        for node in self._waiting:
+            node.group = self._begin(node)
+        self._waiting.clear()
 
     def _begin(self, node: Node) -> Group:
         level = self.floor
         for earlier in node.before():
             if earlier.group is not None and earlier.group.level > level:
                 level = earlier.group.level
-        group = Group(level + 1, node.segment, nodes=[node])
+        # A call that needs nothing (a fill) comes before all loops.
+        first = node.kind == "library" and not any(True for _ in node.before())
+        group = Group(level if first else level + 1, node.segment, nodes=[node])
         if node.part is not None:
             part = node.part
             group.rows, group.columns, group.inner = part.rows, part.columns, part.inner
@@ -116,6 +155,11 @@ class Grouper:
         other.nodes = []
 
 
+def _needs_nothing(node: Node) -> bool:
+    """Loops that read nothing, such as random numbers: made where they are first wanted."""
+    return node.kind == "loop" and not node.reads and not node.after
+
+
 def _distance(group: Group, node: Node) -> int:
     return node.op.index - group.nodes[-1].op.index
 
@@ -133,6 +177,8 @@ def _allowed(group: Group, node: Node) -> list[Group] | None:
     level = [group]
     for earlier in node.before():
         held = earlier.group
+        if held is None and _needs_nothing(earlier):
+            continue  # comes into this kernel with the node
         if held is not group and (held is None or held.level < group.level):
             continue
         if held is not group and held not in level:

@@ -62,7 +62,7 @@ POINTWISE = frozenset(
 
 RANDOM = frozenset(
     [
-        "native_dropout", "bernoulli", "rand", "randn", "rand_like", "randn_like",
+        "bernoulli", "rand", "randn", "rand_like", "randn_like",
         "randint", "uniform", "normal", "exponential",
     ]
 )  # fmt: skip
@@ -198,6 +198,8 @@ def _pointwise(op: Op, base: str) -> Part:
     reads = _device(op.inputs)
     if base in _OVERWRITES and op.name.endswith("_"):
         reads = reads[1:]
+    if base == "nll_loss_backward":
+        reads = (reads[0], *reads[2:])  # of the scores only the shape is wanted
     writes = op.outputs
     if base == "max_pool2d_with_indices" and len(writes) > 1:
         # Inductor keeps offsets inside the window, one byte each.
@@ -369,7 +371,17 @@ def _embedding_backward(op: Op, fresh: Fresh) -> tuple[Part, ...]:
     )
 
 
+def _dropout(op: Op, fresh: Fresh) -> tuple[Part, ...]:
+    """A mask of random numbers, which must be kept, and the rest, which is cheap to do again."""
+    x, (out, mask) = op.inputs[0], op.outputs[:2]
+    return (
+        Part("pointwise", mask.numel, 1, (), (mask,), random=True),
+        Part("pointwise", out.numel, 1, (x, mask), (out,)),
+    )
+
+
 _SPECIAL: dict[str, Lowering] = {
+    "native_dropout": _dropout,
     "_softmax": _softmax, "_log_softmax": _softmax,
     "_softmax_backward_data": _softmax, "_log_softmax_backward_data": _softmax,
     "native_layer_norm": _row_norm, "native_group_norm": _row_norm, "_fused_rms_norm": _row_norm,

@@ -1,15 +1,15 @@
 """Matrix products whose sizes Inductor pads so that rows begin at aligned addresses.
 
 Inductor pads M, N and K to a multiple of 8 (16-bit types) or 4 (float32) when a product is limited
-by arithmetic and a trial run shows that the copies pay (torch/_inductor/fx_passes/pad_mm.py;
-`shape_padding`, on by default). The trial is replaced by its usual outcome: an unaligned product
-takes about twice the time of an aligned one, so copies pay while they cost less than the product.
+by arithmetic and a trial run shows that it pays (torch/_inductor/fx_passes/pad_mm.py;
+`shape_padding`, on by default). The trial is replaced by what products of such sizes take on an
+H200; the copies count, unless the code that makes the operand can write it padded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from gpuscope.program.types import Op, TensorSpec
 
@@ -21,9 +21,15 @@ _BALANCE = 100.0
 arithmetic: half the ratio of dense tensor FLOP/s to bytes/s of H100 and H200 (datasheets: 989e12
 and 3.35e12 or 4.8e12), as `is_mm_compute_bound` has it. Other types need half of it."""
 
-_COPY_INTENSITY = 600.0
-"""Products per copied element above which the copies cost less than the product saves: an element
-is read and written (4 bytes at 4e12 bytes/s) while 7e14 FLOP/s do 350 products."""
+_SLOWER = {1: 5.5, 2: 1.6, 4: 1.2}
+"""How much longer a product takes whose rows begin at multiples of so many 16-bit elements: odd
+rows 100 to 150 TFLOP/s against 740 (validation/recordings/h200/micro/matmul.csv.gz, set "odd")."""
+
+_FLOPS, _BYTES_PER_S = 7.4e14, 4.2e12
+"""Rates of an aligned product of 16-bit numbers and of a copy on an H200 (same recordings)."""
+
+_GAIN = 1.1
+"""The padded product must be so much faster (`should_pad_bench`)."""
 
 _OPERANDS = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1)}
 
@@ -95,9 +101,24 @@ def _pays(
     a: TensorSpec, b: TensorSpec, sizes: tuple[int, int, int], padded: tuple[int, int, int]
 ) -> bool:
     m, k, n = sizes
-    balance = _BALANCE if a.itemsize == 2 else _BALANCE / 2
+    wide = a.itemsize / 2
+    balance = _BALANCE / wide
     if m * k * n / (m * k + k * n + m * n) <= balance:
         return False
-    copied = (a.numel if padded[:2] != (m, k) else 0) + (b.numel if padded[1:] != (k, n) else 0)
-    batch = prod(a.shape[:-2])
-    return bool(batch * m * k * n > _COPY_INTENSITY * copied)
+    product_s = 2.0 * prod(a.shape[:-2]) * m * k * n * wide / _FLOPS
+    copied = b.numel if padded[1:] != (k, n) else 0
+    if padded[:2] != (m, k) and not _is_row_major(a):
+        copied += a.numel  # else whoever makes it writes it padded
+    copies_s = copied * 2 * a.itemsize / _BYTES_PER_S
+    rows = min(gcd(_row(a), 8), gcd(_row(b), 8), gcd(n, 8))
+    slower = _SLOWER.get(int(rows * wide), 1.0)
+    return product_s * slower > _GAIN * (product_s + copies_s)
+
+
+def _is_row_major(spec: TensorSpec) -> bool:
+    return spec.stride[-1] == 1
+
+
+def _row(spec: TensorSpec) -> int:
+    """Elements from one row (or column, of a transposed operand) to the next."""
+    return max(spec.stride[-2:])

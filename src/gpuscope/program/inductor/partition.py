@@ -3,9 +3,10 @@
 The partitioner saves what costs the least memory between forward and backward
 (torch/_functorch/partitioners.py, `min_cut_rematerialization_partition`). Kept here are the rules
 that decide nearly all of it: results of reductions, random numbers and library calls are saved;
-what a library call of the backward pass reads is saved; an elementwise result that no other kernel
-reads is computed again from what its own kernel read, if that is no larger. Long chains over
-several kernels are not computed again (`ban_recompute_long_fusible_chains`).
+what a library call of the backward pass reads is saved; an elementwise result is computed again
+from what its own kernel read, if that weighs no more. What a library call makes or reads weighs its
+size, what only loops read twice that (`get_node_weight`); what is saved anyway weighs nothing. Long
+chains over several kernels are not computed again (`ban_recompute_long_fusible_chains`).
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ def recompute(nodes: Iterable[Node]) -> None:
     known: dict[Value, Source] = {}
     until = max((node.segment for node in backward), default=-1)
     for value in _candidates(backward):
-        sources = sources_of(value, lambda v: v.saved or is_stored(v), until)
+        sources = sources_of(value, lambda v: v.saved or not _again(v), until)
         if sources is not None:
             new = [v for v in sources if not v.saved and v.node is not None]
-            if sum(v.spec.nbytes for v in new) <= value.spec.nbytes:
+            if sum(_weight(v) for v in new) <= _weight(value):
                 for v in sources:
                     v.saved = True
                 known[value] = sources
@@ -76,7 +77,7 @@ def _is_backward(node: Node) -> bool:
 
 
 def _candidates(backward: Iterable[Node]) -> list[Value]:
-    """Results of forward loops that only loops of the backward pass read from memory."""
+    """Results of forward loops that loops of the backward pass read."""
     found: dict[Value, None] = {}
     for node in backward:
         if node.kind != "loop":
@@ -85,9 +86,25 @@ def _candidates(backward: Iterable[Node]) -> list[Value]:
             maker = value.node
             if maker is None or value.saved or value in found:
                 continue
-            if maker.op.phase == "forward" and is_cheap(maker) and not is_stored(value):
-                found[value] = None
-    return sorted(found, key=lambda v: v.node.op.index if v.node else -1)
+            if maker.op.phase == "forward" and maker.kind == "loop":
+                if _again(value):
+                    found[value] = None
+                else:
+                    value.saved = True
+    return sorted(found, key=lambda v: v.node.number if v.node else -1)
+
+
+def _again(value: Value) -> bool:
+    """Whether a value could be computed again."""
+    return value.node is not None and is_cheap(value.node) and not value.kept
+
+
+def _weight(value: Value) -> int:
+    """Bytes, twice where only loops read the value, so that it need not be in memory at all."""
+    maker = value.node
+    materialized = value.kept or maker is None or maker.kind != "loop"
+    materialized = materialized or any(r.kind != "loop" for r in value.readers)
+    return value.spec.nbytes * (1 if materialized else 2)
 
 
 def is_cheap(node: Node) -> bool:

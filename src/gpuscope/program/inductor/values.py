@@ -124,6 +124,7 @@ class Graph:
         last: the value that each storage holds at the end of the step.
         resized: bytes of storages that the compiler makes larger or smaller, by id.
         made: specs of storages that only the compiler makes, by id, with the operator.
+        held: those of `made` that autograd holds until the compiled backward pass has ended.
         breaks: places where the host waits in the middle of compiled code.
         highest: largest id of a storage in use.
     """
@@ -132,6 +133,7 @@ class Graph:
     last: dict[int, Value] = field(default_factory=dict)
     resized: dict[int, int] = field(default_factory=dict)
     made: dict[int, tuple[TensorSpec, Op]] = field(default_factory=dict)
+    held: set[int] = field(default_factory=set)
     breaks: int = 0
     highest: int = 0
 
@@ -247,6 +249,7 @@ class _Builder:
             fill = Op(index=op.index, name="aten::zeros", outputs=(zeros,), phase="backward",
                       stream=op.stream, region=op.region)  # fmt: skip
             self.graph.made[zeros.storage] = zeros, fill
+            self.graph.held.add(zeros.storage)
             self._library(fill)
             self.zeros.append(zeros)
 
@@ -333,14 +336,14 @@ class _Builder:
         specs = list(op.inputs)
         for position, shape in padding.operands:
             spec = specs[position]
-            key = (id(self._value(spec)), *sorted(shape))
+            key = (id(self._value(spec)), shape, spec.stride[-1] == 1)
             held = self.padded.get(key)
             if held is None:
                 held = padding.padded(spec, shape, self.graph.fresh())
                 self.padded[key] = held
                 copy = replace(op, name="aten::constant_pad_nd", overload="default", inputs=(spec,),
                                outputs=(held,), args={}, autograd=False)  # fmt: skip
-                self._loops(copy, (Part("pointwise", spec.numel, 1, (spec,), (held,)),))
+                self._loops(copy, (Part("pointwise", held.numel, 1, (spec,), (held,)),))
                 self.graph.made[held.storage] = held, copy
             specs[position] = padding.like(held, shape, specs[position])
         out = padding.result(op.outputs[0])

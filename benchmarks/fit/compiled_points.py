@@ -1,0 +1,100 @@
+"""Recorded compiled kernels beside the ones that gpuscope predicts for the same functions.
+
+Reads what `benchmarks/compiled_kernels.py` wrote, captures each case as a compiled program, and
+joins kernels in order where their number agrees.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent.parent / "src"), str(HERE.parent)]
+
+from compiled_cases import Case, make  # noqa: E402
+
+
+@dataclass(frozen=True)
+class Point:
+    """One kernel: as recorded, and as predicted."""
+
+    case: Case
+    part: str
+    state: str
+    recorded: dict[str, Any]
+    op: Any
+    kernel: Any
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def captured(case: Case) -> Any:
+    """The compiled program of a case."""
+    import torch
+
+    from gpuscope.program.capture import capture
+
+    def build() -> Any:
+        run, given = make(case, "cuda")
+        compiled = torch.compile(run)
+        wanted = [t for t in given if t.requires_grad]
+
+        def step() -> None:
+            out = compiled(*given)
+            outs = out if isinstance(out, tuple) else (out,)
+            if case.backward:
+                outs = [o for o in outs if o.requires_grad]
+                ones = [torch.empty_like(o) for o in outs]
+                kept = torch.autograd.grad(outs, wanted, ones, allow_unused=True)
+                del kept
+
+        return step
+
+    return capture(build, name=case.name)
+
+
+def points(path: Path, device: Any, calibration: Any = None) -> Iterator[Point | str]:
+    """Joined kernels; a sentence where the numbers of kernels differ."""
+    from gpuscope.cost.engine import cost_program
+    from gpuscope.program.fusion import fuse
+
+    known: dict[str, Any] = {}
+    for row in rows_of(path):
+        if row["bench"] != "kernel":
+            continue
+        backward = _has_backward(path, row)
+        case = Case(row["case"], row["mib"], row["params"], backward)
+        key = repr(case)
+        if key not in known:
+            fused = fuse(captured(case))
+            known[key] = cost_program(fused, device, calibration)
+        phase = row["part"]
+        kernels = [
+            (c.op, k) for c in known[key].ops if c.op.region for k in c.kernels
+            if (c.op.phase == "backward") == (phase == "backward")
+        ]  # fmt: skip
+        if len(kernels) != len(row["kernels"]):
+            yield (
+                f"{case.name} {case.mib} {case.params} {phase}: recorded"
+                f" {[k['name'][:60] for k in row['kernels']]}, predicted"
+                f" {[k.name[:60] for _, k in kernels]}"
+            )
+            continue
+        for recorded, (op, kernel) in zip(row["kernels"], kernels, strict=True):
+            yield Point(case, phase, row["state"], recorded, op, kernel)
+
+
+def _has_backward(path: Path, row: dict[str, Any]) -> bool:
+    same = (row["case"], row["mib"], row["params"])
+    return any(
+        r["bench"] == "kernel" and r["part"] == "backward"
+        and (r["case"], r["mib"], r["params"]) == same
+        for r in rows_of(path)
+    )  # fmt: skip
