@@ -85,7 +85,8 @@ def apply_tensor_parallel(model: Transformer, mesh: DeviceMesh, *, sequence: boo
 
 
 def _block_plan(block: nn.Module, between: Any, sequence: bool) -> Plan:
-    plan: Plan = {"attention": _gathered(between, 2)}
+    latent = isinstance(block.attention, LatentAttentionBlock)
+    plan: Plan = {"attention": _gathered(between, 2, local=latent)}
     if sequence:
         plan |= {"attention_norm": SequenceParallel(), "feed_norm": SequenceParallel()}
     plan |= {f"attention.{name}": style for name, style in _attention(block, between).items()}
@@ -127,12 +128,16 @@ def _feed_forward(path: str, feed: nn.Module, between: Any) -> Plan:
     return plan
 
 
-def _gathered(between: Any, inputs: int) -> ParallelStyle:
-    """All tokens on every rank; the second input (positions) stays as it is."""
+def _gathered(between: Any, inputs: int, *, local: bool = False) -> ParallelStyle:
+    """All tokens on every rank; the second input (positions) stays as it is.
+
+    They stay a DTensor unless `local`: so the projections' partial gradients are added up first,
+    and summed over ranks once.
+    """
     rest = (None,) * (inputs - 1)
     return PrepareModuleInput(
         input_layouts=(between, *rest), desired_input_layouts=(Replicate(), *rest),
-        use_local_output=True,
+        use_local_output=local,
     )  # fmt: skip
 
 
