@@ -23,7 +23,7 @@ def communication(timeline: Timeline, rank: int) -> Communication | None:
     """Return what a rank's communication kernels did over the whole timeline; None without any.
 
     One rank's durations include waiting for other ranks, so bandwidths are lower bounds: see
-    `gpuscope.analysis.ranks` for several ranks.
+    `gpuscope.analysis.ranks` for several ranks. Equal ranks of a prediction wait for nobody.
     """
     calls = communication_calls(timeline)
     if rank not in calls.ranks:
@@ -32,7 +32,7 @@ def communication(timeline: Timeline, rank: int) -> Communication | None:
     own = rank_rows(timeline, rank)
     talks, computes = _union(timeline, own, COMMUNICATION), _union(timeline, own, KERNEL)
     hidden = computes.within(talks.start_ns, talks.end_ns)
-    alone = _alone(calls, rows)
+    alone = _alone(calls, rows) or _equal(timeline, calls, rows, rank)
     return Communication(
         rank=rank,
         count=len(rows),
@@ -120,6 +120,15 @@ def _alone(calls: Calls, rows: Ints) -> bool:
     """Whether every call is of a group of one: nobody to wait for."""
     sizes = {calls.groups[code][2] for code in np.unique(calls.group[rows]).tolist()}
     return sizes == {1}
+
+
+def _equal(timeline: Timeline, calls: Calls, rows: Ints, rank: int) -> bool:
+    """Whether this rank of a prediction stands for all ranks that it talks to."""
+    if timeline.origin != "predicted" or timeline.messages is None:
+        return False
+    own = set(timeline.stands_for.get(rank, ()))
+    groups = [calls.groups[code][1] for code in np.unique(calls.group[rows]).tolist()]
+    return not timeline.stands_for or all(members and own >= set(members) for members in groups)
 
 
 def _dtypes(timeline: Timeline, collective: Ints) -> tuple[tuple[str, ...], Ints]:

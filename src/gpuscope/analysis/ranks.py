@@ -83,6 +83,8 @@ def ranks(
     steps, exposed = _steps(timeline), _exposed(match, works, waiting)
     marked = bool(timeline.steps)
     straggler = find_straggler(match, exposed, last, reason, ratios, steps, marked)
+    if straggler is not None and timeline.origin == "predicted":
+        straggler = replace(straggler, seen="steps")  # the steady step is every step
     story = RankStory(
         ranks=_shares(timeline, match, works, host_s, transfer, waiting, last),
         matched=match.count,

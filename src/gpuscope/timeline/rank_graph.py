@@ -38,10 +38,9 @@ class GraphRank:
             pace: how it differs from what was costed.
             steps: how many steps to walk.
         """
-        durations = schedule.duration_s if pace.duration_s is None else pace.duration_s
         self.schedule, self.latency_s, self.pace, self.steps = schedule, latency_s, pace, steps
         self.host_s = (schedule.host_s * pace.host).tolist()
-        self.duration_s = (durations * pace.device).tolist()
+        self.duration_s = pace.times_s(schedule).tolist()
         self.host_step_s = schedule.host_step_s * pace.host
         self.meetings, self.place = meetings, place
         self.count = len(self.host_s)

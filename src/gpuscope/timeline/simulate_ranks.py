@@ -179,11 +179,11 @@ def _length(intervals: tuple[Ints, Ints]) -> int:
 def _waiting(job: Job, number: int, walk: Walk, schedule: Schedule, pace: Pace) -> dict[str, float]:
     """Time that calls take beyond their own duration, by group's label, most first."""
     labels = group_labels(job.coupling.groups[number])
-    durations = schedule.duration_s if pace.duration_s is None else pace.duration_s
+    durations = pace.times_s(schedule)
     found: dict[str, float] = {}
     for row in job.meetings[number]:
         op = job.costed[number].ops[int(schedule.op[row])].op
         label = labels[op.group] if 0 <= op.group < len(labels) else "sends"
-        spent = float(walk.end_s[row] - walk.start_s[row] - durations[row] * pace.device)
+        spent = float(walk.end_s[row] - walk.start_s[row] - durations[row])
         found[label] = found.get(label, 0.0) + max(0.0, spent)
     return dict(sorted(found.items(), key=lambda item: -item[1]))

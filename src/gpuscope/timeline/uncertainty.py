@@ -143,12 +143,11 @@ def _other(
 
     error = device_error(costed, half_width_s, links=source == "link")
     factor = 1 + error if upwards else max(LEAST_FACTOR, 1 - error)
-    if not schedule.links:
-        return replace(pace, device=pace.device * (factor if source == "device" else 1.0))
+    if source == "device":
+        return replace(pace, device=pace.device * factor)
     talks = np.isin(np.array(schedule.queue, np.int64), list(schedule.links))
-    durations = schedule.duration_s if pace.duration_s is None else pace.duration_s
-    scaled = np.where(talks == (source == "link"), durations * factor, durations)
-    return replace(pace, duration_s=scaled)
+    times = schedule.duration_s if pace.duration_s is None else pace.duration_s
+    return replace(pace, duration_s=np.where(talks, times * factor, times))
 
 
 def device_error(

@@ -94,15 +94,23 @@ class Pace:
     """How a rank differs from what was costed.
 
     Attributes:
-        host, device: factors on all host times, on all device times.
+        host, device: factors on all host times, on all device times but those of collectives.
         late_s: what its host loses at the begin of each step.
-        duration_s: device time of each row where it is not the schedule's own.
+        duration_s: device time of each row, before the factor, where it is not the schedule's own.
     """
 
     host: float = 1.0
     device: float = 1.0
     late_s: float = 0.0
     duration_s: Floats | None = None
+
+    def times_s(self, schedule: Schedule) -> Floats:
+        """Device time of each row at this pace."""
+        times = schedule.duration_s if self.duration_s is None else self.duration_s
+        if self.device == 1.0 or not schedule.links:
+            return times * self.device
+        talks = np.isin(np.array(schedule.queue, np.int64), list(schedule.links))
+        return np.where(talks, times, times * self.device)
 
 
 def walk_steps(
@@ -122,7 +130,7 @@ def walk_steps(
             as long, since the signal makes the same way back.
         steps: how many steps at least.
         host_scale: factor on all host times.
-        device_scale: factor on all device durations.
+        device_scale: factor on all device durations but those of collectives.
         duration_s: device time of each row where it is not the schedule's own.
 
     Raises:
@@ -188,12 +196,11 @@ class Walker:
             meetings: rows that end when other ranks have come, with the number of the meeting.
             place: where they meet; must be there if `meetings` are.
         """
-        durations = schedule.duration_s if pace.duration_s is None else pace.duration_s
         self.rows = list(
             zip(
                 (schedule.host_s * pace.host).tolist(),
                 schedule.queue,
-                (durations * pace.device).tolist(),
+                pace.times_s(schedule).tolist(),
                 schedule.gap_s.tolist(),
                 schedule.launched,
                 schedule.extra,

@@ -23,7 +23,7 @@ from gpuscope.atomic import write_atomically
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.run import SCHEMA_VERSION, Run
-from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Recorded, Timeline
+from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Messages, Recorded, Timeline
 from gpuscope.views.figures import figures
 
 MAX_EVENTS = 200_000
@@ -184,6 +184,8 @@ def _timeline(timeline: Timeline, max_events: int) -> Json:
         "collectives": plain(timeline.collectives),
         "sources": plain(timeline.sources),
         "recorded": _recorded(timeline.recorded, keep, total),
+        "messages": _messages(timeline.messages, keep, total),
+        "stands_for": {str(rank): list(ranks) for rank, ranks in timeline.stands_for.items()},
     }
 
 
@@ -204,6 +206,20 @@ def _recorded(recorded: Recorded | None, keep: Ints, total: int) -> Json | None:
             column = row[column]
         columns[field.name] = plain(column)
     return columns
+
+
+def _messages(messages: Messages | None, keep: Ints, total: int) -> Json | None:
+    """Which collective call the communication events of a prediction are, of those kept."""
+    if messages is None:
+        return None
+    row = np.full(total, -1, np.int64)
+    row[keep] = np.arange(len(keep))
+    kept = row[messages.event] >= 0
+    return {
+        "event": row[messages.event[kept]].tolist(),
+        "collective": messages.collective[kept].tolist(),
+        "sequence": messages.sequence[kept].tolist(),
+    }
 
 
 def _kept(duration_ns: Ints, most: int) -> Ints:

@@ -24,6 +24,7 @@ from gpuscope.timeline.types import (
     Counter,
     Events,
     Lane,
+    Messages,
     Recorded,
     Source,
     Step,
@@ -208,7 +209,20 @@ def _read_timeline(data: Json | None) -> Timeline:
         recorded=_read_recorded(data.get("recorded"), len(columns[0])),
         collectives=tuple(_read(Collective, each) for each in data.get("collectives", ())),
         sources=tuple(_read(Source, each) for each in data.get("sources", ())),
+        messages=_read_messages(data.get("messages"), len(columns[0])),
+        stands_for={int(rank): tuple(own) for rank, own in data.get("stands_for", {}).items()},
     )  # fmt: skip
+
+
+def _read_messages(data: Json | None, events: int) -> Messages | None:
+    if data is None:
+        return None
+    columns = [np.array(data[field.name], np.int64) for field in fields(Messages)]
+    if len({len(column) for column in columns}) != 1:
+        raise ValueError("The columns of its messages are not equally long.")
+    if len(columns[0]) and (columns[0].max() >= events or columns[0].min() < 0):
+        raise ValueError("Its messages point outside of its events.")
+    return Messages(*columns)
 
 
 def _read_recorded(data: Json | None, events: int) -> Recorded | None:
