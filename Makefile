@@ -48,10 +48,13 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy --no-error-summary
 
+# On this machine's GPU: the same kernels and models, measured anew and predicted.
 validate-gpu: $(STAMP)
 	$(BIN)/python validation/gpu.py
 
+# From the recordings, no GPU: kernels that no constant has seen, then whole models and the pages.
 validate: $(STAMP)
+	$(BIN)/python validation/kinds.py
 	$(BIN)/python validation/table.py
 
 clean:
