@@ -3,10 +3,13 @@
 A collective's kernel holds multiprocessors (one a channel) and moves its message through device
 memory two to three times (read, written by the peer, read again to add). So arithmetic gets fewer
 units, and a kernel that memory limits gets less bandwidth; in return, full multiprocessors and a
-busy memory hold the collective back. Measured elsewhere: compute slows by 18.9 % on average and up
-to 40 % beside collectives (Lee et al., "Characterizing Compute-Communication Overlap in
-GPU-Accelerated Distributed Deep Learning", arXiv:2507.03114: A100, H100, MI210, MI250), products by
-up to twice where the missing units cost a whole wave.
+busy memory hold the collective back. And before all this, a collective that is issued while a
+kernel fills the device has to wait for room: the block scheduler places the earlier kernel's blocks
+first, so the collective begins in that kernel's last wave (measured: 92 to 93 % into products of
+12.6 waves, 99 % into kernels of many small blocks). Measured elsewhere: compute slows by 18.9 % on
+average and up to 40 % beside collectives (Lee et al., "Characterizing Compute-Communication Overlap
+in GPU-Accelerated Distributed Deep Learning", arXiv:2507.03114: A100, H100, MI210, MI250), products
+by up to twice where the missing units cost a whole wave.
 
 Constants, where a machine was measured (`benchmarks/collective_overlap.py`):
 `collective.overlap.units`, `.memory`, `.by_compute`, `.by_memory`, `.link`.
@@ -20,19 +23,22 @@ from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel, Kind, Limiter
 from gpuscope.hardware import Device
 
-UNITS = 1.58
-"""Slow-down of products over the share of units that is lost: 1.35 beside an all-reduce that holds
-24 of 132 (`collective_overlap` in validation/recordings/h200/collectives-4.jsonl). Above 1 since
-a wave that no longer fits costs a whole one, and power is shared too."""
+UNITS = 1.8
+"""Slow-down of products over the share of units that is lost: 1.2 to 1.8 times beside collectives
+that hold 16 to 32 of 132 (validation/recordings/h200/overlap-2.jsonl; 1.35 among four in
+collectives-4.jsonl). Above 1 since a wave that no longer fits costs a whole one, and power is
+shared too."""
 
-MEMORY = 1.0
-"""A kernel that memory limits loses the bandwidth that the collective takes, byte for byte."""
+MEMORY = 1.2
+"""A kernel that memory limits loses about the bandwidth that the collective takes (1.12 to 1.19
+times slower, the same recording)."""
 
-BY_COMPUTE = 0.42
-"""What a collective takes longer beside products (the same recording: 1.42)."""
+BY_COMPUTE = 0.34
+"""What a collective takes longer beside products (1.12 to 1.53; the same recording)."""
 
-BY_MEMORY = 0.3
-"""What it takes longer beside a kernel that fills the memory's bandwidth. Estimated."""
+BY_MEMORY = 0.87
+"""What it takes longer beside a kernel that fills the memory's bandwidth (1.76 to 2.12): every one
+of its small transfers waits in the same queues."""
 
 LINK_REACH = 0.95
 """Share of a link's rate that several collectives reach together. Estimated."""
@@ -82,7 +88,7 @@ def slowdown_of_collective(
 ) -> float:  # fmt: skip
     """How many times longer a collective takes while such kernels run all along.
 
-    Engines that need no multiprocessors are held back by memory alone.
+    Engines that hold no multiprocessors are not held back by arithmetic.
 
     Args:
         kind: of the kernels that run beside it.
@@ -98,8 +104,35 @@ def slowdown_of_collective(
         return 1.0
     if limiter in _ARITHMETIC:
         return 1 + _constant(constants, "by_compute", BY_COMPUTE) if collective.units else 1.0
-    used = memory_share(collective, device)
-    return 1 + min(_constant(constants, "by_memory", BY_MEMORY), used / (1 - min(used, 0.5)))
+    return 1 + _constant(constants, "by_memory", BY_MEMORY)
+
+
+def room_after_s(kernel: Kernel, collective: Kernel, device: Device) -> float:
+    """From a kernel's start until a collective that is issued meanwhile finds room for its blocks.
+
+    Blocks are placed in the order of launches. All of the kernel's own are placed when its last
+    wave begins; the collective starts there if that wave leaves enough multiprocessors free, else
+    at the end. A collective of engines, and one beside a kernel that leaves room, starts at once;
+    so would one on a stream of high priority at the end of any wave, which PyTorch's are not.
+
+    Args:
+        kernel: what runs.
+        collective: what is issued on another stream.
+        device: where both run.
+    """
+    units = device.compute_units or 1
+    if not collective.units or kernel.kind == "collective" or kernel.lane != "compute":
+        return 0.0
+    whole = int(kernel.waves)
+    last = kernel.waves - whole
+    if kernel.waves <= 0:
+        return 0.0
+    fits = (1 - last) * units >= collective.units
+    if whole == 0:
+        return 0.0 if fits else kernel.duration_s
+    if last == 0:
+        whole, last, fits = whole - 1, 1.0, False
+    return kernel.duration_s * whole / (whole + 1) if fits else kernel.duration_s
 
 
 def slowdown_of_collectives(
