@@ -14,7 +14,7 @@ that they would have operator by operator, as long as blocks do not overlap each
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ import numpy as np
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks
 from gpuscope.program.pipeline.bundles import PART, Part, bundled
+from gpuscope.program.pipeline.job_programs import PipelineBlocks
+from gpuscope.program.types import Program
 from gpuscope.timeline.intervals import merge, subtraction
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.walk import Floats, Walk, walk_steps
@@ -30,7 +32,7 @@ from gpuscope.timeline.walk import Floats, Walk, walk_steps
 if TYPE_CHECKING:
     from gpuscope.timeline.types import Ints
 
-__all__ = ["FoldedStage", "cost_folded", "fold_stage"]
+__all__ = ["FoldedStage", "cost_folded", "fold_ranks", "fold_stage"]
 
 _TICK_S = 1e-12
 """Resolution in which lengths of overlapping tasks are summed up."""
@@ -49,6 +51,30 @@ class FoldedStage:
     blocks: StageBlocks
     costs: Mapping[str, CostedOp]
     costed: CostedProgram
+
+
+def fold_ranks(
+    pipeline: PipelineBlocks, cost: Callable[[Program], CostedProgram]
+) -> tuple[CostedProgram, ...]:
+    """Every distinct rank of a pipeline, costed, its blocks folded.
+
+    The programs for `simulate_memory` are the results' own (`CostedProgram.program`); the ranks
+    that each stands for are `pipeline.members`.
+
+    Args:
+        pipeline: the captured stages.
+        cost: costs a program for the device (`cost_program`, limits of power included).
+    """
+    folded: dict[int, FoldedStage] = {}
+    for blocks in pipeline.stages.values():
+        if id(blocks) not in folded:
+            name = f"stage{len(folded)}"
+            folded[id(blocks)] = fold_stage(blocks, cost(blocks.program), name)
+    few = replace(
+        pipeline, stages={n: folded[id(b)].blocks for n, b in pipeline.stages.items()}
+    )
+    stages = tuple(folded.values())
+    return tuple(cost_folded(cost(program), stages) for program in few.programs().programs)
 
 
 def fold_stage(blocks: StageBlocks, costed: CostedProgram, name: str = "") -> FoldedStage:
@@ -104,7 +130,7 @@ class _Timed:
 def _time_block(block: CostedProgram) -> _Timed:
     schedule = build_schedule(block)
     kernels = tuple(
-        (kernel, item.op.group if kernel.lane == "link" else -1)
+        (kernel, _group(block, item) if kernel.lane == "link" else -1)
         for item in block.ops
         for kernel in item.kernels * item.op.repeat
     )
@@ -116,8 +142,10 @@ def _time_block(block: CostedProgram) -> _Timed:
     device_s = float(ahead.end_s.max()) - latency
     lead_s = max(0.0, float(alone.end_s.max()) - latency - device_s)
     exposed, beside = _communication(schedule, ahead, block)
-    working = sum(kernel.duration_s for kernel, group in kernels if kernel.lane != "link")
-    computing_s = max(0.0, device_s - sum(exposed.values()))
+    working = sum(kernel.duration_s for kernel, _ in kernels if kernel.lane != "link")
+    kinds = len({kernel.kind for kernel, _ in kernels if kernel.lane != "link"})
+    gaps_s = block.kernel_gap_s * max(0, kinds - 1)
+    computing_s = max(0.0, device_s - sum(exposed.values()) - gaps_s)
     return _Timed(
         device_s, lead_s, schedule.host_step_s, kernels,
         computing_s / working if working else 1.0, exposed, beside,
@@ -131,7 +159,7 @@ def _communication(
     rows = np.flatnonzero(schedule.kernel >= 0)
     start, end = _ticks(walk.start_s[rows]), _ticks(walk.end_s[rows])
     group = np.array(
-        [block.ops[op].op.group if schedule.kernels[k].lane == "link" else -2
+        [_group(block, block.ops[op]) if schedule.kernels[k].lane == "link" else -2
          for op, k in zip(schedule.op[rows], schedule.kernel[rows], strict=True)], np.int64
     )  # fmt: skip
     covered = merge(start[group == -2], end[group == -2])
@@ -146,6 +174,12 @@ def _communication(
             np.concatenate((covered[0], own[0])), np.concatenate((covered[1], own[1]))
         )
     return exposed, beside
+
+
+def _group(block: CostedProgram, item: CostedOp) -> int:
+    """The process group of a collective; -1 for one among stages, whose parts may differ."""
+    group = item.op.group
+    return -1 if group >= 0 and block.program.groups[group].label == "pp" else group
 
 
 def _ticks(seconds: Floats) -> Ints:

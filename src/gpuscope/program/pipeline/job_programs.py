@@ -3,55 +3,118 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuscope.program.pipeline.blocks import StageBlocks, read_blocks
 from gpuscope.program.pipeline.compose import RankPlace, compose
 from gpuscope.program.pipeline.decoder_stages import cut_layers, shape_of, stage_build
-from gpuscope.program.pipeline.orders import stage_of_rank
-from gpuscope.program.types import ProcessGroup
+from gpuscope.program.pipeline.orders import PipelineShape, stage_of_rank
+from gpuscope.program.types import ProcessGroup, Program
 from gpuscope.program.world import RankPrograms, World
 
 if TYPE_CHECKING:
     from gpuscope.program.models.parallel.options import Job
 
-__all__ = ["capture_stages", "rank_programs"]
+__all__ = ["PipelineBlocks", "capture_pipeline", "capture_stages", "rank_programs"]
 
 _log = logging.getLogger(__name__)
 
 
-def rank_programs(job: Job, *, local_size: int = 8, strict: bool = False,
-                  name: str = "") -> RankPrograms:  # fmt: skip
-    """Every distinct rank of a decoder's training job with pipeline stages.
+@dataclass(frozen=True, slots=True)
+class PipelineBlocks:
+    """The captured stages of a pipeline, and how its ranks run them.
+
+    Attributes:
+        shape: schedule, ranks, virtual stages, microbatches.
+        stages: blocks by stage; equal stages share theirs.
+        world_size: ranks of the job; those of one stage follow each other.
+        name: what to call its programs.
+        samples, tokens: work of a step of the whole job.
+        assumptions: sentences for the user.
+    """
+
+    shape: PipelineShape
+    stages: Mapping[int, StageBlocks]
+    world_size: int
+    name: str = ""
+    samples: int | None = None
+    tokens: int | None = None
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Ranks that hold the same stages."""
+        return self.world_size // self.shape.ranks
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """For each rank of the pipeline the ranks of the job that do the same."""
+        width = self.width
+        return tuple(
+            tuple(range(position * width, (position + 1) * width))
+            for position in range(self.shape.ranks)
+        )
+
+    def program(self, position: int) -> Program:
+        """The step of one rank of the pipeline."""
+        group = ProcessGroup("pipeline", "pp", tuple(range(0, self.world_size, self.width)))
+        place = RankPlace(position * self.width, self.world_size, group)
+        held = {stage: self.stages[stage] for stage in stage_of_rank(self.shape, position)}
+        program = compose(held, self.shape, place, name=self.name)
+        return replace(
+            program, samples=self.samples, tokens=self.tokens,
+            assumptions=(*self.assumptions, *program.assumptions),
+        )  # fmt: skip
+
+    def programs(self) -> RankPrograms:
+        """The step of every rank of the pipeline, and which ranks of the job it stands for."""
+        every = tuple(self.program(position) for position in range(self.shape.ranks))
+        return RankPrograms(every, self.members)
+
+
+def rank_programs(
+    job: Job, *, local_size: int = 8, strict: bool = False, name: str = ""
+) -> RankPrograms:
+    """Every distinct rank of a decoder's training job with pipeline stages, operator by operator.
+
+    Millions of operators for many microbatches of deep stages: there take `capture_pipeline` and
+    `gpuscope.timeline.pipeline_fold.fold_ranks`.
+
+    Args:
+        job, local_size, strict, name: as `capture_pipeline` takes them.
+
+    Raises:
+        InvalidValueError, WorkloadError: as `capture_pipeline`.
+    """
+    return capture_pipeline(job, local_size=local_size, strict=strict, name=name).programs()
+
+
+def capture_pipeline(
+    job: Job, *, local_size: int = 8, strict: bool = False, name: str = "",
+    assumptions: tuple[str, ...] = (),
+) -> PipelineBlocks:  # fmt: skip
+    """Capture the distinct stages of a decoder's training job.
 
     Equal stages are captured once: the first, the last, and one between of each number of layers.
-    The ranks of one stage do the same, so each rank of the pipeline stands for those.
 
     Args:
         job: model, plan (`pp` stages, checked) and software.
         local_size: devices of a node.
         strict: refuse operators without a shape rule.
         name: what to call the programs.
+        assumptions: sentences for the user.
 
     Raises:
         InvalidValueError: the model or the microbatches do not suit the pipeline.
         WorkloadError: the network's own code failed.
     """
     plan = job.plan
-    shape = shape_of(plan)
-    blocks = capture_stages(job, local_size=local_size, strict=strict)
-    width = plan.world_size // plan.pp
-    group = ProcessGroup("pipeline", "pp", tuple(range(0, plan.world_size, width)))
-    programs = []
-    for position in range(plan.pp):
-        place = RankPlace(position * width, plan.world_size, group)
-        held = {stage: blocks[stage] for stage in stage_of_rank(shape, position)}
-        programs.append(compose(held, shape, place, name=name))
-    members = tuple(
-        tuple(range(position * width, (position + 1) * width)) for position in range(plan.pp)
-    )
-    return RankPrograms(tuple(programs), members)
+    return PipelineBlocks(
+        shape_of(plan), capture_stages(job, local_size=local_size, strict=strict),
+        plan.world_size, name, plan.global_batch, plan.global_batch * job.tokens, assumptions,
+    )  # fmt: skip
 
 
 def capture_stages(
