@@ -200,7 +200,7 @@ def _link_ops(link: Link, one: Op, other: Op, stack: Stack) -> None:
     # Python calls are counted, not recorded: a cache that the first layer fills may change them.
     bare = {
         "index": 0, "inputs": (), "outputs": (), "module": "", "python_calls": 0,
-        "python_instructions": 0,
+        "python_instructions": 0, "waits": (),
     }  # fmt: skip
     same = replace(one, **bare) == replace(other, **bare)  # type: ignore[arg-type]
     same = same and stack.moved(one.module, 1) == other.module

@@ -26,6 +26,7 @@ from gpuscope.program.fold_layers import (
 from gpuscope.program.fold_lists import ListGrower
 from gpuscope.program.fold_memory import MemoryGrower
 from gpuscope.program.fold_places import Places
+from gpuscope.program.fold_waits import Waits
 from gpuscope.program.types import Op, Program, TensorSpec
 
 __all__ = ["expand"]
@@ -46,8 +47,6 @@ def expand(program: Program, names: Mapping[int, str], stack: Stack) -> Program:
     Raises:
         NotFoldableError: the layers do not repeat exactly.
     """
-    if any(op.waits for op in program.ops):
-        raise NotFoldableError("streams wait for each other")
     tags = Tags(program.ops, names, stack)
     passes = find_passes(program.ops, tags)
     chains = link_all(program.ops, program.storages, names, passes, tags).chains()
@@ -56,7 +55,8 @@ def expand(program: Program, names: Mapping[int, str], stack: Stack) -> Program:
     ranges = _allowed_splits(program.ops, chains, places)
     for chain, (first, last) in zip(chains, ranges, strict=True):
         memory.settle(chain, first, last)
-    grower = _OpGrower(program.ops, passes, chains, tags)
+    waits = Waits(program.ops, passes, places, stack)
+    grower = _OpGrower(program.ops, passes, chains, tags, waits)
     ops = grower.ops()
     return replace(program, ops=ops, storages=memory.storages(grower.lists.vectors))
 
@@ -95,8 +95,10 @@ class _OpGrower:
     """Writes the operators of the grown program."""
 
     def __init__(
-        self, ops: Sequence[Op], passes: Sequence[Pass], chains: Sequence[Chain], tags: Tags
-    ) -> None:
+        self, ops: Sequence[Op], passes: Sequence[Pass], chains: Sequence[Chain], tags: Tags,
+        waits: Waits,
+    ) -> None:  # fmt: skip
+        self._waits = waits
         self._ops, self._passes, self._tags, self._stack = ops, passes, tags, tags.stack
         self._copies = tags.stack.copies
         self._where = {e: (chain, i) for chain in chains for i, e in enumerate(chain.elements)}
@@ -115,7 +117,7 @@ class _OpGrower:
             segment = self._ops[first : first + walk.length]
             turns = range(self._copies + 2)
             for periods in turns if walk.upwards else reversed(turns):
-                self._copy(segment, periods)
+                self._copy(segment, periods, walk)
             done = walk.end
         self._keep(self._ops[done:])
         return tuple(self._out)
@@ -127,14 +129,15 @@ class _OpGrower:
             index, module = len(self._out), op.module
             if self._stack.zone(module) == TAIL:
                 module = self._stack.moved(module, self._copies)
-            if index != op.index or module != op.module:
-                kept = replace(kept, index=index, module=module)
+            waits = self._waits.kept(op)
+            if index != op.index or module != op.module or waits != op.waits:
+                kept = replace(kept, index=index, module=module, waits=waits)
             self._out.append(kept)
 
-    def _copy(self, segment: Sequence[Op], periods: int) -> None:
+    def _copy(self, segment: Sequence[Op], periods: int, walk: Pass) -> None:
         """The operators of FIRST as they are `periods` deeper."""
         out, paths, made = self._out, self._paths[periods], self._specs[periods]
-        for op in segment:
+        for offset, op in enumerate(segment):
             module = paths.get(op.module)
             if module is None:
                 module = paths[op.module] = self._stack.moved(op.module, periods)
@@ -143,6 +146,7 @@ class _OpGrower:
             values = self._fields_of(op)
             values["index"], values["module"] = len(out), module
             values["inputs"], values["outputs"] = tuple(inputs), tuple(outputs)
+            values["waits"] = self._waits.copied(walk, offset, periods)
             out.append(Op(**values))
 
     def _fields_of(self, op: Op) -> dict[str, Any]:

@@ -73,8 +73,13 @@ class Stack:
 
 
 def is_list_op(op: Op) -> bool:
-    """Whether the operator takes whole lists of tensors, one entry per parameter."""
-    return op.name.startswith(_LIST_OPS)
+    """Whether the operator takes whole lists of tensors, one entry per parameter.
+
+    FSDP copies the tensors of one layer at a time into a buffer: that is no such list.
+    """
+    return op.name.startswith(_LIST_OPS) and not (
+        op.name == "aten::_foreach_copy_" and op.phase in ("forward", "backward")
+    )
 
 
 class Tags:

@@ -154,11 +154,28 @@ def _as_in_a_run(patch: Patches, recorder: Any) -> None:
 
 def _shapes_unseen(patch: Patches, recorder: Any, propagator: Any) -> None:
     """DTensor runs operators on whole shapes, to learn the result's: no work of a step."""
-    original = propagator.propagate_op_sharding_non_cached
+    for name in ("propagate_op_sharding_non_cached", "_propagate_tensor_meta_non_cached"):
+        original = vars(propagator).get(name)
+        if original is None:
+            continue
 
-    def unseen(*args: Any, **kwargs: Any) -> Any:
-        # Answers are kept: a later step asks for none, so their Python work is not counted.
-        with recorder.looking_away(), recorder.python.not_counting():
-            return original(*args, **kwargs)
+        def unseen(*args: Any, inner: Any = original, **kwargs: Any) -> Any:
+            # Answers are kept: a later step asks for none, so their Python work is not counted.
+            with recorder.looking_away(), recorder.python.not_counting():
+                return inner(*args, **kwargs)
 
-    patch.set(propagator, "propagate_op_sharding_non_cached", unseen)
+        patch.set(propagator, name, unseen)
+    _forget_answers()
+
+
+def _forget_answers() -> None:
+    """Answers of an earlier capture are about its meshes: comparing with them takes longer."""
+    from torch.distributed.tensor import _redistribute, debug
+
+    for module, name in (
+        (debug, "_clear_sharding_prop_cache"), (debug, "_clear_python_sharding_prop_cache"),
+        (getattr(_redistribute, "_gen_transform_infos", None), "cache_clear"),
+    ):  # fmt: skip
+        clear = getattr(module, name, None)
+        if clear is not None:
+            clear()
