@@ -28,6 +28,7 @@ from gpuscope.program.models.parallel.tensor import apply_tensor_parallel
 __all__ = ["build_rank", "make_part", "microbatch_context", "optimizer_of"]
 
 Step = Callable[[], torch.Tensor]
+Batch = Callable[[int], tuple[torch.Tensor, torch.Tensor]]
 
 
 def make_part(
@@ -70,37 +71,48 @@ def optimizer_of(model: nn.Module, name: str) -> torch.optim.Optimizer:
     return make_optimizer(name, chosen)
 
 
-def build_rank(job: Job) -> Step:
+def build_rank(job: Job, batch: Batch | None = None) -> Step:
     """Make the model, data and optimizer of this rank, and give its step.
 
     Args:
         job: a plan without pipeline stages.
+        batch: gives the token numbers and the tokens that come after each, (microbatch, tokens)
+            both, of a microbatch by its number; random ones, the same in each, by default.
 
     Returns:
-        A step: all microbatches forward and backward, then the update; gives the last loss.
+        A step: all microbatches forward and backward, then the update; gives the mean loss.
     """
     plan = job.plan
     device = join_job(job.device)
     meshes = make_meshes(plan, job.device)
     model = make_part(job, meshes, device)
     optimizer = optimizer_of(model, job.software.optimizer)
-    shape = (plan.microbatch, job.tokens)
-    tokens = torch.randint(0, job.size.vocabulary, shape, device=device)
-    labels = torch.randint(0, job.size.vocabulary, shape, device=device)
+    batch = batch or _random_batch(job, device)
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
+        losses = []
         for number in range(plan.microbatches):
             begin_microbatch(model, plan, last=number == plan.microbatches - 1)
+            tokens, labels = batch(number)
             with microbatch_context(job, meshes, model, [tokens, labels]):
-                loss: torch.Tensor = model(tokens, labels)
-                (loss / plan.microbatches).backward()  # type: ignore[no-untyped-call]
+                loss = model(tokens, labels) / plan.microbatches
+                loss.backward()
+            losses.append(loss.detach())
         if job.software.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        return loss
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     return step
+
+
+def _random_batch(job: Job, device: torch.device) -> Batch:
+    shape = (job.plan.microbatch, job.tokens)
+    tokens, labels = (
+        torch.randint(0, job.size.vocabulary, shape, device=device) for _ in range(2)
+    )
+    return lambda number: (tokens, labels)
 
 
 @contextmanager

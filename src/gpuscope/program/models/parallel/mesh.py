@@ -75,8 +75,9 @@ def make_meshes(plan: Parallelism, device: str) -> Meshes:
     spread = plan.world_size // plan.pp // plan.ep
     experts = ep = None
     if plan.ep > 1:
-        by_expert = init_device_mesh(
-            device, (plan.pp, spread, plan.ep), mesh_dim_names=("stage", "edp", "ep")
-        )
+        shape = {"stage": plan.pp, "edp": spread, "ep": plan.ep}
+        if plan.pp == 1:
+            del shape["stage"]
+        by_expert = init_device_mesh(device, tuple(shape.values()), mesh_dim_names=tuple(shape))
         experts, ep = by_expert["edp"], by_expert["ep"]
     return Meshes(world, data, part("tp"), part("cp"), part("pp"), ep, experts)

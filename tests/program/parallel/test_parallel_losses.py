@@ -1,0 +1,82 @@
+"""A job of several processes trains as one process does: the same losses, step after step.
+
+Really run, on Gloo and a CPU: nothing here is captured or predicted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+HERE = Path(__file__).parent
+WHOLE = {"microbatch": 4}
+HALF = {"dp": 2, "microbatch": 2}
+SHARED = {"tp": 2, "microbatch": 4}
+
+PLANS = [
+    ("llama", {**HALF, "fsdp": "full"}, {}),
+    ("llama", {**HALF, "fsdp": "zero2", "microbatch": 1, "microbatches": 2}, {}),
+    ("llama", {**HALF, "fsdp": "zero1", "microbatch": 1, "microbatches": 2}, {}),
+    ("llama", {**HALF, "fsdp": "none", "microbatch": 1, "microbatches": 2}, {}),
+    ("llama", {**HALF, "recompute": "full"}, {"loss_chunks": 4, "attention": "eager"}),
+    ("llama", SHARED, {"fused_norm": False}),
+    ("llama", {**SHARED, "sequence_parallel": False, "recompute": "selective"}, {}),
+    ("gpt", SHARED, {}),
+    ("gpt", HALF, {}),
+    ("latent", SHARED, {}),
+    ("squared", SHARED, {}),
+    ("mixture", {**HALF, "ep": 2}, {}),
+    ("mixture", SHARED, {}),
+    ("mixture", {**SHARED, "ep": 2, "recompute": "full"}, {}),
+]
+
+
+def run(ranks: int, plans: list, folder: Path) -> list[list[float]]:
+    """Losses of each plan, in a job of that many processes."""
+    store = folder / f"store-{ranks}"
+    text = json.dumps(plans)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "losses_of_plans.py"), str(rank), str(ranks), str(store),
+             text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        )
+        for rank in range(ranks)
+    ]  # fmt: skip
+    ended = [process.communicate(timeout=300) for process in started]
+    assert all(p.returncode == 0 for p in started), "\n".join(error for _, error in ended)
+    found: list[list[float]] = json.loads(ended[0][0])
+    return found
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[dict[str, list[float]], list[list[float]]]:
+    """Losses of each kind in one process, and of each plan in two."""
+    folder = tmp_path_factory.mktemp("jobs")
+    kinds = sorted({kind for kind, _, _ in PLANS})
+    alone = run(1, [(kind, WHOLE, {}) for kind in kinds], folder)
+    return dict(zip(kinds, alone, strict=True)), run(2, PLANS, folder)
+
+
+def test_training_learns(trained) -> None:
+    alone, _ = trained
+    for first, second, third in alone.values():
+        assert first > second > third
+
+
+@pytest.mark.parametrize("number", range(len(PLANS)), ids=lambda n: f"{n}-{PLANS[n][0]}")
+def test_a_split_model_trains_as_a_whole_one(number: int, trained) -> None:
+    alone, split = trained
+    assert split[number] == pytest.approx(alone[PLANS[number][0]], rel=2e-6)
+
+
+def test_different_models_have_different_losses(trained) -> None:
+    alone, _ = trained
+    assert len({round(losses[2], 3) for losses in alone.values()}) == len(alone)
