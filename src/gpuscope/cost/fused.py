@@ -42,14 +42,57 @@ _FLOOR_S = 0.1e-6
 _BLOCK_ELEMENTS = 1024
 """Elements of a block of an elementwise kernel, and the longest row held in registers."""
 
-_LANES, _SPECIAL_LANES = 128, 16
-"""Instructions, and special functions, that a multiprocessor finishes in a clock (CUDA programming
-guide, arithmetic throughput)."""
+_LANES = 128
+"""Instructions that a multiprocessor finishes in a clock (CUDA programming guide, arithmetic
+throughput)."""
 
-_SPECIAL = frozenset(
-    ["exp", "log", "tanh", "sigmoid", "silu", "gelu", "erf", "sin", "cos", "rsqrt", "sqrt", "div",
-     "_softmax", "_log_softmax", "pow", "silu_backward", "gelu_backward"]
+_INSTRUCTIONS = {
+    "gelu": 40, "gelu_backward": 51, "erf": 37, "tanh": 31, "tanh_backward": 3,
+    "exp": 10, "log": 10, "sigmoid": 12, "silu": 13, "silu_backward": 16, "sin": 24, "cos": 24,
+    "rsqrt": 9, "sqrt": 9, "div": 9, "pow": 3, "_softmax": 12, "_log_softmax": 29,
+    "_softmax_backward_data": 12, "_log_softmax_backward_data": 4,
+    "native_batch_norm": 14, "cudnn_batch_norm": 14, "_native_batch_norm_legit": 14,
+    "_batch_norm_with_update": 14, "native_batch_norm_backward": 14,
+    "cudnn_batch_norm_backward": 14, "native_layer_norm": 6, "native_layer_norm_backward": 6,
+    "native_group_norm": 8, "native_group_norm_backward": 8, "embedding": 4, "index": 6,
+    "gather": 6, "constant_pad_nd": 16, "cat": 6, "max_pool2d_with_indices": 215,
+    "max_pool2d_with_indices_backward": 220, "upsample_bilinear2d": 60,
+}
+"""Instructions of an operator for each element (a special function counts as eight: 16 of them are
+finished in a clock), beside loads and stores; 1 where absent. gelu, its gradient, pools and
+log-softmax from benchmarks/compiled_kernels.py, the others from what their code does."""
+
+_LOADED, _BROADCAST, _UNALIGNED = 2.0, 3.0, 18.0
+"""Instructions for each element of a large operand, of a small one that is read again and again,
+and more for a large operand whose rows are no multiple of 16 bytes: loaded one by one."""
+
+_RANDOM = 98.0
+"""Instructions of a random number: Philox makes four, one is used."""
+
+_CROWDED = 1.35
+"""How much longer they take in blocks of one warp that hold a row: 167 registers a thread leave
+room for twelve warps of 64."""
+
+_WELFORD = frozenset(
+    ["native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit",
+     "_batch_norm_with_update"]
 )  # fmt: skip
+
+_PIECE_S = {"sum": (4.0e-6, 14e-9), "welford": (6.0e-6, 28e-9)}
+"""Time of a block of a split reduction, and for each value that one of its results adds up: a
+chain of dependent loads, and for a variance of divisions."""
+
+_ROW_S = 0.5e-6
+"""Time of one row in a block that reduces rows and columns at once: load, reduce, write."""
+
+_FINAL_S = {"sum": 0.5e-6, "welford": 1.1e-6}
+"""What a kernel that adds up pieces takes beyond the shortest kernel."""
+
+_ROUND_S = 1.2e-6
+"""Time of one round of a lone block over a row: 2048 values."""
+
+_L1_BYTES = 192 * 1024
+"""Rows of the resident blocks up to this stay in the multiprocessor for the next pass."""
 
 _NAMED = 6
 """Operators in a kernel's name, at most."""
@@ -69,24 +112,41 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     out += 4.0 * rows * splits * len(work.outputs) if splits > 1 else 0.0
     kind = _kind(reduction, columns, splits)
     grid, block = _grid(work, rows, columns, reduction, splits)
-    get = work.constants.get
+    chain_s = _chain_s(work, kind, operators, rows, columns, splits)
+    pieces = kind == "split" and reduction == "outer"
     main = kernel(
         work,
         Launch(
             _name(operators, kind), "fused", read.cold, read.hot, out,
             least_bytes=reads(work).total + out, items=float(rows * columns),
-            cycles=_cycles(work, operators, kind), grid=grid, block=block,
-            floor_s=get("fused.floor_s", _FLOOR_S),
-            chain_s=get(f"fused.{kind}.chain_s", _CHAIN_S.get(kind, 0.0)),
-            streaming=not reduction or kind == "per", dtype=first_dtype(work),
-            family=f"fused.{kind}", note=f"{_count(args.get('count'))} operators in one kernel",
+            cycles=0.0 if pieces else _instructions(work, operators, rows, columns) / _LANES,
+            grid=grid, block=block, floor_s=work.constants.get("fused.floor_s", _FLOOR_S),
+            chain_s=chain_s, overlap=1.0 if pieces or kind == "mix" else 0.0,
+            streaming=not (pieces or kind == "mix"),
+            dtype=first_dtype(work), family=f"fused.{kind}",
+            note=f"{_count(args.get('count'))} operators in one kernel",
         ),
     )  # fmt: skip
     made = (_spread(main),)
     return (*made, *_finals(work, rows, splits)) if splits > 1 else made
 
 
-_CHAIN_S: dict[str, float] = {}
+def _chain_s(
+    work: Work, kind: str, operators: tuple[str, ...], rows: int, columns: int, splits: int
+) -> float:
+    """What one block takes by itself, beside its first loads."""
+    if kind == "mix":
+        return ceil(rows / _mixed_blocks(work, columns)) * work.constants.get("fused.row_s", _ROW_S)
+    if kind == "split" and work.op.args.get("reduction") == "outer":
+        way = "welford" if _WELFORD.intersection(operators) else "sum"
+        block_s, value_s = _PIECE_S[way]
+        get = work.constants.get
+        value_s = get(f"fused.{way}.value_s", value_s)
+        return get(f"fused.{way}.block_s", block_s) + value_s * columns / splits
+    if kind == "red" and rows < work.units:
+        looked_up = any("nll" in name or name in ("gather", "index") for name in operators)
+        return ceil(columns / 2048) * _ROUND_S * (2 if looked_up else 1)
+    return 0.0
 
 
 def _count(value: object) -> int:
@@ -115,26 +175,30 @@ def _name(operators: tuple[str, ...], kind: str) -> str:
     return "_".join(("triton", shown, "fused", *(name.lstrip("_") for name in operators[:_NAMED])))
 
 
-def _cycles(work: Work, operators: tuple[str, ...], kind: str) -> float:
-    """Clocks that one element keeps a multiprocessor busy."""
+def _instructions(
+    work: Work, operators: tuple[str, ...], rows: int, columns: int
+) -> float:
+    """Instructions for each element of the loops."""
     get = work.constants.get
-    special = sum(name in _SPECIAL for name in operators)
-    access = len(work.inputs) + len(work.outputs)
-    common = get("fused.access", 1.0) * access
-    common += get("fused.operator", 1.0) * _count(work.op.args.get("count"))
-    common += get(f"fused.{kind}.instructions", 0.0)
-    cycles = common / _LANES + get("fused.special", 1.0) * special / _SPECIAL_LANES
+    total = float(_count(work.op.args.get("count")) - len(operators))  # casts that repeat
+    total += sum(_INSTRUCTIONS.get(name, 1) for name in operators)
+    for spec in (*work.inputs, *work.outputs):
+        large = spec.numel * 8 >= rows * columns
+        total += get("fused.loaded", _LOADED) if large else get("fused.broadcast", _BROADCAST)
+        if large and columns > 1 and columns * spec.itemsize % 16:
+            total += get("fused.unaligned", _UNALIGNED)
     if work.op.args.get("random"):
-        cycles += get("fused.random_cycles", 0.8)
-    if "_log_softmax" in operators or "_softmax" in operators:
-        cycles += get(f"fused.{kind}.softmax_cycles", 0.0)
-    return cycles
+        crowded = _CROWDED if 1 < columns <= _BLOCK_ELEMENTS else 1.0
+        total += get("fused.random", _RANDOM) * crowded
+    return total
 
 
 def _with_passes(work: Work, read: Reads, rows: int, columns: int, reduction: str) -> Reads:
     """Bytes read when rows that do not fit in registers are read again in each pass."""
     again = _count(work.op.args.get("passes")) - 1
     if not again or not reduction or columns <= _BLOCK_ELEMENTS:
+        return read
+    if reduction == "inner" and 4 * read.total / max(rows, 1) <= _L1_BYTES:
         return read
     m = machine(work)
     # A block of an outer reduction goes down a stripe of 64 columns.
@@ -152,8 +216,9 @@ def _grid(
     if not reduction:
         return max(1, ceil(rows / min(_BLOCK_ELEMENTS, max(256, rows // 128)))), 128
     if reduction == "both":
-        partial = [t for t in work.outputs if len(t.shape) == 2 and t.shape[1] == columns]
-        return max(1, min((t.shape[0] for t in partial), default=8 * work.units)), 128
+        return _mixed_blocks(work, columns), 128
+    if splits > 1 and reduction == "inner":
+        return rows * splits, 512
     if splits > 1:
         return max(1, ceil(rows * splits / 64)), 128
     if reduction == "outer":
@@ -161,6 +226,12 @@ def _grid(
     if columns > _BLOCK_ELEMENTS:
         return max(1, rows), 512
     return max(1, ceil(rows / max(1, _BLOCK_ELEMENTS // columns))), 32
+
+
+def _mixed_blocks(work: Work, columns: int) -> int:
+    """Blocks of a kernel that reduces rows and columns at once: rows of its partial sums."""
+    partial = [t for t in work.outputs if len(t.shape) == 2 and t.shape[1] == columns]
+    return max(1, min((t.shape[0] for t in partial), default=8 * work.units))
 
 
 def _spread(made: Kernel) -> Kernel:
@@ -172,24 +243,27 @@ def _finals(work: Work, results: int, splits: int) -> tuple[Kernel, ...]:
     """The kernels that add up the pieces of a split reduction, level by level."""
     made: list[Kernel] = []
     sums = max(1, len(work.outputs))
+    variance = _count(work.op.args.get("finals")) == 1 and sums > 1
     while splits > 1:
-        left = split_count(results, splits, inner=False)
+        left = split_count(results, splits, inner=not variance)
         # The last level makes each result by itself; before, all are walked together.
-        together = left > 1 or _count(work.op.args.get("finals")) == 1
+        together = left > 1 or variance
         for _ in range(1 if together else sums):
-            made.append(_final(work, results, splits, left, sums if together else 1))
+            made.append(_final(work, results, splits, left, sums if together else 1, variance))
         splits = left
     return tuple(made)
 
 
-def _final(work: Work, results: int, splits: int, left: int, sums: int) -> Kernel:
+def _final(
+    work: Work, results: int, splits: int, left: int, sums: int, variance: bool
+) -> Kernel:
     made = kernel(
         work,
         Launch(
             f"triton_{'red' if left > 1 else 'per'}_fused_partial_results", "fused", 0.0,
             4.0 * results * splits * sums, 4.0 * results * left * sums, least_bytes=0.0,
             grid=max(1, ceil(results * left / (64 if left > 1 else 16))), block=128,
-            floor_s=work.constants.get("fused.floor_s", _FLOOR_S), dtype="float32",
+            floor_s=_FINAL_S["welford" if variance else "sum"], dtype="float32",
             family="fused.final", note="adds up pieces of a split reduction",
         ),
     )  # fmt: skip

@@ -48,6 +48,8 @@ def _outside(value: Value, node: Node) -> list[Node]:
     others = [r for r in value.readers if r.group is None and r.kind != "loop"]
     if others or any(r.kind != "loop" or r.segment != node.segment for r in outside):
         return []
+    if any(r.part is not None and r.part.window for r in outside):
+        return []
     return outside
 
 

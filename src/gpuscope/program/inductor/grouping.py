@@ -181,6 +181,8 @@ def _allowed(group: Group, node: Node) -> list[Group] | None:
             continue  # comes into this kernel with the node
         if held is not group and (held is None or held.level < group.level):
             continue
+        if part.window:
+            return None  # it reads elements that other blocks make
         if held is not group and held not in level:
             if held is None or held.level > group.level or not _mergeable(group, held):
                 return None
@@ -248,19 +250,19 @@ def fits(group: Group, part: Part) -> bool:
 
 
 def _mixes(group: Group, node: Node) -> bool:
-    """Whether a sum across rows may join a reduction along them.
+    """Whether a sum across rows may share a kernel with a reduction along them.
 
     Sizes after `MixOrderReduction.can_fuse` (torch/_inductor/scheduler.py).
     """
     part = node.part
     if part is None or part.loop != "reduction" or group.columns == 1:
         return False
-    if part.inner or not group.inner or (part.rows, part.columns) != (group.columns, group.rows):
+    if part.inner == group.inner or (part.rows, part.columns) != (group.columns, group.rows):
         return False
-    rows, columns = group.rows, group.columns
+    rows, columns = (group.rows, group.columns) if group.inner else (part.rows, part.columns)
     if rows * columns < 5 * 2**20 or rows < max(2 * columns, 4096) or columns > 16384:
         return False
-    # Siblings only: it must not need what the other reduction makes.
+    # Siblings only: neither must need what the other makes.
     return not any(earlier.group is group and earlier.reduced for earlier in node.before())
 
 
@@ -279,3 +281,5 @@ def _join(group: Group, node: Node) -> None:
         group.rows, group.columns, group.inner = part.rows, part.columns, part.inner
     elif part.inner != group.inner:
         group.mixed = True
+        if part.inner:
+            group.rows, group.columns, group.inner = part.rows, part.columns, True

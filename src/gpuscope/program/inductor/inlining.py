@@ -45,6 +45,8 @@ def _reader(node: Node) -> Node | None:
     target = reader.part
     if target is None or reader.segment != node.segment or target.loop == "scatter":
         return None
+    if target.window:
+        return None
     if target.rows * target.columns < part.rows:
         return None
     if len({source for source, _ in (*node.reads, *reader.reads)}) > _MOST_READS + 1:

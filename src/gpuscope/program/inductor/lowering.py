@@ -68,6 +68,11 @@ RANDOM = frozenset(
 )  # fmt: skip
 """Elementwise operators that draw random numbers: never computed twice."""
 
+_WINDOWS = frozenset(
+    ["max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
+     "avg_pool2d_backward", "upsample_bilinear2d"]
+)  # fmt: skip
+
 _OVERWRITES = frozenset(["fill", "zero", "copy"])
 """In-place operators that do not read what they overwrite."""
 
@@ -104,6 +109,7 @@ class Part:
         writes: what it makes.
         inner: a reduction runs along the densest dimension.
         random: draws random numbers.
+        window: reads several elements for each result, so that what it reads is a buffer.
     """
 
     loop: Loop
@@ -113,6 +119,7 @@ class Part:
     writes: tuple[TensorSpec, ...]
     inner: bool = True
     random: bool = False
+    window: bool = False
 
     @property
     def splits(self) -> int:
@@ -207,7 +214,9 @@ def _pointwise(op: Op, base: str) -> Part:
     elif base == "max_pool2d_with_indices_backward":
         reads = tuple(replace(t, dtype="int8") if t.dtype == "int64" else t for t in reads)
     rows = max(t.numel for t in writes)
-    return Part("pointwise", rows, 1, reads, writes, random=base in RANDOM)
+    return Part(
+        "pointwise", rows, 1, reads, writes, random=base in RANDOM, window=base in _WINDOWS
+    )
 
 
 def _look_up(op: Op, base: str) -> Part:

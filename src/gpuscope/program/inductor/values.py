@@ -202,6 +202,7 @@ class _Builder:
         self.inside = compiled_operators(program)
         self.marked = any(op.region for op in program.ops)
         self.region = 0
+        self.seeded = -1
         self.returned = _unwanted(program)
         outliving = {s.id for s in program.storages if s.died is None}
         self.unshared = _mutated(program.ops) | outliving
@@ -300,6 +301,8 @@ class _Builder:
                 return
         outputs = {t.storage: t for t in op.outputs}
         for part in parts:
+            if part.random:
+                self._seeds(op)
             node = Node(len(self.graph.nodes), op, "loop", part, self.segment)
             self.graph.nodes.append(node)
             self._read(node, part.reads)
@@ -312,6 +315,17 @@ class _Builder:
                     self.graph.resized[spec.storage] = spec.nbytes
         if key is not None:
             self.known[key] = [self.current[t.storage] for t in op.outputs]
+
+    def _seeds(self, op: Op) -> None:
+        """One call makes the seeds of all random numbers of a graph."""
+        if self.seeded == self.segment:
+            return
+        self.seeded = self.segment
+        seeds = TensorSpec((1,), (1,), "int64", "device", self.graph.fresh())
+        call = Op(index=op.index, name="aten::randint", outputs=(seeds,), phase=op.phase,
+                  stream=op.stream, region=op.region)  # fmt: skip
+        self.graph.made[seeds.storage] = seeds, call
+        self._library(call)
 
     def _key(self, op: Op, parts: tuple[Part, ...]) -> Hashable | None:
         """What makes two operators equal; None for those that must not be merged."""
