@@ -52,14 +52,11 @@ GAP_S = 2.0e-6
 def test_the_model_is_near_what_was_recorded(measured, operation: str, ranks: int) -> None:
     """Half of the sizes were fitted (benchmarks/fit/collectives.py); NVLS was off."""
     tuning = replace(tuning_of(Constants(calibration_for(device("h200")))), nvls=False)
-    # All-reduces were recorded with the largest value, which NCCL has no kernel of its own for.
-    extra_s = tuning.other_sum_s if operation == "all_reduce" else 0.0
     group = group_of(CLUSTER, ranks)
     points = measured[operation, ranks]
     assert len(points) == 11  # 1 KiB to 1 GiB
     errors = [
-        abs((TIMES[operation](group, size, tuning) + extra_s + GAP_S) / s - 1)
-        for size, s in sorted(points)
+        abs((TIMES[operation](group, size, tuning) + GAP_S) / s - 1) for size, s in sorted(points)
     ]
     assert median(errors) < 0.12
     assert max(errors[-4:]) < 0.22  # from 16 MiB on

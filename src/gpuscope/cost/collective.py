@@ -209,7 +209,7 @@ def collective(
     cluster = cluster_of(work, members)
     group, tuning = group_of(cluster, members), tuning_of(work.constants)
     taken = chosen(operation, group, size_bytes, tuning)
-    if tuning.other_sum_s and is_other_sum(work):
+    if tuning.other_sum_s and taken.protocol.name != "Simple" and is_other_sum(work):
         longer_s = taken.latency_s + tuning.other_sum_s
         taken = replace(taken, latency_s=longer_s, base_s=taken.base_s + tuning.other_sum_s)
     if taken.time_s == inf:

@@ -27,6 +27,7 @@ from gpuscope.cost.types import Kernel
 _LL_LARGEST_BYTES = 16 << 10
 """NCCL_P2P_LL_THRESHOLD."""
 
+_EXCHANGE = 0.6
 PAIR_BASE_S = 9.0e-6
 """To begin a message under Simple inside a domain: 10 us up to 256 KiB on an H200
 (validation/recordings/h200/collectives-4.jsonl)."""
@@ -62,15 +63,23 @@ def gather(work: Work) -> tuple[Kernel, ...]:
     return (_kernel(work, name, taken, group, members, (whole, written or whole)),)
 
 
-def pair_way(group: Group, size_bytes: float, tuning: Tuning) -> Way:
-    """One message between the two ranks of a group."""
+def pair_way(group: Group, size_bytes: float, tuning: Tuning, exchange: bool = False) -> Way:
+    """One message between the two ranks of a group.
+
+    Args:
+        group: the two ranks and their links.
+        size_bytes: of the message.
+        tuning: how messages run on the machine.
+        exchange: each rank sends and receives in the same kernel, which is slower a message.
+    """
     protocol = tuning.protocols[0 if size_bytes <= _LL_LARGEST_BYTES else -1]
     base_s = tuning.extra_s.get("send_recv", PAIR_BASE_S)
     leaves = group.domains > 1
     if leaves:
         rate = group.fabric_share * group.fabric_bytes_per_s
     else:
-        rate = grown(tuning.share("send_recv", 2), size_bytes, tuning) * group.link_bytes_per_s
+        share = tuning.share("exchange", 2, _EXCHANGE) if exchange else tuning.share("send_recv", 2)
+        rate = grown(share, size_bytes, tuning) * group.link_bytes_per_s
     fabric_s = protocol.tree_fabric_s + group.extra_fabric_s
     steps = (0, 1) if leaves else (1, 0)
     return way("pairs", protocol, steps, (base_s, 0.0, fabric_s), size_bytes, rate * protocol.share)

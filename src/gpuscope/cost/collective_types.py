@@ -66,9 +66,9 @@ class Tuning:
         tuned: protocols were measured one by one, so that NCCL's own choice among them can be
             followed (`collective_tuner`); else the fastest is taken.
         other_sum_s: what a reduction takes beyond a plain sum (average, largest): NCCL has a kernel
-            for sums, others go through a table of functions.
-        growth: how much faster the links get with every fourfold of a large message, up to what
-            they reach at best (measured; a cause is not known).
+            for sums, others go through a table of functions. Seen under LL and LL128 only.
+        growth: share of what a link's rate lacks to the best that it makes good with every fourfold
+            of a large message (measured; a cause is not known).
     """
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
