@@ -21,7 +21,10 @@ ALLOWED: dict[str, set[str]] = {
     "timeline": {"errors", "atomic", "hardware", "program", "cost"},
     "analysis": {"errors", "hardware", "program", "cost", "timeline", "run"},
     "run": {"errors", "program", "timeline", "analysis", "views"},
-    "api": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run"},
+    "prediction": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run"},
+    "api": {
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "prediction",
+    },
     # Like `run`, it meets the views' document format when a saved run is asked for.
     "loading": {"errors", "hardware", "timeline", "analysis", "run", "views"},
     "measure": {

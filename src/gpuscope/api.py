@@ -19,14 +19,17 @@ from gpuscope.hardware import (
 )
 from gpuscope.hardware.own import is_this, this_target
 from gpuscope.program.types import Program
+from gpuscope.program.world import RankPrograms
 from gpuscope.run import Run
 
 if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.program.world import World
     from gpuscope.timeline.recost import Recosted
+    from gpuscope.timeline.recost_ranks import RecostedJob
 
 Build = Callable[[], Callable[[], object]]
+Workload = Build | str | Program | RankPrograms
 Own = Calibration | str | Path
 Target = str | Device | Cluster
 
@@ -67,8 +70,93 @@ def capture(
     return program
 
 
+def capture_job(
+    workload: Workload, cluster: Cluster, options: WorkloadOptions | None = None,
+    strict: bool = False,
+) -> Program | RankPrograms:  # fmt: skip
+    """Record one step of every distinct rank of a workload on a cluster.
+
+    Code that joins a process group runs as every rank that differs; code that does not is captured
+    once, whatever the cluster.
+
+    Args:
+        workload, options, strict: see `capture`; ranks captured before are returned as they are.
+        cluster: one rank a device.
+
+    Raises:
+        InvalidValueError: ranks captured for another number of devices.
+        WorkloadError: the workload's own code failed.
+    """
+    if isinstance(workload, RankPrograms):
+        _check_size(workload.world_size, cluster)
+        return workload
+    if isinstance(workload, Program):
+        return _whole_job(workload, cluster)
+    if isinstance(workload, str):
+        return _named_job(workload, cluster, for_cluster(options, cluster), strict)
+    if cluster.n_devices == 1 or not callable(workload):
+        return capture(workload, options=options, strict=strict)
+    from gpuscope.program.ranks import capture_ranks
+
+    return _one_or_many(capture_ranks(workload, _world(cluster), strict=strict))
+
+
+def _named_job(
+    workload: str, cluster: Cluster, options: WorkloadOptions | None, strict: bool
+) -> Program | RankPrograms:
+    """A model or a file, as `capture_job` records it."""
+    from gpuscope.program.workload import WorkloadOptions, resolve
+
+    resolved = resolve(workload, options or WorkloadOptions())
+    if resolved.job is not None and resolved.job.plan.pp > 1:
+        from gpuscope.program.pipeline.job_programs import rank_programs
+
+        _check_size(resolved.job.plan.world_size, cluster)
+        return rank_programs(
+            resolved.job, local_size=cluster.devices_per_node, strict=strict, name=resolved.name
+        )
+    if resolved.job is None and resolved.at_depth is None and cluster.n_devices > 1:
+        from gpuscope.program.ranks import capture_ranks
+
+        return _one_or_many(
+            capture_ranks(resolved.build, _world(cluster), name=resolved.name, strict=strict)
+        )
+    return _whole_job(capture(workload, options=options, strict=strict), cluster)
+
+
+def _world(cluster: Cluster) -> World:
+    from gpuscope.program.world import World
+
+    return World(cluster.n_devices, 0, cluster.devices_per_node)
+
+
+def _one_or_many(programs: RankPrograms) -> Program | RankPrograms:
+    """The program alone where its ranks do not talk: copies of one."""
+    first = programs.programs[0]
+    if programs.equal and not first.groups:
+        return replace(first, world_size=1)
+    return programs
+
+
+def _whole_job(program: Program, cluster: Cluster) -> Program | RankPrograms:
+    """A program that every rank of its job runs."""
+    if program.world_size == 1:
+        return program
+    _check_size(program.world_size, cluster)
+    return RankPrograms((program,), (tuple(range(program.world_size)),))
+
+
+def _check_size(ranks: int, cluster: Cluster) -> None:
+    if ranks != cluster.n_devices:
+        raise InvalidValueError(
+            f"A job of {ranks} ranks does not run on {cluster.n_devices} devices.",
+            "It was captured for one rank a device.",
+            f"Type for example: --on {ranks}x{cluster.device.id}",
+        )
+
+
 def predict(
-    workload: Build | str | Program, on: Target = "h200", *,
+    workload: Workload, on: Target = "h200", *,
     options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> Run:  # fmt: skip
@@ -97,31 +185,39 @@ def predict(
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
         cluster = replace(cluster, device=cluster.device.replace(**overrides))
-    program = capture(workload, options=for_cluster(options, cluster), strict=strict)
-    return _predict(program, cluster, constants, strict)
+    return _predict(capture_job(workload, cluster, options, strict), cluster, constants, strict)
 
 
 def recost(
-    workload: Build | str | Program, on: Target = "h200", *,
+    workload: Workload, on: Target = "h200", *,
     options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, interval: bool = True, memory: bool = True,
-) -> Recosted:  # fmt: skip
+) -> Recosted | RecostedJob:  # fmt: skip
     """Time, traffic, power and memory of a step on another machine, without a timeline.
 
     For curves over many machines: the figures are those of `predict`, many times quicker where
-    the workload was captured before. Arguments and errors as `predict`.
+    the workload was captured before. A job whose ranks differ gives a `RecostedJob`. Arguments
+    and errors as `predict`.
 
     Args:
         interval: compute the 80 % interval.
         memory: simulate the memory.
     """
     from gpuscope.timeline.recost import recost as cost_anew
+    from gpuscope.timeline.recost_ranks import recost_ranks
 
     cluster = resolve_target(on)
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
         cluster = replace(cluster, device=cluster.device.replace(**overrides))
-    program = capture(workload, options=for_cluster(options, cluster))
+    captured = (
+        workload if isinstance(workload, Program) else capture_job(workload, cluster, options)
+    )
+    if isinstance(captured, RankPrograms) and not captured.equal:
+        return recost_ranks(
+            captured, cluster.device, constants, cluster=cluster, interval=interval, memory=memory
+        )
+    program = captured.programs[0] if isinstance(captured, RankPrograms) else captured
     return cost_anew(
         program, cluster.device, constants, cluster=cluster, interval=interval, memory=memory
     )
@@ -148,25 +244,40 @@ def resolve_calibration(on: Target, calibration: Own | None = None) -> Calibrati
 
 
 def predict_many(
-    workload: Build | str | Program, targets: Sequence[Target], *,
+    workload: Workload, targets: Sequence[Target], *,
     options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> list[Run]:  # fmt: skip
     """Predict on several devices with one capture; same arguments and errors as `predict`.
 
-    A parallel job is captured once for each number of devices.
+    Distributed code is captured once for each number of devices.
     """
-    clusters = [t if isinstance(t, str) else resolve_target(t) for t in targets]
-    laid = [for_cluster(options, resolve_target(cluster)) for cluster in clusters]
-    programs = {o: capture(workload, options=o, strict=strict) for o in dict.fromkeys(laid)}
+    clusters = [resolve_target(target) for target in targets]
+    captured: dict[object, Program | RankPrograms] = {}
+    alone: Program | None = None
+    # The largest first: what joins no process group there is the same everywhere.
+    for cluster in sorted(clusters, key=lambda c: -c.n_devices):
+        key = _job_key(cluster)
+        if alone is None and key not in captured:
+            found = captured[key] = capture_job(workload, cluster, options, strict)
+            if isinstance(found, Program) and len(captured) == 1:
+                alone = found
     return [
-        predict(programs[o], cluster, calibration=calibration, overrides=overrides, strict=strict)
-        for o, cluster in zip(laid, clusters, strict=True)
-    ]
+        predict(
+            alone or captured[_job_key(cluster)], target, calibration=calibration,
+            overrides=overrides, strict=strict,
+        )
+        for target, cluster in zip(targets, clusters, strict=True)
+    ]  # fmt: skip
+
+
+def _job_key(cluster: Cluster) -> tuple[int, int]:
+    """What a capture depends on of a cluster."""
+    return cluster.n_devices, cluster.devices_per_node
 
 
 def sweep(
-    workload: Build | str | Program, on: Target, field: str, values: Sequence[float], *,
+    workload: Workload, on: Target, field: str, values: Sequence[float], *,
     options: WorkloadOptions | None = None, calibration: Own | None = None,
     overrides: Mapping[str, Any] | None = None, strict: bool = False,
 ) -> list[tuple[float, Run]]:  # fmt: skip
@@ -197,7 +308,7 @@ def sweep(
             )
             for value in values
         ]  # fmt: skip
-    program = capture(workload, options=for_cluster(options, resolve_target(on)), strict=strict)
+    program = capture_job(workload, resolve_target(on), options, strict)
     return [
         (
             value,
@@ -237,58 +348,11 @@ def resolve_target(on: Target) -> Cluster:
     return parse_target(on)
 
 
-def _predict(program: Program, cluster: Cluster, constants: Calibration, strict: bool) -> Run:
-    from gpuscope.analysis import analyze
-    from gpuscope.cost.engine import cost_program
-    from gpuscope.cost.power import limit_power
-    from gpuscope.cost.workspace import with_workspaces
-    from gpuscope.program.fusion import fuse
-    from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
-    from gpuscope.timeline.contention import DeviceOverlap
+def _predict(
+    captured: Program | RankPrograms, cluster: Cluster, constants: Calibration, strict: bool
+) -> Run:
+    from gpuscope.prediction import predict_job, predict_program
 
-    device = cluster.device
-    program = with_workspaces(fuse(program) if program.compiled else program, device)
-    costed = limit_power(
-        cost_program(program, device, constants, strict=strict, cluster=cluster), device, constants
-    )
-    overlap = DeviceOverlap.of(device, constants)
-    simulation = simulate(costed, overlap=overlap)
-    memory = simulate_memory(program, capacity_bytes=device.memory_usable_bytes)
-    low, high = step_time_interval(costed, overlap=overlap)
-    timeline = attach_memory(simulation.timeline, memory)
-    analysis = analyze(
-        timeline, program=program, device=device, memory=memory,
-        step_time_s=simulation.step_time_s, calibration=constants,
-    )  # fmt: skip
-    measured = constants.distance == "same device" and not program.compiled
-    origin = "calibrated" if measured else "estimated"
-    energy = analysis.energy.total_j if analysis.energy else None
-    return Run(
-        name=program.name, target=device.name, device_id=device.id, origin="predicted",
-        step_time_s=simulation.step_time_s, step_time_interval_s=(low, high),
-        device_busy_s=simulation.device_busy_s, host_busy_s=simulation.host_busy_s,
-        peak_memory_bytes=memory.peak_allocated_bytes,
-        reserved_memory_bytes=memory.peak_reserved_bytes, energy_j=energy,
-        fits=memory.peak_allocated_bytes <= device.memory_usable_bytes,
-        timeline=timeline, analysis=analysis, program=program,
-        assumptions=tuple(
-            dict.fromkeys(
-                (*costed.assumptions, *_replicas(program, cluster), *cluster.assumptions)
-            )
-        ),
-        origins={
-            "step_time_s": origin, "device_busy_s": origin, "host_busy_s": origin,
-            "peak_memory_bytes": "calibrated", "reserved_memory_bytes": "estimated",
-            "energy_j": origin,
-        },
-        samples=program.samples, tokens=program.tokens,
-    )  # fmt: skip
-
-
-def _replicas(program: Program, cluster: Cluster) -> tuple[str, ...]:
-    """What it means to run a program without communication on several devices."""
-    if cluster.n_devices == 1 or any("c10d" in op.name for op in program.ops):
-        return ()
-    return (
-        f"No collective in the program: each of the {cluster.n_devices} devices runs its own copy.",
-    )
+    if isinstance(captured, RankPrograms):
+        return predict_job(captured, cluster, constants, strict)
+    return predict_program(captured, cluster, constants, strict)

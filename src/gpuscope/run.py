@@ -64,6 +64,36 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class RankResult:
+    """One distinct rank of a predicted job; times are of one step.
+
+    Attributes:
+        rank: the rank that was captured.
+        members: all ranks that do the same, itself included.
+        device_busy_s: union of its device's work, waiting inside communication included.
+        host_busy_s: time its host works.
+        communication_s: union of its communication.
+        exposed_communication_s: communication that no other work of the device hides.
+        waiting_s: inside communication for other ranks to come, by the group's label.
+        peak_memory_bytes, reserved_memory_bytes: as of `Run`.
+        fits: whether the peak fits its device.
+        energy_j: of its device; None if unknown.
+    """
+
+    rank: int
+    members: tuple[int, ...]
+    device_busy_s: float
+    host_busy_s: float
+    communication_s: float
+    exposed_communication_s: float
+    waiting_s: Mapping[str, float]
+    peak_memory_bytes: int
+    reserved_memory_bytes: int
+    fits: bool
+    energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A workload on a device: how long a step takes, what it holds, what it costs, and why.
 
@@ -83,12 +113,16 @@ class Run:
         fits: whether the peak fits the device; None if unknown.
         timeline: the events of one steady step.
         analysis: what they mean.
-        program: what was captured, for predicted runs.
-        ranks: ranks present.
+        program: what was captured, for predicted runs; of a job, its first rank's.
+        ranks: ranks present; of a predicted job, one of each distinct sort.
         assumptions: sentences for the user.
         origins: field name -> measured, calibrated, datasheet or estimated.
         samples, tokens: work of one step, where known.
         measurement: how a measured run was measured; None for predictions and loaded traces.
+        world_size: ranks of the job that a step belongs to; of a recording, those recorded.
+        rank_results: each distinct rank of a predicted job; () for one device and recordings.
+            Memory (`peak_memory_bytes`, `fits`) is then that of the fullest rank, the other
+            figures are the first one's.
     """
 
     name: str
@@ -112,6 +146,8 @@ class Run:
     samples: int | None = None
     tokens: int | None = None
     measurement: Measurement | None = None
+    world_size: int = 1
+    rank_results: tuple[RankResult, ...] = ()
 
     def to_dict(self) -> dict[str, object]:
         """The run as plain data (the stable, versioned JSON document; see docs/json.md)."""

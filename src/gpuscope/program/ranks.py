@@ -49,12 +49,15 @@ def capture_ranks(
     captures.take([0])
     if world.size == 1:
         return RankPrograms((captures.done[0],), ((0,),))
+    everyone = tuple(range(world.size))
+    if not captures.done[0].groups and not captures.peers():  # it talks to nobody
+        return RankPrograms((captures.done[0],), (everyone,))
     if captures.peers():
         return _follow_peers(captures)
     captures.take([world.size - 1])
     first, last = captures.done[0], captures.done[world.size - 1]
     if same_work(first, last):
-        return RankPrograms((first,), (tuple(range(world.size)),))
+        return RankPrograms((first,), (everyone,))
     return _by_coordinates(captures)
 
 

@@ -115,21 +115,24 @@ class Made:
 
 
 def costed_anew(
-    program: Program, device: Device, constants: Calibration, cluster: Cluster | None = None
-) -> Made:
+    program: Program, device: Device, constants: Calibration, cluster: Cluster | None = None, *,
+    strict: bool = False,
+) -> Made:  # fmt: skip
     """Cost a program on a device as `gpuscope.predict` does.
 
     Args:
         program: as captured, or as `Run.program` has it.
         device, constants, cluster: see `recost`.
+        strict: refuse what has no kernel model.
 
     Raises:
         UnsupportedError: the device lacks a dtype that the program computes in.
+        CaptureError: an operator without a model, under `strict`.
     """
     if program.compiled:
         program = fuse(program)
     program = with_workspaces(_without_workspaces(program), device)
-    alone = cost_program(program, device, constants, cluster=cluster)
+    alone = cost_program(program, device, constants, strict=strict, cluster=cluster)
     return Made(program, alone, limit_power(alone, device, constants))
 
 

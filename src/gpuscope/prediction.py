@@ -1,0 +1,223 @@
+"""From what was captured to a `Run`: cost, simulate, analyse; one program or a job's ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuscope.analysis import analyze
+from gpuscope.analysis.types import Analysis
+from gpuscope.cost.skew import DEVICE_BOUND, HOST_BOUND, Waiting, waiting
+from gpuscope.cost.types import CostedProgram
+from gpuscope.hardware import Calibration, Cluster
+from gpuscope.program.types import Program
+from gpuscope.program.world import RankPrograms
+from gpuscope.run import RankResult, Run
+from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
+from gpuscope.timeline.contention import DeviceOverlap
+from gpuscope.timeline.memory import MemoryTrace
+from gpuscope.timeline.rank_walk import build_job
+from gpuscope.timeline.recost import average_w, costed_anew
+from gpuscope.timeline.simulate_ranks import RankSimulation, simulate_ranks
+from gpuscope.timeline.uncertainty import job_time_interval
+
+__all__ = ["predict_job", "predict_program"]
+
+HOST_SHARE = 0.95
+"""A step whose host works for this share of it or more has the host's variability."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Costed:
+    """One program as a device runs it."""
+
+    program: Program
+    alone: CostedProgram
+    limited: CostedProgram
+    memory: MemoryTrace
+
+
+def predict_program(
+    program: Program, cluster: Cluster, constants: Calibration, strict: bool = False
+) -> Run:
+    """Predict one device's step; a cluster of several runs copies that do not talk.
+
+    Args:
+        program: as captured.
+        cluster: what it runs on.
+        constants: calibrated constants for the cluster's device.
+        strict: refuse what has no kernel model.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that the program needs.
+        CaptureError: an operator without a model, under `strict`.
+    """
+    device = cluster.device
+    costed = _costed(program, cluster, constants, strict)
+    overlap = DeviceOverlap.of(device, constants)
+    simulation = simulate(costed.limited, overlap=overlap)
+    low, high = step_time_interval(costed.limited, overlap=overlap)
+    timeline = attach_memory(simulation.timeline, costed.memory)
+    analysis = analyze(
+        timeline, program=costed.program, device=device, memory=costed.memory,
+        step_time_s=simulation.step_time_s, calibration=constants,
+    )  # fmt: skip
+    run = Run(
+        name=program.name, target=device.name, device_id=device.id, origin="predicted",
+        step_time_s=simulation.step_time_s, step_time_interval_s=(low, high),
+        device_busy_s=simulation.device_busy_s, host_busy_s=simulation.host_busy_s,
+        peak_memory_bytes=None, reserved_memory_bytes=None, energy_j=None, fits=None,
+        timeline=timeline, analysis=analysis, samples=program.samples, tokens=program.tokens,
+    )  # fmt: skip
+    copies = cluster.n_devices > 1 and program.world_size == 1
+    said = (
+        f"No collective in the program: each of the {cluster.n_devices} devices runs its own copy.",
+    ) if copies else ()  # fmt: skip
+    return _completed(run, costed, constants, (*said, *cluster.assumptions))
+
+
+def predict_job(
+    programs: RankPrograms, cluster: Cluster, constants: Calibration, strict: bool = False
+) -> Run:
+    """Predict a job of many ranks: its distinct ranks simulated together, equal ones once.
+
+    The result describes the first distinct rank (breakdowns, findings, energy) and the whole job
+    (step time, waits, `Run.rank_results`); its timeline holds every distinct rank.
+
+    Args:
+        programs: the distinct ranks, captured.
+        cluster: what they run on, one device a rank.
+        constants: calibrated constants for the cluster's device.
+        strict: refuse what has no kernel model.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that a program needs.
+        HangError: the ranks would wait for each other for ever.
+    """
+    device = cluster.device
+    costed = [_costed(program, cluster, constants, strict) for program in programs.programs]
+    limited = [each.limited for each in costed]
+    overlap = DeviceOverlap.of(device, constants)
+    simulation = simulate_ranks(limited, programs.members, overlap=overlap)
+    late = _lateness(simulation, programs.world_size, _talks(programs))
+    skew_s = (late.mean_s - late.low_s, late.high_s - late.mean_s)
+    low, high = job_time_interval(
+        build_job(limited, programs.members), overlap=overlap, skew_s=skew_s
+    )
+    step_s = simulation.step_time_s + late.mean_s
+    first = costed[0]
+    timeline = attach_memory(simulation.timeline, first.memory)
+    analysis = analyze(
+        timeline, program=first.program, device=device, memory=_fullest(costed).memory,
+        step_time_s=step_s, calibration=constants,
+    )  # fmt: skip
+    by_rank = {each.rank: each for each in simulation.ranks}
+    own = by_rank[first.program.rank]
+    run = Run(
+        name=first.program.name, target=f"{cluster.n_devices}× {device.name}",
+        device_id=device.id, origin="predicted", step_time_s=step_s,
+        step_time_interval_s=(low + late.mean_s, high + late.mean_s),
+        device_busy_s=own.device_busy_s, host_busy_s=own.host_busy_s, peak_memory_bytes=None,
+        reserved_memory_bytes=None, energy_j=None, fits=None, timeline=timeline,
+        analysis=analysis, ranks=tuple(sorted(by_rank)),
+        samples=first.program.samples, tokens=first.program.tokens,
+        world_size=programs.world_size,
+        rank_results=_rank_results(costed, programs, simulation, cluster, constants, step_s),
+    )  # fmt: skip
+    return _completed(
+        run, _fullest(costed), constants,
+        (*_waiting_words(late), *_own_assumptions(costed), *cluster.assumptions),
+        first.program,
+    )  # fmt: skip
+
+
+def _costed(
+    program: Program, cluster: Cluster, constants: Calibration, strict: bool
+) -> _Costed:
+    made = costed_anew(program, cluster.device, constants, cluster, strict=strict)
+    memory = simulate_memory(made.program, capacity_bytes=cluster.device.memory_usable_bytes)
+    return _Costed(made.program, made.alone, made.costed, memory)
+
+
+def _completed(
+    run: Run, costed: _Costed, constants: Calibration, assumptions: Sequence[str],
+    program: Program | None = None,
+) -> Run:  # fmt: skip
+    """The run with its memory, energy, origins and assumptions."""
+    usable = costed.memory.capacity_bytes
+    measured = constants.distance == "same device" and not costed.program.compiled
+    origin = "calibrated" if measured else "estimated"
+    return replace(
+        run,
+        peak_memory_bytes=costed.memory.peak_allocated_bytes,
+        reserved_memory_bytes=costed.memory.peak_reserved_bytes,
+        energy_j=_energy_j(run.analysis),
+        fits=usable is None or costed.memory.peak_allocated_bytes <= usable,
+        program=program or costed.program,
+        assumptions=tuple(dict.fromkeys((*costed.limited.assumptions, *assumptions))),
+        origins={
+            "step_time_s": origin, "device_busy_s": origin, "host_busy_s": origin,
+            "peak_memory_bytes": "calibrated", "reserved_memory_bytes": "estimated",
+            "energy_j": origin,
+        },
+    )  # fmt: skip
+
+
+def _energy_j(analysis: Analysis) -> float | None:
+    return analysis.energy.total_j if analysis.energy else None
+
+
+def _fullest(costed: Sequence[_Costed]) -> _Costed:
+    """The rank that needs most memory; the first of equals."""
+    return max(costed, key=lambda each: each.memory.peak_allocated_bytes)
+
+
+def _talks(programs: RankPrograms) -> bool:
+    """Whether ranks meet at all."""
+    return any(op.group >= 0 or op.peer >= 0 for p in programs.programs for op in p.ops)
+
+
+def _lateness(simulation: RankSimulation, ranks: int, talks: bool) -> Waiting:
+    """What a step waits for its slowest rank, beyond what is known of each."""
+    if not talks:
+        return Waiting(0.0, 0.0, 0.0, ranks)
+    step_s = simulation.step_time_s
+    hosted = max(rank.host_busy_s for rank in simulation.ranks) >= HOST_SHARE * step_s
+    return waiting(ranks, step_s, HOST_BOUND if hosted else DEVICE_BOUND)
+
+
+def _waiting_words(late: Waiting) -> tuple[str, ...]:
+    if not late.mean_s:
+        return ()
+    return (
+        f"Ranks vary by chance: waiting for the last of {late.last_of} is taken as"
+        f" {late.mean_s * 1e3:.3g} ms a step ({late.low_s * 1e3:.3g} to {late.high_s * 1e3:.3g}).",
+    )
+
+
+def _own_assumptions(costed: Sequence[_Costed]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(a for each in costed for a in each.limited.assumptions))
+
+
+def _rank_results(
+    costed: Sequence[_Costed], programs: RankPrograms, simulation: RankSimulation,
+    cluster: Cluster, constants: Calibration, step_s: float,
+) -> tuple[RankResult, ...]:  # fmt: skip
+    by_rank = {each.rank: each for each in simulation.ranks}
+    results = []
+    for each, members in zip(costed, programs.members, strict=True):
+        own = by_rank[each.program.rank]
+        watts = average_w(each.alone, cluster.device, constants, step_s)
+        peak = each.memory.peak_allocated_bytes
+        results.append(
+            RankResult(
+                rank=own.rank, members=members, device_busy_s=own.device_busy_s,
+                host_busy_s=own.host_busy_s, communication_s=own.communication_s,
+                exposed_communication_s=own.exposed_communication_s,
+                waiting_s=dict(own.waiting_s), peak_memory_bytes=peak,
+                reserved_memory_bytes=each.memory.peak_reserved_bytes,
+                fits=peak <= cluster.device.memory_usable_bytes,
+                energy_j=None if watts is None else watts * step_s,
+            )
+        )  # fmt: skip
+    return tuple(results)
