@@ -87,7 +87,8 @@ def begin_microbatch(model: torch.nn.Module, plan: Parallelism, *, last: bool) -
     if not isinstance(model, FSDPModule) or plan.microbatches == 1:
         return
     late = plan.fsdp in ("zero1", "none")
-    model.set_is_last_backward(last)
+    # `set_is_last_backward(False)` is not called: FSDP2 would then prefetch, at the end of the next
+    # backward pass, what came last in the forward pass before, for nobody.
     model.set_requires_gradient_sync(last or not late)
     if plan.fsdp == "zero1":
         model.set_reshard_after_backward(last)
