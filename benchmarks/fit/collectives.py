@@ -184,7 +184,12 @@ def _write(values: dict[str, float], found: list[float]) -> None:
         f"collective.{name}": CalibratedValue(
             value, "s" if name.endswith("_s") else "1", "calibrated", value, value
         )
-        for name, value in {**values, **kept, "protocols.measured": 1.0}.items()
+        for name, value in {
+            **values,
+            **kept,
+            "protocols.measured": 1.0,
+            "measured.ranks": 4.0,
+        }.items()
     }
     entries["collective.nvls.efficiency"] = old.get(
         "collective.nvls.efficiency", CalibratedValue(0.594, "1", "calibrated", 0.55, 0.69)

@@ -25,6 +25,10 @@ from gpuscope.program.types import TensorSpec
 _SPREAD = 0.35
 """Relative 80 % half-width of a collective's time that nobody measured (a judgement)."""
 
+_SPREAD_ELSEWHERE = 0.2
+"""Of as many ranks as others measured, with other software (`collective.measured.ranks` says up to
+how many the recordings here went)."""
+
 _SPREAD_A_DOUBLING = 0.05
 """What each doubling of the domains adds: contention in a fabric's upper tiers, which no source
 states for a particular cluster (a judgement)."""
@@ -156,7 +160,13 @@ def spread_of(constants: Constants, group: Group) -> float:
     found = constants.spread("collective.scale", _SPREAD)
     if group.domains > 1:
         return hypot(max(found, _SPREAD), _SPREAD_A_DOUBLING * log2(group.domains))
-    return found if group.ranks <= tuning_of(constants).most_ranks() else max(found, _SPREAD)
+    if group.ranks > tuning_of(constants).most_ranks():
+        return max(found, _SPREAD)
+    return (
+        found
+        if group.ranks <= constants.get("collective.measured.ranks", inf)
+        else (max(found, _SPREAD_ELSEWHERE))
+    )
 
 
 def unknown_link(cluster: Cluster, ranks: int) -> UnsupportedError:
