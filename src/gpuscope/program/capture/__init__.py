@@ -196,6 +196,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         stack.enter_context(_optimizer_marked(recorder))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
+        warnings.filterwarnings("ignore", message="Attempted to get default timeout for nccl")
         recorder.modules.start()
         stack.callback(recorder.modules.stop)
         with fake, recorder:

@@ -273,6 +273,7 @@ def install(
     }
     for name, value in answers.items():
         patch.set(torch.cuda, name, value, only_if_present=True)
+    patch.set(torch.cuda.nccl, "version", lambda: (2, 27, 5))
     patch.set(torch.Tensor, "record_stream", lambda self, stream: None)
     patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
     patch.set(torch.cuda.nvtx, "range_pop", lambda *a, **k: 0)

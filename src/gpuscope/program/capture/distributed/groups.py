@@ -16,14 +16,12 @@ class Groups:
     Attributes:
         rank: of this process.
         world_size: ranks of the job.
-        active: the code made a default group.
         mesh: the largest mesh made so far.
     """
 
     def __init__(self) -> None:
         self.rank = 0
         self.world_size = 1
-        self.active = False
         self.mesh: tuple[MeshDimension, ...] = ()
         self._labels: dict[str, str] = {}
         self._used: dict[str, int] = {}

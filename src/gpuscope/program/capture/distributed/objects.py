@@ -49,7 +49,8 @@ class _Objects:
 
         def gather(part: Any) -> None:
             whole = part.new_empty(part.numel() * dist.get_world_size(group))
-            dist.all_gather_into_tensor(whole, part, group=group)
+            every = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+            every(whole, part, group=group)
 
         self._exchange(group, obj, gather)
         for at in range(dist.get_world_size(group)):

@@ -12,6 +12,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.utils._python_dispatch import _disable_current_modes
 
 from gpuscope.errors import WorkloadError
+from gpuscope.program.capture.distributed import functional
 from gpuscope.program.capture.distributed.groups import WORLD, Groups
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.world import World
@@ -36,6 +37,8 @@ def install(patch: Patches, groups: Groups, world: World | None) -> None:
     patch.set(c10d, "rendezvous", _rendezvous(world))
     _fake_groups(patch, groups, world)
     _split(patch)
+    for module in (dist, c10d):
+        patch.set(module, "is_nccl_available", lambda: True)
     if not had_group:
         _ended(patch)
 
@@ -103,7 +106,8 @@ def _fake_groups(patch: Patches, groups: Groups, world: World | None) -> None:
     ) -> Any:  # fmt: skip
         if not ranks:
             _check(group_rank, group_size, world)
-            groups.rank, groups.world_size, groups.active = group_rank, group_size, True
+            groups.rank, groups.world_size = group_rank, group_size
+            functional.install(patch)
         for name in ("backend_options", "pg_options"):
             if name in kwargs:
                 kwargs[name] = None

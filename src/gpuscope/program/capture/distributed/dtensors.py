@@ -1,0 +1,60 @@
+"""DTensors: they say "cuda", draw no random state, and learn shapes unseen."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from gpuscope.program.capture.distributed import functional
+from gpuscope.program.capture.patches import Patches
+
+
+def install(patch: Patches, recorder: Any) -> None:
+    """Prepare DTensor; imports it, so to be called when the first mesh is made."""
+    from torch.distributed.tensor import DTensor, _random, _sharding_prop
+
+    functional.says_what_it_holds(patch, DTensor, "_local_tensor")
+    functional.not_tracing(patch)
+    _shapes_unseen(patch, recorder, _sharding_prop.ShardingPropagator)
+    _forget_answers()
+    patch.on_undo(_forget_answers)
+
+    @contextlib.contextmanager
+    def region(self: Any, *args: Any, **kwargs: Any) -> Any:
+        yield
+
+    for kind in vars(_random).values():
+        if isinstance(kind, type) and "_distribute_region" in vars(kind):
+            patch.set(kind, "_distribute_region", region)
+
+
+def _shapes_unseen(patch: Patches, recorder: Any, propagator: Any) -> None:
+    """DTensor runs operators on whole shapes, to learn the result's: no work of a step."""
+    for name in ("propagate_op_sharding_non_cached", "_propagate_tensor_meta_non_cached"):
+        original = vars(propagator).get(name)
+        if original is None:
+            continue
+
+        def unseen(*args: Any, inner: Any = original, **kwargs: Any) -> Any:
+            # Answers are kept: a later step asks for none, so their Python work is not counted.
+            with recorder.looking_away(), recorder.python.not_counting():
+                return inner(*args, **kwargs)
+
+        patch.set(propagator, name, unseen)
+
+
+def _forget_answers() -> None:
+    """Answers do not outlive a capture.
+
+    They are about its mesh: an equal mesh of another rank has groups of other names, and comparing
+    with it takes longer than with the same.
+    """
+    from torch.distributed.tensor import _redistribute, debug
+
+    for module, name in (
+        (debug, "_clear_sharding_prop_cache"), (debug, "_clear_python_sharding_prop_cache"),
+        (getattr(_redistribute, "_gen_transform_infos", None), "cache_clear"),
+    ):  # fmt: skip
+        clear = getattr(module, name, None)
+        if clear is not None:
+            clear()
