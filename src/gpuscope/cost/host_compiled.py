@@ -2,33 +2,42 @@
 
 A call of a compiled function checks its guards (sizes, types and flags of every parameter and
 input), enters the generated wrapper, and there launches kernel after kernel: no module, no
-dispatcher, no autograd node per operator. The backward pass is one autograd node, but every
-parameter's gradient is still accumulated by a node of its own. The constants are judgements from
-what such steps cost on a server CPU; `host.compiled.*` of a calibration overrides them.
+dispatcher, no autograd node per operator. A call that wants gradients also wraps what it saves;
+the backward pass is one autograd node, but every parameter's gradient is still accumulated by a
+node of its own. The constants are measured (benchmarks/compiled_kernels.py, cases "kernels",
+"library" and "layers", validation/recordings/h200/micro/compiled.jsonl.gz) on a host whose eager
+calls took 1.4 times those of the calibrated one, and divided by that; `host.compiled.*` of a
+calibration overrides them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
 from gpuscope.program.fusion import FUSED
 from gpuscope.program.types import Op, Program
 
-CALL_S = 40e-6
-"""One call of a compiled function, or of its backward pass, beside what each parameter costs."""
+CALL_S = 60e-6
+"""One call of a compiled function without gradients, beside what each parameter costs."""
 
-GUARD_S = 0.15e-6
+TRAIN_S = {"forward": 175e-6, "backward": 225e-6}
+"""One such call that wants gradients, and its backward pass."""
+
+GUARD_S = 3.5e-6
 """Guards and argument handling, for each parameter."""
 
-GRADIENT_S = 1.5e-6
-"""The autograd node that keeps a parameter's gradient."""
+SAVE_S = 12.5e-6
+"""More for each parameter of a call that wants gradients."""
 
-KERNEL_S = 3.5e-6
-"""Launching one generated kernel: Triton's launcher, arguments, the driver's call."""
+GRADIENT_S = 9.5e-6
+"""The autograd node that keeps a parameter's gradient, and handing it over."""
 
-LIBRARY_S = 5e-6
+KERNEL_S = 8.6e-6
+"""Launching one generated kernel, its output's memory included."""
+
+LIBRARY_S = 10e-6
 """Calling a library (matrix product, convolution, attention) with its first launch."""
 
 _SCALAR_S = 1e-6
@@ -55,17 +64,13 @@ class CompiledHost:
         self.library_s = get("host.compiled.library_s", LIBRARY_S) * scale
         self.launch_s = get("host.launch_s", 2.2e-6) * scale
         self.scalar_s = _SCALAR_S * scale
-        base = get("host.compiled.call_s", CALL_S) * scale
-        each = {
-            "forward": get("host.compiled.guard_s", GUARD_S) * scale,
-            "backward": get("host.compiled.gradient_s", GRADIENT_S) * scale,
-        }
         begins = _begins(program.ops, self.marked) if self.active else {}
         shares = _shares(program, parameters) if begins else {}
+        trained = {region for region, phase in begins.values() if phase == "backward"}
         self._begins = {
-            index: base + each[phase] * shares.get(region, 0) for index, (region, phase)
-            in begins.items()
-        }  # fmt: skip
+            index: _call_s(get, phase, region in trained, shares.get(region, 0)) * scale
+            for index, (region, phase) in begins.items()
+        }
         calls: dict[str, list[float]] = {"forward": [], "backward": []}
         for index, (_, phase) in begins.items():
             calls[phase].append(self._begins[index])
@@ -79,11 +84,25 @@ class CompiledHost:
         """Host time of one operator inside of generated code that makes `launches` launches."""
         before = self._begins.get(op.index, 0.0)
         if op.name == FUSED:
-            return HostCost(before, self.kernel_s, 0.0)
+            return HostCost(before + max(launches - 1, 0) * self.kernel_s, self.kernel_s, 0.0)
         if not launches:
             return HostCost(before + self.scalar_s, self.launch_s, 0.0)
         before += max(self.library_s - self.launch_s, 0.0)
         return HostCost(before, self.launch_s, 0.0)
+
+
+def _call_s(
+    get: Callable[[str, float], float], phase: str, trains: bool, parameters: int
+) -> float:
+    """Host time of entering a compiled graph of so many parameters."""
+    if phase == "backward":
+        once = get("host.compiled.backward_s", TRAIN_S["backward"])
+        return once + parameters * get("host.compiled.gradient_s", GRADIENT_S)
+    each = get("host.compiled.guard_s", GUARD_S)
+    if not trains:
+        return get("host.compiled.call_s", CALL_S) + parameters * each
+    each += get("host.compiled.save_s", SAVE_S)
+    return get("host.compiled.forward_s", TRAIN_S["forward"]) + parameters * each
 
 
 def _compiled(op: Op, marked: bool) -> bool:
