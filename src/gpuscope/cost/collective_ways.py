@@ -150,7 +150,8 @@ def grown(share: float, size_bytes: float, tuning: Tuning) -> float:
     if not tuning.growth or size_bytes <= _GROWS_FROM or share >= _GROWS_TO:
         return share
     times = log2(min(size_bytes, _GROWS_UNTIL) / _GROWS_FROM) / 2
-    return _GROWS_TO - (_GROWS_TO - share) * (1 - tuning.growth) ** times
+    left: float = (1 - tuning.growth) ** times
+    return _GROWS_TO - (_GROWS_TO - share) * left
 
 
 def _share(operation: str, group: Group, tuning: Tuning) -> float:

@@ -98,7 +98,9 @@ def doubling_diagram(case: Case) -> Diagram:
     """Rank 0 reaches others at doubling distances."""
     count = min(case.ranks, _MOST)
     nodes = _row(count, 0.5)
-    links, steps, distance = [], [], 1
+    links: list[Link] = []
+    steps: list[Words] = []
+    distance = 1
     while distance < count:
         amount = case.size_bytes * distance / case.ranks
         links += [
