@@ -127,7 +127,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 def _cuda(
     self: torch.Tensor, device: Any = None, non_blocking: bool = False, **kwargs: Any
 ) -> torch.Tensor:
-    return _to(self, 0 if device is None else device, non_blocking=non_blocking)
+    return _to(self, accelerator() if device is None else device, non_blocking=non_blocking)
 
 
 def _cpu(self: torch.Tensor, **kwargs: Any) -> torch.Tensor:
