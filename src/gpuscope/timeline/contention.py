@@ -13,7 +13,7 @@ bit. Steps follow each other, so what is at the end of a step may run beside the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -30,6 +30,7 @@ from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Calibration, Device
 from gpuscope.timeline.schedule import Schedule
+from gpuscope.timeline.types import Ints
 from gpuscope.timeline.walk import Floats, Walk
 
 ROUNDS = 6
@@ -197,21 +198,19 @@ def contended_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap
     out = schedule.duration_s.copy()
     if not tasks.talks.any():
         return out
-    for rows, kernel in tasks.kinds(~tasks.talks, _class_of_kernel):
-        beside = tasks.rates(tasks.talks, partial(overlap.of_kernel, kernel))
-        out[rows] = beside.stretched_s(walk.start_s[rows], schedule.duration_s[rows])
-    for rows, kernel in tasks.kinds(tasks.talks, lambda each: each):
-        alone = schedule.duration_s[rows]
-        beside = tasks.rates(~tasks.talks, partial(overlap.of_collective, kernel))
-        begin = tasks.begin_s[rows]
-        longest = beside.stretched_s(begin, alone)
-        for number, row in enumerate(rows.tolist()):
-            others = tasks.collectives_beside(row)
-            if others:
-                shared = rates(*tasks.sharing(row, others, overlap))
-                taken = shared.stretched_s(begin[number : number + 1], alone[number : number + 1])
-                longest[number] = max(longest[number], float(taken[0]))
-        out[rows] = longest
+    for sort, rows in tasks.sorts(~tasks.talks):
+        beside = tasks.rates(tasks.talks, partial(overlap.of_kernel, sort))
+        if beside is not None:
+            out[rows] = beside.stretched_s(walk.start_s[rows], schedule.duration_s[rows])
+    for sort, rows in tasks.sorts(tasks.talks):
+        beside = tasks.rates(~tasks.talks, partial(overlap.of_collective, sort))
+        if beside is not None:
+            out[rows] = beside.stretched_s(tasks.begin_s[rows], schedule.duration_s[rows])
+    for row, others in tasks.collectives_side_by_side():
+        shared = rates(*tasks.sharing(row, others, overlap))
+        own = slice(row, row + 1)
+        longest = shared.stretched_s(tasks.begin_s[own], schedule.duration_s[own])
+        out[own] = np.maximum(out[own], longest)
     return out
 
 
@@ -228,37 +227,35 @@ class _Tasks:
             self.talks, np.maximum(walk.end_s - used_s, walk.start_s), walk.start_s
         )
         self.tasks = schedule.kernel >= 0
+        self.examples, of_kernel = _sorts(schedule.kernels)
+        self.sort = np.where(self.tasks, of_kernel[schedule.kernel], -1)
+        self._known: dict[bytes, Rates] = {}
 
-    def kinds(
-        self, wanted: Bools, key: Callable[[Kernel], object]
-    ) -> list[tuple[npt.NDArray[np.int64], Kernel]]:
-        """Rows of these tasks by sort, with a kernel of each sort."""
-        numbers: dict[object, int] = {}
-        examples: list[Kernel] = []
-        of_kernel = np.empty(len(self.schedule.kernels), np.int64)
-        for index, kernel in enumerate(self.schedule.kernels):
-            number = numbers.setdefault(key(kernel), len(examples))
-            if number == len(examples):
-                examples.append(kernel)
-            of_kernel[index] = number
+    def sorts(self, wanted: Bools) -> list[tuple[Kernel, Ints]]:
+        """A kernel of each sort of these tasks, and their rows."""
         rows = np.flatnonzero(self.tasks & wanted)
-        sort = of_kernel[self.schedule.kernel[rows]]
-        return [(rows[sort == n], examples[n]) for n in np.unique(sort).tolist()]
+        rows = rows[np.argsort(self.sort[rows], kind="stable")]
+        found, first = np.unique(self.sort[rows], return_index=True)
+        ends = np.append(first, len(rows))[1:]
+        return [
+            (self.examples[sort], rows[low:high])
+            for sort, low, high in zip(found.tolist(), first, ends, strict=True)
+        ]
 
-    def rates(self, wanted: Bools, factor_of: Callable[[Kernel], float]) -> Rates:
-        """Rates beside these tasks."""
-        known: dict[int, float] = {}
+    def rates(self, wanted: Bools, factor_of: Callable[[Kernel], float]) -> Rates | None:
+        """Rates beside these tasks; None where they slow nothing."""
         rows = np.flatnonzero(self.tasks & wanted)
-        factors = np.ones(len(rows))
-        for number, index in enumerate(self.schedule.kernel[rows].tolist()):
-            kernel = self.schedule.kernels[index]
-            identity = id(kernel)
-            if identity not in known:
-                known[identity] = factor_of(kernel)
-            factors[number] = known[identity]
-        return self._around(rows, factors)
+        table = np.ones(len(self.examples))
+        for sort in np.unique(self.sort[rows]).tolist():
+            table[sort] = factor_of(self.examples[sort])
+        if not (table > 1).any():
+            return None
+        key = table.tobytes()
+        if key not in self._known:
+            self._known[key] = self._around(rows, table[self.sort[rows]])
+        return self._known[key]
 
-    def _around(self, rows: npt.NDArray[np.int64], factors: Floats) -> Rates:
+    def _around(self, rows: Ints, factors: Floats) -> Rates:
         shifts = (-self.period_s, 0.0, self.period_s)
         return rates(
             np.concatenate([self.begin_s[rows] + shift for shift in shifts]),
@@ -266,12 +263,17 @@ class _Tasks:
             np.tile(factors, len(shifts)),
         )
 
-    def collectives_beside(self, row: int) -> list[int]:
-        """Rows of collectives on other queues that move bytes while this one does."""
-        rows = np.flatnonzero(self.talks & (self.queue != self.queue[row]))
-        low, high = self.begin_s[row], self.end_s[row]
-        beside = (self.begin_s[rows] < high) & (self.end_s[rows] > low)
-        return [int(row) for row in rows[beside]]
+    def collectives_side_by_side(self) -> Iterator[tuple[int, list[int]]]:
+        """Collectives with those of other queues that move bytes while they do."""
+        rows = np.flatnonzero(self.talks)
+        if len(np.unique(self.queue[rows])) < 2:
+            return
+        begin, end, queue = self.begin_s[rows], self.end_s[rows], self.queue[rows]
+        for number, row in enumerate(rows.tolist()):
+            beside = (begin < end[number]) & (end > begin[number]) & (queue != queue[number])
+            others = rows[beside].tolist()
+            if others:
+                yield row, others
 
     def sharing(
         self, row: int, others: list[int], overlap: Overlap
@@ -291,5 +293,20 @@ class _Tasks:
         return start, end, factors
 
 
-def _class_of_kernel(kernel: Kernel) -> object:
-    return kernel.kind, kernel.limiter
+def _sorts(kernels: Sequence[Kernel]) -> tuple[list[Kernel], Ints]:
+    """Kernels that slow others, and are slowed, alike: one of each, and each kernel's number.
+
+    Of a kernel kind and limiter decide, of a collective what it takes and moves.
+    """
+    numbers: dict[object, int] = {}
+    examples: list[Kernel] = []
+    found = np.empty(len(kernels) + 1, np.int64)
+    for index, k in enumerate(kernels):
+        key: object = (k.kind, k.limiter)
+        if k.lane == "link":
+            key = (k.name, k.duration_s, k.units, k.sent_bytes, k.moving_s, k.note)
+        number = numbers.setdefault(key, len(examples))
+        if number == len(examples):
+            examples.append(k)
+        found[index] = number
+    return examples, found

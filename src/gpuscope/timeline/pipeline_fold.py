@@ -65,16 +65,19 @@ def fold_ranks(
         pipeline: the captured stages.
         cost: costs a program for the device (`cost_program`, limits of power included).
     """
+    from gpuscope.program.capture import without_garbage_collection
+
     folded: dict[int, FoldedStage] = {}
-    for blocks in pipeline.stages.values():
-        if id(blocks) not in folded:
-            name = f"stage{len(folded)}"
-            folded[id(blocks)] = fold_stage(blocks, cost(blocks.program), name)
-    few = replace(
-        pipeline, stages={n: folded[id(b)].blocks for n, b in pipeline.stages.items()}
-    )
-    stages = tuple(folded.values())
-    return tuple(cost_folded(cost(program), stages) for program in few.programs().programs)
+    with without_garbage_collection():
+        for blocks in pipeline.stages.values():
+            if id(blocks) not in folded:
+                name = f"stage{len(folded)}"
+                folded[id(blocks)] = fold_stage(blocks, cost(blocks.program), name)
+        few = replace(
+            pipeline, stages={n: folded[id(b)].blocks for n, b in pipeline.stages.items()}
+        )
+        stages = tuple(folded.values())
+        return tuple(cost_folded(cost(program), stages) for program in few.programs().programs)
 
 
 def fold_stage(blocks: StageBlocks, costed: CostedProgram, name: str = "") -> FoldedStage:

@@ -128,8 +128,8 @@ class _Builder:
         place = self.places(kernel, self.costed.ops[op].op, op)
         launch = len(self.launches) - 1
         self.rows.append(
-            (self.clock_s, place.queue, kernel.duration_s, gap_s, launched, number, op, place.lane,
-             launch)
+            (self.clock_s, place.queue, kernel.duration_s, gap_s + kernel.gap_s, launched, number,
+             op, place.lane, launch)
         )  # fmt: skip
         self.place_of.append(place)
         if place.joined >= 0:
@@ -253,6 +253,7 @@ def _extra(builder: _Builder) -> list[Extra | None]:
         ops = [item.op for item in builder.costed.ops]
         queues = [row[1] for row in builder.rows]
         waits = waits_by_row(ops, builder.op_rows, queues, frozenset(builder.links), firsts)
+        _add_library_waits(builder, waits)
     extra: list[Extra | None] = []
     for row, place in enumerate(builder.place_of):
         rows = waits.get(row, ())
@@ -261,6 +262,15 @@ def _extra(builder: _Builder) -> list[Extra | None]:
         else:
             extra.append((-1, -1, rows, -1) if rows else None)
     return extra
+
+
+def _add_library_waits(builder: _Builder, waits: dict[int, tuple[int, ...]]) -> None:
+    """What an operator's kernels on streams of a library's own wait for (`Kernel.after`)."""
+    for position, first, _ in builder.op_rows:
+        for number, kernel in enumerate(builder.costed.ops[position].kernels):
+            if kernel.after:
+                rows = {first + place for place in kernel.after}
+                waits[first + number] = tuple(sorted({*waits.get(first + number, ()), *rows}))
 
 
 def _batches(places: Sequence[Place | None]) -> dict[int, int]:
