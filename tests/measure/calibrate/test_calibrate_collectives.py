@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuscope.hardware import Calibration, device
+from gpuscope.hardware import Calibration, calibration_for, device
 from gpuscope.measure.bench.types import Point
 from gpuscope.measure.calibrate.cases import trial
 from gpuscope.measure.calibrate.collective_constants import (
@@ -50,3 +50,10 @@ def test_a_loop_that_the_host_paces_does_not_count() -> None:
 
 def test_few_collectives_say_nothing() -> None:
     assert collective_constants(made("all_reduce")[:3], H200, Calibration("x", None, "none")) == {}
+
+
+def test_what_a_short_bench_cannot_tell_is_taken_over_from_the_same_device() -> None:
+    found = collective_constants(made("all_reduce"), H200, calibration_for(H200))
+    for name in ("collective.protocols.measured", "collective.rate.growth", "collective.LL.share"):
+        assert found[name].value == calibration_for(H200).value(name)
+    assert not any(name.startswith("collective.overlap") for name in found)
