@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 from memory_work import dense, run, seconds
 
+from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
-from gpuscope.program.types import TensorSpec
+from gpuscope.hardware import calibration_for, device
+from gpuscope.program.types import Op, TensorSpec
 
 X = dense(35, 64, 512)
 
@@ -18,14 +20,43 @@ def layers(
                bidirectional=False)  # fmt: skip
 
 
+def tf32(name: str, x: TensorSpec, hidden: int, count: int) -> tuple[Kernel, ...]:
+    """An LSTM with tensor cores, as PyTorch runs cuDNN by default."""
+    model = model_for(name)
+    assert model is not None
+    args = {"mode": "lstm", "hidden_size": hidden, "num_layers": count, "bidirectional": False}
+    constants = Constants(calibration_for(device("h200")))
+    op = Op(0, name, "default", (x,), (x,), args)
+    return model(Work(op, device("h200"), constants, (("tf32_cudnn", True),)))
+
+
 def lstm(seq: int, batch: int = 64) -> float:
     return seconds(layers(dense(seq, batch, 512)))
 
 
 def test_every_step_launches_a_product_and_a_cell() -> None:
     kernels = layers()
-    assert len(kernels) == 2 * (1 + 2 * 35)
+    assert len(kernels) == 2 * (5 + 2 * 35)  # 35 steps of 64 rows: pieces of 8
     assert sum(k.name == "rnn_cell" for k in kernels) == 70
+
+
+def test_deep_steps_in_tf32_wait_for_their_slices() -> None:
+    """4,096 values in four slices, 32 at a time: 32 waits of 0.45 us. An H200 took 16.5 to 17.5 us
+    a step for 16 rows of 1,024 units, and 1.5 us to clear what the slices are added to."""
+    x = dense(32, 16, 1024)
+    made = tf32("gpuscope::rnn_backward", x, 1024, 1)
+    steps = [k for k in made if k.name == "rnn_step_backward"]
+    assert steps[0].duration_s == pytest.approx(17e-6, rel=0.1)
+    assert sum(k.kind == "memset" for k in made) == len(steps) == 32
+
+
+def test_weights_that_outgrow_the_cache_come_from_memory_at_every_step() -> None:
+    """Two layers of 2,000 units hold 128 MB of recurrent weights: at 4.4 TB/s 29 us for both."""
+    x = dense(32, 32, 2000)
+    made = tf32("gpuscope::rnn", x, 2000, 2)
+    step = next(k for k in made if k.name == "rnn_step")
+    assert step.limiter == "memory"
+    assert step.duration_s == pytest.approx(25.7e-6, rel=0.1)
 
 
 def test_flops_are_those_of_the_gates() -> None:

@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -119,6 +120,20 @@ def test_collective_follows_its_stream_and_wait_tensor_holds_the_next_kernel():
     link = [lane.kind for lane in s.timeline.lanes]
     assert link == ["host", "stream", "link"]
     assert len(of_kind(s.timeline, "communication")) == 1
+
+
+def test_kernels_of_one_operator_wait_for_those_it_names_on_other_streams():
+    first, side, last = kernel(10), kernel(20), kernel(5)
+    kernels = (first, replace(side, stream=1000, after=(0,)),
+               replace(last, after=(1,), gap_s=2 * US))  # fmt: skip
+    s = simulate(costed([call(*kernels)]), steps=1)
+    (_, lane, _, a), (_, beside, b, c), (_, _, e, _) = device(s.timeline)
+    assert (lane, beside) == ("stream 0", "stream 1000")
+    assert b == a
+    assert e == c  # the longer gap after `first` is over by then
+    alone = simulate(costed([call(first, replace(last, gap_s=2 * US))]), steps=1)
+    (_, _, _, a), (_, _, b, _) = device(alone.timeline)
+    assert b - a == pytest.approx((GAP_S + 2 * US) * 1e9, abs=1)
 
 
 def test_memory_read_before_it_is_written_comes_from_the_step_before():

@@ -52,6 +52,9 @@ class Kernel:
         algorithm, protocol: of a collective ("ring", "LL128"); "" for anything else.
         sent_bytes: what a rank sends in a collective.
         moving_s: of a collective, the part of its time that grows with the bytes.
+        after: places, among its operator's kernels, of earlier ones on other streams that it waits
+            for.
+        gap_s: added to the least gap before it (`CostedProgram.kernel_gap_s`).
     """
 
     name: str
@@ -82,6 +85,8 @@ class Kernel:
     protocol: str = ""
     sent_bytes: float = 0.0
     moving_s: float = 0.0
+    after: tuple[int, ...] = ()
+    gap_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
