@@ -23,8 +23,10 @@ from gpuscope.program.capture.patches import Patches
 from gpuscope.program.inductor.values import RETURNED
 from gpuscope.program.types import GraphBreak
 
+_READS_A_VALUE = "aten::_local_scalar_dense"
+
 _REASONS = {
-    "item": "a value of the device is read on the host (.item(), float(), if tensor:)",
+    "item": "the value of a tensor is read (.item(), float(), if tensor:)",
     "equal": "torch.equal is read on the host",
     "nonzero": "the size of a result depends on data",
     "blocking_copy": "a tensor is copied to the host",
@@ -101,10 +103,15 @@ class Regions:
         return self._owners[at] if at >= 0 else 0
 
     def broken(self, reason: str) -> None:
-        """The host needs a value in the middle of a compiled call: Dynamo breaks its graph."""
+        """The host needs a value in the middle of a compiled call: Dynamo breaks its graph.
+
+        What follows is a graph of its own, forward and backward.
+        """
         if self.depth and self.recorder.recording:
             key = (_user_line(), _REASONS.get(reason, reason))
             self.breaks[key] = self.breaks.get(key, 0) + 1
+            self.count += 1
+            self._mark(self.count)
 
     def found(self) -> tuple[GraphBreak, ...]:
         """The graph breaks of the recorded step, each line once."""
@@ -179,8 +186,12 @@ def _mark_operators(recorder: Any, regions: Regions) -> None:
     append = recorder.append
 
     def marked(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("sync"):
-            regions.broken(kwargs["sync"])
+        # A value on the host is read without waiting, but as little known to the compiler.
+        reason = kwargs.get("sync") or ("item" if args[0] == _READS_A_VALUE else "")
+        if reason and torch._C._current_autograd_node() is None:
+            number = append(*args, **kwargs)
+            regions.broken(reason)
+            return number
         return append(*args, region=regions.current(), **kwargs)
 
     recorder.append = marked

@@ -162,6 +162,10 @@ class CaptureFakeMode(FakeTensorMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        device = kwargs.get("device")
+        if device is not None and device.type == "cuda" and device.index is None:
+            # Answers are kept by their arguments, also for a capture on another device.
+            kwargs = dict(kwargs, device=accelerator())
         if self._outer_on_device is not None:
             device = kwargs.get("device")
             if self._outer_on_device and device is not None and device.type == "cpu":

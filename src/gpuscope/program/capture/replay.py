@@ -17,6 +17,8 @@ from torch._subclasses.fake_tensor import (
     in_kernel_invocation_manager,
 )
 
+from gpuscope.program.capture.fakes import with_index
+
 _FRESH, _VIEW, _SAME, _NONE = range(4)
 
 Key = tuple[Any, ...]
@@ -118,7 +120,9 @@ def _part(value: Any) -> Any:
         return tuple(_part(v) for v in value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return (type(value), value)
-    if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
+    if isinstance(value, torch.device):
+        return with_index(value)
+    if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
         return value
     raise Unhashable
 
