@@ -244,10 +244,9 @@ def test_forward_prefetch_gathers_the_next_layer_first() -> None:
 
 def test_checkpointing_gathers_no_more() -> None:
     def make(device: Any) -> Any:
+        import torch.nn as nn
         from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
         from torch.distributed.fsdp import fully_shard
-
-        import torch.nn as nn
 
         pairs = [linears(2, WIDTH, device) for _ in range(LAYERS)]
         model = nn.Sequential(*[checkpoint_wrapper(pair) for pair in pairs])

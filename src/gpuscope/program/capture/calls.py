@@ -34,7 +34,7 @@ _STAGED_BYTES = 2**20
 a larger one holds up the host all the same (benchmarks/micro/synchronisation.py: 1 MiB returns
 at once, 16 MiB waits)."""
 
-COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::")
+COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::", "_dtensor::")
 
 COPIES = ("aten::_to_copy", "aten::copy_")
 

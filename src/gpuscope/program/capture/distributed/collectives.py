@@ -39,6 +39,9 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         return _wait_tensor(recorder, facts, args)
     in_place = facts.name.startswith("c10d::")
     base = facts.name.partition("::")[2]
+    if base == "shard_dim_alltoall":
+        with recorder:
+            return _shard_dim_alltoall(**named)
     group = named.get("process_group", named.get("group_name", named.get("group")))
     if base == "_wrap_tensor_autograd":
         from torch.distributed._functional_collectives import AsyncCollectiveTensor
@@ -53,6 +56,19 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
     written = _written(base, args, out, in_place)
     number = _record(recorder, facts, args, kwargs, written, index, peer, name)
     return _result(func, args, number) if in_place else out
+
+
+def _shard_dim_alltoall(
+    input: torch.Tensor, gather_dim: int, shard_dim: int, group_name: str
+) -> torch.Tensor:
+    """What DTensor's change of the sharded dimension does (c10d/Functional.cpp)."""
+    group = torch.distributed.distributed_c10d._resolve_process_group(group_name)
+    length = input.shape[shard_dim] // group.size()
+    given = [input.narrow(shard_dim, i * length, length) for i in range(group.size())]
+    inputs = [part.contiguous() for part in given]
+    outputs = [torch.empty_like(part) for part in inputs]
+    group.alltoall(outputs, inputs).wait()
+    return torch.cat(outputs, gather_dim)
 
 
 def _peer(recorder: Any, base: str, name: str, named: dict[str, Any]) -> int:
