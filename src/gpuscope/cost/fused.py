@@ -31,7 +31,7 @@ from gpuscope.cost.bandwidth import (
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.fusion import FUSED
-from gpuscope.program.inductor.lowering import split_count
+from gpuscope.program.inductor.splitting import split_count
 
 _SPREAD = 0.25
 """Relative 80 % half-width of a generated kernel's time."""

@@ -3,10 +3,10 @@
 The captured program is eager; here it becomes what Inductor would run, by the rules of its passes
 (Ansel et al., "PyTorch 2", ASPLOS 2024, section 4; the torch 2.13 sources named in
 `gpuscope.program.inductor`). Matrix products, convolutions, attention and sorts stay calls to
-libraries; the optimizer outside of the compiled function stays eager.
+libraries; what no compiled function calls stays eager, usually the optimizer.
 
-Left out: epilogues fused into Triton matrix products under max-autotune, layouts changed by the
-compiler (channels-last convolutions), and reuse of a dying buffer for a kernel's result.
+Left out: epilogues fused into Triton matrix products under max-autotune, compiled optimizers, and
+reuse of a dying buffer for a kernel's result.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from gpuscope.program.inductor.grouping import Grouper
 from gpuscope.program.inductor.inlining import inline
 from gpuscope.program.inductor.layout import channels_last
 from gpuscope.program.inductor.partition import live_nodes, recompute
-from gpuscope.program.inductor.values import build_graph, compiled_operators
-from gpuscope.program.types import Program
+from gpuscope.program.inductor.regions import compiled_operators, unwanted_results
+from gpuscope.program.inductor.values import Node, build_graph
+from gpuscope.program.types import Op, Program
 
 __all__ = ["FUSED", "fuse"]
 
@@ -35,7 +36,8 @@ def fuse(program: Program) -> Program:
     Every generated kernel is one `gpuscope::fused` operator: its inputs are what the kernel reads
     from memory, its outputs what it writes there. Its `args`: `operators` (names), `count` (how
     many), `rows` and `columns` (of the loops; columns == 1 without a reduction), `reduction` ("",
-    "inner", "outer" or "both"), `split` (made by two kernels), `passes` (over a row), `random`.
+    "inner", "outer" or "both"), `splits` (pieces of each result, 1 without), `finals` (kernels that
+    end their sums), `passes` (over a row), `random`.
     Storages live from the first write to the last use; those that no kernel writes are gone.
     """
     if program.compiled in WITHOUT_INDUCTOR or any(op.name == FUSED for op in program.ops):
@@ -43,24 +45,63 @@ def fuse(program: Program) -> Program:
     graph = build_graph(channels_last(program, compiled_operators(program)))
     nodes = inline(live_nodes(graph))
     grouper = Grouper()
+    pending: list[Node] = []
     for backward, stretch in groupby(nodes, key=lambda node: node.op.phase == "backward"):
         members = list(stretch)
         if backward:
             recompute(members)
+        # What the forward pass computes twice is decided once it is known what it must keep.
+        duplicate(pending)
         grouper.add(members)
-        duplicate(members)
+        pending = members
+    duplicate(pending)
     fused = emit(program, graph, nodes)
     return replace(fused, assumptions=(*program.assumptions, *_assumptions(program, graph.breaks)))
 
 
 def _assumptions(program: Program, breaks: int) -> list[str]:
+    marked = any(op.region for op in program.ops)
+    which = "what compiled functions call" if marked else "the whole forward and backward pass"
     said = [
         f"torch.compile ({program.compiled}): kernels are fused by the rules of its compiler,"
-        " Inductor, as if the whole forward and backward pass were compiled; no compiler was run."
+        f" Inductor, in {which}; no compiler was run."
     ]
-    if breaks:
+    if program.compiled.startswith("max-autotune"):
         said.append(
-            f"The host reads a value of the device {breaks} times inside the compiled function:"
-            " each is a graph break."
+            "max-autotune: the compiler measures Triton's matrix products against the library's on"
+            " the device; the library's are taken, so the step may be a little faster."
+        )
+    count = sum(found.count for found in program.graph_breaks) or breaks
+    if count:
+        lines = ", ".join(f.site for f in program.graph_breaks if f.site)
+        said.append(
+            f"The host reads a value {count} times inside the compiled function: each is a graph"
+            f" break{f' ({lines})' if lines else ''}."
+        )
+    said.extend(_losses(program))
+    return said
+
+
+def _losses(program: Program) -> list[str]:
+    """What compiling costs this program, each with its cause."""
+    said = []
+    unwanted = [spec for specs in unwanted_results(program).values() for spec in specs]
+    if unwanted:
+        size = sum(spec.nbytes for spec in unwanted)
+        said.append(
+            f"The compiled function returns {size / 1e6:.0f} MB that nobody differentiates (such as"
+            " logits beside a loss): its backward pass is given zeros of that size to read."
+            " Return only what is used."
+        )
+    if any(op.region and op.name == "aten::_softmax" and _is_scores(op) for op in program.ops):
+        said.append(
+            "Attention runs unfused inside the compiled function, where a mask that is expanded"
+            " along the keys, or wants a gradient, rules every fused kernel out: slower than a"
+            " fused kernel, and it may make compiling a loss."
         )
     return said
+
+
+def _is_scores(op: Op) -> bool:
+    shape = op.outputs[0].shape
+    return len(shape) == 4 and shape[-1] >= 64 and shape[-2] >= 64 and op.phase == "forward"

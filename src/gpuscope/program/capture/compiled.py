@@ -20,7 +20,7 @@ import torch
 
 from gpuscope.program.capture.operators import Traced
 from gpuscope.program.capture.patches import Patches
-from gpuscope.program.inductor.values import RETURNED
+from gpuscope.program.inductor.regions import RETURNED
 from gpuscope.program.types import GraphBreak
 
 _READS_A_VALUE = "aten::_local_scalar_dense"

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gpuscope.program.inductor.lowering import NORMS, UNITS, base_name
+from gpuscope.program.inductor.lowering import NORMS, base_name
+from gpuscope.program.inductor.splitting import UNITS
 from gpuscope.program.inductor.values import Graph, Group, Node, Value
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 

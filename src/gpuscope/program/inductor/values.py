@@ -14,14 +14,16 @@ from typing import Literal
 
 from gpuscope.program.inductor.lowering import Part, base_name, lower
 from gpuscope.program.inductor.padding import Padding, padding_of
+from gpuscope.program.inductor.regions import (
+    COMPILED_PHASES,
+    RETURNED,
+    compiled_operators,
+    in_graph_order,
+    unwanted_results,
+)
 from gpuscope.program.types import Op, Phase, Program, TensorSpec
 
 Kind = Literal["loop", "library", "outside"]
-
-COMPILED_PHASES: frozenset[Phase] = frozenset(["forward", "backward"])
-
-RETURNED = "gpuscope::returned"
-"""Mark of what a compiled call returned that could get a gradient."""
 
 _ALLOCATIONS = frozenset(["empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"])
 
@@ -152,42 +154,6 @@ def build_graph(program: Program) -> Graph:
     return builder.graph
 
 
-def compiled_operators(program: Program) -> frozenset[int]:
-    """Indices of the operators that the compiler sees.
-
-    Those of compiled calls; where no call is marked, the whole forward and backward pass.
-    """
-    marked = any(op.region for op in program.ops)
-    return frozenset(
-        op.index
-        for op in program.ops
-        if not op.sync and op.phase in COMPILED_PHASES and (op.region > 0 or not marked)
-    )
-
-
-def in_graph_order(ops: tuple[Op, ...]) -> Iterable[Op]:
-    """Operators as compiled code runs them: a backward graph ends before gradients are summed up.
-
-    Eagerly, each gradient is added to the one that is there as soon as it is made.
-    """
-    last = {op.region: op.index for op in ops if op.region and op.phase == "backward"}
-    if not last or any(op.group >= 0 for op in ops):
-        yield from ops
-        return
-    end, held = -1, []
-    for op in ops:
-        if op.region and op.phase == "backward":
-            end = last[op.region]
-        if op.index < end and not op.region and op.phase == "backward" and not op.sync:
-            held.append(op)
-            continue
-        yield op
-        if op.index >= end:
-            yield from held
-            held = []
-    yield from held
-
-
 class _Builder:
     def __init__(self, program: Program) -> None:
         self.graph = Graph()
@@ -203,7 +169,7 @@ class _Builder:
         self.marked = any(op.region for op in program.ops)
         self.region = 0
         self.seeded = -1
-        self.returned = _unwanted(program)
+        self.returned = unwanted_results(program)
         outliving = {s.id for s in program.storages if s.died is None}
         self.unshared = _mutated(program.ops) | outliving
         self.constants: dict[int, Hashable] = {}
@@ -273,7 +239,7 @@ class _Builder:
         self.padded.clear()
 
     def _outside(self, op: Op) -> None:
-        if op.sync and op.phase in COMPILED_PHASES and (op.region or not self.marked):
+        if op.sync and op.phase in COMPILED_PHASES and not self.marked:
             self.graph.breaks += 1
         self._cut("other")
         self._call(op, "outside")
@@ -412,24 +378,6 @@ class _Builder:
         for last in {n.segment: n for n in nodes}.values():
             for value in last.writes:
                 value.kept = value.kept or not value.readers
-
-
-def _unwanted(program: Program) -> dict[int, tuple[TensorSpec, ...]]:
-    """What compiled calls return, could differentiate, and nobody outside of them reads.
-
-    AOTAutograd's backward pass takes a gradient for each such result; autograd hands it zeros.
-    """
-    returned = {op.region: op.inputs for op in program.ops if op.name == RETURNED}
-    if not returned:
-        return {}
-    read: dict[int, set[int]] = {}
-    for op in program.ops:
-        for spec in op.inputs:
-            read.setdefault(spec.storage, set()).add(op.region)
-    return {
-        region: tuple(t for t in specs if not read.get(t.storage, set()) - {region})
-        for region, specs in returned.items()
-    }
 
 
 def _mutated(ops: Iterable[Op]) -> set[int]:

@@ -1,0 +1,66 @@
+"""Which operators the compiler sees, in what order, and what its graphs return in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuscope.program.types import Op, Phase, Program, TensorSpec
+
+COMPILED_PHASES: frozenset[Phase] = frozenset(["forward", "backward"])
+
+RETURNED = "gpuscope::returned"
+"""Mark of what a compiled call returned that could get a gradient."""
+
+
+def compiled_operators(program: Program) -> frozenset[int]:
+    """Indices of the operators that the compiler sees.
+
+    Those of compiled calls; where no call is marked, the whole forward and backward pass.
+    """
+    marked = any(op.region for op in program.ops)
+    return frozenset(
+        op.index
+        for op in program.ops
+        if not op.sync and op.phase in COMPILED_PHASES and (op.region > 0 or not marked)
+    )
+
+
+def in_graph_order(ops: tuple[Op, ...]) -> Iterable[Op]:
+    """Operators as compiled code runs them: a backward graph ends before gradients are summed up.
+
+    Eagerly, each gradient is added to the one that is there as soon as it is made.
+    """
+    last = {op.region: op.index for op in ops if op.region and op.phase == "backward"}
+    if not last or any(op.group >= 0 for op in ops):
+        yield from ops
+        return
+    end, held = -1, []
+    for op in ops:
+        if op.region and op.phase == "backward":
+            end = last[op.region]
+        if op.index < end and not op.region and op.phase == "backward" and not op.sync:
+            held.append(op)
+            continue
+        yield op
+        if op.index >= end:
+            yield from held
+            held = []
+    yield from held
+
+
+def unwanted_results(program: Program) -> dict[int, tuple[TensorSpec, ...]]:
+    """What compiled calls return, could differentiate, and nobody outside of them reads.
+
+    AOTAutograd's backward pass takes a gradient for each such result; autograd hands it zeros.
+    """
+    returned = {op.region: op.inputs for op in program.ops if op.name == RETURNED}
+    if not returned:
+        return {}
+    read: dict[int, set[int]] = {}
+    for op in program.ops:
+        for spec in op.inputs:
+            read.setdefault(spec.storage, set()).add(op.region)
+    return {
+        region: tuple(t for t in specs if not read.get(t.storage, set()) - {region})
+        for region, specs in returned.items()
+    }
