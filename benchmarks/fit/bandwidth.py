@@ -276,8 +276,9 @@ GROUPS = (
            "gather.select.base_s": 1.0e-6, "gather.write_indices.cycles": 2.4,
            "gather.index.cycles": 2.4, "gather.element.base_s": 1.0e-6}, ("gather.element",)),
     Group("bags", of("gather", "embedding_bag"),
-          {"gather.bag.piece_cycles": 112.0, "gather.bag.row_cycles": 4.0,
-           "gather.bag.base_s": 0.9e-6, "gather.bag.row_s": 0.05e-6}),
+          {"gather.bag.piece_cycles": 112.0, "gather.bag.row_cycles": 4.0}, (),
+          # Bags of 1, 4 and 20 rows.
+          {"gather.bag.base_s": 0.35e-6, "gather.bag.row_s": 0.1e-6}),
     Group("embedding gradient", of("gather", "embedding_backward", "embedding_bag_backward"),
           {"gather.walk.base_s": 1e-6, "gather.walk.step_s": 45e-9,
            "gather.parts.wave_s": 1.6e-6, "sort.pass_s": 4.6e-6, "sort.histogram_s": 2.2e-6},

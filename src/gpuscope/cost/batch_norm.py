@@ -53,6 +53,11 @@ def _training(work: Work) -> bool:
     return bool(given)
 
 
+def _paired(work: Work, key: str) -> bool:
+    """Whether cuDNN works on pairs of half-precision values."""
+    return "library" in key and first_dtype(work) == "float16"
+
+
 def _channel_walk(
     work: Work, name: str, key: str, values: float, channels: int, resident: int,
     read: float, hot: float, out: float, defaults: tuple[float, float, float, float],
@@ -65,15 +70,16 @@ def _channel_walk(
     """
     get = work.constants.get
     cycles, load, value_s, base_s = defaults
+    pairs = get("normalization.batch.library.half", 0.65) if _paired(work, key) else 1.0
     return kernel(
         work,
         Launch(
             name, "normalization", read, hot, out, items=values * channels,
-            cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=channels, block=block,
-            resident=resident,
+            cycles=get(f"normalization.batch.{key}.cycles", cycles) * pairs, grid=channels,
+            block=block, resident=resident,
             chain_s=get(f"normalization.batch.{key}.base_s", base_s)
-            + values * get(f"normalization.batch.{key}.value_s", value_s),
-            loads=ceil(values / block) * get(f"normalization.batch.{key}.load", load),
+            + values * get(f"normalization.batch.{key}.value_s", value_s) * pairs,
+            loads=ceil(values / block) * get(f"normalization.batch.{key}.load", load) * pairs,
             dtype=first_dtype(work), family="normalization.batch",
             note=f"one block for each of {channels} channels",
         ),
@@ -93,8 +99,9 @@ def _cut(
         work,
         Launch(
             name, "normalization", read, hot, out, items=spec.numel,
-            cycles=get(f"normalization.batch.{key}.cycles", cycles), grid=max(grid, 1), block=512,
-            streaming=True,
+            cycles=get(f"normalization.batch.{key}.cycles", cycles)
+            * (get("normalization.batch.library.half", 0.65) if _paired(work, key) else 1.0),
+            grid=max(grid, 1), block=512, streaming=True,
             chain_s=get(f"normalization.batch.{key}.base_s", base_s),
             dtype=spec.dtype, family="normalization.batch",
         ),
@@ -156,7 +163,13 @@ def _last(
     grid, block, steps, deep = _tiles(channels, rows, together)
     cycles, base_s, step_s, load = _LAST[key]
     name = f"normalization.batch.nhwc.{key}"
-    chain = get(f"{name}.base_s", base_s) + steps * get(f"{name}.step_s", step_s)
+    if spec.dtype == "float32":  # four values in one load
+        name += ".float32"
+        step_s, load = (0.43e-6, 0.6) if key == "statistics" else (step_s, load)
+    each = get(f"{name}.step_s", step_s)
+    if key == "transform" and spec.dtype != "float32" and not _float_weights(work):
+        each += get(f"{name}.narrow_s", 0.45e-6)  # factors are widened value by value
+    chain = get(f"{name}.base_s", base_s) + steps * each
     if together and deep > 1:  # the last block of a channel reads what the others wrote
         chain += get("normalization.batch.nhwc.together_s", 3.0e-6)
     return kernel(
@@ -174,7 +187,7 @@ def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
     """Normalise with known statistics: a block for each channel of each image."""
     batch, channels, pixels = _shape(spec)
     if _channels_last(spec):
-        if not (spec.dtype == "float32" and len(spec.shape) > 2):
+        if not _library(work, spec):
             return _last(work, "transform", spec, read, hot, float(spec.nbytes))
         # cuDNN's: 13 blocks an image, whatever its size (read off the recorded grids).
         blocks, steps = batch * 13, ceil(channels * pixels / (13 * 512))
@@ -227,10 +240,12 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
     size, values = float(spec.nbytes), float(batch * pixels)
     if not _training(work):
         narrow = spec.dtype != "float32" and not _float_weights(work)
-        wide = (kernel(work, Launch("copy", "normalization", written_bytes=4096.0,
-                                    chain_s=1.2e-6)),) * narrow  # fmt: skip
-        return (*wide, _small(work, "batch_norm_invstd"),
-                _transform(work, spec, read.cold, read.hot))  # fmt: skip
+        made = _transform(work, spec, read.cold, read.hot)
+        if _library(work, spec):
+            return (made,)
+        wide = kernel(work, Launch("copy", "normalization", written_bytes=4096.0,
+                                   chain_s=1.2e-6 if narrow else 0.2e-6))  # fmt: skip
+        return wide, _small(work, "batch_norm_invstd"), made
     last = _channels_last(spec)
     if _library(work, spec):
         if last:

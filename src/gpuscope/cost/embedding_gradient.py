@@ -9,10 +9,11 @@ quick where indices differ, a long chain where thousands of them fall on a few r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine
-from gpuscope.cost.copy import fill_kernel
+from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import CUB_TILE_BYTES, key_sort
 from gpuscope.cost.types import Kernel
@@ -20,6 +21,9 @@ from gpuscope.program.types import TensorSpec
 
 ROWS_A_PART = 10
 """Gradient rows that one block adds up (NROWS_PER_THREAD in EmbeddingBackwardKernel.cu)."""
+
+_FEW_PARTS = 4.0
+"""Parts of a run that are still added one after the other (recorded: 1 are, 13 are not)."""
 
 _WALKED = 3072
 """Most indices that one kernel walks, unsorted (Embedding.cu)."""
@@ -50,6 +54,8 @@ def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
     table = work.outputs[0]
     count, width = index.numel, grad.shape[-1]
     rows = TensorSpec((count, width), (width, 1), grad.dtype)
+    if work.op.args.get("mode") == 2 and count:
+        return fill_kernel(work, table), _largest(work, grad)
     if work.op.args.get("sparse", False) or not count:
         return (
             kernel(work, Launch(
@@ -60,6 +66,18 @@ def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
                 family="gather.element")),
         )  # fmt: skip
     return sorted_gradient(work, rows, count, width, fill_kernel(work, table), bags=True)
+
+
+def _largest(work: Work, grad: TensorSpec) -> Kernel:
+    """The gradient of each bag's largest row goes to that row, atomically, unsorted."""
+    pieces = grad.shape[0] * ceil(grad.shape[-1] / 32)
+    return kernel(
+        work,
+        Launch("embedding_bag_max_gradient", "gather", float(grad.nbytes * 3), 0.0,
+               float(grad.nbytes), items=pieces, grid=1024, block=256, streaming=True,
+               cycles=work.constants.get("gather.bag.max_cycles", 48.0), chain_s=0.9e-6,
+               dtype=grad.dtype, family="gather.backward"),
+    )  # fmt: skip
 
 
 def _walk(work: Work, count: int, width: int, grad: TensorSpec) -> Kernel:
@@ -101,6 +119,19 @@ def sorted_gradient(
     init = _small(work, "scan_init", 0.0)
     step_s = get("gather.parts.step_s", 7e-9)
     blocks = ceil(runs / 32)
+    sums = _parts(work, grad, "compute_grad_weight" + "_bags" * bags, parts, width,
+                  min(count / runs, ROWS_A_PART) - 1.0, "row")  # fmt: skip
+    if bags or in_run <= _FEW_PARTS:
+        ends = (sums, _parts(work, grad, "sum_and_scatter", runs, width, max(0.0, in_run - 1.0),
+                             "part"))  # fmt: skip
+    else:
+        # Many parts of few rows are added up atomically, in float32.
+        found = _small(work, "partial_to_segment", 0.2e-6 + in_run * step_s, blocks)
+        wide = fill_kernel(work, replace(work.outputs[0], dtype="float32"))
+        narrow = copy_kernel(work, replace(work.outputs[0], dtype="float32"), work.outputs[0])
+        cast = grad.dtype != "float32"
+        ends = (found, *(wide,) * cast, replace(sums, name="compute_grad_weight_atomic"),
+                *(narrow,) * cast)  # fmt: skip
     return (
         _small(work, "arange", 0.1e-6, ceil(count / 64)),
         *key_sort(work, count, 8, 8), fill, init, unique,
@@ -108,9 +139,7 @@ def sorted_gradient(
         init, scan, _small(work, "count_partial_segments", 0.15e-6),
         _small(work, "partial_segment_offset",
                get("gather.parts.base_s", 0.5e-6) + max(0.0, in_run - 1.0) * step_s, blocks),
-        _parts(work, grad, "compute_grad_weight" + "_bags" * bags, parts, width,
-               min(count / runs, ROWS_A_PART) - 1.0, "row"),
-        _parts(work, grad, "sum_and_scatter", runs, width, max(0.0, in_run - 1.0), "part"),
+        *ends,
     )  # fmt: skip
 
 
