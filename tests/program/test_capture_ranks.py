@@ -30,10 +30,13 @@ def job(work: Callable[[int, int], None], mesh: tuple[int, ...] = ()) -> Build:
 
 
 def product(rows: int) -> None:
+    """Some work, whose size tells who did it, and a word with all others."""
     import torch
+    import torch.distributed as dist
 
     x = torch.empty(rows, 8, device="cuda")
     torch.mm(x, x.t())
+    dist.all_reduce(torch.ones(1, device="cuda"))
 
 
 def test_equal_ranks_are_captured_once() -> None:
@@ -50,6 +53,15 @@ def test_equal_ranks_are_captured_once() -> None:
     assert ranks.equal
     assert ranks.world_size == 4096
     assert set(calls) == {0, 4095}
+
+
+def test_ranks_that_do_not_talk_are_taken_as_copies() -> None:
+    def work(rank: int, size: int) -> None:
+        import torch
+
+        torch.ones(rank + 1, device="cuda").sum()
+
+    assert capture_ranks(job(work), World(8)).members == (tuple(range(8)),)
 
 
 def test_one_rank_alone() -> None:
@@ -96,9 +108,9 @@ def test_a_ring_of_sends_is_followed_until_it_closes() -> None:
 
 def test_the_rank_that_fails_is_named() -> None:
     def work(rank: int, size: int) -> None:
+        product(8)
         if rank == size - 1:
             raise ValueError("no data here")
-        product(8)
 
     with pytest.raises(WorkloadError, match=r"On rank 3 \(rank 0 ran\)"):
         capture_ranks(job(work), World(4))

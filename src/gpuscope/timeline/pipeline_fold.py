@@ -24,7 +24,7 @@ from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks
 from gpuscope.program.pipeline.bundles import PART, Part, bundled
 from gpuscope.program.pipeline.job_programs import PipelineBlocks
-from gpuscope.program.types import Program
+from gpuscope.program.types import Op, Program
 from gpuscope.timeline.intervals import merge, subtraction
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.walk import Floats, Walk, walk_steps
@@ -46,11 +46,13 @@ class FoldedStage:
         blocks: for `gpuscope.program.pipeline.compose`.
         costs: kernels and host time of its operators, by their label.
         costed: the stage as it was costed, operator by operator.
+        starts_s: what the host pays once a step, when it comes to each phase; not in `costs`.
     """
 
     blocks: StageBlocks
     costs: Mapping[str, CostedOp]
     costed: CostedProgram
+    starts_s: Mapping[str, float]
 
 
 def fold_ranks(
@@ -72,7 +74,8 @@ def fold_ranks(
         for blocks in pipeline.stages.values():
             if id(blocks) not in folded:
                 name = f"stage{len(folded)}"
-                folded[id(blocks)] = fold_stage(blocks, cost(blocks.program), name)
+                costed = cost(blocks.program)
+                folded[id(blocks)] = fold_stage(blocks, costed, name, _starts_s(blocks, cost))
         few = replace(
             pipeline, stages={n: folded[id(b)].blocks for n, b in pipeline.stages.items()}
         )
@@ -80,20 +83,51 @@ def fold_ranks(
         return tuple(cost_folded(cost(program), stages) for program in few.programs().programs)
 
 
-def fold_stage(blocks: StageBlocks, costed: CostedProgram, name: str = "") -> FoldedStage:
+def _starts_s(
+    blocks: StageBlocks, cost: Callable[[Program], CostedProgram]
+) -> dict[str, float]:
+    """What the host pays when a step comes to each phase (`HostModel`): the first of two equal
+    operators costs that much more than the second."""
+    found: dict[str, float] = {}
+    for phase in ("forward", "backward", "optimizer"):
+        ops = tuple(Op(index, "aten::view", view=True, phase=phase) for index in range(3))
+        pair = cost(replace(blocks.program, ops=(replace(ops[0], phase="other"), *ops[1:]))).ops
+        found[phase] = max(0.0, pair[1].host.before_s - pair[2].host.before_s)
+    return found
+
+
+def fold_stage(
+    blocks: StageBlocks, costed: CostedProgram, name: str = "",
+    starts_s: Mapping[str, float] | None = None,
+) -> FoldedStage:  # fmt: skip
     """Time each block of a stage, and make it few operators.
 
     Args:
         blocks: the captured stage.
         costed: its program, costed.
         name: what to call it where labels of several stages meet.
+        starts_s: as `FoldedStage`; a rank of several stages pays them once.
     """
+    starts = starts_s or {}
     parts: dict[BlockKey, list[Part]] = {}
     costs: dict[str, CostedOp] = {}
+    without = _without_starts(costed, starts)
     for key, (first, end) in blocks.spans.items():
-        timed = _time_block(_slice(costed, first, end))
+        timed = _time_block(_slice(without, first, end))
         parts[key] = _parts(timed, key, name, costs)
-    return FoldedStage(_labelled(bundled(blocks, parts), name, costs), costs, costed)
+    few = _labelled(bundled(blocks, parts), name)
+    return FoldedStage(few, costs, costed, starts)
+
+
+def _without_starts(costed: CostedProgram, starts_s: Mapping[str, float]) -> CostedProgram:
+    items, seen = list(costed.ops), set()
+    for index, item in enumerate(items):
+        phase = item.op.phase
+        if phase not in seen:
+            seen.add(phase)
+            before_s = max(0.0, item.host.before_s - starts_s.get(phase, 0.0))
+            items[index] = replace(item, host=replace(item.host, before_s=before_s))
+    return replace(costed, ops=tuple(items))
 
 
 def _slice(costed: CostedProgram, first: int, end: int) -> CostedProgram:
@@ -223,8 +257,6 @@ def _parts(
 
 def _costed(part: Part | None, kernel: Kernel | None, host_s: float = 0.0) -> CostedOp:
     """A cost without its operator, which `cost_folded` puts in."""
-    from gpuscope.program.types import Op
-
     return CostedOp(
         Op(0, part.name if part else ""), () if kernel is None else (kernel,),
         HostCost(host_s, 0.0, 0.0),
@@ -249,9 +281,7 @@ def _sum(kernels: Sequence[Kernel], seconds: float) -> Kernel:
     )  # fmt: skip
 
 
-def _labelled(
-    blocks: StageBlocks, name: str, costs: Mapping[str, CostedOp]
-) -> StageBlocks:
+def _labelled(blocks: StageBlocks, name: str) -> StageBlocks:
     """The begin and the end of each block get their labels, too."""
     edges = {"gpuscope::begin_pass": "begin", "gpuscope::end_pass": "end"}
     ops = list(blocks.program.ops)
@@ -273,14 +303,20 @@ def cost_folded(transfers: CostedProgram, stages: Sequence[FoldedStage]) -> Cost
         stages: the folded stages that it was composed of.
     """
     costs = {label: cost for stage in stages for label, cost in stage.costs.items()}
-    items = []
+    starts_s = stages[0].starts_s
+    items, seen = [], set()
     for item in transfers.ops:
+        first = item.op.phase not in seen
+        seen.add(item.op.phase)
         cost = costs.get(str(item.op.args.get(PART, "")))
         if cost is None:
             items.append(item)
             continue
         kernels = tuple(replace(k, op=item.op.index) for k in cost.kernels)
-        items.append(CostedOp(item.op, kernels, cost.host))
+        host = cost.host
+        if first:
+            host = replace(host, before_s=host.before_s + starts_s.get(item.op.phase, 0.0))
+        items.append(CostedOp(item.op, kernels, host))
     base = stages[0].costed
     assumptions = dict.fromkeys((*transfers.assumptions, *_told(stages)))
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +14,10 @@ WIDTH, ROWS = 64, 32
 
 
 def stage_build(
-    stage: int, stages: int, *, layers: int = 2, split: bool = False
-) -> Callable[[], Callable[[], object]]:
-    """A build of one stage: `layers` Linears of WIDTH without bias, ROWS rows a microbatch."""
+    stage: int, stages: int, *, layers: int = 2, split: bool = False, width: int = WIDTH,
+    rows: int = ROWS,
+) -> Callable[[], Callable[[], object]]:  # fmt: skip
+    """A build of one stage: `layers` Linears of `width` without bias, `rows` rows a microbatch."""
 
     def build() -> Callable[[], object]:
         import torch
@@ -24,13 +26,14 @@ def stage_build(
         from gpuscope.program.pipeline.stage_step import StageParts, stage_step
 
         dist.init_process_group("nccl")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         model = torch.nn.Sequential(
-            *(torch.nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(layers))
+            *(torch.nn.Linear(width, width, bias=False) for _ in range(layers))
         ).cuda()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         first, last = stage == 0, stage == stages - 1
-        x = torch.empty(ROWS, WIDTH, device="cuda", requires_grad=not first)
-        target = torch.randn(ROWS, WIDTH, device="cuda")
+        x = torch.empty(rows, width, device="cuda", requires_grad=not first)
+        target = torch.randn(rows, width, device="cuda")
 
         def finish() -> None:
             optimizer.step()
@@ -50,8 +53,9 @@ def stage_build(
 
 
 def stage_blocks(
-    stage: int, stages: int, ranks: int, *, layers: int = 2, split: bool = False
-) -> StageBlocks:
+    stage: int, stages: int, ranks: int, *, layers: int = 2, split: bool = False,
+    width: int = WIDTH, rows: int = ROWS,
+) -> StageBlocks:  # fmt: skip
     """One stage captured as the rank that holds it."""
-    build = stage_build(stage, stages, layers=layers, split=split)
+    build = stage_build(stage, stages, layers=layers, split=split, width=width, rows=rows)
     return read_blocks(capture(build, world=World(ranks, stage % ranks), name=f"stage {stage}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -25,10 +26,11 @@ def user_build(
         from torch.distributed.pipelining import PipelineStage, schedules
 
         dist.init_process_group("nccl")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         ranks = dist.get_world_size() // dp
         mesh = init_device_mesh("cuda", (ranks, dp), mesh_dim_names=("pp", "dp"))
         group, rank = mesh["pp"].get_group(), mesh["pp"].get_local_rank()
-        device = torch.device("cuda")
+        device = torch.device("cuda", torch.cuda.current_device())
         count = ranks * virtual
         numbers = [rank + i * ranks for i in range(virtual)]
         if schedule == "zbv":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpuscope.errors import WorkloadError
-from gpuscope.program.types import Program, Storage, TensorSpec
+from gpuscope.program.types import Op, Phase, Program, Storage, TensorSpec
 
 __all__ = ["FIRST", "LATER", "MARK", "SHARED", "BlockKey", "StageBlocks", "read_blocks"]
 
@@ -23,6 +23,13 @@ BlockKey = tuple[str, int]
 Received = Literal["activation", "gradient"]
 
 _PASSES = ("forward", "backward", "backward_input", "backward_weight")
+_PHASES: Mapping[str, Phase] = {
+    "forward": "forward", "backward": "backward", "backward_input": "backward",
+    "backward_weight": "backward",
+}  # fmt: skip
+"""A pass tells the phase better than the capture, which has autograd's nodes to go by: adding to a
+gradient by hand is backward work, too."""
+
 _SENDS = {"send_activation": "activation", "send_gradient": "gradient"}
 _RECEIVES = {"forward": "activation", "backward": "gradient", "backward_input": "gradient"}
 
@@ -91,11 +98,24 @@ def read_blocks(program: Program) -> StageBlocks:
             "Its step does not run two marked microbatches.",
             "Build it with gpuscope.program.pipeline.stage_step.",
         )
+    program = replace(program, ops=_with_phases(program.ops, spans))
     blocks = StageBlocks(program, spans, sends, receives)
     owner = _owners(blocks)
     return StageBlocks(
         program, spans, sends, receives, owner, _left_behind(program, owner), _unused(program)
     )
+
+
+def _with_phases(
+    ops: tuple[Op, ...], spans: Mapping[BlockKey, tuple[int, int]]
+) -> tuple[Op, ...]:
+    out = [replace(op, phase="other") if op.name == MARK else op for op in ops]
+    for (kind, _), (first, end) in spans.items():
+        phase = _PHASES.get(kind)
+        for index in range(first, end):
+            if phase is not None and out[index].phase != phase and out[index].name != MARK:
+                out[index] = replace(out[index], phase=phase)
+    return tuple(out)
 
 
 def _owners(blocks: StageBlocks) -> dict[int, int]:

@@ -124,7 +124,7 @@ class _Writer:
                     index=len(self.ops), name="c10d::send" if sending else "c10d::recv_",
                     inputs=tensor, outputs=() if sending else tensor,
                     args={"tag": 0, **({"batch": turn.batch + 1} if turn.batch >= 0 else {})},
-                    phase="forward" if turn.payload == "activation" else "backward",
+                    phase="forward",  # issued by the main thread, outside of autograd
                     group=self.groups.pipeline, peer=self.where.pipeline.ranks[turn.peer],
                     waits=owed, site=f"microbatch {turn.microbatch}, stage {turn.stage}",
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuscope.program.pipeline.blocks import StageBlocks, read_blocks
 from gpuscope.program.pipeline.compose import RankPlace, compose
@@ -127,22 +127,41 @@ def capture_stages(
     """
     from gpuscope.program.capture import capture
 
-    plan, shape = job.plan, shape_of(job.plan)
-    width = plan.world_size // plan.pp
+    plan = job.plan
+    shape_of(plan)
+    # All stages as rank 0: groups move with the rank when a step is composed.
+    world, learnt = World(plan.world_size, 0, local_size), _Learnt()
     known: dict[object, StageBlocks] = {}
     out: dict[int, StageBlocks] = {}
     for stage, held in enumerate(cut_layers(job.size.layers, plan.stages)):
         experts = tuple(job.size.has_experts(layer) for layer in held.layers)
         key = (held.first, held.last, experts)
         if key not in known:
-            rank = shape.rank_of(stage) * width
-            world = World(plan.world_size, rank, local_size)
             program = capture(
                 stage_build(job, stage), name=f"stage {stage}", task="train", strict=strict,
                 samples=plan.microbatch * plan.dp, tokens=plan.microbatch * plan.dp * job.tokens,
-                world=world,
+                world=world, observer=learnt,
             )  # fmt: skip
             _log.debug("stage %d: %d operators", stage, len(program.ops))
-            known[key] = read_blocks(replace(program, rank=rank))
+            known[key] = read_blocks(program)
         out[stage] = known[key]
     return out
+
+
+class _Learnt:
+    """Lets each capture know what those before learnt of operators and shapes."""
+
+    def __init__(self) -> None:
+        self._replay: Any = None
+
+    def build_begins(self, recorder: Any) -> None:
+        """Share what is known."""
+        if self._replay is not None:
+            recorder.replay.share(self._replay)
+        self._replay = recorder.replay
+
+    def step_begins(self, recorder: Any) -> None:
+        """Nothing to do."""
+
+    def step_ends(self, recorder: Any) -> None:
+        """Nothing to do."""

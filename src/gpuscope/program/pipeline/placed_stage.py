@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 from gpuscope.program.pipeline.blocks import FIRST, LATER, MARK, SHARED, BlockKey, StageBlocks
 from gpuscope.program.pipeline.script import Turn
-from gpuscope.program.types import Category, Op, Phase, Storage, TensorSpec
+from gpuscope.program.types import Category, Op, Storage, TensorSpec
 
 __all__ = ["Numbers", "PlacedStage"]
 
 _FIELDS = tuple(f.name for f in fields(Op))
 
-_PHASES: Mapping[str, Phase] = {
-    "forward": "forward", "backward": "backward", "backward_input": "backward",
-    "backward_weight": "backward",
-}  # fmt: skip
-"""A pass tells the phase better than the capture, which has autograd's nodes to go by: adding to a
-gradient by hand is backward work, too."""
 
 
 class Numbers:
@@ -115,12 +108,11 @@ class PlacedStage:
         if key not in self._kept:
             first, end = self.blocks.spans.get(key, (0, 0))
             ops = (op for op in self.blocks.program.ops[first:end] if op.name != MARK)
-            self._kept[key] = [self._template(op, _PHASES.get(key[0], op.phase)) for op in ops]
+            self._kept[key] = [self._template(op) for op in ops]
         return self._kept[key]
 
-    def _template(self, op: Op, phase: Phase) -> Template:
+    def _template(self, op: Op) -> Template:
         values = {name: getattr(op, name) for name in _FIELDS}
-        values["phase"] = phase
         owner = self.blocks.owner
         return values, any(
             owner.get(spec.storage, SHARED) != SHARED for spec in (*op.inputs, *op.outputs)

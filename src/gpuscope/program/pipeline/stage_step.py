@@ -80,15 +80,18 @@ def stage_step(parts: StageParts) -> Callable[[], None]:
         parts: the stage.
 
     Returns:
-        The step, for `build` to return. Runs under a capture with a process group only.
+        The step, for `build` to return. Runs under a capture with a process group only; its
+        first call works on one microbatch.
     """
     stage = _prepared(parts)
+    microbatches = 1  # enough for the first step, which only makes optimizer states and buffers
 
     def step() -> None:
+        nonlocal microbatches
         with parts.around():
             mark("begin")
             stage.clear_runtime_states()
-            for microbatch in range(2):
+            for microbatch in range(microbatches):
                 loss = _forward(parts, stage, microbatch)
                 _backward(parts, stage, microbatch, loss)
                 del loss
@@ -97,6 +100,7 @@ def stage_step(parts: StageParts) -> Callable[[], None]:
         mark("finish")
         parts.finish()
         mark("end")
+        microbatches = 2
 
     return step
 

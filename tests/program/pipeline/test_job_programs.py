@@ -1,0 +1,88 @@
+"""Ready-made pipelines of decoders: stages cut, captured once each, every rank composed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuscope.errors import InvalidValueError
+from gpuscope.program.models.parallel.options import Job, Parallelism, Software
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.pipeline.decoder_stages import cut_layers
+from gpuscope.program.pipeline.job_programs import capture_pipeline, rank_programs
+
+SIZE = TransformerSize(
+    layers=4, hidden=64, heads=4, kv_heads=4, head=16, ffn=128, vocabulary=256, context=64
+)
+
+
+def job(size: TransformerSize = SIZE, *, clip: bool = False, **plan: object) -> Job:
+    chosen = {"pp": 2, "microbatches": 4, "fsdp": "zero1", **plan}
+    return Job(
+        size=size, plan=Parallelism(**chosen), software=Software(clip=clip), tokens=32  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "counts"),
+    [
+        (80, 4, [20] * 4), (126, 16, [7, *[8] * 14, 7]), (61, 16, [3, *[4] * 14, 2]),
+        (5, 4, [2, 1, 1, 1]), (4, 4, [1] * 4),
+    ],
+)  # fmt: skip
+def test_layers_are_cut(layers: int, stages: int, counts: list[int]) -> None:
+    cut = cut_layers(layers, stages)
+    assert sum(len(stage.layers) for stage in cut) == layers
+    assert [i for stage in cut for i in stage.layers] == list(range(layers))
+    if (layers, stages) != (61, 16):
+        assert [len(stage.layers) for stage in cut] == counts
+    assert [s.first for s in cut] == [True, *[False] * (stages - 1)]
+    assert [s.last for s in cut] == [*[False] * (stages - 1), True]
+
+
+def test_more_stages_than_layers() -> None:
+    with pytest.raises(InvalidValueError, match="cannot be cut"):
+        cut_layers(3, 4)
+
+
+def test_parameters_of_all_ranks_are_those_of_the_model() -> None:
+    ranks = rank_programs(job())
+    assert sum(p.parameters for p in ranks.programs) == SIZE.parameters
+    assert ranks.members == ((0,), (1,))
+    assert ranks.programs[0].tokens == 4 * 32
+
+
+def test_equal_stages_are_captured_once() -> None:
+    blocks = capture_pipeline(job(SIZE.deep(8), pp=8, microbatches=8))
+    assert len({id(b) for b in blocks.stages.values()}) == 3
+    program = blocks.program(5)
+    assert {op.peer for op in program.ops if op.peer >= 0} == {4, 6}
+
+
+def test_ranks_of_other_dimensions_stand_together() -> None:
+    """dp 2 x tp 2 x pp 2: rank = stage * 4 + replica * 2 + shard; groups move with the rank."""
+    blocks = capture_pipeline(job(dp=2, tp=2))
+    ranks = blocks.programs()
+    assert ranks.members == ((0, 1, 2, 3), (4, 5, 6, 7))
+    for program, tp in zip(ranks.programs, ((0, 1), (4, 5)), strict=True):
+        assert tp in {group.ranks for group in program.groups if group.label == "tp"}
+        assert all(program.rank in group.ranks for group in program.groups)
+        hidden = 32 // 2 * SIZE.hidden * 2
+        sizes = {s.nbytes for op in program.ops if op.peer >= 0 for s in op.inputs}
+        assert sizes == {hidden}
+
+
+@pytest.mark.parametrize(("schedule", "virtual"), [("interleaved", 2), ("zb", 1), ("gpipe", 1)])
+def test_other_schedules(schedule: str, virtual: int) -> None:
+    ranks = rank_programs(job(schedule=schedule, virtual=virtual))
+    products = [sum(op.name == "aten::mm" for op in p.ops) for p in ranks.programs]
+    plain = [sum(op.name == "aten::mm" for op in p.ops) for p in rank_programs(job()).programs]
+    assert sum(products) == sum(plain)
+
+
+def test_the_norm_is_summed_over_the_stages() -> None:
+    for program in rank_programs(job(clip=True)).programs:
+        summed = [
+            op for op in program.ops
+            if op.group >= 0 and "allreduce" in op.name and program.groups[op.group].size == 2
+        ]  # fmt: skip
+        assert [program.groups[op.group].label for op in summed] == ["pp"]
