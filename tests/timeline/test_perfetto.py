@@ -176,7 +176,7 @@ def test_ranks_are_processes_of_their_own():
 
 
 def test_measured_events_without_a_kernel_make_nothing_up():
-    measured = replace(example(), kernels=(), ops=(), origin="measured")
+    measured = replace(example(), kernels=(), ops=(), origin="measured", messages=None)
     work = [r for r in trace_events(measured) if r["ph"] == "X" and "args" in r]
     assert work
     assert all(set(r["args"]) <= {"correlation"} for r in work)

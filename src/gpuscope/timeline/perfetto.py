@@ -25,6 +25,9 @@ Record = dict[str, Any]
 _STEP_THREAD = 0
 """Thread of the step windows in a rank's device process; lanes follow from 1."""
 
+_MOST_RANKS = 30
+"""Ranks of a group that are listed with each of its calls, as PyTorch's profiler does."""
+
 _LAUNCH = EVENT_KINDS.index("launch")
 
 
@@ -102,7 +105,8 @@ def _work(timeline: Timeline) -> Iterator[Record]:
     """Complete events: what hosts and devices do, and the step windows."""
     events = timeline.events
     places = [_place(timeline, lane) for lane in range(len(timeline.lanes))]
-    for start, duration, name, kind, lane, op, kernel, correlation in zip(
+    calls = _calls(timeline)
+    for row, (start, duration, name, kind, lane, op, kernel, correlation) in enumerate(zip(
         events.start_ns.tolist(),
         events.duration_ns.tolist(),
         events.name.tolist(),
@@ -112,11 +116,11 @@ def _work(timeline: Timeline) -> Iterator[Record]:
         events.kernel.tolist(),
         events.correlation.tolist(),
         strict=True,
-    ):
+    )):  # fmt: skip
         process, thread = places[lane]
         record = _complete(process, thread, timeline.names[name], start, duration)
         record["cat"] = EVENT_KINDS[kind]
-        record["args"] = _arguments(timeline, op, kernel)
+        record["args"] = _arguments(timeline, op, kernel) | calls.get(row, {})
         if correlation >= 0:
             record["args"]["correlation"] = correlation
         yield record
@@ -125,6 +129,29 @@ def _work(timeline: Timeline) -> Iterator[Record]:
         length = step.end_ns - step.start_ns
         record = _complete(process, _STEP_THREAD, f"step {number}", step.start_ns, length)
         yield {**record, "cat": "step"}
+
+
+def _calls(timeline: Timeline) -> dict[int, Record]:
+    """What is said of predicted communication events, by row, in the words of PyTorch's profiler
+    (torch/csrc/distributed/c10d/ParamCommsUtils.hpp), which other tools read."""
+    messages = timeline.messages
+    if messages is None:
+        return {}
+    found: dict[int, Record] = {}
+    for row, index, sequence in zip(
+        messages.event.tolist(), messages.collective.tolist(), messages.sequence.tolist(),
+        strict=True,
+    ):  # fmt: skip
+        call = timeline.collectives[index]
+        found[row] = {
+            "Collective name": call.name, "Process Group Name": call.group,
+            "Group size": call.group_size, "dtype": call.dtype,
+            "In msg nelems": call.in_elements, "Out msg nelems": call.out_elements,
+            "Seq": sequence,
+        }  # fmt: skip
+        if len(call.group_ranks) <= _MOST_RANKS:
+            found[row]["Process Group Ranks"] = str(list(call.group_ranks))
+    return found
 
 
 def _complete(process: int, thread: int, name: str, start_ns: int, duration_ns: int) -> Record:
