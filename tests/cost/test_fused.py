@@ -20,15 +20,16 @@ H200 = device("h200")
 
 def kernels_of(
     read_bytes: int, written_bytes: int, *, rows: int = 0, columns: int = 1,
-    reduction: str = "", split: bool = False, passes: int = 1,
+    reduction: str = "", splits: int = 1, finals: int = 1, passes: int = 1,
+    operators: tuple[str, ...] = ("add", "mul"), random: bool = False,
 ) -> tuple[Kernel, ...]:  # fmt: skip
     def spec(count: int, storage: int) -> TensorSpec:
         return TensorSpec((count // 4,), (1,), "float32", "device", storage)
 
     args: dict[str, object] = {
-        "operators": ("add", "mul"), "count": 2, "rows": rows or written_bytes // 4,
-        "columns": columns, "reduction": reduction, "split": split, "passes": passes,
-        "random": False,
+        "operators": operators, "count": len(operators), "rows": rows or written_bytes // 4,
+        "columns": columns, "reduction": reduction, "splits": splits, "finals": finals,
+        "passes": passes, "random": random,
     }  # fmt: skip
     op = Op(0, FUSED, inputs=(spec(read_bytes, 0),), outputs=(spec(written_bytes, 1),), args=args)
     model = model_for(FUSED)
@@ -41,13 +42,13 @@ def test_a_large_kernel_takes_its_bytes_at_the_bandwidth() -> None:
     rate = 2 * 2**30 / kernel.duration_s
     assert 0.75 * H200.memory_bandwidth_bytes_per_s < rate < H200.memory_bandwidth_bytes_per_s
     assert kernel.limiter == "memory"
-    assert kernel.origin == "estimated"
+    assert kernel.origin == "calibrated"
     assert kernel.name == "triton_poi_fused_add_mul"
 
 
-def test_no_kernel_is_shorter_than_two_microseconds_or_so() -> None:
+def test_the_shortest_kernels_take_about_a_microsecond() -> None:
     (kernel,) = kernels_of(4, 4)
-    assert 1.5e-6 < kernel.duration_s < 3e-6
+    assert 0.8e-6 < kernel.duration_s < 2.5e-6
 
 
 def test_time_grows_with_bytes() -> None:
@@ -55,10 +56,30 @@ def test_time_grows_with_bytes() -> None:
     assert times == sorted(times)
 
 
-def test_a_reduction_is_a_little_slower_than_a_copy() -> None:
+def test_a_row_reduction_takes_about_as_long_as_a_copy() -> None:
     copy = kernels_of(2**30, 2**16, rows=2**28)[0]
     row = kernels_of(2**30, 2**16, rows=2**18, columns=2**10, reduction="inner")[0]
-    assert copy.duration_s < row.duration_s < 1.3 * copy.duration_s
+    assert copy.duration_s <= row.duration_s < 1.3 * copy.duration_s
+
+
+def test_special_functions_and_random_numbers_cost_more_than_bytes() -> None:
+    plain, gelu = (
+        kernels_of(2**26, 2**26, operators=names)[0] for names in (("add",), ("gelu",))
+    )
+    drawn = kernels_of(2**26, 2**26, operators=("native_dropout",), random=True)[0]
+    assert plain.limiter == "memory"
+    assert drawn.limiter == "issue"
+    assert plain.duration_s <= gelu.duration_s < drawn.duration_s
+
+
+def test_rows_that_are_not_aligned_are_loaded_one_by_one() -> None:
+    def seconds(columns: int) -> float:
+        rows = 2**26 // columns
+        made = kernels_of(4 * rows * columns, 4 * rows, rows=rows, columns=columns,
+                          reduction="inner")  # fmt: skip
+        return made[0].duration_s
+
+    assert seconds(50257) > 1.2 * seconds(50264)
 
 
 def test_long_rows_are_read_again_and_short_ones_are_not() -> None:
@@ -72,16 +93,29 @@ def test_long_rows_are_read_again_and_short_ones_are_not() -> None:
     assert seconds(50257, 1) < seconds(50257, 2) < 2 * seconds(50257, 1)
 
 
-def test_a_split_reduction_is_two_kernels() -> None:
-    main, second = kernels_of(2**25, 2**12, rows=768, columns=8192, reduction="outer", split=True)
-    assert second.duration_s < main.duration_s
-    assert second.note == "second kernel of a split reduction"
+def test_a_split_reduction_takes_as_many_levels_as_recorded() -> None:
+    """Inductor's batch norm on 64 x 64 x 112 x 112: 1024 pieces, then 8, then one."""
+    sums = kernels_of(2**25, 2**12, rows=768, columns=8192, reduction="outer", splits=64)
+    assert [k.grid for k in sums] == [768, 48]
+    assert sums[1].duration_s < sums[0].duration_s
+    norm = TensorSpec((64,), (1,), "float32", "device", 5)
+    args: dict[str, object] = {
+        "operators": ("native_batch_norm",), "count": 1, "rows": 64, "columns": 802816,
+        "reduction": "outer", "splits": 1024, "finals": 1, "passes": 1, "random": False,
+    }  # fmt: skip
+    x = TensorSpec((64, 64, 112, 112), (802816, 1, 7168, 64), "bfloat16", "device", 6)
+    op = Op(0, FUSED, inputs=(x,), outputs=(norm, replace(norm, storage=7)), args=args)
+    model = model_for(FUSED)
+    assert model is not None
+    made = model(Work(op, H200, Constants(calibration_for(H200))))
+    assert len(made) == 3
+    assert made[0].grid == 1024
 
 
-def test_the_interval_is_wider_than_that_of_measured_kernels() -> None:
+def test_the_interval_holds_what_was_measured_of_such_kernels() -> None:
     (kernel,) = kernels_of(2**28, 2**28)
-    assert kernel.low_s < kernel.duration_s / 1.3
-    assert kernel.high_s > kernel.duration_s * 1.3
+    assert kernel.low_s < kernel.duration_s / 1.2
+    assert kernel.high_s > kernel.duration_s * 1.2
 
 
 # ---- whole models ------------------------------------------------------------------------------
@@ -198,7 +232,7 @@ def test_every_matrix_product_stays(captured: Program) -> None:
 
     fused = fuse(captured)
     assert products(fused) == products(captured)
-    assert not any(op.view for op in fused.ops if op.phase in ("forward", "backward"))
+    assert not any(op.view for op in fused.ops if op.region)
 
 
 def test_compiling_needs_no_more_memory(captured: Program) -> None:
@@ -208,14 +242,16 @@ def test_compiling_needs_no_more_memory(captured: Program) -> None:
     assert compiled.peak_allocated_bytes <= 1.02 * eager.peak_allocated_bytes
 
 
-def test_the_host_has_less_to_do(captured: Program) -> None:
+def test_graphs_take_the_host_out(captured: Program) -> None:
+    """Guards and gradients cost as much as they save in a shallow model; a graph saves the rest."""
     from gpuscope.timeline import simulate
 
     eager = simulate(cost_program(replace(captured, compiled=""), H200))
     fused = fuse(captured)
     compiled = simulate(cost_program(replace(fused, compiled="default"), H200))
     graphs = simulate(cost_program(replace(fused, compiled="reduce-overhead"), H200))
-    assert graphs.host_busy_s < compiled.host_busy_s < eager.host_busy_s
+    assert graphs.host_busy_s < 0.8 * compiled.host_busy_s
+    assert compiled.host_busy_s < 2 * eager.host_busy_s
 
 
 def test_gradients_live_on_after_the_step(captured: Program) -> None:

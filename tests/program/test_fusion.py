@@ -151,16 +151,18 @@ def test_what_a_library_call_of_the_backward_pass_reads_is_saved() -> None:
     assert active.storage in storages_of(kernels(fused)[0].outputs)
 
 
-def test_bias_gradient_is_summed_where_the_gradient_is_made() -> None:
+def test_a_split_reduction_reads_what_the_loop_before_it_wrote() -> None:
+    """As recorded on an H200: the gradient of GELU is one kernel, the bias's sum of it another."""
     s = Steps()
     grad, x, w = s.tensor(ROWS, 3072), s.tensor(ROWS, 3072), s.tensor(3072, COLUMNS)
     made = s.call("gelu_backward", grad, x, phase="backward")
     bias = s.call("sum", made, shape=(3072,), args={"dim": (0,)}, phase="backward")
     s.keep(s.call("mm", made, w, shape=(ROWS, COLUMNS), phase="backward"), bias)
-    kernel = kernels(fuse(s.program()))[0]
-    assert storages_of(kernel.outputs) == {made.storage, bias.storage}
-    assert kernel.args["reduction"] == "outer"
-    assert kernel.args["split"] is True
+    loop, total = kernels(fuse(s.program()))
+    assert storages_of(loop.outputs) == {made.storage}
+    assert storages_of(total.inputs) == {made.storage}
+    assert total.args["reduction"] == "outer"
+    assert total.args["splits"] == 64  # [1, 3072, 64] partial sums
 
 
 def test_gradients_of_layer_norm_mix_both_directions_where_the_tensor_is_large() -> None:
@@ -172,9 +174,13 @@ def test_gradients_of_layer_norm_mix_both_directions_where_the_tensor_is_large()
                     more=((768,), (768,)), phase="backward")  # fmt: skip
         s.keep(dx)
         s.kept |= {dx.storage + 1, dx.storage + 2}
-        found = kernels(fuse(s.program()))
+        fused = fuse(s.program())
+        found = kernels(fused)
         assert (len(found) == 1) == mixed
         assert (found[0].args["reduction"] == "both") == mixed
+        # One partial sum for 16 rows, added up by two calls of sum.
+        sums = [op for op in fused.ops if op.name == "aten::sum"]
+        assert [op.inputs[0].shape for op in sums] == [(512, 768)] * (2 * mixed)
 
 
 def test_equal_casts_are_made_once() -> None:
@@ -325,8 +331,9 @@ def test_random_steps_stay_in_order(made: tuple[Steps, Program]) -> None:
 def test_fusion_never_moves_more_bytes(made: tuple[Steps, Program]) -> None:
     _, program = made
     fused = fuse(program)
-    assert moved_bytes(fused) <= moved_bytes(program)
-    assert len(fused.ops) <= len(program.ops)
+    seeds = sum(op.name == "aten::randint" for op in fused.ops)
+    assert moved_bytes(fused) <= moved_bytes(program) + 8 * seeds
+    assert len(fused.ops) <= len(program.ops) + seeds
 
 
 def test_thousands_of_operators_take_little_time() -> None:
