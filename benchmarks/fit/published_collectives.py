@@ -88,19 +88,18 @@ all-reduce of 1 GiB takes 5.2 ms on eight H200."""
 
 
 def split(values: Mapping[str, float], adds: bool) -> dict[str, float]:
-    """The share of an all-reduce of the most ranks as that of the switch's additions.
+    """The shares of all-reduces of three ranks and more as those of the switch's additions.
 
     Fitted as if a ring, whose bytes are 2 (n - 1) / n of the message where the switch moves
     1 + 1 / n.
     """
-    n = max(int(name.rpartition("_")[2]) for name in values if name.startswith("all_reduce."))
-    name = f"all_reduce.efficiency_{n}"
-    if not adds:
-        return dict(values)
-    return {
-        **values, name: min(values[name], RING_SHARE),
-        "nvls.efficiency": values[name] * (n + 1) / (2 * (n - 1)),
-    }  # fmt: skip
+    found = dict(values)
+    for name, whole in values.items():
+        n = int(name.rpartition("_")[2]) if name.startswith("all_reduce.efficiency_") else 0
+        if adds and n > 2:
+            found[name] = min(whole, RING_SHARE)
+            found[f"nvls.efficiency_{n}"] = whole * (n + 1) / (2 * (n - 1))
+    return found
 
 
 def errors(device_id: str, points: list[Point], tuning: Tuning) -> list[float]:

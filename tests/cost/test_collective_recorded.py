@@ -60,7 +60,7 @@ def test_the_model_is_near_what_was_recorded(measured, operation: str, ranks: in
     ]
     assert median(errors) < 0.12
     assert max(errors[-4:]) < 0.22  # from 16 MiB on
-    assert max(errors) < 0.45
+    assert max(errors) < 0.5
 
 
 def test_more_bytes_take_longer(measured) -> None:

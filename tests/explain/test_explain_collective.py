@@ -101,3 +101,12 @@ def test_whose_rate_the_bus_bandwidth_is_held_against() -> None:
     )
     assert "gives a rank" in said("all_reduce", "8xh200")
     assert "gives a rank" in said("all_to_all", "16xh200")
+
+
+def test_what_both_sides_lose_is_said() -> None:
+    held = fact(collective("all_reduce", "64MB", on="8xh200"), "multiprocessors that it holds")
+    assert held is not None
+    assert fact(collective("all_reduce", "64MB", on="8xh200"), "products beside it take") > 1
+    engines = collective("all_gather", "64MB", on="64xtpu-v5p")
+    texts = [b.text.en for s in engines.sections for b in s.blocks if hasattr(b, "text")]
+    assert any("Engines beside the multiprocessors" in text for text in texts)

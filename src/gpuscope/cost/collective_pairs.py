@@ -79,7 +79,7 @@ def pair_way(group: Group, size_bytes: float, tuning: Tuning, exchange: bool = F
         rate = group.fabric_share * group.fabric_bytes_per_s
     else:
         share = tuning.share("exchange", 2, _EXCHANGE) if exchange else tuning.share("send_recv", 2)
-        rate = grown(share, size_bytes, tuning) * group.link_bytes_per_s
+        rate = grown(share, size_bytes, tuning, pairs=True) * group.link_bytes_per_s
     fabric_s = protocol.tree_fabric_s + group.extra_fabric_s
     steps = (0, 1) if leaves else (1, 0)
     return way("pairs", protocol, steps, (base_s, 0.0, fabric_s), size_bytes, rate * protocol.share)

@@ -23,7 +23,7 @@ def nvls(group: Group, size_bytes: float, tuning: Tuning) -> Way:
     """All ranks of one domain add in its switch."""
     simple = tuning.protocols[-1]
     sent = (1 + 1 / group.ranks) * size_bytes
-    rate = tuning.nvls_share * group.link_bytes_per_s
+    rate = tuning.share("nvls", group.ranks, tuning.nvls_share) * group.link_bytes_per_s
     return way("nvls", simple, (1, 0), (0.0, NVLS_S, 0.0), sent, rate)
 
 
@@ -35,7 +35,7 @@ def nvls_tree(group: Group, size_bytes: float, tuning: Tuning) -> Way:
     simple = tuning.protocols[-1]
     levels = ceil(log2(group.domains))
     sent = (1 + 1 / group.local) * size_bytes
-    inside = tuning.nvls_share * group.link_bytes_per_s
+    inside = tuning.share("nvls", group.local, tuning.nvls_share) * group.link_bytes_per_s
     fabric = group.fabric_share * group.local * group.fabric_bytes_per_s
     rate = min(inside, fabric * sent / (2 * size_bytes)) if size_bytes else inside
     fabric_s = NVLS_TREE_FABRIC_S + group.extra_fabric_s

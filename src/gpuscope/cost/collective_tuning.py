@@ -4,8 +4,8 @@ Constants, all of groups inside one scale-up domain: `collective.<protocol>.base
 `.share`; `collective.<operation>.efficiency_<ranks>` (share of the link's rate that large messages
 reach) and `.extra_s`; `collective.nvls.efficiency` and `.enabled`, `collective.collnet.enabled`;
 `collective.protocols.measured` (1: each protocol was measured on its own) and
-`collective.other_sum.extra_s` (a reduction that is no plain sum); `collective.rate.growth` (of the
-rate with every fourfold of a large message).
+`collective.other_sum.extra_s` (a reduction that is no plain sum); `collective.rate.growth` and
+`collective.pairs.growth` (of the rate with every fourfold of a large message).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tuning_of(constants: Constants) -> Tuning:
         own.get("nvls.enabled", 1.0) > 0, own.get("nvls.efficiency", NCCL.nvls_share),
         own.get("collnet.enabled", 0.0) > 0, any(n.endswith(".link_s") for n in own),
         own.get("protocols.measured", 0.0) > 0, own.get("other_sum.extra_s", 0.0),
-        own.get("rate.growth", 0.0),
+        own.get("rate.growth", 0.0), own.get("pairs.growth", 0.0),
     )  # fmt: skip
 
 

@@ -69,6 +69,7 @@ class Tuning:
             for sums, others go through a table of functions. Seen under LL and LL128 only.
         growth: share of what a link's rate lacks to the best that it makes good with every fourfold
             of a large message (measured; a cause is not known).
+        pair_growth: the same of messages between pairs.
     """
 
     protocols: tuple[Protocol, ...] = PROTOCOLS
@@ -81,6 +82,7 @@ class Tuning:
     tuned: bool = False
     other_sum_s: float = 0.0
     growth: float = 0.0
+    pair_growth: float = 0.0
 
     def share(self, operation: str, ranks: int, default: float = EFFICIENCY) -> float:
         """Share of a link's rate, interpolated over the logarithm of the ranks."""

@@ -64,7 +64,7 @@ HOST_SHARES: tuple[tuple[int, float], ...] = ((2, 0.6), (4, 0.42), (8, 0.4))
 on a server of eight RTX PRO 6000 (see docs/hardware.md, tables of aiconfigurator-core 0.12.0)."""
 
 _HOST_SHARE = {"all_to_all": 0.65}
-_GROWS_FROM, _GROWS_UNTIL, _GROWS_TO = 64 << 20, 1 << 30, 0.82
+_GROWS_FROM, _PAIRS_GROW_FROM, _GROWS_UNTIL, _GROWS_TO = 64 << 20, 16 << 20, 1 << 30, 0.82
 _NET_POST_S = 1.0e-6
 """Posting a message to the network (NCCL, src/graph/tuning.cc, `getNetOverhead`)."""
 
@@ -88,9 +88,10 @@ def ways(
         return torus(operation, group, size_bytes, tuning)
     if group.wiring == "torus" and group.local > 1:
         return hierarchical(operation, group, size_bytes, tuning)
-    share = grown(_share(operation, group, tuning), size_bytes, tuning)
+    pairs = operation == "all_to_all"
+    share = grown(_share(operation, group, tuning), size_bytes, tuning, pairs)
     usable = _usable(operation, group, tuning)
-    if operation == "all_to_all":
+    if pairs:
         return _pairs(group, size_bytes, usable, share)
     if operation == "all_reduce":
         return _all_reduce(group, size_bytes, usable, share, tuning)
@@ -141,16 +142,19 @@ def chosen(operation: str, group: Group, size_bytes: float, tuning: Tuning = NCC
     return min(found, key=lambda way: way.time_s)
 
 
-def grown(share: float, size_bytes: float, tuning: Tuning) -> float:
-    """A share of the link's rate at a size: from 64 MiB to 1 GiB it grows where that was measured.
+def grown(share: float, size_bytes: float, tuning: Tuning, pairs: bool = False) -> float:
+    """A share of the link's rate at a size: large messages gain where that was measured.
 
     Two H200s gather 64 MiB at 245 GB/s and 1 GiB at 283; four, nearer to the link's limit, gain
-    less (validation/recordings/h200/overlap-2.jsonl, collectives-4.jsonl).
+    less; messages between pairs begin to gain at 16 MiB, and gain more
+    (validation/recordings/h200/overlap-2.jsonl, collectives-4.jsonl).
     """
-    if not tuning.growth or size_bytes <= _GROWS_FROM or share >= _GROWS_TO:
+    growth = tuning.pair_growth if pairs else tuning.growth
+    least = _PAIRS_GROW_FROM if pairs else _GROWS_FROM
+    if not growth or size_bytes <= least or share >= _GROWS_TO:
         return share
-    times = log2(min(size_bytes, _GROWS_UNTIL) / _GROWS_FROM) / 2
-    left: float = (1 - tuning.growth) ** times
+    times = log2(min(size_bytes, _GROWS_UNTIL) / least) / 2
+    left: float = (1 - growth) ** times
     return _GROWS_TO - (_GROWS_TO - share) * left
 
 

@@ -9,6 +9,7 @@ from math import inf
 
 from gpuscope.api import Target, resolve_calibration, resolve_target
 from gpuscope.cost.collective import spread_of, unknown_link
+from gpuscope.cost.collective_units import units_taken
 from gpuscope.cost.collective_ways import (
     OPERATIONS,
     Group,
@@ -20,6 +21,7 @@ from gpuscope.cost.collective_ways import (
     ways,
 )
 from gpuscope.cost.registry import Constants
+from gpuscope.cost.types import Kernel
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.explain.amounts import amount_bytes
 from gpuscope.explain.equal_work import ITEM_BYTES
@@ -106,6 +108,17 @@ class Case:
     def taken(self) -> Way:
         """The way that the library takes."""
         return self.ways()[0]
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The collective as what runs on the device."""
+        taken, (low_s, high_s) = self.taken, self.interval_s
+        return Kernel(
+            f"collective_{self.operation}", "collective", 0, taken.time_s, low_s, high_s,
+            read_bytes=float(self.size_bytes), lane="link", limiter="link",
+            units=units_taken(taken, self.group, self.device), algorithm=taken.algorithm,
+            protocol=taken.protocol.name, sent_bytes=taken.sent_bytes, moving_s=taken.moving_s,
+        )  # fmt: skip
 
     def time_s(self, size_bytes: float) -> float:
         """The fastest way's time at a size."""

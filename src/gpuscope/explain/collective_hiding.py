@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuscope.cost.overlap import slowdown_of_collective, slowdown_of_compute
 from gpuscope.explain.collective_case import Case
 from gpuscope.explain.equal_work import ITEM_BYTES, Square, product_as_long, square_product
 from gpuscope.explain.numbers import count, seconds
@@ -77,16 +78,45 @@ def hiding(case: Case, cover: Cover) -> Section:
         )  # fmt: skip
         blocks.append(Paragraph(_tokens_text(case, tokens), "key"))
     blocks.insert(0, Facts(tuple(rows)))
-    blocks.append(
-        Paragraph(
-            Words(
-                "A collective also takes some multiprocessors and memory bandwidth from what it "
-                "runs beside, which is not counted here.",
-                "集合通信还会占用与其并行的计算的一部分 SM 和显存带宽，此处未计。",
-            ), "doubt",
-        )
-    )  # fmt: skip
+    blocks += _beside(case)
     return Section(title, tuple(blocks))
+
+
+def _beside(case: Case) -> tuple[Block, ...]:
+    """What the collective and the arithmetic that hides it take from each other."""
+    made = case.kernel
+    work, own = slowdowns(case)
+    if not made.units:
+        said = Words(
+            "Engines beside the multiprocessors move the data: arithmetic keeps all of them.",
+            "数据由计算单元之外的引擎搬运：计算保留全部单元。",
+        )
+        return (Paragraph(said),)
+    whole = case.device.compute_units or 0
+    rows = (
+        Fact(Words("multiprocessors that it holds", "占用的 SM"),
+             Words(f"{made.units} of {whole}", f"{whole} 个中的 {made.units} 个")),
+        Fact(Words("products beside it take", "与之并行的矩阵乘变慢"), work, "ratio", "computed"),
+        Fact(Words("it takes beside products", "它在矩阵乘旁边变慢"), own, "ratio", "computed"),
+    )  # fmt: skip
+    said = Words(
+        "Hiding is not free: both sides are slower meanwhile, which the figures above leave out.",
+        "掩盖不是免费的：并行期间两边都变慢，上面的数字未计入。",
+    )
+    begins = Words(
+        "And a collective begins only when an earlier kernel has placed its last blocks.",
+        "而且集合通信要等先启动的内核放完最后的线程块才能开始。",
+    )
+    return Facts(rows), Paragraph(said, "doubt"), Paragraph(begins, "doubt")
+
+
+def slowdowns(case: Case) -> tuple[float, float]:
+    """How many times longer products take beside the collective, and it beside them."""
+    device, made = case.device, case.kernel
+    return (
+        slowdown_of_compute("matmul", "tensor_core", made, device, case.constants),
+        slowdown_of_collective("matmul", "tensor_core", made, device, case.constants),
+    )
 
 
 def _flops_meanwhile(case: Case, large: Square) -> float:

@@ -87,7 +87,7 @@ def collective_constants(
 
 
 _KEPT = (
-    ".share", ".extra_s", "rate.growth", "protocols.measured", "nvls.efficiency", "nvls.enabled",
+    ".share", ".extra_s", ".growth", "protocols.measured", "nvls.efficiency", "nvls.enabled",
 )  # fmt: skip
 """Ends of names that a short bench cannot tell: taken over where the same device was measured, so
 that the model in use is the model that was fitted."""
