@@ -30,6 +30,7 @@ class Fixed:
     kernel: float = 1.0
     collective: float = 1.0
     link: float = 1.0
+    room: float = 0.0
 
     def of_kernel(self, kernel: Kernel, collective: Kernel) -> float:
         return self.kernel
@@ -39,6 +40,9 @@ class Fixed:
 
     def of_collectives(self, collective: Kernel, others: Sequence[Kernel]) -> float:
         return 1 + (self.link - 1) * len(others)
+
+    def room_s(self, kernel: Kernel, collective: Kernel) -> float:
+        return self.room * kernel.duration_s
 
 
 def one(*ops):
@@ -177,3 +181,32 @@ def test_the_factors_of_a_device():
         sent_bytes=3e8, moving_s=0.9e-3, note="64 ranks in 8 domains",
     )  # fmt: skip
     assert overlap.of_collectives(beside, [far]) == 1
+
+
+def test_a_collective_waits_for_room_beside_a_kernel_that_fills_the_device():
+    # The kernel begins at once; the collective could after 20 us, and finds room at 90 of 100 us.
+    first = call(kernel(20, stream=1, name="first"), stream=1, **FREE)
+    ops = [first, talk(50, stream=1, **FREE), call(kernel(100, name="k"), **FREE)]
+    plain, held = run(Fixed(), *ops), run(Fixed(room=0.9), *ops)
+    begins = {}
+    for name, simulation in (("plain", plain), ("held", held)):
+        events, names = simulation.timeline.events, simulation.timeline.names
+        at = [i for i in range(len(events)) if names[events.name[i]] == "allreduce_"]
+        begins[name] = int(events.start_ns[at[0]])
+        assert events.duration_ns[at[0]] == 50_000
+    assert begins["held"] - begins["plain"] == 70_000
+    assert held.first_step_s == pytest.approx(140 * US)
+
+
+def test_a_collective_beside_nothing_is_not_held():
+    ops = [call(kernel(20), **FREE), talk(50, waits=(0,), **FREE)]
+    assert run(Fixed(room=0.9), *ops).first_step_s == run(Fixed(), *ops).first_step_s
+
+
+def test_room_in_the_last_wave():
+    overlap = DeviceOverlap.of(device("h200"))
+    beside = Kernel(
+        "collective_all_gather", "collective", 0, 1e-4, 1e-4, 1e-4, lane="link", units=16
+    )
+    product = Kernel("gemm", "matmul", 0, 1e-3, 1e-3, 1e-3, limiter="tensor_core", waves=12.6)
+    assert overlap.room_s(product, beside) == pytest.approx(1e-3 * 12 / 13)

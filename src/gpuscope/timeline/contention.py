@@ -9,6 +9,9 @@ that holds at each moment, so a kernel that is covered for half of its work take
 (1 + f) / 2 times as long. What waits inside a collective for another rank moves no bytes and counts
 for nothing. A task never gets shorter than alone; one beside nothing keeps its time to the last
 bit. Steps follow each other, so what is at the end of a step may run beside the next one's begin.
+
+A collective that could begin while a kernel fills the device is held until that has room for its
+blocks, in its last wave.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.cost.overlap import (
+    room_after_s,
     slowdown_of_collective,
     slowdown_of_collectives,
     slowdown_of_compute,
@@ -53,6 +57,9 @@ class Overlap(Protocol):
 
     def of_collectives(self, collective: Kernel, others: Sequence[Kernel]) -> float:
         """A collective while others move their bytes all along."""
+
+    def room_s(self, kernel: Kernel, collective: Kernel) -> float:
+        """From a kernel's begin until a collective that is issued meanwhile finds room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,10 @@ class DeviceOverlap:
         """See `Overlap`; those inside a scale-up domain and those between domains share nothing."""
         beside = [_moving(other) for other in others if _far(other) == _far(collective)]
         return slowdown_of_collectives(beside, _moving(collective), self.constants)
+
+    def room_s(self, kernel: Kernel, collective: Kernel) -> float:
+        """See `Overlap`."""
+        return room_after_s(kernel, collective, self.device)
 
 
 def _moving(kernel: Kernel) -> float:
@@ -152,37 +163,79 @@ def rates(start_s: Floats, end_s: Floats, factor: Floats) -> Rates:
     return Rates(times, found)
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What running beside others does to a step's tasks: as `Pace` has it, by row."""
+
+    duration_s: Floats
+    held_s: Floats
+
+
 def settle(
-    schedules: Sequence[Schedule], walk: Callable[[Sequence[Floats] | None], Sequence[Walk]],
+    schedules: Sequence[Schedule], walk: Callable[[Sequence[Beside]], Sequence[Walk]],
     overlap: Overlap | None,
-) -> tuple[Sequence[Walk], list[Floats]]:  # fmt: skip
+) -> tuple[Sequence[Walk], list[Beside]]:  # fmt: skip
     """Walk until the times that tasks take beside each other are those that were walked with.
 
     Args:
         schedules: the step of each rank.
-        walk: walks all ranks with these device times of rows; None: the schedules' own.
+        walk: walks all ranks with these times.
         overlap: the factors; None: tasks do not slow each other.
 
     Returns:
-        The last walks, and the device times that they took.
+        The last walks, and the times that they took.
     """
-    used = [schedule.duration_s for schedule in schedules]
-    walks = walk(None)
+    used = [Beside(s.duration_s, np.zeros(len(s.duration_s))) for s in schedules]
+    walks = walk(used)
     if overlap is None or not any(schedule.links for schedule in schedules):
         return walks, used
     for _ in range(ROUNDS):
         new = [
-            contended_s(schedule, own, times, overlap)
+            Beside(
+                contended_s(schedule, own, times.duration_s, overlap),
+                held_s(schedule, own, times.held_s, overlap),
+            )
             for schedule, own, times in zip(schedules, walks, used, strict=True)
         ]
-        done = all(
-            bool((np.abs(after - before) <= SETTLED * own.period_s).all())
-            for own, before, after in zip(walks, used, new, strict=True)
-        )
-        if done:
+        if all(map(_settled, walks, used, new)):
             break
         used, walks = new, walk(new)
     return walks, used
+
+
+def _settled(walk: Walk, before: Beside, after: Beside) -> bool:
+    """Whether no task's times have changed by more than `SETTLED` of the period."""
+    pairs = ((before.duration_s, after.duration_s), (before.held_s, after.held_s))
+    return all(bool((np.abs(b - a) <= SETTLED * walk.period_s).all()) for a, b in pairs)
+
+
+def held_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap) -> Floats:
+    """How long each collective waits for room beside the kernels that ran when it could begin.
+
+    Args:
+        schedule, overlap: see `contended_s`.
+        walk: over the schedule.
+        used_s: how long collectives were held in it.
+    """
+    out = np.zeros(len(used_s))
+    queue = np.array(schedule.queue, np.int64)
+    talks = np.isin(queue, list(schedule.links))
+    rows = np.flatnonzero(talks & (schedule.kernel >= 0))
+    ready = walk.start_s[rows] - used_s[rows]
+    for stream in np.unique(queue[(schedule.kernel >= 0) & ~talks]).tolist():
+        tasks = np.flatnonzero((queue == stream) & (schedule.kernel >= 0))
+        last = np.searchsorted(walk.start_s[tasks], ready, side="left") - 1
+        for number in np.flatnonzero(last >= 0).tolist():
+            task, row = int(tasks[last[number]]), int(rows[number])
+            begin, end = float(walk.start_s[task]), float(walk.end_s[task])
+            if end <= ready[number]:
+                continue
+            kernel = schedule.kernels[int(schedule.kernel[task])]
+            collective = schedule.kernels[int(schedule.kernel[row])]
+            alone = kernel.duration_s or 1.0
+            room = begin + overlap.room_s(kernel, collective) / alone * (end - begin)
+            out[row] = max(out[row], min(room, end) - float(ready[number]), 0.0)
+    return out
 
 
 def contended_s(schedule: Schedule, walk: Walk, used_s: Floats, overlap: Overlap) -> Floats:

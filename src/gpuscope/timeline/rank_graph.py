@@ -42,7 +42,7 @@ class GraphRank:
         self.host_s = (schedule.host_s * pace.host).tolist()
         self.duration_s = pace.times_s(schedule).tolist()
         self.host_step_s = schedule.host_step_s * pace.host
-        self.meetings, self.place = meetings, place
+        self.meetings, self.place, self.held = meetings, place, pace.held()
         self.count = len(self.host_s)
         total = self.count * steps
         self.start, self.end, self.waited = [inf] * total, [inf] * total, [0.0] * total
@@ -154,7 +154,7 @@ class GraphRank:
         while self.ready:
             node = self.ready.pop(0)
             row = node % self.count
-            self.start[node] = begin = self.floor.pop(node)
+            self.start[node] = begin = self.floor.pop(node) + self.held.get(row, 0.0)
             if row in self.meetings:
                 arrival = Arrival(self, node, self.end, -1, begin, self.duration_s[row])
                 self.place.arrive(self.meetings[row], self.tickets.pop(node), arrival)

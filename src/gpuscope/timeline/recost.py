@@ -86,8 +86,9 @@ def recost(
 
     def period_s(host_scale: float) -> float:
         return walk_steps(
-            schedule, costed.launch_latency_s, STEPS, host_scale=host_scale, duration_s=used
-        ).period_s
+            schedule, costed.launch_latency_s, STEPS, host_scale=host_scale,
+            duration_s=used.duration_s, held_s=used.held_s,
+        ).period_s  # fmt: skip
 
     low_s, high_s = step_time_interval(costed, overlap=overlap) if interval else (None, None)
     peak, fits = peak_memory(made.program, device) if memory else (None, None)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuscope.cost.types import CostedProgram
-from gpuscope.timeline.contention import Overlap, settle
+from gpuscope.timeline.contention import Beside, Overlap, settle
 from gpuscope.timeline.drawing import build_timeline
 from gpuscope.timeline.intervals import union_length
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
-from gpuscope.timeline.walk import Floats, Walk, walk_steps
+from gpuscope.timeline.walk import Walk, walk_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,21 @@ def simulate(
 
 def contended_walk(
     costed: CostedProgram, schedule: Schedule, steps: int, overlap: Overlap | None
-) -> tuple[Walk, Floats]:
+) -> tuple[Walk, Beside]:
     """Walk a step whose tasks slow each other; also the device times that they then take.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
     """
 
-    def walk(duration_s: Sequence[Floats] | None) -> Sequence[Walk]:
-        own = None if duration_s is None else duration_s[0]
-        return [walk_steps(schedule, costed.launch_latency_s, steps, duration_s=own)]
+    def walk(times: Sequence[Beside]) -> Sequence[Walk]:
+        own = times[0]
+        return [
+            walk_steps(
+                schedule, costed.launch_latency_s, steps, duration_s=own.duration_s,
+                held_s=own.held_s,
+            )
+        ]  # fmt: skip
 
     walks, used = settle([schedule], walk, overlap)
     return walks[0], used[0]

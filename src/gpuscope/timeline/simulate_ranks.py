@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuscope.cost.types import CostedProgram
-from gpuscope.timeline.contention import Overlap, settle
+from gpuscope.timeline.contention import Beside, Overlap, settle
 from gpuscope.timeline.drawing import begin_s, build_timeline
 from gpuscope.timeline.intervals import merge as union
 from gpuscope.timeline.intervals import subtraction
@@ -24,7 +24,7 @@ from gpuscope.timeline.rank_walk import Job, build_job, walk_job
 from gpuscope.timeline.ranks import merge, with_rank
 from gpuscope.timeline.schedule import Schedule
 from gpuscope.timeline.types import Ints, Timeline
-from gpuscope.timeline.walk import Floats, Pace, Walk
+from gpuscope.timeline.walk import Pace, Walk
 
 NS = 1e-9
 
@@ -114,13 +114,14 @@ def contended_walks(
     """
     own = paces or [Pace()] * len(job.costed)
 
-    def with_times(times: Sequence[Floats]) -> list[Pace]:
-        return [replace(pace, duration_s=each) for pace, each in zip(own, times, strict=True)]
+    def with_times(times: Sequence[Beside]) -> list[Pace]:
+        return [
+            replace(pace, duration_s=each.duration_s, held_s=each.held_s)
+            for pace, each in zip(own, times, strict=True)
+        ]
 
     walks, used = settle(
-        job.schedules,
-        lambda times: walk_job(job, steps, own if times is None else with_times(times)),
-        overlap,
+        job.schedules, lambda times: walk_job(job, steps, with_times(times)), overlap
     )
     return walks, with_times(used)
 

@@ -72,13 +72,14 @@ def step_time_interval(
     """
     schedule = build_schedule(costed)
     walk, used = contended_walk(costed, schedule, steps, overlap)
-    base = Pace(duration_s=used)
+    base = Pace(duration_s=used.duration_s, held_s=used.held_s)
 
     def period_s(source: Source, upwards: bool) -> float:
         pace = _other(base, costed, schedule, source, upwards)
         return walk_steps(
             schedule, costed.launch_latency_s, steps, host_scale=pace.host,
             device_scale=pace.device, duration_s=pace.duration_s,
+            held_s=pace.held_s,
         ).period_s  # fmt: skip
 
     return _interval(walk.period_s, _sources([schedule]), period_s)

@@ -97,12 +97,22 @@ class Pace:
         host, device: factors on all host times, on all device times but those of collectives.
         late_s: what its host loses at the begin of each step.
         duration_s: device time of each row, before the factor, where it is not the schedule's own.
+        held_s: how much later than it could each collective begins, by row: it waits for room
+            beside a kernel that fills the device; None: not at all.
     """
 
     host: float = 1.0
     device: float = 1.0
     late_s: float = 0.0
     duration_s: Floats | None = None
+    held_s: Floats | None = None
+
+    def held(self) -> dict[int, float]:
+        """Rows that are held, with how long."""
+        if self.held_s is None:
+            return {}
+        rows = np.flatnonzero(self.held_s > 0)
+        return dict(zip(rows.tolist(), self.held_s[rows].tolist(), strict=True))
 
     def times_s(self, schedule: Schedule) -> Floats:
         """Device time of each row at this pace."""
@@ -121,6 +131,7 @@ def walk_steps(
     host_scale: float = 1.0,
     device_scale: float = 1.0,
     duration_s: Floats | None = None,
+    held_s: Floats | None = None,
 ) -> Walk:
     """Walk a schedule until its period is steady; the fast path without events.
 
@@ -131,13 +142,13 @@ def walk_steps(
         steps: how many steps at least.
         host_scale: factor on all host times.
         device_scale: factor on all device durations but those of collectives.
-        duration_s: device time of each row where it is not the schedule's own.
+        duration_s, held_s: as `Pace` has them.
 
     Raises:
         InvalidValueError: `steps` is less than 1.
     """
     check_steps(steps)
-    walker = Walker(schedule, latency_s, Pace(host_scale, device_scale, duration_s=duration_s))
+    walker = Walker(schedule, latency_s, Pace(host_scale, device_scale, 0.0, duration_s, held_s))
     while not enough(walker.ends, steps):
         for _ in walker.step():
             raise AssertionError("a rank alone waits for nobody")
@@ -207,6 +218,7 @@ class Walker:
                 strict=True,
             )
         )
+        self.held = pace.held()
         self.meetings = meetings or {}
         self.place = place
         self.latency_s, self.late_s = latency_s, pace.late_s
@@ -266,6 +278,8 @@ class Walker:
                 self.stuck = row
                 yield
                 begin = self._after_extra(now + latency, queue, gap, extra)
+            if extra is not None and row in self.held:
+                begin += self.held[row]
             if launches:
                 pending.append(begin)
             start[row] = begin
