@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._device import _device_constructors
 
 from gpuscope.program.capture.fakes import accelerator, is_device_type, on_device, with_index
 from gpuscope.program.capture.patches import Patches
@@ -229,5 +230,6 @@ def install(
     }.items():  # fmt: skip
         patch.set(torch.Tensor, name, function)
     patch.set(FakeTensor, "tolist", tolist)
+    patch.on_undo(_device_constructors.cache_clear)  # it lists what is put in place here
     for name in ("tensor", "as_tensor", "asarray"):
         patch.set(torch, name, _from_data(getattr(torch, name)))

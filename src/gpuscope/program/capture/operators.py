@@ -173,6 +173,10 @@ def _kernel_of_its_own(overload: Any) -> Any:
     return run
 
 
+ONLY = "_only"
+"""After the name of an attention implementation for which cuDNN must not stand in."""
+
+
 def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float) -> str:
     """Name the attention implementation that PyTorch would choose on CUDA.
 
@@ -180,7 +184,9 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
     when the dtype is float64, when the mask wants a gradient (seen on an H200 with T5's relative
     position bias), or when it is expanded along the keys. cuDNN's kernels stand in for flash and
-    memory-efficient where the device prefers them: that is decided when a program is costed.
+    memory-efficient where the device prefers them: that is decided when a program is costed. A mask
+    beside shared key heads leaves cuDNN alone (seen on an H200); devices that do not prefer it would
+    take the math path there, which is then costed as memory-efficient attention.
     """
     if mask is not None and (mask.requires_grad or _broadcast_along_keys(mask)):
         return "math"
@@ -192,7 +198,8 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     same_heads = q.dim() < 4 or q.shape[1] == k.shape[1]
     if efficient and same_heads and q.dtype is not torch.float64:
         return "efficient"
-    if half and getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)() and not flash:
+    cudnn = getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)()
+    if half and cudnn and (not flash or (not same_heads and q.shape[-1] % 8 == 0)):
         return "cudnn"
     return "math"
 
@@ -307,6 +314,8 @@ def attention(
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         # CUDA turns a bool mask into an additive one of the query's dtype first.
         attn_mask = torch.where(attn_mask, 0.0, -math.inf).to(q.dtype)
+    if not getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)():
+        backend += ONLY  # nothing stands in for it: `sdpa_kernel` says so
     options = (float(dropout_p), bool(is_causal), scale, backend)
     return _Attention.apply(q, k, v, attn_mask, options)
 

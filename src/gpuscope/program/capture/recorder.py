@@ -21,7 +21,6 @@ from gpuscope.program.capture import dynamic, named_kernels
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
-    dtype_name,
     facts_of,
     flat,
     plain_arguments,
@@ -29,10 +28,7 @@ from gpuscope.program.capture.calls import (
     wants_grad,
 )
 from gpuscope.program.capture.conversions import Departures
-from gpuscope.program.capture.cuda import current_stream
 from gpuscope.program.capture.distributed import collectives, fully_sharded
-from gpuscope.program.capture.distributed.groups import Groups
-from gpuscope.program.capture.distributed.works import Works
 from gpuscope.program.capture.fakes import (
     PRIM_DEVICE,
     accelerator,
@@ -41,17 +37,14 @@ from gpuscope.program.capture.fakes import (
     without_dynamo,
 )
 from gpuscope.program.capture.helpers import Helpers
-from gpuscope.program.capture.modules import ModuleTracker
 from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
-from gpuscope.program.capture.python_work import PythonWork
 from gpuscope.program.capture.replay import Replay
-from gpuscope.program.capture.storages import StorageTracker
-from gpuscope.program.capture.streams import Points, Queue, StreamOrder
 from gpuscope.program.capture.values import Values
-from gpuscope.program.types import Op, Phase, TensorSpec
+from gpuscope.program.capture.writer import StepWriter
+from gpuscope.program.types import TensorSpec
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(StepWriter, TorchDispatchMode):
     """Records operators while `recording`; before that it only watches memory.
 
     Args:
@@ -60,62 +53,20 @@ class Recorder(TorchDispatchMode):
     """
 
     def __init__(self, fake: FakeTensorMode, *, strict: bool = False) -> None:
-        super().__init__()
+        TorchDispatchMode.__init__(self)
+        StepWriter.__init__(self)
         self.fake = fake
         self.strict = strict
-        self.ops: list[Op] = []
-        self.modules = ModuleTracker()
-        self.storages = StorageTracker(lambda: len(self.ops))
         self.values = Values()
-        self.python = PythonWork()
-        self.order = StreamOrder()
-        self.groups = Groups()
-        self.works = Works(self.order)
         self.batch = self.batches = 0
         self.away = False
         self.unsupported: dict[str, None] = {}
-        self.recording = False
-        self.in_optimizer = False
-        self.seen_backward = False
-        self.first_backward: int | None = None
         self.replay = Replay(fake)
         self.helpers = Helpers()
         self._facts: dict[Any, Facts] = {}
-        self._specs: dict[Any, TensorSpec] = {}
-        self._last_calls = 0
-        self._last_node: Any = None
-        self._last_python = 0
-        self._last_instructions = 0
-        self._pending_sync = ""
-
-    # ---- the step -----------------------------------------------------------------------
 
     def built(self) -> None:
         """The user's build() is over; replaced by what is to be done then."""
-
-    def begin_step(self) -> None:
-        """Start writing; what lives now was there before the step."""
-        self.ops.clear()
-        self.modules.new_step()
-        self._last_calls = self.modules.calls
-        self.storages.rebase()
-        self.order.begin_step()
-        self.groups.begin_step()
-        self._last_calls = self.modules.calls
-        self.seen_backward = False
-        self.first_backward = None
-        self.recording = True
-
-    def sync(self, reason: str, points: Points | None = None) -> None:
-        """The host waits for the device here (for `points` only, if given), by no operator."""
-        waits = () if points is None else self.order.relative(points)
-        self.append(
-            "gpuscope::synchronize", "default", (), (), {}, waits=waits, sync=reason, view=True
-        )
-
-    def finished(self) -> tuple[Op, ...]:
-        """The operators of the recorded step."""
-        return tuple(self.order.settled(self.ops))
 
     @contextmanager
     def looking_away(self) -> Iterator[None]:
@@ -387,112 +338,8 @@ class Recorder(TorchDispatchMode):
             facts.name, args, [s.storage for s in outputs], [s.storage for s in inputs]
         )
 
-    def append(
-        self, name: str, overload: str, inputs: Any, outputs: Any, args: Any, *,
-        module: str | None = None, phase: Phase | None = None, queue: Queue | None = None,
-        waits: tuple[int, ...] = (), **rest: Any,
-    ) -> int:  # fmt: skip
-        """Write an operator down, if the step is the recorded one.
-
-        Args:
-            name, overload, inputs, outputs, args, module, phase, waits, rest: fields of `Op`.
-            queue: where it runs, if that is not the current stream.
-
-        Returns:
-            Its number on the clock of `order`.
-        """
-        number = self.order.clock
-        stream = current_stream().stream_id
-        works = not rest.get("view") and name not in _WITHOUT_KERNEL and (
-            any(s.device == "device" for s in inputs) or any(s.device == "device" for s in outputs)
-        )  # fmt: skip
-        told = self.order.issue(name, stream, works=works, queue=queue)
-        if not self.recording:
-            return number
-        phase = phase or self._phase(())
-        if module is None:
-            module, rest["recomputed"] = self._module(phase)
-        if phase == "backward" and self.first_backward is None:
-            self.first_backward = len(self.ops)
-        calls = self.modules.calls
-        python, instructions = self.python.calls, self.python.instructions
-        node = torch._C._current_autograd_node() if phase == "backward" else None
-        entered = int(node is not None and node is not self._last_node)
-        self._last_node = node
-        self.ops.append(
-            Op(
-                index=len(self.ops), name=name, overload=overload, inputs=inputs,
-                outputs=outputs, args=args, module=module, phase=phase,
-                module_calls=calls - self._last_calls, autograd_nodes=entered,
-                python_calls=python - self._last_python,
-                python_instructions=instructions - self._last_instructions,
-                stream=stream, waits=tuple(sorted({*waits, *told})) if waits else told, **rest,
-            )
-        )  # fmt: skip
-        self._last_calls = calls
-        self._last_python = python
-        self._last_instructions = instructions
-        return number
-
-    def _phase(self, args: Any) -> Phase:
-        if self.in_optimizer and not self._in_closure(args):
-            return "optimizer"
-        if _in_backward():
-            self.seen_backward = True
-            return "backward"
-        if self.seen_backward and not self.modules.stack:
-            # After backward, outside of modules: gradient clipping and the like, unless it
-            # builds a graph again (the loss of the next micro-batch).
-            builds = torch.is_grad_enabled() and wants_grad(args)
-            return "forward" if builds else "optimizer"
-        return "forward"
-
-    def _in_closure(self, args: Any) -> bool:
-        """An optimizer's own work builds no graph; the closure it is given does."""
-        if torch._C._current_autograd_node() is not None:
-            return True
-        return torch.is_grad_enabled() and (bool(self.modules.stack) or wants_grad(args))
-
-    def _module(self, phase: Phase) -> tuple[str, bool]:
-        if phase == "backward":
-            if self.modules.stack:
-                return self.modules.current, True
-            return self.modules.owner(torch._C._current_autograd_node()), False
-        return self.modules.current, False
-
-    def spec(
-        self, tensor: torch.Tensor, module: str = "", label: str = "", phase: str = "other"
-    ) -> TensorSpec:
-        """A tensor as plain data; its storage is watched from now on."""
-        device = on_device(tensor)
-        storage = self.storages.see(tensor, device, module, label, phase)
-        key = (tensor.shape, tensor.stride(), tensor.dtype, device, storage)
-        spec = self._specs.get(key)
-        if spec is None:
-            spec = self._specs[key] = TensorSpec(
-                tuple(int(s) for s in tensor.shape),
-                tuple(int(s) for s in tensor.stride()),
-                dtype_name(tensor.dtype),
-                "device" if device else "host",
-                storage,
-                self.storages.lives[storage].pinned,
-            )
-        return spec
 
 without_dynamo(Recorder)
-
-_WITHOUT_KERNEL = frozenset(
-    {
-        "aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty",
-        "aten::new_empty_strided", "_c10d_functional::wait_tensor",
-    }
-)  # fmt: skip
-"""Operators on device tensors that launch nothing."""
-
-
-def _in_backward() -> bool:
-    """Whether autograd runs, also in callbacks after its last node."""
-    return torch._C._current_graph_task_id() != -1
 
 _INDEX_PUT_IMPL = torch.ops.aten._index_put_impl_.default
 

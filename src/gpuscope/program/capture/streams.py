@@ -48,7 +48,7 @@ class StreamOrder:
 
     def mark(self, stream: int) -> Points:
         """What an event recorded on `stream` now stands for."""
-        points = dict(self._pending.get(stream, ()))
+        points: Points = dict(self._pending.get(stream, {}))
         if stream in self._last:
             points[stream_queue(stream)] = self._last[stream]
         return points

@@ -59,10 +59,12 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
 
 
 def _shard_dim_alltoall(
-    input: torch.Tensor, gather_dim: int, shard_dim: int, group_name: str
+    input: torch.Tensor, gather_dim: int, shard_dim: int, group_name: Any
 ) -> torch.Tensor:
     """What DTensor's change of the sharded dimension does (c10d/Functional.cpp)."""
-    group = torch.distributed.distributed_c10d._resolve_process_group(group_name)
+    from torch._C._distributed_c10d import _resolve_process_group
+
+    group = _resolve_process_group(group_name)
     length = input.shape[shard_dim] // group.size()
     given = [input.narrow(shard_dim, i * length, length) for i in range(group.size())]
     inputs = [part.contiguous() for part in given]

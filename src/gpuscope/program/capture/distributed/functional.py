@@ -54,4 +54,8 @@ def not_tracing(patch: Patches) -> None:
 def says_what_it_holds(patch: Patches, kind: type, held: str) -> None:
     """A wrapper's device is that of the tensor in its attribute `held`."""
     for name in ("device", "is_cuda", "is_cpu"):
-        patch.set(kind, name, property(lambda self, n=name: getattr(getattr(self, held), n)))
+
+        def answer(self: Any, name: str = name) -> Any:
+            return getattr(getattr(self, held), name)
+
+        patch.set(kind, name, property(answer))

@@ -59,7 +59,8 @@ class _RealNumbers:
 
     def arange(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """As `torch.arange`, on the host and with values."""
-        with _disable_current_modes(), torch.device("cpu"):
+        kwargs["device"] = "cpu"
+        with _disable_current_modes():
             return torch.arange(*args, **kwargs)
 
 
@@ -69,8 +70,8 @@ def _numbers(mesh: Any) -> Any:
         return mesh
     if mesh.constant is not None:
         return mesh.constant
-    with _disable_current_modes(), torch.device("cpu"):
-        return torch.arange(mesh.numel()).view(tuple(mesh.shape))
+    with _disable_current_modes():
+        return torch.arange(mesh.numel(), device="cpu").view(tuple(mesh.shape))
 
 
 def _outside(function: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -76,7 +77,7 @@ def _rendezvous(world: World | None) -> Any:
             rank = world.rank if world else int(os.environ.get("RANK", "0"))
         if world_size < 0:
             world_size = world.size if world else int(os.environ.get("WORLD_SIZE", "1"))
-        yield (dist.HashStore(), rank, world_size)
+        yield (HashStore(), rank, world_size)
 
     return rendezvous
 
@@ -101,7 +102,7 @@ def _fake_groups(patch: Patches, groups: Groups, world: World | None) -> None:
     original = c10d._new_process_group_helper
 
     def helper(
-        group_size: int, group_rank: int, ranks: Any, backend: Any, store: Any, group_name: str,
+        group_size: int, group_rank: int, ranks: Any, backend: Any, store: Any, group_name: Any,
         *args: Any, **kwargs: Any,
     ) -> Any:  # fmt: skip
         if not ranks:
