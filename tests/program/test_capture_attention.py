@@ -103,6 +103,15 @@ def test_only_cudnn_is_still_one_operator() -> None:
     assert len(named(program, "attention")) == 1
 
 
+def test_a_mask_beside_shared_heads_leaves_cudnn_alone() -> None:
+    masked = {"mask": lambda: torch.ones(8, 8, dtype=torch.bool, device="cuda"), "grad": False}
+    program = attention(kv_heads=2, enable_gqa=True, **masked)
+    assert one(program, "attention").args["backend"] == "cudnn"
+    odd = attention(kv_heads=2, enable_gqa=True, head_dim=12, **masked)
+    assert "bmm" in work(odd)
+    assert "attention" not in work(odd)
+
+
 def test_without_gradients_there_is_no_backward() -> None:
     assert work(attention(grad=False)) == ["attention"]
 

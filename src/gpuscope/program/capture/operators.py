@@ -184,9 +184,9 @@ def choose_backend(q: torch.Tensor, k: torch.Tensor, mask: Any, dropout_p: float
     without a mask and head_dim <= 256, memory-efficient otherwise, math when neither is enabled,
     when the dtype is float64, when the mask wants a gradient (seen on an H200 with T5's relative
     position bias), or when it is expanded along the keys. cuDNN's kernels stand in for flash and
-    memory-efficient where the device prefers them: that is decided when a program is costed. A mask
-    beside shared key heads leaves cuDNN alone (seen on an H200); devices that do not prefer it would
-    take the math path there, which is then costed as memory-efficient attention.
+    memory-efficient where the device prefers them: that is decided when a program is costed. A
+    mask beside shared key heads leaves only cuDNN (seen on an H200); devices that do not prefer
+    it would take the math path there, which is then costed as memory-efficient attention.
     """
     if mask is not None and (mask.requires_grad or _broadcast_along_keys(mask)):
         return "math"
