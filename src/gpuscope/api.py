@@ -112,9 +112,14 @@ def _named_job(
         from gpuscope.program.pipeline.job_programs import rank_programs
 
         _check_size(resolved.job.plan.world_size, cluster)
-        return rank_programs(
-            resolved.job, local_size=cluster.devices_per_node, strict=strict, name=resolved.name
+        made = rank_programs(
+            resolved.job, local_size=cluster.devices_per_node, strict=strict, name=resolved.title
         )
+        noted = [
+            replace(program, assumptions=(*resolved.notes, *program.assumptions))
+            for program in made.programs
+        ]
+        return replace(made, programs=tuple(noted))
     if resolved.job is None and resolved.at_depth is None and cluster.n_devices > 1:
         from gpuscope.program.ranks import capture_ranks
 
@@ -253,6 +258,23 @@ def predict_many(
     Distributed code is captured once for each number of devices.
     """
     clusters = [resolve_target(target) for target in targets]
+    programs = capture_each(workload, clusters, options, strict)
+    return [
+        predict(
+            program, target, calibration=calibration, overrides=overrides, strict=strict
+        )
+        for program, target in zip(programs, targets, strict=True)
+    ]  # fmt: skip
+
+
+def capture_each(
+    workload: Workload, clusters: Sequence[Cluster], options: WorkloadOptions | None = None,
+    strict: bool = False,
+) -> list[Program | RankPrograms]:  # fmt: skip
+    """What `capture_job` gives for each cluster, captured once for each number of devices.
+
+    Arguments and errors as `capture_job`.
+    """
     captured: dict[object, Program | RankPrograms] = {}
     alone: Program | None = None
     # The largest first: what joins no process group there is the same everywhere.
@@ -262,13 +284,7 @@ def predict_many(
             found = captured[key] = capture_job(workload, cluster, options, strict)
             if isinstance(found, Program) and len(captured) == 1:
                 alone = found
-    return [
-        predict(
-            alone or captured[_job_key(cluster)], target, calibration=calibration,
-            overrides=overrides, strict=strict,
-        )
-        for target, cluster in zip(targets, clusters, strict=True)
-    ]  # fmt: skip
+    return [alone or captured[_job_key(cluster)] for cluster in clusters]
 
 
 def _job_key(cluster: Cluster) -> tuple[int, int]:

@@ -48,7 +48,11 @@ def calls(monkeypatch) -> Calls:
             step_time_s=run.step_time_s * factor, analysis=replace(run.analysis, memory=memory),
         )  # fmt: skip
 
-    monkeypatch.setattr(api, "capture", capture)
+    def capture_each(workload, clusters, options=None, strict=False):
+        program = capture(workload, options=options, strict=strict)
+        return [program for _ in clusters]
+
+    monkeypatch.setattr(api, "capture_each", capture_each)
     monkeypatch.setattr(api, "predict", predict)
     monkeypatch.setenv("GPUSCOPE_LANG", "en")
     return made

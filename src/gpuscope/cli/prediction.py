@@ -196,18 +196,15 @@ def check_options(options: WorkloadOptions) -> None:
 
 def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) -> Result:
     say(tr("Capturing {workload} …", lang, workload=request.workload))
-    laid = [api.for_cluster(request.options, place.cluster) for place in places]
-    programs = {
-        options: api.capture(request.workload, options=options, strict=request.strict)
-        for options in dict.fromkeys(laid)
-    }
+    clusters = [place.cluster for place in places]
+    programs = api.capture_each(request.workload, clusters, request.options, request.strict)
     runs = []
     for number, place in enumerate(places, start=1):
         device = place.cluster.device.name
         say(tr("Predicting on {device} ({number} of {total}) …", lang, device=device,
                number=number, total=len(places)))  # fmt: skip
         run = api.predict(
-            programs[laid[number - 1]], place.cluster, calibration=place.calibration,
+            programs[number - 1], place.cluster, calibration=place.calibration,
             strict=request.strict,
         )  # fmt: skip
         runs.append(run)
@@ -233,32 +230,38 @@ def _varied(
 
 def _swept(request: Request, place: _Place, sweep: _Sweep, say: Any, lang: str) -> Result:
     runs = []
-    program = None
     cluster = place.cluster
     given: dict[str, Any] = {"calibration": place.calibration, "strict": request.strict}
-    each = sweep.field == "devices" and request.options.parallel is not None
-    if sweep.field not in OPTION_SWEEPS and not each:
+    places = _clusters_of(sweep, cluster)
+    programs = None
+    if places:
         say(tr("Capturing {workload} …", lang, workload=request.workload))
-        options = api.for_cluster(request.options, cluster)
-        program = api.capture(request.workload, options=options, strict=request.strict)
+        programs = api.capture_each(request.workload, places, request.options, request.strict)
     for number, value in enumerate(sweep.values, start=1):
         say(tr("Point {number} of {total} …", lang, number=number, total=len(sweep.values)))
-        if each:
-            many = parse_target(f"{int(value)}x{cluster.device.id}").with_device(cluster.device)
-            run = api.predict(request.workload, many, options=request.options, **given)
-        elif program is None:
+        if programs is None:
             size: dict[str, Any] = {sweep.field: int(value)}
             options = replace(request.options, **size)
             run = api.predict(request.workload, cluster, options=options, **given)
-        elif sweep.field == "devices":
-            many = parse_target(f"{int(value)}x{cluster.device.id}").with_device(cluster.device)
-            run = api.predict(program, many, **given)
         else:
-            changed = cluster.with_device(cluster.device.replace(**_override(sweep.field, value)))
-            run = api.predict(program, changed, **given)
+            run = api.predict(programs[number - 1], places[number - 1], **given)
         runs.append(run)
-    worth = _worth(program, cluster, given, say, lang) if program is not None else ()
+    one = programs is not None and all(program is programs[0] for program in programs)
+    worth = _worth(programs[0], cluster, given, say, lang) if programs and one else ()
     return Result(tuple(runs), sweep.field, sweep.values, worth)
+
+
+def _clusters_of(sweep: _Sweep, cluster: Cluster) -> list[Cluster]:
+    """Where each point runs; () where a point is another workload on the same cluster."""
+    if sweep.field in OPTION_SWEEPS:
+        return []
+    if sweep.field == "devices":
+        names = [f"{int(value)}x{cluster.device.id}" for value in sweep.values]
+        return [parse_target(name).with_device(cluster.device) for name in names]
+    return [
+        cluster.with_device(cluster.device.replace(**_override(sweep.field, value)))
+        for value in sweep.values
+    ]
 
 
 def _worth(
