@@ -16,8 +16,9 @@ from gpuscope.run import RankResult, Run
 from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import MemoryTrace
+from gpuscope.timeline.pipeline_fold import ranks_anew
 from gpuscope.timeline.rank_walk import build_job
-from gpuscope.timeline.recost import average_w, costed_anew
+from gpuscope.timeline.recost import Made, average_w, costed_anew
 from gpuscope.timeline.simulate_ranks import RankSimulation, simulate_ranks
 from gpuscope.timeline.uncertainty import job_time_interval
 
@@ -95,7 +96,10 @@ def predict_job(
         HangError: the ranks would wait for each other for ever.
     """
     device = cluster.device
-    costed = [_costed(program, cluster, constants, strict) for program in programs.programs]
+    costed = [
+        _with_memory(made, cluster)
+        for made in ranks_anew(programs, device, constants, cluster, strict=strict)
+    ]
     limited = [each.limited for each in costed]
     overlap = DeviceOverlap.of(device, constants)
     simulation = simulate_ranks(limited, programs.members, overlap=overlap)
@@ -135,6 +139,10 @@ def _costed(
     program: Program, cluster: Cluster, constants: Calibration, strict: bool
 ) -> _Costed:
     made = costed_anew(program, cluster.device, constants, cluster, strict=strict)
+    return _with_memory(made, cluster)
+
+
+def _with_memory(made: Made, cluster: Cluster) -> _Costed:
     memory = simulate_memory(made.program, capacity_bytes=cluster.device.memory_usable_bytes)
     return _Costed(made.program, made.alone, made.costed, memory)
 

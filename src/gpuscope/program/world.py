@@ -7,9 +7,13 @@ distinct one captured once. Pure data; knows no torch.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.types import Program
+
+if TYPE_CHECKING:
+    from gpuscope.program.pipeline.job_programs import PipelineBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,14 @@ class RankPrograms:
         programs: captured programs, by rising rank (`Program.rank` is the rank captured).
         members: for each program, the ranks that run an equal one, the captured one included.
             Together they are all ranks of the job.
+        pipeline: where the programs would be too long, the stages that they are made of: each pass
+            of a microbatch is then one operator in `programs`, without work of its own, and
+            `gpuscope.timeline.pipeline_fold.ranks_anew` costs them. None elsewhere.
     """
 
     programs: tuple[Program, ...]
     members: tuple[tuple[int, ...], ...]
+    pipeline: PipelineBlocks | None = None
 
     @property
     def world_size(self) -> int:

@@ -16,23 +16,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
-from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks
+from gpuscope.hardware import Calibration, Cluster, Device
+from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks, read_blocks
 from gpuscope.program.pipeline.bundles import PART, Part, bundled
 from gpuscope.program.pipeline.job_programs import PipelineBlocks
 from gpuscope.program.types import Op, Program
+from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.intervals import merge, subtraction
+from gpuscope.timeline.recost import Made, costed_anew
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.walk import Floats, Walk, walk_steps
 
 if TYPE_CHECKING:
     from gpuscope.timeline.types import Ints
 
-__all__ = ["FoldedStage", "cost_folded", "fold_ranks", "fold_stage"]
+__all__ = ["FoldedStage", "cost_folded", "fold_ranks", "fold_stage", "ranks_anew"]
 
 _TICK_S = 1e-12
 """Resolution in which lengths of overlapping tasks are summed up."""
@@ -53,6 +57,50 @@ class FoldedStage:
     costs: Mapping[str, CostedOp]
     costed: CostedProgram
     starts_s: Mapping[str, float]
+
+
+def ranks_anew(
+    programs: RankPrograms, device: Device, constants: Calibration,
+    cluster: Cluster | None = None, *, strict: bool = False,
+) -> list[Made]:  # fmt: skip
+    """Cost every distinct rank of a job, as `costed_anew` does; long pipelines by their blocks.
+
+    Args:
+        programs: as captured.
+        device, constants, cluster, strict: as `costed_anew` takes them.
+
+    Raises:
+        UnsupportedError, CaptureError: as there.
+    """
+
+    def anew(program: Program) -> Made:
+        return costed_anew(program, device, constants, cluster, strict=strict)
+
+    pipeline = programs.pipeline
+    if pipeline is None:
+        return [anew(program) for program in programs.programs]
+    made: dict[int, Made] = {}
+    stages: dict[int, StageBlocks] = {}
+    for number, blocks in pipeline.stages.items():
+        if id(blocks) not in made:
+            made[id(blocks)] = anew(blocks.program)
+            stages[number] = read_blocks(made[id(blocks)].program)
+        else:
+            stages[number] = stages[
+                next(n for n in stages if pipeline.stages[n] is blocks)
+            ]
+    known = {id(stages[n].program): made[id(b)] for n, b in pipeline.stages.items()}
+    prepared = replace(pipeline, stages=stages)
+
+    def cost(program: Program, limited: bool) -> CostedProgram:
+        found = known.get(id(program)) or anew(program)
+        return found.costed if limited else found.alone
+
+    ranks = zip(
+        fold_ranks(prepared, partial(cost, limited=False)),
+        fold_ranks(prepared, partial(cost, limited=True)), strict=True,
+    )  # fmt: skip
+    return [Made(limited.program, alone, limited) for alone, limited in ranks]
 
 
 def fold_ranks(

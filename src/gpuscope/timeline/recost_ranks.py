@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
+from gpuscope.timeline.pipeline_fold import ranks_anew
 from gpuscope.timeline.rank_walk import build_job
-from gpuscope.timeline.recost import STEPS, average_w, costed_anew, peak_memory
+from gpuscope.timeline.recost import STEPS, average_w, peak_memory
 from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
 from gpuscope.timeline.uncertainty import job_time_interval
 from gpuscope.timeline.walk import Pace
@@ -88,7 +89,7 @@ def recost_ranks(
         HangError: the ranks would wait for each other for ever.
     """
     constants = calibration or calibration_for(device)
-    made = [costed_anew(program, device, constants, cluster) for program in programs.programs]
+    made = ranks_anew(programs, device, constants, cluster)
     overlap = DeviceOverlap.of(device, constants)
     job = build_job([each.costed for each in made], programs.members)
     walks, _ = contended_walks(job, STEPS, paces, overlap)

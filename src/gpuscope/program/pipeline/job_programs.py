@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuscope.program.pipeline.blocks import StageBlocks, read_blocks
+from gpuscope.program.pipeline.blocks import LATER, StageBlocks, read_blocks
+from gpuscope.program.pipeline.bundles import Part, bundled
 from gpuscope.program.pipeline.compose import RankPlace, compose
 from gpuscope.program.pipeline.decoder_stages import cut_layers, shape_of, stage_build
 from gpuscope.program.pipeline.orders import PipelineShape, stage_of_rank
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["PipelineBlocks", "capture_pipeline", "capture_stages", "rank_programs"]
 
 _log = logging.getLogger(__name__)
+
+LONG = 60_000
+"""Operators of all distinct ranks together from which on passes are folded: costing so many takes
+about two seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,26 @@ class PipelineBlocks:
             for position in range(self.shape.ranks)
         )
 
+    @property
+    def operators(self) -> int:
+        """Operators of all ranks of the pipeline together."""
+        return sum(
+            sum(end - first for (_, which), (first, end) in blocks.spans.items() if which == LATER)
+            * self.shape.microbatches
+            for blocks in self.stages.values()
+        )
+
+    def brief(self) -> PipelineBlocks:
+        """The same pipeline with one operator a pass; memory and transfers are kept."""
+        known: dict[int, StageBlocks] = {}
+        for blocks in self.stages.values():
+            if id(blocks) not in known:
+                known[id(blocks)] = bundled(blocks, {
+                    key: (Part("gpuscope::pass", f"{key[0]}:{key[1]}", end - first),)
+                    for key, (first, end) in blocks.spans.items()
+                })  # fmt: skip
+        return replace(self, stages={n: known[id(b)] for n, b in self.stages.items()})
+
     def program(self, position: int) -> Program:
         """The step of one rank of the pipeline."""
         group = ProcessGroup("pipeline", "pp", tuple(range(0, self.world_size, self.width)))
@@ -77,10 +102,10 @@ class PipelineBlocks:
 def rank_programs(
     job: Job, *, local_size: int = 8, strict: bool = False, name: str = ""
 ) -> RankPrograms:
-    """Every distinct rank of a decoder's training job with pipeline stages, operator by operator.
+    """Every distinct rank of a decoder's training job with pipeline stages.
 
-    Millions of operators for many microbatches of deep stages: there take `capture_pipeline` and
-    `gpuscope.timeline.pipeline_fold.fold_ranks`.
+    Operator by operator, but for jobs of many microbatches and deep stages: there each pass is one
+    operator, and `RankPrograms.pipeline` has what is in it.
 
     Args:
         job, local_size, strict, name: as `capture_pipeline` takes them.
@@ -88,7 +113,10 @@ def rank_programs(
     Raises:
         InvalidValueError, WorkloadError: as `capture_pipeline`.
     """
-    return capture_pipeline(job, local_size=local_size, strict=strict, name=name).programs()
+    pipeline = capture_pipeline(job, local_size=local_size, strict=strict, name=name)
+    if pipeline.operators <= LONG:
+        return pipeline.programs()
+    return replace(pipeline.brief().programs(), pipeline=pipeline)
 
 
 def capture_pipeline(
