@@ -39,6 +39,11 @@ _DEFAULTS: dict[str, tuple[float, float, float]] = {
     "efficient.forward": (0.45, 2.0e-6, 3.0e-6),
     "efficient.backward": (0.30, 2.0e-6, 4.0e-6),
 }
+_MASK_S = {
+    "cudnn.forward": 5.6e-11, "cudnn.backward": 1.5e-10, "flash.forward": 0.0,
+    "flash.backward": 0.0, "efficient.forward": 1.1e-10, "efficient.backward": 7e-11,
+}  # fmt: skip
+"""Seconds that a multiprocessor spends on adding the mask to one score (H200, bfloat16)."""
 _HALF = ("float16", "bfloat16")
 
 #: Heads wider than this neither cuDNN nor FlashAttention take (sdp_utils.cpp,
@@ -125,11 +130,9 @@ def unit_load(
 
 def _rate(work: Work, dtype: str) -> tuple[float, str]:
     """Peak FLOP/s that attention's matrix products can use, and the dtype it is named by."""
-    if dtype == "float32":
-        if work.setting("tf32_matmul") and work.device.supports("tf32"):
-            return work.device.peak_flops_per_s("tf32"), "tf32"
-        if work.device.supports("float32"):
-            return work.device.peak_flops_per_s("float32", tensor_core=False), "float32"
+    # The memory-efficient kernel does not round to tf32, whatever the switches say.
+    if dtype == "float32" and work.device.supports("float32"):
+        return work.device.peak_flops_per_s("float32", tensor_core=False), "float32"
     return work.device.peak_flops_per_s(dtype), dtype
 
 
@@ -138,11 +141,12 @@ def implementation(work: Work, head_dim: int) -> str:
     ran = work.op.args.get("implementation")
     if ran is not None:  # a recording says which
         return str(ran)
-    asked = str(work.op.args.get("backend", "flash"))
+    asked, only, _ = str(work.op.args.get("backend", "flash")).partition("_only")
     half = work.op.inputs[0].dtype in _HALF
     if head_dim > _WIDEST:
         return "efficient"
-    if half and head_dim % 8 == 0 and work.device.compute_capability in ((9, 0), (10, 0)):
+    preferred = work.device.compute_capability in ((9, 0), (10, 0))
+    if half and head_dim % 8 == 0 and preferred and not only:
         return "cudnn"
     return "flash" if asked == "flash" and half else "efficient"
 
@@ -157,6 +161,12 @@ class _Rates:
     start_s: float
     spread: float
     score_s: float = 0.0
+
+
+def _masked(work: Work) -> bool:
+    """Whether scores are added to by a mask: the last of the inputs, beside those always given."""
+    always = 6 if work.op.name.endswith("backward") else 3
+    return len(work.op.inputs) > always
 
 
 def _width(head_dim: int) -> int:
@@ -178,7 +188,10 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     # nothing about the devices that use it.
     if backend == "flash" and not constants.own(f"{base}.efficiency"):
         return _Rates(efficiency, tile_s, start_s, 0.25)
-    if backend == "efficient" and not single:
+    halves = f"{base}.half.efficiency"
+    if backend == "efficient" and not single and constants.own(halves):
+        efficiency = constants.get(halves, efficiency)
+    elif backend == "efficient" and not single:
         # Both were written for the instructions of compute capability 8: what these reach here.
         reached = constants.get("attention.flash.forward.d128.efficiency", 0.0)
         if reached and constants.own("attention.flash.forward.d128.efficiency"):
@@ -186,10 +199,13 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     found = constants.get(f"{key}.efficiency", 0.0)
     plain = base + (".float32" if single else "")
     score_s = 0.0
+    if _masked(work):
+        score_s = constants.get(f"attention.{backend}.{direction}.mask_s",
+                                _MASK_S[f"{backend}.{direction}"])  # fmt: skip
     if not found and drop:
         # Random numbers are drawn for every score, whatever else the kernel does.
         found = constants.get(f"{plain}.efficiency", efficiency)
-        score_s = constants.get(f"attention.dropout.{direction}.score_s", 1.1e-10)
+        score_s += constants.get(f"attention.dropout.{direction}.score_s", 1.1e-10)
         key = plain
     return _Rates(
         found or efficiency,
@@ -216,6 +232,8 @@ def _main_kernel(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
     width = _width(d)
+    if backend == "cudnn" and not backward and 128 < d <= 192:
+        width = 192
     step_flops = (10.0 if backward else 4.0) * tile_q * tile_k * width
     block_s = step_flops / (peak / work.units * rates.efficiency)
     block_s += rates.score_s * tile_q * tile_k
