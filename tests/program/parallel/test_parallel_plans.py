@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuscope.errors import GpuscopeError, InvalidValueError, UnknownNameError
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.checks import padded_vocabulary, plan_of
-from gpuscope.program.models.parallel.options import ParallelOptions, Parallelism
+from gpuscope.program.models.parallel.options import Parallelism, ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 
 

@@ -109,9 +109,7 @@ def build_rank(job: Job, batch: Batch | None = None) -> Step:
 
 def _random_batch(job: Job, device: torch.device) -> Batch:
     shape = (job.plan.microbatch, job.tokens)
-    tokens, labels = (
-        torch.randint(0, job.size.vocabulary, shape, device=device) for _ in range(2)
-    )
+    tokens, labels = (torch.randint(0, job.size.vocabulary, shape, device=device) for _ in range(2))
     return lambda number: (tokens, labels)
 
 

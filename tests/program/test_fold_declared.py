@@ -1,0 +1,62 @@
+"""The modules of a deep model from those of a shallow one."""
+
+from __future__ import annotations
+
+import pytest
+from program_equality import differences
+
+from gpuscope.program.fold_declared import EqualLayers, deepened
+from gpuscope.program.fold_depth import Tree
+from gpuscope.program.fold_layers import NotFoldableError
+from gpuscope.program.types import ModuleInfo
+
+
+def tree(kinds: list[str]) -> Tree:
+    """A model whose layers have a projection each, of the kinds given (with as many parameters)."""
+    infos = [ModuleInfo("", "Model", 0), ModuleInfo("layers", "ModuleList", 0)]
+    for number, kind in enumerate(kinds):
+        infos.append(ModuleInfo(f"layers.{number}", "Block", 1))
+        infos.append(ModuleInfo(f"layers.{number}.proj", kind, len(kind)))
+    infos.append(ModuleInfo("norm", "Norm", 5))
+    total = sum(info.parameters for info in infos)
+    return Tree(tuple(infos), total, {"layers": list(kinds)}, ["rest"])
+
+
+@pytest.mark.parametrize(("first", "depth"), [(0, 4), (0, 126), (3, 61)])
+def test_it_is_the_tree_of_the_whole_model(first: int, depth: int) -> None:
+    def kinds(layers: int) -> list[str]:
+        return ["dense"] * min(first, layers) + ["experts"] * max(0, layers - first)
+
+    declared = EqualLayers(depth, first)
+    assert deepened(tree(kinds(declared.enough)), "layers", declared) == tree(kinds(depth))
+
+
+def test_a_shallow_model_needs_nothing() -> None:
+    declared = EqualLayers(2)
+    assert declared.enough == 2
+    assert deepened(tree(["a", "a"]), "layers", declared) == tree(["a", "a"])
+
+
+def test_a_false_declaration_is_noticed() -> None:
+    with pytest.raises(NotFoldableError, match="from 0 on are not equal"):
+        deepened(tree(["a", "b", "a"]), "layers", EqualLayers(9))
+
+
+def test_a_capture_by_declaration_is_the_capture_by_looking() -> None:
+    pytest.importorskip("torch")
+    from gpuscope.program.fold import capture_folded
+    from gpuscope.program.models.parallel.options import ParallelOptions
+    from gpuscope.program.models.settings import WorkloadOptions
+    from gpuscope.program.workload import resolve
+
+    options = WorkloadOptions(layers=12, seq=64, parallel=ParallelOptions(dp=2))
+    work = resolve("llama-3.2-1b", options)
+    assert work.at_depth is not None
+    assert work.equal_layers == EqualLayers(12)
+    looked, declared = (
+        capture_folded(work.build, work.at_depth, task="train", world=work.world, declared=said)
+        for said in (None, work.equal_layers)
+    )
+    assert declared.modules == looked.modules
+    assert declared.parameters == looked.parameters
+    assert differences(declared, looked) == []
