@@ -44,7 +44,8 @@ SURFACE = {
         "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
         "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule", "--virtual",
         "--microbatch", "--global-batch", "--recompute", "--set", "--sweep", "--what-if",
-        "--json", "--output", "--report", "--trace", "--figures", "--must-fit", "--strict", "--lang", "--quiet",
+        "--json", "--output", "--report", "--trace", "--figures", "--must-fit", "--strict",
+        "--lang", "--quiet",
     ],
     "measure": [
         "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",
