@@ -22,6 +22,7 @@ from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.lateness import (
     BEGAN,
+    COMMUNICATING,
     COMPUTE,
     SLOWER,
     Before,
@@ -31,6 +32,7 @@ from gpuscope.analysis.lateness import (
     late_reasons,
     rank_work,
 )
+from gpuscope.analysis.pipeline import pipeline
 from gpuscope.analysis.rank_words import rank_sentences
 from gpuscope.analysis.recorded_types import (
     LATE_REASONS,
@@ -46,6 +48,8 @@ from gpuscope.timeline.types import Ints, Timeline
 Floats = npt.NDArray[np.float64]
 
 NS = 1e-9
+
+_PASSED_ON = LATE_REASONS[COMMUNICATING]
 
 MAX_CALLS = 20
 """Collectives that the story lists one by one."""
@@ -85,6 +89,8 @@ def ranks(
     straggler = find_straggler(match, exposed, last, reason, ratios, steps, marked)
     if straggler is not None and timeline.origin == "predicted":
         straggler = replace(straggler, seen="steps")  # the steady step is every step
+    if straggler is not None and straggler.reason == _PASSED_ON and pipeline(timeline):
+        straggler = None  # a stage that waits for its neighbour: the bubble, not the stage
     story = RankStory(
         ranks=_shares(timeline, match, works, host_s, transfer, waiting, last),
         matched=match.count,
