@@ -75,8 +75,9 @@ class GroupedAttention(nn.Module):
     def _projected(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Queries, keys, values, each (sequences, tokens, heads, features)."""
         if not self.fused:
-            query, key, value = self.query(x), self.key(x), self.value(x)
-            return tuple(t.unflatten(-1, (-1, self.head)) for t in (query, key, value))  # type: ignore[return-value]
+            heads = (-1, self.head)
+            query = self.query(x).unflatten(-1, heads)
+            return query, self.key(x).unflatten(-1, heads), self.value(x).unflatten(-1, heads)
         groups = self.qkv(x).unflatten(-1, (-1, self.group + 2, self.head))
         query, key, value = groups.split((self.group, 1, 1), dim=-2)
         return query.flatten(2, 3), key.flatten(2, 3), value.flatten(2, 3)

@@ -61,7 +61,7 @@ class ExpertMatrices(nn.Module):
                 inner = act(inner)
             return F.grouped_mm(inner, down, offs=ends)
         parts = []
-        for number, part in enumerate(tokens.split(counts.tolist())):
+        for number, part in enumerate(torch.split(tokens, counts.tolist())):
             inner = part @ up[number]
             inner = act(inner) if gate is None else act(part @ gate[number]) * inner
             parts.append(inner @ down[number])

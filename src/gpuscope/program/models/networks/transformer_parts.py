@@ -57,7 +57,7 @@ def rotate(x: torch.Tensor, by: Rotation) -> torch.Tensor:
     cos, sin = by[0].to(x.dtype), by[1].to(x.dtype)
     rest = None
     if cos.shape[-1] < x.shape[-1]:
-        x, rest = x.split((cos.shape[-1], x.shape[-1] - cos.shape[-1]), dim=-1)
+        x, rest = torch.split(x, [cos.shape[-1], x.shape[-1] - cos.shape[-1]], dim=-1)
     first, second = x.chunk(2, dim=-1)
     turned = x * cos + torch.cat((-second, first), dim=-1) * sin
     return turned if rest is None else torch.cat((turned, rest), dim=-1)

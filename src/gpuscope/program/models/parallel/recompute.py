@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -42,12 +41,13 @@ def apply_recompute(blocks: Iterable[nn.Module], how: Recompute) -> None:
     if how == "selective":
         more["context_fn"] = functools.partial(create_selective_checkpoint_contexts, _policy)
     for block in blocks:
-        block.forward = functools.partial(  # type: ignore[method-assign]
+        block.forward = functools.partial(
             checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False, **more
         )
 
 
 def _policy(context: Any, operator: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
-    if isinstance(operator, torch._ops.OpOverload) and operator.name().partition(".")[0] in _KEPT:
+    packet = getattr(operator, "overloadpacket", operator)
+    if getattr(packet, "_qualified_op_name", "") in _KEPT:
         return CheckpointPolicy.MUST_SAVE
     return CheckpointPolicy.PREFER_RECOMPUTE

@@ -84,7 +84,7 @@ def apply_tensor_parallel(model: Transformer, mesh: DeviceMesh, *, sequence: boo
         parallelize_module(block, mesh, _block_plan(block, between, sequence))
 
 
-def _block_plan(block: nn.Module, between: Any, sequence: bool) -> Plan:
+def _block_plan(block: Any, between: Any, sequence: bool) -> Plan:
     latent = isinstance(block.attention, LatentAttentionBlock)
     plan: Plan = {"attention": _gathered(between, 2, local=latent)}
     if sequence:
@@ -104,7 +104,7 @@ def _block_plan(block: nn.Module, between: Any, sequence: bool) -> Plan:
     return plan
 
 
-def _attention(block: nn.Module, between: Any) -> Plan:
+def _attention(block: Any, between: Any) -> Plan:
     attention = block.attention
     out = RowwiseParallel(output_layouts=between)
     if isinstance(attention, LatentAttentionBlock):
