@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,9 @@ from pipeline_programs import gpipe_order, one_f_one_b_order, pipeline
 from timeline_programs import US, call, kernel, ranked, talk
 
 from gpuscope.errors import InvalidValueError
-from gpuscope.program.types import ProcessGroup
+from gpuscope.program.apart import apart
+from gpuscope.program.types import MeshDimension, ProcessGroup
+from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.ranks import ranks_of
 from gpuscope.timeline.simulate import simulate
 from gpuscope.timeline.simulate_ranks import simulate_ranks
@@ -86,8 +90,6 @@ def test_thousands_of_members_are_walked_once():
 
 def test_the_representatives_of_stages_need_not_be_neighbours():
     programs, members = pipeline([gpipe_order(2, 3, s) for s in range(2)], replicas=4)
-    from dataclasses import replace
-
     group = ProcessGroup("9", "pp", (3, 7))
     other = replace(programs[1].program, rank=7, groups=(group,))
     ops = tuple(
@@ -155,3 +157,29 @@ def test_a_slower_kernel_never_makes_the_first_step_shorter_and_time_is_conserve
 def test_programs_and_members_must_fit(members):
     with pytest.raises(InvalidValueError):
         simulate_ranks(two(1, 2), members)
+
+
+def test_one_slow_device_of_a_mesh_holds_up_all_in_turn():
+    groups = (
+        ProcessGroup("1", "dp", (0, 4)), ProcessGroup("2", "tp", (0, 1, 2, 3)),
+    )  # fmt: skip
+    ops = []
+    for _ in range(8):
+        ops += [call(kernel(200)), talk(10, group=1), call(waits=(len(ops) + 1,))]
+    ops += [talk(30, group=0), call(kernel(5), waits=(len(ops),))]
+    base = ranked(ops, 0, groups, 8)
+    mesh = (MeshDimension("dp", 2), MeshDimension("tp", 4))
+    found = apart(RankPrograms((replace(base.program, mesh=mesh),), (tuple(range(8)),)), 5)
+    programs = [replace(base, program=program) for program in found.programs]
+    even = simulate_ranks(programs, found.members)
+    assert even.step_time_s == pytest.approx(simulate(base).step_time_s)
+    assert even.timeline.notes == ()
+    paces = [Pace(device=1.5), Pace(), Pace(), Pace()]
+    slow = simulate_ranks(programs, found.members, paces=paces)
+    assert slow.step_time_s == pytest.approx(even.step_time_s + 8 * 100 * US + 2.5 * US, rel=1e-3)
+    assert len({round(rank.step_time_s * 1e9) for rank in slow.ranks}) == 1
+    waits = {rank.rank: rank.waiting_s for rank in slow.ranks}
+    assert sum(waits[5].values()) == pytest.approx(0, abs=1e-9)
+    # Its tensor parallel neighbour waits in every product, its replica once, for the gradients.
+    assert waits[6]["tp"] == pytest.approx(8 * 100 * US, rel=0.01)
+    assert waits[1]["dp"] == pytest.approx(8 * 100 * US, rel=0.02)
