@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuscope.cost.collective_pairs import pair_way
 from gpuscope.cost.collective_units import units_taken
-from gpuscope.cost.collective_ways import chosen, group_of
+from gpuscope.cost.collective_ways import NCCL, chosen, group_of
 from gpuscope.hardware import device, parse_target
 
 FILE = Path(__file__).resolve().parents[2] / "validation/recordings/h200/overlap-2.jsonl"
@@ -31,6 +32,20 @@ def test_rings_hold_what_was_recorded(operation: str) -> None:
             assert taken == row["grid"]
         seen += 1
     assert seen == 10
+
+
+@pytest.mark.parametrize("operation", ["all_to_all", "send_recv"])
+def test_pairs_hold_what_was_recorded(operation: str) -> None:
+    for line in FILE.read_text().splitlines():
+        row = json.loads(line)
+        if row["part"] != "alone" or row["operation"] != operation or row["bytes"] < 1 << 16:
+            continue
+        way = (
+            chosen("all_to_all", PAIR, row["bytes"]) if operation == "all_to_all"
+            else pair_way(PAIR, row["bytes"], NCCL)
+        )  # fmt: skip
+        taken = units_taken(way, PAIR, H200)
+        assert taken / 2 <= row["grid"] <= 2 * taken + 1, row["bytes"]
 
 
 def test_engines_hold_none() -> None:

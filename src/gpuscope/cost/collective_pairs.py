@@ -82,7 +82,9 @@ def pair_way(group: Group, size_bytes: float, tuning: Tuning, exchange: bool = F
         rate = grown(share, size_bytes, tuning, pairs=True) * group.link_bytes_per_s
     fabric_s = protocol.tree_fabric_s + group.extra_fabric_s
     steps = (0, 1) if leaves else (1, 0)
-    return way("pairs", protocol, steps, (base_s, 0.0, fabric_s), size_bytes, rate * protocol.share)
+    return way(
+        "message", protocol, steps, (base_s, 0.0, fabric_s), size_bytes, rate * protocol.share
+    )
 
 
 def root_way(group: Group, whole_bytes: float, tuning: Tuning) -> Way:
@@ -99,7 +101,7 @@ def root_way(group: Group, whole_bytes: float, tuning: Tuning) -> Way:
     base_s = tuning.extra_s.get("send_recv", PAIR_BASE_S)
     fabric_s = simple.tree_fabric_s + group.extra_fabric_s
     rate = sent / moving_s if 0 < moving_s < inf else 0.0
-    return way("pairs", simple, (0, int(n > local)), (base_s, 0.0, fabric_s), sent, rate)
+    return way("root", simple, (0, int(n > local)), (base_s, 0.0, fabric_s), sent, rate)
 
 
 def ends_of(work: Work) -> tuple[int, int]:
