@@ -9,7 +9,7 @@ pass has the same 2 x positions x channels in x channels out x taps / groups FLO
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import Literal
 
@@ -52,6 +52,17 @@ class ConvShape:
         """2 per multiply-add, the same for each of the three passes."""
         per_position = self.channels_in * self.channels_out * self.taps / self.groups
         return 2.0 * self.images * self.positions_out * per_position
+
+    def packed(self, channels: int) -> ConvShape:
+        """Groups taken together until they have so many channels.
+
+        Tensor-core kernels work on whole tiles of channels; narrow groups share one, and what lies
+        between a group's inputs and another's outputs is multiplied by zeros.
+        """
+        narrow = min(self.channels_in, self.channels_out) // self.groups
+        together = max(d for d in range(1, self.groups + 1)
+                       if self.groups % d == 0 and (d == 1 or d * narrow <= channels))  # fmt: skip
+        return replace(self, groups=self.groups // together)
 
     def product(self, which: Pass) -> tuple[int, int, int]:
         """(M, N, K) of one group's implicit matrix product.

@@ -10,7 +10,7 @@ vector lanes. A bias is added, and its gradient summed, by separate kernels, as 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil, gcd, prod
 
 from gpuscope.cost.conv_depthwise import depthwise, stream
 from gpuscope.cost.conv_padding import padding, rounded
@@ -28,6 +28,9 @@ _FAMILY = {
     "weight_gradient": "convolution.weight_gradient",
 }
 _LAYOUT = {"forward": "NT", "data_gradient": "NN", "weight_gradient": "TN"}
+_PACKED = 64
+"""Channels of a tile that narrow groups share (grids of 4 and 8 groups of 4, 8 and 16 channels)."""
+
 _FEW_CHANNELS = 8
 """Fewer input channels than a 16-byte copy holds."""
 
@@ -227,11 +230,13 @@ def _plain_product(
     partial = 0.0
     if shape.channels_last:
         m, n, k = shape.product(which)
-        batch, layout, dense = 1, _LAYOUT[which], min(channels)
+        # Rows of both tensors, and of the weights, must suit the copies: the odder one decides.
+        batch, layout, dense = 1, _LAYOUT[which], gcd(*channels)
     else:
         positions = shape.positions_out
         m, n, k = (rows, depth, positions) if weight else (rows, positions, depth)
-        batch, layout, dense = shape.images, "NT" if weight else "NN", positions
+        batch, layout = shape.images, "NT" if weight else "NN"
+        dense = gcd(positions, shape.channels_in)
         partial = 4.0 * shape.images * out.numel if weight else 0.0
     aligned = next(a for a in (16, 8, 4, 2, 1) if dense * first.spec.itemsize % a == 0)
     problem = Problem(
@@ -251,10 +256,12 @@ def _implicit(
     """The implicit product on channels-last data; `converted` data is fresh in the L2."""
     pads = work.device.vendor == "NVIDIA" and rate_and_unit(work.device, dtype)[1] == "matrix"
     sizes = rounded(shape, first.spec.itemsize) if pads else shape
+    if pads and shape.groups > 1:
+        sizes = shape.packed(_PACKED)
     m, n, k = sizes.product(which)
     fresh = work.l2_bytes / 2 if converted else 0.0
     problem = Problem(
-        m=m, n=n, k=k, batch=shape.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
+        m=m, n=n, k=k, batch=sizes.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
         b_bytes=float(second.spec.nbytes), c_bytes=float(out.nbytes),
         item_bytes=first.spec.itemsize, out_bytes=out.itemsize,
         hot_a=first.hot or first.spec.nbytes < fresh,
@@ -263,8 +270,15 @@ def _implicit(
     family = _FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
     slow = 1.0
-    if shape.channels_in // shape.groups < _FEW_CHANNELS:
+    if sizes.channels_in // sizes.groups < _FEW_CHANNELS:
         slow = work.constants.get(f"{family}.{rate_name(dtype)}.few_channels", 2.0)
+    get = work.constants.get
+    if pads and sizes.groups < shape.groups and which != "weight_gradient":
+        # What packs groups was written for the instructions of compute capability 8.
+        half = first.spec.itemsize == 2
+        slow *= get(f"convolution.packed.{'half' if half else 'tf32'}", 1.65 if half else 1.15)
+    if pads and len(first.spec.shape) > 4:
+        slow *= get("convolution.volume", 1.5)  # and so was most of what takes three dimensions
     return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops, pads)
 
 
