@@ -45,7 +45,7 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     works.install(patch, recorder)
     meshes.install(patch, recorder)
     fully_sharded.install(patch, recorder)
-    fsdp1.install(patch)
+    fsdp1.install(patch, recorder)
     objects.install(patch, recorder)
     symmetric_memory.install(patch, recorder)
     point_to_point.install(patch, recorder)

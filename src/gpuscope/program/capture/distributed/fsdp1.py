@@ -14,14 +14,24 @@ from gpuscope.program.capture.patches import Patches
 _MODULE = "torch.distributed.fsdp._init_utils"
 
 
-def install(patch: Patches) -> None:
+def install(patch: Patches, recorder: Any) -> None:
     """Let it turn the number of a device into a device, also if it is imported later."""
+    patch.on_undo(lambda: _let_go(recorder.modules.roots))
     if _MODULE in sys.modules:
         patch.set(sys.modules[_MODULE], "torch", _Torch())
         return
     finder = _Finder(patch)
     sys.meta_path.insert(0, finder)
     patch.on_undo(lambda: sys.meta_path.remove(finder))
+
+
+def _let_go(roots: Any) -> None:
+    """A flat parameter holds modules whose weights, by autograd, hold it: nobody frees them."""
+    for _, root in roots:
+        for parameter in root.parameters():
+            if getattr(parameter, "_is_flat_param", False):
+                for name in ("_param_infos", "_shared_param_infos", "_modules"):
+                    vars(parameter).pop(name, None)
 
 
 class _Finder:
