@@ -102,14 +102,13 @@ def doubling_diagram(case: Case) -> Diagram:
     steps: list[Words] = []
     distance = 1
     while distance < count:
-        amount = case.size_bytes * distance / case.ranks
         links += [
-            _link(case, f"r{r}", f"r{r + distance}", amount, len(steps), True)
-            for r in range(0, count - distance, 2 * distance)
+            _link(case, f"r{r}", f"r{r + distance}", case.size_bytes / case.ranks, len(steps), True)
+            for r in range(min(distance, count - distance))
         ]
         steps.append(
-            Words(f"to the rank {distance} further on: {size(amount)}",
-                  f"发给相距 {distance} 的 rank：{size(amount)}")
+            Words(f"whoever has the part sends it {distance} further on",
+                  f"已有这块数据的 rank 都发给相距 {distance} 的 rank")
         )  # fmt: skip
         distance *= 2
     note = Words(
