@@ -91,3 +91,15 @@ def test_longer_rows_take_longer() -> None:
 def test_recorded_calls() -> None:
     assert median_error("sum", "mean", "amax", "linalg_vector_norm") < 0.20
     assert median_error("cumsum", "var", "argmax") < 0.35
+
+
+def test_where_values_are_compared_one_by_one_their_width_does_not_matter() -> None:
+    """98,304 rows of 1,024: 130 us in float32, 133 us in bfloat16 on an H200; sums of the
+    latter read half the bytes and take half as long."""
+    def taken(name: str, dtype: str) -> float:
+        x = dense(98304, 1024, dtype=dtype)
+        return seconds(run(name, (x,), (dense(98304, dtype="int64"),), dim=-1))
+
+    assert taken("argmax", "bfloat16") == pytest.approx(taken("argmax", "float32"), rel=0.25)
+    assert taken("argmax", "bfloat16") == pytest.approx(133e-6, rel=0.25)
+    assert taken("sum", "bfloat16") < 0.6 * taken("sum", "float32")
