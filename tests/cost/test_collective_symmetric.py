@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from statistics import median
 
 import pytest
 
-from gpuscope.cost.collective_symmetric import SHARE, symmetric_way
+from gpuscope.cost.collective_symmetric import ONE_SHOT_SHARE, SHARE, symmetric_way
 from gpuscope.cost.collective_ways import NCCL, all_reduce_s, group_of
 from gpuscope.cost.engine import cost_program
 from gpuscope.errors import UnsupportedError
@@ -22,13 +25,13 @@ NODE = parse_target("8xh200")
 def test_bytes_of_each(kind: str, times: float) -> None:
     way = symmetric_way(kind, group_of(NODE, 8), 1e9, NCCL)
     assert way.sent_bytes == pytest.approx(times * 1e9)
-    share = NCCL.nvls_share if kind == "multimem" else SHARE
+    share = {"one_shot": ONE_SHOT_SHARE, "two_shot": SHARE}.get(kind, NCCL.nvls_share)
     assert way.moving_s == pytest.approx(times * 1e9 / (share * 450e9))
 
 
 def test_one_shot_wins_small_and_loses_large() -> None:
     group = group_of(NODE, 8)
-    small, large = 2**14, 2**24
+    small, large = 2**12, 2**24
     one, two = (
         [symmetric_way(k, group, s, NCCL).time_s for s in (small, large)]
         for k in ("one_shot", "two_shot")
@@ -57,3 +60,18 @@ def test_the_operators_are_known() -> None:
 def test_over_a_fabric_there_is_no_such_memory() -> None:
     with pytest.raises(UnsupportedError, match="2 ranks"):
         run("symm_mem::one_shot_all_reduce", "2x8xh200", (0, 8))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("one_shot", "one_shot_all_reduce"),
+                                            ("two_shot", "two_shot_all_reduce_")])  # fmt: skip
+def test_as_recorded_between_two_h200s(kind: str, name: str) -> None:
+    """1 KiB to 16 MiB; a loop's period holds 2 us between kernels."""
+    file = Path(__file__).resolve().parents[2] / "validation/recordings/h200/overlap-2.jsonl"
+    errors = []
+    for row in map(json.loads, file.read_text().splitlines()):
+        if row["part"] == "symmetric" and row["operation"] == name:
+            said_s = symmetric_way(kind, group_of(NODE, 2), row["bytes"], NCCL).time_s
+            errors.append(abs(said_s / (median(row["loop_s"]) - 2e-6) - 1))
+    assert len(errors) == 7
+    assert median(errors) < 0.1
+    assert max(errors) < 0.35

@@ -24,12 +24,14 @@ from gpuscope.cost.collective_ways import group_of, tuning_of
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 
-DIRECT = Protocol("direct", 1.0, 6.0e-6, 1.5e-6, inf, inf)
+DIRECT = Protocol("direct", 1.0, 5.7e-6, 0.4e-6, inf, inf)
 """Loads and stores to other devices' memory: a launch with a barrier before and one behind, each a
-flag written to all others and polled. Estimated."""
+flag written to all others and polled. One shot of 1 KiB takes 6.2 us between two H200s
+(validation/recordings/h200/overlap-2.jsonl, part `symmetric`, less 2 us between kernels)."""
 
-SHARE = 0.7
-"""Share of a link's rate that plain loads and stores reach (a judgement)."""
+SHARE, ONE_SHOT_SHARE = 0.73, 0.42
+"""Share of a link's rate that loads and stores reach; less where each rank reads whole tensors (the
+same recording, 4 to 16 MiB)."""
 
 
 @kernel_model(
@@ -74,7 +76,9 @@ def symmetric_way(kind: str, group: Group, size_bytes: float, tuning: Tuning) ->
     n = group.ranks
     times = {"one_shot": n - 1.0, "two_shot": 2 * (n - 1) / n, "multimem": 1 + 1 / n}
     sent = times.get(kind, (n - 1) / n) * size_bytes
-    share = tuning.nvls_share if kind == "multimem" else tuning.share("symmetric", n, SHARE)
+    share = tuning.share("symmetric", n, ONE_SHOT_SHARE if kind == "one_shot" else SHARE)
+    if kind == "multimem":
+        share = tuning.share("nvls", n, tuning.nvls_share)
     steps = 2 if kind == "two_shot" else 1
     base_s = tuning.extra_s.get("symmetric", DIRECT.base_s)
     between = 1 if group.domains > 1 else 0
