@@ -18,6 +18,7 @@ from gpuscope.hardware import (
     parse_target,
 )
 from gpuscope.hardware.own import is_this, this_target
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.run import Run
@@ -29,20 +30,21 @@ if TYPE_CHECKING:
     from gpuscope.timeline.recost_ranks import RecostedJob
 
 Build = Callable[[], Callable[[], object]]
-Workload = Build | str | Program | RankPrograms
+Workload = Build | str | TransformerSize | Program | RankPrograms
 Own = Calibration | str | Path
 Target = str | Device | Cluster
 
 
 def capture(
-    workload: Build | str | Program, *, options: WorkloadOptions | None = None,
+    workload: Build | str | TransformerSize | Program, *, options: WorkloadOptions | None = None,
     strict: bool = False, world: World | None = None,
 ) -> Program:  # fmt: skip
     """Record one step of a workload, once for all devices.
 
     Args:
-        workload: a `build` function, a built-in model's name, `file.py:function`, a Hugging
-            Face `config.json`, or a program captured before (returned as it is).
+        workload: a `build` function, a built-in model's name, the size of any decoder (to train
+            it), `file.py:function`, a Hugging Face `config.json`, or a program captured before
+            (returned as it is).
         options: batch, sequence, dtype, ... for a workload given by name.
         strict: refuse operators that are not understood.
         world: the job that the code runs as a rank of, as torchrun would tell it; None: as one
@@ -54,7 +56,7 @@ def capture(
 
     if callable(workload):
         return record(workload, strict=strict, world=world)
-    if not isinstance(workload, str):
+    if not isinstance(workload, (str, TransformerSize)):
         raise WorkloadError(
             f"A workload cannot be a {type(workload).__name__}.", "",
             "Give a build function, a model name, or a path.",
@@ -92,7 +94,7 @@ def capture_job(
         return workload
     if isinstance(workload, Program):
         return _whole_job(workload, cluster)
-    if isinstance(workload, str):
+    if isinstance(workload, (str, TransformerSize)):
         return _named_job(workload, cluster, for_cluster(options, cluster), strict)
     if cluster.n_devices == 1 or not callable(workload):
         return capture(workload, options=options, strict=strict)
@@ -102,7 +104,7 @@ def capture_job(
 
 
 def _named_job(
-    workload: str, cluster: Cluster, options: WorkloadOptions | None, strict: bool
+    workload: str | TransformerSize, cluster: Cluster, options: WorkloadOptions | None, strict: bool
 ) -> Program | RankPrograms:
     """A model or a file, as `capture_job` records it."""
     from gpuscope.program.workload import WorkloadOptions, resolve

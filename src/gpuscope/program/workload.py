@@ -9,6 +9,8 @@ from pathlib import Path
 from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.models import Model, find
 from gpuscope.program.models.parallel.options import Job, ParallelOptions
+from gpuscope.program.models.parallel.published import published_model, sized_model
+from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.parallel.workload import prepare
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
@@ -57,15 +59,17 @@ class Workload:
     job: Job | None = None
 
 
-def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
+def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None) -> Workload:
     """The workload that `name` stands for.
 
     What the workload needs is imported here (torch, transformers), so that a capture of
     `Workload.build` imports nothing.
 
     Args:
-        name: a built-in model ("gpt2", "llama-3.1-8b"), `path/file.py:function`, or the path of a
-            Hugging Face `config.json` or of the folder that holds it.
+        name: a built-in model ("gpt2", "llama-3.1-8b"), one that is known by its size alone
+            ("gpt-3-175b", see `gpuscope.program.models.parallel.published`), the size of any
+            decoder, `path/file.py:function`, or the path of a Hugging Face `config.json` or of
+            the folder that holds it.
         options: what to change from the model's defaults.
 
     Raises:
@@ -76,6 +80,9 @@ def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
         MissingPackageError: torch or transformers is not installed.
     """
     options = options or WorkloadOptions()
+    if isinstance(name, TransformerSize):
+        billions = f"{name.parameters / 1e9:,.3g}-billion decoder"
+        return _sized(sized_model(billions, name), options)
     path, _, function = name.rpartition(":")
     if path.endswith(".py") or name.endswith(".py"):
         from gpuscope.program.models.user_file import user_build
@@ -86,7 +93,15 @@ def resolve(name: str, options: WorkloadOptions | None = None) -> Workload:
         from gpuscope.program.models.config_file import model_of_config
 
         return _of_model(model_of_config(Path(name)), options)
+    published = published_model(name)
+    if published is not None:
+        return _sized(published, options)
     return _of_model(find(name), options)
+
+
+def _sized(model: Model, options: WorkloadOptions) -> Workload:
+    """A model without code of its own is always a parallel job, of one rank where none is asked."""
+    return _of_job(model, options, options.parallel or ParallelOptions())
 
 
 def check_name(name: str) -> None:
@@ -108,7 +123,7 @@ def check_name(name: str) -> None:
         from gpuscope.program.models.config_file import model_of_config
 
         model_of_config(Path(name))  # says so
-    elif not name.endswith(".json") and not Path(name).is_dir():
+    elif not name.endswith(".json") and not Path(name).is_dir() and not published_model(name):
         find(name)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import tiny_decoders
 
 from gpuscope import api
-from gpuscope.errors import InvalidValueError, UnsupportedError
+from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware import parse_target
 from gpuscope.program.models.parallel.options import ParallelOptions, Software
+from gpuscope.program.models.parallel.published import PUBLISHED
 from gpuscope.program.models.settings import WorkloadOptions
-from gpuscope.program.workload import Workload, resolve
+from gpuscope.program.workload import Workload, check_name, resolve
 
 pytest.importorskip("torch")
 
@@ -120,3 +124,51 @@ def test_a_mesh_larger_than_the_cluster() -> None:
     options = WorkloadOptions(parallel=ParallelOptions(dp=4, tp=4))
     with pytest.raises(InvalidValueError, match="larger than the cluster"):
         api.predict("llama-3.2-1b", "8xh200", options=options)
+
+
+def test_any_size_can_be_trained() -> None:
+    size = replace(tiny_decoders.GPT, layers=6)
+    options = WorkloadOptions(parallel=ParallelOptions(tp=2))
+    run = api.predict(size, "4xh100", options=options)
+    assert run.step_time_s > 0
+    assert run.program is not None
+    assert "decoder train, 4 ranks (dp 2 x tp 2" in run.program.name
+    alone = resolve(size)
+    assert alone.world is not None
+    assert alone.world.size == 1
+
+
+def test_models_known_by_size_alone() -> None:
+    made = resolve("GPT-3-175B", WorkloadOptions(parallel=ParallelOptions(world=1024, tp=8, pp=8)))
+    assert made.title.startswith("gpt-3-175b train, 1024 ranks (dp 16 x tp 8 x pp 8")
+    assert made.seq == 2048
+    check_name("gpt-3-175b")
+    with pytest.raises(UnknownNameError):
+        check_name("gpt-3-176b")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # Parameter counts of MosaicML's training tables, exact.
+        ("mpt-125m", 125_311_488),
+        ("mpt-1b", 1_315_950_592),
+        ("mpt-7b", 6_658_859_008),
+        ("mpt-13b", 12_853_954_560),
+        ("mpt-30b", 29_975_214_080),
+        ("mpt-70b", 64_862_437_376),
+        # Narayanan et al. 2021, table 1, and the models' reports, rounded.
+        ("gpt-1.7b", 1.7e9),
+        ("gpt-39b", 39.1e9),
+        ("gpt-145b", 145.6e9),
+        ("gpt-530b", 529.6e9),
+        ("gpt-1t", 1008.0e9),
+        ("nemotron-4-340b", 341e9),
+        ("deepseek-v2", 236e9),
+        ("kimi-k2", 1.03e12),
+    ],
+)
+def test_sizes_have_the_published_parameters(name: str, parameters: float) -> None:
+    exact = isinstance(parameters, int)
+    expected = parameters if exact else pytest.approx(parameters, rel=0.03)
+    assert PUBLISHED[name].parameters == expected
