@@ -113,16 +113,16 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     kind = _kind(reduction, columns, splits)
     grid, block = _grid(work, rows, columns, reduction, splits)
     chain_s = _chain_s(work, kind, operators, rows, columns, splits)
-    pieces = kind == "split" and reduction == "outer"
+    # Their blocks are bound by chains of loads, not by instructions, and nothing hides them.
+    serial = kind == "mix" or (kind == "split" and reduction == "outer")
     main = kernel(
         work,
         Launch(
             _name(operators, kind), "fused", read.cold, read.hot, out,
             least_bytes=reads(work).total + out, items=float(rows * columns),
-            cycles=0.0 if pieces else _instructions(work, operators, rows, columns) / _LANES,
+            cycles=0.0 if serial else _instructions(work, operators, rows, columns) / _LANES,
             grid=grid, block=block, floor_s=work.constants.get("fused.floor_s", _FLOOR_S),
-            chain_s=chain_s, overlap=1.0 if pieces or kind == "mix" else 0.0,
-            streaming=not (pieces or kind == "mix"),
+            chain_s=chain_s, overlap=1.0 if serial else 0.0, streaming=not serial,
             dtype=first_dtype(work), family=f"fused.{kind}",
             note=f"{_count(args.get('count'))} operators in one kernel",
         ),
@@ -205,7 +205,8 @@ def _with_passes(work: Work, read: Reads, rows: int, columns: int, reduction: st
     lines = 1 if reduction != "outer" else min(64, rows)
     blocks = max(1, rows // lines)
     missed = missed_share(m, read.total / blocks, blocks, resident=8)
-    more = again * read.total
+    anew = work.op.args.get("again_bytes")
+    more = float(anew) if isinstance(anew, int) else again * read.total
     return Reads(read.cold + more * missed, read.hot + more * (1.0 - missed))
 
 

@@ -197,6 +197,7 @@ def _fused(group: Group) -> Op | None:
                     outputs[value.storage] = value.spec
     ops = {id(op): op for n in nodes for op in (n.op, *n.inlined)}.values()
     last = nodes[-1].op
+    passes, again = _passes(group, nodes)
     parts = [n.part for n in nodes if n.part is not None]
     reduces = [p for p in parts if p.loop == "reduction"]
     return Op(
@@ -210,7 +211,8 @@ def _fused(group: Group) -> Op | None:
             "reduction": _reduction(group) if reduces else "",
             "splits": 1 if group.mixed else max((p.splits for p in reduces), default=1),
             "finals": sum(_finals(n) for n in nodes),
-            "passes": _passes(group, nodes),
+            "passes": passes,
+            "again_bytes": again,
             "random": any(p.random for p in parts),
         },
         module=Counter(op.module for op in ops).most_common(1)[0][0],
@@ -232,21 +234,30 @@ def _reduction(group: Group) -> str:
     return "inner" if group.inner else "outer"
 
 
-def _passes(group: Group, nodes: Iterable[Node]) -> int:
-    """How often a kernel goes over its rows: once for each reduction that waits for another, and
-    once more if elements need the last one's results."""
+def _passes(group: Group, nodes: list[Node]) -> tuple[int, int]:
+    """How often a kernel goes over its rows, and the bytes that it reads anew in later passes.
+
+    A row is gone over once for each reduction that waits for another, and once more if elements
+    need the last one's results.
+    """
     depth: dict[Node, int] = {}
     passes = 1
+    read_in: dict[Value, set[int]] = {}
     for node in nodes:
         part = node.part
         own = max((depth[n] for n in node.before() if n in depth), default=0)
+        stage = own + 1
         if part is not None and part.loop == "reduction":
             own += 1
             passes = max(passes, own)
         elif part is not None and own and part.rows == group.rows * group.columns:
-            passes = max(passes, own + 1)
+            passes = max(passes, stage)
         depth[node] = own
-    return passes
+        for value, _ in node.reads:
+            if value.node not in depth:
+                read_in.setdefault(value, set()).add(stage)
+    again = sum(value.spec.nbytes * (len(stages) - 1) for value, stages in read_in.items())
+    return passes, again
 
 
 def _inputs(nodes: Iterable[Node], members: set[Node]) -> tuple[TensorSpec, ...]:

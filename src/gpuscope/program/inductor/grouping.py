@@ -15,8 +15,6 @@ above.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from gpuscope.program.inductor.lowering import Part
 from gpuscope.program.inductor.values import Group, Node, Value
 
@@ -42,7 +40,7 @@ class Grouper:
         self._readers: dict[Value, list[Group]] = {}
         self._waiting: dict[Node, None] = {}
 
-    def add(self, nodes: Iterable[Node]) -> None:
+    def add(self, nodes: list[Node]) -> None:
         """Group more nodes; those before them have been grouped."""
         for node in nodes:
             if node.segment != self.segment:
@@ -55,6 +53,24 @@ class Grouper:
                 continue
             self._place(node)
         self._place_waiting()
+        self._mix(nodes)
+
+    def _mix(self, nodes: list[Node]) -> None:
+        """Let kernels that sum up across rows join those along the same rows, of one level."""
+        groups = {node.group: None for node in nodes if node.group is not None}
+        along: dict[tuple[int, int, int], list[Group]] = {}
+        for group in groups:
+            if group.inner and group.columns > 1 and not group.mixed and not _is_split(group):
+                along.setdefault((group.level, group.rows, group.columns), []).append(group)
+        for group in groups:
+            if group.inner or not _is_split(group) or not _may_mix(group.columns, group.rows):
+                continue
+            for wide in along.get((group.level, group.columns, group.rows), ()):
+                if _shares_a_read(group, wide) and len(wide.nodes) + len(group.nodes) < MAX_NODES:
+                    rows, columns = wide.rows, wide.columns
+                    self._merge(wide, group)
+                    wide.rows, wide.columns, wide.inner, wide.mixed = rows, columns, True, True
+                    break
 
     def _place(self, node: Node) -> None:
         sources = self._sources_of(node)
@@ -249,6 +265,17 @@ def fits(group: Group, part: Part) -> bool:
     return (part.rows, part.columns, part.inner) == (group.rows, group.columns, group.inner)
 
 
+def _may_mix(rows: int, columns: int) -> bool:
+    return rows * columns >= 5 * 2**20 and rows >= max(2 * columns, 4096) and columns <= 16384
+
+
+def _shares_a_read(group: Group, other: Group) -> bool:
+    """Whether two kernels read one large value."""
+    least = group.rows * group.columns
+    mine = {value for node in group.nodes for value, spec in node.reads if spec.numel >= least}
+    return any(value in mine for node in other.nodes for value, _ in node.reads)
+
+
 def _mixes(group: Group, node: Node) -> bool:
     """Whether a sum across rows may share a kernel with a reduction along them.
 
@@ -260,7 +287,7 @@ def _mixes(group: Group, node: Node) -> bool:
     if part.inner == group.inner or (part.rows, part.columns) != (group.columns, group.rows):
         return False
     rows, columns = (group.rows, group.columns) if group.inner else (part.rows, part.columns)
-    if rows * columns < 5 * 2**20 or rows < max(2 * columns, 4096) or columns > 16384:
+    if not _may_mix(rows, columns):
         return False
     # Siblings only: neither must need what the other makes.
     return not any(earlier.group is group and earlier.reduced for earlier in node.before())

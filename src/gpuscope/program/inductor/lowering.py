@@ -86,6 +86,10 @@ _SIMPLE_REDUCTIONS = frozenset(
 )  # fmt: skip
 
 
+_UNROLLED = 8
+"""Values up to which a sum is written out elementwise (`unroll_reductions_threshold`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One loop nest.
@@ -228,8 +232,8 @@ def _simple_reduction(op: Op, base: str) -> tuple[Part, ...]:
     if base.startswith("cum"):
         rows = max(1, out.numel // max(source.shape[dims[0]] if source.shape else 1, 1))
     columns = max(1, source.numel // rows)
-    if columns == 1:
-        return (_pointwise(op, base),)
+    if columns == 1 or (columns <= _UNROLLED and rows > 1 and not base.startswith("cum")):
+        return (Part("pointwise", rows, 1, reads, op.outputs),)
     return (Part("reduction", rows, columns, reads, op.outputs, _inner(source, dims)),)
 
 
