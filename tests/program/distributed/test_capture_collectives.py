@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from job import base, collectives, run
 
-from gpuscope.errors import CaptureError
+from gpuscope.errors import CaptureError, WorkloadError
 
 
 def dist() -> Any:
@@ -143,6 +143,49 @@ def test_peers_are_ranks_of_the_job() -> None:
 
     (op,) = collectives(run(first, rank=2, size=8))
     assert op.peer == 5
+
+
+def test_futures_of_collectives() -> None:
+    def step(device: Any) -> None:
+        x = floats(8, device)
+        work = dist().all_reduce(x, async_op=True)
+        floats(8, device).exp()
+        assert work.is_completed()
+        work.get_future().then(lambda done: done.value()[0].div_(4)).wait()
+
+    program = run(step)
+    (reduce,) = collectives(program)
+    by_name = {base(op): op for op in program.ops}
+    assert by_name["exp"].waits == ()
+    assert by_name["div_"].waits == (reduce.index,)
+
+
+def test_a_receive_from_anybody_is_assumed() -> None:
+    ranks: list[int] = []
+
+    def step(device: Any) -> None:
+        ranks.append(dist().recv(floats(8, device)))
+
+    program = run(step, rank=2)
+    assert [op.peer for op in collectives(program)] == [1]
+    assert ranks[-1] == 1
+    assert any("rank before" in sentence for sentence in program.assumptions)
+
+
+WRONG: dict[str, Callable[[Any], object]] = {
+    "times the part": lambda d: dist().all_gather_into_tensor(floats(9, d), floats(3, d)),
+    "same dtype": lambda d: dist().reduce_scatter_tensor(floats(3, d).long(), floats(12, d)),
+    "must have 4 tensors": lambda d: dist().all_to_all(four(1, d)[:3], four(1, d)[:3]),
+    "device type cpu": lambda d: dist().all_reduce(floats(3, "cpu")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")
+@pytest.mark.parametrize("reason", WRONG)
+def test_what_nccl_refuses_is_refused_with_the_users_line(reason: str) -> None:
+    with pytest.raises(WorkloadError, match=reason) as caught:
+        run(WRONG[reason])
+    assert "test_capture_collectives.py" in str(caught.value)
 
 
 def test_objects_travel_as_bytes_and_are_equal_everywhere() -> None:

@@ -333,3 +333,44 @@ def test_fsdp_over_tensor_parallel() -> None:
     held = sum(s.nbytes for s in program.storages if s.category == "parameter")
     assert held == 4 * quarter
     assert [(d.name, d.size) for d in program.mesh] == [("dp", 2), ("tp", 2)]
+
+
+def test_autocast_goes_for_sharded_tensors() -> None:
+    def make(device: Any, mesh: Any) -> Callable[[], object]:
+        import torch
+        from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+        weight = distribute_tensor(torch.ones(8, 8, device=device), mesh, [Shard(0)])
+        x = distribute_tensor(torch.ones(8, 8, device=device), mesh, [Replicate()])
+
+        def step() -> None:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                assert torch.nn.functional.linear(x, weight).dtype is torch.bfloat16
+            assert torch.nn.functional.linear(x, weight).dtype is torch.float32
+
+        return step
+
+    dtypes = [op.inputs[0].dtype for op in captured(make).ops if base(op) == "mm"]
+    assert dtypes == ["bfloat16", "float32"]
+
+
+def test_synchronised_batch_norm_exchanges_statistics() -> None:
+    channels = 8
+
+    def build() -> Callable[[], object]:
+        import torch
+        import torch.nn as nn
+
+        device = joined()
+        norm = nn.SyncBatchNorm(channels).to(device)
+        x = torch.randn(4, channels, 6, 6, device=device, requires_grad=True)
+        return lambda: norm(x).sum().backward()
+
+    program = capture(build, world=World(TP, 1))
+    forward, backward = collectives(program)
+    assert base(forward) == "_allgather_base_"
+    assert forward.inputs[-1].numel == 2 * channels + 1  # means, variances, a count
+    assert base(backward) == "allreduce_"
+    assert backward.outputs[0].numel == 2 * channels
+    assert count(program, "batch_norm_stats") == 1
+    assert not program.unsupported

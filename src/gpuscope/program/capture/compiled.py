@@ -56,8 +56,11 @@ class Regions:
         return self.depth > 0
 
     def is_traced(self, *_: Any, **__: Any) -> bool:
-        """What code that asks whether it is traced hears."""
-        return self.active
+        """What code that asks whether it is traced hears.
+
+        Optimizers hear no: their list operators are recorded, and merged when fused.
+        """
+        return self.active and not self.recorder.in_optimizer
 
     @contextmanager
     def call(self) -> Iterator[None]:
@@ -188,7 +191,8 @@ def _mark_operators(recorder: Any, regions: Regions) -> None:
     def marked(*args: Any, **kwargs: Any) -> Any:
         # A value on the host is read without waiting, but as little known to the compiler.
         reason = kwargs.get("sync") or ("item" if args[0] == _READS_A_VALUE else "")
-        if reason and torch._C._current_autograd_node() is None:
+        inside = torch._C._current_autograd_node() is not None or recorder.in_optimizer
+        if reason and not inside:
             number = append(*args, **kwargs)
             regions.broken(reason)
             return number

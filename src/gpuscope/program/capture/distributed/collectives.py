@@ -9,6 +9,7 @@ import torch
 
 from gpuscope.program.capture.calls import Facts, flat, plain_arguments, wants_grad
 from gpuscope.program.capture.distributed import symmetric_memory
+from gpuscope.program.capture.distributed.checks import check
 from gpuscope.program.capture.distributed.groups import group_name
 from gpuscope.program.capture.distributed.sites import site
 from gpuscope.program.capture.distributed.works import made
@@ -51,6 +52,8 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
     name = group_name(group)
     index = recorder.groups.index(name)
+    if in_place:
+        check(base, args, len(recorder.groups.ranks(name)), recorder.groups.backend(name))
     peer = _peer(recorder, base, name, named)
     out = None if in_place else symmetric_memory.result(func, facts, named, args, kwargs)
     written = _written(base, args, out, in_place)
@@ -76,8 +79,17 @@ def _shard_dim_alltoall(
 def _peer(recorder: Any, base: str, name: str, named: dict[str, Any]) -> int:
     if base not in _PAIRS:
         return -1
+    if base == "recv_any_source_":
+        return _from_anybody(recorder, name)
     rank = named.get("dst", named.get("src", named.get("peer", -1)))
     return int(recorder.groups.global_rank(name, int(rank)))
+
+
+def _from_anybody(recorder: Any, name: str) -> int:
+    ranks = recorder.groups.ranks(name)
+    recorder.works.source = (ranks.index(recorder.groups.rank) - 1) % len(ranks)
+    recorder.values.assume("A receive from any rank is taken to come from the rank before.")
+    return int(ranks[recorder.works.source])
 
 
 def _written(base: str, args: Any, out: Any, in_place: bool) -> list[torch.Tensor]:
@@ -114,7 +126,7 @@ def _record(
         facts.name, facts.overload, inputs, outputs, plain, queue=queue, group=index, peer=peer,
         site=site(), autograd=torch.is_grad_enabled() and wants_grad(args),
     )  # fmt: skip
-    recorder.works.issued(number, queue, [s.storage for s in outputs])
+    recorder.works.issued(number, queue, [s.storage for s in outputs], written)
     return number
 
 

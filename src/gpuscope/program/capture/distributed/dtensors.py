@@ -18,6 +18,7 @@ def install(patch: Patches, recorder: Any) -> None:
     _shapes_unseen(patch, recorder, _sharding_prop.ShardingPropagator)
     _forget_answers()
     patch.on_undo(_forget_answers)
+    _autocast(patch)
 
     @contextlib.contextmanager
     def region(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -26,6 +27,29 @@ def install(patch: Patches, recorder: Any) -> None:
     for kind in vars(_random).values():
         if isinstance(kind, type) and "_distribute_region" in vars(kind):
             patch.set(kind, "_distribute_region", region)
+
+
+def _autocast(patch: Patches) -> None:
+    """Autocast of the device goes for DTensors, too, which C++ takes for CPU tensors."""
+    import torch
+
+    enter, leave = torch.autocast.__enter__, torch.autocast.__exit__
+
+    def enter_both(self: Any) -> Any:
+        entered = enter(self)
+        self._for_wrapped = None
+        if self.device == "cuda":
+            self._for_wrapped = torch.autocast("cpu", self.fast_dtype, self._enabled)
+            enter(self._for_wrapped)
+        return entered
+
+    def leave_both(self: Any, *args: Any) -> Any:
+        if getattr(self, "_for_wrapped", None) is not None:
+            leave(self._for_wrapped, *args)
+        return leave(self, *args)
+
+    patch.set(torch.autocast, "__enter__", enter_both)
+    patch.set(torch.autocast, "__exit__", leave_both)
 
 
 def _shapes_unseen(patch: Patches, recorder: Any, propagator: Any) -> None:

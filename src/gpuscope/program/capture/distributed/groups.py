@@ -24,6 +24,7 @@ class Groups:
         self.world_size = 1
         self.mesh: tuple[MeshDimension, ...] = ()
         self._labels: dict[str, str] = {}
+        self._backends: dict[str, str] = {}
         self._used: dict[str, int] = {}
         self._known: dict[str, ProcessGroup] = {}
 
@@ -31,9 +32,14 @@ class Groups:
         """Only groups used from now on are part of the program."""
         self._used.clear()
 
-    def made(self, name: str, label: str, ranks: tuple[int, ...]) -> None:
-        """A group was made by the user's code."""
+    def made(self, name: str, label: str, ranks: tuple[int, ...], backend: str = "") -> None:
+        """A group was made by the user's code, which asked for a backend by name."""
         self._known[name] = ProcessGroup(name, label, ranks)
+        self._backends[name] = backend
+
+    def backend(self, name: str) -> str:
+        """The backend that was asked for, "" if none was."""
+        return self._backends.get(name, "")
 
     def name(self, name: str, label: str) -> None:
         """A mesh says what a group is for (the first to say so is right)."""

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from gpuscope.program.capture.distributed.groups import group_name
 from gpuscope.program.capture.distributed.mail import office
 from gpuscope.program.capture.patches import Patches
 
@@ -38,7 +39,9 @@ class _Objects:
     def _exchange(self, group: Any, value: Any, call: Any) -> None:
         """The collectives of a pickled object: its size, which the host reads, then its bytes."""
         self._recorder.values.assume(_SAME)
-        device = torch.device("cuda", torch.cuda.current_device())
+        name = group_name(dist.group.WORLD if group is None else group)
+        on_host = self._recorder.groups.backend(name) == "gloo"
+        device = torch.device("cpu" if on_host else "cuda")
         size = torch.zeros(1, dtype=torch.int64, device=device)
         call(size)
         size.item()

@@ -125,7 +125,7 @@ def _fake_groups(patch: Patches, groups: Groups, world: World | None) -> None:
             desc = kwargs.get("group_desc")
             if ranks and desc and desc != "undefined" and not str(desc).startswith("mesh_"):
                 described = str(desc)
-            groups.made(made.group_name, described, members)
+            groups.made(made.group_name, described, members, str(backend))
         return made, prefix
 
     patch.set(c10d, "_new_process_group_helper", helper)

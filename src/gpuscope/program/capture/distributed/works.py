@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from gpuscope.program.capture.cuda import current_stream
@@ -25,6 +26,32 @@ def install(patch: Patches, recorder: Any) -> None:
     for name in ("wait", "synchronize", "block_current_stream"):
         if hasattr(FakeWork, name):
             patch.set(FakeWork, name, waiting(name))
+    works = recorder.works
+    for name in ("get_future", "getFuture"):
+        patch.set(FakeWork, name, lambda self: _future(works, self.seq_id), only_if_present=True)
+    for name in ("is_completed", "is_success"):
+        patch.set(FakeWork, name, lambda self: True, only_if_present=True)
+    patch.set(FakeWork, "result", lambda self: works.outputs(self.seq_id))
+    for name in ("_source_rank", "source_rank"):
+        patch.set(FakeWork, name, lambda self: works.source, only_if_present=True)
+
+
+def _future(works: Works, number: int) -> Any:
+    """A future that is done; who waits for it, or continues it, waits for the operator."""
+    import torch
+
+    class Future(torch.futures.Future):  # type: ignore[type-arg]
+        def wait(self) -> Any:
+            works.wait(number)
+            return super().wait()
+
+        def then(self, callback: Any) -> Any:
+            works.wait(number)
+            return super().then(callback)
+
+    future = Future()
+    future.set_result(works.outputs(number))
+    return future
 
 
 def made(number: int) -> Any:
@@ -37,19 +64,31 @@ def made(number: int) -> Any:
 
 
 class Works:
-    """Where the operators run that a `Work` or a tensor stands for."""
+    """Where the operators run that a `Work` or a tensor stands for.
+
+    Attributes:
+        source: group rank that the last receive from anybody is taken to be answered by.
+    """
 
     def __init__(self, order: Any) -> None:
         self._order = order
         self._queues: dict[int, Queue] = {}
         self._tensors: dict[int, int] = {}
         self._parts: dict[int, list[int]] = {}
+        self._outputs: dict[int, list[Any]] = {}
+        self.source = 0
 
-    def issued(self, number: int, queue: Queue, storages: list[int]) -> None:
-        """A collective was issued; it writes these storages."""
+    def issued(self, number: int, queue: Queue, storages: list[int], outputs: list[Any]) -> None:
+        """A collective was issued; it writes these tensors, in these storages."""
         self._queues[number] = queue
+        self._outputs[number] = [weakref.ref(tensor) for tensor in outputs]
         for storage in storages:
             self._tensors[storage] = number
+
+    def outputs(self, number: int) -> list[Any]:
+        """The tensors that a collective writes, as far as somebody still holds them."""
+        found = (ref() for ref in self._outputs.get(number, ()))
+        return [tensor for tensor in found if tensor is not None]
 
     def joined(self, works: list[Any]) -> Any:
         """One work that stands for several."""
