@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.cost.collective_pairs import pair_way
+from gpuscope.cost.collective_messages import pair_way
 from gpuscope.cost.collective_units import units_taken
 from gpuscope.cost.collective_ways import NCCL, chosen, group_of
 from gpuscope.hardware import device, parse_target

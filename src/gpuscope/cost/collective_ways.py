@@ -15,7 +15,7 @@ slow to begin). The time is that of the transfer; waiting for other ranks is not
 
 Here are rings, trees, chains, pairs and NCCL's PAT. Switches that add are in
 `collective_switched`, tori and hierarchies in `collective_torus`, messages between two ranks in
-`collective_pairs`; the group's links in `collective_group`; measured constants in
+`collective_messages`; the group's links in `collective_group`; measured constants in
 `collective_tuning`.
 """
 
