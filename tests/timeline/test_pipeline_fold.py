@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import pytest
 
 from gpuscope.cost.engine import cost_program
 from gpuscope.cost.types import CostedProgram
-from gpuscope.hardware import parse_target
+from gpuscope.hardware import calibration_for, parse_target
 from gpuscope.program.pipeline.job_programs import PipelineBlocks
 from gpuscope.program.pipeline.orders import SPLIT, PipelineShape, bubble_fraction
 from gpuscope.program.types import Program
 from gpuscope.timeline import simulate_memory
-from gpuscope.timeline.pipeline_fold import fold_ranks
+from gpuscope.timeline.pipeline_fold import fold_ranks, ranks_anew
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "program" / "pipeline"))
@@ -108,3 +109,20 @@ def test_many_microbatches_cost_little() -> None:
     folded = fold_ranks(blocks, cost)
     assert max(len(c.ops) for c in folded) < 128 * 20
     assert simulate_ranks(folded, blocks.members).step_time_s > 0
+
+
+def test_long_jobs_are_costed_by_their_blocks() -> None:
+    """`ranks_anew` gives the step that the whole programs have, libraries' memory included."""
+    blocks = pipeline(PipelineShape("1f1b", 4, 8), **WIDE)
+    constants = calibration_for(CLUSTER.device)
+    whole = blocks.programs()
+    brief = replace(blocks.brief().programs(), pipeline=blocks)
+    few, many = (ranks_anew(p, CLUSTER.device, constants, CLUSTER) for p in (brief, whole))
+    steps = [
+        simulate_ranks([made.costed for made in each], blocks.members).step_time_s
+        for each in (few, many)
+    ]
+    assert steps[0] == pytest.approx(steps[1], rel=0.02)
+    for one, other in zip(few, many, strict=True):
+        peaks = [simulate_memory(made.program).peak_allocated_bytes for made in (one, other)]
+        assert peaks[0] == pytest.approx(peaks[1], rel=0.01)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuscope.cost.engine import cost_program
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks, read_blocks
@@ -86,14 +87,14 @@ def ranks_anew(
             made[id(blocks)] = anew(blocks.program)
             stages[number] = read_blocks(made[id(blocks)].program)
         else:
-            stages[number] = stages[
-                next(n for n in stages if pipeline.stages[n] is blocks)
-            ]
+            stages[number] = stages[next(n for n in stages if pipeline.stages[n] is blocks)]
     known = {id(stages[n].program): made[id(b)] for n, b in pipeline.stages.items()}
     prepared = replace(pipeline, stages=stages)
 
     def cost(program: Program, limited: bool) -> CostedProgram:
-        found = known.get(id(program)) or anew(program)
+        found = known.get(id(program))
+        if found is None:  # a composed rank: only its transfers are costed here
+            return cost_program(program, device, constants, strict=strict, cluster=cluster)
         return found.costed if limited else found.alone
 
     ranks = zip(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pytest
 
 from gpuscope.errors import InvalidValueError
+from gpuscope.program.capture import capture
 from gpuscope.program.models.parallel.options import Job, Parallelism, Software
 from gpuscope.program.models.parallel.size import TransformerSize
-from gpuscope.program.pipeline.decoder_stages import cut_layers
+from gpuscope.program.pipeline import job_programs
+from gpuscope.program.pipeline.blocks import read_blocks
+from gpuscope.program.pipeline.decoder_stages import cut_layers, stage_build
 from gpuscope.program.pipeline.job_programs import capture_pipeline, rank_programs
+from gpuscope.program.world import RankPrograms, World
 
 SIZE = TransformerSize(
     layers=4, hidden=64, heads=4, kv_heads=4, head=16, ffn=128, vocabulary=256, context=64
@@ -45,7 +51,7 @@ def test_more_stages_than_layers() -> None:
 
 
 def test_parameters_of_all_ranks_are_those_of_the_model() -> None:
-    ranks = rank_programs(job())
+    ranks = plain()
     assert sum(p.parameters for p in ranks.programs) == SIZE.parameters
     assert ranks.members == ((0,), (1,))
     assert ranks.programs[0].tokens == 4 * 32
@@ -71,12 +77,18 @@ def test_ranks_of_other_dimensions_stand_together() -> None:
         assert sizes == {hidden}
 
 
+@lru_cache
+def plain() -> RankPrograms:
+    """The plain job on two ranks."""
+    return rank_programs(job())
+
+
 @pytest.mark.parametrize(("schedule", "virtual"), [("interleaved", 2), ("zb", 1), ("gpipe", 1)])
 def test_other_schedules(schedule: str, virtual: int) -> None:
     ranks = rank_programs(job(schedule=schedule, virtual=virtual))
     products = [sum(op.name == "aten::mm" for op in p.ops) for p in ranks.programs]
-    plain = [sum(op.name == "aten::mm" for op in p.ops) for p in rank_programs(job()).programs]
-    assert sum(products) == sum(plain)
+    usual = [sum(op.name == "aten::mm" for op in p.ops) for p in plain().programs]
+    assert sum(products) == sum(usual)
 
 
 def test_the_norm_is_summed_over_the_stages() -> None:
@@ -86,3 +98,31 @@ def test_the_norm_is_summed_over_the_stages() -> None:
             if op.group >= 0 and "allreduce" in op.name and program.groups[op.group].size == 2
         ]  # fmt: skip
         assert [program.groups[op.group].label for op in summed] == ["pp"]
+
+
+def test_deep_stages_are_folded_exactly() -> None:
+    """A stage of 11 layers, captured by way of a few, has the blocks of one captured whole."""
+    deep = job(SIZE.deep(22))
+    folded = capture_pipeline(deep).stages[0]
+    whole = read_blocks(capture(stage_build(deep, 0), task="train", world=World(2)))
+    assert folded.spans == whole.spans
+    names = [[op.name for op in blocks.program.ops] for blocks in (folded, whole)]
+    assert names[0] == names[1]
+    lives = [
+        sorted((s.nbytes, s.category, s.born, s.died or -1) for s in blocks.program.storages)
+        for blocks in (folded, whole)
+    ]
+    assert lives[0] == lives[1]
+
+
+def test_long_jobs_have_one_operator_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = plain()
+    monkeypatch.setattr(job_programs, "LONG", 100)
+    brief = rank_programs(job())
+    assert whole.pipeline is None
+    assert brief.pipeline is not None
+    assert brief.members == whole.members
+    for few, many in zip(brief.programs, whole.programs, strict=True):
+        transfers = [[(op.name, op.peer) for op in p.ops if op.peer >= 0] for p in (few, many)]
+        assert transfers[0] == transfers[1]
+        assert few.parameters == many.parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.errors import InvalidValueError
@@ -71,14 +71,19 @@ def shape_of(plan: Parallelism) -> PipelineShape:
     return PipelineShape(plan.schedule, plan.pp, plan.microbatches, plan.virtual)
 
 
-def stage_build(job: Job, stage: int) -> Callable[[], Callable[[], object]]:
+def stage_build(
+    job: Job, stage: int, layers: int | None = None
+) -> Callable[[], Callable[[], object]]:
     """The build of one stage, for a capture as a rank that holds it.
 
     Args:
         job: a plan with pipeline stages.
         stage: which of them.
+        layers: hold so many blocks instead (the first ones of the stage).
     """
     held = cut_layers(job.size.layers, job.plan.stages)[stage]
+    if layers is not None:
+        held = replace(held, layers=range(held.layers.start, held.layers.start + layers))
 
     def build() -> Callable[[], object]:
         from gpuscope.program.models.parallel.build import make_part, optimizer_of
@@ -102,7 +107,7 @@ def stage_build(job: Job, stage: int) -> Callable[[], Callable[[], object]]:
             StageParts(
                 model, stage, job.plan.stages, data.inputs, data.outputs, finish,
                 loss=_own_loss(job) if held.last else None, group=group,
-                split=job.plan.schedule in SPLIT, more=data.more,
+                split=job.plan.schedule in SPLIT, scale=False, more=data.more,
                 around=lambda: data.around(meshes, model),
             )
         )  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.program.fold_declared import EqualLayers
+from gpuscope.program.fold_layers import NotFoldableError
 from gpuscope.program.pipeline.blocks import LATER, StageBlocks, read_blocks
 from gpuscope.program.pipeline.bundles import Part, bundled
 from gpuscope.program.pipeline.compose import RankPlace, compose
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["PipelineBlocks", "capture_pipeline", "capture_stages", "rank_programs"]
 
 _log = logging.getLogger(__name__)
+
+FEW_LAYERS = 10
+"""Layers of a stage up to which it is captured whole: folding captures seven and looks at more."""
 
 LONG = 60_000
 """Operators of all distinct ranks together from which on passes are folded: costing so many takes
@@ -153,8 +158,6 @@ def capture_stages(
     Args:
         job, local_size, strict: as `rank_programs` takes them.
     """
-    from gpuscope.program.capture import capture
-
     plan = job.plan
     shape_of(plan)
     # All stages as rank 0: groups move with the rank when a step is composed.
@@ -165,15 +168,37 @@ def capture_stages(
         experts = tuple(job.size.has_experts(layer) for layer in held.layers)
         key = (held.first, held.last, experts)
         if key not in known:
-            program = capture(
-                stage_build(job, stage), name=f"stage {stage}", task="train", strict=strict,
-                samples=plan.microbatch * plan.dp, tokens=plan.microbatch * plan.dp * job.tokens,
-                world=world, observer=learnt,
-            )  # fmt: skip
+            program = _capture_stage(job, stage, experts, world, strict, learnt)
             _log.debug("stage %d: %d operators", stage, len(program.ops))
-            known[key] = read_blocks(program)
+            known[key] = read_blocks(
+                replace(
+                    program, name=f"stage {stage}", samples=plan.microbatch * plan.dp,
+                    tokens=plan.microbatch * plan.dp * job.tokens,
+                )
+            )  # fmt: skip
         out[stage] = known[key]
     return out
+
+
+def _capture_stage(
+    job: Job, stage: int, experts: tuple[bool, ...], world: World, strict: bool, learnt: _Learnt
+) -> Program:
+    """One stage, its layers folded where it has many."""
+    from gpuscope.program.capture import capture
+    from gpuscope.program.fold import capture_folded
+
+    build = stage_build(job, stage)
+    dense = experts.index(True) if True in experts else 0
+    if len(experts) <= FEW_LAYERS:
+        return capture(build, task="train", strict=strict, world=world, observer=learnt)
+    try:
+        return capture_folded(
+            build, lambda layers: stage_build(job, stage, layers), task="train", strict=strict,
+            world=world, declared=EqualLayers(len(experts), dense),
+        )  # fmt: skip
+    except NotFoldableError as reason:
+        _log.debug("stage %d is captured whole: %s", stage, reason)
+    return capture(build, task="train", strict=strict, world=world, observer=learnt)
 
 
 class _Learnt:

@@ -32,6 +32,8 @@ class StageParts:
         group: the pipeline's process group.
         split: whether the backward is split into that of inputs and that of weights.
         more: keyword arguments of the module, which are on every stage that needs them (labels).
+        scale: gradients are divided by the number of microbatches at the end (`scale_grads` of
+            PyTorch's schedules); False where the loss is.
         around: makes what holds around the passes of a step (`loss_parallel` and the like).
     """
 
@@ -44,6 +46,7 @@ class StageParts:
     loss: Callable[[Any], Any] | None = None
     group: Any = None
     split: bool = False
+    scale: bool = True
     more: Mapping[str, Any] = field(default_factory=dict)
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
@@ -96,7 +99,7 @@ def stage_step(parts: StageParts) -> Callable[[], None]:
                 _backward(parts, stage, microbatch, loss)
                 del loss
         mark("reduce")
-        stage.perform_reduce_grad(2)
+        stage.perform_reduce_grad(2 if parts.scale else 1)
         mark("finish")
         parts.finish()
         mark("end")
