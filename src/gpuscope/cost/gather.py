@@ -7,12 +7,13 @@ in a row (index, then data) that each wave of blocks waits for. Gradients of emb
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, machine, reads, written
 from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.elementwise import elementwise
-from gpuscope.cost.reduction import memset_kernel
+from gpuscope.cost.reduction import memset_kernel, reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import key_sort
 from gpuscope.cost.transfer import link_copy
@@ -179,8 +180,10 @@ def _accumulated(
     waves = blocks / (machine(work).units * 16)
     # Four loads in a row: the sorted index, its place, the gradient, the sum.
     wave_s = get("gather.accumulate.wave_s", 1.6e-6)
-    again = max(count * images / slots - 1.0, 0.0) / (32 if tail == 1 else 1)
-    wave_s += again * get("gather.parts.row_s", 0.28e-6)
+    again = max(count * images / slots - 1.0, 0.0)
+    # Equal indices are counted one by one, then added up: rows one by one, too.
+    wave_s += again * (get("gather.accumulate.count_s", 0.1e-6) if tail == 1
+                       else get("gather.parts.row_s", 0.28e-6))  # fmt: skip
     moved = float(count * images * tail * table.itemsize)
     body = kernel(
         work,
@@ -222,7 +225,28 @@ def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Ke
         return before
     size = moved.numel * table.itemsize
     read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
-    return (*before, _element_kernel(work, key, key, moved.numel, cycles, read, size))
+    made = _element_kernel(work, key, key, moved.numel, cycles, read, size)
+    if key == "scatter_add" and moved.stride and moved.stride[-1]:
+        return (*before, _scattered(work, made, moved.numel, size))
+    return (*before, made)
+
+
+def _scattered(work: Work, made: Kernel, items: int, size: float) -> Kernel:
+    """Additions at places of their own: atomic ones of the L2 cache, a sector each."""
+    get = work.constants.get
+    m = machine(work)
+    if not m.clocks_per_s:
+        return made
+    adding_s = items * m.units / m.clocks_per_s / get("gather.atomics_per_clock", 40.0)
+    apart = work.op.inputs[0].nbytes > m.l2_bytes / 2  # what is added to does not stay near
+    moved_s = (items * 32.0 * apart + size * 3) / m.read_bytes_per_s
+    # An index, then what it points at, then the sum's way back.
+    seconds = m.floor_s + get("gather.scattered_s", 2.6e-6) + adding_s + moved_s
+    scale = seconds / made.duration_s
+    if scale <= 1.0:
+        return made
+    return replace(made, duration_s=seconds, low_s=made.low_s * scale,
+                   high_s=made.high_s * scale, limiter="l2")  # fmt: skip
 
 
 def _small(work: Work, name: str, chain_s: float) -> Kernel:
@@ -316,6 +340,15 @@ def count(work: Work) -> tuple[Kernel, ...]:
                            written(work))  # fmt: skip
     if work.op.name in ("aten::searchsorted", "aten::bucketize"):
         return (body,)
+    if work.op.name == "aten::bincount":
+        # The smallest and the largest are looked for, and fetched, before anything is counted.
+        spec = work.inputs[0]
+        ends = tuple(
+            kernel for name in ("min", "max")
+            for kernel in (*reduce_kernels(work, spec, tuple(range(len(spec.shape))), name=name),
+                           link_copy(work, 8.0, "d2h", True))
+        )  # fmt: skip
+        return *ends, memset_kernel(work), fill_kernel(work, work.outputs[0]), body
     return memset_kernel(work), fill_kernel(work, work.outputs[0]), body
 
 
