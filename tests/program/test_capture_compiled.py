@@ -266,3 +266,34 @@ def test_what_is_not_compiled_is_not_fused() -> None:
 
     names = [op.name for op in fuse(captured(build)).ops if not op.view]
     assert names == [FUSED, "aten::sin", "aten::exp"]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_compiled_optimizer_goes_over_each_tensor_once(whole: bool) -> None:
+    def build() -> Step:
+        model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(3)]).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        x = torch.randn(8, 512, device="cuda")
+
+        def train() -> None:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+
+        update = optimizer.step if whole else torch.compile(optimizer.step)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            update()
+
+        return torch.compile(train) if whole else step
+
+    program = captured(build)
+    assert program.graph_breaks == ()  # a step's number is computed by the generated code
+    (kernel,) = [op for op in fuse(program).ops if op.phase == "optimizer" and not op.view]
+    assert kernel.name == FUSED
+    size = 4 * 3 * (512 * 512 + 512)
+    # Parameter, gradient and both moments are read; all but the gradient are written.
+    assert sum(t.nbytes for t in kernel.inputs) == 4 * size
+    assert sum(t.nbytes for t in kernel.outputs) == 3 * size

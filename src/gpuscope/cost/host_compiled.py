@@ -68,12 +68,14 @@ class CompiledHost:
         shares = _shares(program, parameters) if begins else {}
         trained = {region for region, phase in begins.values() if phase == "backward"}
         self._begins = {
-            index: _call_s(get, phase, region in trained, shares.get(region, 0)) * scale
+            index: _call_s(
+                get, phase, phase == "forward" and region in trained, shares.get(region, 0)
+            ) * scale
             for index, (region, phase) in begins.items()
         }
-        calls: dict[str, list[float]] = {"forward": [], "backward": []}
+        calls: dict[str, list[float]] = {}
         for index, (_, phase) in begins.items():
-            calls[phase].append(self._begins[index])
+            calls.setdefault(phase, []).append(self._begins[index])
         self.call_s = {phase: sum(times) for phase, times in calls.items() if times}
 
     def covers(self, op: Op) -> bool:
@@ -106,7 +108,9 @@ def _call_s(
 
 
 def _compiled(op: Op, marked: bool) -> bool:
-    return op.phase in _PHASES and not op.sync and (op.region > 0 or not marked)
+    if op.sync:
+        return False
+    return op.region > 0 if marked else op.phase in _PHASES
 
 
 def _begins(ops: Sequence[Op], marked: bool) -> dict[int, tuple[int, str]]:
@@ -126,7 +130,7 @@ def _shares(program: Program, parameters: int) -> dict[int, int]:
     held = {s.id for s in program.storages if s.category == "parameter"}
     read: dict[int, set[int]] = {}
     for op in program.ops:
-        if op.phase == "forward":
+        if op.phase != "backward":
             read.setdefault(op.region, set()).update(t.storage for t in op.inputs)
     shares = {region: len(found & held) for region, found in read.items() if region}
     return shares or {0: parameters}

@@ -5,8 +5,8 @@ The captured program is eager; here it becomes what Inductor would run, by the r
 `gpuscope.program.inductor`). Matrix products, convolutions, attention and sorts stay calls to
 libraries; what no compiled function calls stays eager, usually the optimizer.
 
-Left out: epilogues fused into Triton matrix products under max-autotune, compiled optimizers, and
-reuse of a dying buffer for a kernel's result.
+Left out: epilogues fused into Triton matrix products under max-autotune, and reuse of a dying
+buffer for a kernel's result.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gpuscope.program.inductor.emission import FUSED, emit
 from gpuscope.program.inductor.grouping import Grouper
 from gpuscope.program.inductor.inlining import inline
 from gpuscope.program.inductor.layout import channels_last
+from gpuscope.program.inductor.optimizers import merge_optimizers
 from gpuscope.program.inductor.partition import live_nodes, recompute
 from gpuscope.program.inductor.regions import compiled_operators, unwanted_results
 from gpuscope.program.inductor.values import Node, build_graph
@@ -42,7 +43,8 @@ def fuse(program: Program) -> Program:
     """
     if program.compiled in WITHOUT_INDUCTOR or any(op.name == FUSED for op in program.ops):
         return program
-    graph = build_graph(channels_last(program, compiled_operators(program)))
+    merged = merge_optimizers(channels_last(program, compiled_operators(program)), FUSED)
+    graph = build_graph(merged)
     nodes = inline(live_nodes(graph))
     grouper = Grouper()
     pending: list[Node] = []
