@@ -93,11 +93,9 @@ def _kernels(kinds: Row, key: str) -> Row | None:
 def reached(rows: Sequence[Row], kinds: Row, devices: Row) -> dict[str, Row | None]:
     """By target: how many, mean, median, worst error, coverage and width; None: not measured."""
     by_class: Callable[[str], list[Row]] = lambda key: [r for r in rows if row_class(r) == key]  # noqa: E731
-    own = [{**r, "step_time_s": r["own"]} if "own" in r else r for r in rows if r["host_bound"]]
-    judged = [r for r in own if "own" in r or r.get("host") == "calibrated"]
     found = {key: _kernels(kinds, key) for key in ("matmul", "attention", "convolution", "memory")}
     found |= {key: _of_rows(by_class(key), "step_time_s") for key in ("train", "compiled", "serve")}
-    found["host"] = _of_rows(judged, "step_time_s")
+    found["host"] = _of_rows([r for r in rows if r["host_bound"]], "step_time_s")
     found["memory_peak"] = _of_rows(rows, "peak_memory_bytes")
     found["energy"] = _of_rows(rows, "energy_j")
     medians = [d["median"] for d in devices.values()]
