@@ -103,6 +103,7 @@ class _Writer:
     ) -> None:
         self.parts, self.groups, self.where = parts, groups, place
         self.ops: list[Op] = []
+        self._regions: dict[tuple[int, int, int], int] = {}
         self.owed: tuple[int, ...] = ()
 
     def waiting(self, waits: Sequence[int]) -> tuple[int, ...]:
@@ -149,6 +150,8 @@ class _Writer:
             values["outputs"] = tuple([part.spec(s, whose) for s in template["outputs"]])
             if values["group"] >= 0:
                 values["group"] = groups[values["group"]]
+            if values["region"]:
+                values["region"] = self._region(part, values["region"], microbatch)
             waits = values["waits"]
             if waits:
                 waits = self._moved(part, waits, microbatch)
@@ -158,6 +161,11 @@ class _Writer:
             ops.append(Op(**values))
         if microbatch >= 0:
             part.after[microbatch] = len(ops)
+
+    def _region(self, part: PlacedStage, region: int, microbatch: int) -> int:
+        """Calls of compiled functions are numbered anew: each microbatch makes its own."""
+        key = (id(part), region, microbatch)
+        return self._regions.setdefault(key, len(self._regions) + 1)
 
     def _moved(self, part: PlacedStage, waits: Sequence[int], microbatch: int) -> tuple[int, ...]:
         """Captured positions that an operator waits for, as positions of this program."""
@@ -187,6 +195,8 @@ def _groups(parts: Mapping[int, PlacedStage], place: RankPlace) -> _Groups:
         numbers[id(part)] = {}
         for index, group in enumerate(program.groups):
             moved = _as_seen_from(group, shift, program.world_size)
+            if set(moved.ranks) == set(place.pipeline.ranks):
+                moved = place.pipeline
             if moved not in groups:
                 groups.append(moved)
             numbers[id(part)][index] = groups.index(moved)
