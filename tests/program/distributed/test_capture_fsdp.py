@@ -329,3 +329,38 @@ def test_sharded_optimizer_states() -> None:
     assert count(program, "broadcast_") == 4
     states = sum(s.nbytes for s in program.storages if s.category == "optimizer_state")
     assert states == 2 * WEIGHT
+
+
+def test_a_hugging_face_model() -> None:
+    pytest.importorskip("transformers")
+    layers, vocabulary = 2, 128
+
+    def build() -> Callable[[], object]:
+        import torch
+        from torch.distributed.fsdp import fully_shard
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        config = LlamaConfig(
+            hidden_size=64, intermediate_size=128, num_hidden_layers=layers, vocab_size=vocabulary,
+            num_attention_heads=4, num_key_value_heads=4,
+        )  # fmt: skip
+        model = LlamaForCausalLM(config).to(joined())
+        for layer in model.model.layers:
+            fully_shard(layer)
+        fully_shard(model)
+        tokens = torch.randint(0, vocabulary, (2, 16), device="cuda")
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+
+        def step() -> None:
+            model(input_ids=tokens, labels=tokens).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    program = capture(build, world=World(RANKS))
+    gathered = numels(program, "_allgather_base_")
+    assert len(gathered) == 2 * layers + 1  # the root's own stay whole until backward is over
+    assert count(program, "attention") == layers
+    held = sum(s.nbytes for s in program.storages if s.category == "parameter")
+    assert held == pytest.approx(4 * program.parameters / RANKS, rel=0.01)

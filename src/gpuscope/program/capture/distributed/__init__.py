@@ -26,10 +26,11 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     Raises:
         WorkloadError: there is a process group already.
     """
+    import torch
     import torch.distributed as dist
 
-    if not dist.is_available():
-        return
+    if not dist.is_available() or not hasattr(torch._C._distributed_c10d, "FakeWork"):
+        return  # a torch without it
     from gpuscope.program.capture.distributed import (
         fsdp1,
         fully_sharded,

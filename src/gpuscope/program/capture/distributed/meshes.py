@@ -91,5 +91,8 @@ def learn(mesh: Any, groups: Groups) -> None:
     names = mesh.mesh_dim_names
     if getattr(mesh, "_root_mesh", None) is None:
         groups.made_mesh(names, tuple(mesh.shape))
-    for name, group in zip(names or (), getattr(mesh, "_dim_group_names", ()), strict=False):
+    made = getattr(mesh, "_dim_group_names", None)
+    if made is None:  # before torch 2.9
+        made = [info[-1] for info in getattr(mesh, "_dim_group_infos", ())]
+    for name, group in zip(names or (), made, strict=False):
         groups.name(group, name)
