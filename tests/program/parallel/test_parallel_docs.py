@@ -18,7 +18,7 @@ def code(name: str) -> str:
 
 
 def test_the_example_runs(capsys) -> None:
-    exec(code("parallel.md"), {})  # noqa: S102 - the page's own code
+    exec(code("parallel.md"), {})
     said = capsys.readouterr().out
     assert "8 ranks (dp 8, fsdp zero1), batch 32 x 1024 tokens, 2 microbatches of 2" in said
 
