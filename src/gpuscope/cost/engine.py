@@ -80,7 +80,8 @@ def cost_program(
     if coster.unmodelled:
         names = ", ".join(sorted(coster.unmodelled))
         assumptions.append(f"Operators without a kernel model, taken as bandwidth-bound: {names}.")
-    device_spread = constants.spread("device.scale", SYSTEMATIC_SPREAD if constants.calibrated else 0.2)
+    systematic = SYSTEMATIC_SPREAD if constants.calibrated else 0.2
+    device_spread = constants.spread("device.scale", systematic)
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
     return CostedProgram(
