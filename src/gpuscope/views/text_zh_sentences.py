@@ -119,4 +119,31 @@ SENTENCES: dict[str, str] = {
         "因果注意力只计掩码留下的一半；归一化、激活和优化器不计。MFU = 模型浮点运算量 /（步骤时间 "
         "× {dtype} 的稠密峰值）。HFU 还计入反向传播中重做的前向计算：激活检查点，"
         "以及融合注意力重算的注意力分数。",
+    # Compiled programs.
+    "torch.compile ({mode}): kernels are fused by the rules of its compiler, Inductor, in {which}; "
+    "no compiler was run.": (
+        "torch.compile（{mode}）：按其编译器 Inductor 的规则融合内核，范围是{which}；"
+        "没有运行编译器。"
+    ),
+    "what compiled functions call": "编译函数所调用的部分",
+    "the whole forward and backward pass": "整个前向与反向过程",
+    "max-autotune: the compiler measures Triton's matrix products against the library's on the "
+    "device; the library's are taken, so the step may be a little faster.": (
+        "max-autotune：编译器会在设备上比较 Triton 与库的矩阵乘；这里取库的，因此实际可能略快。"
+    ),
+    "The host reads a value {n} times inside the compiled function: each is a graph "
+    "break{lines}.": (
+        "主机在编译函数内部读取了 {n} 次张量的值：每次都是一处图断裂{lines}。"
+    ),
+    "The compiled function returns {size} MB that nobody differentiates (such as logits beside a "
+    "loss): its backward pass is given zeros of that size to read. Return only what is used.": (
+        "编译函数返回了 {size} MB 没有人求导的结果（例如损失旁边的 logits）："
+        "反向过程因此要读取同样大小的全零梯度。请只返回用得到的结果。"
+    ),
+    "Attention runs unfused inside the compiled function, where a mask that is expanded along the "
+    "keys, or wants a gradient, rules every fused kernel out: slower than a fused kernel, and it "
+    "may make compiling a loss.": (
+        "编译函数内的注意力没有融合：沿键方向展开的掩码，或需要梯度的掩码，使所有融合内核都不可用。"
+        "它比融合内核慢，可能使编译得不偿失。"
+    ),
 }
