@@ -25,7 +25,7 @@ from gpuscope.cost.engine import cost_program
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks, read_blocks
-from gpuscope.program.pipeline.bundles import PART, Part, bundled
+from gpuscope.program.pipeline.bundles import BEGIN, END, PART, Part, bundled
 from gpuscope.program.pipeline.job_programs import PipelineBlocks
 from gpuscope.program.types import Op, Program
 from gpuscope.program.world import RankPrograms
@@ -285,7 +285,7 @@ def _parts(
         whole = [k for k, g in timed.kernels if g == group and k.lane == "link"]
         if seconds > 0:
             found.append(("collective", group, True, _sum(whole, seconds), len(whole)))
-    for kind in dict.fromkeys(k.kind for k, _ in timed.kernels if k.lane != "link"):
+    for kind in dict.fromkeys(str(k.kind) for k, _ in timed.kernels if k.lane != "link"):
         whole = [k for k, _ in timed.kernels if k.kind == kind and k.lane != "link"]
         seconds = timed.stretch * sum(k.duration_s for k in whole)
         found.append((kind, -1, False, _sum(whole, seconds), len(whole)))
@@ -332,7 +332,7 @@ def _sum(kernels: Sequence[Kernel], seconds: float) -> Kernel:
 
 def _labelled(blocks: StageBlocks, name: str) -> StageBlocks:
     """The begin and the end of each block get their labels, too."""
-    edges = {"gpuscope::begin_pass": "begin", "gpuscope::end_pass": "end"}
+    edges = {BEGIN: "begin", END: "end"}
     ops = list(blocks.program.ops)
     for (kind, variant), (first, end) in blocks.spans.items():
         for index in range(first, end):

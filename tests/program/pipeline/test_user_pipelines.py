@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import pytest
 from linear_stages import stage_blocks
-from user_pipelines import ROWS, WIDTH, user_build
+from user_pipelines import ROWS, WIDTH, traced_build, user_build
 
 from gpuscope.program.pipeline.compose import RankPlace, compose
 from gpuscope.program.pipeline.orders import SPLIT, PipelineShape, stage_of_rank
@@ -102,3 +102,16 @@ def test_transfers_have_the_size_of_the_activations() -> None:
     for program in captured("1f1b", 1).programs:
         sizes = {s.nbytes for op in program.ops if op.peer >= 0 for s in op.inputs}
         assert sizes == {ROWS * WIDTH * 4}
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_a_traced_pipeline(on_device: bool) -> None:
+    """`pipeline()` cuts a model by itself; here four Linears after the second."""
+    ranks = capture_ranks(traced_build(MICROBATCHES, on_device=on_device), World(2))
+    for program, peer in zip(ranks.programs, (1, 0), strict=True):
+        transfers = [op for op in program.ops if op.peer >= 0]
+        assert len(transfers) == 2 * MICROBATCHES
+        assert {op.peer for op in transfers} == {peer}
+        products = [op.name for op in program.ops if op.name in ("aten::mm", "aten::addmm")]
+        # Two layers: forward, weights, inputs; tokens need no gradient.
+        assert len(products) == MICROBATCHES * (6 - (program.rank == 0))

@@ -69,3 +69,36 @@ def user_build(
         return step
 
     return build
+
+
+def traced_build(microbatches: int, *, on_device: bool) -> Callable[[], Callable[[], object]]:
+    """Two stages of two Linears, cut by `pipeline()` from a model on the device or on the host."""
+
+    def build() -> Callable[[], object]:
+        import torch
+        import torch.distributed as dist
+        from torch.distributed.pipelining import ScheduleGPipe, SplitPoint, pipeline
+
+        dist.init_process_group("nccl")
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        device = torch.device("cuda", torch.cuda.current_device())
+        model = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(4)))
+        example = torch.randn(ROWS, WIDTH)
+        if on_device:
+            model, example = model.cuda(), example.cuda()
+        cut = pipeline(model, mb_args=(example,), split_spec={"2": SplitPoint.BEGINNING})
+        rank = dist.get_rank()
+        stage = cut.build_stage(rank, device)
+        run = ScheduleGPipe(stage, microbatches, loss_fn=torch.nn.functional.mse_loss)
+        optimizer = torch.optim.SGD(stage.submod.parameters(), lr=0.1)
+        x = torch.randn(ROWS * microbatches, WIDTH, device=device)
+        y = torch.randn(ROWS * microbatches, WIDTH, device=device)
+
+        def step() -> None:
+            optimizer.zero_grad(set_to_none=True)
+            run.step(*((x,) if rank == 0 else ()), **({"target": y} if rank == 1 else {}))
+            optimizer.step()
+
+        return step
+
+    return build

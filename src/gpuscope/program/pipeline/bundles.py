@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpuscope.program.pipeline.blocks import MARK, SHARED, BlockKey, StageBlocks
+from gpuscope.program.pipeline.blocks import SHARED, BlockKey, StageBlocks
 from gpuscope.program.types import Op, Program, Storage
 
-__all__ = ["PART", "Part", "bundled"]
+__all__ = ["BEGIN", "END", "PART", "Part", "bundled"]
 
 PART = "part"
 """Key of `Op.args` under which an operator of a bundled stage says what it stands for."""
+
+BEGIN, END = "gpuscope::begin_pass", "gpuscope::end_pass"
+"""Operators without work, at the edges of a bundled block."""
 
 _GRAIN = 512
 """The allocator gives out multiples of so many bytes (c10/cuda/CUDACachingAllocator.cpp)."""
@@ -117,10 +120,10 @@ def _add_block(
         bundler.spans[key] = (begin, begin)
         bundler.places.append(_Span(first, end, first, begin, begin, begin))
         return
-    for name in ("gpuscope::begin_pass", *parts, "gpuscope::end_pass"):
-        part = name if isinstance(name, Part) else Part(name, f"{key[0]}:{key[1]}:{name}", 0)
-        waits = ()
-        if part.name == "gpuscope::end_pass":
+    edges = [Part(name, f"{key[0]}:{key[1]}:{name}", 0) for name in (BEGIN, END)]
+    for part in (edges[0], *parts, edges[1]):
+        waits: tuple[int, ...] = ()
+        if part.name == END:
             waits = tuple(begin + 1 + n for n, p in enumerate(parts) if p.waited)
         ops.append(
             Op(
@@ -198,8 +201,3 @@ def _span(bundler: _Bundler, index: int) -> _Span | None:
         if span.first <= index:
             found = span
     return found if found is not None and index <= found.end else None
-
-
-def is_part(op: Op) -> bool:
-    """Whether an operator belongs to a bundled block."""
-    return PART in op.args and op.name != MARK

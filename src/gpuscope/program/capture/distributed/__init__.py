@@ -32,12 +32,14 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     if not dist.is_available() or not hasattr(torch._C._distributed_c10d, "FakeWork"):
         return  # a torch without it
     from gpuscope.program.capture.distributed import (
+        ddp,
         fsdp1,
         fully_sharded,
         meshes,
         objects,
         point_to_point,
         process,
+        stages,
         symmetric_memory,
         works,
     )
@@ -47,9 +49,11 @@ def install(patch: Patches, recorder: Any, world: World | None) -> None:
     meshes.install(patch, recorder)
     fully_sharded.install(patch, recorder)
     fsdp1.install(patch, recorder)
+    ddp.install(patch, recorder)
     objects.install(patch, recorder)
     symmetric_memory.install(patch, recorder)
     point_to_point.install(patch, recorder)
+    stages.prepare_early(patch)
 
 
 def built(patch: Patches) -> None:

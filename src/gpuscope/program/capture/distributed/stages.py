@@ -12,7 +12,21 @@ from typing import Any
 
 from gpuscope.program.capture.patches import Patches
 
-__all__ = ["prepare"]
+__all__ = ["prepare", "prepare_early"]
+
+
+def prepare_early(patch: Patches) -> None:
+    """Let stages that `pipeline()` cut move to their device: they leave fakes where they are."""
+    module = sys.modules.get("torch.distributed.pipelining.stage")
+    kind = getattr(module, "_PipelineStage", None)
+    if not hasattr(kind, "_move_submod_to_device"):
+        return
+
+    def move(self: Any) -> None:
+        if not any(parameter.is_meta for parameter in self.submod.parameters()):
+            self.submod.to(self.device)
+
+    patch.set(kind, "_move_submod_to_device", move)
 
 
 def prepare(patch: Patches) -> None:
