@@ -58,6 +58,13 @@ def test_many_parts_need_several_launches() -> None:
     assert len(run("cat", parts, (dense(300 * 64),), dim=0)) == 3
 
 
+def test_splitting_moves_every_byte_once_each_way() -> None:
+    parts = (dense(8, 1024, at=1), dense(8, 512, at=2))
+    made = one("split_with_sizes_copy", (dense(8, 1536, at=0),), parts, dim=1)
+    size = 8 * 1536 * 4
+    assert (made.read_bytes, made.written_bytes) == (size, size)
+
+
 def test_slices_gradients_fill_and_copy() -> None:
     fill, copy = run("slice_backward", (dense(256, 1024),), (dense(1024, 1024),))
     assert fill.written_bytes == 4 * 2**20

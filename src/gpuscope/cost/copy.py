@@ -271,6 +271,25 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     return (one,) * launches
 
 
+@kernel_model("aten::split_with_sizes_copy")
+def split_copy(work: Work) -> tuple[Kernel, ...]:
+    """One tensor into many, dense ones, in one kernel (`split_with_sizes_copy_out_cuda`)."""
+    if not work.outputs:
+        return ()
+    read, numel = reads(work), sum(t.numel for t in work.outputs)
+    width = max(1, int(16 / work.outputs[0].itemsize))
+    return (
+        kernel(
+            work,
+            Launch(
+                "split_with_sizes_copy", "copy", read.cold, read.hot, written(work), items=numel,
+                cycles=0.1, grid=max(1, ceil(numel / (width * 128))), block=128, streaming=True,
+                dtype=work.outputs[0].dtype, family="copy.cat",
+            ),
+        ),
+    )  # fmt: skip
+
+
 def _rounds(work: Work, grid: int, resident: int) -> int:
     """How often the engine will count the chain: once for each wave of blocks."""
     return max(1, ceil(grid / (machine(work).units * resident)))

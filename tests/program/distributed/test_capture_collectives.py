@@ -111,7 +111,7 @@ def test_sends_and_receives_of_a_batch_belong_together() -> None:
     program = run(step)
     send, receive = collectives(program)
     assert (send.peer, receive.peer) == (2, 0)
-    assert send.args["batch"] == receive.args["batch"]
+    assert send.args["batch"] == receive.args["batch"] == 1
     (after,) = [op for op in program.ops if base(op) == "add_"]
     assert after.waits == (send.index, receive.index)
 

@@ -58,7 +58,6 @@ class Recorder(StepWriter, TorchDispatchMode):
         self.fake = fake
         self.strict = strict
         self.values = Values()
-        self.batch = self.batches = 0
         self.away = False
         self.unsupported: dict[str, None] = {}
         self.replay = Replay(fake)
@@ -291,10 +290,8 @@ class Recorder(StepWriter, TorchDispatchMode):
         return self.storages.see(tensor, on_device(tensor), self.modules.current, "", "other")
 
     def _record(self, facts: Facts, args: Any, kwargs: Any, out: Any) -> None:
-        inputs = [
-            self.spec(t) for t in flat((args, tuple(kwargs.values())))
-            if isinstance(t, torch.Tensor)
-        ]  # fmt: skip
+        given = (args, tuple(value for name, value in kwargs.items() if name != "out"))
+        inputs = [self.spec(t) for t in flat(given) if isinstance(t, torch.Tensor)]
         phase = self._phase(args)
         module, recomputed = self._module(phase)
         label = facts.name

@@ -26,6 +26,8 @@ class StepWriter:
         order: what waits for what.
         groups: the process groups.
         works: the collectives that can be waited for.
+        batch: number of the batch of sends and receives that is being issued, 0 if none is.
+        batches: how many there were in this step.
     """
 
     def __init__(self) -> None:
@@ -36,6 +38,7 @@ class StepWriter:
         self.order = StreamOrder()
         self.groups = Groups()
         self.works = Works(self.order)
+        self.batch = self.batches = 0
         self.recording = False
         self.in_optimizer = False
         self.seen_backward = False
@@ -54,6 +57,7 @@ class StepWriter:
         self.storages.rebase()
         self.order.begin_step()
         self.groups.begin_step()
+        self.batch = self.batches = 0
         self._last_calls = self.modules.calls
         self.seen_backward = False
         self.first_backward = None
