@@ -1,11 +1,13 @@
 """Recorded compiled kernels beside the ones that gpuscope predicts for the same functions.
 
-Reads what `benchmarks/compiled_kernels.py` wrote, captures each case as a compiled program, and
-joins kernels in order where their number agrees.
+`python benchmarks/fit/compiled_points.py FILE` says how far they are off. Reads what
+`benchmarks/compiled_kernels.py` wrote (validation/recordings/h200/micro/compiled.jsonl.gz),
+captures each case as a compiled program, and joins kernels in order where their number agrees.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Iterator
@@ -32,7 +34,9 @@ class Point:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    text = path.read_bytes()
+    text = gzip.decompress(text) if path.suffix == ".gz" else text
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
 def captured(case: Case) -> Any:
@@ -98,3 +102,30 @@ def _has_backward(path: Path, row: dict[str, Any]) -> bool:
         and (r["case"], r["mib"], r["params"]) == same
         for r in rows_of(path)
     )  # fmt: skip
+
+
+def summary(path: Path) -> str:
+    """How far the sums of each function's generated kernels are off."""
+    from collections import defaultdict
+
+    from gpuscope.hardware import device
+
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for point in points(path, device("h200")):
+        if isinstance(point, str):
+            print("other kernels:", point)
+            continue
+        held = sums[f"{point.case} {point.part} {point.state}"]
+        held[0] += point.recorded["median_us"]
+        held[1] += point.kernel.duration_s * 1e6
+    for name, (recorded, predicted) in sums.items():
+        print(f"{recorded:9.2f} us {predicted:9.2f} {predicted / recorded - 1:+6.0%}  {name}")
+    off = sorted(abs(predicted / recorded - 1) for recorded, predicted in sums.values())
+    return (
+        f"{len(off)} functions: mean {sum(off) / len(off):.1%}, median {off[len(off) // 2]:.1%},"
+        f" 80 % within {off[int(0.8 * len(off))]:.1%}"
+    )
+
+
+if __name__ == "__main__":
+    print(summary(Path(sys.argv[1])))

@@ -114,8 +114,8 @@ def test_a_split_reduction_takes_as_many_levels_as_recorded() -> None:
 
 def test_the_interval_holds_what_was_measured_of_such_kernels() -> None:
     (kernel,) = kernels_of(2**28, 2**28)
-    assert kernel.low_s < kernel.duration_s / 1.2
-    assert kernel.high_s > kernel.duration_s * 1.2
+    assert kernel.low_s < kernel.duration_s / 1.1
+    assert kernel.high_s > kernel.duration_s * 1.1
 
 
 # ---- whole models ------------------------------------------------------------------------------
