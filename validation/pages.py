@@ -254,6 +254,25 @@ def devices_table(devices: Row, lang: str) -> str:
     return "\n".join(lines)
 
 
+def hosts_table(rows: Sequence[Row], lang: str) -> str:
+    """Newest rows that their host paces: with the shipped constants and with that host's own."""
+    head = (
+        "| 工作负载 | 实测 | 自带常数的误差 | 该主机自己常数的误差 | 其 80 % 区间 |" if lang == "zh" else
+        "| workload | measured | error, shipped constants | error, its host's own |"
+        " its 80 % interval |"
+    )  # fmt: skip
+    lines = [head, "|---|---:|---:|---:|---:|"]
+    for r in rows:
+        if "shipped" in r:
+            t = r["step_time_s"]
+            lines.append(
+                f"| {r['name']} | {t['measured'] * 1e3:.2f} ms | {r['shipped']['error']:+.0%} | "
+                f"{t['error']:+.0%} | {t['low'] * 1e3:.1f}–{t['high'] * 1e3:.1f} ms"
+                f"{'' if t['hit'] else ' ✗'} |"
+            )
+    return "\n".join(lines)
+
+
 def write(results: dict[str, Any], why: dict[str, Row], check: bool = False) -> list[str]:
     """Write (or with `check` compare) every table; returns the pages that differed."""
     rows, kinds, devices = results["rows"], results["kinds"], results["devices"]
@@ -266,6 +285,7 @@ def write(results: dict[str, Any], why: dict[str, Row], check: bool = False) -> 
             (doc, "summary", summaries(rows, lang)),
             (doc, "kinds", kinds_table(kinds, lang)),
             (doc, "model-kernels", model_kernels_table(rows, lang)),
+            (doc, "hosts", hosts_table(rows, lang)),
             (doc, "devices", devices_table(devices, lang)),
             (doc, "table", workloads_table(rows, why, lang)),
             (root, "summary", targets_table(got, why, lang, causes=False)),

@@ -43,8 +43,10 @@ SCRIPT_TASKS = {"llama-8b-decode-static": "decode", "unet-channels-last": "infer
 """What scripts do that do not train."""
 
 
-def _e(name: str, target: str, group: str = "language", **options: object) -> Entry:
-    return Entry(name, target, options, group)
+def _e(
+    name: str, target: str, group: str = "language", graphs: str = "", **options: object
+) -> Entry:
+    return Entry(name, target, options, group, graphs)
 
 
 ZOO: tuple[Entry, ...] = (

@@ -1,0 +1,64 @@
+"""What was measured, as tokens per second of the whole job.
+
+Most sources print tokens, sequences or a step's time. A few print floating-point operations alone;
+these are turned back into time with the source's own formula, stated here. MFU is never used.
+"""
+
+from __future__ import annotations
+
+from gpuscope.program.models.parallel.size import TransformerSize
+
+from published.rows import Row
+
+
+def tokens_per_s(
+    row: Row, size: TransformerSize, seq: int, devices: int, tokens: int
+) -> float:
+    """Tokens of the whole job in a second.
+
+    Args:
+        row: as published.
+        size: the model.
+        seq: tokens of a sequence.
+        devices: of the job.
+        tokens: of a step of the whole job.
+
+    Raises:
+        ValueError: a quantity that says nothing of time.
+    """
+    value = row.value
+    if row.quantity == "tokens_per_s_per_device":
+        return value * devices
+    if row.quantity in ("iteration_time", "step_time", "step_time_median"):
+        seconds = value / 1e3 if row.unit == "ms" else value
+        return tokens / seconds
+    if row.quantity == "achieved_TFLOPs_per_device":
+        return value * 1e12 * devices / (_megatron_forward(size, seq) * 4)
+    if row.quantity in ("model_TFLOPs_per_device", "TFLOPs_per_device"):
+        return value * 1e12 * devices / _model_flops(row, size, seq)
+    raise ValueError(f"{row.quantity} in {row.unit} is no time")
+
+
+def _megatron_forward(size: TransformerSize, seq: int) -> float:
+    """FLOPs of a token forward, attention counted whole (Narayanan et al. 2021, appendix).
+
+    96 B s l h^2 (1 + s / 6h + V / 16 l h) is four times the forward pass: backward counts twice,
+    recomputation once.
+    """
+    layers, hidden = size.layers, size.hidden
+    inner = 24 * layers * hidden**2 * (1 + seq / (6 * hidden))
+    return inner + 96 * hidden * size.vocabulary / 16
+
+
+def _model_flops(row: Row, size: TransformerSize, seq: int) -> float:
+    """FLOPs of a token without recomputation, as the source counts them.
+
+    Megatron-Core: 72 s l h^2 (1 + s / 6h + V / 12 l h), attention counted whole. NeMo's
+    long-sequence page counts attention's causal half, as do the authors of Llama 3 (assumed).
+    """
+    if "Megatron-Core" in row.source:
+        head = 6 * size.hidden * size.vocabulary
+        return 72 * size.layers * size.hidden**2 * (1 + seq / (6 * size.hidden)) + head
+    embedding = size.vocabulary * size.hidden
+    matrices = size.active_parameters - (0 if size.tied else embedding)
+    return 6.0 * matrices + 6.0 * size.layers * seq * size.heads * size.head
