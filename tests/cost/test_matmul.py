@@ -226,4 +226,4 @@ def test_scales_of_rows_walk_one_tile_however_few_rows_there_are() -> None:
     assert taken(32, 32) == pytest.approx(12.5e-6, rel=0.1)
     assert taken(16, 16) == pytest.approx(taken(32, 32), rel=0.01)
     assert taken(32, 1) < 0.7 * taken(32, 32)
-    assert taken(8192, 8192) == pytest.approx(taken(8192, 1), rel=0.01)
+    assert taken(8192, 8192) == pytest.approx(taken(8192, 1), rel=0.1)
