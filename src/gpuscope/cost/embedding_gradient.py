@@ -121,6 +121,7 @@ def sorted_gradient(
     blocks = ceil(runs / 32)
     sums = _parts(work, grad, "compute_grad_weight" + "_bags" * bags, parts, width,
                   min(count / runs, ROWS_A_PART) - 1.0, "row")  # fmt: skip
+    ends: tuple[Kernel, ...]
     if bags or in_run <= _FEW_PARTS:
         ends = (sums, _parts(work, grad, "sum_and_scatter", runs, width, max(0.0, in_run - 1.0),
                              "part"))  # fmt: skip
