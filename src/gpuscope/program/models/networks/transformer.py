@@ -112,7 +112,7 @@ class Transformer(nn.Module):
             x = self.embedding(x)
             if self.positions is not None:
                 x = x + self.positions(self.places)
-        by = (self.cos, self.sin) if self.rotates else None
+        by = (self.cos.to(x.dtype), self.sin.to(x.dtype)) if self.rotates else None
         for block in self.layers:
             x = block(x, by)
         if self.norm is None or self.output is None:

@@ -14,13 +14,18 @@ from gpuscope.program.models.parallel.size import LatentAttention, TransformerSi
 
 
 def attend_causally(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, eager: bool
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, kind: str
 ) -> torch.Tensor:
     """softmax(mask(Q K^T) / sqrt(d)) V over (sequences, heads, tokens, d).
 
-    Keys and values may have fewer heads than queries.
+    Keys and values may have fewer heads than queries. With "fused_softmax" the mask is left out:
+    PyTorch has no kernel for scale, mask and softmax, and softmax alone moves the same bytes.
+
+    Args:
+        query, key, value: as above.
+        kind: `Software.attention`.
     """
-    if not eager:
+    if kind == "flash":
         grouped = key.shape[1] != query.shape[1]
         return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)
     if key.shape[1] != query.shape[1]:
@@ -28,6 +33,8 @@ def attend_causally(
         key = key.repeat_interleave(copies, dim=1)
         value = value.repeat_interleave(copies, dim=1)
     scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(query.shape[-1]))
+    if kind == "fused_softmax":
+        return scores.softmax(dim=-1) @ value
     tokens = query.shape[-2]
     later = torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).triu(1)
     weights = scores.masked_fill(later, float("-inf")).float().softmax(dim=-1)
@@ -46,7 +53,7 @@ class GroupedAttention(nn.Module):
         super().__init__()
         self.head = size.head
         self.group = size.heads // size.kv_heads
-        self.eager = software.attention == "eager"
+        self.kind = software.attention
         self.rotated = size.positions == "rope"
         wide, narrow = size.heads * size.head, size.kv_heads * size.head
         self.fused = software.fused_projections
@@ -68,7 +75,7 @@ class GroupedAttention(nn.Module):
         query, key, value = (t.transpose(1, 2) for t in (query, key, value))
         if self.rotated and by is not None:
             query, key = rotate(query, by), rotate(key, by)
-        mixed = attend_causally(query, key, value, eager=self.eager)
+        mixed = attend_causally(query, key, value, kind=self.kind)
         out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 
@@ -89,7 +96,7 @@ class LatentAttentionBlock(nn.Module):
     def __init__(self, size: TransformerSize, software: Software, latent: LatentAttention) -> None:
         super().__init__()
         self.latent = latent
-        self.eager = software.attention == "eager"
+        self.kind = software.attention
         key = latent.plain_head + latent.rope_head
         rank, hidden = latent.query_rank, size.hidden
         if rank:
@@ -122,7 +129,7 @@ class LatentAttentionBlock(nn.Module):
             rope_query, rope_key = rotate(rope_query, by), rotate(rope_key, by)
         query = torch.cat((plain_query, rope_query), dim=-1)
         key = torch.cat((plain_key, rope_key.expand(-1, query.shape[1], -1, -1)), dim=-1)
-        mixed = attend_causally(query, key, value, eager=self.eager)
+        mixed = attend_causally(query, key, value, kind=self.kind)
         out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
 

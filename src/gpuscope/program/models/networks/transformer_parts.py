@@ -12,7 +12,7 @@ from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import TransformerSize
 
 Rotation = tuple[torch.Tensor, torch.Tensor]
-"""Cosines and sines, (tokens, rotated features)."""
+"""Cosines and sines, (tokens, rotated features), in the dtype of what they turn."""
 
 
 class RMSNormSteps(nn.Module):
@@ -52,9 +52,9 @@ def rotate(x: torch.Tensor, by: Rotation) -> torch.Tensor:
 
     Args:
         x: (sequences, heads, tokens, features).
-        by: for the same tokens, perhaps fewer features.
+        by: for the same tokens and of the same dtype, perhaps fewer features.
     """
-    cos, sin = by[0].to(x.dtype), by[1].to(x.dtype)
+    cos, sin = by
     rest = None
     if cos.shape[-1] < x.shape[-1]:
         x, rest = torch.split(x, [cos.shape[-1], x.shape[-1] - cos.shape[-1]], dim=-1)
