@@ -116,9 +116,16 @@ def _kernel(overload: Any, policy: str, cache: _Cache) -> Callable[..., Any]:
             dtype = torch.float32
         elif policy == "promote":
             dtype = _widest(args, dtype)
+
+        def cast(tensor: torch.Tensor) -> torch.Tensor:
+            return cache.cast(tensor, dtype)
+
         with torch._C._ExcludeDispatchKeyGuard(_OFF):
-            args = _map(args, lambda t: cache.cast(t, dtype))
-            kwargs = {k: _map(v, lambda t: cache.cast(t, dtype)) for k, v in kwargs.items()}
+            # Last argument first, as the compiled C++ evaluates them: gradients come back in the
+            # opposite order (recorded on an H200: weight, input, bias).
+            named_casts = {k: _map(kwargs[k], cast) for k in reversed(kwargs)}
+            kwargs = {k: named_casts[k] for k in kwargs}
+            args = tuple(_map(a, cast) for a in reversed(args))[::-1]
             return overload(*args, **kwargs)
 
     return run

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuscope.program.capture.cuda import current_stream
 from gpuscope.program.capture.patches import Patches
-from gpuscope.program.capture.streams import Queue
+from gpuscope.program.capture.streams import Points, Queue
 
 
 def install(patch: Patches, recorder: Any) -> None:
@@ -37,21 +37,43 @@ def install(patch: Patches, recorder: Any) -> None:
 
 
 def _future(works: Works, number: int) -> Any:
-    """A future that is done; who waits for it, or continues it, waits for the operator."""
+    """A future that is done; who waits for it waits for the operator.
+
+    What continues it (`then`) runs on a stream of its own that waits for the operator, as CUDA
+    futures do; who waits for the continuation waits for that stream.
+    """
     import torch
 
     class Future(torch.futures.Future):  # type: ignore[type-arg]
+        points: Points
+
         def wait(self) -> Any:
-            works.wait(number)
+            works.wait_for(self.points)
             return super().wait()
 
         def then(self, callback: Any) -> Any:
-            works.wait(number)
-            return super().then(callback)
+            stream = works.callbacks()
+            with torch.cuda.stream(stream):
+                works.wait_for(self.points)
+                try:
+                    value = callback(self)
+                except Exception as error:
+                    return self._failed(error)
+            return finished(value, works.marked(stream))
 
-    future = Future()
-    future.set_result(works.outputs(number))
-    return future
+        def _failed(self, error: Exception) -> Any:
+            child = Future()
+            child.points = {}
+            child.set_exception(error)  # type: ignore[arg-type]
+            return child
+
+    def finished(value: Any, points: Points) -> Any:
+        future = Future()
+        future.points = points
+        future.set_result(value)
+        return future
+
+    return finished(works.outputs(number), works.points(number))
 
 
 def made(number: int) -> Any:
@@ -76,6 +98,7 @@ class Works:
         self._tensors: dict[int, int] = {}
         self._parts: dict[int, list[int]] = {}
         self._outputs: dict[int, list[Any]] = {}
+        self._callbacks: Any = None
         self.source = 0
 
     def issued(self, number: int, queue: Queue, storages: list[int], outputs: list[Any]) -> None:
@@ -97,11 +120,34 @@ class Works:
 
     def wait(self, number: int) -> None:
         """The current stream waits for a collective, or for several joined ones."""
+        self.wait_for(self.points(number))
+
+    def wait_for(self, points: Points) -> None:
+        """The current stream waits for operators."""
+        self._order.wait(current_stream().stream_id, points)
+
+    def points(self, number: int) -> Points:
+        """What to wait for, for a collective or for several joined ones."""
+        found: Points = {}
         for part in self._parts.get(number, ()):
-            self.wait(part)
-        queue = self._queues.get(number)
-        if queue is not None:
-            self._order.wait(current_stream().stream_id, {queue: number})
+            for queue, last in self.points(part).items():
+                found[queue] = max(last, found.get(queue, last))
+        if number in self._queues:
+            found[self._queues[number]] = number
+        return found
+
+    def marked(self, stream: Any) -> Points:
+        """All that a stream was given."""
+        marked: Points = self._order.mark(stream.stream_id)
+        return marked
+
+    def callbacks(self) -> Any:
+        """The stream on which futures are continued."""
+        if self._callbacks is None:
+            import torch
+
+            self._callbacks = torch.cuda.Stream()
+        return self._callbacks
 
     def writer(self, storage: int) -> int | None:
         """The collective that wrote a storage last."""
