@@ -102,3 +102,12 @@ def test_rows_that_are_not_dense_are_copied_first() -> None:
     w, stat, out = dense(1152), dense(16, 256, 1), dense(16, 256, 1152)
     kernels = run("native_layer_norm", (turned, w, w), (out, stat, stat), normalized_shape=(1152,))
     assert [k.kind for k in kernels] == ["copy", "normalization"]
+
+
+def test_rms_norm_has_a_model_under_the_name_that_a_capture_gives_it() -> None:
+    from gpuscope.cost.registry import model_for
+
+    for direction in ("", "_backward"):
+        captured = model_for(f"gpuscope::rms_norm{direction}")
+        assert captured is not None
+        assert captured is model_for(f"aten::_fused_rms_norm{direction}")

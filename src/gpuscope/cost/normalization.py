@@ -30,7 +30,7 @@ def _columns(work: Work, spec: TensorSpec) -> int:
 
 
 @kernel_model("aten::native_layer_norm", "aten::layer_norm", "aten::_fused_rms_norm",
-              "aten::rms_norm")  # fmt: skip
+              "aten::rms_norm", "gpuscope::rms_norm")  # fmt: skip
 def layer_norm(work: Work) -> tuple[Kernel, ...]:
     """Mean and variance of each row, then scale and shift it."""
     spec = work.op.inputs[0]
@@ -108,7 +108,8 @@ def _layer_norm_unaligned(work: Work, rows: int, columns: int) -> tuple[Kernel, 
     return moments, scale
 
 
-@kernel_model("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
+@kernel_model("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward",
+              "gpuscope::rms_norm_backward")  # fmt: skip
 def layer_norm_backward(work: Work) -> tuple[Kernel, ...]:
     """Gradient of the input, then those of weight and bias where they are wanted."""
     grad, spec = work.op.inputs[0], work.op.inputs[1]
