@@ -103,7 +103,9 @@ def test_the_norm_is_summed_over_the_stages() -> None:
 def test_deep_stages_are_folded_exactly() -> None:
     """A stage of 11 layers, captured by way of a few, has the blocks of one captured whole."""
     deep = job(SIZE.deep(22))
-    folded = capture_pipeline(deep).stages[0]
+    learnt = job_programs._Learnt()
+    program = job_programs._capture_stage(deep, 0, (False,) * 11, World(2), False, learnt)
+    folded = read_blocks(program)
     whole = read_blocks(capture(stage_build(deep, 0), task="train", world=World(2)))
     assert folded.spans == whole.spans
     names = [[op.name for op in blocks.program.ops] for blocks in (folded, whole)]
