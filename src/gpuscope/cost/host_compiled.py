@@ -86,7 +86,7 @@ class CompiledHost:
         """Host time of one operator inside of generated code that makes `launches` launches."""
         before = self._begins.get(op.index, 0.0)
         if op.name == FUSED:
-            return HostCost(before + max(launches - 1, 0) * self.kernel_s, self.kernel_s, 0.0)
+            return HostCost(before, self.kernel_s, 0.0)
         if not launches:
             return HostCost(before + self.scalar_s, self.launch_s, 0.0)
         before += max(self.library_s - self.launch_s, 0.0)
