@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from fusion_programs import Steps, check_order, moved_bytes
@@ -346,3 +347,16 @@ def test_thousands_of_operators_take_little_time() -> None:
     began = time.process_time()
     fuse(program)
     assert time.process_time() - began < 2.0
+
+
+def test_streams_wait_for_the_same_work_under_the_new_numbers() -> None:
+    s = Steps()
+    x, w = s.tensor(1024, 1024), s.tensor(1024, 1024)
+    a = s.call("exp", s.call("relu", x))
+    product = s.call("mm", a, w)
+    s.keep(s.call("mm", product, w))
+    ops = list(s.ops)
+    ops[-1] = replace(ops[-1], waits=(2, -1))  # the first product, and the end of the step before
+    fused = fuse(replace(s.program(), ops=tuple(ops)))
+    assert [op.name for op in fused.ops] == [FUSED, "aten::mm", "aten::mm"]
+    assert fused.ops[-1].waits == (-1, 1)
