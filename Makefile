@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
+ON     ?= h200
 
 .PHONY: demo test lint types web page clean validate validate-gpu
 
@@ -48,8 +49,11 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy --no-error-summary
 
-# On this machine's GPU: the same kernels and models, measured anew and predicted.
+# On this machine's GPU (make validate-gpu ON=h100): the same kernels and models, measured anew.
 validate-gpu: $(STAMP)
+	$(BIN)/python validation/held_out_kernels.py validation/results/this-machine/held_out.jsonl.gz
+	$(BIN)/python validation/kinds.py --dry --on $(ON) \
+	  --recording validation/results/this-machine/held_out.jsonl.gz
 	$(BIN)/python validation/gpu.py
 
 # From the recordings, no GPU: kernels that no constant has seen, then whole models and the pages.

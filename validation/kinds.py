@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -153,19 +154,20 @@ def _with(base: Any, values: dict[str, float]) -> Any:
     return replace(base, entries=tuple(sorted(entries.items())))
 
 
-def judge_all(rows: Sequence[dict[str, Any]], processes: int) -> list[Judged]:
+def judge_all(
+    rows: Sequence[dict[str, Any]], processes: int, on: str = "h200"
+) -> list[Judged]:
     """`judge` on all cores."""
-    parts = [rows[i :: processes * 4] for i in range(processes * 4)]
-    # The states of a point must come to one process: deal points out, not rows.
     if processes > 1:
+        # The states of a point must come to one process: deal points out, not rows.
         texts = sorted({Point(r["kind"], r["params"]).text for r in rows})
+        parts: list[list[dict[str, Any]]] = [[] for _ in range(processes * 4)]
         at = {text: i % len(parts) for i, text in enumerate(texts)}
-        parts = [[] for _ in parts]
         for row in rows:
             parts[at[Point(row["kind"], row["params"]).text]].append(row)
         with ProcessPoolExecutor(processes) as pool:
-            return [j for part in pool.map(judge, parts) for j in part]
-    return judge(rows)
+            return [j for part in pool.map(partial(judge, on=on), parts) for j in part]
+    return judge(rows, on)
 
 
 def figures(judged: Iterable[Judged]) -> dict[str, float | int | None]:
@@ -240,6 +242,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("kinds", nargs="*", help="all by default", metavar="KIND")
     parser.add_argument("--recording", type=Path, default=RECORDING)
+    parser.add_argument("--on", default="h200", help="device that the recording is of")
     parser.add_argument("--rows", action="store_true", help="single rows of the seen third")
     parser.add_argument("--most", type=int, default=40, help="rows to print")
     parser.add_argument("--dry", action="store_true", help="write nothing")
@@ -253,7 +256,7 @@ def main() -> int:
     if args.rows:
         rows = [r for r in rows if not r["sealed"]]
     judged = judge_all([r for r in rows if not args.kinds or r["kind"] in args.kinds],
-                       args.processes)  # fmt: skip
+                       args.processes, args.on)  # fmt: skip
     for why in sorted({j.why for j in judged if j.why}):
         print("not predicted:", why)
     found = results(judged)

@@ -91,8 +91,8 @@ def kinds_table(kinds: Row, lang: str) -> str:
     """Errors of the held-out kernels by kind, with the widest and narrowest regimes."""
     zh = lang == "zh"
     heads = (
-        ("内核", "点数", "平均", "中位数", "90 % 分位", "偏差", "80 % 区间命中", "区间宽度", "最差的类别")
-        if zh else ("kernels", "points", "mean", "median", "90th percentile", "bias",
+        ("内核", "点数", "平均", "中位数", "90 % 分位", "偏差", "80 % 区间命中", "区间宽度",
+         "最差的类别") if zh else ("kernels", "points", "mean", "median", "90th percentile", "bias",
                     "in the 80 % interval", "its width", "worst regimes")
     )  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * 7 + "---|"]
@@ -257,7 +257,8 @@ def devices_table(devices: Row, lang: str) -> str:
 def hosts_table(rows: Sequence[Row], lang: str) -> str:
     """Newest rows that their host paces: with the shipped constants and with that host's own."""
     head = (
-        "| 工作负载 | 实测 | 自带常数的误差 | 该主机自己常数的误差 | 其 80 % 区间 |" if lang == "zh" else
+        "| 工作负载 | 实测 | 自带常数的误差 | 该主机自己常数的误差 | 其 80 % 区间 |"
+        if lang == "zh" else
         "| workload | measured | error, shipped constants | error, its host's own |"
         " its 80 % interval |"
     )  # fmt: skip

@@ -34,8 +34,8 @@ CACHE = HERE / ".cache"
 PROGRAM = HERE.parent / "src" / "gpuscope" / "program"
 
 NEWEST_HOST = RECORDINGS.parent / "newest_host.toml"
-"""Constants of the host that the newest rows were measured on, from its own bench
-(`newest_host/`; `gpuscope bench --only host,launch`, 21 s); the first rows' host is the shipped one."""
+"""Constants of the host that the newest rows were measured on, from its own bench (`newest_host/`,
+`gpuscope bench --only host,launch`, 21 s). The first rows' host is that of the shipped ones."""
 
 HOST_BOUND = 0.8
 """A step whose kernels fill less than this share of it is paced by the host."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +29,7 @@ class Expressed:
 
     Attributes:
         row: as published.
-        workload: the decoder, or a `file.py:function`.
+        workload: the decoder, or a function that builds a step.
         machine, devices: what it runs on.
         options: parallelism and software.
         step_s: what was measured, seconds a step of the whole job.
@@ -37,7 +38,7 @@ class Expressed:
     """
 
     row: Row
-    workload: TransformerSize | str
+    workload: TransformerSize | Callable[[], Callable[[], object]]
     machine: Machine
     devices: int
     options: WorkloadOptions

@@ -35,28 +35,34 @@ class Stack:
 STACKS: Mapping[str, Stack] = {
     "llm-foundry": Stack(
         "MosaicML llm-foundry, Composer (2023)",
-        Software(fused_projections=True, optimizer="adamw-foreach", clip=True),
+        Software(
+            attention="efficient", fused_projections=True, optimizer="adamw-foreach", clip=True
+        ),
         {"reduce_dtype": "bfloat16"},
-        "FSDP, 'mixed_precision: PURE' (gradients summed in bf16), flash attention 2, one product "
-        "for queries, keys and values, norms in low precision as one kernel, gradients clipped to "
-        "norm 1, AdamW step by step over FSDP's flat tensors.",
-        "FSDP1 concatenates the parameters of a block; a fused cross entropy.",
+        "FSDP with parameters and sums in bf16 (composer/trainer/mosaic_fsdp_utils.py), "
+        "attn_impl 'triton' (the default of scripts/train/benchmarking/submit_benchmarks.py): the "
+        "first generation of flash attention, for which PyTorch's memory-efficient kernel stands "
+        "(Dao 2023, arXiv:2307.08691, figures 4 to 7: both are 1.3 to 2.5 times slower than the "
+        "second), one product for queries, keys and values, norms in low precision as one kernel, "
+        "gradients clipped to norm 1, AdamW step by step.",
+        "FSDP1 concatenates the parameters of a block; CUDA 11.8 and PyTorch 2.0 (matrix products "
+        "of Hopper became quicker later).",
     ),
     "megatron-2021": Stack(
         "Megatron-LM of the SC21 paper",
-        Software(attention="eager", fused_projections=True, optimizer="adamw-fused", clip=True),
+        Software(attention="fused_softmax", fused_projections=True, optimizer="adamw-fused"),
         {"fsdp": "none", "sequence_parallel": False, "reduce_dtype": "bfloat16"},
         "Attention in steps, with one kernel for scale, mask and softmax; no sequence parallelism "
         "(it came in 2022); optimizer states on every replica; gradients all-reduced in 16 bits "
         "after the backward pass.",
-        "Dropout; scale, mask and softmax are several kernels here.",
+        "Dropout; gradients are not clipped.",
     ),
     "megatron-2022": Stack(
         "Megatron-LM of Korthikanti et al. 2022",
-        Software(attention="eager", fused_projections=True, optimizer="adamw-fused", clip=True),
+        Software(attention="fused_softmax", fused_projections=True, optimizer="adamw-fused", clip=True),
         {"fsdp": "none", "reduce_dtype": "bfloat16"},
         "As before, with tokens shared between the layers where the row says so.",
-        "Dropout; scale, mask and softmax are several kernels here.",
+        "Dropout.",
     ),
     "megatron-core": Stack(
         "Megatron-Core and NeMo with Transformer Engine",
