@@ -29,7 +29,8 @@ def plan(name: str = "llama-3.1-70b", tokens: int = 4096, **asked: object) -> Pa
 def test_what_is_left_out_follows_from_the_job() -> None:
     made = plan(world=64, tp=8, pp=2)
     assert (made.dp, made.tp, made.pp, made.world_size) == (4, 8, 2, 64)
-    assert (made.fsdp, made.schedule, made.microbatch) == ("full", "1f1b", 1)
+    assert (made.fsdp, made.schedule, made.microbatch) == ("zero1", "1f1b", 1)
+    assert plan(world=64, tp=8).fsdp == "full"
     assert made.microbatches == 8  # four a stage
     assert made.global_batch == 4 * 8
 

@@ -26,7 +26,7 @@ def work(name: str = "llama-3.1-70b", more: dict | None = None, **asked: object)
 def test_the_title_says_how_the_work_is_split() -> None:
     made = work(world=64, tp=8, pp=2, global_batch=512, recompute="full")
     assert made.title == (
-        "llama-3.1-70b train, 64 ranks (dp 4 x tp 8 x pp 2, fsdp full, 1f1b), batch 512 x 2048"
+        "llama-3.1-70b train, 64 ranks (dp 4 x tp 8 x pp 2, fsdp zero1, 1f1b), batch 512 x 2048"
         " tokens, 128 microbatches of 1, bfloat16 mixed, adamw-fused, full recomputation"
     )
     assert (made.samples, made.tokens) == (512, 512 * 2048)  # of the whole job

@@ -25,8 +25,10 @@ _ALIASES = {"zero3": "full", "hsdp": "hybrid", "ddp": "none", "zero0": "none"}
 def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Parallelism:
     """The plan that the options describe for a model, checked.
 
-    Left out, `dp` is what the job's ranks leave; a hybrid group is a node; the global batch is one
-    microbatch a replica, or four a stage in a pipeline (which leaves a bubble of a fifth).
+    Left out, `dp` is what the job's ranks leave; everything is sharded, but in a pipeline the
+    optimizer states alone (else parameters would be gathered for every microbatch; Megatron-LM and
+    torchtitan do the same); a hybrid group is a node; the global batch is one microbatch a replica,
+    or four a stage in a pipeline (which leaves a bubble of a fifth).
 
     Args:
         size: the model.
@@ -41,7 +43,8 @@ def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Paral
     dp = _replicas(asked, degrees)
     schedule = _word("schedule", asked.schedule, SCHEDULES, "1f1b")
     virtual = positive("virtual", asked.virtual) or (2 if schedule == "interleaved" else 1)
-    fsdp = _word("fsdp", _ALIASES.get(asked.fsdp or "", asked.fsdp), FSDP, "full")
+    usual = "zero1" if degrees["pp"] > 1 else "full"
+    fsdp = _word("fsdp", _ALIASES.get(asked.fsdp or "", asked.fsdp), FSDP, usual)
     microbatch = positive("microbatch", asked.microbatch) or 1
     plan = Parallelism(
         dp=dp, **degrees, fsdp=fsdp,  # type: ignore[arg-type]
