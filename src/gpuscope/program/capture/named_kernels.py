@@ -15,7 +15,7 @@ import torch
 
 from gpuscope.program.capture.calls import Facts
 from gpuscope.program.capture.fakes import on_device
-from gpuscope.program.capture.operators import choose_backend
+from gpuscope.program.capture.operators import ONLY, choose_backend
 from gpuscope.program.capture.operators import dropout as device_dropout
 from gpuscope.program.capture.storages import held
 
@@ -23,10 +23,11 @@ _ATTENTION = "aten::_scaled_dot_product_{}_attention"
 
 
 def _attention(kind: str) -> Callable[..., Any]:
-    def run(named: Any, shapes: Any) -> Any:
+    def run(named: Any, shapes: Any, only: str) -> Any:
         out, logsumexp = torch.ops.gpuscope.attention(
             named["query"], named["key"], named["value"], named.get("attn_bias"),
-            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"), kind,
+            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"),
+            kind + only,
         )  # fmt: skip
         made = list(shapes)
         made[0] = out
@@ -38,22 +39,23 @@ def _attention(kind: str) -> Callable[..., Any]:
 
 
 def _attention_backward(kind: str) -> Callable[..., Any]:
-    def run(named: Any, shapes: Any) -> Any:
+    def run(named: Any, shapes: Any, only: str) -> Any:
         grads = torch.ops.gpuscope.attention_backward(
             named.get("grad_out", named.get("grad_out_")), named["query"], named["key"],
             named["value"], named["out"], named["logsumexp"], named.get("attn_bias"),
-            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"), kind,
+            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"),
+            kind + only,
         )  # fmt: skip
         return (*grads, *shapes[len(grads) :])
 
     return run
 
 
-def _rms_norm(named: Any, shapes: Any) -> Any:
+def _rms_norm(named: Any, shapes: Any, only: str) -> Any:
     return torch.ops.gpuscope.rms_norm(named["input"], named["weight"], named["eps"] or 1e-6)
 
 
-def _rms_norm_backward(named: Any, shapes: Any) -> Any:
+def _rms_norm_backward(named: Any, shapes: Any, only: str) -> Any:
     return torch.ops.gpuscope.rms_norm_backward(
         named["grad_out"], named["input"], named["rstd"], named["weight"]
     )
@@ -74,8 +76,12 @@ def run(recorder: Any, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     named = dict(zip(facts.argument_names, args, strict=False)) | kwargs
     shapes = func(*args, **kwargs)
+    kind = facts.name.removeprefix("aten::").removesuffix("_backward")
+    if kind == facts.name.removeprefix("aten::"):  # forward: what the user allows holds for both
+        enabled = getattr(torch.backends.cuda, "cudnn_sdp_enabled", bool)()
+        recorder.restricted[kind] = "" if enabled or "cudnn" in kind else ONLY
     with recorder:
-        return taken(named, shapes)
+        return taken(named, shapes, recorder.restricted.get(kind, ""))
 
 
 def _wrapped(tensor: Any) -> bool:

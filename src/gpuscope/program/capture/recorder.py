@@ -62,6 +62,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         self.unsupported: dict[str, None] = {}
         self.replay = Replay(fake)
         self.helpers = Helpers()
+        self.restricted: dict[str, str] = {}
         self._facts: dict[Any, Facts] = {}
 
     def built(self) -> None:
