@@ -1,4 +1,4 @@
-"""Graph breaks as Dynamo itself finds them, for rows of the zoo: `benchmarks/dynamo_breaks.py NAME`.
+"""Graph breaks as Dynamo finds them, for rows of the zoo: `benchmarks/dynamo_breaks.py NAME`.
 
 Runs the real tracer under the capture's fakes, beside the capture, and prints how many graphs it
 makes, why and where it breaks, and how long it took, with the breaks that the capture lists. It
