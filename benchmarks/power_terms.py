@@ -24,8 +24,8 @@ from typing import Any
 
 Call = Callable[[], object]
 
-WARM_S, WINDOW_S, BATCH_S = 0.33, 0.95, 0.02
-DEADLINE_S = 94.0
+WARM_S, WINDOW_S, BATCH_S = 0.3, 0.9, 0.02
+DEADLINE_S = 92.0
 COLUMNS = ("load", "seconds", "energy_j", "mean_w", "sm_mhz_mean", "sm_mhz_min", "temp_c", "calls",
            "first_us", "pace_us")  # fmt: skip
 
