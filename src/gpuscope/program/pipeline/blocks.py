@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpuscope.errors import WorkloadError
+from gpuscope.program.pipeline.kept import merge_kept
 from gpuscope.program.types import Op, Phase, Program, Storage, TensorSpec
 
 __all__ = ["FIRST", "LATER", "MARK", "SHARED", "BlockKey", "StageBlocks", "read_blocks"]
@@ -99,6 +100,7 @@ def read_blocks(program: Program) -> StageBlocks:
             "Build it with gpuscope.program.pipeline.stage_step.",
         )
     program = replace(program, ops=_with_phases(program.ops, spans))
+    program = merge_kept(program, spans)
     blocks = StageBlocks(program, spans, sends, receives)
     owner = _owners(blocks)
     return StageBlocks(
