@@ -186,9 +186,12 @@ def rows(names: Sequence[str] = (), on: str = "h200", processes: int = 1) -> lis
         with ProcessPoolExecutor(processes) as pool:
             waiting = {name: pool.submit(row_of, name, on) for name in wanted}
             for name, future in waiting.items():
-                found[name] = future.result()
-                print(line(found[name]), flush=True)
-    return [found[name] for name in wanted]
+                try:
+                    found[name] = future.result()
+                    print(line(found[name]), flush=True)
+                except Exception as error:  # the others are worth having
+                    print(f"{name}: cannot be predicted: {error!r}", flush=True)
+    return [found[name] for name in wanted if name in found]
 
 
 def line(row: Row) -> str:

@@ -82,6 +82,9 @@ def main() -> int:
         differing = [] if args.names else pages.write(results, why(), check=True)
         print("moved:", moved, " pages that differ:", differing)
         return 1 if moved or differing or missing else 0
+    if len(rows) < len(predictions.recorded_names(args.names)):
+        print("Nothing is written: some rows could not be predicted.")
+        return 1
     if not args.dry and not args.names:
         RESULTS.parent.mkdir(exist_ok=True)
         kept = {key: results[key] for key in ("reached", "summary", "rows")}
