@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 
-from held_out.points import KINDS, Point, all_points  # noqa: E402
+from held_out.points import KINDS, Point, all_points, calibration_points  # noqa: E402
 
 CHUNK = 100
 """Points per profiler session."""
@@ -197,12 +197,18 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
     parser.add_argument("--seconds", type=float, default=235)
+    parser.add_argument("--calibration", nargs="*", type=int, metavar="SEED", default=[],
+                        help="instead: points that constants may be fitted to, from other seeds")
     args = parser.parse_args()
     deadline_s = time.perf_counter() + args.seconds * 0.95
     import torch
 
     torch.cuda.init()
-    points = sorted(all_points(args.kinds), key=lambda p: zlib.crc32(b"order" + p.text.encode()))
+    drawn = (
+        calibration_points(args.kinds, args.calibration) if args.calibration
+        else all_points(args.kinds)
+    )  # fmt: skip
+    points = sorted(drawn, key=lambda p: zlib.crc32(b"order" + p.text.encode()))
     clock, done, failed = Clock(), 0, 0
     facts = {
         "torch": torch.__version__, "cuda": torch.version.cuda,

@@ -53,15 +53,22 @@ class Point:
         return importlib.import_module(f"held_out.{self.kind}").build(self.params)
 
 
-def all_points(kinds: Sequence[str] = KINDS) -> list[Point]:
-    """Every point, in a fixed order."""
+def all_points(kinds: Sequence[str] = KINDS, seed: int = SEED) -> list[Point]:
+    """Every point, in a fixed order; another seed draws others in the same way."""
     found: dict[str, Point] = {}
     for kind in kinds:
-        rng = random.Random(f"{SEED} {kind}")
+        rng = random.Random(f"{seed} {kind}")
         for params in importlib.import_module(f"held_out.{kind}").draw(rng):
             point = Point(kind, params)
             found.setdefault(point.text, point)
     return list(found.values())
+
+
+def calibration_points(kinds: Sequence[str], seeds: Sequence[int]) -> list[Point]:
+    """Points that constants may be fitted to: drawn with other seeds, none of them held out."""
+    held = {point.text for point in all_points(kinds)}
+    found = {p.text: p for seed in seeds for p in all_points(kinds, seed)}
+    return [point for text, point in found.items() if text not in held]
 
 
 def size(rng: random.Random, low: float, high: float, multiple: int = 1) -> int:
