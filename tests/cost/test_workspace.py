@@ -88,3 +88,40 @@ def test_shared_heads_are_summed_afterwards() -> None:
 @pytest.mark.parametrize("name", ["aten::add", "gpuscope::attention", "aten::mm"])
 def test_most_operators_borrow_nothing(name) -> None:
     assert transient_bytes(replace(attention_backward(), name=name), H200) == 0
+
+
+def recurrent(mode: str, hidden: int, layers: int, batch: int, seq: int, ways: int = 1) -> Op:
+    x = dense(seq, batch, hidden, dtype="float32")
+    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
+    weights = tuple(
+        dense(gates * hidden, width, dtype="float32")
+        for layer in range(layers) for _ in range(ways)
+        for width in (hidden if layer == 0 else ways * hidden, hidden)
+    )  # fmt: skip
+    args = {"mode": mode, "hidden_size": hidden, "num_layers": layers, "bidirectional": ways == 2}
+    states = (dense(layers * ways, batch, hidden, dtype="float32"),)
+    return Op(0, "gpuscope::rnn", "default", (x, *states, *weights), (x,), args)
+
+
+@pytest.mark.parametrize(
+    ("op", "peak", "kept"),
+    [  # recorded peak and what stays of it: validation/recordings/h200/micro/memory.csv.gz
+        (recurrent("lstm", 1024, 1, 64, 128), 448529920, 202375680),
+        (recurrent("lstm", 1024, 2, 64, 128), 696254976, 404750848),
+        (recurrent("lstm", 650, 2, 20, 35), 78036480, 22258688),
+        (recurrent("lstm", 512, 1, 64, 512), 824705536, 403177984),
+        (recurrent("lstm", 256, 1, 16, 35), 18178560, 3506688),
+        (recurrent("gru", 1024, 2, 64, 128), 714606080, 470811136),
+        (recurrent("gru", 512, 1, 64, 512), 888014336, 470024704),
+    ],
+)
+def test_recurrent_layers_borrow_what_cudnn_was_seen_to(op: Op, peak: int, kept: int) -> None:
+    assert transient_bytes(op, H200) == pytest.approx(peak - kept, rel=0.105)
+
+
+def test_directions_borrow_for_themselves() -> None:
+    """Two layers of 512 units both ways, 32 steps of 64 rows: 140 MiB were borrowed and 8 kept."""
+    one = transient_bytes(recurrent("lstm", 512, 2, 64, 32), H200)
+    both = transient_bytes(recurrent("lstm", 512, 2, 64, 32, ways=2), H200)
+    assert both > 2 * one
+    assert both == pytest.approx(140 * MIB, rel=0.15)

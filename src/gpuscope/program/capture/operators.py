@@ -93,9 +93,10 @@ def rnn_reserve_bytes(mode: str, layer_bytes: int, layers: int, directions: int)
     In units of one layer's output in one direction (`layer_bytes`: time x batch x hidden): the
     gate activations and the cell states of each layer, and what passes between layers. Read off
     an H200 (validation/recordings/h200/micro/memory.csv.gz): 5 for an LSTM, 6 for a GRU, one more
-    for every layer but the last.
+    for every layer but the last; 1 for a plain RNN (its only gate; read off `gaps.jsonl.gz` beside
+    it, where 9.8 of these units are kept and borrowed by two layers together).
     """
-    each = {"lstm": 5, "gru": 6}.get(mode, 2)
+    each = {"lstm": 5, "gru": 6}.get(mode, 1)
     return layer_bytes * directions * (each * layers + layers - 1)
 
 
