@@ -12,7 +12,7 @@ from gpuscope.cost.types import CostedProgram
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
-from gpuscope.run import RankResult, Run
+from gpuscope.run import JobPlace, RankResult, Run
 from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import MemoryTrace
@@ -127,6 +127,7 @@ def predict_job(
         samples=first.program.samples, tokens=first.program.tokens,
         world_size=programs.world_size,
         rank_results=_rank_results(costed, programs, simulation, cluster, constants, step_s),
+        place=_place(cluster),
     )  # fmt: skip
     return _completed(
         run, _fullest(costed), constants,
@@ -201,6 +202,15 @@ def _waiting_words(late: Waiting) -> tuple[str, ...]:
         f"Ranks vary by chance: waiting for the last of {late.last_of} is taken as"
         f" {late.mean_s * 1e3:.3g} ms a step ({late.low_s * 1e3:.3g} to {late.high_s * 1e3:.3g}).",
     )
+
+
+def _place(cluster: Cluster) -> JobPlace:
+    return JobPlace(
+        devices_per_node=cluster.devices_per_node, domain_devices=cluster.scale_up_domain_devices,
+        within=cluster.scale_up.name if cluster.scale_up else "",
+        between=cluster.scale_out.name if cluster.scale_out else "",
+        price_usd_per_hour=cluster.price_usd_per_hour,
+    )  # fmt: skip
 
 
 def _own_assumptions(costed: Sequence[_Costed]) -> tuple[str, ...]:

@@ -94,6 +94,25 @@ class RankResult:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPlace:
+    """What a job runs on.
+
+    Attributes:
+        devices_per_node: devices of one host; ranks fill node after node.
+        domain_devices: devices that reach each other over scale-up links.
+        within: the links inside such a domain ("NVLink 4"); "" where there are none.
+        between: the fabric between domains; "" where everything is in one.
+        price_usd_per_hour: of all devices together; None where no price is known.
+    """
+
+    devices_per_node: int
+    domain_devices: int
+    within: str
+    between: str
+    price_usd_per_hour: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """A workload on a device: how long a step takes, what it holds, what it costs, and why.
 
@@ -123,6 +142,7 @@ class Run:
         rank_results: each distinct rank of a predicted job; () for one device and recordings.
             Memory (`peak_memory_bytes`, `fits`) is then that of the fullest rank, the other
             figures are the first one's.
+        place: nodes and links of a predicted job; None elsewhere.
     """
 
     name: str
@@ -148,6 +168,7 @@ class Run:
     measurement: Measurement | None = None
     world_size: int = 1
     rank_results: tuple[RankResult, ...] = ()
+    place: JobPlace | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The run as plain data (the stable, versioned JSON document; see docs/json.md)."""

@@ -25,6 +25,8 @@ from gpuscope.analysis.host_activity import HostActivity, Hosts
 from gpuscope.analysis.host_operators import host_operators
 from gpuscope.analysis.idle import IdlePieces, causes_of, idle_pieces
 from gpuscope.analysis.idle_spots import IdleSpot, idle_spots
+from gpuscope.analysis.job import job_story
+from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.launches import Launches, launches
 from gpuscope.analysis.memory import memory_story
 from gpuscope.analysis.modelled import modelled
@@ -101,7 +103,7 @@ def analyze(
     groups = kernel_groups(rows)
     story = memory_story(timeline, memory, device)
     used = utilisation(rows, roofs, timed.step_s)
-    basis = _Basis(timeline, rank, ranks, window, work, hosts, ops, pieces, timed)
+    basis = _Basis(timeline, rank, ranks, window, work, hosts, ops, pieces, timed, program)
     stories, times = _stories(basis)
     shared = {
         **{story.name: getattr(stories, story.name) for story in fields(stories)},
@@ -156,6 +158,7 @@ class _Basis:
     ops: OpColumns
     pieces: IdlePieces
     timed: StepTime
+    program: Program | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,7 @@ class _Stories:
     ranks: RankStory | None
     communication: Communication | None
     step_spread: StepSpread | None
+    job: JobStory | None
 
 
 def _held(memory: MemoryTrace | None) -> dict[str, int] | None:
@@ -197,9 +201,12 @@ def _stories(basis: _Basis) -> tuple[_Stories, Mapping[int, RankTime]]:
         meeting = rank_story(timeline, match, basis.ops, hosts) if match is not None else None
         times = rank_times(timeline, basis.ops, hosts, {rank: (basis.work, basis.pieces)})
         spread = step_spread(timeline, basis.ops, hosts)
+        job = job_story(
+            timeline, step_time_s=basis.timed.step_s, program=basis.program, match=match
+        )
         stories = _Stories(
             critical_path=path, idle_spots=spots_of(), launches=launched_of(), trust=trusted_of(),
-            ranks=meeting, communication=talk_of(), step_spread=spread,
+            ranks=meeting, communication=talk_of(), step_spread=spread, job=job,
         )  # fmt: skip
     return stories, times
 

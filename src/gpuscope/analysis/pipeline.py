@@ -99,7 +99,8 @@ def pipeline(timeline: Timeline) -> Pipeline | None:
     single = np.array([sort in _SINGLE for sort in calls.sorts], bool)[calls.sort]
     talking = {calls.ranks[at] for at in np.unique(calls.rank[single]).tolist()}
     low, high = _window(timeline)
-    columns = _columns(timeline, calls.event[single], low, high)
+    sends = np.array([sort == "send" for sort in calls.sorts], bool)[calls.sort]
+    columns = _columns(timeline, calls.event[single], calls.event[sends], low, high)
     found = {rank: _blocks(columns, rank) for rank in sorted(talking)}
     found = {rank: blocks for rank, blocks in found.items() if _both(blocks)}
     depth = _depth(list(found.values()))
@@ -165,6 +166,7 @@ class _Columns:
         phase: index into `_PHASES`; -1 for other work.
         single: a send or receive.
         kernel: compute or a collective: the stage's own work.
+        sent: a send.
     """
 
     rank: Ints
@@ -173,12 +175,13 @@ class _Columns:
     phase: Ints
     single: npt.NDArray[np.bool_]
     kernel: npt.NDArray[np.bool_]
+    sent: npt.NDArray[np.bool_]
 
 
-def _columns(timeline: Timeline, single: Ints, low: int, high: int) -> _Columns:
+def _columns(timeline: Timeline, single: Ints, sends: Ints, low: int, high: int) -> _Columns:
     events = timeline.events
-    talk = np.zeros(len(events), bool)
-    talk[single] = True
+    talk, sent = np.zeros(len(events), bool), np.zeros(len(events), bool)
+    talk[single], sent[sends] = True, True
     inside = (events.kind <= COMMUNICATION) & (events.start_ns >= low) & (events.start_ns < high)
     rows = np.flatnonzero(inside)
     of_lane = np.array([lane.rank for lane in timeline.lanes], np.int64)
@@ -187,18 +190,22 @@ def _columns(timeline: Timeline, single: Ints, low: int, high: int) -> _Columns:
     phase = np.where(events.kind[rows] == KERNEL, code[events.op[rows]], -1)
     return _Columns(
         of_lane[events.lane[rows]], events.start_ns[rows], events.end_ns[rows], phase,
-        talk[rows], ~talk[rows],
+        talk[rows], ~talk[rows], sent[rows],
     )  # fmt: skip
 
 
 def _blocks(columns: _Columns, rank: int) -> tuple[PipelineBlock, ...]:
-    """Runs of one phase, cut where a send or receive begins or ends between two kernels."""
+    """Runs of one phase, cut where a send or receive begins or a receive ends between kernels.
+
+    Nothing begins because a send has ended: that may fall between two kernels of one block.
+    """
     own = columns.rank == rank
     rows = np.flatnonzero(own & (columns.phase >= 0))
     if len(rows) == 0:
         return ()
     talk = np.flatnonzero(own & columns.single)
-    marks = np.sort(np.concatenate((columns.start_ns[talk], columns.end_ns[talk])))
+    got = talk[~columns.sent[talk]]
+    marks = np.sort(np.concatenate((columns.start_ns[talk], columns.end_ns[got])))
     ended = np.maximum.accumulate(columns.end_ns[rows])
     between = np.searchsorted(marks, columns.start_ns[rows][1:], side="right") > np.searchsorted(
         marks, ended[:-1], side="left"

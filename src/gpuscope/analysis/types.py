@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuscope.analysis.copies import CopyKind
 from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.idle_spots import IdleSpot
+from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.launches import Launches
 from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
 
@@ -16,6 +17,7 @@ FINDING_KINDS: tuple[str, ...] = (
     "launch_bound", "wait_for_rank", "small_kernels", "untrusted_trace", "does_not_fit",
     "sync_bound", "low_precision_unused", "poor_shapes", "transfer_bound", "well_used",
     "pageable_copies", "variable_steps", "low_occupancy", "slow_kernels", "fragmented_memory",
+    "pipeline_bubble", "imbalance",
 )  # fmt: skip
 """Stable words for `Finding.kind`."""
 
@@ -260,6 +262,7 @@ class Analysis:
         symbols: device time by the device's own symbol, shortened, with its family; only of a
             recording.
         host: where the host's own time went, by name; only of a recording without device work.
+        job: what the ranks of a predicted job do with a step; None elsewhere.
     """
 
     step_s: float
@@ -286,3 +289,4 @@ class Analysis:
     host_work_s: float | None = None
     host: tuple[Share, ...] = ()
     symbols: tuple[Share, ...] = ()
+    job: JobStory | None = None

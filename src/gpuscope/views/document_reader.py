@@ -18,7 +18,7 @@ from gpuscope.analysis.types import Analysis
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import InputFileError
 from gpuscope.program.types import Op, TensorSpec
-from gpuscope.run import SCHEMA_VERSION, Measurement, Run
+from gpuscope.run import SCHEMA_VERSION, JobPlace, Measurement, RankResult, Run
 from gpuscope.timeline.types import (
     Collective,
     Counter,
@@ -32,7 +32,7 @@ from gpuscope.timeline.types import (
 )
 from gpuscope.views.document import EVENT_COLUMNS, Json
 
-_OWN_READER = ("timeline", "analysis", "program", "measurement")
+_OWN_READER = ("timeline", "analysis", "program", "measurement", "rank_results", "place")
 
 SCHEMAS = ("gpuscope.run", "gpuscope.runs", "gpuscope.sweep")
 
@@ -110,6 +110,8 @@ def read_run(document: Mapping[str, Any], path: str | Path = "the document") -> 
             timeline=_read_timeline(document["timeline"]),
             analysis=_read(Analysis, document["analysis"]),
             measurement=_read(Measurement | None, document.get("measurement")),
+            rank_results=_read(tuple[RankResult, ...], document.get("rank_results", ())),
+            place=_read(JobPlace | None, document.get("place")),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         missing = f"The field {error} is missing." if isinstance(error, KeyError) else str(error)

@@ -9,6 +9,7 @@ from gpuscope.views.text_zh_blocks import BLOCKS_CHINESE
 from gpuscope.views.text_zh_claims import CLAIMS_CHINESE
 from gpuscope.views.text_zh_doctor import DOCTOR_CHINESE
 from gpuscope.views.text_zh_energy import ENERGY_CHINESE
+from gpuscope.views.text_zh_job import JOB_CHINESE
 from gpuscope.views.text_zh_measure import MEASURE_CHINESE
 from gpuscope.views.text_zh_pictures import PICTURES_CHINESE
 from gpuscope.views.text_zh_recorded import RECORDED_CHINESE
@@ -294,4 +295,5 @@ CHINESE: Mapping[str, str] = {
     **_FINDINGS, **_COMPARE, **_SWEEP, **_COMMANDS, **MEASURE_CHINESE,
     **RECORDED_CHINESE, **BENCH_CHINESE, **BLOCKS_CHINESE,
     **PICTURES_CHINESE, **CLAIMS_CHINESE, **DOCTOR_CHINESE, **WATCH_CHINESE, **ENERGY_CHINESE,
+    **JOB_CHINESE,
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
+from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.window import COMMUNICATION
 from gpuscope.analysis.wording import percent, seconds
@@ -18,8 +19,11 @@ def communication_bound(facts: Facts) -> Finding | None:
 
     Gain: all of the exposed time, as if it were hidden under computation. A collective's time
     includes waiting for the slowest rank, which one rank's timeline cannot tell apart. Where the
-    other ranks are recorded too, waiting does not count (see `wait_for_rank`).
+    other ranks are recorded too, waiting does not count (see `wait_for_rank`). Of a predicted job
+    it is the mean over all ranks, told by group.
     """
+    if facts.job is not None:
+        return _of_job(facts.job)
     rows = facts.of_class("communication")
     exposed = facts.time_of(rows)
     moving = exposed * _transfer_share(facts)
@@ -43,14 +47,42 @@ def communication_bound(facts: Facts) -> Finding | None:
         evidence=f"{count} collectives run for {seconds(running)}, of which {seconds(exposed)} "
         f"are not hidden{waiting}",
         max_gain_s=moving,
-        hint="Overlap it (prefetching all-gathers, buckets that start earlier), send less "
-        "(bf16 gradients, sharding within a node), or do more work between two collectives "
-        "(larger or accumulated batches).",
+        hint=_HINT[0],
         title_zh=f"设备间通信占一步的 {share}，期间没有计算。",
         evidence_zh=f"{count} 次集合通信共运行 {seconds(running)}，其中 {seconds(exposed)} "
         f"没有被掩盖{waiting_zh}",
-        hint_zh="让通信与计算重叠（预取 all-gather、更早启动的分桶），减少数据量"
-        "（bf16 梯度、节点内分片），或在两次通信之间做更多工作（更大或累积的批量）。",
+        hint_zh=_HINT[1],
+    )
+
+
+_HINT = (
+    "Overlap it (prefetching all-gathers, buckets that start earlier), send less "
+    "(bf16 gradients, sharding within a node), or do more work between two collectives "
+    "(larger or accumulated batches).",
+    "让通信与计算重叠（预取 all-gather、更早启动的分桶），减少数据量"
+    "（bf16 梯度、节点内分片），或在两次通信之间做更多工作（更大或累积的批量）。",
+)
+
+
+def _of_job(job: JobStory) -> Finding | None:
+    """The mean over all ranks of a predicted job, by group."""
+    exposed_s = job.mean_s("exposed")
+    if exposed_s < LEAST_SHARE * job.step_s:
+        return None
+    share = percent(exposed_s / job.step_s)
+    groups = [(part.label, seconds(part.time_s)) for part in job.parts if part.kind == "exposed"]
+    listed = ", ".join(f"{label} {time}" for label, time in groups)
+    listed_zh = "，".join(f"{label} {time}" for label, time in groups)
+    return Finding(
+        kind="communication_bound",
+        title=f"Communication between devices takes {share} of the step with no computation "
+        "beside it.",
+        evidence=f"Moving data, waiting left out, mean of {job.world_size} ranks: {listed}.",
+        max_gain_s=exposed_s,
+        hint=_HINT[0],
+        title_zh=f"设备间通信占一步的 {share}，期间没有计算。",
+        evidence_zh=f"数据传输（不含等待），{job.world_size} 个进程的平均：{listed_zh}。",
+        hint_zh=_HINT[1],
     )
 
 

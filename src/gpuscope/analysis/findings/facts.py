@@ -13,6 +13,7 @@ from gpuscope.analysis.copies import CopyKind
 from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.fit import FitOption
 from gpuscope.analysis.idle_spots import IdleSpot
+from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.launches import Launches
 from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
 from gpuscope.analysis.roofs import Roofs
@@ -38,7 +39,7 @@ class Facts:
         fit: what would make a step fit that does not; empty where it does.
         idle_spots, launches, copies, critical_path: as in `Analysis`.
         rank: which rank it is.
-        trust, ranks, communication, step_spread: as in `Analysis`.
+        trust, ranks, communication, step_spread, job: as in `Analysis`.
         on_host: the "device" is the host's own processor: nothing is launched.
     """
 
@@ -62,6 +63,7 @@ class Facts:
     step_spread: StepSpread | None = None
     host_wait_s: float | None = None
     on_host: bool = False
+    job: JobStory | None = None
 
     @property
     def step_s(self) -> float:

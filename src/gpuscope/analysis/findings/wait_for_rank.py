@@ -76,7 +76,8 @@ def wait_for_rank(facts: Facts) -> Finding | None:
     its lead over the second slowest is the gain.
     """
     story = facts.ranks
-    if story is None or story.span_s <= 0:
+    # A predicted job's waiting is told by its causes: `pipeline_bubble`, `imbalance`.
+    if story is None or story.span_s <= 0 or facts.job is not None:
         return None
     if (slowest := slowest_host(story)) is not None:
         return _slowest(story, slowest, facts.on_host)

@@ -34,13 +34,15 @@ def headline(run: Run, lang: str) -> RenderableType:
     if shown.samples_per_s is not None or shown.tokens_per_s is not None:
         grid.add_row(tr("Throughput", lang), _throughput(shown, lang))
     grid.add_row(tr("Peak memory", lang), _memory(run, lang))
+    if len(run.rank_results) > 1:
+        grid.add_row("", Text(_fullest(run, lang), style="dim"))
     # A recording that somebody made elsewhere cannot hold these; a run measured here could.
     recorded = _is_recording(run)
     if not recorded or run.energy_j is not None:
         grid.add_row(tr("Energy", lang), _energy(run, shown, lang))
         grid.add_row(tr("Cost", lang), _cost(shown, lang))
     if not recorded or run.analysis.utilisation is not None:
-        grid.add_row("MFU", _mfu(run, lang))
+        grid.add_row("MFU", _mfu(run, shown, lang))
     origin = tr(run.origin, lang)
     title = Text.assemble((run.name, "bold"))
     where = Text.assemble(
@@ -97,7 +99,20 @@ def _throughput(shown: Figures, lang: str) -> Text:
         parts.append(tr("{rate} samples/s", lang, rate=rate))
     if shown.tokens_per_s is not None:
         parts.append(tr("{rate} tokens/s", lang, rate=units.count(shown.tokens_per_s, lang)))
-    return Text("   ".join(parts))
+    text = Text("   ".join(parts))
+    if shown.devices > 1:
+        each = shown.tokens_per_s_per_device or shown.samples_per_s_per_device
+        rate = units.count(each, lang)
+        text.append("   " + tr("{rate} a device", lang, rate=rate), style="dim")
+    return text
+
+
+def _fullest(run: Run, lang: str) -> str:
+    """Which rank of a job needs most memory, and what the emptiest one needs."""
+    ordered = sorted(run.rank_results, key=lambda rank: rank.peak_memory_bytes)
+    least = units.size(ordered[0].peak_memory_bytes, lang)
+    return tr("rank {rank}, the fullest; rank {other} needs least: {size}", lang,
+              rank=ordered[-1].rank, other=ordered[0].rank, size=least)  # fmt: skip
 
 
 def _memory(run: Run, lang: str) -> Text:
@@ -127,9 +142,15 @@ def _does_not_fit(missing_bytes: int, lang: str) -> str:
 
 
 def _energy(run: Run, shown: Figures, lang: str) -> Text:
-    text = Text(units.energy(run.energy_j, lang))
+    text = Text(units.energy(shown.job_energy_j, lang))
     parts = run.analysis.energy
-    if parts is not None and parts.average_w is not None:
+    if shown.devices > 1:
+        text.append(" " + tr("of all {n} devices", lang, n=f"{shown.devices:,}"))
+        power = _ratio_w(shown, run)
+        if power is not None:
+            watts = tr("{power} a device", lang, power=units.power(power, lang))
+            text.append("   " + watts, style="dim")
+    elif parts is not None and parts.average_w is not None:
         text.append(
             "   " + tr("{power} on average", lang, power=units.power(parts.average_w, lang))
         )
@@ -137,6 +158,13 @@ def _energy(run: Run, shown: Figures, lang: str) -> Text:
         each = units.energy(shown.energy_per_token_j, lang)
         text.append("   " + tr("{energy} a token", lang, energy=each))
     return text
+
+
+def _ratio_w(shown: Figures, run: Run) -> float | None:
+    """Mean power of a device of a job."""
+    if shown.job_energy_j is None or not run.step_time_s:
+        return None
+    return shown.job_energy_j / run.step_time_s / shown.devices
 
 
 def _cost(shown: Figures, lang: str) -> Text:
@@ -149,11 +177,14 @@ def _cost(shown: Figures, lang: str) -> Text:
     return text
 
 
-def _mfu(run: Run, lang: str) -> Text:
+def _mfu(run: Run, shown: Figures, lang: str) -> Text:
     used = run.analysis.utilisation
     if used is None:
         return Text(tr("not available", lang))
-    text = Text(units.percent(used.mfu, lang))
+    text = Text(units.percent(shown.mfu, lang))
+    if shown.devices > 1:
+        text.append("   " + tr("mean of {n} devices", lang, n=f"{shown.devices:,}"), style="dim")
+        return text
     if used.peak_flops_per_s is not None:
         reached = units.flop_rate(used.model_flops / run.step_time_s, lang)
         peak = units.flop_rate(used.peak_flops_per_s, lang)

@@ -156,9 +156,14 @@ def _sorts(sorts: Sequence[CommunicationSort], lang: str) -> RenderableType:
     return rows
 
 
-def communication(sorts: Sequence[CommunicationSort], lang: str) -> RenderableType:
-    """Communication of a single rank: transfer and waiting cannot be told apart."""
-    about = tr("One rank alone does not tell transfer from waiting: bandwidths are lower bounds.",
+def communication(
+    sorts: Sequence[CommunicationSort], lang: str, *, job: bool = False
+) -> RenderableType:
+    """Communication of a single rank: transfer and waiting cannot be told apart.
+
+    Of a predicted `job` waiting is known: equal ranks come at one time.
+    """
+    about = "" if job else tr("One rank alone does not tell transfer from waiting: bandwidths are lower bounds.",
                lang)  # fmt: skip
     return section(tr("Communication", lang), about, _sorts(sorts[:10], lang))
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gpuscope.run import Run
 from gpuscope.views.i18n import tr
-from gpuscope.views.terminal import idle_panel, launch_panel, rank_panel, trust_panel
+from gpuscope.views.terminal import idle_panel, job_panel, launch_panel, rank_panel, trust_panel
 from gpuscope.views.terminal.symbol_panel import host, symbols
 
 TOP = 10
@@ -36,6 +36,9 @@ def causes(run: Run, lang: str, top: int = TOP) -> Iterator[RenderableType]:
     spots = idle_panel.idle_spots(run, lang, top)
     if spots is not None:
         yield spots
+    if analysis.job is not None:
+        yield from job_panel.job(run, analysis.job, lang)
+        return
     if len(analysis.time) > 1:
         yield rank_panel.times(run, lang)
     if analysis.ranks is not None:
