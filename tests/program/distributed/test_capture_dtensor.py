@@ -374,3 +374,45 @@ def test_synchronised_batch_norm_exchanges_statistics() -> None:
     assert backward.outputs[0].numel == 2 * channels
     assert count(program, "batch_norm_stats") == 1
     assert not program.unsupported
+
+
+def without_autograd(mode: str, layers: int = 1) -> Program:
+    """Layers split by columns, then by rows, run without gradients."""
+
+    def make(device: Any, mesh: Any) -> Callable[[], object]:
+        import torch
+        from torch.distributed.tensor.parallel import (
+            ColwiseParallel,
+            RowwiseParallel,
+            parallelize_module,
+        )
+
+        plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+        models = [parallelize_module(feed_forward(device), mesh, plan) for _ in range(layers)]
+        x = torch.randn(ROWS, 4, WIDTH, device=device)
+
+        def step() -> None:
+            with getattr(torch, mode)():
+                y = x
+                for model in models:
+                    y = y + model(y)
+
+        return step
+
+    return captured(make)
+
+
+def test_sharding_that_is_not_found_is_looked_for_in_every_step() -> None:
+    inference, training = without_autograd("inference_mode"), without_autograd("enable_grad")
+    sent = [[(base(op), op.inputs[0].shape) for op in collectives(p)] for p in (inference, training)]
+    assert sent[0] == sent[1]
+    work = [sum(op.python_instructions for op in p.ops) for p in (inference, training)]
+    assert work[0] > 3 * work[1]
+
+
+def test_what_a_failed_search_held_is_freed() -> None:
+    few, many = (without_autograd("inference_mode", layers) for layers in (4, 12))
+    kept = [
+        sum(s.nbytes for s in p.storages if s.born >= 0 and s.died is None) for p in (few, many)
+    ]
+    assert kept[0] == kept[1]

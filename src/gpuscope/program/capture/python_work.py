@@ -50,7 +50,9 @@ class PythonWork:
         self.calls = 0
         self.instructions = 0
         self._on = False
+        self._whole = False
         self._known: dict[Any, int] = {}
+        self._other: dict[Any, int] = {}
 
     def start(self) -> None:
         """Begin to count."""
@@ -73,13 +75,26 @@ class PythonWork:
             sys.setprofile(self._event)
 
     @contextmanager
-    def not_counting(self) -> Iterator[None]:
-        """What is done inside of the block does not count."""
+    def counting_failures(self, kind: type[Exception]) -> Iterator[None]:
+        """Count what is done inside of the block only if it ends with an error of that kind.
+
+        What torch does with fakes counts as well there: a real run does it, too.
+        """
+        if self._whole:  # what is around decides
+            yield
+            return
         before = self.calls, self.instructions
+        self._whole, self._known, self._other = True, self._other, self._known
+        counts = False
         try:
             yield
+        except kind:
+            counts = True
+            raise
         finally:
-            self.calls, self.instructions = before
+            self._whole, self._known, self._other = False, self._other, self._known
+            if not counts:
+                self.calls, self.instructions = before
 
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if event == "call":
@@ -97,10 +112,10 @@ class PythonWork:
             if length != _NOT_COUNTED:
                 self.calls += 1
 
-    @staticmethod
-    def _length(frame: Any) -> int:
+    def _length(self, frame: Any) -> int:
         """Instructions of the frame's function; `_NOT_COUNTED` for the capture's own work."""
         code = frame.f_code
-        if code.co_qualname == _ONLY_WITH_HOOKS or any(p in code.co_filename for p in _OURS):
+        ours = _OURS[:1] if self._whole else _OURS
+        if code.co_qualname == _ONLY_WITH_HOOKS or any(p in code.co_filename for p in ours):
             return _NOT_COUNTED
         return instructions_of(code)

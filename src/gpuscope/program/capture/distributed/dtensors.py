@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from typing import Any
 
 from gpuscope.program.capture.distributed import functional
@@ -53,18 +54,42 @@ def _autocast(patch: Patches) -> None:
 
 
 def _shapes_unseen(patch: Patches, recorder: Any, propagator: Any) -> None:
-    """DTensor runs operators on whole shapes, to learn the result's: no work of a step."""
+    """DTensor runs operators on whole shapes, to learn the result's: no work of the device.
+
+    Answers are kept: a later step asks for none, so their Python work is not counted. Questions
+    without an answer are asked in every step: without autograd composite operators (`linear`,
+    `matmul`) reach DTensor whole; it looks for their sharding, by running them on fakes, fails,
+    and takes them apart. That counts. The failure's frames hold tensors in cycles, which the
+    collector, off during a capture, would soon find.
+    """
+    failed = [False]
     for name in ("propagate_op_sharding_non_cached", "_propagate_tensor_meta_non_cached"):
         original = vars(propagator).get(name)
         if original is None:
             continue
 
         def unseen(*args: Any, inner: Any = original, **kwargs: Any) -> Any:
-            # Answers are kept: a later step asks for none, so their Python work is not counted.
-            with recorder.looking_away(), recorder.python.not_counting():
-                return inner(*args, **kwargs)
+            if failed[0]:
+                failed[0] = False
+                with _uncounted(recorder.python):
+                    gc.collect(1)
+            with recorder.looking_away(), recorder.python.counting_failures(NotImplementedError):
+                try:
+                    return inner(*args, **kwargs)
+                except NotImplementedError:
+                    failed[0] = True
+                    raise
 
         patch.set(propagator, name, unseen)
+
+
+@contextlib.contextmanager
+def _uncounted(python: Any) -> Any:
+    python.pause()
+    try:
+        yield
+    finally:
+        python.resume()
 
 
 def _forget_answers() -> None:
