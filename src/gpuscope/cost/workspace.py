@@ -5,13 +5,15 @@
   9.0 on, 8.125 MiB (`:4096:2:16:8`) before (aten/src/ATen/cuda/CublasHandlePool.cpp,
   `parseChosenWorkspaceSize`). Seen on an H200: a small MLP's training step holds 64 MiB more
   than its tensors.
-* Convolutions and recurrent layers get a workspace for the length of a call (see `transient`).
+* Convolutions and recurrent layers get a workspace for the length of a call (see
+  `gpuscope.cost.conv_workspace` and `transient_bytes`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuscope.cost.conv_workspace import convolution_bytes
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, Program, Storage
 
@@ -35,8 +37,9 @@ def with_workspaces(program: Program, device: Device) -> Program:
             label = "cuBLAS workspace" + (" (autograd thread)" if backward else "")
             extra.append(Storage(next_id, size, "workspace", -1, None, "", label))
             next_id += 1
+    tf32 = program.settings.get("tf32_cudnn", True)
     for op in program.ops:
-        size = transient_bytes(op, device)
+        size = transient_bytes(op, device) or convolution_bytes(op, device, tf32)
         if size:
             extra.append(
                 Storage(next_id, size, "workspace", op.index, op.index + 1, op.module,

@@ -1,0 +1,62 @@
+"""What cuDNN borrows for a convolution: copies of its tensors with channels innermost.
+
+Tensor-core kernels read channels innermost. Channels-first tensors are copied (input, filter and
+result of the pass), and 2-byte tensors of fewer than 8 channels are padded to 8, both in a
+workspace that PyTorch takes from its allocator for the length of the call. A filter of one tap is
+an ordinary product on the data as they lie and borrows nothing, nor does a depthwise one.
+
+Read off an H200, 72 passes (`validation/recordings/h200/micro/memory.csv.gz`): of the 24 channels-
+first passes with a window, 18 borrow this within 10 % and 21 within 20 %; one borrows half, one
+nothing, one (float32, 320 channels, the filter's gradient) more than twice as much. What the
+filter's gradient borrows beyond, 2 to 19 MB, is left out.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from gpuscope.cost.conv_shape import ConvShape, conv_shape
+from gpuscope.hardware import Device
+from gpuscope.program.types import Op, TensorSpec
+
+_FORWARD = frozenset({"aten::convolution", "aten::_convolution", "aten::cudnn_convolution"})
+_BACKWARD = frozenset({"aten::convolution_backward"})
+_WHOLE_CHANNELS = 8
+"""Channels of 2 bytes that one 16-byte copy holds."""
+
+
+def convolution_bytes(op: Op, device: Device, tf32: bool = True) -> int:
+    """Bytes that cuDNN borrows for a convolution, forward or backward; 0 for other operators.
+
+    Args:
+        op: any operator.
+        device: its vendor decides: only cuDNN is known.
+        tf32: whether float32 convolutions may use tensor cores; others work on data as they lie.
+    """
+    if device.vendor != "NVIDIA" or op.name not in _FORWARD | _BACKWARD:
+        return 0
+    if op.name in _FORWARD:
+        x, weight = op.inputs[:2]
+        y = op.outputs[0]
+    else:
+        y, x, weight = op.inputs[:3]
+    if x.device != "device" or (x.itemsize > 2 and not (tf32 and x.dtype == "float32")):
+        return 0
+    shape = conv_shape(op, x, weight, y)
+    if shape.depthwise or (shape.taps == 1 and shape.strides == 1 and shape.groups == 1):
+        return 0
+    if shape.channels_last:
+        return sum(_padded(t) for t in (x, y) if _padded(t) > t.nbytes)
+    return int(_padded(x) + _padded(y) + weight.nbytes) if _windowed(shape) else 0
+
+
+def _windowed(shape: ConvShape) -> bool:
+    return shape.positions_in > 1
+
+
+def _padded(spec: TensorSpec) -> int:
+    """Bytes with the channels of 2-byte tensors padded to what one copy holds."""
+    channels = spec.shape[1]
+    if spec.itemsize == 2 and channels < _WHOLE_CHANNELS:
+        return int(spec.shape[0] * _WHOLE_CHANNELS * prod(spec.shape[2:]) * spec.itemsize)
+    return int(spec.nbytes)

@@ -1,0 +1,99 @@
+"""What cuDNN borrows for convolutions, against what an H200's allocator recorded."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matmul_work import dense
+
+from gpuscope.cost.conv_workspace import convolution_bytes
+from gpuscope.cost.workspace import with_workspaces
+from gpuscope.hardware import device
+from gpuscope.program.types import Op, Program, TensorSpec
+
+H200 = device("h200")
+MEMORY = Path(__file__).parents[2] / "validation/recordings/h200/micro/memory.csv.gz"
+
+
+def image(n: int, c: int, side: int, dtype: str, last: bool = False) -> TensorSpec:
+    spec = dense(n, c, side, side, dtype=dtype)
+    return replace(spec, stride=(c * side * side, 1, side * c, c)) if last else spec
+
+
+def convolution(
+    n=16, c=64, side=56, k=64, window=3, stride=1, groups=1, dtype="bfloat16", last=False,
+    backward=False,
+) -> Op:  # fmt: skip
+    x, y = image(n, c, side, dtype, last), image(n, k, side // stride, dtype, last)
+    w = image(k, c // groups, window, dtype)
+    args = {"groups": groups, "stride": (stride, stride)}
+    if backward:
+        return Op(0, "aten::convolution_backward", "default", (y, x, w), (x, w), args)
+    return Op(0, "aten::convolution", "default", (x, w), (y,), args)
+
+
+def recorded() -> list[tuple[str, Op, int]]:
+    """Channels-first passes with a window, and what each borrowed."""
+    found = []
+    shape = r"(\w+):n(\d+)c(\d+)hw(\d+)k(\d+)r(\d+)s(\d+)g(\d+):torch\.(\w+):torch\.(\w+)"
+    with gzip.open(MEMORY, "rt", newline="") as stream:
+        for row in csv.DictReader(stream):
+            match = re.fullmatch(shape, row["name"])
+            if row["group"] != "conv" or match is None:
+                continue
+            which, *sizes, dtype, layout = match.groups()
+            n, c, side, k, window, stride, groups = map(int, sizes)
+            if layout != "contiguous_format" or window == 1 or groups > 1:
+                continue
+            op = convolution(n, c, side, k, window, stride, dtype=dtype, backward=which != "fwd")
+            borrowed = int(row["peak_extra_bytes"]) - int(row["allocated_bytes"])
+            found.append((row["name"], op, borrowed))
+    return found
+
+
+def test_most_recorded_passes_borrow_copies_of_their_tensors() -> None:
+    rows = recorded()
+    close = [b for _, op, b in rows if convolution_bytes(op, H200) == pytest.approx(b, rel=0.2)]
+    assert len(rows) == 24
+    assert len(close) >= 19, [(name, b, convolution_bytes(op, H200)) for name, op, b in rows]
+
+
+def test_by_hand() -> None:
+    x = 16 * 64 * 56 * 56 * 2
+    assert convolution_bytes(convolution(), H200) == 2 * x + 64 * 64 * 9 * 2
+    few = convolution(64, 3, 224, 64, 7, 2)
+    assert convolution_bytes(few, H200) == 64 * 224**2 * 8 * 2 + 64 * 64 * 112**2 * 2 + 64 * 3 * 98
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        convolution(window=1), convolution(last=True), convolution(c=96, k=96, groups=96),
+        convolution(dtype="float64"), Op(0, "aten::mm", inputs=(dense(4, 4),) * 2),
+    ],
+)  # fmt: skip
+def test_nothing_to_copy_nothing_borrowed(op: Op) -> None:
+    assert convolution_bytes(op, H200) == 0
+
+
+def test_few_channels_are_padded_in_channels_last_too() -> None:
+    op = convolution(64, 3, 224, 64, 7, 2, last=True)
+    assert convolution_bytes(op, H200) == 64 * 224**2 * 8 * 2  # recorded: 52.4 MB, 1 MB more
+
+
+def test_who_borrows() -> None:
+    assert convolution_bytes(convolution(), device("mi300x")) == 0
+    op = convolution(dtype="float32")
+    assert convolution_bytes(op, H200, tf32=False) == 0
+    assert convolution_bytes(op, H200) > 0
+
+
+def test_it_lives_for_the_call() -> None:
+    made = with_workspaces(Program("test", (convolution(),)), H200)
+    (borrowed,) = made.storages
+    assert (borrowed.category, borrowed.born, borrowed.died) == ("workspace", 0, 1)
