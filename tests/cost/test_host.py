@@ -214,3 +214,44 @@ def test_python_is_paid_by_its_instructions() -> None:
 
 def test_every_operator_of_a_program_pays_dispatch() -> None:
     assert total(ADD, dispatch_s=2 * US) == pytest.approx(total(ADD) + 2 * US)
+
+
+KERNEL = {"op.empty.plain_s": 2 * US, "op.add.plain_s": 6 * US, "op.mm.plain_s": 9 * US}
+
+
+def test_a_recurrent_layer_alternates_products_and_cells() -> None:
+    """A product 9 - 2, a cell 6 - 2 microseconds: each launch is half of both together."""
+    layer = Op(1, "gpuscope::rnn", inputs=(DEVICE,), outputs=(DEVICE,))
+    few = total(layer, launches=100, **KERNEL)
+    more = total(layer, launches=300, **KERNEL)
+    assert (more - few) / 200 == pytest.approx((7 + 4) / 2 * US)
+
+
+def test_the_gradient_of_an_embedding_alternates_kernels_and_clearing() -> None:
+    op = Op(1, "aten::embedding_dense_backward", inputs=(DEVICE,), outputs=(DEVICE,))
+    per_launch = cost(op, launches=29, **KERNEL).per_launch_s
+    assert per_launch == pytest.approx((4 + 2) / 2 * US)
+    measured = cost(op, launches=29, **KERNEL, **{"further.kernel_s": 12 * US})
+    assert measured.per_launch_s == pytest.approx((12 + 2) / 2 * US)
+
+
+def test_further_launches_never_cost_less_than_a_launch() -> None:
+    layer = Op(1, "gpuscope::rnn", inputs=(DEVICE,), outputs=(DEVICE,))
+    odd = {"op.empty.plain_s": 7 * US, "op.add.plain_s": 6 * US, "op.mm.plain_s": 6 * US}
+    assert cost(layer, launches=50, **odd).per_launch_s == pytest.approx(2 * US)
+
+
+@pytest.mark.parametrize(
+    "name", ["c10d::_allgather_base_", "_c10d_functional::reduce_scatter_tensor",
+             "c10d::allreduce_", "_c10d_functional::wait_tensor", "c10d::scatter_"],
+)  # fmt: skip
+def test_a_collective_is_no_gather(name: str) -> None:
+    assert host_class(name) == "collective"
+
+
+def test_collectives_cost_what_their_calls_took() -> None:
+    reduce = Op(1, "c10d::allreduce_", inputs=(DEVICE,), outputs=(DEVICE,))
+    assert total(reduce) == pytest.approx(19.6 * US)
+    wait = replace(reduce, name="_c10d_functional::wait_tensor")
+    assert total(wait, launches=0) == pytest.approx(4.6 * US)
+    assert total(reduce, **{"op.allreduce.plain_s": 30 * US}) == pytest.approx(30 * US)

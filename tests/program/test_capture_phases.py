@@ -128,7 +128,10 @@ def test_a_recurrent_layer_is_one_operator(kind, gates) -> None:
     assert forward.outputs[0].shape == (2, 5, 6)
     assert forward.args["num_layers"] == 2
     assert forward.inputs[1 + (2 if kind == "LSTM" else 1)].shape == (gates * 6, 4)
-    assert one(program, "rnn_backward").phase == "backward"
+    backward = one(program, "rnn_backward")
+    assert backward.phase == "backward"
+    # How time and batch lie in its tensors sets how many steps it has.
+    assert backward.args["batch_first"] is True
     assert "_thnn_fused_lstm_cell" not in work(program)
 
 

@@ -12,7 +12,7 @@ calibration overrides them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
@@ -42,6 +42,14 @@ LIBRARY_S = 10e-6
 
 _SCALAR_S = 1e-6
 """An operator on host tensors, generated as C++."""
+
+COMPILED: Mapping[str, float] = {
+    "host.compiled.call_s": CALL_S, "host.compiled.forward_s": TRAIN_S["forward"],
+    "host.compiled.backward_s": TRAIN_S["backward"], "host.compiled.guard_s": GUARD_S,
+    "host.compiled.save_s": SAVE_S, "host.compiled.gradient_s": GRADIENT_S,
+    "host.compiled.per_kernel_s": KERNEL_S, "host.compiled.library_s": LIBRARY_S,
+}  # fmt: skip
+"""Every constant of this module by its name in a calibration, for the calibrated host."""
 
 _PHASES = ("forward", "backward")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuscope.cost.host import CALLS
+from gpuscope.cost.host_compiled import KERNEL_S
 from gpuscope.hardware import Calibration, calibration_for, device
 from gpuscope.measure.bench.types import Point
 from gpuscope.measure.calibrate.host_constants import host_constants
@@ -135,3 +137,32 @@ def test_a_restless_host_widens_its_interval() -> None:
     assert unrest([timed(0.99, 1.01)]) == pytest.approx(0.01)
     assert unrest([timed(0.7, 1.3), timed(0.8, 1.2), timed(0.6, 1.4)]) == pytest.approx(0.3)
     assert unrest([]) == 0.0
+
+
+def test_operators_that_were_not_measured_take_the_median_of_their_class() -> None:
+    points = [call("op", n, "no_grad", s) for n, s in (("add", 8e-6), ("mul", 6e-6), ("sub", 9e-6))]
+    found = host_constants([*points, call("op", "view", "no_grad", 1e-6)], BASE)
+    assert found["host.pointwise.plain_s"].value == 8e-6
+    assert found["host.pointwise.plain_s"].origin == "estimated"
+    assert found["host.other.plain_s"].value == 8e-6  # a view is not like an unknown operator
+
+
+def test_a_slower_host_calls_compiled_code_and_collectives_slower_too() -> None:
+    points = [
+        call("op", n, "no_grad", 1.5 * BASE.value(f"host.op.{n}.plain_s")) for n in ("add", "mul")
+    ]
+    found = host_constants(points, BASE)
+    assert found["host.compiled.per_kernel_s"].value == pytest.approx(1.5 * KERNEL_S)
+    assert found["host.op.allreduce.plain_s"].value == pytest.approx(1.5 * CALLS["allreduce"])
+    nothing_known = host_constants(points, Calibration("nvidia-h200-sxm", None, "none"))
+    assert "host.compiled.per_kernel_s" not in nothing_known
+
+
+def test_launches_of_a_recurrent_layer_are_shared_as_products_and_cells() -> None:
+    points = [
+        call("op", "add", "no_grad", 6e-6), call("op", "mm", "no_grad", 8e-6),
+        call("recurrent", "lstm", "per_launch", 5e-6),
+    ]  # fmt: skip
+    found = host_constants(points, BASE)
+    assert found["host.further.product_s"].value == pytest.approx(6e-6)
+    assert found["host.further.kernel_s"].value == pytest.approx(4e-6)

@@ -1,8 +1,9 @@
 """Constants of the host from measured calls: each one directly, nothing fitted.
 
 Every constant is the median of one measurement, or a difference of two (said in its note); its
-interval is from the least to the 90th percentile seen. Operators that were not measured are carried
-from the base, scaled by how much faster or slower this host was on those that were.
+interval is from the least to the 90th percentile seen. Operators that were not measured take the
+median of their class; what no measured operator resembles is carried from the base, or from the
+model's defaults, scaled by how much faster or slower this host was on what was measured.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from gpuscope.cost.host import CALLS, DEFAULTS, host_class
+from gpuscope.cost.host_compiled import COMPILED
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measure.bench.types import Point
 
@@ -45,6 +48,10 @@ _UNSCALED_SPREAD = 0.12
 """Least half-width of a host constant that was carried by the ratio of others."""
 
 _LEAST_LATENCY_S = 1e-6
+
+_VIEWS = frozenset(
+    "transpose permute unsqueeze expand slice select view split detach".split()
+)  # fmt: skip
 
 _SCALE_SPREAD = 0.12
 """Half-width of what the host of this very machine costs, where nothing else says it."""
@@ -93,8 +100,13 @@ def host_constants(points: Iterable[Point], base: Calibration) -> dict[str, Cali
         points: of the benches "host" and "launch" (others are left out).
         base: whose other host constants are carried.
     """
+    points = tuple(points)
     calls = _Calls(points)
-    found = {**_operators(calls), **_parts(calls), **_parameters(calls), **_launches(calls)}
+    operators = _operators(calls)
+    found = {
+        **operators, **_classes(operators), **_parts(calls), **_parameters(calls),
+        **_launches(calls), **_further(calls),
+    }  # fmt: skip
     return found if not found else {**_carried(found, base), **found}
 
 
@@ -111,6 +123,50 @@ def _operators(calls: _Calls) -> dict[str, CalibratedValue]:
             if seen is not None:
                 found[f"host.op.{op}.{mode}_s"] = _entry(seen)
     return found
+
+
+def _classes(operators: Mapping[str, CalibratedValue]) -> dict[str, CalibratedValue]:
+    """What an operator costs that was not measured: the median of those of its class.
+
+    Of "other", which nothing resembles, the median of all that launch a kernel.
+    """
+    seen: dict[tuple[str, str], list[float]] = {}
+    for name, entry in operators.items():
+        base, mode = name.removeprefix("host.op.").split(".")
+        kind = host_class(base)
+        if base in _VIEWS:
+            continue
+        seen.setdefault((kind, mode), []).append(entry.value)
+        if kind not in ("factory", "other"):
+            seen.setdefault(("other", mode), []).append(entry.value)
+    found = {}
+    for (kind, mode), values in seen.items():
+        note = f"median of {len(values)} measured operators"
+        least, middle, most = min(values), statistics.median(values), max(values)
+        found[f"host.{kind}.{mode}"] = replace(
+            _entry(_Seen(middle, least, most), note), origin="estimated"
+        )
+    return found
+
+
+def _further(calls: _Calls) -> dict[str, CalibratedValue]:
+    """A launch inside a library's loop: two lengths of one recurrent layer, by the difference.
+
+    What the two kinds of launches cost together is measured; how they share it is as for single
+    calls (a product dearer than a cell by what `mm` is dearer than `add`).
+    """
+    pair = calls.get("recurrent", "lstm", "per_launch")
+    apart = calls.difference(("op", "mm", "no_grad"), ("op", "add", "no_grad"))
+    if pair is None or apart is None:
+        return {}
+    half = max(0.0, min(apart, pair.value)) / 2
+    note = "one more launch of a recurrent layer, shared as mm and add part"
+    return {
+        f"host.further.{name}_s": _entry(
+            _Seen(pair.value + part, pair.low + part, pair.high + part), note
+        )
+        for name, part in (("product", half), ("kernel", -half))
+    }
 
 
 def _parts(calls: _Calls) -> dict[str, CalibratedValue]:
@@ -189,6 +245,26 @@ def _middle(calls: _Calls, family: str, variant: str) -> float | None:
     return statistics.median(seen) if seen else None
 
 
+def _defaults(base: Calibration, known: bool) -> list[tuple[str, CalibratedValue]]:
+    """What the models assume of the calibrated host where a calibration says nothing.
+
+    Empty where it is not known how this host compares with that one.
+    """
+    if not known:
+        return []
+    defaults = {**COMPILED, **{f"host.op.{name}.plain_s": s for name, s in CALLS.items()}}
+    defaults["host.item_host_s"] = DEFAULTS["item_host"][0]
+    for kind, times in DEFAULTS.items():
+        if kind in ("view", "item_host", "sync"):  # constants of their own
+            continue
+        for (mode, _), seconds in zip(_MODES, times, strict=True):
+            defaults[f"host.{kind}.{mode}_s"] = seconds
+    return [
+        (name, CalibratedValue(s, "s", "estimated", 0.7 * s, 1.4 * s, ""))
+        for name, s in defaults.items() if name not in base
+    ]  # fmt: skip
+
+
 def _carried(found: Mapping[str, CalibratedValue], base: Calibration) -> dict[str, CalibratedValue]:
     """Host constants of the base that were not measured, by the ratio of those that were."""
     ratios = [
@@ -200,7 +276,7 @@ def _carried(found: Mapping[str, CalibratedValue], base: Calibration) -> dict[st
     near = sorted(abs(r / ratio - 1) for r in ratios)
     half = max(_UNSCALED_SPREAD, near[int(0.8 * (len(near) - 1))] if near else 0.3)
     out = {}
-    for name, entry in base.entries:
+    for name, entry in (*_defaults(base, bool(ratios)), *base.entries):
         if not name.startswith("host.") or name in found or entry.unit != "s":
             continue
         value = entry.value * ratio

@@ -50,8 +50,8 @@ def define() -> None:
     )
     lib.define(
         "rnn_backward(Tensor input, Tensor[] hx, Tensor[] weights, Tensor out, Tensor grad, "
-        "Tensor reserve, str mode, int hidden_size, int num_layers, bool bidirectional) "
-        "-> Tensor[]"
+        "Tensor reserve, str mode, int hidden_size, int num_layers, bool bidirectional, "
+        "bool batch_first) -> Tensor[]"
     )
     lib.define("rms_norm(Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)")
     lib.define(
@@ -360,10 +360,9 @@ class _Rnn(torch.autograd.Function):
     def backward(ctx: Any, grad: Any, *rest: Any) -> Any:  # type: ignore[override]
         x, out, reserve, *tensors = ctx.saved_tensors
         grad = torch.zeros_like(out) if grad is None else grad
-        mode, hidden, layers, bidirectional = ctx.options[:4]
         hx, weights = tensors[: ctx.n_hx], tensors[ctx.n_hx :]
         grads = torch.ops.gpuscope.rnn_backward(
-            x, hx, weights, out, grad, reserve, mode, hidden, layers, bidirectional
+            x, hx, weights, out, grad, reserve, *ctx.options[:5]
         )
         return (grads[0], None, None, *grads[1:])
 
