@@ -49,9 +49,10 @@ _UNSCALED_SPREAD = 0.12
 
 _LEAST_LATENCY_S = 1e-6
 
-_VIEWS = frozenset(
-    "transpose permute unsqueeze expand slice select view split detach".split()
-)  # fmt: skip
+_UNLIKE = frozenset(
+    "transpose permute unsqueeze expand slice select view split detach sort topk".split()
+)
+"""Measured operators that say nothing of others of their class: views, and several launches."""
 
 _SCALE_SPREAD = 0.12
 """Half-width of what the host of this very machine costs, where nothing else says it."""
@@ -134,7 +135,7 @@ def _classes(operators: Mapping[str, CalibratedValue]) -> dict[str, CalibratedVa
     for name, entry in operators.items():
         base, mode = name.removeprefix("host.op.").split(".")
         kind = host_class(base)
-        if base in _VIEWS:
+        if base in _UNLIKE:
             continue
         seen.setdefault((kind, mode), []).append(entry.value)
         if kind not in ("factory", "other"):
