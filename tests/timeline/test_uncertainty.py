@@ -142,3 +142,11 @@ def test_the_interval_of_equal_ranks_is_that_of_one():
     assert job_time_interval(build_job([step], [(0, 1)])) == pytest.approx(
         step_time_interval(step), rel=1e-12
     )
+
+
+def test_a_host_may_be_more_slower_than_faster() -> None:
+    """A step of the host alone: 20 % faster or 120 % slower."""
+    step = costed([call(kernel(1))] * 50, host_spread=1.2, host_faster=0.2, device_spread=0.0)
+    low, high = step_time_interval(step)
+    assert low == pytest.approx(300 * US * 0.8)
+    assert high == pytest.approx(300 * US * 2.2)

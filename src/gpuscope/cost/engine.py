@@ -85,9 +85,10 @@ def cost_program(
     device_spread = constants.spread("device.scale", systematic)
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
+    faster, slower = constants.sides("host.scale", 0.5)
     return CostedProgram(
         program=program, device_id=device.id, ops=tuple(ops),
-        host_spread=constants.spread("host.scale", 0.5),
+        host_spread=slower, host_faster=faster,
         device_spread=device_spread,
         common_spread=COMMON_SPREAD.get(constants.calibration.distance, 0.0),
         launch_latency_s=constants.get("launch.latency_s", device.launch_latency_s or 4e-6),

@@ -44,6 +44,13 @@ class Constants:
         entry = self._entries.get(name)
         return default if entry is None else entry.spread
 
+    def sides(self, name: str, default: float = 0.25) -> tuple[float, float]:
+        """Relative distances of the constant's value from its low and from its high end."""
+        entry = self._entries.get(name)
+        if entry is None or not entry.value:
+            return default, default
+        return 1 - entry.low / entry.value, entry.high / entry.value - 1
+
     def own(self, name: str) -> bool:
         """Whether the constant was found on this very device, not carried from another."""
         entry = self._entries.get(name)

@@ -123,7 +123,9 @@ class CostedProgram:
         program: what was captured.
         device_id: catalogue id of the device.
         ops: one entry per operator, same order as `program.ops`.
-        host_spread: relative 80 % half-width of all host costs together (hosts differ).
+        host_spread: how much more all host costs together may be, relatively (hosts differ; 80 %
+            interval).
+        host_faster: how much less; None: as much as more.
         device_spread: relative 80 % half-width of systematic device error (calibration), by kind
             of kernel: kinds err on their own.
         common_spread: relative 80 % half-width of an error that all kernels share, because the
@@ -147,3 +149,4 @@ class CostedProgram:
     graph: bool = False
     graph_call_s: Mapping[str, float] = field(default_factory=dict)
     assumptions: tuple[str, ...] = field(default_factory=tuple)
+    host_faster: float | None = None

@@ -370,8 +370,8 @@ def cost_folded(transfers: CostedProgram, stages: Sequence[FoldedStage]) -> Cost
     assumptions = dict.fromkeys((*transfers.assumptions, *_told(stages)))
     return replace(
         transfers, ops=tuple(items), assumptions=tuple(assumptions),
-        host_spread=base.host_spread, device_spread=base.device_spread,
-        common_spread=base.common_spread,
+        host_spread=base.host_spread, host_faster=base.host_faster,
+        device_spread=base.device_spread, common_spread=base.common_spread,
     )  # fmt: skip
 
 

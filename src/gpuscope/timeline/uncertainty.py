@@ -3,7 +3,7 @@
 Three kinds of error are kept apart.
 
 Host. All host costs share one factor, since a slower CPU is slower at everything:
-1 +- `CostedProgram.host_spread`.
+from 1 - `CostedProgram.host_faster` to 1 + `CostedProgram.host_spread`.
 
 Device. Every kernel has its own interval. Launches of the same kernel err together (a model
 repeats its few shapes in every layer), different kernels err independently and average out, and
@@ -136,7 +136,8 @@ def _other(
 ) -> Pace:
     """The pace of a rank whose host, device or links are slower (upwards) or faster."""
     if source == "host":
-        spread = costed.host_spread if upwards else -costed.host_spread
+        faster = costed.host_spread if costed.host_faster is None else costed.host_faster
+        spread = costed.host_spread if upwards else -faster
         return replace(pace, host=pace.host * max(LEAST_FACTOR, 1 + spread))
 
     def half_width_s(kernel: Kernel) -> float:
