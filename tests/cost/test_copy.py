@@ -78,3 +78,12 @@ def test_a_view_operator_launches_nothing() -> None:
 def test_recorded_calls() -> None:
     assert median_error("clone", "copy_", "_to_copy") < 0.13
     assert median_error("cat", "stack", "triu", "arange", "fill_", "zero_", "zeros_like") < 0.13
+
+
+def test_matrices_of_experts_are_cast_into_a_flat_buffer() -> None:
+    """FSDP's copy into the buffer of a reduce-scatter: parts of more dimensions than the whole."""
+    parts = (dense(8, 64, 32, dtype="bfloat16", at=0), dense(64, 32, dtype="bfloat16", at=1))
+    total = sum(part.numel for part in parts)
+    made = run("_chunk_cat", parts, (dense(4, total // 4, at=2),))
+    assert sum(k.read_bytes for k in made) == 2 * total
+    assert sum(k.written_bytes for k in made) == 4 * total

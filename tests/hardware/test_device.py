@@ -121,3 +121,12 @@ def test_peaks_scale_with_units_and_clock(units: int, clock_hz: float) -> None:
 def test_a_device_hashes_and_pickles() -> None:
     assert pickle.loads(pickle.dumps(H200)) == H200
     assert len({H200, device("h200"), H200.replace(compute_units=160)}) == 2
+
+
+def test_float32_of_matrix_units_is_told_from_that_of_the_lanes() -> None:
+    """AMD's CDNA2 multiplies true float32 on its matrix units, at twice the vector rate."""
+    mi210 = device("mi210")
+    assert mi210.peak_flops_per_s("float32") == pytest.approx(45.3e12)
+    assert mi210.peak_flops_per_s("float32", tensor_core=False) == pytest.approx(22.6e12)
+    h200 = device("h200")
+    assert h200.peak_flops_per_s("float32") == h200.peak_flops_per_s("float32", tensor_core=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, fetched_bytes, is_hot, kernel, machine, reads, written
 from gpuscope.cost.elementwise import (
@@ -204,9 +204,15 @@ def placed(work: Work) -> tuple[Kernel, ...]:
 
 
 def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
-    """The region of `out` that `part` goes to: its shape with the strides of `out`."""
+    """The region of `out` that `part` goes to: its shape with the strides of `out`.
+
+    A part of more dimensions (`_chunk_cat` of experts' matrices) lies there as one piece.
+    """
     if len(part.shape) == len(out.shape):
         return replace(out, shape=part.shape)
+    if len(part.shape) > len(out.shape):
+        steps = [prod(part.shape[d + 1 :]) for d in range(len(part.shape))]
+        return replace(out, shape=part.shape, stride=tuple(steps))
     steps = list(out.stride)
     # A selected dimension is gone from the part: leave out the first that does not match.
     sizes = list(out.shape)

@@ -108,6 +108,8 @@ def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
         UnsupportedError: the device cannot compute in this dtype; says in which it can.
     """
     if dtype == "float32":
+        if "fp32_tensor" in dict(device.peaks):  # matrix units that multiply true float32 (CDNA)
+            return device.peak_flops_per_s("float32"), "matrix"
         if device.supports("float32"):
             return device.peak_flops_per_s("float32", tensor_core=False), "vector"
         if device.supports("bfloat16"):

@@ -36,6 +36,7 @@ class PeakTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
     fp64: Positive | None = None
     fp64_tensor: Positive | None = None
     fp32: Positive | None = None
+    fp32_tensor: Positive | None = None
     tf32: Positive | None = None
     bf16: Positive | None = None
     fp16: Positive | None = None

@@ -164,7 +164,7 @@ def field_for(name: str) -> tuple[str, str]:
     field = _FIELD_NAMES.get(key, key)
     if field in REPLACEABLE:
         return field, _dimension(field)
-    if field == "peak_flops_per_s" or key in DTYPE_RATES or key == "fp64_tensor":
+    if field == "peak_flops_per_s" or key in DTYPE_RATES or key in ("fp32_tensor", "fp64_tensor"):
         return field, "FLOP/s"
     known = [*_FIELD_NAMES, *REPLACEABLE, *DTYPE_RATES, *WORKLOAD_COUNTS]
     raise UnknownNameError("device figure", name, known, "Type: gpuscope devices --fields")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own usage
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gpuscope.program.models.networks.transformer_parts import Rotation, make_norm, rotate
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import LatentAttention, TransformerSize
+
+_ONLY = {
+    "flash_only": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}  # fmt: skip
 
 
 def attend_causally(
@@ -25,9 +31,12 @@ def attend_causally(
         query, key, value: as above.
         kind: `Software.attention`.
     """
-    if kind == "flash":
+    if kind in ("flash", "flash_only", "efficient"):
         grouped = key.shape[1] != query.shape[1]
-        return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=grouped)
+        with sdpa_kernel(_ONLY[kind]) if kind in _ONLY else nullcontext():
+            return F.scaled_dot_product_attention(
+                query, key, value, is_causal=True, enable_gqa=grouped
+            )
     if key.shape[1] != query.shape[1]:
         copies = query.shape[1] // key.shape[1]
         key = key.repeat_interleave(copies, dim=1)

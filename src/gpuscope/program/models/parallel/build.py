@@ -17,6 +17,8 @@ from torch.distributed.tensor.parallel import loss_parallel
 from gpuscope.program.models.building.optimizers import make_optimizer
 from gpuscope.program.models.building.precision import torch_dtype, weights_on
 from gpuscope.program.models.networks.transformer import Transformer
+from gpuscope.program.models.networks.cast_linear import use_cast_products
+from gpuscope.program.models.parallel.clip import clip_gradients
 from gpuscope.program.models.parallel.context import context_parallel_over
 from gpuscope.program.models.parallel.data import apply_data_parallel, begin_microbatch
 from gpuscope.program.models.parallel.experts import apply_expert_parallel
@@ -50,6 +52,8 @@ def make_part(
         )
     if meshes.ep is not None:
         apply_expert_parallel(model, meshes.ep)
+    if job.software.matmul == "float8":
+        use_cast_products(model.layers)
     if meshes.tp is not None:
         apply_tensor_parallel(model, meshes.tp, sequence=plan.sequence_parallel)
     apply_recompute(model.layers, plan.recompute)
@@ -100,7 +104,7 @@ def build_rank(job: Job, batch: Batch | None = None) -> Step:
                 loss.backward()
             losses.append(loss.detach())
         if job.software.clip:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            clip_gradients(model.parameters())
         optimizer.step()
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 

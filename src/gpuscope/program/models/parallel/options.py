@@ -103,7 +103,10 @@ class Software:
 
     Attributes:
         attention: "flash" one fused kernel; "eager" matrix products and a softmax that keep the
-            scores in memory.
+            scores in memory; "fused_softmax" the same with scale, mask and softmax as one kernel,
+            as Megatron-LM had before flash attention; "efficient" PyTorch's memory-efficient
+            kernel, about as quick as the first generation of flash attention; "flash_only" its flash
+            kernel even where the device prefers cuDNN's, as earlier releases did.
         fused_norm: one kernel a norm, instead of one an elementary step.
         fused_projections: queries, keys and values in one matrix product, gate and up in another.
         optimizer: as `gpuscope.program.models.settings.OPTIMIZERS`.
@@ -112,9 +115,12 @@ class Software:
         clip: gradients are clipped to a norm, which all ranks sum up.
         compile: a `torch.compile` mode, or "" for eager.
         grouped_experts: one kernel for all experts, instead of a loop over them.
+        matmul: "compute" multiplies in the job's dtype; "float8" multiplies the linear layers of
+            the blocks in float8, forward and backward, each operand cast by one kernel as
+            Transformer Engine does; experts, attention and the output layer stay.
     """
 
-    attention: Literal["flash", "eager"] = "flash"
+    attention: Literal["flash", "eager", "flash_only", "fused_softmax", "efficient"] = "flash"
     fused_norm: bool = True
     fused_projections: bool = False
     optimizer: str = "adamw-fused"
@@ -122,6 +128,7 @@ class Software:
     clip: bool = False
     compile: str = ""
     grouped_experts: bool = True
+    matmul: Literal["compute", "float8"] = "compute"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

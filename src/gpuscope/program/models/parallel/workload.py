@@ -174,7 +174,7 @@ def _software(options: WorkloadOptions, settings: Settings, base: Software) -> S
 
 
 def _check_software(plan: Parallelism, software: Software) -> None:
-    if plan.cp > 1 and software.attention == "eager":
+    if plan.cp > 1 and software.attention not in ("flash", "flash_only"):
         raise InvalidValueError(
             "Context parallelism needs fused attention.",
             "The ring passes keys and values between its kernels.", "Leave out --attention eager.",
@@ -206,8 +206,10 @@ def _title(name: str, job: Job) -> str:
         job.compute_dtype + (" mixed" if job.weight_dtype != job.compute_dtype else ""),
         job.software.optimizer,
     ]
-    if job.software.attention == "eager":
-        parts.append("eager attention")
+    if job.software.attention != "flash":
+        parts.append(f"{job.software.attention.replace('_', ' ')} attention")
+    if job.software.matmul == "float8":
+        parts.append("float8 products")
     if plan.recompute != "none":
         parts.append(f"{plan.recompute} recomputation")
     if job.software.compile:
