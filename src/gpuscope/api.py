@@ -302,10 +302,13 @@ def sweep(
     """Predict over a range of one quantity.
 
     Args:
-        field: a device field (one capture serves all points), or a workload option such as
-            "batch" or "seq" (a capture each).
+        field: a device field (one capture serves all points), a workload option such as "batch"
+            or "seq" (a capture each), or "devices": how many (distributed code is captured for
+            each).
         values: the points.
     """
+    if field == "devices":
+        return _over_devices(workload, on, values, options, calibration, overrides, strict)
     if field in ("batch", "seq", "image", "context", "layers"):
         from gpuscope.program.workload import WorkloadOptions
 
@@ -337,6 +340,28 @@ def sweep(
         )
         for value in values
     ]  # fmt: skip
+
+
+def _over_devices(
+    workload: Workload, on: Target, values: Sequence[float], options: WorkloadOptions | None,
+    calibration: Own | None, overrides: Mapping[str, Any] | None, strict: bool,
+) -> list[tuple[float, Run]]:  # fmt: skip
+    """Predict on several numbers of one device."""
+    base = resolve_target(on)
+    for value in values:
+        if value != int(value) or value < 1:
+            raise InvalidValueError(
+                f"{value:g} devices cannot be.", "Devices are counted: 1, 2, 3, ...",
+                "Give whole numbers to sweep over.",
+            )  # fmt: skip
+    clusters = [
+        parse_target(f"{int(value)}x{base.device.id}").with_device(base.device) for value in values
+    ]
+    runs = predict_many(
+        workload, clusters, options=options, overrides=overrides, strict=strict,
+        calibration=resolve_calibration(on, calibration),
+    )  # fmt: skip
+    return list(zip(values, runs, strict=True))
 
 
 def _with(options: WorkloadOptions, field: str, value: int) -> WorkloadOptions:

@@ -153,10 +153,13 @@ def show_result(result: Result, outputs: Outputs) -> None:
 
 def _story(result: Result, outputs: Outputs) -> list[Any]:
     from gpuscope.views.compare import side_by_side
+    from gpuscope.views.scaling import is_scaling, render_scaling
     from gpuscope.views.sweep import render_sweep, render_worth
     from gpuscope.views.terminal import render_headline, render_run
 
     lang = outputs.lang
+    if is_scaling(result.runs):
+        return [render_scaling(result.runs, lang)]
     if result.field:
         points = list(zip(result.values, result.runs, strict=True))
         worth = [render_worth(result.worth, lang)] if result.worth else []

@@ -50,4 +50,12 @@ JOB_CHINESE = {
         "气泡占调度的 {share}；若各级相等且收发不耗时，则为 {ideal}。"
     ),
     "The pipeline": "流水线",
+    "a device": "每设备",
+    "efficiency": "效率",
+    "$/step": "每步美元",
+    "Efficiency: what a device does in a second, against the first row.": (
+        "效率：单个设备每秒完成的工作，与第一行相比。"
+    ),
+    "With {n} devices: {limit}": "{n} 个设备时：{limit}",
+    "How it scales": "扩展情况",
 }

@@ -10,6 +10,7 @@ from gpuscope.analysis.compare import compare
 from gpuscope.analysis.mesh import mesh
 from gpuscope.analysis.pipeline import pipeline
 from gpuscope.analysis.use_over_time import use_over_time
+from gpuscope.explain.types import Block
 from gpuscope.run import Run
 from gpuscope.views.compare import distinct_names
 from gpuscope.views.document import comparison_document, plain, run_document
@@ -21,6 +22,7 @@ from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
 from gpuscope.views.report.what_if_sizes import Varied
+from gpuscope.views.scaling import scaling_blocks
 from gpuscope.views.sentences import sentence
 
 MAX_EVENTS = 200_000
@@ -43,8 +45,12 @@ def report_data(
         "names": distinct_names(runs, lang),
         "runs": [_run(run, share) for run in runs],
         "comparisons": [comparison_document(compare(runs[0], run)) for run in runs[1:]],
-        "what_if": [block_document(b) for b in what_if_blocks(runs[0], varied)] if what_if else [],
+        "what_if": [block_document(b) for b in _what_if(runs, varied)] if what_if else [],
     }
+
+
+def _what_if(runs: Sequence[Run], varied: Sequence[Varied]) -> tuple[Block, ...]:
+    return (*scaling_blocks(runs), *what_if_blocks(runs[0], varied))
 
 
 def _run(run: Run, max_events: int) -> dict[str, Any]:
