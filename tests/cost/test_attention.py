@@ -299,3 +299,15 @@ class TestImplementations:
             for name in ("cudnn", "flash", "efficient")
         ]
         assert taken == sorted(taken)
+
+
+@pytest.mark.parametrize("backend", ["flash_only", "efficient_only"])
+def test_kernels_of_older_devices_reach_the_same_share_of_every_hopper(backend: str) -> None:
+    """One die: an H100 cannot run them quicker than the H200 that they were measured on."""
+    shape = {"heads": 16, "sq": 16384, "dim": 128, "causal": True, "backend": backend}
+    for call in (forward, backward):
+        ratio = seconds(call(on="h100", **shape)) / seconds(call(on="h200", **shape))
+        assert 0.9 < ratio < 1.15
+    # Dao 2023, figure 7: 320 TFLOP/s forward and backward on an H100, at most.
+    both = seconds(forward(on="h100", **shape)) + seconds(backward(on="h100", **shape))
+    assert 7 * 16 * 16384**2 * 128 / both < 350e12

@@ -185,11 +185,12 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     efficiency, tile_s, start_s = _DEFAULTS[f"{backend}.{direction}"]
     constants = work.constants
     # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
-    # nothing about the devices that use it.
-    if backend == "flash" and not constants.own(f"{base}.efficiency"):
+    # nothing about the devices that use it, but holds for all that came after them.
+    later = (work.device.compute_capability or (0, 0)) >= (9, 0)
+    if backend == "flash" and not later and not constants.own(f"{base}.efficiency"):
         return _Rates(efficiency, tile_s, start_s, 0.25)
     halves = f"{base}.half.efficiency"
-    if backend == "efficient" and not single and constants.own(halves):
+    if backend == "efficient" and not single and (later or constants.own(halves)):
         efficiency = constants.get(halves, efficiency)
     elif backend == "efficient" and not single:
         # Both were written for the instructions of compute capability 8: what these reach here.

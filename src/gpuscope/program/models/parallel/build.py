@@ -16,8 +16,8 @@ from torch.distributed.tensor.parallel import loss_parallel
 
 from gpuscope.program.models.building.optimizers import make_optimizer
 from gpuscope.program.models.building.precision import torch_dtype, weights_on
-from gpuscope.program.models.networks.transformer import Transformer
 from gpuscope.program.models.networks.cast_linear import use_cast_products
+from gpuscope.program.models.networks.transformer import Transformer
 from gpuscope.program.models.parallel.clip import clip_gradients
 from gpuscope.program.models.parallel.context import context_parallel_over
 from gpuscope.program.models.parallel.data import apply_data_parallel, begin_microbatch

@@ -20,6 +20,7 @@ ROTATIONS = ("allgather", "alltoall")
 Sharding = Literal["full", "hybrid", "zero2", "zero1", "none"]
 ScheduleName = Literal["gpipe", "1f1b", "interleaved", "zb"]
 Recompute = Literal["none", "selective", "full"]
+Attention = Literal["flash", "eager", "flash_only", "fused_softmax", "efficient"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ class Software:
             Transformer Engine does; experts, attention and the output layer stay.
     """
 
-    attention: Literal["flash", "eager", "flash_only", "fused_softmax", "efficient"] = "flash"
+    attention: Attention = "flash"
     fused_norm: bool = True
     fused_projections: bool = False
     optimizer: str = "adamw-fused"
