@@ -185,8 +185,9 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     efficiency, tile_s, start_s = _DEFAULTS[f"{backend}.{direction}"]
     constants = work.constants
     # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
-    # nothing about the devices that use it, but holds for all that came after them.
-    later = (work.device.compute_capability or (0, 0)) >= (9, 0)
+    # nothing about the devices that use it. It holds for those whose tensor cores want other
+    # instructions for their full rate, as Hopper's: 9.x and 10.x, not the graphics dies' 12.x.
+    later = (9, 0) <= (work.device.compute_capability or (0, 0)) < (12, 0)
     if backend == "flash" and not later and not constants.own(f"{base}.efficiency"):
         return _Rates(efficiency, tile_s, start_s, 0.25)
     halves = f"{base}.half.efficiency"

@@ -106,8 +106,8 @@ class Software:
         attention: "flash" one fused kernel; "eager" matrix products and a softmax that keep the
             scores in memory; "fused_softmax" the same with scale, mask and softmax as one kernel,
             as Megatron-LM had before flash attention; "efficient" PyTorch's memory-efficient
-            kernel, about as quick as the first generation of flash attention; "flash_only" its flash
-            kernel even where the device prefers cuDNN's, as earlier releases did.
+            kernel, about as quick as the first generation of flash attention; "flash_only" its
+            flash kernel even where the device prefers cuDNN's, as earlier releases did.
         fused_norm: one kernel a norm, instead of one an elementary step.
         fused_projections: queries, keys and values in one matrix product, gate and up in another.
         optimizer: as `gpuscope.program.models.settings.OPTIMIZERS`.
