@@ -93,6 +93,13 @@ def test_a_growing_cache_replaces_the_old_one():
         assert trace.peak_allocated_bytes == (34 if steps == 1 else 36) * MIB
 
 
+def test_outputs_kept_until_the_next_step_are_freed_where_that_begins():
+    kept = [(16 * MIB, "input", -1, 0, "output", "aten::mm") for _ in range(3)]
+    made = [(16 * MIB, "temporary", at, None, "output", "aten::mm") for at in range(3)]
+    trace = simulate_memory(program([*kept, *made]), steps=3)
+    assert trace.peak_allocated_bytes == 3 * 16 * MIB
+
+
 def test_says_when_it_does_not_fit():
     fits = simulate_memory(program(STEP), capacity_bytes=112 * MIB)
     assert fits.fits

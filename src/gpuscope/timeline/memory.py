@@ -292,8 +292,31 @@ def _plan(program: Program) -> _Plan:
             plan.succeed(like.pop(0), storage, end)
         else:
             unmatched.append(storage)
-    _match_by_rank(plan, unmatched, [s for like in replaced.values() for s in like], end)
+    freed = [s for like in replaced.values() for s in like]
+    unmatched = _match_by_label(plan, unmatched, freed, end)
+    _match_by_rank(plan, unmatched, freed, end)
     return plan
+
+
+def _match_by_label(
+    plan: _Plan, left: list[Storage], freed: list[Storage], end: int
+) -> list[Storage]:
+    """Match what has a like of its size and origin (the outputs that a pipeline keeps until its
+    next step): a category guessed for memory that was there before may differ. What is matched is
+    taken out of `freed`; returns the others."""
+    like: dict[tuple[str, str, int], list[Storage]] = defaultdict(list)
+    for storage in freed:
+        like[storage.label, storage.module, storage.nbytes].append(storage)
+    others = []
+    for storage in left:
+        found = like[storage.label, storage.module, storage.nbytes]
+        if found and storage.label:
+            old = found.pop(0)
+            freed.remove(old)
+            plan.succeed(old, storage, end)
+        else:
+            others.append(storage)
+    return others
 
 
 def _match_by_rank(plan: _Plan, left: list[Storage], freed: list[Storage], end: int) -> None:
