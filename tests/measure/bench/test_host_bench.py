@@ -8,12 +8,21 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from gpuscope.measure.bench import host_calls, host_passes, host_python, host_waits
+from gpuscope.measure.bench import (
+    host_calls,
+    host_compiled,
+    host_dtensor,
+    host_passes,
+    host_python,
+    host_recurrent,
+    host_waits,
+)
 from gpuscope.measure.bench.host import parts, point
 from gpuscope.measure.bench.host_program_models import NAMES, programs
 from gpuscope.measure.bench.host_programs import measure_programs
 from gpuscope.measure.bench.host_timing import HostSample, HostTimer
 from gpuscope.measure.bench.launch import latencies
+from gpuscope.measure.calibrate.host_compiled_constants import PARAMETERS
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +148,29 @@ def test_launches_on_a_gpu() -> None:
     assert not timer.failures
     families = {s.group for s in timer.samples}
     assert {"queue", "launch_latency", "launch_gap", "launch_call"} <= families
+
+
+def test_dtensors_cost_more_than_what_they_hold() -> None:
+    timer = HostTimer("cpu", batches=3)
+    host_dtensor.measure_dtensor(timer)
+    assert not timer.failures
+    found = {(s.name, s.variant): min(s.seconds) for s in timer.samples}
+    assert set(found) == {(n, v) for n in ("add", "mm") for v in ("plain", "dtensor")}
+    assert found["add", "dtensor"] > found["add", "plain"]
+    assert not torch.distributed.is_initialized()
+
+
+def test_compiled_functions_are_what_their_sizes_say() -> None:
+    assert len(host_compiled.slices(5, "cpu")()) == 5
+    assert host_compiled.products(3, "cpu")().shape == (64, 64)
+    net = host_compiled.network(2, "cpu")
+    assert len(list(net.parameters())) == 2 * PARAMETERS
+    assert net(torch.randn(64, 64)).shape == ()
+
+
+def test_without_a_gpu_nothing_is_compiled_and_no_library_launches() -> None:
+    timer = HostTimer("cpu", batches=1)
+    host_compiled.measure_compiled(timer)
+    host_recurrent.measure_recurrent(timer)
+    assert not timer.samples
+    assert not timer.failures

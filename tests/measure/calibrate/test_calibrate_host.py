@@ -161,8 +161,20 @@ def test_a_slower_host_calls_compiled_code_and_collectives_slower_too() -> None:
 def test_launches_of_a_recurrent_layer_are_shared_as_products_and_cells() -> None:
     points = [
         call("op", "add", "no_grad", 6e-6), call("op", "mm", "no_grad", 8e-6),
-        call("recurrent", "lstm", "per_launch", 5e-6),
+        call("recurrent", "lstm", "16", 1e-4), call("recurrent", "lstm", "64", 1e-4 + 96 * 5e-6),
     ]  # fmt: skip
     found = host_constants(points, BASE)
     assert found["host.further.product_s"].value == pytest.approx(6e-6)
     assert found["host.further.kernel_s"].value == pytest.approx(4e-6)
+
+
+def test_collectives_are_issued_as_fast_as_they_were() -> None:
+    def issued(family: str, seconds: float) -> Point:
+        params = {"ranks": 2, "bytes": 4096}
+        return Point("collectives", family, params, "host", seconds, seconds, seconds)
+
+    found = host_constants([issued("all_reduce", 30e-6), issued("send_recv", 40e-6)], BASE)
+    assert found["host.op.allreduce.plain_s"].value == pytest.approx(30e-6)
+    # A batch of one message each way: half for each.
+    assert found["host.op.send.plain_s"].value == pytest.approx(20e-6)
+    assert found["host.op.recv.plain_s"].value == pytest.approx(20e-6)

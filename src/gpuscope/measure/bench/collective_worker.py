@@ -37,6 +37,10 @@ _MOST_CALLS = 50
 _GATE_CYCLES = 20_000_000
 """About 10 ms: both sides of an overlap are issued behind one gate, so that they start together."""
 
+_ISSUED_BYTES = 4096
+_ISSUED_CALLS = 60
+"""Calls between two waits, well below what the queue of launches holds."""
+
 _MATMUL = 4096
 _MATMUL_CALLS = 20
 
@@ -126,6 +130,7 @@ def run(rank: Rank, out: Path | None, *, quick: bool, largest: int) -> None:
             for operation in OPERATIONS:
                 _operation(rank, operation, group, ranks, write, quick=quick, largest=largest)
             if rank.on_gpu and ranks == rank.world:
+                _issuing(rank, group, ranks, write)
                 _beside_compute(rank, group, ranks, write)
         dist.barrier()
 
@@ -152,6 +157,28 @@ def _operation(
         except RuntimeError as error:  # all ranks fail alike: unsupported, or no memory
             write({**row, "failed": str(error).splitlines()[0][:200]})
             return
+
+
+def _issuing(
+    rank: Rank, group: Any, ranks: int, write: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """What issuing each collective costs this rank's host, without waiting for it."""
+    for operation in OPERATIONS:
+        call, size = make_call(operation, _ISSUED_BYTES, group, ranks, rank.device)
+        seconds = []
+        for batch in range(3):
+            rank.loop_s(call, 2, group)
+            for _ in range(_ISSUED_CALLS):
+                began = time.perf_counter()
+                call()
+                seconds.append(time.perf_counter() - began)
+            rank.wait()
+            if not batch:  # warms up
+                seconds.clear()
+        write({
+            "bench": "collectives", "operation": operation, "ranks": ranks, "bytes": size,
+            "state": "host", "seconds": seconds, "calls": 1,
+        })  # fmt: skip
 
 
 def _beside_compute(

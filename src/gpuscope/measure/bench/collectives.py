@@ -59,6 +59,8 @@ def points(found: CollectiveRun, device: Device | None) -> Iterator[Point]:
 
 def _alone(sample: CollectiveSample, device: Device | None) -> Point:
     params: dict[str, Value] = {"ranks": sample.ranks, "bytes": sample.size_bytes}
+    if sample.state == "host":  # what issuing it costs: no link has a part in it
+        return point_of(NAME, sample.operation, params, "host", sample.seconds)
     median = sorted(sample.seconds)[len(sample.seconds) // 2]
     algorithm, bus = bandwidths(sample.operation, sample.ranks, sample.size_bytes, median)
     rate = link_bytes_per_s(device, sample.ranks)

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuscope.measure.bench import host_calls, host_passes, host_programs, host_python, host_waits
+from gpuscope.measure.bench import (
+    host_calls,
+    host_compiled,
+    host_dtensor,
+    host_passes,
+    host_programs,
+    host_python,
+    host_recurrent,
+    host_waits,
+)
 from gpuscope.measure.bench.host_timing import HostSample, HostTimer
 from gpuscope.measure.bench.registry import bench
 from gpuscope.measure.bench.types import Point, point_of
@@ -40,6 +49,9 @@ def parts(quick: bool) -> tuple[tuple[frozenset[str], Part], ...]:
         (frozenset({"autocast"}), host_calls.measure_autocast),
         (frozenset({"copy"}), host_waits.measure_small_copies),
         (frozenset({"memory"}), host_waits.measure_allocation),
+        (frozenset({"recurrent"}), host_recurrent.measure_recurrent),
+        (frozenset({"dtensor"}), host_dtensor.measure_dtensor),
+        *(() if quick else ((frozenset({"compiled"}), host_compiled.measure_compiled),)),
     )
 
 
@@ -82,7 +94,7 @@ def run_parts(
 @bench(
     "host", title="Host: dispatch, modules, Python, backward, optimizers",
     title_zh="主机：算子派发、模块、Python、反向传播、优化器",
-    quick_s=12, full_s=35, needs="any", order=10,
+    quick_s=14, full_s=75, needs="any", order=10,
 )  # fmt: skip
 def host(context: Context) -> Iterator[Point]:
     """Measure every part of the host."""

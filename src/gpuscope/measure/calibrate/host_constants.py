@@ -16,6 +16,7 @@ from gpuscope.cost.host import CALLS, DEFAULTS, host_class
 from gpuscope.cost.host_compiled import COMPILED
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measure.bench.types import Point
+from gpuscope.measure.calibrate.host_compiled_constants import compiled_constants
 
 OPERATORS: Mapping[str, str] = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "pow": "pow",
@@ -40,7 +41,20 @@ OPERATORS: Mapping[str, str] = {
 }  # fmt: skip
 """Operator -> the measured call that is just this operator."""
 
+COLLECTIVES: Mapping[str, tuple[str, ...]] = {
+    "all_reduce": ("allreduce",), "all_gather": ("_allgather_base",),
+    "reduce_scatter": ("_reduce_scatter_base",), "all_to_all": ("alltoall_base",),
+    "broadcast": ("broadcast",), "send_recv": ("send", "recv"),
+}  # fmt: skip
+"""Collective of the bench -> the operators that share its host time."""
+
 _MODES = (("plain", "no_grad"), ("autograd", "grad"))
+LENGTHS = (16, 64)
+"""Time steps of the recurrent layer whose launches are timed (`bench.host_recurrent`)."""
+
+LAUNCHES_A_STEP = 2
+"""A product and a cell."""
+
 _LIST_STEPS = (300, 100)
 """Numbers of parameters whose difference says what one costs."""
 
@@ -106,7 +120,8 @@ def host_constants(points: Iterable[Point], base: Calibration) -> dict[str, Cali
     operators = _operators(calls)
     found = {
         **operators, **_classes(operators), **_parts(calls), **_parameters(calls),
-        **_launches(calls), **_further(calls),
+        **_launches(calls), **_further(calls), **_collectives(calls),
+        **compiled_constants({key: seen.value for key, seen in calls.of("compiled").items()}),
     }  # fmt: skip
     return found if not found else {**_carried(found, base), **found}
 
@@ -156,18 +171,33 @@ def _further(calls: _Calls) -> dict[str, CalibratedValue]:
     What the two kinds of launches cost together is measured; how they share it is as for single
     calls (a product dearer than a cell by what `mm` is dearer than `add`).
     """
-    pair = calls.get("recurrent", "lstm", "per_launch")
+    few, many = LENGTHS
+    gap = calls.difference(("recurrent", "lstm", str(many)), ("recurrent", "lstm", str(few)))
     apart = calls.difference(("op", "mm", "no_grad"), ("op", "add", "no_grad"))
-    if pair is None or apart is None:
+    if gap is None or gap <= 0 or apart is None:
         return {}
-    half = max(0.0, min(apart, pair.value)) / 2
+    each = gap / (many - few) / LAUNCHES_A_STEP
+    half = max(0.0, min(apart, each)) / 2
     note = "one more launch of a recurrent layer, shared as mm and add part"
     return {
         f"host.further.{name}_s": _entry(
-            _Seen(pair.value + part, pair.low + part, pair.high + part), note
+            _Seen(each + part, 0.8 * each + part, 1.3 * each + part), note
         )
         for name, part in (("product", half), ("kernel", -half))
     }
+
+
+def _collectives(calls: _Calls) -> dict[str, CalibratedValue]:
+    """What issuing a collective costs, as each rank timed it with a small message."""
+    found = {}
+    for family, names in COLLECTIVES.items():
+        seen = calls.get(family, "", "")
+        if seen is not None:
+            note = "issued by torch.distributed, blocking"
+            for name in names:
+                one = seen.times(1 / len(names))
+                found[f"host.op.{name}.plain_s"] = _entry(one, note)
+    return found
 
 
 def _parts(calls: _Calls) -> dict[str, CalibratedValue]:
