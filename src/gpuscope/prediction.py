@@ -113,7 +113,7 @@ def predict_job(
     timeline = attach_memory(simulation.timeline, first.memory)
     analysis = analyze(
         timeline, program=first.program, device=device, memory=_fullest(costed).memory,
-        step_time_s=step_s, calibration=constants,
+        step_time_s=step_s, calibration=constants, fullest=_fullest(costed).program.rank,
     )  # fmt: skip
     by_rank = {each.rank: each for each in simulation.ranks}
     own = by_rank[first.program.rank]

@@ -70,6 +70,7 @@ def analyze(
     memory: MemoryTrace | None = None,
     step_time_s: float | None = None,
     calibration: Constants | Mapping[str, float] | None = None,
+    fullest: int | None = None,
 ) -> Analysis:
     """Say what a timeline means. What it does not hold is None or empty in the result.
 
@@ -87,6 +88,7 @@ def analyze(
             without a profiler). Idle time is then scaled so that the breakdown adds up to it;
             where device work alone is longer, all device times are scaled instead.
         calibration: measured constants that replace estimates (see `gpuscope.analysis.energy`).
+        fullest: the rank of a job that `memory` is of.
     """
     timeline = modelled(timeline, device)
     ops, kernels = OpColumns.of(timeline), KernelColumns.of(timeline)
@@ -122,6 +124,7 @@ def analyze(
         fit=_fit(story, program),
         rank=rank,
         on_host=works_on_host(timeline, rank),
+        fullest=fullest,
         **shared,
     )
     return Analysis(

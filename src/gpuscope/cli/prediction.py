@@ -207,8 +207,20 @@ def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) 
             programs[number - 1], place.cluster, calibration=place.calibration,
             strict=request.strict,
         )  # fmt: skip
+        if run.fits is False and len(places) == 1:
+            run = _with_fitting(request, place, run, say)
         runs.append(run)
     return Result(tuple(runs))
+
+
+def _with_fitting(request: Request, place: _Place, run: Run, say: Any) -> Run:
+    """A job that does not fit, with the plans that would."""
+    from gpuscope.cli.fit_trials import fit_trials, told
+
+    trials = fit_trials(
+        request.workload, place.cluster, request.options, place.calibration, say
+    )
+    return told(run, trials)
 
 
 def _varied(

@@ -46,15 +46,19 @@ def does_not_fit(facts: Facts) -> Finding | None:
     much, much_zh = f"{percent(share)} of", f"{percent(share)}"
     if share >= 1:
         much, much_zh = f"{share:.1f}×", f"{share:.1f} 倍"
+    who, who_zh = "The step does not fit: it", "放不下：这一步"
+    if facts.fullest is not None and facts.job is not None and len(facts.job.ranks) > 1:
+        who = f"Rank {facts.fullest} does not fit: it"
+        who_zh = f"rank {facts.fullest} 放不下：它"
     return Finding(
         kind="does_not_fit",
-        title=f"The step does not fit: it needs {need}, the device has {have}.",
+        title=f"{who} needs {need}, the device has {have}.",
         evidence=f"{size(excess)} ({much} the device's memory) too much. "
         f"Largest at the peak: {listed}.",
         max_gain_s=None,
         hint=" Or: ".join(_sentence(option.text) for option in fitting)
         or "None of the usual changes is enough: use a smaller model or devices with more memory.",
-        title_zh=f"放不下：这一步需要 {need}，设备只有 {have}。",
+        title_zh=f"{who_zh}需要 {need}，设备只有 {have}。",
         evidence_zh=f"超出 {size(excess)}（设备内存的 {much_zh}）。峰值时最大的部分：{listed_zh}。",
         hint_zh="或者：".join(option.text_zh for option in fitting)
         or "常用的改变都不够：请使用更小的模型或内存更大的设备。",

@@ -40,6 +40,7 @@ class Facts:
         idle_spots, launches, copies, critical_path: as in `Analysis`.
         rank: which rank it is.
         trust, ranks, communication, step_spread, job: as in `Analysis`.
+        fullest: of a job, the rank that needs most memory, which `memory` is of.
         on_host: the "device" is the host's own processor: nothing is launched.
     """
 
@@ -64,6 +65,7 @@ class Facts:
     host_wait_s: float | None = None
     on_host: bool = False
     job: JobStory | None = None
+    fullest: int | None = None
 
     @property
     def step_s(self) -> float:

@@ -1,0 +1,76 @@
+"""Plans that would make a job fit: tried in order, passed over where they cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from gpuscope import api
+from gpuscope.cli.app import app
+from gpuscope.cli.fit_trials import ENOUGH, MOST_TRIALS, fit_trials
+from gpuscope.errors import InvalidValueError
+from gpuscope.hardware import parse_target
+from gpuscope.program.models.parallel.options import ParallelOptions
+from gpuscope.program.models.settings import WorkloadOptions
+from gpuscope.timeline.recost_ranks import RecostedJob, RecostedRank
+
+CLUSTER = parse_target("8xh200")
+
+
+def _job(fits: bool) -> RecostedJob:
+    return RecostedJob(1.0, None, None, (RecostedRank(0, 8, None, 2**30, fits),))
+
+
+def _tried(monkeypatch, answer, plan: ParallelOptions) -> tuple[list[ParallelOptions], list[str]]:
+    """The plans asked for, and the words of those that came back."""
+    asked: list[ParallelOptions] = []
+
+    def recost(workload, cluster, *, options, **kept):
+        asked.append(options.parallel)
+        return answer(options.parallel)
+
+    monkeypatch.setattr(api, "recost", recost)
+    options = WorkloadOptions(task="train", parallel=plan)
+    found = fit_trials("llama-3.1-8b", CLUSTER, options, None, lambda _: None)
+    return asked, [trial.options for trial in found]
+
+
+def test_it_stops_when_enough_fit(monkeypatch) -> None:
+    asked, words = _tried(monkeypatch, lambda _: _job(True), ParallelOptions(fsdp="none", dp=8))
+    assert words == ["--fsdp full", "--recompute full"]
+    assert len(asked) == ENOUGH
+    assert asked[0].fsdp == "full"
+
+
+def test_it_gives_up_after_a_few(monkeypatch) -> None:
+    asked, words = _tried(monkeypatch, lambda _: _job(False), ParallelOptions(fsdp="none"))
+    assert len(asked) == len(words) == MOST_TRIALS
+
+
+def test_plans_that_cannot_be_are_passed_over(monkeypatch) -> None:
+    def answer(plan: ParallelOptions) -> RecostedJob:
+        if plan.tp is not None:
+            raise InvalidValueError("heads do not divide")
+        return _job(plan.pp == 2)
+
+    full = ParallelOptions(fsdp="full", recompute="full", dp=8)
+    asked, words = _tried(monkeypatch, answer, full)
+    assert words == ["--pp 2 --dp 4"]
+    assert [plan.tp for plan in asked] == [2, None]
+
+
+def test_without_a_parallel_job_nothing_is_tried() -> None:
+    assert fit_trials("gpt2", CLUSTER, WorkloadOptions(), None, pytest.fail) == ()
+
+
+def test_the_story_names_the_rank_and_what_fits() -> None:
+    line = (
+        "predict llama-3.2-1b --task train --layers 4 --seq 1024 --on 4xh200 --pp 2 --fsdp none"
+        " --set memory=3GiB"
+    )
+    result = CliRunner().invoke(app, line.split())
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.output.split())
+    assert "does not fit: it needs" in text
+    assert "Rank " in text
+    assert "Predicted to fit: --" in text or "Tried, and too much still: --" in text
