@@ -311,3 +311,11 @@ def test_kernels_of_older_devices_reach_the_same_share_of_every_hopper(backend: 
     # Dao 2023, figure 7: 320 TFLOP/s forward and backward on an H100, at most.
     both = seconds(forward(on="h100", **shape)) + seconds(backward(on="h100", **shape))
     assert 7 * 16 * 16384**2 * 128 / both < 350e12
+
+
+def test_large_cores_take_large_tiles() -> None:
+    """A TPU has one core or two: 2 us a tile of 64 rows would be most of the time."""
+    shape = {"batch": 2, "heads": 32, "sq": 8192, "dim": 128, "causal": True, "on": "tpu-v6e"}
+    useful = 2 * 32 * 8192**2 * 128 * 2
+    peak = device("tpu-v6e").peak_flops_per_s("bfloat16")
+    assert 0.3 < useful / seconds(forward(**shape)) / peak < 0.7

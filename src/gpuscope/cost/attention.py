@@ -23,7 +23,7 @@ carries to other devices.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Limiter, Origin
@@ -49,6 +49,13 @@ _HALF = ("float16", "bfloat16")
 #: Heads wider than this neither cuDNN nor FlashAttention take (sdp_utils.cpp,
 #: `check_head_dim_size_flash`; cuDNN frontend, scaled dot product attention, limits).
 _WIDEST = 256
+
+_FEW_CORES = 8
+"""Devices with so few compute units have large cores (TPU, Trainium), no multiprocessors."""
+
+_CORE_TILE = 512
+"""Rows of queries and of keys in a step of such a core (MaxText, configs/base.yml: sa_block_q,
+sa_block_kv and those of the backward pass)."""
 
 
 def attention_flops(q: TensorSpec, k: TensorSpec, v: TensorSpec, causal: bool) -> float:
@@ -230,6 +237,9 @@ def _main_kernel(
     rates = _rates(work, backend, direction, d, drop)
     peak, dtype = _rate(work, q.dtype)
     tile_q, tile_k, by_key = tile_shape(backend, d, backward)
+    if work.units <= _FEW_CORES:
+        # The next tile's operands come while this one is worked on (Pallas pipelines its grid).
+        tile_q, tile_k, rates = _CORE_TILE, _CORE_TILE, replace(rates, tile_s=0.0)
     own, walked, total = unit_load(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
