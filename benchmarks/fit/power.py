@@ -3,9 +3,10 @@
     python benchmarks/fit/power.py [--write FILE.toml]
     python benchmarks/fit/power.py --check      the catalogue's constants against whole workloads
 
-The loads of `gpuscope bench --only power` are captured and costed, so that FLOPs, bytes and issue
-times are those that predictions use; power, clock and rate are the recorded ones. Left out: loads
-whose data is constant (zeros, signs, a fill), which switch fewer bits than real data.
+The loads of `gpuscope bench --only power` and of `benchmarks/power_terms.py` are captured and
+costed, so that FLOPs, bytes and issue times are those that predictions use; power, clock and rate
+are the recorded ones, and each recording has its own machine's power at rest. Left out: loads whose
+data is constant (zeros, signs, a fill), which switch fewer bits than real data.
 """
 
 from __future__ import annotations
@@ -20,72 +21,89 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import geometric_mean
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import power_terms
 from recorded import MAX_MHZ, MEASURED_WITH, MICRO, write_toml
 
 from gpuscope.api import capture as record
 from gpuscope.cost.engine import cost_program
-from gpuscope.cost.power import MATRIX_KINDS, PJ_PER_BIT, limit_power, power_model
+from gpuscope.cost.power import (
+    PJ_PER_BIT,
+    limit_power,
+    on_matrix_units,
+    power_model,
+    rate_of,
+)
 from gpuscope.cost.types import Kernel
 from gpuscope.cost.workspace import with_workspaces
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import calibration_for, device
 from gpuscope.hardware.calibration import CalibratedValue
-from gpuscope.hardware.device import rate_name
+from gpuscope.measure.bench.power_loads import LOADS
+from gpuscope.measure.bench.power_loads import Load as BenchLoad
 from gpuscope.program.capture import capture
 from gpuscope.program.workload import WorkloadOptions
 from gpuscope.timeline import simulate
 
 DEVICE = device("h200")
+_FOUND = power_model(DEVICE, calibration_for(DEVICE))
+assert _FOUND is not None
+MODEL = _FOUND
+"""For the time that a kernel's blocks run, which no fitted constant enters."""
 MEMORY_PJ_PER_BYTE = 8 * dict(PJ_PER_BIT)["HBM"]
 CONSTANT_DATA = ("matmul_bf16_zeros", "matmul_bf16_signs", "write_hbm")
 IN_L2 = ("copy_l2_16mib", "gelu_l2", "tiny_kernels", "matmul_bf16_2048")
 """Loads whose buffers never leave the L2."""
-DUTY_PERIOD_S = 0.1
+PACED = ("copy_l2_16mib", "gelu_l2", "tiny_kernels", "lstm_16_bf16", "gru_backward_64_bf16")
+"""Loads whose kernels are shorter than the host takes to launch them; all others are busy."""
+NO_KERNEL = ("one_block",)
+SLEEP_PERIOD_S = 0.1
 """A load with a duty below 1 sleeps for the rest of every such period."""
-REST_W = 115.0
-"""About the power at rest, for weights only."""
+Column = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Load:
-    """A steady load, everything per second of the recording.
+    """A steady load.
 
     Attributes:
         name: of the load.
-        above_w: mean power above rest.
+        total_w, rest_w: mean power, and that of the same machine at rest.
         share: clock over the boost clock while it runs.
-        rate: of the matrix FLOPs ("bf16"); "" without.
-        kind: family of the matrix FLOPs; "" without.
-        flops, issue, nbytes, l2_bytes: matrix FLOPs, time spent issuing vector instructions,
-            bytes of device memory and of L2.
+        work: by term, per second of the recording: "active" (time x share of multiprocessors),
+            "vector" (time spent issuing), "byte", "l2_byte", "flop.<rate>.<kind>"; those but bytes
+            of memory already at the clock that the load ran at.
     """
 
     name: str
-    above_w: float
+    total_w: float
+    rest_w: float
     share: float
-    rate: str
-    kind: str
-    flops: float
-    issue: float
-    nbytes: float
-    l2_bytes: float
+    work: Column
 
 
-def rows() -> dict[str, dict[str, str]]:
-    """The recording by name of the load."""
-    with gzip.open(MICRO / "power.csv.gz", "rt", newline="") as stream:
+def read(name: str) -> dict[str, dict[str, str]]:
+    """A recording by name of the load."""
+    with gzip.open(MICRO / name, "rt", newline="") as stream:
         return {row["load"]: row for row in csv.DictReader(stream)}
 
 
-def kernels_of(name: str) -> list[Kernel]:
+def at_rest(rows: dict[str, dict[str, str]]) -> float:
+    """Mean power with a context open and the clock up."""
+    idle = [float(r["mean_w"]) for n, r in rows.items()
+            if n.startswith("idle") and float(r["sm_mhz_mean"]) > 0.9 * MAX_MHZ]  # fmt: skip
+    return sum(idle) / len(idle)
+
+
+def kernels_of(make: Callable[[str], Callable[[], object]]) -> list[Kernel]:
     """What one call of a load launches, its buffers as warm as they are in a loop."""
-    from gpuscope.measure.bench.power_loads import LOADS
 
     def build() -> Callable[[], object]:
-        call = LOADS[name]("cuda").call
+        call = make("cuda")
 
         def step() -> None:
             call()
@@ -102,51 +120,64 @@ def busy_share(name: str, row: dict[str, str]) -> float:
     if "_duty_" not in name:
         return 1.0
     seconds = float(row["seconds"])
-    sleeps = round(seconds / DUTY_PERIOD_S - 0.3)
-    return 1.0 - sleeps * (1.0 - float(name.rsplit("_", 1)[1])) * DUTY_PERIOD_S / seconds
+    sleeps = round(seconds / SLEEP_PERIOD_S - 0.3)
+    return 1.0 - sleeps * (1.0 - float(name.rsplit("_", 1)[1])) * SLEEP_PERIOD_S / seconds
 
 
-def load(name: str, row: dict[str, str], idle_w: float, full: dict[str, str]) -> Load:
-    """A recorded load with its work; a duty load's clock is told by its rate."""
-    base = name.split("_duty_")[0]
-    kernels = kernels_of(base)
-    per_s = int(row["calls"]) / float(row["seconds"])
-    share = float(row["sm_mhz_mean"]) / MAX_MHZ
-    if name != base:
-        full_per_s = int(full["calls"]) / float(full["seconds"])
-        busy = busy_share(name, row)
+def load(
+    name: str, row: dict[str, str], rest_w: float, full: dict[str, str], kernels: list[Kernel],
+    clocks: Column, exponent: float,
+) -> Load:  # fmt: skip
+    """A recorded load with its work; a duty load's clock is told by its rate.
+
+    Kernels of a load that is always busy are stretched to fill the time.
+    """
+    per_s = float(row["calls"]) / float(row["seconds"])
+    share, busy = float(row["sm_mhz_mean"]) / MAX_MHZ, busy_share(name, row)
+    if busy < 1.0:
+        full_per_s = float(full["calls"]) / float(full["seconds"])
         share = min(1.0, float(full["sm_mhz_mean"]) / MAX_MHZ * per_s / busy / full_per_s)
-    matrix = [k for k in kernels if k.kind in MATRIX_KINDS and k.flops]
-    other = [k for k in kernels if k.kind not in MATRIX_KINDS]
-    moved = sum(k.read_bytes + k.written_bytes for k in kernels)
-    inside = sum(max(0.0, k.least_bytes - k.read_bytes - k.written_bytes) for k in other)
-    if name in IN_L2:
-        moved, inside = 0.0, moved + inside
-    return Load(
-        name=name, above_w=float(row["mean_w"]) - idle_w, share=share,
-        rate=rate_name(matrix[0].dtype) if matrix else "", kind=matrix[0].kind if matrix else "",
-        flops=per_s * sum(k.flops for k in matrix), issue=per_s * sum(k.compute_s for k in other),
-        nbytes=per_s * moved, l2_bytes=per_s * inside,
-    )  # fmt: skip
+    seconds = per_s * sum(k.duration_s for k in kernels)
+    paced = name in PACED or float(row.get("pace_us") or 0.0) > 0
+    stretch = 1.0 if paced else 0.98 * busy / seconds
+    work: Column = defaultdict(float)
+    for k in kernels:
+        rate, matrix = rate_of(k.dtype), on_matrix_units(k) and k.flops > 0
+        own = clocks.get(rate, 1.0) if k.kind in ("matmul", "convolution") and matrix else 1.0
+        slowed = per_s * (min(share, own) / own) ** exponent
+        moved = k.read_bytes + k.written_bytes
+        inside = 0.0 if matrix else max(0.0, k.least_bytes - moved)
+        if name in IN_L2:
+            moved, inside = 0.0, 0.0 if matrix else moved + inside
+        work["active"] += stretch * slowed * MODEL.active_s(k)
+        work["byte"] += per_s * moved * 1e-12
+        if matrix:
+            work[f"flop.{rate}.{k.kind}"] += slowed * k.flops * 1e-12
+        else:
+            work["vector"] += slowed * min(k.compute_s, k.duration_s)
+            work["l2_byte"] += slowed * inside * 1e-12
+    return Load(name, float(row["mean_w"]), rest_w, share, dict(work))
 
 
-def fit_memory(loads: list[Load], pj_per_flop: float) -> tuple[float, float, float]:
-    """Vector watts, pJ a byte, pJ an L2 byte: least squares of relative errors of total power."""
-    used = [x for x in loads if not x.rate or x.name == "matmul_thin_bf16"]
-    factors = np.array([[x.issue, x.nbytes * 1e-12, x.l2_bytes * 1e-12] for x in used])
-    target = np.array([x.above_w - x.flops * pj_per_flop * 1e-12 for x in used])
-    weight = 1.0 / np.array([x.above_w + REST_W for x in used])
-    found, *_ = np.linalg.lstsq(factors * weight[:, None], target * weight, rcond=None)
-    assert (found > 0).all(), found
-    return tuple(float(x) for x in found)  # type: ignore[return-value]
+def least_squares(loads: list[Load]) -> Column:
+    """W, pJ per byte and pJ per FLOP, none negative: relative errors of total power."""
+    names = sorted({term for x in loads for term in x.work})
+    factors = np.array([[x.work.get(n, 0.0) / x.total_w for n in names] for x in loads])
+    target = np.array([(x.total_w - x.rest_w) / x.total_w for x in loads])
+    free = list(range(len(names)))
+    while True:
+        found = np.linalg.lstsq(factors[:, free], target, rcond=None)[0]
+        if (found >= 0).all():
+            return {names[i]: float(v) for i, v in zip(free, found, strict=True)}
+        free = [i for i, v in zip(free, found, strict=True) if v > 0]
 
 
-def per_flop_pj(x: Load, pj_per_byte: float) -> float:
-    """What is left for a FLOP."""
-    return (x.above_w - x.nbytes * pj_per_byte * 1e-12) / x.flops * 1e12
+def predicted_w(x: Load, found: Column) -> float:
+    """Power by the fitted constants."""
+    return x.rest_w + sum(amount * found.get(term, 0.0) for term, amount in x.work.items())
 
 
-def own_clock(rate: str, x: Load) -> float:
+def own_clock(rate: str, share: float, flops_per_s: float) -> float:
     """Clock of a lone product over the boost clock: its rate at rest against the steady one."""
     name = {"fp8": "scaled_mm"}.get(rate, "mm")
     with gzip.open(MICRO / "matmul.csv.gz", "rt", newline="") as stream:
@@ -156,65 +187,79 @@ def own_clock(rate: str, x: Load) -> float:
                 row["bench"] == name and p["dtype"] == rate and row["state"] == "hot"
                 and p["m"] == p["n"] == p["k"] == 8192 and row["category"] == "kernel"
             ):  # fmt: skip
-                return min(1.0, x.share * 2 * 8192**3 / (float(row["median_us"]) * 1e-6) / x.flops)
+                alone = 2 * 8192**3 / (float(row["median_us"]) * 1e-6)
+                return min(1.0, share * alone / flops_per_s)
     raise SystemExit(f"no lone {rate} product of 8192 in the recording")
 
 
-def fit(loads: list[Load]) -> tuple[dict[str, float], dict[str, float]]:
-    """Constants in W and pJ, and the clock of each dtype's lone product."""
-    by = {x.name: x for x in loads}
-    dense = {"bf16": "matmul_bf16", "fp16": "matmul_fp16", "tf32": "matmul_tf32",
-             "fp8": "matmul_fp8", "fp32": "matmul_fp32"}  # fmt: skip
-    clocks = {rate: own_clock(rate, by[name]) for rate, name in dense.items()}
-    found: dict[str, float] = {"bf16": 0.9}
-    for _ in range(5):
-        found["vector"], found["byte"], found["l2_byte"] = fit_memory(loads, found["bf16"])
-        same = [x for x in loads if x.name.split("_duty_")[0] == dense["bf16"]]
-        logs = [(math.log(x.share), math.log(per_flop_pj(x, found["byte"]))) for x in same]
-        found["exponent"] = float(np.polyfit(*zip(*logs, strict=True), 1)[0])
-        own: dict[tuple[str, str], list[float]] = defaultdict(list)
-        for x in loads:
-            if x.rate and x.name != "matmul_thin_bf16" and "_duty_" not in x.name:
-                alone = 1.0 if x.kind == "attention" else clocks[x.rate]
-                slowed = (min(x.share, alone) / alone) ** found["exponent"]
-                own[x.rate, x.kind].append(per_flop_pj(x, found["byte"]) / slowed)
-        found |= {rate: geometric_mean(own[rate, "matmul"]) for rate in dense}
-        for kind in ("attention", "convolution"):
-            found[kind] = geometric_mean(own["bf16", kind]) / found["bf16"]
-    return found, clocks
-
-
-def predicted_w(x: Load, found: dict[str, float], clocks: dict[str, float]) -> float:
-    """Power above rest by the fitted constants."""
-    total = x.issue * found["vector"]
-    total += (x.nbytes * found["byte"] + x.l2_bytes * found["l2_byte"]) * 1e-12
-    if x.rate:
-        alone = 1.0 if x.kind == "attention" else clocks[x.rate]
-        slowed = (min(x.share, alone) / alone) ** found["exponent"]
-        total += x.flops * found[x.rate] * found.get(x.kind, 1.0) * slowed * 1e-12
-    return total
+def exponent_of(loads: list[Load], found: Column, clocks: Column, exponent: float) -> float:
+    """k from one product at several clocks: what is left for a FLOP against the clock."""
+    logs = []
+    for x in loads:
+        if x.name.split("_duty_")[0] != "matmul_bf16":
+            continue
+        term = "flop.bf16.matmul"
+        rest = predicted_w(x, found) - x.work[term] * found[term]
+        own = (min(x.share, clocks["bf16"]) / clocks["bf16"]) ** exponent
+        logs.append((math.log(x.share), math.log((x.total_w - rest) * own / x.work[term])))
+    return float(np.polyfit(*zip(*logs, strict=True), 1)[0])
 
 
 def entries(
-    found: dict[str, float], clocks: dict[str, float], idle_w: float, held: float
+    found: Column, clocks: Column, exponent: float, idle_w: float, held_w: float
 ) -> dict[str, CalibratedValue]:
     """The constants as shares (see `gpuscope.cost.power`)."""
     board_w = DEVICE.require("tdp_w")
     values = {
-        "idle_share": idle_w / board_w, "vector_share": found["vector"] / board_w,
+        "idle_share": idle_w / board_w, "active_share": found["active"] / board_w,
+        "vector_share": found["vector"] / board_w,
         "byte_factor": found["byte"] / MEMORY_PJ_PER_BYTE,
         "l2_byte_factor": found["l2_byte"] / MEMORY_PJ_PER_BYTE,
-        "voltage_exponent": found["exponent"], "limit_share": held / board_w,
+        "voltage_exponent": exponent, "limit_share": held_w / board_w,
     }  # fmt: skip
-    values |= {f"flop_factor.{kind}": found[kind] for kind in ("attention", "convolution")}
+    plain = found["flop.bf16.matmul"]
+    for kind in ("attention", "convolution", "recurrent"):
+        values[f"flop_factor.{kind}"] = found[f"flop.bf16.{kind}"] / plain
     for rate, clock in clocks.items():
         peak = DEVICE.peak_flops_per_s(rate, tensor_core=rate != "fp32")
-        values[f"flop_share.{rate}"] = found[rate] * 1e-12 * peak / board_w
+        per_flop = found[f"flop.{rate}.matmul"] * 1e-12
+        values[f"flop_share.{rate}"] = per_flop * peak / board_w
         values[f"clock_share.{rate}"] = clock
     return {
         f"power.{name}": CalibratedValue(value, "1", "calibrated", value, value)
         for name, value in values.items()
     }
+
+
+def fitted() -> tuple[Column, Column, float, float, float, list[Load]]:
+    """Constants, clocks of lone products, exponent, power at rest and at the limit, the loads."""
+    steady, terms = read("power.csv.gz"), read("power_terms.csv.gz")
+    jobs = []
+    for rows in (steady, terms):
+        for name, row in rows.items():
+            if name.startswith("idle") or name in (*CONSTANT_DATA, *NO_KERNEL):
+                continue
+            base = name.split("_duty_")[0]
+            made = power_terms.LOADS[name].make if rows is terms else _made(LOADS[base])
+            jobs.append((name, row, at_rest(rows), rows[base], kernels_of(made)))
+    clocks: Column = {}
+    for rate in ("bf16", "fp16", "tf32", "fp8", "fp32"):
+        row = steady[f"matmul_{rate}"]
+        per_s = 2 * 8192**3 * int(row["calls"]) / float(row["seconds"])
+        clocks[rate] = own_clock(rate, float(row["sm_mhz_mean"]) / MAX_MHZ, per_s)
+    exponent, found, loads = 1.0, {}, []
+    for _ in range(6):
+        loads = [load(*job, clocks, exponent) for job in jobs]
+        found = least_squares(loads)
+        exponent = exponent_of(loads, found, clocks, exponent)
+    held = [x.total_w for x in loads
+            if "_duty_" not in x.name and x.share < 0.9 and x.total_w > 600]  # fmt: skip
+    machines = [at_rest(r) for r in (steady, terms, read("back_to_back/power.csv.gz"))]
+    return found, clocks, exponent, sum(machines) / 3, sum(held) / len(held), loads
+
+
+def _made(make: Callable[[str], BenchLoad]) -> Callable[[str], Callable[[], object]]:
+    return lambda device: make(device).call
 
 
 def check() -> None:
@@ -276,34 +321,20 @@ def main() -> None:
     if given.check:
         check()
         return
-    recorded = rows()
-    idle_w = sum(float(r["mean_w"]) for n, r in recorded.items() if n.startswith("idle")) / 2
-    loads = [
-        load(name, row, idle_w, recorded[name.split("_duty_")[0]])
-        for name, row in recorded.items()
-        if not name.startswith("idle") and name not in CONSTANT_DATA
-    ]
-    held = [
-        float(r["mean_w"]) for n, r in recorded.items()
-        if "_duty_" not in n and float(r["sm_mhz_mean"]) < 0.9 * MAX_MHZ
-        and float(r["mean_w"]) > 600
-    ]  # fmt: skip
-    held_w = sum(held) / len(held)
-    found, clocks = fit(loads)
+    found, clocks, exponent, idle_w, held_w, loads = fitted()
     say = sys.stdout.write
-    say(f"rest {idle_w:.1f} W, held under the limit {held_w:.1f} W ({min(held)}-{max(held)})\n")
+    say(f"rest {idle_w:.1f} W, held under the limit {held_w:.1f} W, exponent {exponent:.3f}\n")
     for name, value in found.items():
-        say(f"{name:10s} {value:8.4g}\n")
+        say(f"{name:24s} {value:8.4g}\n")
     say(f"clock of lone products over the boost clock: {clocks}\n")
     errors = []
-    for x in loads:
-        predicted = predicted_w(x, found, clocks) + idle_w
-        errors.append(predicted / (x.above_w + idle_w) - 1)
-        say(f"{x.name:24s} {x.above_w + idle_w:6.1f} W, {predicted:6.1f} W {errors[-1]:+7.1%}"
+    for x in sorted(loads, key=lambda x: predicted_w(x, found) / x.total_w):
+        errors.append(predicted_w(x, found) / x.total_w - 1)
+        say(f"{x.name:32s} {x.total_w:6.1f} W, {predicted_w(x, found):6.1f} W {errors[-1]:+7.1%}"
             f"  clock {x.share:.3f}\n")  # fmt: skip
-    say(f"mean error {np.mean(np.abs(errors)):.1%}\n")
+    say(f"mean error {np.mean(np.abs(errors)):.1%}, median {np.median(np.abs(errors)):.1%}\n")
     if given.write:
-        write_toml(given.write, MEASURED_WITH, entries(found, clocks, idle_w, held_w))
+        write_toml(given.write, MEASURED_WITH, entries(found, clocks, exponent, idle_w, held_w))
 
 
 if __name__ == "__main__":

@@ -173,3 +173,33 @@ def test_a_what_if_limit_does_not_change_the_physics() -> None:
     assert lower.pj_per_flop("bfloat16") == model().pj_per_flop("bfloat16")
     assert lower.idle_w == model().idle_w
     assert lower.limit_w == pytest.approx(model().limit_w / 2)
+
+
+def test_a_busy_multiprocessor_draws_about_a_watt() -> None:
+    """One block that spun for a millisecond drew 1.1 W above rest on an H200."""
+    spinning = Kernel("spin", "other", 0, 1e-3, 1e-3, 1e-3, grid=2, waves=0.0)
+    assert sum(model().work_j(spinning)) / 1e-3 / 2 == pytest.approx(1.1, rel=0.25)
+
+
+def test_blocks_beyond_a_full_device_draw_no_more() -> None:
+    def drawn(blocks: int) -> float:
+        return sum(model().work_j(Kernel("k", "other", 0, 1e-3, 1e-3, 1e-3, grid=blocks)))
+
+    units = H200.compute_units or 0
+    assert drawn(units) == drawn(10 * units) == drawn(1)  # 1: the model does not say
+    assert drawn(units // 2) == pytest.approx(drawn(units) / 2)
+
+
+def test_a_kernel_that_is_over_at_once_draws_nothing() -> None:
+    assert sum(model().work_j(Kernel("tiny", "pointwise", 0, 1e-6, 1e-6, 1e-6, grid=16))) == 0.0
+
+
+def test_depthwise_convolutions_are_charged_for_issuing() -> None:
+    """7x7 filters of 192 channels drew 306 W above rest on an H200, most of the time issuing."""
+    kernel = Kernel(
+        "conv_depthwise", "convolution", 0, 1e-3, 1e-3, 1e-3, flops=17e9, compute_s=0.99e-3,
+        grid=10_000, dtype="bfloat16", read_bytes=1.1e8,
+    )  # fmt: skip
+    assert sum(model().work_j(kernel)) / 1e-3 == pytest.approx(306, rel=0.1)
+    of_tiles = replace(kernel, tile=(128, 128, 64))
+    assert sum(model().work_j(of_tiles)) < sum(model().work_j(kernel))

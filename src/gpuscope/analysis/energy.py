@@ -1,14 +1,15 @@
-"""Energy of a step: at rest, issuing, per FLOP, per byte.
+"""Energy of a step: at rest, active, issuing, per FLOP, per byte.
 
     energy = power at rest x step
+             + active power x time x share of multiprocessors that hold blocks
              + vector power x time that kernels outside the matrix families spend issuing
              + sum over dtypes (FLOPs of the matrix families x energy per FLOP)
              + device-memory bytes x energy per byte
 
 and never more than the power that the device holds under its limit x step. The physics and its
 constants (`power.*` of a calibration) are those of `gpuscope.cost.power`, which also lowers the
-clock where the limit binds: steady loads of one operator each on an H200, met with a mean error of
-2 %; carried to other devices in proportion to their board power, which nobody has checked.
+clock where the limit binds: 79 steady loads of one operator each on an H200, met with a mean
+error of 6 %; carried to other devices in proportion to their board power, which nobody has checked.
 
 How it fares on whole workloads, none of which a constant was fitted to: docs/analysis.md.
 """
@@ -103,7 +104,7 @@ def _source(
 ) -> str:  # fmt: skip
     measured_on = known.measured_on if isinstance(known, Calibration) else device.id
     if measured_on == device.id:
-        return "calibrated: power at rest, of issuing, per FLOP and per byte under steady loads"
+        return "calibrated: power at rest, active, issuing, per FLOP and byte under steady loads"
     return (
         f"estimated from the board power of {model.board_w:g} W with shares measured on "
         f"{measured_on or 'another device'}, and {model.pj_per_byte:.0f} pJ per byte of "

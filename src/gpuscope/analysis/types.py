@@ -175,8 +175,10 @@ class Energy:
     Attributes:
         total_j: the sum of the four parts.
         idle_j: at rest, over the whole step.
-        active_j: of kernels outside the matrix families, beside device memory: issuing, L2.
-        compute_j, memory_j: by FLOPs of the matrix families, by bytes of device memory.
+        active_j: of kernels outside the matrix families, beside device memory: active
+            multiprocessors, issuing, L2.
+        compute_j, memory_j: of kernels of the matrix families, active multiprocessors and FLOPs;
+            by bytes of device memory.
         average_w: total over the step.
         cost_usd: the step at the price per hour.
     """

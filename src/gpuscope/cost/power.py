@@ -1,12 +1,15 @@
 """Power of a device at work, and the clock that a power limit leaves.
 
     power x period = power at rest x period
-        + sum over kernels of   energy per FLOP (by dtype) x FLOPs      matrix families
+        + sum over kernels of   active power x time x share of multiprocessors that hold blocks
+                                energy per FLOP (by dtype) x FLOPs      matrix units
                                 vector power x time spent issuing       all other kernels
                                 energy per byte x device-memory bytes
                                 energy per L2 byte x bytes found in L2  all other kernels
 
-Nothing is charged for merely running: a stream of tiny kernels drew 2 W more than rest. Arithmetic
+A multiprocessor that holds a block draws about 1 W whatever the block does: one that only spun
+drew 1.1 W on an H200, and 1.3 W each is what loads that fill all 132 have in common. A stream of
+tiny kernels draws 2 to 5 W above rest: their blocks are gone before they count. Arithmetic
 costs more per operation at a higher clock, whose voltage is higher: energy(f) = energy(f0) x
 (f / f0)^k, where f0 is the clock that a lone kernel of its kind runs at (a dense product pulls the
 clock below its maximum even with power to spare). Memory has its own clock and costs the same at
@@ -38,8 +41,12 @@ from gpuscope.hardware import Device
 from gpuscope.hardware import device as catalogue_device
 from gpuscope.hardware.device import rate_name
 
+START_S = 1e-6
+"""Of a kernel's time, what passes before its blocks run and after: no multiprocessor is active."""
+
 MATRIX_KINDS = frozenset({"matmul", "attention", "convolution", "recurrent"})
-"""Kernel families that are charged by FLOP; all others by the time that they issue for."""
+"""Kernel families that are charged by FLOP; all others by the time that they issue for, and so are
+depthwise convolutions, which have no matrix tile."""
 
 PJ_PER_BIT: tuple[tuple[str, float], ...] = (
     ("HBM2E", 6.0), ("HBM2", 3.92), ("HBM", 6.0), ("GDDR6X", 7.25), ("GDDR", 7.5),
@@ -55,15 +62,16 @@ LOWEST_CLOCK = 0.2
 """Least share of the boost clock considered (an H200 goes down to 345 of 1980 MHz)."""
 
 DEFAULTS: Mapping[str, float] = {
-    "power.idle_share": 0.164, "power.vector_share": 0.26, "power.byte_factor": 2.4,
-    "power.l2_byte_factor": 0.87, "power.voltage_exponent": 1.1, "power.limit_share": 0.98,
+    "power.idle_share": 0.17, "power.active_share": 0.24, "power.vector_share": 0.17,
+    "power.byte_factor": 1.7, "power.l2_byte_factor": 0.47, "power.voltage_exponent": 1.3,
+    "power.limit_share": 0.985,
 }  # fmt: skip
-"""Constants where no calibration gives them, rounded from the H200's: rest and issuing over board
-power; a byte's energy, and an L2 byte's, over that in the memory itself; exponent k; power held
-over power limit. For FLOPs see `DEFAULT_FLOP_SHARE` and `DEFAULT_CLOCK_SHARE`;
+"""Constants where no calibration gives them, rounded from the H200's: rest, active and issuing over
+board power; a byte's energy, and an L2 byte's, over that in the memory itself; exponent k; power
+held over power limit. For FLOPs see `DEFAULT_FLOP_SHARE` and `DEFAULT_CLOCK_SHARE`;
 `power.flop_factor.<kind>` (1 by default) is a family's energy per FLOP over a plain product's."""
 
-DEFAULT_FLOP_SHARE = 1.25
+DEFAULT_FLOP_SHARE = 1.0
 """Power above rest at the dense peak over board power: matrix units cannot run at their peak."""
 
 DEFAULT_CLOCK_SHARE = 0.9
@@ -110,8 +118,13 @@ class PowerModel:
         return max(shared, self.reference.idle_power_w or 0.0)
 
     @cached_property
+    def active_w(self) -> float:
+        """Power above rest of multiprocessors that all hold blocks, whatever these do."""
+        return self._constant("power.active_share") * self.board_w
+
+    @cached_property
     def vector_w(self) -> float:
-        """Power above rest of multiprocessors that issue vector instructions all the time."""
+        """Power of multiprocessors that issue vector instructions all the time, above active."""
         return self._constant("power.vector_share") * self.board_w
 
     @cached_property
@@ -148,7 +161,7 @@ class PowerModel:
         rate is known at all.
         """
         if dtype not in self._flop_pj:
-            self._flop_pj[dtype] = self._look_up_flop(_rate(dtype))
+            self._flop_pj[dtype] = self._look_up_flop(rate_of(dtype))
         return self._flop_pj[dtype]
 
     def _look_up_flop(self, rate: str) -> float:
@@ -175,7 +188,7 @@ class PowerModel:
         Dense products run below the boost clock, the more so the longer they last
         (`throttle` and `throttle_s` of `gpuscope.cost.gemm`, which their durations contain).
         """
-        rate = _rate(kernel.dtype)
+        rate = rate_of(kernel.dtype)
         if kernel.kind not in ("matmul", "convolution") or kernel.flops <= 0 or rate == "fp32":
             return 1.0
         share = self._by_rate("power.clock_share", rate, DEFAULT_CLOCK_SHARE)
@@ -183,22 +196,37 @@ class PowerModel:
         half_s = float(self.constants.get(f"matmul.{rate}.throttle_s", 1.0))
         return share / (1.0 + throttle * kernel.compute_s / (kernel.compute_s + half_s))
 
+    def active_s(self, kernel: Kernel) -> float:
+        """Time of the kernel that its blocks run, times the share of multiprocessors they fill."""
+        run_s = max(kernel.duration_s - START_S, kernel.compute_s, kernel.memory_s)
+        units = self.reference.compute_units
+        if not units or kernel.grid <= 1:  # 1: not stated by the kernel's model
+            return run_s
+        return run_s * min(1.0, max(kernel.waves, kernel.grid / units))
+
     def work_j(self, kernel: Kernel) -> tuple[float, float]:
         """Joules of a kernel above rest, at its own clock: (arithmetic and L2, device memory)."""
         moved = kernel.read_bytes + kernel.written_bytes
-        if kernel.kind in MATRIX_KINDS:
+        arithmetic = self.active_w * self.active_s(kernel)
+        if on_matrix_units(kernel):
             factor = float(self.constants.get(f"power.flop_factor.{kernel.kind}", 1.0))
-            arithmetic = kernel.flops * factor * self.pj_per_flop(kernel.dtype) * 1e-12
+            arithmetic += kernel.flops * factor * self.pj_per_flop(kernel.dtype) * 1e-12
         else:
             found_in_l2 = max(0.0, kernel.least_bytes - moved)
-            arithmetic = kernel.compute_s * self.vector_w + (
-                found_in_l2 * self.pj_per_l2_byte * 1e-12
-            )
+            issuing_s = min(kernel.compute_s, kernel.duration_s)
+            arithmetic += issuing_s * self.vector_w + found_in_l2 * self.pj_per_l2_byte * 1e-12
         return arithmetic, moved * self.pj_per_byte * 1e-12
 
 
+def on_matrix_units(kernel: Kernel) -> bool:
+    """Whether a kernel is charged by FLOP: of a matrix family, and not a depthwise convolution."""
+    depthwise = kernel.kind == "convolution" and not kernel.tile
+    return kernel.kind in MATRIX_KINDS and not depthwise
+
+
 @lru_cache(maxsize=256)
-def _rate(dtype: str) -> str:
+def rate_of(dtype: str) -> str:
+    """The rate that a dtype is computed at; "fp32" for those that have none of their own."""
     try:
         return rate_name(dtype)
     except UnknownNameError:

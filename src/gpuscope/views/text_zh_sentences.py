@@ -107,8 +107,8 @@ SENTENCES: dict[str, str] = {
     "All values given to unique() are taken as distinct.": "传给 unique() 的值视为互不相同。",
     "Tensors compared by torch.equal are taken as equal.": "用 torch.equal 比较的张量视为相等。",
     # Where the energy comes from.
-    "calibrated: power at rest, of issuing, per FLOP and per byte under steady loads": (
-        "标定：静态功耗、指令发射功耗、稳定负载下每次浮点运算与每字节的功耗"
+    "calibrated: power at rest, active, issuing, per FLOP and byte under steady loads": (
+        "标定：稳定负载下的静态功耗、多处理器活动功耗、指令发射功耗、每次浮点运算与每字节的能耗"
     ),
     "Model FLOPs are those of matrix products, convolutions, attention and recurrent layers of the "
     "forward and backward pass, 2 per multiply-add; causal attention counts the half that the "
