@@ -94,7 +94,7 @@ def run_parts(
 @bench(
     "host", title="Host: dispatch, modules, Python, backward, optimizers",
     title_zh="主机：算子派发、模块、Python、反向传播、优化器",
-    quick_s=14, full_s=75, needs="any", order=10,
+    quick_s=14, full_s=60, needs="any", order=10,
 )  # fmt: skip
 def host(context: Context) -> Iterator[Point]:
     """Measure every part of the host."""

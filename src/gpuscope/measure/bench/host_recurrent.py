@@ -7,6 +7,8 @@ from kernels that walk all steps in one launch.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from gpuscope.measure.bench.host_timing import HostTimer
@@ -25,4 +27,4 @@ def measure_recurrent(timer: HostTimer) -> None:
     layer = torch.nn.LSTM(_WIDTH, _WIDTH, device=timer.device)
     for length in LENGTHS:
         x = torch.randn(length, _BATCH, _WIDTH, device=timer.device)
-        timer.calls("recurrent", "lstm", str(length), lambda x=x: layer(x), _CALLS)
+        timer.calls("recurrent", "lstm", str(length), partial(layer, x), _CALLS)

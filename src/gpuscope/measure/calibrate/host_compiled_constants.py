@@ -18,13 +18,13 @@ from collections.abc import Mapping
 
 from gpuscope.hardware import CalibratedValue
 
-KERNELS = (8, 48)
+KERNELS = (4, 24)
 """Generated kernels of the two functions; slices of different lengths do not fuse."""
 
-LIBRARY = (8, 48)
+LIBRARY = (4, 24)
 """Matrix products of the two functions."""
 
-LAYERS = (2, 12)
+LAYERS = (1, 6)
 """Layers of the two networks; each is a linear layer and a layer norm: four parameters."""
 
 PARAMETERS = 4

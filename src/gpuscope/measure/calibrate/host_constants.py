@@ -37,6 +37,7 @@ OPERATORS: Mapping[str, str] = {
     "fill_": "fill_", "zero_": "zero_", "randint": "randint", "triu": "triu",
     "transpose": "transpose", "permute": "permute", "unsqueeze": "unsqueeze", "expand": "expand",
     "slice": "slice", "select": "select", "view": "view", "split": "split", "detach": "detach",
+    "ge": "ge", "floor_divide": "floor_divide", "histc": "histc", "_embedding_bag": "embedding_bag",
     "abs": "abs", "clamp": "clamp", "log": "log", "log1p": "log", "sqrt": "sqrt",
 }  # fmt: skip
 """Operator -> the measured call that is just this operator."""
