@@ -130,3 +130,21 @@ def test_gradients_of_experts_are_clipped_with_the_others() -> None:
     parallel = ParallelOptions(software=Software(clip=True), world=4, ep=2, microbatch=1)
     made = capture(size, options=WorkloadOptions(seq=64, parallel=parallel))
     assert any("norm" in op.name for op in made.ops if op.phase != "forward")
+
+
+def test_gradients_of_experts_in_a_pipeline_are_clipped_with_the_others() -> None:
+    from dataclasses import replace
+
+    from gpuscope.api import capture_job, resolve_target
+    from gpuscope.program.models.parallel.size import Experts
+    from gpuscope.program.world import RankPrograms
+
+    size = replace(SIZE, experts=Experts(count=4, chosen=2, ffn=32))
+    parallel = ParallelOptions(
+        software=Software(clip=True), ep=2, pp=2, fsdp="zero1", microbatch=1, global_batch=8
+    )
+    made = capture_job(
+        size, resolve_target("8xh200"), WorkloadOptions(seq=64, parallel=parallel)
+    )
+    assert isinstance(made, RankPrograms)
+    assert made.world_size == 8

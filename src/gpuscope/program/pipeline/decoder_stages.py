@@ -87,6 +87,7 @@ def stage_build(
 
     def build() -> Callable[[], object]:
         from gpuscope.program.models.parallel.build import make_part, optimizer_of
+        from gpuscope.program.models.parallel.clip import clip_gradients
         from gpuscope.program.models.parallel.mesh import join_job, make_meshes
         from gpuscope.program.pipeline.stage_step import StageParts, stage_step
 
@@ -99,7 +100,7 @@ def stage_build(
 
         def finish() -> None:
             if job.software.clip:
-                _clip(model, group)
+                clip_gradients(model.parameters(), stages=group)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
@@ -156,21 +157,3 @@ class _Data:
 def _own_loss(job: Job) -> Callable[[Any], Any]:
     """The last part gives the loss itself; microbatches share the step's weight."""
     return lambda output: output / job.plan.microbatches
-
-
-def _clip(model: Any, group: Any) -> None:
-    """Clip to the norm of the whole model: squares are summed over the stages (torchtitan's
-    `clip_grad_norm_`)."""
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.tensor import DTensor
-
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients, 2.0, False, None)
-    if isinstance(norm, DTensor):
-        norm = norm.full_tensor()
-    if group is not None:
-        norm **= 2.0
-        dist.all_reduce(norm, group=group)
-        norm **= 0.5
-    torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, norm)

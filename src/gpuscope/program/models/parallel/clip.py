@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.tensor import DTensor
 
 
-def clip_gradients(parameters: Iterable[nn.Parameter], limit: float = 1.0) -> None:
+def clip_gradients(
+    parameters: Iterable[nn.Parameter], limit: float = 1.0, stages: dist.ProcessGroup | None = None
+) -> None:
     """Scale all gradients down so that their norm together is `limit` at most.
 
     PyTorch's `clip_grad_norm_` refuses gradients of different meshes (experts, or parameters that
@@ -19,6 +22,8 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float = 1.0) -> No
     Args:
         parameters: of one rank; those without a gradient are left out.
         limit: largest norm.
+        stages: ranks that hold the other stages of a pipeline, whose squares are added
+            (torchtitan's `clip_grad_norm_`).
     """
     groups: dict[Any, list[nn.Parameter]] = {}
     for parameter in parameters:
@@ -34,5 +39,9 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float = 1.0) -> No
     if not norms:
         return
     total = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms))
+    if stages is not None:
+        total **= 2.0
+        dist.all_reduce(total, group=stages)
+        total **= 0.5
     for members in groups.values():
         torch.nn.utils.clip_grads_with_norm_(members, limit, total)
