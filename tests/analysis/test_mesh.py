@@ -125,3 +125,29 @@ def test_a_real_recording_of_four_ranks() -> None:
     assert len(found.flows) == 12
     assert found.ranks[0].device == 0
     assert all((rank.waiting_s or 0) > 0 for rank in found.ranks[:3])
+
+
+def test_a_predicted_rank_sits_on_its_node_and_a_large_job_is_drawn_by_its_sorts() -> None:
+    from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
+    from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
+    from gpuscope.timeline.simulate_ranks import simulate_ranks
+
+    def job(ranks: int) -> CostedProgram:
+        numbers = TensorSpec((1024,), (1,), "bfloat16")
+        op = Op(0, "c10d::allreduce_", inputs=(numbers,), group=0)
+        program = Program(
+            "all", (op,), world_size=ranks, groups=(ProcessGroup("0", "dp", tuple(range(ranks))),)
+        )
+        kernel = Kernel("talk", "collective", 0, 1e-3, 1e-3, 1e-3, lane="link")
+        item = CostedOp(op, (kernel,), HostCost(0.0, 0.0, 0.0))
+        return CostedProgram(program, "h200", (item,))
+
+    small = mesh(simulate_ranks([job(16)], [tuple(range(16))]).timeline, None, {}, 8)
+    assert small is not None
+    assert [(r.host, r.device) for r in small.ranks][7:9] == [("node 0", 7), ("node 1", 0)]
+    assert len(small.ranks) == 16
+    large = mesh(simulate_ranks([job(4096)], [tuple(range(4096))]).timeline, None, {}, 8)
+    assert large is not None
+    assert [rank.rank for rank in large.ranks] == [0]
+    assert large.flows == ()
+    assert large.groups[0].size == 4096

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuscope import api
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
@@ -37,8 +39,14 @@ def test_a_job_comes_back_and_its_figures_are_those_of_all_devices() -> None:
     assert shown.tokens_per_s is not None
     assert shown.tokens_per_s_per_device == shown.tokens_per_s / 16
 
-    story = run.analysis.job
+    story, used = run.analysis.job, run.analysis.utilisation
     assert story is not None
+    assert used is not None
+    # Two ways to the same figure: the first rank's FLOPs as its own analysis counts them.
+    assert story.ranks[0].model_flops == pytest.approx(used.model_flops)
+    assert story.ranks[0].hardware_flops == pytest.approx(used.hardware_flops)
+    assert used.mfu is not None
+    assert shown.mfu == pytest.approx(used.mfu * story.mean_model_flops / used.model_flops)
     assert story.mesh == (("pp", 2), ("dp", 4), ("tp", 2))
     assert {part.kind for part in story.parts} >= {"compute", "bubble"}
     kinds = {finding.kind for finding in run.analysis.findings}

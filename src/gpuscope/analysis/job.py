@@ -19,6 +19,8 @@ import numpy.typing as npt
 
 from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.job_types import GroupTime, JobPart, JobRank, JobStory
+from gpuscope.analysis.roofs import MATRIX_KINDS
+from gpuscope.analysis.utilisation import REPEATED_IN_ATTENTION_BACKWARD
 from gpuscope.analysis.wording import percent, seconds
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import Op, Program
@@ -84,7 +86,7 @@ class _Columns:
         label: index into `labels`; -1 for kernels and copies.
         pair: it is a send or a receive.
         labels: of groups, without numbers.
-        flops: of each event; 0 where it computes something again.
+        model_flops, hardware_flops: of each event.
     """
 
     rank: Ints
@@ -94,7 +96,8 @@ class _Columns:
     label: Ints
     pair: npt.NDArray[np.bool_]
     labels: tuple[str, ...]
-    flops: npt.NDArray[np.float64]
+    model_flops: npt.NDArray[np.float64]
+    hardware_flops: npt.NDArray[np.float64]
 
 
 def _columns(timeline: Timeline, match: Match) -> _Columns:
@@ -115,18 +118,28 @@ def _columns(timeline: Timeline, match: Match) -> _Columns:
     last = np.full(match.count, np.iinfo(np.int64).min)
     np.maximum.at(last, match.id[met], match.arrival_ns[met])
     moves[at[met]] = np.clip(last[match.id[met]], start[at[met]], end[at[met]])
+    model, hardware = _flops(timeline, rows)
     return _Columns(
-        of_lane[events.lane[rows]], start, end, moves, label, pair, labels, _flops(timeline, rows)
+        of_lane[events.lane[rows]], start, end, moves, label, pair, labels, model, hardware
     )
 
 
-def _flops(timeline: Timeline, rows: Ints) -> npt.NDArray[np.float64]:
+def _flops(timeline: Timeline, rows: Ints) -> tuple[npt.NDArray[np.float64], ...]:
+    """Model and hardware FLOPs of each event, as `gpuscope.analysis.utilisation` defines them."""
     events = timeline.events
-    of_kernel = [k.flops if isinstance(k, Kernel) else 0.0 for k in timeline.kernels]
-    once = [not (isinstance(op, Op) and op.recomputed) for op in timeline.ops]
-    # The last entry stands for index -1, unknown.
-    flops = np.array([*of_kernel, 0.0])[events.kernel[rows]]
-    return np.asarray(flops * np.array([*once, True])[events.op[rows]], np.float64)
+    kernels = [kernel for kernel in timeline.kernels if isinstance(kernel, Kernel)]
+    if len(kernels) < len(timeline.kernels):
+        return np.zeros(len(rows)), np.zeros(len(rows))
+    # The last entries stand for index -1, unknown.
+    flops = np.array([k.flops if k.kind in MATRIX_KINDS else 0.0 for k in kernels] + [0.0])
+    attends = np.array([k.kind == "attention" for k in kernels] + [False])
+    ops = [op if isinstance(op, Op) else None for op in timeline.ops]
+    again = np.array([op is not None and op.recomputed for op in ops] + [False])
+    back = np.array([op is not None and op.phase == "backward" for op in ops] + [False])
+    hardware = flops[events.kernel[rows]]
+    op, kernel = events.op[rows], events.kernel[rows]
+    repeated = np.where(back[op] & attends[kernel], REPEATED_IN_ATTENTION_BACKWARD, 0.0)
+    return hardware * (1.0 - np.where(again[op], 1.0, repeated)), hardware
 
 
 def _label(group: str) -> str:
@@ -206,7 +219,8 @@ def _rank(
         bubble_s=bubble_s, imbalance_s=waiting_s - bubble_s,
         idle_s=max(0.0, (window[1] - window[0]) * NS - _length_s(taken)),
         groups=tuple(sorted(found, key=lambda g: -(g.exposed_s + g.waiting_s))),
-        model_flops=float(columns.flops[own].sum()),
+        model_flops=float(columns.model_flops[own].sum()),
+        hardware_flops=float(columns.hardware_flops[own].sum()),
     )  # fmt: skip
 
 

@@ -43,7 +43,8 @@ class JobRank:
         imbalance_s: it waits for another rank in any other communication.
         idle_s: nothing runs at all: the host has not launched, or the queue starts up.
         groups: by label, most exposed first.
-        model_flops: FLOPs of its kernels, recomputation left out.
+        model_flops, hardware_flops: of its kernels, without and with what is computed again, as
+            `gpuscope.analysis.utilisation` counts them.
     """
 
     rank: int
@@ -56,6 +57,7 @@ class JobRank:
     idle_s: float
     groups: tuple[GroupTime, ...]
     model_flops: float = 0.0
+    hardware_flops: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,11 @@ class JobStory:
     def mean_model_flops(self) -> float:
         """FLOPs of a step, the mean over all ranks; recomputation left out."""
         return sum(rank.model_flops * rank.count for rank in self.ranks) / self.world_size
+
+    @property
+    def mean_hardware_flops(self) -> float:
+        """FLOPs of a step, the mean over all ranks; recomputation counted."""
+        return sum(rank.hardware_flops * rank.count for rank in self.ranks) / self.world_size
 
     def mean_s(self, kind: str) -> float:
         """Seconds of the step of one kind, all groups together."""

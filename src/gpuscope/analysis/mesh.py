@@ -19,7 +19,7 @@ root is: they are counted, not drawn.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -136,13 +136,17 @@ class Mesh:
     unplaced: int
 
 
-def mesh(timeline: Timeline, story: RankStory | None, compute_s: dict[int, float]) -> Mesh | None:
+def mesh(
+    timeline: Timeline, story: RankStory | None, compute_s: dict[int, float],
+    devices_per_node: int = 0,
+) -> Mesh | None:  # fmt: skip
     """Return who sends what to whom; None where no rank talks to another.
 
     Args:
         timeline: a recording or a prediction, all ranks.
         story: what `gpuscope.analysis.ranks` found, where several ranks were recorded.
         compute_s: union of compute kernels by rank, over the whole timeline.
+        devices_per_node: of a prediction, ranks that a host holds, node after node; 0 if unknown.
     """
     match = match_collectives(timeline)
     calls = match.calls
@@ -151,14 +155,20 @@ def mesh(timeline: Timeline, story: RankStory | None, compute_s: dict[int, float
     known = timeline.recorded is not None or timeline.messages is not None
     if not known or not len(calls) or len(members) < 2:
         return None
+    drawn_all = len(members) <= MOST_DRAWN
+    if timeline.stands_for and not drawn_all:
+        members = own  # each distinct rank of a large job, in place of all
     steps = _steps(timeline)
     sent = _Sent(timeline, match, sorted(members))
     numbers = _busiest(calls)
     order = {group: at for at, group in enumerate(numbers)}
     return Mesh(
-        ranks=tuple(_rank(timeline, sent, r, story, compute_s, steps) for r in sorted(members)),
+        ranks=tuple(
+            _placed(_rank(timeline, sent, r, story, compute_s, steps), devices_per_node)
+            for r in sorted(members)
+        ),
         groups=tuple(_group(timeline, match, sent, group, steps) for group in numbers),
-        flows=tuple(sent.flows(order, steps)) if len(members) <= MOST_DRAWN else (),
+        flows=tuple(sent.flows(order, steps)) if drawn_all else (),
         steps=steps,
         unplaced=int(np.isnan(sent.total).sum()),
     )
@@ -288,6 +298,14 @@ def _rank(
         caused_s=share.caused_s / steps if share else None,
         sent_bytes=None if rows is None else _mean(sent.total[rows], steps),
     )
+
+
+def _placed(rank: MeshRank, devices_per_node: int) -> MeshRank:
+    """A rank of a prediction on its node."""
+    if not devices_per_node:
+        return rank
+    node, device = divmod(rank.rank, devices_per_node)
+    return replace(rank, host=f"node {node}", device=device)
 
 
 def _mean(values: Floats, parts: int) -> float | None:

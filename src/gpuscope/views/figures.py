@@ -32,7 +32,7 @@ class Figures:
         devices: of a job, one a rank; else 1.
         samples_per_s_per_device, tokens_per_s_per_device: of a job.
         job_energy_j: energy of a step on all devices; of one device `Run.energy_j`.
-        mfu: model FLOPs over the peak, the mean over all devices of a job.
+        mfu, hfu: model (hardware) FLOPs over the peak, the mean over all devices of a job.
     """
 
     samples_per_s: float | None
@@ -46,13 +46,14 @@ class Figures:
     tokens_per_s_per_device: float | None = None
     job_energy_j: float | None = None
     mfu: float | None = None
+    hfu: float | None = None
 
 
 def figures(run: Run) -> Figures:
     """Return what follows from the run's fields."""
     step_s = run.step_time_s
     devices = sum(len(each.members) for each in run.rank_results) or 1
-    price, energy_j = _price_usd(run), _energy_j(run)
+    price, energy_j, (mfu, hfu) = _price_usd(run), _energy_j(run), _used(run)
     largest = max(run.analysis.classes, key=lambda share: share.time_s, default=None)
     return Figures(
         samples_per_s=_ratio(run.samples, step_s),
@@ -65,7 +66,8 @@ def figures(run: Run) -> Figures:
         samples_per_s_per_device=_ratio(_ratio(run.samples, step_s), devices),
         tokens_per_s_per_device=_ratio(_ratio(run.tokens, step_s), devices),
         job_energy_j=energy_j,
-        mfu=_mfu(run),
+        mfu=mfu,
+        hfu=hfu,
     )
 
 
@@ -87,11 +89,13 @@ def _energy_j(run: Run) -> float | None:
     return total if run.rank_results else run.energy_j
 
 
-def _mfu(run: Run) -> float | None:
+def _used(run: Run) -> tuple[float | None, float | None]:
+    """MFU and HFU."""
     used, job = run.analysis.utilisation, run.analysis.job
     if used is None or job is None or not used.peak_flops_per_s:
-        return None if used is None else used.mfu
-    return job.mean_model_flops / (run.step_time_s * used.peak_flops_per_s)
+        return (None, None) if used is None else (used.mfu, used.hfu)
+    peak = run.step_time_s * used.peak_flops_per_s
+    return job.mean_model_flops / peak, job.mean_hardware_flops / peak
 
 
 def _ratio(amount: float | None, by: float | None) -> float | None:

@@ -155,6 +155,8 @@ export interface Run {
   use: UseOverTime | null;
   /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
   memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
+  /** The step of each rank of a predicted job, and its mesh (views/report/job_blocks.py). */
+  job_blocks?: Block[];
   idle_gaps?: IdleGaps[];
   collective_waits?: CollectiveWaits | null;
   /** Explanations of the longest kernels, as blocks, by kernel group (views/report/kernels.py). */

@@ -18,6 +18,7 @@ from gpuscope.views.explanation import block_document
 from gpuscope.views.report.collective_waits import collective_waits
 from gpuscope.views.report.device_facts import device_facts, device_of_run
 from gpuscope.views.report.idle_gaps import idle_gaps
+from gpuscope.views.report.job_blocks import job_blocks
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
@@ -63,8 +64,9 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
         "use": plain(use_over_time(run.timeline, device_of_run(run))),
         "collective_waits": plain(collective_waits(run.timeline)),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
-        "mesh": plain(mesh(run.timeline, run.analysis.ranks, _compute_s(run))),
+        "mesh": plain(mesh(run.timeline, run.analysis.ranks, _compute_s(run), _node(run))),
         "pipeline": plain(pipeline(run.timeline)),
+        "job_blocks": [block_document(block) for block in job_blocks(run)],
         "kernels_explained": {
             group: [block_document(block) for block in blocks]
             for group, blocks in kernels_explained(run).items()
@@ -74,6 +76,11 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
 
 def _compute_s(run: Run) -> dict[int, float]:
     return {rank: time.compute_s for rank, time in run.analysis.time.items()}
+
+
+def _node(run: Run) -> int:
+    """Devices of a node of a predicted job; 0 where nothing says."""
+    return run.place.devices_per_node if run.place is not None else 0
 
 
 def _sentences_zh(run: Run) -> dict[str, str]:

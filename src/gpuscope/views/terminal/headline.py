@@ -183,7 +183,9 @@ def _mfu(run: Run, shown: Figures, lang: str) -> Text:
         return Text(tr("not available", lang))
     text = Text(units.percent(shown.mfu, lang))
     if shown.devices > 1:
-        text.append("   " + tr("mean of {n} devices", lang, n=f"{shown.devices:,}"), style="dim")
+        again = f"   HFU {units.percent(shown.hfu, lang)}" if shown.hfu != shown.mfu else ""
+        mean = tr("mean of {n} devices", lang, n=f"{shown.devices:,}")
+        text.append(f"{again}   {mean}", style="dim")
         return text
     if used.peak_flops_per_s is not None:
         reached = units.flop_rate(used.model_flops / run.step_time_s, lang)

@@ -29,7 +29,7 @@ def mesh_picture(run: Run, found: JobStory, lang: str) -> RenderableType:
         left(tr("talks over", lang)), right(tr("running", lang)), right(tr("not hidden", lang)),
     )  # fmt: skip
     for (name, size), ranks in zip(found.mesh, first_groups(found.mesh), strict=True):
-        running, exposed = _means_s(found, name)
+        running, exposed = means_s(found, name)
         rows.add_row(
             Text(name, style="bold"), f"{size:,}", Text(short(ranks), style="dim"),
             link_of(ranks, run.place, lang), units.time(running, lang), units.time(exposed, lang),
@@ -72,7 +72,7 @@ def link_of(ranks: Sequence[int], place: JobPlace | None, lang: str) -> str:
     return f"{place.within} + {place.between}"
 
 
-def _means_s(found: JobStory, label: str) -> tuple[float, float]:
+def means_s(found: JobStory, label: str) -> tuple[float, float]:
     """Running and exposed seconds of a group's communication, the mean over all ranks."""
     running = exposed = 0.0
     for rank in found.ranks:

@@ -163,8 +163,9 @@ def communication(
 
     Of a predicted `job` waiting is known: equal ranks come at one time.
     """
-    about = "" if job else tr("One rank alone does not tell transfer from waiting: bandwidths are lower bounds.",
-               lang)  # fmt: skip
+    about = "" if job else tr(
+        "One rank alone does not tell transfer from waiting: bandwidths are lower bounds.", lang
+    )
     return section(tr("Communication", lang), about, _sorts(sorts[:10], lang))
 
 

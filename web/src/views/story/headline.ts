@@ -54,7 +54,7 @@ function recordedSteps(run: Run): string {
 function throughputFigure(run: Run): HTMLElement {
   const tokens = run.figures.tokens_per_s as number | null, samples = run.figures.samples_per_s as number | null;
   const value = tokens ?? samples;
-  return figure({ label: t("Throughput"), value: count(value), notes: [missing(value) ? null : tokens !== null ? t("tokens/s") : t("samples/s"), tokens !== null && samples !== null ? t("{rate} samples/s", { rate: count(samples) }) : null] });
+  return figure({ label: t("Throughput"), value: count(value), notes: [missing(value) ? null : tokens !== null ? t("tokens/s") : t("samples/s"), tokens !== null && samples !== null ? t("{rate} samples/s", { rate: count(samples) }) : null, devicesOf(run) > 1 && !missing(value) ? t("{rate} a device", { rate: count((value as number) / devicesOf(run)) }) : null] });
 }
 
 function memoryFigure(run: Run): HTMLElement {
@@ -68,8 +68,16 @@ function memoryFigure(run: Run): HTMLElement {
   });
 }
 
+/** Devices of a predicted job; 1 elsewhere. */
+const devicesOf = (run: Run): number => (run.figures.devices as number | undefined) ?? 1;
+
 function energyFigure(run: Run): HTMLElement {
-  const parts = run.analysis.energy, f = run.figures;
+  const parts = run.analysis.energy, f = run.figures, devices = devicesOf(run), whole = f.job_energy_j as number | null | undefined;
+  if (devices > 1) return figure({
+    label: t("Energy a step"), value: energy(whole ?? null), origin: run.origins.energy_j,
+    notes: [t("of all {n} devices", { n: count(devices) }), missing(whole) ? null : t("{power} a device", { power: power((whole as number) / run.step_time_s / devices) }),
+      !missing(f.usd_per_million_tokens) ? t("{money} a million tokens", { money: money(f.usd_per_million_tokens) }) : null],
+  });
   return figure({
     label: t("Energy a step"), value: energy(run.energy_j), origin: run.origins.energy_j,
     notes: [parts?.average_w ? t("{power} on average", { power: power(parts.average_w) }) : null,
@@ -78,7 +86,11 @@ function energyFigure(run: Run): HTMLElement {
 }
 
 function mfuFigure(run: Run): HTMLElement {
-  const used = run.analysis.utilisation;
+  const used = run.analysis.utilisation, devices = devicesOf(run);
+  if (devices > 1) return figure({
+    label: "MFU", value: percent((run.figures.mfu as number | null) ?? null), title: used ? sentence(used.definition, run.sentences_zh) : undefined as never,
+    notes: [t("mean of {n} devices", { n: count(devices) }), missing(run.figures.hfu) ? null : `HFU ${percent(run.figures.hfu as number)}`],
+  });
   return figure({
     label: "MFU", value: percent(used?.mfu ?? null), title: used ? sentence(used.definition, run.sentences_zh) : undefined as never,
     notes: [used?.peak_flops_per_s ? t("{rate} of {peak}", { rate: flopRate(used.model_flops / run.step_time_s), peak: flopRate(used.peak_flops_per_s) }) : null,

@@ -2,6 +2,7 @@
 
 import type { View } from "../../core/page";
 import { findingsPanel } from "./findings";
+import { jobPanel } from "./job";
 import { notesPanel } from "./notes";
 import { sentencesPanel } from "./sentences";
 import { sideBySidePanel } from "./side_by_side";
@@ -11,5 +12,5 @@ export const view: View = {
   id: "story",
   title: "Story",
   about: "",
-  panels: [sideBySidePanel, trustPanel, sentencesPanel, findingsPanel, notesPanel],
+  panels: [sideBySidePanel, trustPanel, sentencesPanel, jobPanel, findingsPanel, notesPanel],
 };
