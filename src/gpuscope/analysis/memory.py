@@ -46,7 +46,17 @@ def memory_story(
         capacity_bytes=capacity,
         fits=None if capacity is None else missing == 0,
         missing_bytes=missing,
+        failed_op=trace.failed[0] if trace and trace.failed else None,
+        failed_for=_purpose(trace),
+        failed_bytes=trace.failed[1].nbytes if trace and trace.failed else 0,
     )
+
+
+def _purpose(trace: MemoryTrace | None) -> str:
+    if trace is None or trace.failed is None:
+        return ""
+    storage = trace.failed[1]
+    return " ".join(part for part in (storage.module, storage.label) if part) or storage.category
 
 
 def _at(counter: Counter, time_ns: Ints) -> Ints:

@@ -153,6 +153,8 @@ class MemoryStory:
         capacity_bytes: what the device has for a program; None if unknown.
         fits: whether every request finds room; None if the capacity is unknown.
         missing_bytes: how much more than the capacity it would take; 0 where it fits.
+        failed_op, failed_for, failed_bytes: the first request that finds no room: its operator's
+            index (-1: before the step; None: all find room), what it is for, and how large.
     """
 
     peak_bytes: int
@@ -166,6 +168,9 @@ class MemoryStory:
     capacity_bytes: int | None
     fits: bool | None = None
     missing_bytes: int = 0
+    failed_op: int | None = None
+    failed_for: str = ""
+    failed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ class MemoryTrace:
         releases: how often cached segments had to be given back (slow on a real device).
         by_category: bytes of each category at each point, those with most at the peak first; they
             add up to `allocated_bytes`.
+        failed: the first request that found no room, in whichever step: operator index (-1 for
+            what is there before the step), and the storage that was asked for; None where all did.
         by_module: bytes by the module that owns or made them at the peak, largest first; they add
             up to the peak.
     """
@@ -73,6 +75,7 @@ class MemoryTrace:
     releases: int
     by_category: tuple[tuple[Category, Ints], ...] = ()
     by_module: tuple[tuple[str, int], ...] = ()
+    failed: tuple[int, Storage] | None = None
 
     @property
     def excess_bytes(self) -> int:
@@ -170,6 +173,7 @@ class _Run:
         self.first_point = 0
         self.allocated: list[int] = []
         self.reserved: list[int] = []
+        self.failed: tuple[int, Storage] | None = None
         self.late = self.plan.late if cold else []
         missing = self.plan.absent | {s.id for s in self.plan.late} if cold else set()
         for storage in program.storages:
@@ -181,6 +185,8 @@ class _Run:
         if storage.nbytes <= 0:
             return
         block = self.allocator.allocate(storage.nbytes, stream)
+        if self.failed is None and self.allocator.out_of_memory:
+            self.failed = (len(self.allocated) - 1, storage)
         life = _Life(storage, block.nbytes, self.clock)
         self.blocks[storage.id], self.lives[storage.id] = block, life
         self.history.append(life)
@@ -264,6 +270,7 @@ class _Run:
             releases=self.allocator.releases,
             by_category=_category_curves(self.history, self.first_point, len(allocated), at),
             by_module=_by_module(live),
+            failed=self.failed,
         )
 
 

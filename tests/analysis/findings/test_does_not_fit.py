@@ -49,3 +49,8 @@ def test_sharding_is_computed() -> None:
 def test_when_nothing_is_enough_it_says_so() -> None:
     hint = first(80 * GIB, activations=200 * GIB, samples=None)[3]
     assert hint.startswith("None of the usual changes")
+
+
+def test_it_says_where_memory_runs_out() -> None:
+    assert first(100 * GIB)[2].endswith("at operator 1 of 1, aten::mm, which asks for 80.0 GiB.")
+    assert first(200 * GIB)[2].endswith("before the step, at 200 GiB for fc weight.")
