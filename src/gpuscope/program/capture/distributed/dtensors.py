@@ -57,7 +57,7 @@ def _shapes_unseen(patch: Patches, recorder: Any, propagator: Any) -> None:
     """DTensor runs operators on whole shapes, to learn the result's: no work of the device.
 
     Answers are kept: a later step asks for none, so their Python work is not counted. Questions
-    without an answer are asked in every step: without autograd composite operators (`linear`,
+    without an answer are asked in every step: in inference mode composite operators (`linear`,
     `matmul`) reach DTensor whole; it looks for their sharding, by running them on fakes, fails,
     and takes them apart. That counts. The failure's frames hold tensors in cycles, which the
     collector, off during a capture, would soon find.
