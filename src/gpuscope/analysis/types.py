@@ -17,7 +17,7 @@ FINDING_KINDS: tuple[str, ...] = (
     "launch_bound", "wait_for_rank", "small_kernels", "untrusted_trace", "does_not_fit",
     "sync_bound", "low_precision_unused", "poor_shapes", "transfer_bound", "well_used",
     "pageable_copies", "variable_steps", "low_occupancy", "slow_kernels", "fragmented_memory",
-    "pipeline_bubble", "imbalance",
+    "pipeline_bubble", "imbalance", "nearly_full",
 )  # fmt: skip
 """Stable words for `Finding.kind`."""
 
