@@ -25,6 +25,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from gpuscope.cost.attention_decode import (
+    decode_blocks,
+    decode_rates,
+    decode_s,
+    decode_splits,
+    decode_width,
+)
+from gpuscope.cost.attention_helpers import efficient_helpers, stream, tiny
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Limiter, Origin
 from gpuscope.program.types import TensorSpec
@@ -91,12 +99,10 @@ def tile_shape(backend: str, head_dim: int, backward: bool) -> tuple[int, int, b
     if backend == "efficient":
         if backward:
             return (64, 64, True) if head_dim <= 64 else (128, 64, True)
-        return (64, 64, False) if head_dim <= 64 else (64, 128, False)
+        return (64, 64, False) if head_dim <= 64 else (64 if head_dim <= 128 else 32, 128, False)
     if backward:
         return (64, 128, True) if head_dim <= 128 else (64, 64, True)
-    if backend == "flash" and head_dim > 64:
-        return (128, 64, False)
-    return (128, 128, False) if head_dim <= 128 else (128, 64, False)
+    return (128, 64 if backend == "flash" and head_dim > 64 else 128, False)
 
 
 def unit_load(
@@ -161,40 +167,55 @@ def implementation(work: Work, head_dim: int) -> str:
 @dataclass(frozen=True, slots=True)
 class _Rates:
     """Constants of one main kernel: share of peak, seconds a tile and at the start, relative
-    80 % half-width, seconds of drawing a random number for a score on one multiprocessor."""
+    80 % half-width, seconds that mask and random numbers of a score take one multiprocessor,
+    seconds that the first loads add where nothing is in the L2."""
 
     efficiency: float
     tile_s: float
     start_s: float
     spread: float
     score_s: float = 0.0
+    cold_s: float = 0.0
 
 
-def _masked(work: Work) -> bool:
-    """Whether scores are added to by a mask: the last of the inputs, beside those always given."""
+def _mask(work: Work) -> TensorSpec | None:
+    """What is added to the scores: the last of the inputs, beside those always given."""
     always = 6 if work.op.name.endswith("backward") else 3
-    return len(work.op.inputs) > always
+    return work.op.inputs[-1] if len(work.op.inputs) > always else None
 
 
-def _width(head_dim: int) -> int:
-    """Elements of a head that the kernel computes: it is built for 64, 128 or 256 of them, and the
-    memory-efficient one goes through wider heads in pieces (CUTLASS, 41_fused_multi_head_attention:
-    `kMaxK`, here 128)."""
-    built = next((width for width in (64, 128, _WIDEST) if head_dim <= width), None)
+def _mask_s(work: Work, base: str, default: float) -> float:
+    """Seconds that adding the mask to one score takes a multiprocessor; rows that do not start at
+    multiples of 16 bytes are loaded element by element."""
+    mask = _mask(work)
+    if mask is None:
+        return 0.0
+    get = work.constants.get
+    plain, odd = get(f"{base}.mask_s", 0.0), get(f"{base}.mask_odd_s", 0.0)
+    if int(mask.shape[-1] * mask.itemsize) % 16:
+        return odd or plain or default
+    return plain or odd or default
+
+
+def _width(head_dim: int, backend: str = "") -> int:
+    """Elements of a head that the kernel computes: it is built for 64, 128 or 256 of them (cuDNN's
+    for 192, too), and the memory-efficient one goes through wider heads in pieces (CUTLASS,
+    41_fused_multi_head_attention: `kMaxK`, here 128)."""
+    widths = (64, 128, 192, _WIDEST) if backend == "cudnn" else (64, 128, _WIDEST)
+    built = next((width for width in widths if head_dim <= width), None)
     return built or 128 * math.ceil(head_dim / 128)
 
 
 def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) -> _Rates:
-    width = min(_width(head_dim), _WIDEST)
+    width = min(_width(head_dim, backend), _WIDEST)
     single = work.op.inputs[0].dtype == "float32"
     base = f"attention.{backend}.{direction}.d{width}"
-    key = base + (".dropout" if drop else "") + (".float32" if single else "")
+    key = base + (".float32" if single else "")
     efficiency, tile_s, start_s = _DEFAULTS[f"{backend}.{direction}"]
     constants = work.constants
     # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
-    # nothing about the devices that use it. It holds for those whose tensor cores want other
-    # instructions for their full rate, as Hopper's: 9.x and 10.x, not the graphics dies' 12.x.
-    later = (9, 0) <= (work.device.compute_capability or (0, 0)) < (12, 0)
+    # nothing about the devices that use it, but holds for all that came after them.
+    later = (work.device.compute_capability or (0, 0)) >= (9, 0)
     if backend == "flash" and not later and not constants.own(f"{base}.efficiency"):
         return _Rates(efficiency, tile_s, start_s, 0.25)
     halves = f"{base}.half.efficiency"
@@ -205,24 +226,17 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
         reached = constants.get("attention.flash.forward.d128.efficiency", 0.0)
         if reached and constants.own("attention.flash.forward.d128.efficiency"):
             efficiency *= min(1.0, reached / _DEFAULTS["flash.forward"][0])
-    found = constants.get(f"{key}.efficiency", 0.0)
-    plain = base + (".float32" if single else "")
-    score_s = 0.0
-    if _masked(work):
-        score_s = constants.get(f"attention.{backend}.{direction}.mask_s",
-                                _MASK_S[f"{backend}.{direction}"])  # fmt: skip
-    if not found and drop:
-        # Random numbers are drawn for every score, whatever else the kernel does.
-        found = constants.get(f"{plain}.efficiency", efficiency)
-        score_s += constants.get(f"attention.dropout.{direction}.score_s", 1.1e-10)
-        key = plain
+    score_s = _mask_s(work, key, _MASK_S[f"{backend}.{direction}"])
+    if drop:  # random numbers are drawn for every score, whatever else the kernel does
+        shared = constants.get(f"attention.dropout.{direction}.score_s", 1.1e-10)
+        score_s += constants.get(f"{key}.dropout_s", shared)
     return _Rates(
-        found or efficiency,
+        constants.get(f"{key}.efficiency", efficiency),
         constants.get(f"{key}.tile_s", constants.get(f"{base}.tile_s", tile_s)),
         constants.get(f"{key}.start_s", constants.get(f"{base}.start_s", start_s)),
-        constants.spread(f"{key}.efficiency", 0.3),
-        score_s,
-    )
+        constants.spread(f"{key}.efficiency", 0.3), score_s,
+        0.0 if all(work.hot[:3]) and work.hot else constants.get(f"{key}.cold_s", 0.0),
+    )  # fmt: skip
 
 
 def _main_kernel(
@@ -243,15 +257,13 @@ def _main_kernel(
     own, walked, total = unit_load(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
-    width = _width(d)
-    if backend == "cudnn" and not backward and 128 < d <= 192:
-        width = 192
+    width = _width(d, backend)
     step_flops = (10.0 if backward else 4.0) * tile_q * tile_k * width
     block_s = step_flops / (peak / work.units * rates.efficiency)
     block_s += rates.score_s * tile_q * tile_k
     compute = own * rates.tile_s + walked * block_s
     memory = (read + written) / (work.bandwidth * 0.85)
-    duration = rates.start_s + max(compute, memory)
+    duration = rates.start_s + rates.cold_s + max(compute, memory)
     limiter: Limiter = "memory"
     if compute >= memory:
         limiter = "compute" if dtype == "float32" else "tensor_core"
@@ -268,7 +280,7 @@ def _main_kernel(
         waves=tiles / work.units, limiter=limiter, dtype=dtype,
         compute_s=total * block_s / work.units, memory_s=memory,
         origin="calibrated" if work.constants.calibrated else "estimated",
-        note="head dimension padded" if d not in (64, 128, 256) else "",
+        note="head dimension padded" if d != width else "",
     )  # fmt: skip
 
 
@@ -294,59 +306,37 @@ def attention(work: Work) -> tuple[Kernel, ...]:
     if backend != "cudnn":
         return (main,)
     drop = float(work.op.args.get("dropout_p") or 0.0) > 0  # type: ignore[arg-type]
-    extras = (_tiny(work, "unpack_philox"),) if drop else ()
-    return (*extras, _tiny(work, "memset"), main)
-
-
-def _tiny(work: Work, name: str) -> Kernel:
-    seconds = work.constants.get("attention.tiny_s", 0.85e-6)
-    return Kernel(
-        name=name, kind="memset" if name == "memset" else "other", op=work.op.index,
-        duration_s=seconds, low_s=seconds * 0.8, high_s=seconds * 1.2, limiter="latency",
-        written_bytes=4.0, block=1, waves=0.01,
-        origin="calibrated" if work.constants.calibrated else "estimated",
-    )  # fmt: skip
-
-
-def decode_splits(units: int, groups: int, sk: int) -> int:
-    """How many ways the keys are split: a power of two that about fills the device twice.
-
-    Read off the grids of cuDNN's decode kernels for 8 to 768 groups and 128 to 32,768 keys.
-    """
-    if sk <= 512:
-        return 1
-    fill = 2 * units // max(groups, 1)
-    splits = 1 << max(fill.bit_length() - 1, 0)
-    splits = splits if splits >= 4 else 1
-    return max(1, min(splits, sk // 128))
+    extras = (tiny(work, "unpack_philox"),) if drop else ()
+    return (*extras, tiny(work, "memset"), main)
 
 
 def _decode(
     work: Work, backend: str, useful: float, read: float, written: float
 ) -> tuple[Kernel, ...]:
-    """One query a head: K and V stream once; a block needs a while for each 128 keys."""
+    """One query a head: K and V stream once; what the splits found is then joined."""
     q, k = work.op.inputs[:2]
     constants = work.constants
     batch, heads, _, d = _dims(q)
+    width = decode_width(d)
     groups = batch * _dims(k)[1]
     sk = k.shape[-2]
     splits = decode_splits(work.units, groups, sk)
-    steps = math.ceil(math.ceil(sk / 128) / splits)
+    blocks = decode_blocks(groups, splits, width)
     hot = len(work.hot) > 2 and work.hot[1] and work.hot[2]
-    rounds = max(1.0, groups * splits / (work.units * 8))
-    waiting = steps * rounds * constants.get("attention.decode.block_s", 1.3e-6)
-    share = constants.get("attention.decode.bandwidth_efficiency", 0.85) * (1.25 if hot else 1.0)
-    memory = read / (work.bandwidth * share)
-    start = constants.get("attention.decode.start_s", 3.0e-6) + (0.0 if hot else 1.5e-6)
-    duration = start + math.hypot(waiting, memory)
+    duration, waiting, memory = decode_s(
+        decode_rates(constants, width), width, work.units, work.bandwidth, blocks=blocks,
+        keys=sk, splits=splits, read_bytes=read, hot=hot, masked=_mask(work) is not None,
+    )  # fmt: skip
+    start = constants.get("attention.decode.start_s", 3.0e-6)
+    spread = constants.spread(f"attention.decode.d{width}.bandwidth_efficiency", 0.2)
     peak, dtype = _rate(work, q.dtype)
     origin: Origin = "calibrated" if constants.calibrated else "estimated"
     main = Kernel(
         name=f"{backend}_fwd_decode_{d}", kind="attention", op=work.op.index,
-        duration_s=duration, low_s=duration * 0.85, high_s=duration * 1.2, flops=useful,
+        duration_s=duration, low_s=duration / (1 + spread), high_s=duration * (1 + spread),
+        flops=useful,
         read_bytes=read, written_bytes=written, least_bytes=read + written,
-        grid=groups * splits, block=128, tile=(16, 128, d),
-        waves=groups * splits / (work.units * 2.0),
+        grid=blocks, block=128, tile=(16, 128, d), waves=blocks / (work.units * 2.0),
         limiter="memory" if memory > waiting and memory > start else "latency", dtype=dtype,
         compute_s=useful / peak, memory_s=memory, origin=origin,
         note=f"keys split {splits} ways" if splits > 1 else "",
@@ -379,35 +369,15 @@ def attention_backward(work: Work) -> tuple[Kernel, ...]:
         inputs + float(out.nbytes) + written,
     )  # fmt: skip
     if backend == "efficient":
-        return (main,)
-    dot = _stream(work, "attention_dot_do_o", float(out.nbytes + grad.nbytes), accumulate, "dot")
-    convert = _stream(work, "attention_convert_dq", accumulate, float(q.nbytes), "convert")
+        return (*efficient_helpers(work), main)
+    dot = stream(work, "attention_dot_do_o", float(out.nbytes + grad.nbytes), accumulate, "dot")
+    convert = stream(work, "attention_convert_dq", accumulate, float(q.nbytes), "convert")
     if backend == "flash":
         return (dot, main, convert)
     shared = heads // max(_dims(k)[1], 1)
     sums = tuple(
-        _stream(work, "attention_reduce_heads", float(t.nbytes * shared), float(t.nbytes), "reduce")
+        stream(work, "attention_reduce_heads", float(t.nbytes * shared), float(t.nbytes), "reduce")
         for t in (k, v)
         if shared > 1
     )
-    return (_tiny(work, "memset"), dot, main, convert, *sums)
-
-
-def _stream(work: Work, name: str, read: float, written: float, key: str) -> Kernel:
-    """A memory-bound helper kernel."""
-    constants = work.constants
-    floor = constants.get("attention.helper_floor_s", 2.0e-6)
-    share = constants.get(f"attention.{key}.bandwidth_efficiency", 0.7)
-    spread = constants.spread(f"attention.{key}.bandwidth_efficiency", 0.2)
-    # What the kernel before has just written is still in the L2 if it fits.
-    near = 1.3 if read + written < work.l2_bytes * 0.6 else 1.0
-    memory = (read + written) / (work.bandwidth * share * near)
-    duration = floor + memory
-    return Kernel(
-        name=name, kind="attention", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread), read_bytes=read,
-        written_bytes=written, least_bytes=read + written, grid=max(1, int(read / 32768)),
-        block=128, waves=max(0.01, read / 32768 / (work.units * 8)),
-        limiter="memory" if memory > floor else "latency", memory_s=memory,
-        origin="calibrated" if constants.calibrated else "estimated",
-    )  # fmt: skip
+    return (tiny(work, "memset"), dot, main, convert, *sums)
