@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 ON     ?= h200
 
-.PHONY: demo test lint types web page clean validate validate-gpu
+.PHONY: demo test lint types web page clean validate validate-gpu validate-published
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -60,6 +60,11 @@ validate-gpu: $(STAMP)
 validate: $(STAMP)
 	$(BIN)/python validation/kinds.py
 	$(BIN)/python validation/table.py
+
+# Other people's published runs, predicted anew: docs/published.md.
+validate-published: $(STAMP)
+	$(BIN)/python -W ignore validation/published/predict_rows.py
+	$(BIN)/python validation/published/page.py
 
 clean:
 	rm -rf $(VENV) demo web/node_modules web/dist .pytest_cache .mypy_cache .ruff_cache

@@ -9,7 +9,6 @@ from typing import Any
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
-
 from published.machines import MACHINES, Machine
 from published.measured import tokens_per_s
 from published.rows import Row

@@ -56,13 +56,12 @@ MACHINES: Mapping[str, Machine] = {
     "L4": Machine("l4"),
     "Tesla-T4": Machine("t4"),
     "Tesla-V100-PCIE-32GB": Machine(
-        "v100-sxm2-32gb", {"boost_clock_hz": 1.38e9},
+        "v100-sxm2-32gb", {"clock_hz": 1.38e9},
         "the PCIe board's clock, 1.38 GHz (14 TFLOP/s, NVIDIA's V100 datasheet)",
     ),
     "AMD-Instinct-MI210": Machine("mi210"),
     "AMD-Instinct-MI250": Machine(
-        "mi250x", {"compute_units": 104},
-        "one half of an MI250: 104 compute units (AMD's datasheet: 208 in all)",
+        "mi210", None, "one half of an MI250: the MI210's die, clock and memory (AMD's data sheets)"
     ),
     "MI325X": Machine("mi325x"),
     "MI355X": Machine("mi355x"),

@@ -7,7 +7,6 @@ these are turned back into time with the source's own formula, stated here. MFU 
 from __future__ import annotations
 
 from gpuscope.program.models.parallel.size import TransformerSize
-
 from published.rows import Row
 
 
@@ -33,21 +32,20 @@ def tokens_per_s(
         seconds = value / 1e3 if row.unit == "ms" else value
         return tokens / seconds
     if row.quantity == "achieved_TFLOPs_per_device":
-        return value * 1e12 * devices / (_megatron_forward(size, seq) * 4)
+        return value * 1e12 * devices / _megatron_flops(size, seq)
     if row.quantity in ("model_TFLOPs_per_device", "TFLOPs_per_device"):
         return value * 1e12 * devices / _model_flops(row, size, seq)
     raise ValueError(f"{row.quantity} in {row.unit} is no time")
 
 
-def _megatron_forward(size: TransformerSize, seq: int) -> float:
-    """FLOPs of a token forward, attention counted whole (Narayanan et al. 2021, appendix).
+def _megatron_flops(size: TransformerSize, seq: int) -> float:
+    """FLOPs of a token with recomputation, attention counted whole (Narayanan et al. 2021).
 
-    96 B s l h^2 (1 + s / 6h + V / 16 l h) is four times the forward pass: backward counts twice,
-    recomputation once.
+    96 B s l h^2 (1 + s / 6h + V / 16 l h) for a step of B sequences.
     """
     layers, hidden = size.layers, size.hidden
-    inner = 24 * layers * hidden**2 * (1 + seq / (6 * hidden))
-    return inner + 96 * hidden * size.vocabulary / 16
+    inner = 96 * layers * hidden**2 * (1 + seq / (6 * hidden))
+    return inner + 6 * hidden * size.vocabulary
 
 
 def _model_flops(row: Row, size: TransformerSize, seq: int) -> float:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuscope.program.models.settings import WorkloadOptions
-
 from published.machines import MACHINES
 from published.rows import Row
 
@@ -72,7 +71,8 @@ def _model(hf, what: Pass):
     if what.family == "opt":
         config = hf.OPTConfig(
             num_hidden_layers=what.layers, hidden_size=what.hidden, ffn_dim=4 * what.hidden,
-            num_attention_heads=what.heads, word_embed_proj_dim=what.hidden, use_cache=False, **deep,
+            num_attention_heads=what.heads, word_embed_proj_dim=what.hidden, use_cache=False,
+            **deep,
         )  # fmt: skip
         return hf.OPTForCausalLM(config)
     config = hf.BertConfig(
@@ -98,7 +98,8 @@ def express_neusight(row: Row):
     machine = MACHINES.get(row.hardware)
     if machine is None:
         raise ValueError(f"the catalogue has no {row.hardware}")
-    assert row.global_batch is not None and row.seq is not None
+    assert row.global_batch is not None
+    assert row.seq is not None
     train = row.quantity == "latency_one_iteration"
     build = Pass(*_SIZES[row.model], row.global_batch, row.seq, train)
     return Expressed(

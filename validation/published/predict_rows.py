@@ -1,4 +1,4 @@
-"""Predict all published rows that can be expressed: `predict_rows.py [--jobs 2] [part of an id ...]`.
+"""Predict the published rows: `predict_rows.py [--jobs 2] [--missing] [part of an id ...]`.
 
 Writes `validation/results/published.json`: for each row what was measured, what is predicted with
 its 80 % interval, or why it is not. Rows that ask for the same work on the same machine are
@@ -8,12 +8,14 @@ predicted once. With parts of ids only those rows are predicted anew; the others
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,11 @@ if str(HERE.parent) not in sys.path:
 
 from published.express import Expressed, NotExpressed, express  # noqa: E402
 from published.rows import Row, read_rows  # noqa: E402
+
+NOT_RUN = "expressed, but not run since the models changed"
+"""Why a row has no prediction yet: `--missing` runs it."""
+
+_FOUND = ("predicted_s", "low_s", "high_s", "took_s", "failed")
 
 RESULTS = HERE.parent / "results" / "published.json"
 
@@ -48,16 +55,66 @@ def predict(made: Expressed) -> dict[str, Any]:
 
 
 def _step_s(made: Expressed) -> tuple[float, float, float]:
-    from gpuscope.api import recost
+    """Step time and interval; many microbatches without a pipeline from one and from two.
+
+    A step of m equal microbatches takes t1 + (m - 1) (t2 - t1): the first and the last differ from
+    those between, which are alike.
+    """
     from gpuscope.cost.skew import DEVICE_BOUND, waiting
+
+    count = _microbatches(made)
+    if count <= 2:
+        step_s, low_s, high_s = _recost(made)
+    else:
+        one, two = (_recost(_with_microbatches(made, few)) for few in (1, 2))
+        step_s = one[0] + (count - 1) * (two[0] - one[0])
+        low_s, high_s = step_s * two[1] / two[0], step_s * two[2] / two[0]
+    if made.devices == 1:
+        return step_s, low_s, high_s
+    late = waiting(made.devices, step_s, DEVICE_BOUND)  # as gpuscope.prediction adds it
+    return step_s + late.mean_s, low_s + late.low_s, high_s + late.high_s
+
+
+_remembered: dict[str, tuple[float, float, float]] = {}
+
+
+def _recost(made: Expressed) -> tuple[float, float, float]:
+    key = key_of(made)
+    if key not in _remembered:
+        _remembered[key] = _costed(made)
+    return _remembered[key]
+
+
+def _costed(made: Expressed) -> tuple[float, float, float]:
+    from gpuscope.api import recost
 
     cluster = made.machine.cluster(made.devices)
     found = recost(made.workload, cluster, options=made.options, memory=False)
-    assert found.low_s is not None and found.high_s is not None
-    late = waiting(made.devices, found.step_time_s, DEVICE_BOUND)  # as gpuscope.prediction adds it
-    if made.devices == 1:
-        return found.step_time_s, found.low_s, found.high_s
-    return found.step_time_s + late.mean_s, found.low_s + late.low_s, found.high_s + late.high_s
+    assert found.low_s is not None
+    assert found.high_s is not None
+    return found.step_time_s, found.low_s, found.high_s
+
+
+def _microbatches(made: Expressed) -> int:
+    """Microbatches of a step where they follow each other; 1 where a pipeline overlaps them."""
+    plan = made.options.parallel
+    if plan is None or (plan.pp or 1) > 1:
+        return 1
+    return (plan.global_batch or 1) // (_replicas(made) * (plan.microbatch or 1))
+
+
+def _replicas(made: Expressed) -> int:
+    plan = made.options.parallel
+    assert plan is not None
+    return made.devices // ((plan.tp or 1) * (plan.cp or 1) * (plan.pp or 1))
+
+
+def _with_microbatches(made: Expressed, count: int) -> Expressed:
+    plan = made.options.parallel
+    assert plan is not None
+    batch = _replicas(made) * (plan.microbatch or 1) * count
+    options = replace(made.options, parallel=replace(plan, global_batch=batch))
+    return replace(made, options=options)
 
 
 def rows_to_predict(rows: Iterable[Row], parts: Sequence[str]) -> list[Row]:
@@ -65,7 +122,9 @@ def rows_to_predict(rows: Iterable[Row], parts: Sequence[str]) -> list[Row]:
     return [row for row in rows if not parts or any(part in row.id for part in parts)]
 
 
-def _entry(row: Row, made: Expressed | NotExpressed, found: dict[str, Any] | None) -> dict[str, Any]:
+def _entry(
+    row: Row, made: Expressed | NotExpressed, found: dict[str, Any] | None
+) -> dict[str, Any]:
     base = {"source": row.source, "hardware": row.hardware, "model": row.model,
             "devices": row.devices, "kind": row.kind}  # fmt: skip
     if isinstance(made, NotExpressed):
@@ -80,54 +139,95 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Predict and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*")
+    parser.add_argument("--missing", action="store_true", help="keep what is predicted already")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     asked = parser.parse_args(arguments)
     known = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     rows = read_rows()
     expressed = {row.id: express(row) for row in rows}
     wanted = {row.id for row in rows_to_predict(rows, asked.parts)}
+    if asked.missing:
+        wanted -= {name for name, entry in known.items() if "predicted_s" in entry}
     tasks: dict[str, Expressed] = {}
     for name in wanted:
         made = expressed[name]
         if isinstance(made, Expressed):
             tasks.setdefault(key_of(made), made)
-    found = _all(tasks, asked.jobs)
-    written = {}
-    for row in rows:
-        made = expressed[row.id]
-        if isinstance(made, NotExpressed):
-            written[row.id] = _entry(row, made, None)
-        elif row.id in wanted:
-            written[row.id] = _entry(row, made, found[key_of(made)])
-        elif row.id in known:
-            written[row.id] = known[row.id]
-    _write(written)
+    found: dict[str, dict[str, Any]] = {}
+    for key, result in _all(tasks, asked.jobs):
+        found[key] = result
+        if len(found) % 5 == 0:
+            _write(_entries(rows, expressed, found, known))
+    _write(_entries(rows, expressed, found, known))
     return 0
 
 
-def _all(tasks: dict[str, Expressed], jobs: int) -> dict[str, dict[str, Any]]:
-    order = sorted(tasks, key=lambda key: (tasks[key].row.pp or 1) * tasks[key].devices)
+def _entries(
+    rows: Sequence[Row], expressed: dict[str, Expressed | NotExpressed],
+    found: dict[str, dict[str, Any]], known: dict[str, dict[str, Any]],
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """What is found for each row now, else what was known before."""
+    entries = {}
+    for row in rows:
+        made = expressed[row.id]
+        if isinstance(made, NotExpressed):
+            entries[row.id] = _entry(row, made, None)
+        elif key_of(made) in found:
+            entries[row.id] = _entry(row, made, found[key_of(made)])
+        elif row.id in known:
+            kept = {k: v for k, v in known[row.id].items() if k in _FOUND}
+            entries[row.id] = _entry(row, made, kept)
+        if "predicted_s" not in entries.get(row.id, {}) and isinstance(made, Expressed):
+            failed = entries.get(row.id, {}).get("failed")
+            entries[row.id] = _entry(row, made, {"failed": failed or NOT_RUN})
+    return entries
+
+
+def _all(tasks: dict[str, Expressed], jobs: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every prediction as it is done; prints predicted over measured."""
+    order = _breadth_first(tasks)
     context = multiprocessing.get_context("spawn")
-    found: dict[str, dict[str, Any]] = {}
     with context.Pool(jobs, maxtasksperchild=20) as pool:
-        results = pool.imap_unordered(_task, [(key, tasks[key]) for key in order])
-        for number, (key, result) in enumerate(results, 1):
-            found[key] = result
+        families: dict[str, list[tuple[str, Expressed]]] = {}
+        for key in order:
+            families.setdefault(_family(tasks[key]), []).append((key, tasks[key]))
+        done = (one for some in pool.imap_unordered(_task, families.values()) for one in some)
+        for number, (key, result) in enumerate(done, 1):
             ratio = result.get("predicted_s", 0.0) / tasks[key].step_s
             print(
                 f"{number:4d}/{len(order)}  {ratio:6.3f}  {tasks[key].row.id}"
                 f"  {result.get('failed', '')}  {result.get('took_s', '')}",
                 flush=True,
             )
+            yield key, result
+
+
+def _breadth_first(tasks: dict[str, Expressed]) -> list[str]:
+    """One of every source and hardware, then the next of each; so a run cut short shows all."""
+    mixed = sorted(tasks, key=lambda key: hashlib.sha256(tasks[key].row.id.encode()).hexdigest())
+    seen: dict[tuple[str, str], int] = {}
+    rank = {}
+    for key in mixed:
+        row = tasks[key].row
+        at = seen[row.source, row.hardware] = seen.get((row.source, row.hardware), 0) + 1
+        rank[key] = at
+    return sorted(mixed, key=lambda key: rank[key])
+
+
+def _family(made: Expressed) -> str:
+    """Rows that differ in their number of microbatches alone share their captures."""
+    return key_of(made) if _microbatches(made) <= 2 else key_of(_with_microbatches(made, 2))
+
+
+def _task(family: Sequence[tuple[str, Expressed]]) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for key, made in family:
+        try:
+            found.append((key, predict(made)))
+        except Exception as error:  # a row that breaks must not stop the others; it is listed
+            found.append((key, {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}))
+    _remembered.clear()
     return found
-
-
-def _task(task: tuple[str, Expressed]) -> tuple[str, dict[str, Any]]:
-    key, made = task
-    try:
-        return key, predict(made)
-    except Exception as error:  # a row that breaks must not stop the others; it is listed
-        return key, {"failed": f"{type(error).__name__}: {error}".splitlines()[0]}
 
 
 def _write(entries: dict[str, dict[str, Any]]) -> None:

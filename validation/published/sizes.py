@@ -9,7 +9,6 @@ from dataclasses import replace
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import PUBLISHED, published_model
 from gpuscope.program.models.parallel.size import TransformerSize
-
 from published.rows import Row
 
 NAMES: Mapping[str, str] = {

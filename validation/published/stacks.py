@@ -23,6 +23,7 @@ class Stack:
         parallel: of the plan, what the stack decides and not the row.
         why: each choice with its reason.
         left: what it does that is not expressed.
+        why_zh, left_zh: the same in Chinese.
     """
 
     title: str
@@ -30,6 +31,8 @@ class Stack:
     parallel: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
     left: str = ""
+    why_zh: str = ""
+    left_zh: str = ""
 
 
 STACKS: Mapping[str, Stack] = {
@@ -47,6 +50,19 @@ STACKS: Mapping[str, Stack] = {
         "gradients clipped to norm 1, AdamW step by step.",
         "FSDP1 concatenates the parameters of a block; CUDA 11.8 and PyTorch 2.0 (matrix products "
         "of Hopper became quicker later).",
+        why_zh=(
+            "FSDP，参数与梯度求和均为 bf16（composer/trainer/mosaic_"
+            "fsdp_utils.py）；attn_impl 为 'triton'（submit_b"
+            "enchmarks.py 的默认值），即第一代 flash attention，用 Py"
+            "Torch 的 memory-efficient 内核代表（Dao 2023，arXiv"
+            ":2307.08691，图 4 至 7：两者都比第二代慢 1.3 到 2.5 倍）；Q、"
+            "K、V 合为一个矩阵乘；低精度归一化为一个内核；梯度按范数 1 裁剪；AdamW 逐步执"
+            "行。"
+        ),
+        left_zh=(
+            "FSDP1 会把一个块的参数拼接起来；CUDA 11.8 与 PyTorch 2.0（H"
+            "opper 的矩阵乘后来才变快）。"
+        ),
     ),
     "megatron-2021": Stack(
         "Megatron-LM of the SC21 paper",
@@ -56,13 +72,28 @@ STACKS: Mapping[str, Stack] = {
         "(it came in 2022); optimizer states on every replica; gradients all-reduced in 16 bits "
         "after the backward pass.",
         "Dropout; gradients are not clipped.",
+        why_zh=(
+            "注意力分步执行，缩放、掩码与 softmax 合为一个内核；没有序列并行（2022 年才"
+            "有）；每个副本都保存优化器状态；反向之后以 16 位对梯度做 all-reduce。"
+        ),
+        left_zh=(
+            "dropout；不裁剪梯度。"
+        ),
     ),
     "megatron-2022": Stack(
         "Megatron-LM of Korthikanti et al. 2022",
-        Software(attention="fused_softmax", fused_projections=True, optimizer="adamw-fused", clip=True),
+        Software(
+            attention="fused_softmax", fused_projections=True, optimizer="adamw-fused", clip=True
+        ),
         {"fsdp": "none", "reduce_dtype": "bfloat16"},
         "As before, with tokens shared between the layers where the row says so.",
         "Dropout.",
+        why_zh=(
+            "同上，凡注明处层间按 token 切分（序列并行）。"
+        ),
+        left_zh=(
+            "dropout。"
+        ),
     ),
     "megatron-core": Stack(
         "Megatron-Core and NeMo with Transformer Engine",
@@ -72,21 +103,64 @@ STACKS: Mapping[str, Stack] = {
         "sharded, gradients summed once a step in float32, overlapped), sequence parallelism.",
         "Tensor parallel communication overlapped with its own product; bias, activation and "
         "rotary positions fused.",
+        why_zh=(
+            "cuDNN 融合注意力、融合归一化、融合投影、分布式优化器（状态切分，每步一次 floa"
+            "t32 梯度求和并与计算重叠）、序列并行。"
+        ),
+        left_zh=(
+            "张量并行通信与自身矩阵乘的重叠；偏置、激活与旋转位置编码的融合。"
+        ),
+    ),
+    "nemo": Stack(
+        "NVIDIA NeMo and Megatron-Bridge with Transformer Engine",
+        Software(fused_projections=True, optimizer="adamw-fused", clip=True),
+        {"fsdp": "zero1", "reduce_dtype": "bfloat16"},
+        "As Megatron-Core; the performance recipes sum gradients in bf16 "
+        "(grad_reduce_in_fp32 = False); float8 casts write both layouts in one kernel "
+        "(nvte_cast_transpose) with factors known from the step before.",
+        "As Megatron-Core; weights cast to float8 once a step, gradients accumulated inside of the "
+        "matrix product.",
+        why_zh=(
+            "同 Megatron-Core；性能配方以 bf16 对梯度求和（grad_reduce"
+            "_in_fp32 = False）；float8 转换用一个内核同时写出两种布局（nvt"
+            "e_cast_transpose），缩放因子取自上一步。"
+        ),
+        left_zh=(
+            "同 Megatron-Core；权重每步只转换一次 float8；梯度累加并入矩阵乘。"
+        ),
     ),
     "torchtitan": Stack(
         "torchtitan",
-        Software(optimizer="adamw-fused", clip=True),
+        Software(attention="flash_only", optimizer="adamw-fused", clip=True),
         {},
-        "FSDP2 itself, scaled_dot_product_attention, fused AdamW, gradients clipped; torch.compile "
-        "block by block where the row says so.",
+        "FSDP2 itself, flash attention 2 (its context parallelism allows no other, and "
+        "PyTorch of that time preferred it to cuDNN's), fused AdamW, gradients clipped; "
+        "torch.compile block by block where the row says so.",
         "Asynchronous tensor parallelism.",
+        why_zh=(
+            "即 FSDP2 本身，flash attention 2（其上下文并行不允许别的内核，当"
+            "时的 PyTorch 也优先选它而非 cuDNN），融合 AdamW，梯度裁剪；注明处逐"
+            "块 torch.compile。"
+        ),
+        left_zh=(
+            "异步张量并行。"
+        ),
     ),
     "fms-fsdp": Stack(
         "IBM fms-fsdp",
-        Software(fused_projections=True, optimizer="adamw-fused", clip=True),
+        Software(
+            attention="flash_only", fused_projections=True, optimizer="adamw-fused", clip=True
+        ),
         {"reduce_dtype": "bfloat16"},
         "FSDP1 with bf16 everywhere, flash attention 2, one product for queries, keys and values.",
         "torch.compile; FSDP1 concatenates the parameters of a block.",
+        why_zh=(
+            "FSDP1，全程 bf16，flash attention 2，Q、K、V 合为一个矩阵"
+            "乘。"
+        ),
+        left_zh=(
+            "torch.compile；FSDP1 会把一个块的参数拼接起来。"
+        ),
     ),
     "maxtext": Stack(
         "MaxText (JAX, XLA)",
@@ -95,6 +169,13 @@ STACKS: Mapping[str, Stack] = {
         "Parameters sharded over all chips, gathered block by block; splash attention; blocks "
         "recomputed ('remat_policy: full', or a policy that keeps some).",
         "XLA fuses every elementwise step into its neighbours.",
+        why_zh=(
+            "参数切分到所有芯片，逐块收集；splash attention；块内重算（remat_p"
+            "olicy 为 full，或保留一部分的策略）。"
+        ),
+        left_zh=(
+            "XLA 会把每个逐元素步骤融合进相邻算子。"
+        ),
     ),
     "primus": Stack(
         "AMD Primus (torchtitan, Megatron on ROCm)",
@@ -102,6 +183,10 @@ STACKS: Mapping[str, Stack] = {
         {},
         "As Megatron-Core, or FSDP2 where the row says so; composable-kernel or AITER attention.",
         "",
+        why_zh=(
+            "同 Megatron-Core，注明处为 FSDP2；composable-kernel"
+            " 或 AITER 注意力。"
+        ),
     ),
 }  # fmt: skip
 """By short name."""
@@ -111,8 +196,8 @@ def stack_of(source: str) -> str | None:
     """The short name of the stack that a source measured; None where it is not expressed."""
     for part, stack in (
         ("MosaicML", "llm-foundry"), ("SC21", "megatron-2021"), ("Korthikanti", "megatron-2022"),
-        ("Megatron-Core", "megatron-core"), ("Megatron-Bridge", "megatron-core"),
-        ("NeMo", "megatron-core"), ("SimuMax", "megatron-core"), ("MLPerf", "megatron-core"),
+        ("Megatron-Core", "megatron-core"), ("Megatron-Bridge", "nemo"), ("NeMo", "nemo"),
+        ("SimuMax", "megatron-core"), ("MLPerf", "nemo"),
         ("torchtitan", "torchtitan"), ("fms-fsdp", "fms-fsdp"), ("MaxText", "maxtext"),
         ("tpu-recipes", "maxtext"), ("Primus", "primus"), ("Herd", "megatron-core"),
     ):  # fmt: skip

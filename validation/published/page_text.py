@@ -1,0 +1,136 @@
+"""Words of docs/published.md and its Chinese twin."""
+# ruff: noqa: E501 - a Chinese character counts as two columns
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TEXT: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "title": "# Other people's measured runs, predicted\n\n[中文](published.zh-CN.md)",
+        "intro": (
+            "{total} training steps and single passes that other people measured and published, "
+            "each with its source in `validation/published/rows.jsonl`. {rows} of them are "
+            "predicted here, {waiting} more can be expressed and wait to be run, and {left} cannot, "
+            "with the reason. {serving} rows of serving engines "
+            "(TensorRT-LLM, vLLM, Neuron) are left out: their batches come and go. No constant was "
+            "fitted to any of these rows. `make validate-published` predicts them all anew.\n\n"
+            "Compared is the time of a step, or tokens a second, never MFU: every source counts "
+            "its FLOPs in its own way. Where a source prints FLOPs alone, its own formula turns "
+            "them back into time (`validation/published/measured.py`). An error is predicted over "
+            "measured less 1: above 0 is too slow. Intervals are meant to hold 80 %."
+        ),
+        "NVIDIA": "NVIDIA", "others": "others",
+        "result": "## Result\n\nTargets, set beforehand: median at most 10 % on NVIDIA, 15 % on "
+        "others; intervals hold at least 80 %.",
+        "head_all": "| devices of | rows | median | mean | worst | lean | held | interval |",
+        "by_source": "## By source and hardware\n\n*Lean* is the median with its sign; *held* how "
+        "often the interval holds the measurement; *interval* its median half-width.",
+        "head_source": "| source | hardware | rows | median | mean | worst | lean | held |"
+        " interval |",
+        "stacks": "## How each software was expressed\n\nAs facts of its documentation, code or "
+        "paper (`validation/published/stacks.py`), through `Software` and `ParallelOptions`; the "
+        "program that is predicted is PyTorch's own, captured with these habits. Many microbatches "
+        "without a pipeline are computed from one and from two.",
+        "head_stacks": "| software | what is taken for granted | what is left out |",
+        "causes": "## Where it errs, and what to doubt",
+        "left": "## Not predicted",
+        "head_left": "| source | why | rows |",
+        "all": "## Every row",
+        "fold": "As CSV: `validation/results/published.csv`.",
+        "head_rows": "| model | hardware | devices | measured | predicted | error |"
+        " 80 % interval |",
+    },
+    "zh": {
+        "title": "# 预测他人公布的实测结果\n\n[English](published.md)",
+        "intro": (
+            "共 {total} 个他人测量并公布的训练步与单次前向（或前向加反向），每条都注明出处"
+            "（`validation/published/rows.jsonl`）。其中 {rows} 条给出了预测；{waiting} 条可以表达、等待运行；{left} 条不能，并说明原因。"
+            "另有 {serving} 条推理服务引擎（TensorRT-LLM、vLLM、Neuron）的结果不在此列：它们的批次随时变化。"
+            "没有任何常数是按这些结果拟合的。`make validate-published` 会全部重新预测。\n\n"
+            "比较的是每步时间或每秒 token 数，从不比较 MFU：各家对 FLOPs 的计法不同。只公布 FLOPs 的来源，"
+            "按其自己的公式换算回时间（`validation/published/measured.py`）。误差 = 预测 ÷ 实测 − 1，大于 0 表示"
+            "预测偏慢。区间应包含 80 % 的实测值。"
+        ),
+        "NVIDIA": "NVIDIA", "others": "其他厂商",
+        "result": "## 结果\n\n事先定下的目标：NVIDIA 的中位误差不超过 10 %，其他厂商不超过 15 %；"
+        "区间至少包含 80 % 的实测值。",
+        "head_all": "| 厂商 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",
+        "by_source": "## 按来源与硬件\n\n*偏向*是带符号的中位误差；*区间命中*是区间包含实测值的比例；"
+        "*区间半宽*取中位数。",
+        "head_source": "| 来源 | 硬件 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",
+        "stacks": "## 各软件栈如何表达\n\n依据其文档、代码或论文中的事实（`validation/published/stacks.py`），"
+        "通过 `Software` 与 `ParallelOptions` 表达；被预测的是按这些习惯捕获的 PyTorch 程序。没有流水线而微批次"
+        "很多时，由一个与两个微批次推算。",
+        "head_stacks": "| 软件 | 采用的事实 | 未表达的部分 |",
+        "causes": "## 误差在哪里，哪些地方值得怀疑",
+        "left": "## 没有预测的",
+        "head_left": "| 来源 | 原因 | 条数 |",
+        "all": "## 每一条",
+        "fold": "CSV：`validation/results/published.csv`。",
+        "head_rows": "| 模型 | 硬件 | 设备数 | 实测 | 预测 | 误差 | 80 % 区间 |",
+    },
+}
+"""By language."""
+
+HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
+    "en": (
+        "MPT, A100: attention in the first generation of flash attention. With the second, long "
+        "sequences came out 20 % too fast.",
+        "MPT, H100: too fast. CUDA 11.8 and PyTorch 2.0 were the first to support Hopper; the "
+        "matrix rates here were measured with later libraries. No source says by how much they "
+        "grew, so nothing was changed.",
+        "Attention on Hopper: flash attention 2 uses instructions of the A100, so it reaches on "
+        "an H100 what was measured on the H200, about 300 TFLOP/s; before these rows it was taken "
+        "to reach as large a share of the peak as on an A100.",
+        "Float8 with tensor parallelism: too slow. Megatron adds gradients up inside of the matrix "
+        "product, overlaps communication with it, and keeps tokens in the first dimension; "
+        "PyTorch's tensor parallelism copies them together after each gather.",
+        "Mixtures of experts: tokens are spread evenly here and there (the source forces balance). "
+        "Experts are multiplied in bf16 here, in float8 there; DeepEP's messages are not there.",
+        "TPU: one core works on tiles of 512 x 512 in a pipeline; XLA's fusions and its choice of "
+        "what to recompute are not modelled, and no TPU was at hand to measure. Intervals are wide.",
+        "AMD: float32 products run on the matrix units of CDNA2, at twice the vector rate. What "
+        "rocBLAS reaches of it is carried from bfloat16 on an MI300X.",
+        "NeuSight: the source does not state its precision; float32 without tensor cores is "
+        "assumed from its device files. An L4 may slow down at its 72 W.",
+        "Releases differ: Qwen3-235B on 256 GB200s went from 5,448 to 7,376 tokens/s a GPU between "
+        "NeMo 26.02 and 26.06, with the same plan. A prediction knows no release.",
+    ),
+    "zh": (
+        "MPT，A100：注意力为第一代 flash attention。若按第二代计算，长序列的预测会快 20 %。",
+        "MPT，H100：预测偏快。CUDA 11.8 与 PyTorch 2.0 刚开始支持 Hopper；这里的矩阵乘速率是用后来的库测得的。"
+        "没有来源说明差多少，因此没有改动。",
+        "Hopper 上的注意力：flash attention 2 使用 A100 的指令，在 H100 上只能达到 H200 上实测的水平，约 300 TFLOP/s；"
+        "此前的假设是它能达到与 A100 相同的峰值比例。",
+        "float8 加张量并行：预测偏慢。Megatron 把梯度累加并入矩阵乘，让通信与矩阵乘重叠，并把 token 放在第一维；"
+        "PyTorch 的张量并行在每次收集之后要再拷贝拼接。",
+        "混合专家：两边的 token 都均匀分配（来源强制均衡）。这里专家用 bf16 相乘，那里用 float8；DeepEP 的通信没有建模。",
+        "TPU：一个核心以 512 x 512 的分块流水执行；XLA 的融合以及重算策略没有建模，手头也没有 TPU 可测。区间较宽。",
+        "AMD：float32 矩阵乘在 CDNA2 的矩阵单元上执行，速率是向量单元的两倍。rocBLAS 能达到其中多少，取自 MI300X 上的 bfloat16。",
+        "NeuSight：来源没有说明精度；依据其设备文件假设为不使用张量核心的 float32。L4 只有 72 W，可能降频。",
+        "软件版本有差别：同样的切分方式，256 块 GB200 上的 Qwen3-235B 从 NeMo 26.02 的每卡 5,448 token/s 升到 26.06 的 7,376。预测不知道版本。",
+    ),
+}
+"""Causes of errors, by language."""
+
+WHY_ZH: Mapping[str, str] = {
+    "expressed, but not run since the models changed": "可以表达，但模型改动之后尚未重新运行",
+    "neither the sequence nor the batch is stated": "序列长度与批大小都没有说明",
+    "another framework's compiler, not described well enough": "使用其他框架的编译器，描述不足",
+    "its attention windows have no ready-made program": "其滑动窗口注意力没有现成的程序",
+    "low-rank adapters have no ready-made program": "低秩适配（LoRA）没有现成的程序",
+    "time to train is no time of a step": "训练总时间不是单步时间",
+    "MFU is no time of a step": "MFU 不是单步时间",
+    "batch, sequence and recomputation are not stated": "批大小、序列长度与重算都没有说明",
+    "the batch is not stated": "批大小没有说明",
+    "NVFP4 training is not there": "没有 NVFP4 训练",
+    "multi-token prediction has no ready-made program": "多 token 预测没有现成的程序",
+    "state-space layers have no ready-made program": "状态空间层没有现成的程序",
+    "the precision is not stated": "精度没有说明",
+    "its parallelism is not stated": "并行方式没有说明",
+    "a job of several devices, or hand-fused kernels, that the labels do not describe":
+        "标签没有描述的多设备任务或手工融合内核",
+    "a switch transformer has no program here": "Switch Transformer 没有现成的程序",
+}
+"""Reasons in Chinese; other reasons stay as they are."""

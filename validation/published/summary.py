@@ -1,0 +1,112 @@
+"""Errors and coverage of the predicted rows, in groups."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from published.machines import is_nvidia
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A predicted row.
+
+    Attributes:
+        id, source, hardware, model, devices: of the row.
+        measured_s, predicted_s, low_s, high_s: seconds a step.
+        assumed: what the row does not say.
+    """
+
+    id: str
+    source: str
+    hardware: str
+    model: str
+    devices: int
+    measured_s: float
+    predicted_s: float
+    low_s: float
+    high_s: float
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1: above 0 is too slow."""
+        return self.predicted_s / self.measured_s - 1
+
+    @property
+    def covered(self) -> bool:
+        """Whether the 80 % interval holds what was measured."""
+        return self.low_s <= self.measured_s <= self.high_s
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval over the prediction."""
+        return (self.high_s - self.low_s) / 2 / self.predicted_s
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows together; errors are fractions."""
+
+    name: tuple[str, ...]
+    rows: int
+    median: float
+    mean: float
+    worst: float
+    bias: float
+    coverage: float
+    half_width: float
+
+
+def judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
+    """The rows that were predicted, in their order."""
+    return tuple(
+        Judged(
+            id=name, source=e["source"], hardware=e["hardware"], model=e["model"],
+            devices=e["devices"], measured_s=e["measured_s"], predicted_s=e["predicted_s"],
+            low_s=e["low_s"], high_s=e["high_s"], assumed=tuple(e["assumed"]),
+        )
+        for name, e in entries.items()
+        if "predicted_s" in e
+    )  # fmt: skip
+
+
+def group(name: tuple[str, ...], rows: Iterable[Judged]) -> Group:
+    """Error and coverage of some rows; at least one."""
+    members = list(rows)
+    sizes = [abs(row.error) for row in members]
+    return Group(
+        name=name, rows=len(members), median=statistics.median(sizes),
+        mean=statistics.fmean(sizes), worst=max(sizes),
+        bias=statistics.median(row.error for row in members),
+        coverage=sum(row.covered for row in members) / len(members),
+        half_width=statistics.median(row.half_width for row in members),
+    )  # fmt: skip
+
+
+def groups(rows: Iterable[Judged], key: Callable[[Judged], tuple[str, ...]]) -> list[Group]:
+    """The same by a key, in order of the key."""
+    by_key: dict[tuple[str, ...], list[Judged]] = {}
+    for row in rows:
+        by_key.setdefault(key(row), []).append(row)
+    return [group(name, by_key[name]) for name in sorted(by_key)]
+
+
+def maker(row: Judged) -> str:
+    """ "NVIDIA" or "others": each has a target of its own."""
+    return "NVIDIA" if is_nvidia(row.hardware) else "others"
+
+
+def not_predicted(entries: Mapping[str, Entry]) -> dict[tuple[str, str], int]:
+    """Rows without a prediction by source and reason."""
+    counts: dict[tuple[str, str], int] = {}
+    for entry in entries.values():
+        why = entry.get("why_not") or entry.get("failed")
+        if why:
+            counts[entry["source"], why] = counts.get((entry["source"], why), 0) + 1
+    return dict(sorted(counts.items()))
