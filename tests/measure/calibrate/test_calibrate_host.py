@@ -166,6 +166,13 @@ def test_launches_of_a_recurrent_layer_are_shared_as_products_and_cells() -> Non
     found = host_constants(points, BASE)
     assert found["host.further.product_s"].value == pytest.approx(6e-6)
     assert found["host.further.kernel_s"].value == pytest.approx(4e-6)
+    assert "host.op.rnn.autograd_s" not in host_constants(points, Calibration("x", None, "none"))
+    # 400 us: 31 further launches of 5 us, two states of 6 us, and the layer's own.
+    made = [call("op", "zeros", "no_grad", 6e-6), *points[:2],
+            call("recurrent", "lstm", "16", 400e-6),
+            call("recurrent", "lstm", "64", 400e-6 + 96 * 5e-6)]  # fmt: skip
+    own = host_constants(made, BASE)["host.op.rnn.autograd_s"]
+    assert own.value == pytest.approx((400 - 31 * 5 - 12) * 1e-6)
 
 
 def test_collectives_are_issued_as_fast_as_they_were() -> None:

@@ -170,7 +170,9 @@ def _further(calls: _Calls) -> dict[str, CalibratedValue]:
     """A launch inside a library's loop: two lengths of one recurrent layer, by the difference.
 
     What the two kinds of launches cost together is measured; how they share it is as for single
-    calls (a product dearer than a cell by what `mm` is dearer than `add`).
+    calls (a product dearer than a cell by what `mm` is dearer than `add`). What is left of the
+    shorter one, without the two states of zeros that the module makes, is describing the layer to
+    the library: the operator itself with its first launch.
     """
     few, many = LENGTHS
     gap = calls.difference(("recurrent", "lstm", str(many)), ("recurrent", "lstm", str(few)))
@@ -180,12 +182,20 @@ def _further(calls: _Calls) -> dict[str, CalibratedValue]:
     each = gap / (many - few) / LAUNCHES_A_STEP
     half = max(0.0, min(apart, each)) / 2
     note = "one more launch of a recurrent layer, shared as mm and add part"
-    return {
+    found = {
         f"host.further.{name}_s": _entry(
             _Seen(each + part, 0.8 * each + part, 1.3 * each + part), note
         )
         for name, part in (("product", half), ("kernel", -half))
     }
+    short, zeros = calls.get("recurrent", "lstm", str(few)), calls.get("op", "zeros", "no_grad")
+    if short is not None and zeros is not None:
+        once = short.value - (few * LAUNCHES_A_STEP - 1) * each - 2 * zeros.value
+        if once > 0:
+            seen = _Seen(once, 0.7 * once, 1.5 * once)
+            for mode in ("plain", "autograd"):
+                found[f"host.op.rnn.{mode}_s"] = _entry(seen, "an LSTM without its time steps")
+    return found
 
 
 def _collectives(calls: _Calls) -> dict[str, CalibratedValue]:
