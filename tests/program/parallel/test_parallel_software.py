@@ -148,3 +148,15 @@ def test_gradients_of_experts_in_a_pipeline_are_clipped_with_the_others() -> Non
     )
     assert isinstance(made, RankPrograms)
     assert made.world_size == 8
+
+
+def test_experts_multiply_in_float8_too() -> None:
+    from dataclasses import replace
+
+    from gpuscope.program.models.parallel.size import Experts
+
+    size = replace(SIZE, experts=Experts(count=4, chosen=2, ffn=32))
+    parallel = ParallelOptions(software=Software(matmul="float8"), microbatch=1)
+    names = _names(capture(size, options=WorkloadOptions(seq=64, parallel=parallel)))
+    assert names["aten::_scaled_grouped_mm"] == 3 * 3 * size.layers
+    assert names["aten::_grouped_mm"] == 0

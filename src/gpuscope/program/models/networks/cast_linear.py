@@ -54,15 +54,15 @@ def _one(x: torch.Tensor) -> torch.Tensor:
 
 @torch.library.custom_op("gpuscope::cast_transpose", mutates_args=())
 def cast_transpose(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    """(M, N) -> (M, N) and (N, M), both in `dtype` and in order of their rows."""
+    """(..., M, N) -> (..., M, N) and (..., N, M), both in `dtype` and in order of their rows."""
     cast = x.to(dtype)
-    return cast, cast.t().contiguous()
+    return cast, cast.transpose(-2, -1).contiguous()
 
 
 @cast_transpose.register_fake
 def _(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-    rows, columns = x.shape
-    return x.new_empty((rows, columns), dtype=dtype), x.new_empty((columns, rows), dtype=dtype)
+    swapped = (*x.shape[:-2], x.shape[-1], x.shape[-2])
+    return x.new_empty(x.shape, dtype=dtype), x.new_empty(swapped, dtype=dtype)
 
 
 @register_sharding(torch.ops.gpuscope.cast_transpose.default)
@@ -97,6 +97,52 @@ class _CastProduct(torch.autograd.Function):
         grad_x = _product(g8, w8_swapped.t(), one, grad.dtype)
         grad_w = _product(g8_swapped, x8_swapped.t(), one, grad.dtype)
         return grad_x, grad_w, None
+
+
+class _CastGrouped(torch.autograd.Function):
+    """Rows sorted by expert times their expert's matrix, with float8 operands."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor
+    ) -> torch.Tensor:
+        """(M, K), (experts, K, N), where each expert's rows end -> (M, N)."""
+        x8, x8_swapped = cast_transpose(x, torch.float8_e4m3fn)
+        w8, w8_swapped = cast_transpose(matrices, torch.float8_e4m3fn)
+        ctx.save_for_backward(x8_swapped, w8, ends)
+        return _grouped(x8, w8_swapped.transpose(-2, -1), ends, x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """(M, N) -> gradients (M, K) and (experts, K, N)."""
+        x8_swapped, w8, ends = ctx.saved_tensors
+        g8, g8_swapped = cast_transpose(grad, torch.float8_e4m3fn)
+        grad_x = _grouped(g8, w8.transpose(-2, -1), ends, grad.dtype)
+        grad_w = _grouped(x8_swapped, g8_swapped.t(), ends, grad.dtype)
+        return grad_x, grad_w, None
+
+
+def cast_grouped(x: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """As `torch.nn.functional.grouped_mm`, with float8 operands.
+
+    Args:
+        x: (M, K), rows sorted by expert.
+        matrices: (experts, K, N).
+        ends: where the rows of each expert end, int32.
+    """
+    out: torch.Tensor = _CastGrouped.apply(x, matrices, ends)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _grouped(
+    a: torch.Tensor, b: torch.Tensor, ends: torch.Tensor, out: torch.dtype
+) -> torch.Tensor:
+    """Row-major a times column-major b, group by group of rows (3-D b) or of columns of a."""
+    groups = 1 if b.dim() == 3 else ends.shape[0]
+    scale_a = torch.ones(a.shape[0] * groups, device=a.device)
+    shape = b.shape[:1] + b.shape[-1:] if b.dim() == 3 else (b.shape[1] * groups,)
+    scale_b = torch.ones(shape, device=a.device)
+    return torch._scaled_grouped_mm(a, b, scale_a, scale_b, offs=ends, out_dtype=out)
 
 
 def _product(

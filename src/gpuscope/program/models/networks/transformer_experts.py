@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own usage
 from torch import nn
 
+from gpuscope.program.models.networks.cast_linear import cast_grouped
 from gpuscope.program.models.networks.transformer_parts import ACTIVATION, FeedForward
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import Experts, TransformerSize
@@ -33,11 +34,15 @@ class ExpertMatrices(nn.Module):
         size: the model.
         experts: how many and how wide.
         grouped: one kernel for all of them, instead of a loop.
+        cast: multiply in float8 (grouped only).
     """
 
-    def __init__(self, size: TransformerSize, experts: Experts, *, grouped: bool) -> None:
+    def __init__(
+        self, size: TransformerSize, experts: Experts, *, grouped: bool, cast: bool = False
+    ) -> None:
         super().__init__()
         self.activation, self.grouped = size.activation, grouped
+        self.product = cast_grouped if cast else _in_dtype
         self.up = nn.Parameter(torch.empty(experts.count, size.hidden, experts.ffn))
         self.gate = None
         if size.gated:
@@ -54,18 +59,22 @@ class ExpertMatrices(nn.Module):
         up, down = _local(self.up), _local(self.down)
         if self.grouped:
             ends = counts.cumsum(0).to(torch.int32)
-            inner = F.grouped_mm(tokens, up, offs=ends)
+            inner = self.product(tokens, up, ends)
             if gate is not None:
-                inner = act(F.grouped_mm(tokens, gate, offs=ends)) * inner
+                inner = act(self.product(tokens, gate, ends)) * inner
             else:
                 inner = act(inner)
-            return F.grouped_mm(inner, down, offs=ends)
+            return self.product(inner, down, ends)
         parts = []
         for number, part in enumerate(torch.split(tokens, counts.tolist())):
             inner = part @ up[number]
             inner = act(inner) if gate is None else act(part @ gate[number]) * inner
             parts.append(inner @ down[number])
         return torch.cat(parts)
+
+
+def _in_dtype(x: torch.Tensor, matrices: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return F.grouped_mm(x, matrices, offs=ends)
 
 
 def _local(matrix: torch.Tensor) -> torch.Tensor:
@@ -86,7 +95,9 @@ class MixtureOfExperts(nn.Module):
         self.count, self.chosen = experts.count, experts.chosen
         self.exchange: Exchange | None = None
         self.router = nn.Linear(size.hidden, experts.count, bias=False)
-        self.experts = ExpertMatrices(size, experts, grouped=software.grouped_experts)
+        self.experts = ExpertMatrices(
+            size, experts, grouped=software.grouped_experts, cast=software.matmul == "float8"
+        )
         self.shared = None
         if experts.shared_ffn:
             self.shared = FeedForward(size, software, experts.shared_ffn)

@@ -118,7 +118,8 @@ class Software:
         grouped_experts: one kernel for all experts, instead of a loop over them.
         matmul: "compute" multiplies in the job's dtype; "float8" multiplies the linear layers of
             the blocks in float8, forward and backward, each operand cast by one kernel as
-            Transformer Engine does; experts, attention and the output layer stay.
+            Transformer Engine does; experts too where they are grouped; attention, routers and
+            the output layer stay.
     """
 
     attention: Attention = "flash"
