@@ -96,4 +96,4 @@ def _rnn_bytes(op: Op) -> int:
     count = (layers if isinstance(layers, int) else 1) * ways
     output = x.numel // x.shape[-1] * hidden * ways * x.itemsize
     weights = sum(t.nbytes for t in op.inputs[2:] if len(t.shape) == 2 and t.shape[0] % hidden == 0)
-    return 6 * output + weights + count * _RNN_EACH_BYTES
+    return int(6 * output + weights) + count * _RNN_EACH_BYTES
