@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from timeline_programs import call, kernel, ranked, recv, send
+from timeline_programs import batch, call, kernel, ranked, recv, send
 
 from gpuscope.cost.types import CostedOp, CostedProgram
 from gpuscope.program.types import ProcessGroup
@@ -52,11 +52,14 @@ class StageBuilder:
         return self.ops
 
     def exchange(self, done: tuple[str, int] | None, following: str) -> tuple[int, ...]:
+        messages = []
         if done is not None and (to := self.neighbour(done[0], True)) is not None:
-            self.add(send(self.message_us, to, stream=1, waits=(done[1],), **FREE))
-        if following and (source := self.neighbour(following, False)) is not None:
-            return (self.add(recv(self.message_us, source, stream=1, **FREE)),)
-        return ()
+            messages.append(send(self.message_us, to, stream=1, waits=(done[1],), **FREE))
+        source = self.neighbour(following, False) if following else None
+        if source is not None:
+            messages.append(recv(self.message_us, source, stream=1, **FREE))
+        placed = [self.add(item) for item in batch(*messages, number=len(self.ops) + 1)]
+        return () if source is None else (placed[-1],)
 
 
 def pipeline(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeline_programs import call, kernel, numbered, recv, send, talk
+from timeline_programs import batch, call, kernel, numbered, recv, send, talk
 
 from gpuscope.program.types import Op, ProcessGroup
 from gpuscope.timeline.places import Places, group_labels, point_to_point_batches
@@ -44,7 +44,7 @@ def test_a_send_has_the_queue_of_its_pair():
 
 
 def test_a_batch_runs_side_by_side_on_the_group():
-    found, _ = placed(send(1, 2), recv(1, 2), talk(1))
+    found, _ = placed(*batch(send(1, 2), recv(1, 2)), talk(1))
     assert found[0].batch == found[1].batch == 0
     assert found[0].queue == found[1].queue == found[2].queue
     assert found[2].batch == -1
@@ -58,10 +58,9 @@ def test_what_one_call_issued_is_a_batch_and_no_more():
 
     assert point_to_point_batches([p2p(1), p2p(1), p2p(2)]) == {0: 0, 1: 0, 2: 2}
     assert point_to_point_batches([p2p(None)]) == {}
-    assert point_to_point_batches([p2p(None), Op(0, "aten::view", view=True), p2p(None)]) == {
-        0: 0, 2: 0,
-    }  # fmt: skip
-    assert point_to_point_batches([p2p(None), Op(0, "aten::add"), p2p(None)]) == {}
+    assert point_to_point_batches([p2p(None), p2p(None)]) == {}
+    assert point_to_point_batches([p2p(1), Op(0, "aten::view", view=True), p2p(1)]) == {0: 0, 2: 0}
+    assert point_to_point_batches([p2p(1), Op(0, "aten::add"), p2p(1)]) == {0: 0, 2: 2}
 
 
 def test_copies_share_an_engine_whatever_their_stream():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from timeline_programs import US, call, kernel, ranked, recv, send, talk
+from timeline_programs import US, batch, call, kernel, ranked, recv, send, talk
 
 from gpuscope.errors import HangError
 from gpuscope.program.types import ProcessGroup
@@ -76,7 +76,7 @@ def test_both_send_before_they_receive():
 
 def test_a_batch_that_goes_both_ways_is_no_hang():
     def rank(peer):
-        return [send(5, peer), recv(7, peer), call(kernel(1), waits=(0, 1))]
+        return [*batch(send(5, peer), recv(7, peer)), call(kernel(1), waits=(0, 1))]
 
     r = simulate_ranks(job(rank(1), rank(0)), EACH, steps=1)
     # Launch calls, latency, both messages side by side, then the kernel.
@@ -85,7 +85,7 @@ def test_a_batch_that_goes_both_ways_is_no_hang():
 
 def test_a_ring_of_equal_ranks_meets_itself():
     ranks = ProcessGroup("0", "cp", (0, 1, 2, 3))
-    ops = [send(5, 1), recv(5, 3), call(kernel(50), waits=(0, 1))]
+    ops = [*batch(send(5, 1), recv(5, 3)), call(kernel(50), waits=(0, 1))]
     r = simulate_ranks([ranked(ops, 0, (ranks,), 4)], [(0, 1, 2, 3)], steps=1)
     assert r.first_step_s == pytest.approx((2 + 3 + 1 + 2 + 3 + 4 + 5 + 50) * US, abs=4 * US)
 

@@ -87,6 +87,13 @@ def recv(us: float, peer: int, *, group: int = 0, **fields: Any) -> CostedOp:
     return talk(us, "c10d::recv_", group=group, peer=peer, **fields)
 
 
+def batch(*ops: CostedOp, number: int = 1) -> list[CostedOp]:
+    """Sends and receives of one `batch_isend_irecv`."""
+    return [
+        replace(item, op=replace(item.op, args={**item.op.args, "batch": number})) for item in ops
+    ]
+
+
 def numbered(ops: Iterable[CostedOp]) -> tuple[CostedOp, ...]:
     return tuple(replace(item, op=replace(item.op, index=n)) for n, item in enumerate(ops))
 

@@ -113,9 +113,8 @@ def group_labels(groups: Sequence[ProcessGroup]) -> tuple[str, ...]:
 def point_to_point_batches(ops: Sequence[Op]) -> dict[int, int]:
     """Sends and receives that are issued as one, by position in `ops`: the first one's position.
 
-    One after the other on one stream and in one group, none waiting for another of them, is one
-    `batch_isend_irecv` (whether it was or not: sends and receives that nobody waits for between
-    may go on side by side). Where `Op.args` has a "batch", that decides.
+    Those of one `batch_isend_irecv` have the same "batch" in `Op.args`. Without one, each is a call
+    of its own: pairs do not wait for each other.
     """
     found: dict[int, int] = {}
     run: list[int] = []
@@ -133,12 +132,11 @@ def point_to_point_batches(ops: Sequence[Op]) -> dict[int, int]:
 
 def _goes_on(ops: Sequence[Op], run: list[int], op: Op) -> bool:
     first = ops[run[0]]
-    same = (first.group, first.stream, first.args.get("batch")) == (
-        op.group, op.stream, op.args.get("batch"),
-    )  # fmt: skip
-    return same and not any(wait in run for wait in op.waits)
+    batch = first.args.get("batch")
+    same = (first.group, first.stream, batch) == (op.group, op.stream, op.args.get("batch"))
+    return batch is not None and same and not any(wait in run for wait in op.waits)
 
 
 def _close(ops: Sequence[Op], run: list[int], found: dict[int, int]) -> None:
-    if len(run) > 1 or (run and ops[run[0]].args.get("batch") is not None):
+    if run and ops[run[0]].args.get("batch") is not None:
         found.update((position, run[0]) for position in run)
