@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,9 @@ from gpuscope.run import Run
 
 MOST_TRIALS = 4
 """Plans that are tried: each is captured anew."""
+
+MOST_S = 10.0
+"""No further plan is begun after so many seconds."""
 
 ENOUGH = 2
 """Plans that fit, after which no more are tried."""
@@ -41,7 +45,7 @@ def fit_trials(
     workload: str, cluster: Cluster, options: WorkloadOptions, calibration: Calibration | None,
     say: Callable[[str], None],
 ) -> tuple[Trial, ...]:  # fmt: skip
-    """Predict other plans of a job until two fit, or four were tried.
+    """Predict other plans of a job until two fit, four were tried, or ten seconds are over.
 
     A plan that cannot be (heads that do not divide, ...) is passed over.
 
@@ -55,8 +59,11 @@ def fit_trials(
     if options.parallel is None:
         return ()
     found: list[Trial] = []
+    begin_s = time.monotonic()
     for words, plan in _plans(options.parallel):
         if len(found) == MOST_TRIALS or sum(trial.fits for trial in found) == ENOUGH:
+            break
+        if found and time.monotonic() - begin_s > MOST_S:
             break
         say(words)
         try:

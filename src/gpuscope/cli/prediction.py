@@ -57,6 +57,7 @@ class Request:
     must_fit: bool = False
     calibration: str | None = None
     what_if: tuple[str, ...] = ()
+    try_plans: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ def run_request(request: Request, outputs: Outputs) -> None:
     """
     places, swept = _checked(request, outputs)
     wished = _checked_wishes(request, outputs)
+    # The headline alone does not show what would fit.
+    whole = not outputs.quiet or outputs.as_json or bool(outputs.output or outputs.report)
+    request = replace(request, try_plans=whole)
     with progress(outputs.quiet) as say:
         result = (
             _swept(request, places[0], swept, say, outputs.lang)
@@ -207,7 +211,7 @@ def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) 
             programs[number - 1], place.cluster, calibration=place.calibration,
             strict=request.strict,
         )  # fmt: skip
-        if run.fits is False and len(places) == 1:
+        if run.fits is False and len(places) == 1 and request.try_plans:
             run = _with_fitting(request, place, run, say)
         runs.append(run)
     return Result(tuple(runs))
