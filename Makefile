@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 ON     ?= h200
 
-.PHONY: demo test lint types web page clean validate validate-gpu validate-published
+.PHONY: demo test lint types web page clean validate validate-gpu residual validate-published
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -65,6 +65,10 @@ validate: $(STAMP)
 validate-published: $(STAMP)
 	$(BIN)/python -W ignore validation/published/predict_rows.py
 	$(BIN)/python validation/published/page.py
+
+# Fits the learned residual of the H200's kernels again, after a kernel model has changed.
+residual: $(STAMP)
+	$(BIN)/python benchmarks/fit/residual.py
 
 clean:
 	rm -rf $(VENV) demo web/node_modules web/dist .pytest_cache .mypy_cache .ruff_cache

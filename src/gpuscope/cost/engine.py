@@ -9,6 +9,7 @@ from math import hypot
 
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.registry import Constants, Work, model_for
+from gpuscope.cost.residual import LEARNED, corrected
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.errors import CaptureError
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
@@ -81,6 +82,8 @@ def cost_program(
     if coster.unmodelled:
         names = ", ".join(sorted(coster.unmodelled))
         assumptions.append(f"Operators without a kernel model, taken as bandwidth-bound: {names}.")
+    if coster.learned:
+        assumptions.append(LEARNED)
     systematic = SYSTEMATIC_SPREAD if constants.calibrated else 0.2
     device_spread = constants.spread("device.scale", systematic)
     if host.compiled.active:
@@ -115,6 +118,7 @@ class _Coster:
         self.groups = groups
         self.rank = rank
         self.unmodelled: set[str] = set()
+        self.learned = False
         self._known: dict[object, tuple[Kernel, ...]] = {}
 
     def kernels(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
@@ -145,7 +149,10 @@ class _Coster:
         )
         model = model_for(op.name)
         if model is not None:
-            return model(work)
+            physical = model(work)
+            found = corrected(work, physical, model, SYSTEMATIC_SPREAD)
+            self.learned = self.learned or found is not physical
+            return found
         if self.strict:
             raise CaptureError(
                 f"No kernel model for '{op.name}'.",

@@ -76,6 +76,10 @@ SENTENCES: dict[str, str] = {
         "{limit}使这一步的频率降到约 {clock}。"
     ),
     "The power limit of {watts} W": "{watts} W 的功耗上限",
+    "Kernel times hold a small correction learned on this device (within a factor of 2 for short"
+    " kernels, 10 % for long ones).": (
+        "内核耗时含有在该设备上学到的小修正（短内核不超过 2 倍，长内核不超过 10 %）。"
+    ),
     "Operators without a kernel model, taken as bandwidth-bound: {names}.": (
         "没有内核模型的算子，按带宽受限处理：{names}。"
     ),

@@ -1,0 +1,304 @@
+"""Fit the learned residual of a device: `python benchmarks/fit/residual.py` (`make residual`).
+
+Learns from the random calls of `validation/recordings/h200/micro/wide.jsonl.gz`, drawn as the
+held-out ones are, with other seeds. Three folds, one a seed, judge how many trees each kind of
+kernel gets, whether it gets any, and how wide its intervals are; a kind that is not better on seeds
+that the fit has not seen gets none. Then everything is fitted on all seeds and written.
+
+    --regimes   also leave whole regimes out (a dtype, a layout, a direction), and say how they fare
+    --dry       judge, write nothing
+    --cache     folder for the captured calls (capturing takes minutes), used again where it exists
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from boosting import DEPTH, Data, Fitted, Floats, fit
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "validation")]
+
+from held_out.points import KINDS, Point, all_points  # noqa: E402
+from held_out.regimes import labels  # noqa: E402
+from kinds import _with, recorded  # noqa: E402
+
+from gpuscope import atomic  # noqa: E402
+from gpuscope.cost import residual  # noqa: E402
+from gpuscope.cost.residual_features import NAMES, features  # noqa: E402
+from gpuscope.hardware.calibration import CALIBRATIONS  # noqa: E402
+
+WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
+SEEDS = (1, 2, 3)
+ROUNDS = 120
+LEAST_GAIN = 0.08
+"""A kind's mean error on unseen seeds has to fall by this share of itself."""
+
+FEWEST = 30
+"""Calls that a kind or a bin of durations needs."""
+
+BINS = 4
+"""Bins of duration that a kind's intervals are told for."""
+
+Rows = list[dict[str, Any]]
+
+
+def programs(rows: Rows, cache: Path | None) -> dict[str, Any]:
+    """Every point's call, captured twice in a row (cold, then hot)."""
+    if cache is not None and cache.is_file():
+        found: dict[str, Any] = pickle.loads(cache.read_bytes())
+        return found
+    import torch
+
+    import gpuscope as gs
+
+    torch.set_num_threads(1)
+    points = {p.text: p for p in (Point(r["kind"], r["params"]) for r in rows)}
+    found = {}
+    for at, (text, point) in enumerate(sorted(points.items())):
+        found[text] = gs.capture(_twice(point))
+        if at % 500 == 0:
+            sys.stdout.write(f"captured {at} of {len(points)}\n")
+    if cache is not None:
+        cache.write_bytes(pickle.dumps(found))
+    return found
+
+
+def _twice(point: Point) -> Any:
+    def build() -> Any:
+        call = point.build()
+        call()
+
+        def step() -> None:
+            call()
+            call()
+
+        return step
+
+    return build
+
+
+def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any, ...]]:
+    """What a row's call runs: (features, kind, name, physical seconds, bound) of each operator."""
+    from gpuscope.cost.engine import _Coster, _residency
+    from gpuscope.cost.registry import Constants, Work
+    from gpuscope.hardware import calibration_for, device
+    from gpuscope.measure.calibrate.cases import CLEAN, DIRTY, at_clock
+
+    target = device(on)
+    highest = (target.clock_hz or 0) * 1e-6
+    share = min(1.0, row["sm_mhz"] / highest) if row["sm_mhz"] and highest else 1.0
+    state = CLEAN if row["state"] == "hot" else DIRTY
+    constants = Constants(_with(calibration_for(target), {**state, "residual.scale": 0.0}))
+    settings = tuple(sorted(program.settings.items()))
+    clocked = _Coster(at_clock(target, round(share, 1)), constants, settings, False)
+    at_home = _Coster(target, constants, settings, False)
+    hot = _residency(program.ops, float(target.l2_bytes or 0))
+    half = len(program.ops) // 2
+    part = slice(half, None) if row["state"] == "hot" else slice(0, half)
+    for op, warm in zip(program.ops[part], hot[part], strict=True):
+        kernels, home = clocked.kernels(op, warm), at_home.kernels(op, warm)
+        seconds = sum(k.duration_s for k in kernels)
+        if seconds > 0:
+            work = Work(op, target, constants, settings, warm)
+            bound = residual.limit(sum(k.duration_s for k in home))
+            yield features(work, home), residual.kind_of(home), op.name, seconds, bound
+
+
+def data_of(rows: Rows, captured: dict[str, Any], on: str) -> tuple[Rows, Data]:
+    """The rows that can be predicted, and their operators."""
+    used: Rows = []
+    found: list[tuple[Any, ...]] = []
+    call: list[int] = []
+    for row in rows:
+        program = captured.get(Point(row["kind"], row["params"]).text)
+        of_row = list(operators(row, program, on)) if program is not None else []
+        found += of_row
+        call += [len(used)] * len(of_row)
+        used += [row] if of_row else []
+    x, kinds, names, seconds, bound = zip(*found, strict=True)
+    level = [f"{k} {n}" for k, n in zip(kinds, names, strict=True)]
+    return used, Data(
+        np.array(x, float), np.array(call), np.array(kinds), np.array(level),
+        np.array(seconds), np.array(bound), np.array([r["us"] * 1e-6 for r in used]),
+    )  # fmt: skip
+
+
+def folds_of(rows: Rows) -> list[int]:
+    """The seed that drew each row's point."""
+    at = {p.text: seed for seed in reversed(SEEDS) for p in all_points(KINDS, seed)}
+    return [at.get(Point(r["kind"], r["params"]).text, 0) for r in rows]
+
+
+def main_kinds(data: Data) -> list[str]:
+    """Kind of the longest operator of each call."""
+    best: dict[int, tuple[float, str]] = {}
+    for call, seconds, kind in zip(data.call, data.physical_s, data.group, strict=True):
+        best[call] = max(best.get(call, (0.0, "")), (float(seconds), str(kind)))
+    return [best[i][1] for i in range(len(data.measured_s))]
+
+
+def content(
+    device_id: str, found: Fitted, data: Data, rounds: dict[str, int],
+    quantiles: dict[str, list[list[float | None]]],
+) -> dict[str, Any]:  # fmt: skip
+    """The file: what `residual.load` reads."""
+    kinds, operators_ = {}, {}
+    for kind in sorted(rounds):
+        at = data.group == kind
+        trees = found.trees.get(kind, [])[: rounds[kind]]
+        asked = sorted({int(f) for t in trees for f in t.feature})
+        x = data.x[at]
+        ranges = {NAMES[f]: [_short(x[:, f].min()), _short(x[:, f].max())] for f in asked}
+        kinds[kind] = {
+            "quantiles": quantiles.get(kind, []), "ranges": ranges,
+            "trees": [{"if": [NAMES[f] for f in t.feature], "above": t.threshold.tolist(),
+                       "r": t.leaf.tolist()} for t in trees],
+        }  # fmt: skip
+        for name in sorted(set(data.level[at])) if rounds[kind] else ():
+            span = data.x[data.level == name, 0]
+            operators_[name] = [found.levels[name], _short(span.min()), _short(span.max())]
+    return {
+        "version": residual.VERSION, "device": device_id,
+        "fitted_by": "benchmarks/fit/residual.py", "operators": operators_, "kinds": kinds,
+    }  # fmt: skip
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def applied(made: dict[str, Any], data: Data) -> Floats:
+    """Predictions of the calls with a file's content, as the program applies it (less floors)."""
+    found = residual._read(made)
+    rs = [
+        found.r(str(g), str(n).split(" ", 1)[1], x)
+        for g, n, x in zip(data.group, data.level, data.x, strict=True)
+    ]
+    return data.predicted_s(np.array(rs))
+
+
+def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], Floats]:
+    """Trees a kind from unseen seeds, and what every call is predicted to take unseen."""
+    curve: dict[str, Floats] = {k: np.zeros(ROUNDS + 1) for k in set(mains.tolist())}
+    fits = []
+    for fold in SEEDS:
+        seen, unseen = data.only(folds != fold), data.only(folds == fold)
+        kinds = mains[folds == fold]
+        errors = np.zeros((ROUNDS + 1, len(kinds)))
+        found = fit(seen, ROUNDS)
+        fits.append((fold, found))
+        counts = range(0, ROUNDS + 1, 10)
+        for count in counts:
+            r = found.r(unseen, dict.fromkeys(found.trees, count))
+            errors[count] = abs(unseen.predicted_s(r) / unseen.measured_s - 1)
+        for kind in set(kinds.tolist()):
+            curve[kind] += errors[:, kinds == kind].sum(1)
+    physical = abs(data.predicted_s(np.zeros(len(data.x))) / data.measured_s - 1)
+    rounds = {}
+    for kind, errors in curve.items():
+        tried = {c: errors[c] for c in range(10, ROUNDS + 1, 10)}
+        best = min(tried, key=lambda c: tried[c])
+        enough = (mains == kind).sum() >= FEWEST
+        better = tried[best] < (1 - LEAST_GAIN) * physical[mains == kind].sum()
+        rounds[kind] = best if enough and better and kind not in residual._NOT_LEARNED else 0
+    unseen_s = np.zeros(len(data.measured_s))
+    for fold, found in fits:
+        made = content("", found, data.only(folds != fold), rounds, {})
+        unseen_s[folds == fold] = applied(made, data.only(folds == fold))
+    return rounds, unseen_s
+
+
+def quantiles_of(
+    unseen_s: Floats, data: Data, mains: Floats
+) -> dict[str, list[list[float | None]]]:
+    """10 % and 90 % quantiles of ln(measured / predicted) by kind and duration."""
+    found = {}
+    error = np.log(data.measured_s / unseen_s)
+    for kind in sorted(set(mains)):
+        at = np.flatnonzero(mains == kind)
+        if len(at) < FEWEST or kind in residual._NOT_LEARNED:
+            continue
+        order = at[np.argsort(unseen_s[at])]
+        parts = np.array_split(order, min(BINS, len(order) // FEWEST))
+        rows: list[list[float | None]] = []
+        for i, part in enumerate(parts):
+            low, high = np.quantile(error[part], (0.1, 0.9))
+            end = None if i == len(parts) - 1 else _short(unseen_s[part[-1]])
+            rows.append([end, min(0.0, _short(low)), max(0.0, _short(high))])
+        found[kind] = rows
+    return found
+
+
+def show(title: str, names: Sequence[str], data: Data, **predicted_s: Floats) -> None:
+    """Mean and median errors by name."""
+    sys.stdout.write(f"\n{title:24s}{'calls':>6s}")
+    sys.stdout.write("".join(f"{name:>22s}" for name in predicted_s) + "   (mean, median)\n")
+    at = defaultdict(list)
+    for i, name in enumerate(names):
+        at[name].append(i)
+        at["all"].append(i)
+    for name in sorted(at, key=lambda n: (n == "all", n)):
+        sys.stdout.write(f"{name:24s}{len(at[name]):6d}")
+        for seconds in predicted_s.values():
+            errors = abs(seconds / data.measured_s - 1)[at[name]]
+            sys.stdout.write(f"{errors.mean():13.1%} {np.median(errors):8.1%}")
+        sys.stdout.write("\n")
+
+
+def regimes(rows: Rows, data: Data, rounds: dict[str, int]) -> None:
+    """Every regime of 40 calls and more, predicted by a fit that has not seen it."""
+    of = [[f"{r['kind']} {w}" for w in labels(r["kind"], r["params"], r["state"])] for r in rows]
+    names = sorted({name for words in of for name in words})
+    physical_s = data.predicted_s(np.zeros(len(data.x)))
+    sys.stdout.write("\nregime left out               calls   physical   residual\n")
+    for name in names:
+        out = np.array([name in words for words in of])
+        kind = np.array([r["kind"] == name.split()[0] for r in rows])
+        if out.sum() < 40 or out.sum() > 0.8 * kind.sum():
+            continue
+        seen = data.only(~out & kind)
+        made = content("", fit(seen, max(rounds.values())), seen, rounds, {})
+        left = data.only(out)
+        error = abs(applied(made, left) / left.measured_s - 1).mean()
+        before = abs(physical_s[out] / left.measured_s - 1).mean()
+        sys.stdout.write(f"{name:30s}{out.sum():5d}{before:11.1%}{error:11.1%}\n")
+
+
+def main() -> int:
+    """Judge, print, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--regimes", action="store_true", help="leave regimes out, too")
+    parser.add_argument("--dry", action="store_true", help="write nothing")
+    parser.add_argument("--cache", type=Path, help="file for the captured calls")
+    parser.add_argument("--device", default="nvidia-h200-sxm", help="catalogue id")
+    args = parser.parse_args()
+    rows = recorded(WIDE)
+    rows, data = data_of(rows, programs(rows, args.cache), args.device)
+    folds, mains = np.array(folds_of(rows)), np.array(main_kinds(data))
+    rounds, unseen_s = crossed(data, folds, mains)
+    found = fit(data, max(rounds.values()))
+    made = content(args.device, found, data, rounds, quantiles_of(unseen_s, data, mains))
+    physical_s = data.predicted_s(np.zeros(len(data.x)))
+    columns = {"physical": physical_s, "unseen seeds": unseen_s, "fitted": applied(made, data)}
+    show("kind of kernel", list(mains), data, **columns)
+    show("kind of call", [r["kind"] for r in rows], data, **columns)
+    text = json.dumps(made, separators=(",", ":")).replace('{"if"', '\n{"if"')
+    sys.stdout.write(f"\ntrees {rounds} of depth {DEPTH}, {len(text) / 1000:.0f} kB\n")
+    if args.regimes:
+        regimes(rows, data, rounds)
+    if not args.dry:
+        atomic.write_atomically(CALIBRATIONS / args.device / residual.FILE, text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
