@@ -160,3 +160,24 @@ def test_experts_multiply_in_float8_too() -> None:
     names = _names(capture(size, options=WorkloadOptions(seq=64, parallel=parallel)))
     assert names["aten::_scaled_grouped_mm"] == 3 * 3 * size.layers
     assert names["aten::_grouped_mm"] == 0
+
+
+def test_float8_products_come_near_those_of_bfloat16() -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(64, 32)).bfloat16()
+    x = torch.randn(48, 64).bfloat16().requires_grad_()
+
+    def run() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        layers.zero_grad()
+        x.grad = None
+        out = layers(x)
+        out.float().square().sum().backward()
+        assert x.grad is not None
+        assert layers[0].weight.grad is not None
+        return out.detach().clone(), x.grad.clone(), layers[0].weight.grad.clone()
+
+    wanted = run()
+    use_cast_products(layers)
+    for found, exact in zip(run(), wanted, strict=True):
+        error = (found - exact).float().norm() / exact.float().norm()
+        assert 0.005 < error < 0.12  # three bits of mantissa forward, two backward
