@@ -65,7 +65,7 @@ def _(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     return x.new_empty(x.shape, dtype=dtype), x.new_empty(swapped, dtype=dtype)
 
 
-@register_sharding(torch.ops.gpuscope.cast_transpose.default)
+@register_sharding(torch.ops.gpuscope.cast_transpose.default)  # type: ignore[untyped-decorator]
 def _shardings(x: Any, dtype: torch.dtype) -> list[tuple[list[Any], list[Any]]]:
     """What each rank holds of the result, by what it holds of the tensor."""
     whole = Replicate()
