@@ -40,3 +40,17 @@ def test_cross_entropy_pieces_scale_with_the_vocabulary() -> None:
         return seconds(run("_log_softmax", (x,), (x,), dim=-1))
 
     assert pieces(100_000) / pieces(50_000) == pytest.approx(2.0, rel=0.1)
+
+
+def test_logits_are_composed_of_elementwise_kernels() -> None:
+    x, goal = dense(4096, 4096, at=0), dense(4096, 4096, at=1)
+    names = [k.name for k in run("binary_cross_entropy_with_logits", (x, goal), (dense(at=2),))]
+    assert [n.rpartition("_")[2] for n in names[:5]] == ["sigmoid", "ones", "sub", "mul", "sub"]
+    assert any("mean" in n for n in names[5:])
+
+
+def test_picks_wait_for_device_memory_where_the_values_outgrow_the_cache() -> None:
+    goal = dense(2154, dtype="int64", at=1)
+    near = run("nll_loss_forward", (dense(2154, 64, at=0), goal), (dense(at=2),), hot=True)
+    far = run("nll_loss_forward", (dense(2154, 21268, at=0), goal), (dense(at=2),), hot=True)
+    assert far[0].duration_s > 1.5 * near[0].duration_s

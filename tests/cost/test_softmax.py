@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from memory_work import dense, median_error, one
+from memory_work import dense, median_error, one, run
 
 ROWS = 4096
 
@@ -39,13 +39,16 @@ def test_short_rows_are_read_once() -> None:
 
 
 def test_log_softmax_backward_reads_only_the_gradient_twice() -> None:
-    """Its first pass sums the gradient alone; softmax's needs the result, too."""
+    """The first pass sums the gradient alone; softmax's is multiplied by the result before."""
     grad, out = dense(4096, 128256, at=0), dense(4096, 128256, at=1)
     log = one("_log_softmax_backward_data", (grad, out), (dense(4096, 128256, at=2),), dim=-1)
-    plain = one("_softmax_backward_data", (grad, out), (dense(4096, 128256, at=2),), dim=-1)
+    times, plain = run("_softmax_backward_data", (grad, out), (dense(4096, 128256, at=2),),
+                           dim=-1)  # fmt: skip
     size = 4096 * 128256 * 4
     assert log.read_bytes == pytest.approx(3 * size)
-    assert plain.read_bytes == pytest.approx(4 * size)
+    assert times.kind == "pointwise"
+    assert times.read_bytes == pytest.approx(2 * size)
+    assert plain.read_bytes == pytest.approx(3 * size)
 
 
 def test_another_dimension_is_walked_with_a_stride() -> None:

@@ -6,14 +6,24 @@ that of dependent random reads, however fast the device is.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, log2
 
-from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, reads, written
+from gpuscope.cost.bandwidth import (
+    Launch,
+    first_dtype,
+    is_hot,
+    kernel,
+    machine,
+    missed_share,
+    reads,
+    written,
+)
 from gpuscope.cost.copy import fill_kernel
 from gpuscope.cost.elementwise import elementwise
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
 
 _MEAN_OR_SUM = (1, 2, "mean", "sum", "Mean", "Sum", None)
 """Reductions of a loss as ATen numbers or names them (0 is none)."""
@@ -27,9 +37,8 @@ def _rows(work: Work) -> int:
 
 
 def _threads(rows: int) -> int:
-    """Threads of the one block (nll_loss_threads in Loss.cu): a power of two near rows / 16."""
-    wanted = 1 << max(ceil(rows / 16) - 1, 1).bit_length()
-    return min(max(wanted, 32), 1024)
+    """Threads of the one block: the power of two nearest rows / 16 (nll_loss_threads, Loss.cu)."""
+    return min(max(2 ** round(log2(max(rows, 1) / 16)), 32), 1024)
 
 
 @kernel_model("aten::nll_loss_forward", "aten::nll_loss2d_forward", "aten::nll_loss",
@@ -53,17 +62,38 @@ def nll_loss(work: Work) -> tuple[Kernel, ...]:
 
 
 def _one_block(work: Work, name: str, rows: int, picked: float) -> Kernel:
-    get = work.constants.get
     threads = _threads(rows)
-    steps = ceil(rows / threads)
     return kernel(
         work,
         Launch(
             name, "reduction", picked + rows * 8.0, 0.0, 8.0, grid=1, block=threads,
-            chain_s=get("loss.nll.base_s", 0.4e-6) + steps * get("loss.nll.step_s", 0.95e-6),
+            chain_s=_walk_s(work, "loss.nll", rows, work.op.inputs[0], _FORWARD),
             dtype=first_dtype(work), family="loss", note="one block for the whole batch",
         ),
     )  # fmt: skip
+
+
+_FORWARD = (0.5e-6, 0.45e-6, 0.1e-9, 0.2e-6, 0.55e-6)
+_BACKWARD = (0.5e-6, 0.2e-6, 0.8e-9, 0.2e-6, 0.15e-6)
+
+
+def _walk_s(
+    work: Work, key: str, rows: int, wide: TensorSpec, defaults: tuple[float, ...]
+) -> float:
+    """The block's walk over the rows: a target, then the value that it names, a step after another.
+
+    Every thread touches a sector of its own, so that more threads take longer for a step, and
+    longer still where targets or values come from device memory.
+    """
+    get = work.constants.get
+    base_s, step_s, thread_s, target_s, value_s = defaults
+    threads = _threads(rows)
+    each = get(f"{key}.step_s", step_s) + threads * get(f"{key}.thread_s", thread_s)
+    at = 2 if key.endswith("backward") and len(work.op.inputs) > 2 else 1
+    if not is_hot(work, at):
+        each += get(f"{key}.far_target_s", target_s)
+    each += missed_share(machine(work), wide.nbytes, 1, 1) * get(f"{key}.far_value_s", value_s)
+    return get(f"{key}.base_s", base_s) + ceil(rows / threads) * each
 
 
 @kernel_model("aten::nll_loss_backward", "aten::nll_loss2d_backward")
@@ -72,15 +102,13 @@ def nll_loss_backward(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or not work.outputs[0].numel:
         return ()
     rows = _rows(work)
-    get = work.constants.get
     threads = _threads(rows)
     scatter = kernel(
         work,
         Launch(
             "nll_loss_backward", "reduction", rows * 8.0, 0.0, rows * 32.0, grid=1,
             block=threads,
-            chain_s=get("loss.nll.base_s", 0.4e-6)
-            + ceil(rows / threads) * get("loss.nll_backward.step_s", 0.5e-6),
+            chain_s=_walk_s(work, "loss.nll_backward", rows, work.outputs[0], _BACKWARD),
             dtype=first_dtype(work), family="loss", note="one block for the whole batch",
         ),
     )  # fmt: skip
@@ -99,6 +127,8 @@ def elementwise_loss(work: Work) -> tuple[Kernel, ...]:
     short = work.op.name.rpartition("::")[2]
     arithmetic = "transcendental" if "entropy" in short or "kl" in short else "cheap"
     spec = max(work.inputs[:2], key=lambda t: t.numel)
+    if short == _LOGITS:
+        return _from_logits(work, spec)
     if work.outputs[0].numel == spec.numel and spec.numel > 1:
         return elementwise(work, name=short, arithmetic=arithmetic)
     read = reads(work)
@@ -114,6 +144,37 @@ def elementwise_loss(work: Work) -> tuple[Kernel, ...]:
     total = reduce_kernels(work, spec, dims, name="mean", hot=spec.nbytes < 16 * 2**20,
                            out_bytes=written(work))  # fmt: skip
     return values, *total
+
+
+_LOGITS = "binary_cross_entropy_with_logits"
+
+_LOGITS_PASSES = (
+    ("log_sigmoid", 1, 0.62), ("ones", 0, 0.0), ("sub", 2, 0.2), ("mul", 2, 0.2), ("sub", 2, 0.2),
+)  # fmt: skip
+"""Elementwise passes, tensors that each reads, clocks a value (Loss.cpp: log sigmoid, one less the
+target, times the logit, less the first)."""
+
+
+def _from_logits(work: Work, spec: TensorSpec) -> tuple[Kernel, ...]:
+    """A cross-entropy from logits, which PyTorch composes of elementwise kernels."""
+    size = float(spec.nbytes)
+    near = 4 * size <= machine(work).l2_bytes
+    made = []
+    for at, (name, inputs, cycles) in enumerate(_LOGITS_PASSES):
+        read = reads(work, (0,)) if at == 0 else None
+        cold = read.cold if read else 0.0 if near else inputs * size
+        warm = read.hot if read else inputs * size if near else 0.0
+        launch = Launch(
+            f"elementwise_vectorized_{name}", "pointwise", cold, warm, size, items=spec.numel,
+            cycles=cycles, grid=max(1, ceil(spec.numel / 1024)), dtype=spec.dtype,
+        )  # fmt: skip
+        made.append(kernel(work, launch))
+    if work.outputs[0].numel == spec.numel and spec.numel > 1:
+        return tuple(made)
+    dims = tuple(range(len(spec.shape)))
+    total = reduce_kernels(work, spec, dims, name="mean", hot=size < 16 * 2**20,
+                           out_bytes=written(work))  # fmt: skip
+    return *made, *total
 
 
 @kernel_model(

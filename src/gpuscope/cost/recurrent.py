@@ -20,6 +20,7 @@ from gpuscope.cost.bandwidth import Launch, kernel, machine
 from gpuscope.cost.copy import fill_kernel
 from gpuscope.cost.gemm import Problem, machine_for, plan
 from gpuscope.cost.matmul import compute_dtype, gemm_kernel
+from gpuscope.cost.recurrent_persistent import is_persistent, persistent
 from gpuscope.cost.recurrent_waves import Piece, backward_order, forward_order, piece_steps
 from gpuscope.cost.reduction import memset_kernel
 from gpuscope.cost.registry import Work, kernel_model
@@ -192,17 +193,45 @@ def _bias(work: Work, layer: Layer) -> Kernel:
     get = work.constants.get
     size = float(rows * columns * item)
     away = size if size > machine(work).l2_bytes else 0.0
-    grid = max(1, ceil(columns / 128))
+    grid = max(1, ceil(layer.hidden / 32))  # a block takes all gates of 32 units
+    per_step = {3: 2.6, 1: 0.3}.get(layer.gates, 1.0)  # relative to LSTM; a GRU has two biases
     return kernel(
         work,
         Launch(
             "rnn_bias_gradient", "recurrent", 0.0, size, columns * 8.0,
-            items=rows * columns, cycles=0.4, grid=grid, block=1024,
-            resident=2, chain_s=max(1e-6 + rows / 32 * get("recurrent.bias.step_s", 0.23e-6),
+            items=rows * columns, cycles=get("recurrent.bias.cycles", 0.08), grid=grid, block=1024,
+            resident=2,
+            chain_s=max(1e-6 + rows / 32 * per_step * get("recurrent.bias.step_s", 0.23e-6),
                                     away / grid / get("recurrent.bias.block_bytes_per_s", 24e9)),
             dtype=work.op.inputs[0].dtype, family="recurrent",
         ),
     )  # fmt: skip
+
+
+def _weight_gradients(work: Work, layer: Layer) -> list[Kernel]:
+    """Gradients of a layer's biases and weights, over all steps at once."""
+    rows = layer.seq * layer.batch
+    return [
+        _bias(work, layer),
+        _product(work, layer.inputs, layer.wide, rows, "rnn_weight_gradient", "TN"),
+        _product(work, layer.hidden, layer.wide, rows, "rnn_recurrent_weight_gradient", "TN"),
+    ]
+
+
+def _walked_forward(work: Work, layer: Layer) -> Piece:
+    rows = layer.seq * layer.batch
+    given = _product(work, rows, layer.wide, layer.inputs, "rnn_input")
+    walk = persistent(work, layer.seq, layer.batch, layer.gates, layer.hidden, "rnn_persistent")
+    return Piece((given,), (walk,))
+
+
+def _walked_backward(work: Work, layer: Layer) -> Piece:
+    rows = layer.seq * layer.batch
+    handed = _product(work, rows, layer.inputs, layer.wide, "rnn_input_gradient", "NN")
+    cell = _cell(work, layer, "rnn_cell_backward", "cell_backward")
+    walk = persistent(work, layer.seq, layer.batch, layer.gates, layer.hidden,
+                      "rnn_persistent_backward")  # fmt: skip
+    return Piece((handed,), (cell, walk))
 
 
 @kernel_model("gpuscope::rnn", "aten::_cudnn_rnn", "aten::lstm", "aten::gru", "aten::miopen_rnn",
@@ -212,6 +241,9 @@ def rnn(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or not work.inputs or not work.inputs[0].numel:
         return ()
     layers, ways = _layers(work)
+    if is_persistent(work, layers[0].gates, layers[0].hidden, False):
+        walks = [_walked_forward(work, layer) for layer in layers]
+        return forward_order(walks, len(layers) // ways, ways)
     steps = piece_steps(len(layers) // ways, ways, layers[0].seq, layers[0].batch, False)
     pieces: list[Piece] = []
     for layer in layers:
@@ -231,11 +263,16 @@ def rnn_backward(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or not work.inputs or not work.inputs[0].numel:
         return ()
     layers, ways = _layers(work)
+    walks = is_persistent(work, layers[0].gates, layers[0].hidden, True)
     steps = piece_steps(len(layers) // ways, ways, layers[0].seq, layers[0].batch, True)
     pieces: list[Piece] = []
     ends: list[Kernel] = []
     for layer in layers:
-        rows, wide = layer.seq * layer.batch, layer.wide
+        wide = layer.wide
+        ends += _weight_gradients(work, layer)
+        if walks:
+            pieces.append(_walked_backward(work, layer))
+            continue
         cell = _cell(work, layer, "rnn_cell_backward", "cell_backward")
         each = _step(work, layer, layer.hidden, wide, backward=True)
         for begin in range(0, layer.seq, steps):
@@ -245,11 +282,6 @@ def rnn_backward(work: Work) -> tuple[Kernel, ...]:
             if handed.dtype == "tf32" and size < layer.seq:
                 handed = _walked(work, handed, wide, size * layer.batch, 3)
             pieces.append(Piece((handed,), (cell, *each) * size))
-        ends += [
-            _bias(work, layer),
-            _product(work, layer.inputs, wide, rows, "rnn_weight_gradient", "TN"),
-            _product(work, layer.hidden, wide, rows, "rnn_recurrent_weight_gradient", "TN"),
-        ]
     weights = sum(layer.wide * (layer.inputs + layer.hidden) for layer in layers)
     first = (fill_kernel(work, TensorSpec((weights,), (1,), work.op.inputs[0].dtype)),)
     return backward_order(first, pieces, tuple(ends), len(layers) // ways, ways)

@@ -12,11 +12,15 @@ from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, kernel, machine, missed_share, reads, written
 from gpuscope.cost.copy import made_contiguous
+from gpuscope.cost.elementwise import elementwise
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 
 _WARP_COLUMNS = 2048
 """Longest row that one warp keeps in registers."""
+
+_SHARED_BYTES = 47 * 1024
+"""Longest row that backward keeps in shared memory: what a block has without asking for more."""
 
 _BLOCK_COLUMNS = 8192
 """Longest row that a block of 1,024 threads keeps in registers (forward)."""
@@ -48,13 +52,11 @@ def softmax(work: Work) -> tuple[Kernel, ...]:
 
 
 def _forward(work: Work, rows: int, columns: int) -> Kernel:
-    spec = work.op.inputs[0]
     if columns <= _WARP_COLUMNS:
-        return _warp(work, rows, columns, "softmax_warp_forward", 1.0)
-    aligned = columns * spec.itemsize % 16 == 0
-    if columns <= _BLOCK_COLUMNS and aligned:
-        return _block_in_registers(work, rows, columns)
-    return _block(work, rows, columns, "softmax_block_forward", passes=2.0, threads=1024)
+        return _warp(work, rows, columns, "softmax_warp_forward", False)
+    if columns <= _BLOCK_COLUMNS:
+        return _block(work, rows, columns, "softmax_block_in_registers", "registers", 0.0, 1024)
+    return _block(work, rows, columns, "softmax_block_forward", "forward", 2.0, 1024)
 
 
 @kernel_model("aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
@@ -65,64 +67,79 @@ def softmax_backward(work: Work) -> tuple[Kernel, ...]:
         return ()
     rows, columns, dense = _rows_and_columns(work)
     if not dense:
-        return (_spatial(work, rows, columns, 2),)
-    return *made_contiguous(work, 0, 1), _backward(work, rows, columns)
+        return *_weighted(work), _spatial(work, rows, columns, 2)
+    return *made_contiguous(work, 0, 1), *_weighted(work), _backward(work, rows, columns)
+
+
+def _weighted(work: Work) -> tuple[Kernel, ...]:
+    """The gradient times the result, a kernel of its own; a logarithm needs no such factor."""
+    if "log" in work.op.name:
+        return ()
+    return elementwise(work, name="mul")
 
 
 def _backward(work: Work, rows: int, columns: int) -> Kernel:
     spec = work.op.inputs[0]
     if columns <= 1024:
-        return _warp(work, rows, columns, "softmax_warp_backward", 1.25)
+        return _warp(work, rows, columns, "softmax_warp_backward", True)
     aligned = columns * spec.itemsize % 16 == 0
-    shared = work.device.shared_memory_per_block_bytes or 48 * 1024
-    fits = columns * spec.itemsize <= shared / 2 and aligned
-    again = 0.0 if fits else 0.5 if "log" in work.op.name else 1.0
+    fits = columns * spec.itemsize <= _SHARED_BYTES and aligned
     name = "softmax_block_backward" + ("_in_shared_memory" if fits else "")
-    return _block(work, rows, columns, name, passes=again, threads=512)
+    # The largest power of two below twice the vectors of a row, halved (SoftMax_getBlockSize).
+    vectors = min(columns * spec.itemsize // 16, 1024)
+    threads = max(32, 1 << max(ceil(vectors / 2) - 1, 0).bit_length())
+    key = "shared" if fits else "backward"
+    # The first pass sums up the gradient alone (of softmax: already times the result).
+    return _block(work, rows, columns, name, key, 0.0 if fits else 0.5, threads)
 
 
-def _warp(work: Work, rows: int, columns: int, name: str, more: float) -> Kernel:
-    """A warp for each row (two for short ones); rows are padded to a power of two."""
+_WARP = {
+    "forward": (0.35, 14.0, 0.05e-6), "log_forward": (0.35, 14.0, 0.04e-6),
+    "backward": (0.25, 14.0, 0.03e-6), "log_backward": (0.4, 14.0, 0.04e-6),
+}  # fmt: skip
+"""Clocks a value and a row, seconds a value of a thread."""
+
+
+def _warp(work: Work, rows: int, columns: int, name: str, backward: bool) -> Kernel:
+    """A warp for each row (two for short ones, a part of a warp for the shortest)."""
     get = work.constants.get
-    padded = 1 << max(columns - 1, 1).bit_length()
+    padded = 1 << max(columns - 1, 0).bit_length()
+    lanes = min(padded, 32)
     read = reads(work)
-    row_cycles = get("softmax.warp.row_cycles", 14.0)
-    per_value = get("softmax.warp.cycles", 0.39) * (1.4 if padded > 1024 else 1.0) * more
+    which = ("log_" if "log" in work.op.name else "") + ("backward" if backward else "forward")
+    value, row, step = _WARP[which]
+    key = f"softmax.warp.{which}"
+    per_value = get(f"{key}_cycles", value)
+    # Values beyond the row are neither loaded nor stored, but take part in the sums.
+    values = columns + get("softmax.warp.beyond", 0.3) * (padded - columns)
+    if padded > 1024:
+        per_value *= get("softmax.warp.long", 1.2)
     if work.op.inputs[0].itemsize >= 4:
         per_value *= get("softmax.warp.wide", 0.8)
-    per_block = 4 * (2 if padded <= 128 else 1)
+    per_block = 128 // lanes * (2 if padded <= 128 else 1)
     resident = 16 if padded <= 256 else 10 if padded <= 1024 else 6
     return kernel(
         work,
         Launch(
-            name, "normalization", read.cold, read.hot, written(work),
-            items=rows, cycles=padded * per_value + row_cycles,
+            name, "normalization", read.cold, read.hot, written(work), items=rows,
+            cycles=values * per_value + lanes / 32 * get("softmax.warp.row_cycles", row),
             grid=max(1, ceil(rows / per_block)), resident=resident,
-            chain_s=get("softmax.warp.base_s", 0.4e-6)
-            + padded / 32 * get("softmax.warp.step_s", 0.06e-6),
+            chain_s=get("softmax.warp.base_s", 0.3e-6)
+            + padded / lanes * get(f"{key}_step_s", step),
             dtype=work.op.inputs[0].dtype, family="softmax",
         ),
     )  # fmt: skip
 
 
-def _block_in_registers(work: Work, rows: int, columns: int) -> Kernel:
-    """A block of up to 1,024 threads for each row: four barriers one after the other."""
-    get = work.constants.get
-    read = reads(work)
-    return kernel(
-        work,
-        Launch(
-            "softmax_block_in_registers", "normalization", read.cold, read.hot, written(work),
-            grid=rows, block=1024, resident=2 if columns <= 4096 else 1,
-            chain_s=get("softmax.block.base_s", 2.4e-6)
-            + columns / 1024 * get("softmax.block.step_s", 0.26e-6),
-            dtype=work.op.inputs[0].dtype, family="softmax",
-        ),
-    )  # fmt: skip
+_BLOCK = {
+    "forward": (0.39, 4000.0), "registers": (0.7, 900.0), "backward": (0.5, 600.0),
+    "shared": (0.33, 150.0),
+}  # fmt: skip
+"""Clocks a value and a row: barriers follow each other, and few blocks share a multiprocessor."""
 
 
 def _block(
-    work: Work, rows: int, columns: int, name: str, passes: float, threads: int
+    work: Work, rows: int, columns: int, name: str, key: str, passes: float, threads: int
 ) -> Kernel:
     """A block for each row that reads it again in further passes (`passes` more)."""
     get = work.constants.get
@@ -132,37 +149,67 @@ def _block(
     missed = missed_share(m, read.total / max(rows, 1), rows, resident)
     again = read.total * passes
     steps = columns * work.op.inputs[0].itemsize / 16 / threads
+    value, row = _BLOCK[key]
+    value = get(f"softmax.block.{key}_cycles", value)
+    if key == "registers" and "log" not in work.op.name:
+        value *= get("softmax.block.registers_plain", 1.4)
     return kernel(
         work,
         Launch(
             name, "normalization", read.cold + again * missed, read.hot + again * (1 - missed),
-            written(work), read.total + written(work), items=rows * columns,
-            cycles=get("softmax.block.cycles", 0.3), grid=max(rows, 1), block=threads,
-            resident=resident,
-            chain_s=get("softmax.block.start_s", 2.0e-6)
-            + steps * (1 + passes) * get("softmax.block.pass_step_s", 0.5e-6),
+            written(work), read.total + written(work), items=rows,
+            cycles=columns * value + get(f"softmax.block.{key}_row_cycles", row),
+            grid=max(rows, 1), block=threads, resident=resident,
+            chain_s=get(f"softmax.block.{key}_start_s", 0.5e-6)
+            + steps * (1 + passes) * get("softmax.block.pass_s", 0.2e-6),
             dtype=work.op.inputs[0].dtype, family="softmax",
             note=f"rows are read {1 + passes:g} times" if passes else "",
         ),
     )  # fmt: skip
 
 
+def _spatial_block(inner: int, columns: int) -> tuple[int, int]:
+    """Threads along the softmax dimension and across it (SpatialSoftMax_getBlockSize)."""
+    across = min(inner, 1024)
+    along = 1
+    if across <= 64 and columns >= 64:
+        while across * along * 2 <= 1024 and along * 2 <= columns:
+            along *= 2
+    return along, across
+
+
 def _spatial(work: Work, rows: int, columns: int, passes: int) -> Kernel:
-    """Along a dimension that is not dense: one thread a row, `passes` walks over it."""
+    """Along a dimension that is not dense: a thread, or a few, walk a row `passes` times."""
     get = work.constants.get
+    spec = work.op.inputs[0]
+    dim = work.op.args.get("dim", -1)
+    at = dim % len(spec.shape) if isinstance(dim, int) else -1
+    inner = prod(spec.shape[at + 1 :])
+    along, across = _spatial_block(inner, columns)
     read = reads(work)
     m = machine(work)
     missed = missed_share(m, read.total, 1, 1)
     again = read.total * (passes - 1)
-    threads = min(1024, max(32, rows))
+    outer = max(rows // max(inner, 1), 1)
+    steps = ceil(columns / along)
+    # Each step waits for loads, longer where they come from device memory; threads that share a
+    # row read with a stride.
+    key = "softmax.spatial." + ("forward" if passes > 2 else "backward")
+    step_s = get(f"{key}_step_s", 0.55e-6 if passes > 2 else 0.23e-6)
+    if along > 1:
+        step_s *= get(f"{key}_strided", 1.3 if passes > 2 else 2.3)
+    far = read.cold / max(read.total, 1.0) + (passes - 1) * missed
+    chain = get("softmax.spatial.base_s", 1.0e-6)
+    chain += steps * (step_s + far * get(f"{key}_far_s", 0.2e-6 if passes > 2 else 0.15e-6))
+    if along > 1:
+        chain += passes * get("softmax.spatial.together_s", 1.0e-6)
     return kernel(
         work,
         Launch(
             "softmax_spatial", "normalization", read.cold + again * missed,
             read.hot + again * (1 - missed), written(work), read.total + written(work),
-            items=rows * columns * passes, cycles=get("softmax.spatial.cycles", 0.4),
-            grid=max(1, ceil(rows / threads)), block=threads,
-            chain_s=columns * passes * get("softmax.spatial.step_s", 0.5e-6),
-            dtype=work.op.inputs[0].dtype, family="softmax.spatial",
+            items=rows * columns * passes, cycles=get("softmax.spatial.item_cycles", 0.15),
+            grid=outer * ceil(inner / across), block=along * across,
+            chain_s=chain, dtype=spec.dtype, family="softmax.spatial",
         ),
     )  # fmt: skip

@@ -1,0 +1,66 @@
+"""Small recurrent layers: one kernel walks the whole sequence, its weights kept in registers.
+
+cuDNN gives each sequence of the batch a block, which holds all recurrent weights of a layer and
+walks the steps alone: no launch, and no other block, is waited for (`RNN_blockPersist_*`). It does
+so for float32 and float16 where the weights nearly fit a multiprocessor's registers: those limits,
+and the clocks, are read off 140 recorded calls
+(`validation/recordings/h200/micro/wide.jsonl.gz`). What does not fit is read again in each step.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from gpuscope.cost.bandwidth import Launch, kernel, machine
+from gpuscope.cost.registry import Work
+from gpuscope.cost.types import Kernel
+
+_WIDEST = {(4, False): 128, (4, True): 128, (3, False): 192, (3, True): 96, (1, False): 320,
+           (1, True): 160}  # fmt: skip
+"""Largest hidden size by gates and backward."""
+
+_REGISTERS = 50_000
+"""Weights that the registers of a multiprocessor hold beside everything else."""
+
+
+def is_persistent(work: Work, gates: int, hidden: int, backward: bool) -> bool:
+    """Whether one kernel walks the sequence."""
+    if work.device.vendor != "NVIDIA" or work.op.inputs[0].dtype not in ("float32", "float16"):
+        return False
+    return hidden <= _WIDEST.get((gates, backward), 0)
+
+
+def persistent(
+    work: Work, seq: int, batch: int, gates: int, hidden: int, name: str
+) -> Kernel:
+    """The kernel that walks a layer's whole sequence.
+
+    Args:
+        work: the recurrent operator.
+        seq, batch: steps and sequences.
+        gates, hidden: of the layer.
+        name: of the kernel.
+    """
+    get = work.constants.get
+    item = work.op.inputs[0].itemsize
+    padded = ceil(hidden / 32) * 32
+    weights = padded * padded * gates
+    threads = padded * gates
+    spilled = max(weights - _REGISTERS, 0) / threads
+    step_s = get("recurrent.persistent.step_s", 0.3e-6)
+    step_s += weights * get("recurrent.persistent.weight_s", 1.7e-11)
+    step_s += spilled * get("recurrent.persistent.spilled_s", 36e-9)
+    base_s = get("recurrent.persistent.base_s", 1.0e-6)
+    base_s += weights * get("recurrent.persistent.load_s", 1.3e-10)
+    most = (machine(work).threads_per_unit or 2048) // threads
+    resident = max(1, min(_REGISTERS // weights, most))
+    moved = float(seq * batch * hidden * item)
+    return kernel(
+        work,
+        Launch(
+            name, "recurrent", 0.0, moved * gates + weights * item, moved,
+            grid=batch, block=min(threads, 1024), resident=resident,
+            chain_s=base_s + seq * step_s, dtype=work.op.inputs[0].dtype, family="recurrent",
+            note=f"one kernel for all {seq} steps, weights in registers",
+        ),
+    )  # fmt: skip
