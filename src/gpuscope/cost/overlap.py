@@ -18,6 +18,7 @@ Constants, where a machine was measured (`benchmarks/collective_overlap.py`):
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel, Kind, Limiter
@@ -40,8 +41,14 @@ BY_MEMORY = 0.87
 """What it takes longer beside a kernel that fills the memory's bandwidth (1.76 to 2.12): every one
 of its small transfers waits in the same queues."""
 
-LINK_REACH = 0.95
-"""Share of a link's rate that several collectives reach together. Estimated."""
+LINK_REACH = 0.67
+"""Share of a link's rate that several collectives reach together. One alone moves its bytes at 0.5
+to 0.65 of it between two H200s (its channels do not fill the link), so two at once take 1.75
+(all-reduces) or 1.6 times (gathers, reduce-scatters) as long as one, not 2: four pairs of 64 MiB
+reach 0.62, 0.62, 0.70 and 0.72 (validation/recordings/h200/overlap-2-two.jsonl)."""
+
+ON_THE_WIRE = {"LL": 2.0, "LL128": 128 / 120}
+"""Bytes on the wire for each byte of the message, where a protocol sends flags with the data."""
 
 SPREAD = 0.5
 """Relative 80 % half-width of what a slow-down exceeds 1 by (the range of the source above)."""
@@ -135,22 +142,54 @@ def room_after_s(kernel: Kernel, collective: Kernel, device: Device) -> float:
     return kernel.duration_s * whole / (whole + 1) if fits else kernel.duration_s
 
 
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """How a collective uses its link when it is alone.
+
+    Attributes:
+        of_time: share of its time in which bytes move, 0..1; the rest are latencies.
+        of_link: share of the link's rate that it takes meanwhile, flags included, 0..1.
+    """
+
+    of_time: float
+    of_link: float
+
+
+def moving_of(collective: Kernel, link_bytes_per_s: float | None) -> Moving:
+    """How a collective uses a link of this rate; None: it is not known, and taken as full."""
+    if collective.duration_s <= 0 or collective.moving_s <= 0:
+        return Moving(0.0, 0.0)
+    of_link = 1.0
+    if link_bytes_per_s:
+        sent = collective.sent_bytes * ON_THE_WIRE.get(collective.protocol, 1.0)
+        of_link = min(1.0, sent / collective.moving_s / link_bytes_per_s)
+    return Moving(min(1.0, collective.moving_s / collective.duration_s), of_link)
+
+
 def slowdown_of_collectives(
-    beside: Sequence[float], share: float, constants: Constants | None = None
+    beside: Sequence[Moving], own: Moving, constants: Constants | None = None
 ) -> float:
-    """How many times longer a collective moves its bytes while others use the same link.
+    """How many times longer a collective takes while others use the same link all along.
+
+    Latencies are not shared, only the time in which bytes move: what all ask of the link together,
+    over what several collectives reach of it. Bytes are taken to move at the same time, since
+    collectives that are issued together end together.
 
     Args:
-        beside: of each other collective that moves bytes over the same link at the time, the share
-            of the link's rate that it reaches alone.
-        share: that of this one.
+        beside: the others that move bytes over the same link at the time.
+        own: this one.
         constants: `collective.overlap.link` where it was measured.
 
     Returns:
-        1 or more: the link is shared in proportion to what each asks for.
+        1 or more; at most as long as one after the other.
     """
-    reach = max(_constant(constants, "link", LINK_REACH), share)
-    return max(1.0, (share + sum(beside)) / reach) if share > 0 else 1.0
+    if own.of_time <= 0 or own.of_link <= 0:
+        return 1.0
+    asked = own.of_link
+    asked += sum(other.of_link * min(1.0, other.of_time / own.of_time) for other in beside)
+    alone = max(own.of_link, *(other.of_link for other in beside), 0.0)
+    reach = max(_constant(constants, "link", LINK_REACH), alone)
+    return 1.0 + own.of_time * max(0.0, asked / reach - 1.0)
 
 
 def memory_share(collective: Kernel, device: Device) -> float:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.cost.overlap import (
+    moving_of,
     room_after_s,
     slowdown_of_collective,
     slowdown_of_collectives,
@@ -93,17 +94,14 @@ class DeviceOverlap:
 
     def of_collectives(self, collective: Kernel, others: Sequence[Kernel]) -> float:
         """See `Overlap`; those inside a scale-up domain and those between domains share nothing."""
-        beside = [_moving(other) for other in others if _far(other) == _far(collective)]
-        return slowdown_of_collectives(beside, _moving(collective), self.constants)
+        # The fabric's rate depends on the cluster; collectives fill it.
+        link = None if _far(collective) else self.device.scale_up_bandwidth_bytes_per_s
+        beside = [moving_of(other, link) for other in others if _far(other) == _far(collective)]
+        return slowdown_of_collectives(beside, moving_of(collective, link), self.constants)
 
     def room_s(self, kernel: Kernel, collective: Kernel) -> float:
         """See `Overlap`."""
         return room_after_s(kernel, collective, self.device)
-
-
-def _moving(kernel: Kernel) -> float:
-    """Share of a collective's time in which its link is full."""
-    return min(1.0, kernel.moving_s / kernel.duration_s) if kernel.duration_s > 0 else 0.0
 
 
 def _far(kernel: Kernel) -> bool:
