@@ -77,8 +77,8 @@ class Schedule:
                 if inside > best[cell]:
                     best[cell], marks[cell] = inside, mark
         text = Text()
-        for mark, style in marks:
-            text.append(mark, style=style)
+        for sign, style in marks:
+            text.append(sign, style=style)
         return text
 
 
