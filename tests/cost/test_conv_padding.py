@@ -102,3 +102,10 @@ def test_groups_are_left_alone() -> None:
     shape = ConvShape(1, 66, 66, 100, 100, 9, 2, 1, True)
     assert rounded(shape, 2) == shape
     assert rounded(ConvShape(1, 66, 70, 100, 100, 9, 1, 1, True), 2).channels_in == 128
+
+
+def test_channels_fill_whole_steps_of_the_main_loop() -> None:
+    from gpuscope.cost.conv_padding import stepped
+
+    assert [stepped(c, 2) for c in (16, 24, 32, 40, 64, 80, 160)] == [32, 32, 32, 64, 64, 128, 192]
+    assert [stepped(c, 4) for c in (16, 24, 32, 48)] == [16, 32, 32, 64]

@@ -52,7 +52,10 @@ def depthwise(
         work, f"conv_depthwise_{_SHORT[which]}", first.nbytes + second.nbytes, out.nbytes,
         first.dtype, max(first.numel, out.numel), key,
     )  # fmt: skip
-    if which == "weight_gradient" and layout == "nchw" and work.device.clock_hz is not None:
+    tiled = _tiled_cycles(work, shape, which, first)
+    if tiled and work.device.clock_hz is not None:
+        compute = out.numel * tiled / (work.units * work.device.clock_hz)
+    elif which == "weight_gradient" and layout == "nchw" and work.device.clock_hz is not None:
         compute = _weight_gradient_s(work, shape, out, work.device.clock_hz)
     else:
         lanes, _ = rate_and_unit(work.device, "float32")
@@ -68,6 +71,22 @@ def depthwise(
         high_s=duration * (1 + spread), flops=shape.flops, compute_s=compute, limiter=limiter,
         kind="convolution",
     )  # fmt: skip
+
+
+def _tiled_cycles(work: Work, shape: ConvShape, which: Pass, first: TensorSpec) -> float:
+    """Clocks a result where cuDNN has a kernel that tiles in shared memory; 0 elsewhere.
+
+    float16, channels first, 3 x 3 or 5 x 5, no stride (PyTorch's `use_cudnn_depthwise`).
+    """
+    if which == "weight_gradient" or shape.channels_last or first.dtype != "float16":
+        return 0.0
+    if shape.taps not in (9, 25) or shape.strides != 1 or shape.channels_in < 32:
+        return 0.0
+    if work.device.vendor != "NVIDIA":
+        return 0.0
+    get = work.constants.get
+    value = get("convolution.depthwise.tiled.cycles", 0.42)
+    return value + shape.taps * get("convolution.depthwise.tiled.tap_cycles", 0.047)
 
 
 def _weight_gradient_s(work: Work, shape: ConvShape, out: TensorSpec, clock_hz: float) -> float:

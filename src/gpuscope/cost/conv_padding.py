@@ -48,6 +48,15 @@ def rounded(shape: ConvShape, itemsize: float) -> ConvShape:
     )
 
 
+def stepped(channels: int, itemsize: float) -> int:
+    """Channels rounded up to whole steps of the main loop: 128 bytes, 64 where they suffice.
+
+    Tiles of recorded kernels are 64 channels of two bytes deep, or 32 of four, some half of that.
+    """
+    step = int((64 if channels * itemsize <= 64 else 128) / itemsize)
+    return ceil(channels / step) * step
+
+
 def padding(work: Work, shape: ConvShape, specs: tuple[TensorSpec, ...]) -> list[Kernel]:
     """The kernels that pad (or strip) those of `specs` whose channels are odd.
 
@@ -75,6 +84,39 @@ def _pad(work: Work, spec: TensorSpec) -> Kernel:
     a_clock = work.constants.get("convolution.pad.elements_per_clock_per_unit", 1.6)
     elements_s = elements / (a_clock * work.device.clock_hz * work.units)
     more_s = max(elements_s - kernel.memory_s, 0.0)
+    scale = 1.0 + more_s / kernel.duration_s
+    return replace(
+        kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale, compute_s=elements_s,
+    )  # fmt: skip
+
+
+def spread_groups(
+    work: Work, shape: ConvShape, specs: tuple[TensorSpec, ...]
+) -> list[Kernel]:
+    """The kernels that lay the channels of each group out for tensor cores.
+
+    cuDNN gives every group of channels-last tensors whole tiles of channels, one pass a tensor of
+    activations or weights (`tensorTransformGeneric`, always 264 blocks). Groups that are whole
+    vectors of 16 channels of a 2-byte dtype in a strided data gradient stay where they are, which
+    is not modelled.
+    """
+    if not shape.channels_last:
+        specs = tuple(min(specs, key=lambda s: s.numel) for _ in range(1))
+    return [_spread(work, spec) for spec in specs]
+
+
+def _spread(work: Work, spec: TensorSpec) -> Kernel:
+    kernel = stream(
+        work, "spread_groups", spec.nbytes, spec.nbytes, spec.dtype, spec.numel,
+        "convolution.spread",
+    )  # fmt: skip
+    if work.device.clock_hz is None:
+        return kernel
+    a_clock = work.constants.get("convolution.spread.elements_per_clock_per_unit", 0.4)
+    elements_s = spec.numel / (a_clock * work.device.clock_hz * work.units)
+    base_s = work.constants.get("convolution.spread.base_s", 6.0e-6)
+    more_s = base_s + max(elements_s - kernel.memory_s, 0.0)
     scale = 1.0 + more_s / kernel.duration_s
     return replace(
         kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,

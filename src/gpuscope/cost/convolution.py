@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
+from gpuscope.cost.conv_bias import add_bias, sum_bias
 from gpuscope.cost.conv_depthwise import depthwise, stream
-from gpuscope.cost.conv_padding import padding, rounded
+from gpuscope.cost.conv_padding import padding, rounded, spread_groups, stepped
 from gpuscope.cost.conv_shape import ConvShape, Pass, conv_shape
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, rate_and_unit
 from gpuscope.cost.matmul import Operand, compute_dtype, gemm_kernels, operand
@@ -34,6 +35,12 @@ _PACKED = 64
 _FEW_CHANNELS = 8
 """Fewer input channels than a 16-byte copy holds."""
 
+_MANY_TAPS = 16
+"""Taps that kernels of the device's own generation are still chosen for."""
+
+_TAPS_POWER = {"forward": 0.95, "data_gradient": 0.3}
+"""Power of the filter's taps over that number which such kernels are slower by."""
+
 _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
 
 
@@ -52,7 +59,7 @@ def convolution(work: Work) -> tuple[Kernel, ...]:
     kernels = _pass(work, shape, which, _operand(work, 0), _operand(work, 1), y)
     biased = len(work.op.inputs) > 2 and len(work.op.inputs[2].shape) == 1
     if biased and not shape.depthwise:
-        kernels.append(stream(work, "elementwise_add_bias", y.nbytes, y.nbytes, y.dtype, y.numel))
+        kernels.append(add_bias(work, y))
     return tuple(kernels)
 
 
@@ -71,7 +78,7 @@ def convolution_backward(work: Work) -> tuple[Kernel, ...]:
         first, second = _operand(work, 0), _operand(work, 1)
         kernels += _pass(work, shape, "weight_gradient", first, second, weight)
     if wants_bias:
-        kernels.append(stream(work, "reduce_bias", grad.nbytes, 0, grad.dtype, grad.numel))
+        kernels += sum_bias(work, grad)
     return tuple(kernels)
 
 
@@ -99,6 +106,8 @@ def _pass(
     if not turned:
         if made.padded:
             kernels = [*padding(work, shape, (first.spec, second.spec, out)), *kernels]
+        if made.padded and shape.groups > 1:
+            kernels = [*spread_groups(work, shape, (first.spec, second.spec, out)), *kernels]
         return kernels
     before = [
         _convert(work, operand.spec, "nchw_to_nhwc")
@@ -259,6 +268,10 @@ def _implicit(
     if pads and shape.groups > 1:
         sizes = shape.packed(_PACKED)
     m, n, k = sizes.product(which)
+    if pads and which != "weight_gradient":
+        # The main loop walks the channels tap by tap, in whole steps.
+        deep = (sizes.channels_in if which == "forward" else sizes.channels_out) // sizes.groups
+        k = ceil(k * stepped(deep, first.spec.itemsize) / deep)
     fresh = work.l2_bytes / 2 if converted else 0.0
     problem = Problem(
         m=m, n=n, k=k, batch=sizes.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
@@ -272,13 +285,23 @@ def _implicit(
     slow = 1.0
     if sizes.channels_in // sizes.groups < _FEW_CHANNELS:
         slow = work.constants.get(f"{family}.{rate_name(dtype)}.few_channels", 2.0)
+        if which == "weight_gradient":
+            # Before the choice of slices: what is slow is worth cutting.
+            machine = replace(machine, tile_s_per_k=machine.tile_s_per_k * slow,
+                              step_s=machine.step_s * slow)  # fmt: skip
+            slow = 1.0
     get = work.constants.get
     if pads and sizes.groups < shape.groups and which != "weight_gradient":
         # What packs groups was written for the instructions of compute capability 8.
         half = first.spec.itemsize == 2
         slow *= get(f"convolution.packed.{'half' if half else 'tf32'}", 1.65 if half else 1.15)
+    if dtype == "float32" and shape.groups > 1:
+        slow *= get("convolution.grouped.float32", 3.0)  # a launch, or a slice, for each group
     if pads and len(first.spec.shape) > 4:
         slow *= get("convolution.volume", 1.5)  # and so was most of what takes three dimensions
+    elif pads and sizes.taps > _MANY_TAPS and slow == 1.0 and which != "weight_gradient":
+        # So were those for large filters, which also keep few multiprocessors busy.
+        slow *= (sizes.taps / _MANY_TAPS) ** get(f"{family}.many_taps", _TAPS_POWER[which])
     return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops, pads)
 
 

@@ -1,0 +1,59 @@
+"""The bias of a convolution, which PyTorch adds, and whose gradient it sums, in its own kernels."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from gpuscope.cost.bandwidth import Launch, kernel, machine
+from gpuscope.cost.reduction import reduce_kernels
+from gpuscope.cost.registry import Work
+from gpuscope.cost.types import Kernel
+from gpuscope.program.types import TensorSpec
+
+
+def add_bias(work: Work, y: TensorSpec) -> Kernel:
+    """Add one value a channel, in place.
+
+    The bias repeats along the positions, so that the kernel computes the place of every element:
+    `elementwise_kernel` without vectors, bound by that arithmetic for 2-byte elements.
+    """
+    size = float(y.nbytes)
+    near = 2 * size <= machine(work).l2_bytes
+    cycles = work.constants.get("convolution.bias.cycles", 0.7)
+    return kernel(
+        work,
+        Launch(
+            "elementwise_add_bias", "pointwise", 0.0 if near else size, size if near else 0.0,
+            size, items=y.numel, cycles=cycles, grid=max(1, ceil(y.numel / 512)),
+            dtype=y.dtype, family="convolution.bias",
+        ),
+    )  # fmt: skip
+
+
+def sum_bias(work: Work, grad: TensorSpec) -> tuple[Kernel, ...]:
+    """The gradient of the bias: the sum over images and positions.
+
+    Channels first, images and positions do not merge into one dimension: a block of 512 threads a
+    channel walks them, element after element.
+    """
+    dims = (0, *range(2, len(grad.shape)))
+    near = grad.nbytes <= machine(work).l2_bytes / 2
+    if grad.is_channels_last or grad.shape[0] == 1 or grad.numel == grad.shape[0] * grad.shape[1]:
+        return reduce_kernels(work, grad, dims, name="bias", hot=near)
+    size = float(grad.nbytes)
+    get = work.constants.get
+    channels = grad.shape[1]
+    steps = grad.numel / channels / 512
+    return (
+        kernel(
+            work,
+            Launch(
+                "reduce_bias", "reduction", 0.0 if near else size, size if near else 0.0,
+                float(channels * grad.itemsize), items=grad.numel,
+                cycles=get("convolution.bias.sum_cycles", 0.3), grid=channels, block=512,
+                chain_s=get("convolution.bias.sum_base_s", 2.0e-6)
+                + steps * get("convolution.bias.sum_step_s", 0.25e-6),
+                dtype=grad.dtype, family="convolution.bias",
+            ),
+        ),
+    )  # fmt: skip
