@@ -4,13 +4,15 @@
 
 Runs every plan that fits the number of processes on a Llama of 8 billion parameters cut to 8 blocks
 (and a Mixtral cut to 2), and writes one line a plan: the plan, the median step in seconds on the
-host's clock with the device waited for, and the peak of allocated bytes. Needs torch and this
+host's clock with the device waited for, and the peak of allocated bytes (with what was allocated
+before the plan began: it should be next to nothing). Needs torch and this
 package's sources alone. On a CPU (Gloo) the models are made tiny, to try the script; ring attention
 has no kernels there.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -71,6 +73,10 @@ def size_of(name: str, tiny: bool) -> TransformerSize:
 def measured(job: Job) -> dict[str, Any]:
     """Median seconds of a step, the slowest and the quickest, and the peak of memory."""
     cuda = job.device == "cuda"
+    if cuda:  # what an earlier plan held must not count
+        gc.collect()
+        torch.cuda.empty_cache()
+    held = torch.cuda.memory_allocated() if cuda else 0
     step = build_rank(job)
     for _ in range(WARM if cuda else 1):
         step()
@@ -91,7 +97,17 @@ def measured(job: Job) -> dict[str, Any]:
     if cuda:
         found["peak_bytes"] = float(torch.cuda.max_memory_allocated())
         found["reserved_bytes"] = float(torch.cuda.max_memory_reserved())
+        found["held_before_bytes"] = float(held)
     return found
+
+
+def forget() -> None:
+    """Give back what a plan allocated: its model is in cycles of hooks and graphs."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
 
 def main(out: str) -> None:
@@ -112,8 +128,7 @@ def main(out: str) -> None:
             line |= {"blocks": job.size.layers, "tokens": job.tokens, **measured(job)}
         except Exception as error:  # one plan that fails must not lose the others
             line["error"] = f"{type(error).__name__}: {error}"[:500]
-        if cuda:
-            torch.cuda.empty_cache()
+        forget()
         if dist.get_rank() == 0:
             with Path(out).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
