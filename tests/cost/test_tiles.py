@@ -43,3 +43,9 @@ def test_unaligned_operands_fall_back_to_kernels_of_earlier_generations() -> Non
     earlier = tiles_for(device("h200"), "matrix", "earlier")
     assert all(tile.cluster == 1 for tile in earlier)
     assert min(tile.m for tile in earlier) == 32
+
+
+def test_unaligned_int8_has_the_tiles_of_ampere_on_hopper() -> None:
+    """Names read "i16832gemm_s8_64x64" to "256x128" there, whatever the device."""
+    names = {tile.name for tile in tiles_for(device("h200"), "matrix", "integer")}
+    assert names == {"64x64", "128x64", "64x128", "128x128", "128x256", "256x128"}

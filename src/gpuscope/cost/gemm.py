@@ -23,9 +23,12 @@ from gpuscope.cost.types import Limiter
 
 __all__ = [
     "Machine", "Plan", "Problem", "TileTimes", "candidates", "is_matrix_vector",
-    "loaded_sides", "machine_for", "plan", "rate_and_unit", "reduction_s", "tile_times",
-    "traffic_bytes",
+    "loaded_sides", "machine_for", "main_loop_s", "plan", "rate_and_unit", "reduction_s",
+    "tile_times", "traffic_bytes",
 ]  # fmt: skip
+
+_SMALL_SIDE = 16
+"""Most rows or columns of the kernel for a small side (template parameters in its names)."""
 
 _MOST_SLICES = 64.0
 """Most slices of K."""
@@ -112,7 +115,11 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
     timed = _timed(problem, machine)
-    return _at(problem, machine, timed, int(timed.whole.argmin()))
+    best = int(timed.whole.argmin())
+    found = _at(problem, machine, timed, best)
+    whole_s = found.duration_s + float(timed.whole.flat[best] - timed.total.flat[best])
+    small = _small_side(problem, machine)
+    return small if small is not None and small.duration_s < whole_s else found
 
 
 def candidates(
@@ -193,11 +200,11 @@ def _at(problem: Problem, machine: Machine, timed: _Timed, flat: int) -> Plan:
 def _slices(problem: Problem, machine: Machine, blocks: Numbers) -> Numbers:
     """How many slices of K to try, one row a choice: 1, and what half or wholly fills the device.
 
-    A slice keeps at least eight main-loop steps.
+    A slice keeps at least eight main-loop steps. Products of int8 are not split.
     """
     depth = problem.k * problem.item_bytes / machine.step_bytes
     most = min(max(depth // 8, 1.0), _MOST_SLICES)
-    if most == 1.0 or blocks.min() * 2 > machine.units:
+    if problem.dtype == "int8" or most == 1.0 or blocks.min() * 2 > machine.units:
         return np.ones((1, len(blocks)))
     choices = np.ones((3, len(blocks)))
     np.minimum(machine.units // blocks, most, out=choices[2])
@@ -220,6 +227,28 @@ def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
     return Plan(
         total, Tile(1, 4, 128, 128), 1, blocks, blocks / (8.0 * machine.units), compute_s,
         memory_s, 0.0 if hot else moved - problem.c_bytes, problem.c_bytes, limiter,
+        -(-blocks // machine.units), True,
+    )  # fmt: skip
+
+
+def _small_side(problem: Problem, machine: Machine) -> Plan | None:
+    """Few rows or columns: a thread walks K for eight results of the other side."""
+    small = min(problem.m, problem.n)
+    if machine.small is None or small > _SMALL_SIDE:
+        return None
+    hot = problem.hot_a and problem.hot_b
+    blocks = max(1, -(-max(problem.m, problem.n) // 8) * problem.batch)
+    turns = max(1.0, blocks / (8.0 * machine.units))
+    walk = problem.k * (machine.small.step_s + machine.small.row_s * small) * turns
+    memory_s = (0.0 if hot else problem.least_bytes) / machine.small.bytes_per_s
+    walk *= 1.0 if hot else 1.5  # each step waits for memory, not for L2
+    moved = problem.least_bytes / machine.small.bytes_per_s
+    compute_s = max(walk, moved)
+    limiter: Limiter = "latency" if walk >= moved else "memory"
+    total = machine.small.floor_s + compute_s + (0.0 if hot else machine.cold_s)
+    return Plan(
+        total, Tile(small, 8, 1, 128), 1, blocks, blocks / (8.0 * machine.units), compute_s,
+        memory_s, 0.0 if hot else problem.least_bytes - problem.c_bytes, problem.c_bytes, limiter,
         -(-blocks // machine.units), True,
     )  # fmt: skip
 
@@ -272,12 +301,23 @@ def _arithmetic_s(
 ) -> Numbers:
     """Time of the busiest multiprocessor: its tiles one after the other."""
     one = tile_times(problem, machine, slices, loaded)
-    each = np.maximum(np.maximum(one.multiply, one.load), one.steps)
     rounds = np.ceil(blocks / machine.units)
-    # Blocks that share a multiprocessor hide each other's start and write-out.
+    # Blocks that share a multiprocessor hide each other's start, write-out, and latency of steps.
     hidden = np.minimum(machine.resident, rounds)
-    total = rounds * (each + (one.store + machine.tile_s) / hidden)
+    total = main_loop_s(one, rounds, hidden) + rounds * (one.store + machine.tile_s) / hidden
     return total * (1.0 + machine.throttle * total / (total + machine.throttle_s))
+
+
+def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers) -> Numbers:
+    """Main loops of the busiest multiprocessor's tiles.
+
+    Args:
+        one: times of one tile.
+        rounds: tiles that it works through.
+        hidden: of these, how many at a time.
+    """
+    return np.maximum(rounds * np.maximum(one.multiply, one.load),
+                      np.ceil(rounds / hidden) * one.steps)  # fmt: skip
 
 
 def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:

@@ -35,6 +35,22 @@ _UNKNOWN_CACHE_BYTES = 33_554_432
 
 
 @dataclass(frozen=True, slots=True)
+class SmallSide:
+    """A kernel for products with few rows or columns (cuBLAS' "gemmSN"): threads walk K.
+
+    Attributes:
+        floor_s: its shortest time.
+        step_s, row_s: for each element of K, and more for each row or column of the small side.
+        bytes_per_s: memory bandwidth that it reaches.
+    """
+
+    floor_s: float
+    step_s: float
+    row_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """A device as the model sees it, for one compute dtype and family of operators.
 
@@ -57,6 +73,7 @@ class Machine:
             transpose on the way.
         gemv_s: floor of a matrix-vector product, where that has a kernel of its own; else None.
         gemv_bytes_per_s: memory bandwidth that such a kernel reaches.
+        small: the kernel for few rows or columns, where there is one; else None.
         dirty_share: share of what a kernel's reads push out of L2 that must be written back, left
             there by earlier kernels.
         throttle, throttle_s: at the power limit the clock falls; arithmetic that lasts long takes
@@ -86,6 +103,7 @@ class Machine:
     layout_tn: float
     gemv_s: float | None
     gemv_bytes_per_s: float
+    small: SmallSide | None
     dirty_share: float
     throttle: float
     throttle_s: float
@@ -128,7 +146,8 @@ def machine_for(
 
     Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency". On NVIDIA
     devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
-    constants of their own ("matmul.bf16_unaligned.efficiency").
+    constants of their own: "matmul.bf16_odd.efficiency" where they load element by element,
+    "matmul.bf16_unaligned.efficiency" where two or four at a time (asynchronous copies).
 
     Raises:
         UnsupportedError: the device cannot compute in this dtype.
@@ -136,15 +155,18 @@ def machine_for(
     peak, unit = rate_and_unit(device, dtype)
     rate = rate_name(dtype)
     unaligned = aligned < 16 and unit == "matrix" and device.vendor == "NVIDIA"
-    key = f"{family}.{rate}_unaligned" if unaligned else f"{family}.{rate}"
+    wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
+    key = f"{family}.{rate}"
+    if unaligned:
+        key += "_unaligned" if wider or family != "matmul" else "_odd"
 
     def get(name: str, default: float) -> float:
         return constants.get(f"{key}.{name}", default)
 
-    efficiency = get("efficiency", 0.15 if unaligned else 0.85)
+    efficiency = get("efficiency", (0.35 if wider else 0.15) if unaligned else 0.85)
     if not constants.calibrated:
         efficiency *= _REACH.get(device.vendor, 1.0)
-    if unaligned and aligned > _ITEM_BYTES.get(rate, 4):
+    if wider and family != "matmul":
         efficiency *= get("wider_rows", 1.7)
     tiles = tiles_for(device, unit, _choice(rate, family, unaligned))
     narrow = get("narrow", 15.0 if unit == "vector" else 1e-3)
@@ -166,6 +188,7 @@ def machine_for(
         layout_nt=get("layout_nt", 1.0), layout_tn=get("layout_tn", 1.0),
         gemv_s=get("gemv_s", 2.2e-6) if own_gemv else None,
         gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
+        small=_small_side(get, bandwidth) if own_gemv and not wider else None,
         dirty_share=constants.get("matmul.dirty_l2_share", 0.1),
         throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 8e-4),
         vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
@@ -174,8 +197,17 @@ def machine_for(
     )  # fmt: skip
 
 
+def _small_side(get: Callable[[str, float], float], bandwidth: float) -> SmallSide:
+    return SmallSide(
+        get("small_floor_s", 1.45e-6), get("small_step_s", 2.5e-9), get("small_row_s", 4.2e-10),
+        bandwidth * get("small_bandwidth_efficiency", 0.47),
+    )  # fmt: skip
+
+
 def _choice(rate: str, family: str, unaligned: bool) -> Choice:
     """Which of the library's tiles a product can use."""
+    if rate == "int8" and family == "matmul" and unaligned:
+        return "integer"
     if unaligned:
         return "earlier"
     return "any width" if family == "matmul" and rate in ("bf16", "fp16", "fp8") else "fixed"

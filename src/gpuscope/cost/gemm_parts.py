@@ -86,9 +86,10 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
         loaded_sides(machine, rows, columns),
     )  # fmt: skip
     multiply, load, steps, store, loaded = (float(times[at]) for times in one)
-    each = max(multiply, load, steps)
     even = found.grid / machine.units
     hidden = min(float(machine.resident[at]), found.rounds)
+    taking_turns = ceil(found.rounds / hidden) * steps / found.rounds
+    each = max(multiply, load, taking_turns)
     at_rate = even * multiply * _useful_share(problem, machine, found.tile, found.split)
     loop = found.rounds * each
     around = found.rounds * (store + machine.tile_s) / hidden

@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from gpuscope.cost.gemm import Problem, machine_for, plan
+from gpuscope.cost.gemm import Plan, Problem, machine_for, plan
 from gpuscope.cost.matmul import alignment_bytes, compute_dtype, gemm_kernels, layout_of
 from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
@@ -67,11 +68,43 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
         hot_b=len(work.hot) > 1 and work.hot[1],
     )  # fmt: skip
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
-    found = plan(problem, machine)
+    found = _persistent(work, problem) or plan(problem, machine)
     note = f"{groups} groups taken as equal"
     name = f"grouped_gemm_{dtype}_{found.tile.name}"
     main = gemm_kernels(work, problem, machine, found, name, note=note, flops=shape.flops)
     return (_prepare(work, groups), *main)
+
+
+def _persistent(work: Work, problem: Problem) -> Plan | None:
+    """PyTorch's own kernel on compute capability 9.0 (aten/src/ATen/native/cuda/GroupMM.cu).
+
+    One block a multiprocessor walks over the tiles of all groups: tiles of 64 x 128 where groups
+    have few rows or columns, else 128 x 256. A block that comes to another group fetches new
+    descriptors, a tile another. Groups are uneven: the last tile of each is half full on average.
+    """
+    if work.device.compute_capability != (9, 0) or problem.aligned < 16:
+        return None
+    small = min(problem.m, problem.n) <= 128
+    tile = Tile(64, 128, 128, 384) if small else Tile(128, 256, 64, 384)
+    rows = max(1.0, problem.m / tile.m + 0.5) * problem.batch
+    blocks = rows * ceil(problem.n / tile.n)
+    rounds = max(1.0, blocks / work.units)
+    steps = ceil(problem.k * problem.item_bytes / (2.0 * tile.k))
+    size = "small" if small else "large"
+    get = work.constants.get
+    compute_s = rounds * (
+        get(f"matmul.grouped.{size}.tile_s", 8e-7 if small else 5e-6)
+        + steps * get(f"matmul.grouped.{size}.step_s", 1.4e-6 if small else 6e-7)
+    ) + problem.batch * get("matmul.grouped.group_s", 5e-8)
+    memory_s = problem.least_bytes / (work.bandwidth * 0.88)
+    high, low = max(compute_s, memory_s), min(compute_s, memory_s)
+    seconds = high * (1.0 + (low / high) ** 4) ** 0.25 + get("matmul.grouped.start_s", 2.4e-6)
+    seconds += 0.0 if problem.hot_a and problem.hot_b else get("matmul.grouped.cold_s", 9e-7)
+    return Plan(
+        seconds, tile, 1, work.units, rounds, compute_s, memory_s,
+        problem.least_bytes - problem.c_bytes, problem.c_bytes,
+        "memory" if memory_s > compute_s else "tensor_core", 1, False,
+    )  # fmt: skip
 
 
 def _groups(a: TensorSpec, b: TensorSpec, rest: tuple[TensorSpec, ...], out: TensorSpec) -> int:
@@ -83,7 +116,7 @@ def _groups(a: TensorSpec, b: TensorSpec, rest: tuple[TensorSpec, ...], out: Ten
 
 
 def _prepare(work: Work, groups: int) -> Kernel:
-    seconds = work.constants.get("matmul.grouped.prepare_s", 2.5e-6)
+    seconds = work.constants.get("matmul.grouped.prepare_s", 1.65e-6)
     spread = work.constants.spread("matmul.grouped.prepare_s", 0.3)
     return Kernel(
         name="prepare_grouped_gemm_data", kind="matmul", op=work.op.index, duration_s=seconds,

@@ -51,6 +51,8 @@ def alignment_bytes(*specs: TensorSpec) -> int:
         if len(spec.shape) < 2:
             continue
         leading = max(spec.stride[-2:], default=1)
+        if leading == 1 and spec.shape[-1] == 1:
+            continue  # a dense vector: where its "rows" begin does not matter
         step = int(leading * spec.itemsize) if leading > 1 else int(spec.shape[-1] * spec.itemsize)
         while aligned > 1 and step % aligned:
             aligned //= 2
@@ -240,7 +242,29 @@ def addmm(work: Work) -> tuple[Kernel, ...]:
     """Product plus a bias row (fused in the epilogue) or a full matrix."""
     added, a, b = work.op.inputs[:3]
     used = added if work.op.args.get("beta", 1) != 0 else None
-    return _gemm(work, operand(work, a, 1), operand(work, b, 2), used)
+    kernels = _gemm(work, operand(work, a, 1), operand(work, b, 2), used)
+    matrix = used is not None and len(used.shape) > 1 and used.shape[-2] > 1
+    if not kernels or not matrix or work.op.name.endswith("_"):
+        return kernels
+    return (_copied(work), *kernels)
+
+
+def _copied(work: Work) -> Kernel:
+    """The matrix that is added, copied to where the result goes: the library adds in place.
+
+    aten/src/ATen/native/cuda/Blas.cpp, `addmm_out_cuda_impl` and `bmm_out_cuda_impl`.
+    """
+    get = work.constants.get
+    size = float(work.op.outputs[0].nbytes)
+    memory = 2 * size / (work.bandwidth * get("matmul.copy.bandwidth_efficiency", 0.88))
+    seconds = get("matmul.copy.floor_s", 9e-7) + memory
+    return Kernel(
+        name="copy_added_matrix", kind="copy", op=work.op.index, duration_s=seconds,
+        low_s=seconds * 0.75, high_s=seconds * 1.35, read_bytes=size, written_bytes=size,
+        least_bytes=0.0, limiter="memory", memory_s=memory,
+        note="the result starts as the added matrix",
+        origin="calibrated" if work.constants.calibrated else "estimated",
+    )  # fmt: skip
 
 
 @kernel_model("aten::linear")

@@ -15,7 +15,7 @@ from typing import Literal
 from gpuscope.hardware import Device
 
 Unit = Literal["matrix", "vector"]
-Choice = Literal["any width", "fixed", "earlier"]
+Choice = Literal["any width", "fixed", "earlier", "integer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,14 @@ _UNALIGNED = tuple(
 )  # fmt: skip
 """CUTLASS kernels that load element by element ("align1", "align2")."""
 
+_INTEGER = tuple(
+    Tile(m, n, 64, 256 if m * n > 8192 else 128, resident)
+    for m, n, resident in (
+        (64, 64, 3), (128, 64, 2), (64, 128, 2), (128, 128, 1), (128, 256, 1), (256, 128, 1),
+    )
+)  # fmt: skip
+"""Kernels for int8 ("i16832gemm_s8_64x64_128x6"), of compute capability 8.0 even on Hopper."""
+
 _VECTOR = (
     Tile(128, 256, 16, 256), Tile(256, 128, 16, 256), Tile(128, 128, 16, 256, 2),
     Tile(128, 64, 16, 128, 2), Tile(64, 128, 16, 128, 2), Tile(64, 64, 16, 64, 4),
@@ -136,7 +144,9 @@ def tiles_for(device: Device, unit: Unit, choice: Choice = "any width") -> tuple
     major = capability[0] if capability is not None else 0
     if major in (9, 10) and choice == "fixed":
         return _HOPPER_FIXED
-    if choice == "earlier":
+    if choice == "integer" and major >= 8:
+        return _INTEGER
+    if choice in ("earlier", "integer"):
         return _UNALIGNED
     if major == 9:
         return _HOPPER
