@@ -49,6 +49,8 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
             for maker_name in ("NVIDIA", "others")
             if any(maker(r) == maker_name for r in rows)]  # fmt: skip
     parts += [words["result"], _table(words["head_all"], both)]
+    if waiting:
+        parts.append(words["unfinished"].format(waiting=waiting))
     by_source = groups(rows, lambda row: (row.source, row.hardware))
     parts += [words["by_source"], _table(words["head_source"], by_source)]
     parts += [words["stacks"], _stacks(lang)]

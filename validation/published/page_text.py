@@ -24,6 +24,9 @@ TEXT: Mapping[str, Mapping[str, str]] = {
         "result": "## Result\n\nTargets, set beforehand: median at most 10 % on NVIDIA, 15 % on "
         "others; intervals hold at least 80 %.",
         "head_all": "| devices of | rows | median | mean | worst | lean | held | interval |",
+        "unfinished": "**Not finished:** the {waiting} rows that wait are mostly float8, mixtures of "
+        "experts, long pipelines and TPUs, which are harder than those above. Do not read these "
+        "medians as the result for all.",
         "by_source": "## By source and hardware\n\n*Lean* is the median with its sign; *held* how "
         "often the interval holds the measurement; *interval* its median half-width.",
         "head_source": "| source | hardware | rows | median | mean | worst | lean | held |"
@@ -56,6 +59,8 @@ TEXT: Mapping[str, Mapping[str, str]] = {
         "result": "## 结果\n\n事先定下的目标：NVIDIA 的中位误差不超过 10 %，其他厂商不超过 15 %；"
         "区间至少包含 80 % 的实测值。",
         "head_all": "| 厂商 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",
+        "unfinished": "**尚未完成：**等待运行的 {waiting} 条多为 float8、混合专家、长流水线和 TPU，比上面的更难；"
+        "不要把这些中位数当作全部结果。",
         "by_source": "## 按来源与硬件\n\n*偏向*是带符号的中位误差；*区间命中*是区间包含实测值的比例；"
         "*区间半宽*取中位数。",
         "head_source": "| 来源 | 硬件 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",
