@@ -18,6 +18,7 @@ from gpuscope.cost.elementwise import (
     elementwise,
     issue_cycles,
     iteration,
+    offset_s,
     turning_cycles,
 )
 from gpuscope.cost.registry import Work, kernel_model
@@ -81,7 +82,8 @@ def copy_kernel(
             name, "copy", 0.0 if hot else read, read if hot else 0.0, out,
             source.touched_bytes + target.touched_bytes, target.numel, cycles,
             grid, THREADS, streaming=True, floor_s=extra,
-            loads=dependent_loads(plan) if name != "memcpy_d2d" else 0.5,
+            chain_s=offset_s(work, plan),
+            loads=dependent_loads(work, plan) if name != "memcpy_d2d" else 0.5,
             dtype=target.dtype,
             note=note or (f"{source.dtype} to {target.dtype}" if casting else ""),
         ),
@@ -160,7 +162,13 @@ def indexed(work: Work) -> tuple[Kernel, ...]:
     times = len(dims) if isinstance(dims, (tuple, list)) and "roll" in work.op.name else 1
     # A shift or a reversal divides by every size to find where an element comes from.
     triangle = "tri" in work.op.name
-    key, cycles = ("indexed", 0.58) if triangle else ("shifted", 1.2)
+    key, cycles = ("indexed", 0.58) if triangle else ("shifted", 0.9)
+    # A reversal takes the indexing kernel (IndexKernel.cu), four elements a thread; a shift one.
+    flips = "flip" in work.op.name
+    key, cycles = ("flipped", 0.9) if flips else (key, cycles)
+    block, width = (THREADS, 4) if flips else (512, 1)
+    if triangle:
+        width = 2
     return (
         kernel(
             work,
@@ -168,8 +176,8 @@ def indexed(work: Work) -> tuple[Kernel, ...]:
                 work.op.name.rpartition("::")[2].rstrip("_"), "copy", read.cold, read.hot,
                 written(work), items=out.numel,
                 cycles=work.constants.get(f"copy.{key}.cycles", cycles),
-                grid=max(1, ceil(out.numel / (2 * 512))), block=512, streaming=True,
-                chain_s=work.constants.get("copy.indexed.base_s", 0.4e-6), dtype=out.dtype,
+                grid=max(1, ceil(out.numel / (width * block))), block=block, streaming=True,
+                chain_s=work.constants.get(f"copy.{key}.base_s", 0.3e-6), dtype=out.dtype,
             ),
         ),
     ) * max(times, 1)  # fmt: skip
@@ -255,12 +263,18 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     dense = _cat_vectorized(work, parts)
     largest = max(t.numel for t in parts)
     units = machine(work).units
-    # Two blocks a multiprocessor for each input (getCatGrid in Shape.cu).
-    block = 128 if dense else 512
-    width = int(16 / work.outputs[0].itemsize) if dense else 1
-    per_input = max(1, min(units * (32 if dense else 2), ceil(largest / (block * width))))
+    # Dense but unaligned ones go element by element, as many blocks (getCatGridContig there);
+    # two blocks a multiprocessor for each input (getCatGrid) where one is strided.
+    plain = work.outputs[0].is_contiguous and all(t.is_contiguous for t in parts)
+    block = 128 if plain else 512
+    width = int(16 / work.outputs[0].itemsize) if dense else 4 if plain else 1
+    per_input = max(1, min(units * (32 if plain else 2), ceil(largest / (block * width))))
     steps = largest / (per_input * block * width)
-    cycles = 0.1 if dense else work.constants.get("copy.cat.cycles", 1.0)
+    get = work.constants.get
+    cycles = get("copy.cat.cycles", 1.0)
+    if plain:
+        # By 16 bytes, or by 2 to 8 where those fit.
+        cycles = get("copy.cat.dense_cycles", 0.1) if dense else get("copy.cat.plain_cycles", 0.6)
     step_s = work.constants.get("copy.cat.step_s", 0.8e-6)
     one = kernel(
         work,
@@ -269,9 +283,11 @@ def cat(work: Work) -> tuple[Kernel, ...]:
             hot / launches, total / launches,
             items=work.outputs[0].numel / launches, cycles=cycles,
             grid=per_input * ceil(len(parts) / launches), block=block,
-            chain_s=0.0 if dense else steps * step_s / _rounds(work, per_input * len(parts), 4),
+            chain_s=get("copy.cat.base_s", 0.1e-6) if plain
+            else steps * step_s / _rounds(work, per_input * len(parts), 4),
             dtype=work.outputs[0].dtype, family="copy.cat",
             note="" if dense else "strided or unaligned inputs: element by element",
+            streaming=plain,
         ),
     )  # fmt: skip
     return (one,) * launches
@@ -309,9 +325,8 @@ def _cat_vectorized(work: Work, parts: Sequence[TensorSpec]) -> bool:
     dim = work.op.args.get("dim", 0)
     at = dim % len(out.shape) if isinstance(dim, int) and out.shape else 0
     for spec in parts:
-        if len(spec.shape) != len(out.shape):
-            return True
         run = 1
+        # A stacked tensor lacks the dimension along which it is laid.
         for size in spec.shape[at:]:
             run *= size
         if run * spec.itemsize % 16:

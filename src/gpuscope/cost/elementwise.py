@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import ceil
 from typing import Literal
@@ -136,22 +137,60 @@ def arithmetic_s(work: Work, arithmetic: str) -> float:
     return work.constants.get(f"pointwise.latency.{arithmetic}_s", _ARITHMETIC_S[arithmetic])
 
 
-def dependent_loads(plan: Iteration) -> float:
-    """Loads of a thread one after the other: all at once only where accesses are vectorized."""
-    return 1.0 if plan.style == "vectorized" else float(plan.per_thread)
+def offset_s(work: Work, plan: Iteration) -> float:
+    """Time until a strided kernel's first offset is known: divisions, dimension by dimension."""
+    if plan.style != "strided":
+        return 0.0
+    return work.constants.get("pointwise.latency.strided_s", 0.1e-6)
+
+
+def dependent_loads(work: Work, plan: Iteration) -> float:
+    """Loads of a thread that wait for each other.
+
+    All go at once where accesses are vectorized; else the next begins before the last is done.
+    """
+    if plan.style == "vectorized":
+        return 1.0
+    return 1.0 + (plan.per_thread - 1) * work.constants.get("pointwise.next_load", 0.8)
 
 
 def turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
     """Extra clocks an element where two tensors' dense dimensions differ (a transposition).
 
-    Neighbouring threads then touch different sectors on one side.
+    Neighbouring threads then touch different lines on one side; the L1 cache looks up one line
+    a clock, so a warp that touches 32 of them keeps it busy for 32 clocks.
     """
     if len(source.shape) != len(target.shape) or source.numel != target.numel:
         return 0.0
     if source.stride == target.stride:
         return 0.0
-    turned = _dense_dim(source) != _dense_dim(target)
-    return work.constants.get("copy.transposed.cycles", 1.1) if turned else 0.0
+    if _dense_dim(source) == _dense_dim(target):
+        return 0.0
+    share = (lines_of_warp(source, target) - 1) / (_WARP - 1)
+    return work.constants.get("copy.transposed.cycles", 1.1) * share
+
+
+_WARP = 32
+_LINE_BYTES = 128
+
+
+@lru_cache(maxsize=4096)
+def lines_of_warp(source: TensorSpec, target: TensorSpec) -> int:
+    """Cache lines of 128 bytes of `source` that 32 neighbouring elements of `target` lie on.
+
+    Counted for a warp in the middle of `target`, whose elements are taken in order of its strides.
+    """
+    order = [d for d in sorted(range(len(target.shape)), key=lambda d: target.stride[d])
+             if target.shape[d] > 1]  # fmt: skip
+    first = max(0, min(target.numel // 2, target.numel - _WARP))
+    found = set()
+    for place in range(first, min(first + _WARP, target.numel)):
+        at = 0
+        for d in order:
+            place, index = divmod(place, target.shape[d])
+            at += index * source.stride[d]
+        found.add(int(at * source.itemsize) // _LINE_BYTES)
+    return len(found)
 
 
 def _dense_dim(spec: TensorSpec) -> int:
@@ -201,7 +240,8 @@ def elementwise(
             Launch(
                 f"elementwise_{plan.style}_{name}", kind, read.cold, read.hot, written(work),
                 min(least, read.total + written(work)), out.numel, cycles, grid, THREADS,
-                streaming=True, loads=dependent_loads(plan), chain_s=arithmetic_s(work, arithmetic),
+                streaming=True, loads=dependent_loads(work, plan),
+                chain_s=arithmetic_s(work, arithmetic) + offset_s(work, plan),
                 dtype=out.dtype, family=family,
                 note=note or _note(plan),
             ),

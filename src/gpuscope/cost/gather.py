@@ -1,8 +1,8 @@
 """Indexed reads and writes: embeddings, index, gather, scatter, masks, counting.
 
-Rows that are dense and 16-byte aligned are gathered by one block a row, limited by the two loads
-in a row (index, then data) that each wave of blocks waits for. Gradients of embeddings are in
-`embedding_gradient`.
+Rows that are dense and 16-byte aligned are gathered by one block a row, and small ones limited by
+how fast blocks begin. Sixteen indices or fewer are walked one by one by each thread. Gradients of
+embeddings are in `embedding_gradient`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from gpuscope.cost.transfer import link_copy
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
+_WARP = 32
+
 
 def _rows_kernel(
     work: Work, name: str, table: TensorSpec, rows: int, row_bytes: float, hot: bool,
@@ -27,25 +29,19 @@ def _rows_kernel(
 ) -> Kernel:  # fmt: skip
     """Gather whole rows: a block a row (or more for rows above 4 KiB)."""
     get = work.constants.get
-    m = machine(work)
     distinct = min(rows * row_bytes, float(table.nbytes))
     threads = min(256, max(32, ceil(row_bytes / 16 / 32) * 32))
     grid = rows * max(1, ceil(row_bytes / 16 / 256))
     # A table much smaller than what is gathered from it is in the cache after its first use.
     in_cache = hot or distinct * 4 < rows * row_bytes
-    chain = get("gather.rows.wave_s", 2.4e-6) * (
-        get("gather.rows.cached", 0.55) if in_cache and distinct <= m.l2_bytes else 1.0
-    )
-    resident = min(m.blocks_per_unit, max(1, (m.threads_per_unit or 2048) // threads))
-    waves = grid / (m.units * resident)
     return kernel(
         work,
         Launch(
             name, "gather", 0.0 if in_cache else distinct, rows * row_bytes if in_cache else 0.0,
             rows * row_bytes, distinct + rows * row_bytes + index_bytes, grid=max(grid, 1),
             block=threads,
-            # Waves overlap: a started one counts only for its share.
-            chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)), dtype=table.dtype,
+            # By the time that all blocks have begun, the first are done.
+            streaming=True, loads=get("gather.rows.loads", 1.0), dtype=table.dtype,
             family="gather.rows", note="index, then data: two loads in a row",
         ),
     )  # fmt: skip
@@ -53,17 +49,40 @@ def _rows_kernel(
 
 def _element_kernel(
     work: Work, name: str, key: str, items: int, cycles: float, read: float, out: float,
-    note: str = "",
+    note: str = "", loads: float = 1.0, grid: int = 0,
 ) -> Kernel:  # fmt: skip
     """One index computation an element."""
+    hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     get = work.constants.get
     return kernel(
         work,
         Launch(
-            name, "gather", read, 0.0, out, items=items,
-            cycles=get(f"gather.{key}.cycles", cycles), grid=max(1, ceil(items / 512)),
-            streaming=True, chain_s=get("gather.element.base_s", 1.0e-6),
+            name, "gather", 0.0 if hot else read, read if hot else 0.0, out, items=items,
+            cycles=get(f"gather.{key}.cycles", cycles), grid=grid or max(1, ceil(items / 512)),
+            loads=loads,
+            streaming=True, chain_s=get(f"gather.{key}.base_s", 1.0e-6),
             dtype=first_dtype(work), family="gather.element", note=note,
+        ),
+    )  # fmt: skip
+
+
+_FEW = 16
+"""Most indices that each thread walks one after the other (Indexing.cu)."""
+
+
+def _few_rows(work: Work, name: str, count: int, out: TensorSpec) -> Kernel:
+    """A thread a column, which takes the rows one by one: an index, then its element."""
+    get = work.constants.get
+    moved = float(out.nbytes)
+    hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
+    return kernel(
+        work,
+        Launch(
+            name, "gather", 0.0 if hot else moved, moved if hot else 0.0, moved,
+            grid=max(1, ceil(out.numel / max(count, 1) / 128)), block=128,
+            loads=count * get("gather.few.load", 1.0),
+            chain_s=count * get("gather.few.row_s", 0.1e-6), dtype=out.dtype,
+            family="gather.element", note="few indices: one after the other",
         ),
     )  # fmt: skip
 
@@ -80,6 +99,8 @@ def embedding(work: Work) -> tuple[Kernel, ...]:
         moved = float(out.nbytes)
         return (_element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
     row_bytes = out.nbytes / max(index.numel, 1)
+    if index.numel <= _FEW and len(table.shape) > 1:
+        return (_few_rows(work, "index_select_few", index.numel, out),)
     if row_bytes % 16 or not table.is_contiguous:
         moved = float(out.nbytes)
         return (_element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
@@ -101,8 +122,11 @@ def gather(work: Work) -> tuple[Kernel, ...]:
         if row_bytes % 16 == 0:
             return (_rows_kernel(work, "gather_rows", table, index.shape[0], row_bytes,
                                  is_hot(work, 0), float(index.touched_bytes)),)  # fmt: skip
-    # Each element draws a sector of its own, at most the whole table.
-    read = min(out.numel * 32.0, float(table.nbytes)) + index.touched_bytes
+    # Each element draws a sector of its own, at most the whole table; rows are dense where one
+    # index serves a row.
+    rows = bool(index.stride) and index.stride[-1] == 0 and table.stride[-1] == 1
+    sectors = float(out.nbytes) if rows else out.numel * 32.0
+    read = min(sectors, float(table.nbytes)) + index.touched_bytes
     return (
         _element_kernel(work, "gather", "elementwise", out.numel, 0.9, read, float(out.nbytes)),
     )
@@ -180,22 +204,46 @@ def _accumulated(
     waves = blocks / (machine(work).units * 16)
     # Four loads in a row: the sorted index, its place, the gradient, the sum.
     wave_s = get("gather.accumulate.wave_s", 1.6e-6)
-    again = max(count * images / slots - 1.0, 0.0)
-    # Equal indices are counted one by one, then added up: rows one by one, too.
-    wave_s += again * (get("gather.accumulate.count_s", 0.1e-6) if tail == 1
-                       else get("gather.parts.row_s", 0.28e-6))  # fmt: skip
     moved = float(count * images * tail * table.itemsize)
+    # Equal indices are counted one by one, then added up: rows one by one, too, by one warp
+    # alone while the others that hold the same index end at once.
+    again = max(count * images / slots - 1.0, 0.0)
+    key, step = ("count", 0.1e-6) if tail == 1 else ("narrow", 0.2e-6)
+    if tail > _WARP:
+        far = moved > machine(work).l2_bytes / 2
+        key, step = ("far_row", 1.0e-6) if far else ("near_row", 0.68e-6)
+    wave_s += again * get(f"gather.accumulate.{key}_s", step)
+    if again:
+        busy = min(blocks, slots * ceil(tail / 128))
+        waves = busy / (machine(work).units * 16)
     body = kernel(
         work,
         Launch(
             "indexing_backward", "gather", moved, 0.0, moved, grid=max(blocks, 1), block=128,
-            resident=16, chain_s=wave_s * max(waves, 1.0) / ceil(max(waves, 1e-9)), loads=0.0,
+            streaming=True, chain_s=wave_s * max(waves, 1.0), loads=0.0,
             dtype=table.dtype, family="gather.backward", note="one writer for each index",
         ),
     )  # fmt: skip
     # Negative indices are wrapped, strides multiplied in, added up; then divided by the tail.
     prepared = (small,) * (3 * len(indices) + 1)
+    if work.op.name.startswith("aten::index_put") or work.op.args.get("unsafe") is False:
+        prepared = (*_in_range(work, indices), *prepared)
     return (*prepared, *sort, body)
+
+
+def _in_range(work: Work, indices: tuple[TensorSpec, ...]) -> tuple[Kernel, ...]:
+    """The largest and the smallest of each index are held against the size, on the device.
+
+    What autograd writes by is known to be right, and is not looked at.
+    """
+    get = work.constants.get
+    asserted_s = get("gather.assert_s", 1.2e-6)
+    held = (_small(work, "compare", 0.25e-6), _small(work, "assert", asserted_s))
+    return tuple(
+        made for spec in indices for name in ("max", "min")
+        for made in (*reduce_kernels(work, spec, tuple(range(len(spec.shape))), name=name,
+                                     out_bytes=8.0), *held)
+    )  # fmt: skip
 
 
 @kernel_model("aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_",
@@ -223,12 +271,45 @@ def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Ke
         before = (copy_kernel(work, table, work.outputs[0], is_hot(work, 0)),)
     if not moved.numel:
         return before
+    indices = moved.shape[0] if moved.shape else 1
+    if key == "index_add" and indices <= _FEW and len(table.shape) > 1:
+        return (*before, _few_rows(work, "index_add_few", indices, moved))
     size = moved.numel * table.itemsize
     read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
     made = _element_kernel(work, key, key, moved.numel, cycles, read, size)
     if key == "scatter_add" and moved.stride and moved.stride[-1]:
         return (*before, _scattered(work, made, moved.numel, size))
+    if key == "scatter_add":
+        return (*before, _contended(work, made, moved.numel))
     return (*before, made)
+
+
+def _contended(work: Work, made: Kernel, items: int) -> Kernel:
+    """Atomic additions of which many meet at one address wait for each other there.
+
+    The L2 cache adds float32 itself; 16-bit values are swapped in by compare-and-swap, which is
+    tried again whenever another thread came first.
+    """
+    get = work.constants.get
+    m = machine(work)
+    if not m.clocks_per_s:
+        return made
+    each = items / max(work.op.inputs[0].numel, 1)
+    clock_s = m.units / m.clocks_per_s
+    if work.op.inputs[0].itemsize >= 4:
+        adding_s = max(items / get("gather.adds_per_clock", 185.0),
+                       each * get("gather.add_clocks", 10.0)) * clock_s  # fmt: skip
+    else:
+        turn_s = get("gather.swap_s", 0.46e-6) + each * get("gather.swap_again_s", 0.85e-9)
+        adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
+    hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
+    # An index, then what it points at, then the sum's way back.
+    start_s = get("gather.scatter_add.near_s", 2.5e-6) if hot else get(
+        "gather.scatter_add.far_s", 5.2e-6)  # fmt: skip
+    seconds = max(m.floor_s + start_s + adding_s, made.duration_s)
+    scale = seconds / made.duration_s
+    return replace(made, duration_s=seconds, low_s=made.low_s * scale,
+                   high_s=made.high_s * scale, limiter="l2")  # fmt: skip
 
 
 def _scattered(work: Work, made: Kernel, items: int, size: float) -> Kernel:

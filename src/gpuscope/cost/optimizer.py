@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, kernel
+from gpuscope.cost.bandwidth import Launch, is_hot, kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
@@ -78,9 +78,12 @@ def list_launches(sizes: tuple[int, ...], most_tensors: int) -> tuple[ListLaunch
 
 def _list_kernels(
     work: Work, name: str, lists: Sequence[TensorSpec], depth: int, read: float, written: float,
-    cycles: float, steps: float, scalars: bool = False,
+    cycles: float, steps: float, scalars: bool = False, step_s: float | None = None,
 ) -> tuple[Kernel, ...]:  # fmt: skip
     """Kernels over equally long lists.
+
+    A block walks its chunk in steps of 4 elements a thread, each a load (from the L2 where an
+    earlier launch left the lists there) and then its arithmetic.
 
     Args:
         work: what is costed.
@@ -92,6 +95,7 @@ def _list_kernels(
         cycles: clocks an element.
         steps: dependent loads of a thread relative to a plain multiplication.
         scalars: each tensor brings its own number.
+        step_s: dependent arithmetic of one step.
     """
     device = [t for t in lists if t.device == "device"]
     if not device:
@@ -102,6 +106,10 @@ def _list_kernels(
     # Tensors that no 16-byte access fits are walked element by element.
     odd = any(t.numel * t.itemsize % 16 for t in device)
     load = get("optimizer.load", 0.65) * steps * (get("optimizer.odd", 1.5) if odd else 1.0)
+    if odd:
+        cycles *= get("optimizer.odd_cycles", 1.5)
+    hot = _hot_share(work)
+    slow = get("optimizer.step_s", 0.1e-6) if step_s is None else step_s
     kernels = []
     made: dict[ListLaunch, Kernel] = {}
     for launch in list_launches(tuple(t.numel for t in device), most):
@@ -109,17 +117,32 @@ def _list_kernels(
             made[launch] = kernel(
                 work,
                 Launch(
-                    f"multi_tensor_{name}", "optimizer", launch.elements * read, 0.0,
+                    f"multi_tensor_{name}", "optimizer", launch.elements * read * (1 - hot),
+                    launch.elements * read * hot,
                     launch.elements * written, items=launch.elements, cycles=cycles,
                     grid=launch.blocks, block=_THREADS, resident=4,
-                    chain_s=get("optimizer.base_s", 0.6e-6),
-                    loads=ceil(launch.largest / (_THREADS * 4)) * load,
+                    chain_s=get("optimizer.base_s", 0.6e-6)
+                    + ceil(launch.largest / (_THREADS * 4)) * slow,
+                    loads=ceil(launch.largest / (_THREADS * 4)) * load * (read > 0),
                     dtype=device[0].dtype, family="optimizer",
                     note=f"{launch.blocks} chunks of up to 65,536 elements",
                 ),
             )  # fmt: skip
         kernels.append(made[launch])
     return tuple(kernels)
+
+
+def _hot_share(work: Work) -> float:
+    """Share of the lists' bytes that is likely in the L2; all or nothing where it is near either.
+
+    A load of a step waits for its slowest thread, so a few cold tensors cost as cold ones do.
+    """
+    total = hot = 0
+    for position, spec in enumerate(work.op.inputs):
+        if spec.device == "device":
+            total += spec.nbytes
+            hot += spec.nbytes * is_hot(work, position)
+    return 1.0 if total and hot > 0.95 * total else 0.0
 
 
 _CHEAP = (
@@ -158,7 +181,8 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
         return ()
     size = sum(t.itemsize for t in first) / len(first)
     if short == "zero":
-        return _list_kernels(work, "zero", first, 1, 0.0, size, 0.05, 0.4)
+        return _list_kernels(work, "zero", first, 1, 0.0, size, 0.05, 0.4,
+                             step_s=work.constants.get("optimizer.store_s", 0.15e-6))
     if short == "copy":
         source = sum(t.itemsize for t in inputs[count:]) / max(count, 1)
         return _list_kernels(work, "copy", first, 2, source, size, 0.1, 1.0)
@@ -203,7 +227,8 @@ def fused_adam(work: Work) -> tuple[Kernel, ...]:
     cycles = work.constants.get("optimizer.adam_cycles", 0.45)
     name = work.op.name.rpartition("::")[2].strip("_")
     steps = work.constants.get("optimizer.adam_steps", 2.4)
-    return _list_kernels(work, name, lists[0], groups, read, written, cycles, steps)
+    return _list_kernels(work, name, lists[0], groups, read, written, cycles, steps,
+                         step_s=work.constants.get("optimizer.adam_step_s", 0.8e-6))
 
 
 @kernel_model("aten::_fused_sgd_", "aten::_fused_sgd")
@@ -217,8 +242,10 @@ def fused_sgd(work: Work) -> tuple[Kernel, ...]:
         return ()
     size = inputs[0].itemsize
     written = size * (groups - 1)
-    return _list_kernels(work, "fused_sgd", inputs[:count], groups, size * groups, written, 0.2,
-                         1.6)  # fmt: skip
+    return _list_kernels(work, "fused_sgd", inputs[:count], groups, size * groups, written,
+                         work.constants.get("optimizer.sgd_cycles", 0.5),
+                         work.constants.get("optimizer.sgd_steps", 1.6),
+                         step_s=work.constants.get("optimizer.sgd_step_s", 0.8e-6))  # fmt: skip
 
 
 @kernel_model("aten::_amp_foreach_non_finite_check_and_unscale_")

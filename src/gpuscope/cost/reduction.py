@@ -151,7 +151,7 @@ def reduce_kernels(
             out_bytes, items=spec.numel,
             cycles=_clocks(work, name, way, arithmetic, length, spec.numel // length),
             overlap=get("reduction.overlap", 1.5),
-            loads=steps * get(f"reduction.{way}.load", 0.85),
+            loads=steps * get(f"reduction.{way}.load", 0.85) * _step(work, name),
             grid=plan.grid, block=plan.threads,
             chain_s=chain, floor_s=finish, dtype=spec.dtype, family=family,
             note=note or (f"{plan.shared_by} blocks share each output"
@@ -180,10 +180,37 @@ _BY_VALUE = {
     # of 32 to 128,256 values.
     "argmax": (0.26, 110.0), "argmin": (0.26, 110.0), "amax": (0.14, 68.0), "amin": (0.14, 68.0),
     "max": (0.28, 110.0), "min": (0.28, 110.0), "var": (0.3, 85.0), "var_mean": (0.3, 85.0),
-    "std": (0.3, 85.0), "std_mean": (0.3, 85.0),
+    "std": (0.3, 85.0), "std_mean": (0.3, 85.0), "any": (0.15, 85.0), "all": (0.15, 85.0),
+    "linalg_vector_norm": (0.1, 60.0),
 }  # fmt: skip
 """What is not a sum: values are compared or kept with their moments one by one, and the threads of
 a row hand each other more than one number."""
+
+
+_BY_COLUMN = {
+    "argmax": 0.6, "argmin": 0.6, "max": 0.3, "min": 0.3, "var": 0.3, "var_mean": 0.3, "std": 0.3,
+    "std_mean": 0.3, "any": 0.15, "all": 0.15, "linalg_vector_norm": 0.12,
+}  # fmt: skip
+"""Clocks a value where a thread walks down a column: no sum, but a comparison with its place or
+three moments, carried from one value to the next."""
+
+_STEP = {
+    "argmax": 1.8, "argmin": 1.8, "max": 1.8, "min": 1.8, "var": 1.8, "var_mean": 1.8, "std": 1.8,
+    "std_mean": 1.8, "any": 1.2, "all": 1.2, "linalg_vector_norm": 1.0,
+}  # fmt: skip
+"""Time of one step of loads and what is done with them, relative to a sum's."""
+
+_SAME = {"argmin": "argmax", "min": "max", "var_mean": "var", "std": "var", "std_mean": "var",
+         "all": "any"}  # fmt: skip
+
+
+def _same(name: str) -> str:
+    """The operator whose constants another shares."""
+    return _SAME.get(name, name)
+
+
+def _step(work: Work, name: str) -> float:
+    return work.constants.get(f"reduction.{_same(name)}.step", _STEP.get(name, 1.0))
 
 
 def _clocks(
@@ -191,12 +218,14 @@ def _clocks(
 ) -> float:
     """Clocks that one value keeps a multiprocessor busy, its share of its result's included."""
     get = work.constants.get
+    if way == "columns" and name in _BY_COLUMN:
+        return get(f"reduction.{_same(name)}.column_cycles", _BY_COLUMN[name])
     if name not in _BY_VALUE or way == "columns" or outputs < 2:
         return get(f"reduction.{way}.cycles", 0.12) * arithmetic
     value, result = _BY_VALUE[name]
     result *= min(length, _WARP) / _WARP  # narrow rows share a warp
-    each = get(f"reduction.{name}.value_cycles", value)
-    return each + result * get(f"reduction.{name}.result", 1.0) / length
+    each = get(f"reduction.{_same(name)}.value_cycles", value)
+    return each + result * get(f"reduction.{_same(name)}.result", 1.0) / length
 
 
 _ARITHMETIC = {"var": 2.2, "var_mean": 2.2, "std": 2.2, "std_mean": 2.2, "argmax": 1.3,
@@ -275,11 +304,14 @@ def scan(work: Work) -> tuple[Kernel, ...]:
         )  # fmt: skip
         return init, kernel(work, body)
     if spec.stride[at] != 1:
-        blocks = max(1, ceil(rows / 512))
+        # A thread a column: all columns of one outer slice share blocks.
+        columns = max(1, prod(spec.shape[at + 1 :]))
+        block = min(512, columns)
+        blocks = rows // columns * ceil(columns / block)
         body = Launch(
             "scan_outer_dim", "reduction", read.cold, read.hot, written(work),
-            items=spec.numel, cycles=0.5, grid=blocks, block=min(512, rows),
-            chain_s=length * get("reduction.scan.outer_step_s", 0.3e-6), dtype=spec.dtype,
+            items=spec.numel, cycles=0.5, grid=max(1, blocks), block=block,
+            loads=length * get("reduction.scan.outer_load", 0.6), dtype=spec.dtype,
             family="reduction.scan",
         )  # fmt: skip
         return (kernel(work, body),)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from gpuscope.cost.bandwidth import Launch, kernel, reads, written
-from gpuscope.cost.copy import fill_kernel
+from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, reads, written
+from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.reduction import memset_kernel, reduce_kernels, scan
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
@@ -24,7 +24,7 @@ policies from compute capability 6 on: 19 values of 4 bytes a thread, fewer larg
 
 def key_sort(
     work: Work, count: int, key_bytes: int, value_bytes: int, relative: float = 1.0,
-    bits: int = 0,
+    bits: int = 0, floats: bool = False,
 ) -> tuple[Kernel, ...]:  # fmt: skip
     """Radix sort of `count` keys with their values: memsets, histogram, one pass for 8 bits.
 
@@ -37,6 +37,7 @@ def key_sort(
         value_bytes: bytes that travel with a key.
         relative: factor on a pass's arithmetic.
         bits: of a key that are sorted by; 0: all.
+        floats: keys whose exponents resemble each other, so that counters are fought over.
     """
     get = work.constants.get
     bits = bits or 8 * key_bytes
@@ -57,8 +58,8 @@ def key_sort(
     histogram = kernel(
         work,
         Launch("radix_sort_histogram", "sort", count * float(key_bytes), 0.0, 8192.0,
-               items=count * passes, cycles=0.12, grid=min(924, max(1, ceil(count / 2048))),
-               block=128, chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
+               items=count * passes, cycles=0.35 if floats else 0.12,
+               grid=min(924, max(1, ceil(count / 2048))), block=128, chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
     )  # fmt: skip
     scan_ = kernel(work, Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0,
                                 grid=passes, block=256))  # fmt: skip
@@ -73,6 +74,13 @@ def key_sort(
     )  # fmt: skip
     clear = memset_kernel(work)
     return (*(clear,) * (passes + 2), histogram, scan_, *(one,) * passes)
+
+
+_ROOMS = (32, 128, 1024, 2048, 4096)
+"""Values that a block of 32 threads or more has room for; shorter rows are padded."""
+
+_SEGMENTS = 128
+"""Rows from which long ones are sorted one block each (Sort.cu, segmented_sort_pairs)."""
 
 
 def _rows(work: Work) -> tuple[int, int]:
@@ -108,22 +116,54 @@ def sort(work: Work) -> tuple[Kernel, ...]:
     rows, columns = _rows(work)
     get = work.constants.get
     index = TensorSpec(spec.shape, spec.stride, "int64")
-    ramp = replace(fill_kernel(work, index), name="arange")
     moved = float(spec.nbytes + index.nbytes)
+    kept = copy_kernel(work, spec, spec, is_hot(work, 0), "sorted in place")
     if columns <= 4096:
-        threads = min(512, max(32, columns // 8))
-        base = get("sort.row.base_s", 4.0e-6) + columns * get("sort.row.value_s", 8e-9)
-        cycles = columns * spec.itemsize * get("sort.row.value_cycles", 2.4)
+        # A ramp is laid out for each row, and the values twice.
+        ramp = replace(fill_kernel(work, index), name="arange")
+        first = kernel(work, Launch("arange", "sort", written_bytes=8.0 * columns))
+        before = (kept, kept, first, ramp)
+        room = next(n for n in _ROOMS if columns <= n)
+        threads = max(32, room // 32)
+        wide = "wide" if room > 128 else "narrow"
+        base = get(f"sort.{wide}.base_s", 6.5e-6 if room > 128 else 2.0e-6)
+        base += spec.itemsize * get(f"sort.{wide}.byte_s", 2.2e-6 if room > 128 else 0.75e-6)
+        cycles = room * spec.itemsize * get("sort.row.value_cycles", 2.4)
         cycles += get("sort.row.cycles", 400.0)
         resident = max(1, min(16, 2048 // threads // 2))
-        return ramp, _block_rows(work, "sort_rows", rows, threads, resident, base, cycles, moved)
+        made = _block_rows(work, "sort_rows", rows, threads, resident, base, cycles, moved)
+        return *before, made
     passes = int(spec.itemsize)
-    flat = key_sort(work, spec.numel, passes, 8)
+    numbers = kernel(
+        work,
+        Launch("fill_reverse_indices", "sort", written_bytes=float(index.nbytes),
+               items=spec.numel, cycles=get("sort.number.cycles", 1.0), streaming=True,
+               grid=ceil(spec.numel / 1024), block=1024, note="a division for each value"),
+    )  # fmt: skip
+    if rows >= _SEGMENTS:
+        # A block a row: passes of 6 bits, then of 5.
+        one = _segmented(work, spec, rows, "sort.segment.cycles", 3.1, 384)
+        other = _segmented(work, spec, rows, "sort.segment.narrow_cycles", 2.7, 192)
+        return kept, numbers, *(one,) * passes, *(other,) * max(1, passes // 2)
+    flat = key_sort(work, spec.numel, passes, 8, floats="float" in spec.dtype)
     if rows == 1:
-        return (ramp, *flat)
+        return (kept, numbers, *flat)
     # Rows are sorted as segments: by value, then stably by row.
     by_row = key_sort(work, spec.numel, max(1, ceil(rows.bit_length() / 8)), 8)
-    return (ramp, *flat, *by_row)
+    return (kept, numbers, *flat, *by_row)
+
+
+def _segmented(
+    work: Work, spec: TensorSpec, rows: int, key: str, cycles: float, block: int
+) -> Kernel:
+    """One pass of CUB's segmented radix sort: a block counts, then moves, all of a row."""
+    size = float(spec.numel * (spec.itemsize + 8))
+    return kernel(
+        work,
+        Launch("segmented_radix_sort", "sort", size, 0.0, size, items=spec.numel,
+               cycles=work.constants.get(key, cycles), grid=rows, block=block, family="sort",
+               note="one pass, a block a row"),
+    )  # fmt: skip
 
 
 _MULTIBLOCK = ((20, 20000), (40, 10000), (80, 8000), (200, 5000), (800, 3000), (4000, 800))
@@ -148,15 +188,21 @@ def topk(work: Work) -> tuple[Kernel, ...]:
     get = work.constants.get
     ordered: tuple[Kernel, ...] = ()
     if k > 1:
+        base_s = get("sort.few.base_s", 2.4e-6)
+        if k > 32:
+            base_s = get("sort.few.radix_s", 3.5e-6) + spec.itemsize * 0.4e-6
         ordered = (
-            _block_rows(work, "sort_rows_in_place", rows, 32, 32, get("sort.few.base_s", 3.0e-6),
+            _block_rows(work, "sort_rows_in_place", rows, 32, 32, base_s,
                         get("sort.few.cycles", 1500.0) * max(1.0, k / 64), written(work)),
         )  # fmt: skip
     if not _several_blocks(rows, columns):
         threads = min(1024, max(32, ceil(columns / 32) * 32))
-        base = get("sort.topk.base_s", 7.0e-6) + columns * get("sort.topk.value_s", 5e-9)
-        cycles = get("sort.topk.row_cycles", 1000.0)
-        cycles += columns * get("sort.topk.value_cycles", 4.0)
+        # The k-th is found two bits at a time, each time over the whole row.
+        base = get("sort.topk.base_s", 2.0e-6)
+        base += spec.itemsize * (get("sort.topk.byte_s", 1.3e-6)
+                                 + columns * get("sort.topk.value_s", 1.5e-9))  # fmt: skip
+        cycles = get("sort.topk.row_cycles", 250.0) * spec.itemsize
+        cycles += columns * spec.itemsize * get("sort.topk.value_cycles", 1.0)
         resident = max(1, 2048 // threads)
         size = float(spec.nbytes)
         pick = _block_rows(work, "topk_rows", rows, threads, resident, base, cycles, size)
@@ -168,7 +214,9 @@ def _topk_several_blocks(
     work: Work, spec: TensorSpec, rows: int, columns: int
 ) -> tuple[Kernel, ...]:
     get = work.constants.get
-    blocks = rows * max(1, ceil(columns / (256 * 64)))
+    # A row's share of four waves of blocks, none with fewer than 4 values a thread.
+    most = max(1, machine(work).units * 9 // max(rows, 1))
+    blocks = rows * max(1, min(most, ceil(columns / (256 * 4))))
     size = float(spec.nbytes)
 
     def walk(name: str, key: str, cycles: float, again: float = 1.0) -> Kernel:
