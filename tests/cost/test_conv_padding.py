@@ -108,4 +108,5 @@ def test_channels_fill_whole_steps_of_the_main_loop() -> None:
     from gpuscope.cost.conv_padding import stepped
 
     assert [stepped(c, 2) for c in (16, 24, 32, 40, 64, 80, 160)] == [32, 32, 32, 64, 64, 128, 192]
+    assert stepped(3, 2) == 3  # has a factor of its own
     assert [stepped(c, 4) for c in (16, 24, 32, 48)] == [16, 32, 32, 64]

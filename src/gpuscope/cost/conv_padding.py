@@ -52,7 +52,10 @@ def stepped(channels: int, itemsize: float) -> int:
     """Channels rounded up to whole steps of the main loop: 128 bytes, 64 where they suffice.
 
     Tiles of recorded kernels are 64 channels of two bytes deep, or 32 of four, some half of that.
+    Fewer than 8 channels have a factor of their own.
     """
+    if channels < _FEW:
+        return channels
     step = int((64 if channels * itemsize <= 64 else 128) / itemsize)
     return ceil(channels / step) * step
 
