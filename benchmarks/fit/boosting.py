@@ -160,7 +160,8 @@ class _Binned:
             features.append(place)
             edges.append(middle)
             bins.append((x[:, place][:, None] > middle).sum(1))
-        return cls(np.array(features, np.int64), edges, np.array(bins, np.int64).reshape(-1, len(x)))
+        table = np.array(bins, np.int64).reshape(-1, len(x))
+        return cls(np.array(features, np.int64), edges, table)
 
     def tree(self, error: Floats, weight: Floats) -> Tree | None:
         """The tree that takes most of the squared error, greedily by level; None if none helps."""
@@ -178,7 +179,8 @@ class _Binned:
         if not asked:
             return None
         size = 1 << len(asked)
-        values = np.bincount(leaf, error * weight, size) / (np.bincount(leaf, weight, size) + SHRINK)
+        pulls, weights = np.bincount(leaf, error * weight, size), np.bincount(leaf, weight, size)
+        values = pulls / (weights + SHRINK)
         while len(asked) < DEPTH:  # a level that asks nothing: all trees have one depth
             asked.append(asked[-1])
             above.append(NEVER)

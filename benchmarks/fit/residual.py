@@ -39,8 +39,12 @@ from gpuscope.hardware.calibration import CALIBRATIONS  # noqa: E402
 WIDE = ROOT / "validation" / "recordings" / "h200" / "micro" / "wide.jsonl.gz"
 SEEDS = (1, 2, 3)
 ROUNDS = 120
-LEAST_GAIN = 0.08
-"""A kind's mean error on unseen seeds has to fall by this share of itself."""
+STEP = 10
+"""Trees a kind at most, and the steps in which their number is tried."""
+
+LEAST_GAIN = 0.05
+"""A kind's mean error on unseen seeds has to fall by this share of itself, and must not rise for
+the longer half of its calls, which set the pace of whole models."""
 
 FEWEST = 30
 """Calls that a kind or a bin of durations needs."""
@@ -188,33 +192,42 @@ def applied(made: dict[str, Any], data: Data) -> Floats:
 
 def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], Floats]:
     """Trees a kind from unseen seeds, and what every call is predicted to take unseen."""
-    curve: dict[str, Floats] = {k: np.zeros(ROUNDS + 1) for k in set(mains.tolist())}
-    fits = []
-    for fold in SEEDS:
-        seen, unseen = data.only(folds != fold), data.only(folds == fold)
-        kinds = mains[folds == fold]
-        errors = np.zeros((ROUNDS + 1, len(kinds)))
-        found = fit(seen, ROUNDS)
-        fits.append((fold, found))
-        counts = range(0, ROUNDS + 1, 10)
-        for count in counts:
+    counts = range(0, ROUNDS + 1, STEP)
+    errors = np.zeros((len(counts), len(data.measured_s)))
+    fits = {fold: fit(data.only(folds != fold), ROUNDS) for fold in SEEDS}
+    for fold, found in fits.items():
+        unseen = data.only(folds == fold)
+        for i, count in enumerate(counts):
             r = found.r(unseen, dict.fromkeys(found.trees, count))
-            errors[count] = abs(unseen.predicted_s(r) / unseen.measured_s - 1)
-        for kind in set(kinds.tolist()):
-            curve[kind] += errors[:, kinds == kind].sum(1)
+            errors[i, folds == fold] = abs(unseen.predicted_s(r) / unseen.measured_s - 1)
     physical = abs(data.predicted_s(np.zeros(len(data.x))) / data.measured_s - 1)
-    rounds = {}
-    for kind, errors in curve.items():
-        tried = {c: errors[c] for c in range(10, ROUNDS + 1, 10)}
-        best = min(tried, key=lambda c: tried[c])
-        enough = (mains == kind).sum() >= FEWEST
-        better = tried[best] < (1 - LEAST_GAIN) * physical[mains == kind].sum()
-        rounds[kind] = best if enough and better and kind not in residual._NOT_LEARNED else 0
+    rounds = {
+        kind: chosen(errors[:, mains == kind], physical[mains == kind],
+                     data.measured_s[mains == kind])
+        if kind not in residual._NOT_LEARNED else 0
+        for kind in sorted(set(mains.tolist()))
+    }  # fmt: skip
     unseen_s = np.zeros(len(data.measured_s))
-    for fold, found in fits:
+    for fold, found in fits.items():
         made = content("", found, data.only(folds != fold), rounds, {})
         unseen_s[folds == fold] = applied(made, data.only(folds == fold))
     return rounds, unseen_s
+
+
+def chosen(errors: Floats, physical: Floats, measured_s: Floats) -> int:
+    """How many trees a kind gets, by its calls' errors on unseen seeds; 0 if they help too little.
+
+    Args:
+        errors: (numbers of trees in steps of `STEP`, calls).
+        physical: (calls,) without any.
+        measured_s: (calls,).
+    """
+    if len(physical) < FEWEST:
+        return 0
+    best = 1 + int(errors[1:].mean(1).argmin())
+    long = measured_s >= np.median(measured_s)
+    helps = errors[best].mean() < (1 - LEAST_GAIN) * physical.mean()
+    return best * STEP if helps and errors[best][long].mean() < physical[long].mean() else 0
 
 
 def quantiles_of(

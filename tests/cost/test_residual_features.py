@@ -72,7 +72,9 @@ def test_in_place_is_seen() -> None:
     assert told(op)["shared_memory"] == 1.0
 
 
-@pytest.mark.parametrize(("dim", "place"), [(-1, 1.0), (1, 1.0), (0, 2.0), ((0,), 2.0), (None, 0.0)])
+@pytest.mark.parametrize(
+    ("dim", "place"), [(-1, 1.0), (1, 1.0), (0, 2.0), ((0,), 2.0), (None, 0.0)]
+)
 def test_the_dimension_counts_from_the_end(dim: object, place: float) -> None:
     op = Op(0, "aten::sum", inputs=(spec(4, 8),), args={"dim": dim})
     assert told(op)["dim_from_end"] == place
