@@ -38,7 +38,7 @@ def _rows(work: Work) -> int:
 
 def _threads(rows: int) -> int:
     """Threads of the one block: the power of two nearest rows / 16 (nll_loss_threads, Loss.cu)."""
-    return min(max(2 ** round(log2(max(rows, 1) / 16)), 32), 1024)
+    return min(max(1 << max(round(log2(max(rows, 1) / 16)), 0), 32), 1024)
 
 
 @kernel_model("aten::nll_loss_forward", "aten::nll_loss2d_forward", "aten::nll_loss",
