@@ -7,7 +7,6 @@ embeddings are in `embedding_gradient`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil, prod
 
 from gpuscope.cost.bandwidth import Launch, first_dtype, is_hot, kernel, machine, reads, written
@@ -47,7 +46,7 @@ def _rows_kernel(
     )  # fmt: skip
 
 
-def _element_kernel(
+def element_kernel(
     work: Work, name: str, key: str, items: int, cycles: float, read: float, out: float,
     note: str = "", loads: float = 1.0, grid: int = 0,
 ) -> Kernel:  # fmt: skip
@@ -66,11 +65,11 @@ def _element_kernel(
     )  # fmt: skip
 
 
-_FEW = 16
+FEW_INDICES = 16
 """Most indices that each thread walks one after the other (Indexing.cu)."""
 
 
-def _few_rows(work: Work, name: str, count: int, out: TensorSpec) -> Kernel:
+def few_rows(work: Work, name: str, count: int, out: TensorSpec) -> Kernel:
     """A thread a column, which takes the rows one by one: an index, then its element."""
     get = work.constants.get
     moved = float(out.nbytes)
@@ -97,13 +96,13 @@ def embedding(work: Work) -> tuple[Kernel, ...]:
     dim = work.op.args.get("dim", 0)
     if work.op.name == "aten::index_select" and dim not in (0, -len(table.shape)):
         moved = float(out.nbytes)
-        return (_element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
+        return (element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
     row_bytes = out.nbytes / max(index.numel, 1)
-    if index.numel <= _FEW and len(table.shape) > 1:
-        return (_few_rows(work, "index_select_few", index.numel, out),)
+    if index.numel <= FEW_INDICES and len(table.shape) > 1:
+        return (few_rows(work, "index_select_few", index.numel, out),)
     if row_bytes % 16 or not table.is_contiguous:
         moved = float(out.nbytes)
-        return (_element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
+        return (element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
     return (
         _rows_kernel(work, "gather_rows", table, index.numel, row_bytes, is_hot(work, 0),
                      float(index.nbytes)),
@@ -128,7 +127,7 @@ def gather(work: Work) -> tuple[Kernel, ...]:
     sectors = float(out.nbytes) if rows else out.numel * 32.0
     read = min(sectors, float(table.nbytes)) + index.touched_bytes
     return (
-        _element_kernel(work, "gather", "elementwise", out.numel, 0.9, read, float(out.nbytes)),
+        element_kernel(work, "gather", "elementwise", out.numel, 0.9, read, float(out.nbytes)),
     )
 
 
@@ -151,7 +150,7 @@ def index(work: Work) -> tuple[Kernel, ...]:
     read = min(out.numel * max(table.itemsize, 32.0 if row_bytes < 32 else 0.0),
                float(table.nbytes))  # fmt: skip
     read += sum(t.touched_bytes for t in indices)
-    body = _element_kernel(work, "index", "index", out.numel, 1.3 + 0.4 * max(len(indices) - 1, 0),
+    body = element_kernel(work, "index", "index", out.numel, 1.3 + 0.4 * max(len(indices) - 1, 0),
                            read, float(out.nbytes))  # fmt: skip
     return (*before, body)
 
@@ -176,7 +175,7 @@ def index_put(work: Work) -> tuple[Kernel, ...]:
         return before
     moved = items * values.itemsize
     if not work.op.args.get("accumulate", False):
-        return (*before, _element_kernel(work, "index_put", "index_put", items, 1.3,
+        return (*before, element_kernel(work, "index_put", "index_put", items, 1.3,
                                          moved, moved))  # fmt: skip
     return (*before, *_accumulated(work, table, indices, count))
 
@@ -246,90 +245,6 @@ def _in_range(work: Work, indices: tuple[TensorSpec, ...]) -> tuple[Kernel, ...]
     )  # fmt: skip
 
 
-@kernel_model("aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_",
-              "aten::index_fill", "aten::index_fill_", "aten::index_reduce_")  # fmt: skip
-def index_add(work: Work) -> tuple[Kernel, ...]:
-    """Adds (or writes) rows by index, atomically."""
-    return _scatter(work, "index_add", 1.9, work.op.inputs[-1])
-
-
-@kernel_model(
-    "aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_",
-    "aten::scatter_reduce", "aten::scatter_reduce_", "aten::masked_scatter",
-    "aten::masked_scatter_", "aten::put_", "aten::put",
-)  # fmt: skip
-def scatter(work: Work) -> tuple[Kernel, ...]:
-    """Writes (or adds, atomically) elements by index."""
-    index = work.op.inputs[1] if len(work.op.inputs) > 1 else work.op.inputs[0]
-    return _scatter(work, "scatter_add" if "add" in work.op.name else "scatter", 1.05, index)
-
-
-def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Kernel, ...]:
-    table = work.op.inputs[0]
-    before: tuple[Kernel, ...] = ()
-    if not work.op.name.endswith("_") and work.outputs and work.outputs[0].numel:
-        before = (copy_kernel(work, table, work.outputs[0], is_hot(work, 0)),)
-    if not moved.numel:
-        return before
-    indices = moved.shape[0] if moved.shape else 1
-    if key == "index_add" and indices <= _FEW and len(table.shape) > 1:
-        return (*before, _few_rows(work, "index_add_few", indices, moved))
-    size = moved.numel * table.itemsize
-    read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
-    made = _element_kernel(work, key, key, moved.numel, cycles, read, size)
-    if key == "scatter_add" and moved.stride and moved.stride[-1]:
-        return (*before, _scattered(work, made, moved.numel, size))
-    if key == "scatter_add":
-        return (*before, _contended(work, made, moved.numel))
-    return (*before, made)
-
-
-def _contended(work: Work, made: Kernel, items: int) -> Kernel:
-    """Atomic additions of which many meet at one address wait for each other there.
-
-    The L2 cache adds float32 itself; 16-bit values are swapped in by compare-and-swap, which is
-    tried again whenever another thread came first.
-    """
-    get = work.constants.get
-    m = machine(work)
-    if not m.clocks_per_s:
-        return made
-    each = items / max(work.op.inputs[0].numel, 1)
-    clock_s = m.units / m.clocks_per_s
-    if work.op.inputs[0].itemsize >= 4:
-        adding_s = max(items / get("gather.adds_per_clock", 185.0),
-                       each * get("gather.add_clocks", 10.0)) * clock_s  # fmt: skip
-    else:
-        turn_s = get("gather.swap_s", 0.46e-6) + each * get("gather.swap_again_s", 0.85e-9)
-        adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
-    hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
-    # An index, then what it points at, then the sum's way back.
-    start_s = get("gather.scatter_add.near_s", 2.5e-6) if hot else get(
-        "gather.scatter_add.far_s", 5.2e-6)  # fmt: skip
-    seconds = max(m.floor_s + start_s + adding_s, made.duration_s)
-    scale = seconds / made.duration_s
-    return replace(made, duration_s=seconds, low_s=made.low_s * scale,
-                   high_s=made.high_s * scale, limiter="l2")  # fmt: skip
-
-
-def _scattered(work: Work, made: Kernel, items: int, size: float) -> Kernel:
-    """Additions at places of their own: atomic ones of the L2 cache, a sector each."""
-    get = work.constants.get
-    m = machine(work)
-    if not m.clocks_per_s:
-        return made
-    adding_s = items * m.units / m.clocks_per_s / get("gather.atomics_per_clock", 40.0)
-    apart = work.op.inputs[0].nbytes > m.l2_bytes / 2  # what is added to does not stay near
-    moved_s = (items * 32.0 * apart + size * 3) / m.read_bytes_per_s
-    # An index, then what it points at, then the sum's way back.
-    seconds = m.floor_s + get("gather.scattered_s", 2.6e-6) + adding_s + moved_s
-    scale = seconds / made.duration_s
-    if scale <= 1.0:
-        return made
-    return replace(made, duration_s=seconds, low_s=made.low_s * scale,
-                   high_s=made.high_s * scale, limiter="l2")  # fmt: skip
-
-
 def _small(work: Work, name: str, chain_s: float) -> Kernel:
     return kernel(work, Launch(name, "gather", written_bytes=64.0, chain_s=chain_s))
 
@@ -384,7 +299,7 @@ def _nonzero(work: Work, mask: TensorSpec, found: int) -> tuple[Kernel, ...]:
                select)  # fmt: skip
     if len(mask.shape) < 2:
         return kernels
-    split = _element_kernel(work, "write_indices", "write_indices", found, 2.4, found * 8.0,
+    split = element_kernel(work, "write_indices", "write_indices", found, 2.4, found * 8.0,
                             found * 8.0 * len(mask.shape))  # fmt: skip
     return (*kernels, split)
 
@@ -404,7 +319,7 @@ def masked_select(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or len(work.op.inputs) < 2:
         return ()
     found = work.outputs[0].numel
-    picked = _element_kernel(work, "index", "index", found, 2.4, found * 16.0,
+    picked = element_kernel(work, "index", "index", found, 2.4, found * 16.0,
                              float(work.outputs[0].nbytes))  # fmt: skip
     return (*_nonzero(work, work.op.inputs[1], found), picked)
 
@@ -417,7 +332,7 @@ def count(work: Work) -> tuple[Kernel, ...]:
         return ()
     items = work.inputs[-1].numel if "search" in work.op.name else work.inputs[0].numel
     read = reads(work).total
-    body = _element_kernel(work, work.op.name.rpartition("::")[2], "count", items, 2.5, read,
+    body = element_kernel(work, work.op.name.rpartition("::")[2], "count", items, 2.5, read,
                            written(work))  # fmt: skip
     if work.op.name in ("aten::searchsorted", "aten::bucketize"):
         return (body,)

@@ -59,7 +59,8 @@ def key_sort(
         work,
         Launch("radix_sort_histogram", "sort", count * float(key_bytes), 0.0, 8192.0,
                items=count * passes, cycles=0.35 if floats else 0.12,
-               grid=min(924, max(1, ceil(count / 2048))), block=128, chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
+               grid=min(924, max(1, ceil(count / 2048))), block=128,
+               chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
     )  # fmt: skip
     scan_ = kernel(work, Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0,
                                 grid=passes, block=256))  # fmt: skip
