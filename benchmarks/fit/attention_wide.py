@@ -181,7 +181,7 @@ def fit_group(group: Group, all_of: list[Timed]) -> dict[str, tuple[float, str]]
 
 NAMES = ("start_s", "alone_s", "shared_s", "mask_s", "mask_odd_s", "cold_s", "bandwidth_efficiency",
          "l2_ratio")  # fmt: skip
-BEGIN = (2.5e-6, 5e-7, 5e-7, 3e-7, 3e-7, 1e-6, 0.9, 1.3)
+BEGIN: tuple[float, ...] = (2.5e-6, 5e-7, 5e-7, 3e-7, 3e-7, 1e-6, 0.9, 1.3)
 
 
 def fit_decode(width: int, all_of: list[Timed]) -> dict[str, tuple[float, str]]:
