@@ -41,12 +41,6 @@ def test_the_gradient_of_a_table_writes_all_of_it() -> None:
     assert fill.written_bytes == 1_000_000 * 64 * 4
 
 
-def test_out_of_place_scatter_copies_first() -> None:
-    x, index = dense(1024, 64), dense(1024, 64, dtype="int64")
-    assert len(run("scatter_add", (x, index, x), (x,))) == 2
-    assert len(run("scatter_add_", (x, index, x), (x,))) == 1
-
-
 def test_accumulating_writes_sort_their_indices() -> None:
     x, index = dense(1024, 64), dense(512, dtype="int64")
     plain = run("index_put_", (x, index, dense(512, 64)), (x,))
