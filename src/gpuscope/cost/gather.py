@@ -210,7 +210,7 @@ def _accumulated(
     key, step = ("count", 0.1e-6) if tail == 1 else ("narrow", 0.2e-6)
     if tail > _WARP:
         far = moved > machine(work).l2_bytes / 2
-        key, step = ("far_row", 1.0e-6) if far else ("near_row", 0.68e-6)
+        key, step = ("far_row", 0.72e-6) if far else ("near_row", 0.68e-6)
     wave_s += again * get(f"gather.accumulate.{key}_s", step)
     if again:
         busy = min(blocks, slots * ceil(tail / 128))

@@ -11,6 +11,9 @@ from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
+_RIVALS = 8192.0
+"""Most additions to one address that are in flight at a time (recorded up to there)."""
+
 
 @kernel_model("aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_",
               "aten::index_fill", "aten::index_fill_", "aten::index_reduce_")  # fmt: skip
@@ -66,7 +69,8 @@ def _contended(work: Work, made: Kernel, items: int) -> Kernel:
         adding_s = max(items / get("gather.adds_per_clock", 185.0),
                        each * get("gather.add_clocks", 10.0)) * clock_s  # fmt: skip
     else:
-        turn_s = get("gather.swap_s", 0.46e-6) + each * get("gather.swap_again_s", 0.85e-9)
+        turn_s = get("gather.swap_s", 0.46e-6)
+        turn_s += min(each, _RIVALS) * get("gather.swap_again_s", 0.85e-9)
         adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     # An index, then what it points at, then the sum's way back.
