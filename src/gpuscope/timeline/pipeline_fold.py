@@ -198,7 +198,8 @@ class _Timed:
 
     Attributes:
         device_s, lead_s, host_s: D; L less D and the launch latency; H.
-        kernels: all kernels of the block, with the group of the operator that launched each.
+        kernels: all kernels of the block, with the group of the operator that launched each, and
+            whether it is work done again.
         stretch: what kernels' times are multiplied by, so that they fill the computing part of D.
         exposed_s: part of D in which a group's communication runs and no kernel does.
         beside_s: the rest of each group's communication.
@@ -207,7 +208,7 @@ class _Timed:
     device_s: float
     lead_s: float
     host_s: float
-    kernels: tuple[tuple[Kernel, int], ...]
+    kernels: tuple[tuple[Kernel, int, bool], ...]
     stretch: float
     exposed_s: Mapping[int, float]
     beside_s: Mapping[int, float]
@@ -216,7 +217,7 @@ class _Timed:
 def _time_block(block: CostedProgram) -> _Timed:
     schedule = build_schedule(block)
     kernels = tuple(
-        (kernel, _group(block, item) if kernel.lane == "link" else -1)
+        (kernel, _group(block, item) if kernel.lane == "link" else -1, item.op.recomputed)
         for item in block.ops
         for kernel in item.kernels * item.op.repeat
     )
@@ -228,8 +229,8 @@ def _time_block(block: CostedProgram) -> _Timed:
     device_s = float(ahead.end_s.max()) - latency
     lead_s = max(0.0, float(alone.end_s.max()) - latency - device_s)
     exposed, beside = _communication(schedule, ahead, block)
-    working = sum(kernel.duration_s for kernel, _ in kernels if kernel.lane != "link")
-    kinds = len({kernel.kind for kernel, _ in kernels if kernel.lane != "link"})
+    working = sum(kernel.duration_s for kernel, _, _ in kernels if kernel.lane != "link")
+    kinds = len({(kernel.kind, again) for kernel, _, again in kernels if kernel.lane != "link"})
     gaps_s = block.kernel_gap_s * max(0, kinds - 1)
     computing_s = max(0.0, device_s - sum(exposed.values()) - gaps_s)
     return _Timed(
@@ -280,23 +281,26 @@ def _parts(
     timed: _Timed, key: BlockKey, name: str, costs: dict[str, CostedOp]
 ) -> list[Part]:
     """The operators of a block, their costs noted: communication beside, kinds, exposed."""
-    found: list[tuple[str, int, bool, Kernel, int]] = []
+    found: list[tuple[str, int, bool, Kernel, int, bool]] = []
     for group, seconds in timed.beside_s.items():
-        whole = [k for k, g in timed.kernels if g == group and k.lane == "link"]
+        whole = [k for k, g, _ in timed.kernels if g == group and k.lane == "link"]
         if seconds > 0:
-            found.append(("collective", group, True, _sum(whole, seconds), len(whole)))
-    for kind in dict.fromkeys(str(k.kind) for k, _ in timed.kernels if k.lane != "link"):
-        whole = [k for k, _ in timed.kernels if k.kind == kind and k.lane != "link"]
+            found.append(("collective", group, True, _sum(whole, seconds), len(whole), False))
+    sorts = dict.fromkeys((str(k.kind), a) for k, _, a in timed.kernels if k.lane != "link")
+    for kind, again in sorts:
+        whole = [
+            k for k, _, a in timed.kernels if (k.kind, a) == (kind, again) and k.lane != "link"
+        ]
         seconds = timed.stretch * sum(k.duration_s for k in whole)
-        found.append((kind, -1, False, _sum(whole, seconds), len(whole)))
+        found.append((kind, -1, False, _sum(whole, seconds), len(whole), again))
     for group, seconds in timed.exposed_s.items():
-        whole = [k for k, g in timed.kernels if g == group and k.lane == "link"]
+        whole = [k for k, g, _ in timed.kernels if g == group and k.lane == "link"]
         if seconds > 0:
-            found.append(("collective", group, True, _sum(whole, seconds), len(whole)))
+            found.append(("collective", group, True, _sum(whole, seconds), len(whole), False))
     parts = []
-    for n, (kind, group, waited, kernel, calls) in enumerate(found):
+    for n, (kind, group, waited, kernel, calls, again) in enumerate(found):
         label = f"{name}:{key[0]}:{key[1]}:{n}"
-        parts.append(Part(f"gpuscope::{kind}_part", label, calls, group, waited))
+        parts.append(Part(f"gpuscope::{kind}_part", label, calls, group, waited, again))
         costs[label] = _costed(parts[-1], kernel)
     begin, end = (f"{name}:{key[0]}:{key[1]}:{edge}" for edge in ("begin", "end"))
     costs[begin] = _costed(None, None, timed.lead_s)

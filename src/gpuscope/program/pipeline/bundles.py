@@ -37,6 +37,7 @@ class Part:
         calls: operators that it stands for.
         group: process group, in the numbering of the stage's program; -1 for computation.
         waited: the block's end waits for it.
+        recomputed: it does again what the forward pass did.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Part:
     calls: int
     group: int = -1
     waited: bool = False
+    recomputed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def _add_block(
             Op(
                 index=len(ops), name=part.name, args={PART: part.label, "calls": part.calls},
                 phase=phase, group=part.group, waits=waits, module=_module(program),
+                recomputed=part.recomputed,
             )
         )  # fmt: skip
     peak = max(range(first, end), key=lambda i: alive[i])
