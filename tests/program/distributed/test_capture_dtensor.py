@@ -404,7 +404,9 @@ def without_autograd(mode: str, layers: int = 1) -> Program:
 
 def test_sharding_that_is_not_found_is_looked_for_in_every_step() -> None:
     inference, training = without_autograd("inference_mode"), without_autograd("enable_grad")
-    sent = [[(base(op), op.inputs[0].shape) for op in collectives(p)] for p in (inference, training)]
+    sent = [
+        [(base(op), op.inputs[0].shape) for op in collectives(p)] for p in (inference, training)
+    ]
     assert sent[0] == sent[1]
     work = [sum(op.python_instructions for op in p.ops) for p in (inference, training)]
     assert work[0] > 3 * work[1]

@@ -106,7 +106,8 @@ def test_gradients_are_scaled_to_a_norm_of_one() -> None:
     first, second, idle = (nn.Parameter(torch.zeros(1)) for _ in range(3))
     first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
     clip_gradients([first, second, idle])
-    assert first.grad is not None and second.grad is not None
+    assert first.grad is not None
+    assert second.grad is not None
     assert first.grad.item() == pytest.approx(0.6, rel=1e-4)
     assert second.grad.item() == pytest.approx(0.8, rel=1e-4)
     assert idle.grad is None
