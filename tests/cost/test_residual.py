@@ -208,12 +208,13 @@ def test_the_catalogues_own_reads_and_is_small() -> None:
     assert set(content["kinds"]) == set(found.trees)
 
 
-def test_the_engine_applies_it_and_says_so() -> None:
+def test_the_engine_applies_it_and_says_so(use) -> None:
+    use(made(0.2))
     op = product(300, 120, 500)
     program = Program("test", (op,), storages=(), modules=())
     on = cost_program(program, H200, ON.calibration)
     off = cost_program(program, H200, OFF.calibration)
     before, after = off.ops[0].kernels, on.ops[0].kernels
-    assert seconds(after) != seconds(before)
+    assert seconds(after) == pytest.approx(seconds(before) * exp(0.2))
     assert any("learned" in text for text in on.assumptions)
     assert not any("learned" in text for text in off.assumptions)

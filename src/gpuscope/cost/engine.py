@@ -151,7 +151,10 @@ class _Coster:
         if model is not None:
             physical = model(work)
             found = corrected(work, physical, model, SYSTEMATIC_SPREAD)
-            self.learned = self.learned or found is not physical
+            self.learned = self.learned or any(
+                now.duration_s != before.duration_s
+                for now, before in zip(found, physical, strict=True)
+            )
             return found
         if self.strict:
             raise CaptureError(
