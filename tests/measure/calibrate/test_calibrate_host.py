@@ -11,10 +11,16 @@ from gpuscope.hardware import Calibration, calibration_for, device
 from gpuscope.measure.bench.types import Point
 from gpuscope.measure.calibrate.host_constants import host_constants
 from gpuscope.measure.calibrate.host_terms import (
+    FAR,
+    INSTRUCTION_S,
+    PYTHON,
+    TERMS,
     host_terms,
     not_negative,
     program_work,
+    python_instruction_s,
     robust,
+    solved,
     unrest,
 )
 
@@ -116,6 +122,33 @@ def test_terms_of_a_host_that_is_known() -> None:
     assert values["host.python_instruction_s"] == pytest.approx(terms["instruction"], rel=0.1)
     assert values["host.start.backward_s"] == pytest.approx(start["backward"], rel=0.1)
     assert found.error < 0.02
+
+
+def test_an_instruction_takes_as_much_longer_as_plain_python() -> None:
+    points = [
+        call("python", name, "per_iteration", seconds * times)
+        for (name, seconds), times in zip(PYTHON.items(), (2.0, 2.5, 9.0), strict=True)
+    ]
+    assert python_instruction_s(points) == pytest.approx(2.5 * INSTRUCTION_S)
+    assert python_instruction_s([]) is None
+    assert python_instruction_s([call("op", "add", "no_grad", 1e-6)]) is None
+
+
+def test_a_fit_that_took_operators_for_python_is_held_to_pythons_speed() -> None:
+    """Operators and instructions in step: the times alone cannot tell them apart."""
+    rng = np.random.default_rng(2)
+    operators = rng.uniform(50, 400, 40)
+    rows = np.zeros((40, len(TERMS)))
+    rows[:, 0] = operators * 8e-6
+    rows[:, 1] = operators
+    rows[:, 2] = operators * 300
+    seconds = rows @ [0.8, 3e-6, 25e-9, 0, 0, 0]
+    free, held = solved(rows, seconds, None), solved(rows, seconds, 25e-9)
+    assert not 25e-9 / FAR <= free[2] <= 25e-9 * FAR
+    assert held[2] == 25e-9
+    for found in (free, held):
+        assert rows @ found == pytest.approx(seconds, rel=1e-6)
+    assert (solved(rows, seconds, float(free[2]) * 1.2) == free).all()  # near: the fit stays
 
 
 def test_dressed_programs_run_more_python_an_operator() -> None:

@@ -8,6 +8,10 @@ that follow each other find colder caches than one in a loop, `instruction` for 
 them, `start` for entering a forward pass, waking the autograd thread, entering the optimizer. The
 programs are captured here (without a device) for their operators and their Python; none of them is
 a real model, and no real model is ever fitted to.
+
+Operators and the Python between them come together in every program, so a fit can take one for the
+other. Python's own speed is measured by itself, too (loops, calls, a module's attributes): where
+the fitted `instruction` is far from what these say, theirs is held and the rest fitted anew.
 """
 
 from __future__ import annotations
@@ -22,6 +26,18 @@ import numpy as np
 
 from gpuscope.hardware import CalibratedValue, Calibration
 from gpuscope.measure.bench.types import Point
+
+PYTHON: Mapping[str, float] = {
+    "int_loop_1e6": 37.4e-9, "call_loop_1e6": 22.4e-9, "module_getattr": 109.5e-9,
+}  # fmt: skip
+"""Seconds of plain Python on the host of `INSTRUCTION_S` (validation/recordings/h200/micro)."""
+
+INSTRUCTION_S = 1.067e-8
+"""What a bytecode instruction between operators takes on that host, as fitted to its programs."""
+
+FAR = 1.6
+"""Ratio of a fitted instruction to what plain Python says, above which (or below whose inverse) the
+latter is held; hosts whose programs separate both agree within 1.3."""
 
 PHASES: Mapping[str, str] = {
     "no_grad": "forward", "grad": "forward", "backward": "backward", "step": "optimizer",
@@ -73,7 +89,7 @@ def host_terms(points: Iterable[Point], constants: Calibration) -> HostTerms | N
     """Fit the terms; None where too few programs were measured.
 
     Args:
-        points: of the bench "host", family "program".
+        points: of the bench "host", families "program" and "python".
         constants: with the single calls of the same host.
     """
     points = tuple(points)
@@ -93,7 +109,19 @@ def host_terms(points: Iterable[Point], constants: Calibration) -> HostTerms | N
         keys.append((name, mode))
         rows.append(_row(found, PHASES[mode]))
         seconds.append(value)
-    return _fit(keys, np.array(rows), np.array(seconds), unrest(points))
+    said_s = python_instruction_s(points)
+    return _fit(keys, np.array(rows), np.array(seconds), unrest(points), said_s)
+
+
+def python_instruction_s(points: Iterable[Point]) -> float | None:
+    """Seconds of an instruction by the speed of plain Python; None where that was not measured."""
+    ratios = [
+        p.median_s / PYTHON[name]
+        for p in points
+        if p.family == "python" and p.median_s
+        and (name := str(p.params.get("name", ""))) in PYTHON
+    ]  # fmt: skip
+    return INSTRUCTION_S * float(np.median(ratios)) if ratios else None
 
 
 def unrest(points: Iterable[Point]) -> float:
@@ -175,15 +203,36 @@ def _row(work: PhaseWork, phase: str) -> list[float]:
     return [work.single_s, float(work.operators), float(work.instructions), *starts]
 
 
-def _fit(
-    keys: Sequence[tuple[str, str]], rows: Any, seconds: Any, unrest: float = 0.0
-) -> HostTerms:  # fmt: skip
+def solved(rows: Any, seconds: Any, said_s: float | None) -> Any:
+    """Fit the terms; the instruction's is held where the fit is far from what Python says.
+
+    Args:
+        rows: [times, terms], what each time holds of each term.
+        seconds: [times].
+        said_s: an instruction by plain Python's speed; None: not measured, nothing is held.
+
+    Returns:
+        [terms], in the order of `TERMS`.
+    """
     found = robust(rows / seconds[:, None], np.ones(len(seconds)))
+    at = TERMS.index("host.python_instruction_s")
+    if said_s is None or said_s / FAR <= found[at] <= said_s * FAR:
+        return found
+    others = np.delete(rows, at, axis=1) / seconds[:, None]
+    rest = robust(others, 1 - rows[:, at] * said_s / seconds)
+    return np.insert(rest, at, said_s)
+
+
+def _fit(
+    keys: Sequence[tuple[str, str]], rows: Any, seconds: Any, unrest: float = 0.0,
+    said_s: float | None = None,
+) -> HostTerms:  # fmt: skip
+    found = solved(rows, seconds, said_s)
     program = np.array([name for name, _ in keys])
     errors = np.zeros(len(seconds))
     for name in sorted(set(program.tolist())):  # each program judged by the others
         rest = program != name
-        held = robust(rows[rest] / seconds[rest, None], np.ones(int(rest.sum())))
+        held = solved(rows[rest], seconds[rest], said_s)
         errors[~rest] = rows[~rest] @ held / seconds[~rest] - 1
     spread = max(0.03, float(np.quantile(np.abs(errors), 0.8)))
     mean = float(np.abs(errors).mean())

@@ -71,7 +71,7 @@ def calibrate(
 
 
 def _terms(points: Sequence[Point], constants: Calibration) -> dict[str, CalibratedValue]:
-    terms = host_terms([p for p in points if p.family == "program"], constants)
+    terms = host_terms([p for p in points if p.family in ("program", "python")], constants)
     return dict(terms.entries) if terms is not None else {}
 
 
