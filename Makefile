@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 ON     ?= h200
 
-.PHONY: demo test lint types web page clean validate validate-gpu residual validate-published
+.PHONY: demo test lint types web page clean validate validate-gpu residual validate-published \
+        validate-distributed
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -69,6 +70,10 @@ validate-published: $(STAMP)
 # Fits the learned residual of the H200's kernels again, after a kernel model has changed.
 residual: $(STAMP)
 	$(BIN)/python benchmarks/fit/residual.py
+
+# Distributed steps on two H200s, predicted anew: docs/distributed-accuracy.md.
+validate-distributed: $(STAMP)
+	$(BIN)/python -W ignore validation/distributed/table.py
 
 clean:
 	rm -rf $(VENV) demo web/node_modules web/dist .pytest_cache .mypy_cache .ruff_cache

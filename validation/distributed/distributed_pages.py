@@ -27,9 +27,13 @@ def why() -> dict[str, dict[str, str]]:
 
 
 def needs_cause(row: Found) -> bool:
-    """Whether its step or its memory misses the target."""
-    step, memory = row["step_time_s"]["error"], row["peak_memory_bytes"]["error"]
-    return abs(step) > STEP or abs(memory) > MEMORY or not row["collectives"]["same"]
+    """Whether its step, with its own kind of host, or its memory misses the target."""
+    step, memory = row["own_host_step_time_s"]["error"], row.get("peak_memory_bytes")
+    sent = row.get("collectives")
+    return (
+        abs(step) > STEP or (memory is not None and abs(memory["error"]) > MEMORY)
+        or (sent is not None and not sent["same"])
+    )  # fmt: skip
 
 
 def without_cause(rows: Sequence[Found]) -> list[str]:
@@ -47,16 +51,32 @@ def _ms(seconds: float) -> str:
 
 
 HEADS = {
-    "en": ("workload", "measured, ms", "predicted, ms", "error", "80 % interval, ms",
-           "slow host: ms", "error", "peak memory", "collectives"),
-    "zh": ("负载", "实测，毫秒", "预测，毫秒", "误差", "80 % 区间，毫秒",
-           "慢主机：毫秒", "误差", "峰值显存", "集合通信"),
+    "en": ("workload", "measured, ms", "shipped host: ms", "error", "own host: ms", "error",
+           "80 % interval, ms", "peak memory", "collectives"),
+    "zh": ("负载", "实测，毫秒", "随附主机：毫秒", "误差", "自测主机：毫秒", "误差",
+           "80 % 区间，毫秒", "峰值显存", "集合通信"),
+}  # fmt: skip
+AGAIN = {
+    "en": ("workload", "first machine, ms", "second, ms", "shipped host: ms",
+           "error to the second", "own host: ms", "error to the second", "80 % interval, ms"),
+    "zh": ("负载", "第一台，毫秒", "第二台，毫秒", "随附主机：毫秒", "对第二台的误差",
+           "自测主机：毫秒", "对第二台的误差", "80 % 区间，毫秒"),
+}  # fmt: skip
+TWO = {
+    "en": ("at once", "each", "times longer than alone, measured", "predicted", "error"),
+    "zh": ("同时进行", "各", "比单独进行慢几倍，实测", "预测", "误差"),
+}
+PLANS = {
+    "en": ("plan", "measured, ms", "shipped host: ms", "error", "own host: ms", "error",
+           "80 % interval, ms", "peak memory"),
+    "zh": ("方案", "实测，毫秒", "随附主机：毫秒", "误差", "自测主机：毫秒", "误差",
+           "80 % 区间，毫秒", "峰值显存"),
 }  # fmt: skip
 SPLIT = {
-    "en": ("workload", "host issues: measured, ms", "predicted, ms", "device busy, ms",
-           "communication, ms", "of it exposed, ms"),
-    "zh": ("负载", "主机下发：实测，毫秒", "预测，毫秒", "设备忙，毫秒", "通信，毫秒",
-           "其中暴露，毫秒"),
+    "en": ("workload", "host issues: measured, ms", "shipped host, ms", "own host, ms",
+           "device busy, ms", "communication, ms", "of it exposed, ms"),
+    "zh": ("负载", "主机下发：实测，毫秒", "随附主机，毫秒", "自测主机，毫秒",
+           "设备忙，毫秒", "通信，毫秒", "其中暴露，毫秒"),
 }  # fmt: skip
 
 
@@ -65,28 +85,77 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(cells) + " |" for cells in body)])
 
 
+def _both(row: Found) -> tuple[str, ...]:
+    """Measured, and predicted with the shipped host and with the own one."""
+    step, own = row["step_time_s"], row["own_host_step_time_s"]
+    return (
+        f"`{row['name']}`", _ms(step["measured"]), _ms(step["predicted"]),
+        _percent(step["error"]), _ms(own["predicted"]), _percent(own["error"]), _interval(own),
+    )  # fmt: skip
+
+
+def _interval(timed: Found) -> str:
+    return f"{_ms(timed['low'])} – {_ms(timed['high'])}"
+
+
 def steps_table(rows: Sequence[Found], lang: str) -> str:
     """Measured and predicted, a row a workload."""
     equal = {"en": "equal", "zh": "一致"}[lang]
     body = []
     for row in rows:
-        step, slow, sent = row["step_time_s"], row["slow_host_step_time_s"], row["collectives"]
+        sent = row["collectives"]
         body.append((
-            f"`{row['name']}`", _ms(step["measured"]), _ms(step["predicted"]),
-            _percent(step["error"]), f"{_ms(step['low'])} – {_ms(step['high'])}",
-            _ms(slow["predicted"]), _percent(slow["error"]),
-            _percent(row["peak_memory_bytes"]["error"]),
+            *_both(row), _percent(row["peak_memory_bytes"]["error"]),
             f"{sent['captured']}, {equal}" if sent["same"]
             else f"{sent['captured']} / {sent['recorded']}",
         ))  # fmt: skip
     return _table(HEADS[lang], body)
 
 
+def again_table(rows: Sequence[Found], lang: str) -> str:
+    """What was measured once more, on the machine whose host was benched."""
+    body = []
+    for row in rows:
+        if row["again"] is None:
+            continue
+        shipped, own = row["again"]["shipped"], row["again"]["own"]
+        body.append((
+            f"`{row['name']}`", _ms(row["step_time_s"]["measured"]), _ms(own["measured"]),
+            _ms(shipped["predicted"]), _percent(shipped["error"]), _ms(own["predicted"]),
+            _percent(own["error"]), _interval(own),
+        ))  # fmt: skip
+    return _table(AGAIN[lang], body)
+
+
+def two_table(pairs: Sequence[Found], lang: str) -> str:
+    """Two collectives at once: how many times longer than alone, a row a pair."""
+    body = []
+    for pair in pairs:
+        measured, predicted = pair["measured"], pair["predicted"]
+        body.append((
+            " + ".join(f"`{name}`" for name in pair["operations"]),
+            f"{pair['bytes'] >> 20} MiB", " / ".join(f"{v:.2f}" for v in measured),
+            " / ".join(f"{v:.2f}" for v in predicted),
+            _percent(statistics.mean(predicted) / statistics.mean(measured) - 1),
+        ))  # fmt: skip
+    return _table(TWO[lang], body)
+
+
+def plans_table(plans: Sequence[Found], lang: str) -> str:
+    """The ready-made decoders, a row a plan."""
+    body = []
+    for row in plans:
+        memory = row["peak_memory_bytes"]
+        body.append((*_both(row), "–" if memory is None else _percent(memory["error"])))
+    return _table(PLANS[lang], body)
+
+
 def split_table(rows: Sequence[Found], lang: str) -> str:
     """Where the time goes."""
     return _table(SPLIT[lang], [
         (f"`{row['name']}`", _ms(row["host_issue_s"]["measured"]),
-         _ms(row["host_issue_s"]["predicted"]), _ms(row["device_busy_s"]),
+         _ms(row["host_issue_s"]["predicted"]), _ms(row["own_host_busy_s"]),
+         _ms(row["device_busy_s"]),
          _ms(row["communication_s"]), _ms(row["exposed_s"]))
         for row in rows
     ])  # fmt: skip
@@ -94,31 +163,49 @@ def split_table(rows: Sequence[Found], lang: str) -> str:
 
 def summary(results: Found, lang: str) -> str:
     """The figures that matter, computed."""
-    rows = results["rows"]
-    step = [abs(r["step_time_s"]["error"]) for r in rows]
-    slow = [abs(r["slow_host_step_time_s"]["error"]) for r in rows]
+    rows, plans = results["rows"], results["plans"]
+    same, n = sum(r["collectives"]["same"] for r in rows), len(rows)
+    said = _errors(rows), _errors(plans)
     memory = [abs(r["peak_memory_bytes"]["error"]) for r in rows]
-    hits = sum(r["step_time_s"]["hit"] for r in rows), sum(
-        r["slow_host_step_time_s"]["hit"] for r in rows
-    )
-    same = sum(r["collectives"]["same"] for r in rows)
-    n, factor = len(rows), results["host_factor"]
-    figures = [f"{statistics.median(e):.1%}".replace("%", " %") for e in (step, slow, memory)]
+    middle, worst = _plain(statistics.median(memory)), _plain(max(memory))
     if lang == "zh":
         return (
             f"- {n} 个负载中 {same} 个：两个 rank 的每次集合通信"
             "在种类、大小和顺序上都与录得的一致。\n"
-            f"- 单步时间误差中位数 {figures[0]}（随附的主机常数，{hits[0]}/{n} 落在区间内）；"
-            f"主机时间乘以 {factor:.2f} 时为 {figures[1]}（{hits[1]}/{n}）。\n"
-            f"- 峰值显存误差中位数 {figures[2]}，最差 {max(memory):.1%}。"
-        )
+            + "".join(
+                f"- {what}，单步时间误差中位数：随附的主机常数 {shipped[0]}"
+                f"（{shipped[1]} 落在区间内），自测的主机常数 {own[0]}（{own[1]}）。\n"
+                for what, (shipped, own) in zip(
+                    (f"{n} 个脚本", f"{len(plans)} 个现成方案"), said, strict=True
+                )
+            )
+            + f"- 脚本的峰值显存误差中位数 {middle}，最差 {worst}。"
+        )  # fmt: skip
     return (
         f"- {same} of {n} workloads: every collective of both ranks equals the recorded one in"
         " kind, size and order.\n"
-        f"- Median error of the step {figures[0]} with the shipped host constants ({hits[0]} of {n}"
-        f" inside the interval), {figures[1]} with host times × {factor:.2f} ({hits[1]} of {n}).\n"
-        f"- Median error of peak memory {figures[2]}, worst {max(memory):.1%}."
-    )
+        + "".join(
+            f"- {what}: median error of the step {shipped[0]} with the shipped host constants"
+            f" ({shipped[1]} inside the interval), {own[0]} with own ones ({own[1]}).\n"
+            for what, (shipped, own) in zip(
+                (f"{n} scripts", f"{len(plans)} ready-made plans"), said, strict=True
+            )
+        )
+        + f"- Median error of the scripts' peak memory {middle}, worst {worst}."
+    )  # fmt: skip
+
+
+def _errors(rows: Sequence[Found]) -> list[tuple[str, str]]:
+    """Median error and hits of the interval, with the shipped host and with the own one."""
+    found = []
+    for key in ("step_time_s", "own_host_step_time_s"):
+        middle = statistics.median(abs(r[key]["error"]) for r in rows)
+        found.append((_plain(middle), f"{sum(r[key]['hit'] for r in rows)}/{len(rows)}"))
+    return found
+
+
+def _plain(value: float) -> str:
+    return f"{value:.1%}".replace("%", " %")
 
 
 def causes(rows: Sequence[Found], lang: str) -> str:
@@ -142,7 +229,10 @@ def write(results: Found, check: bool = False) -> list[str]:
         for marker, part in (
             ("summary", summary(results, lang)), ("steps", steps_table(results["rows"], lang)),
             ("split", split_table(results["rows"], lang)),
-            ("causes", causes(results["rows"], lang)),
+            ("again", again_table(results["rows"], lang)),
+            ("plans", plans_table(results["plans"], lang)),
+            ("two", two_table(results["two"], lang)),
+            ("causes", causes([*results["rows"], *results["plans"]], lang)),
         ):  # fmt: skip
             start, end = f"<!-- {marker} -->", f"<!-- /{marker} -->"
             if start not in new or end not in new:

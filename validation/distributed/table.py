@@ -6,9 +6,11 @@ recordings, and writes `validation/results/distributed.json` and the tables of
 predictions moved by more than 1 %, where a page differs from the results, or where a row misses its
 target without a cause in `why.json`.
 
-The recordings' host is slower than the one that the shipped constants were measured on. How much is
-known from a call that was timed on both (`host_factor`), not from these workloads; every row is
-predicted with the shipped constants and with all host times scaled by that factor.
+The recordings' host is slower than the one that the shipped constants were measured on. So every
+row is predicted twice: with the shipped constants, and with those of a host bench of a machine of
+the same kind (`recordings/h200/distributed_host.toml`, by `gpuscope bench`). Three workloads were
+measured on that very machine too (`recordings/h200/distributed_again`). The plans of `plans.py` are
+predicted likewise.
 """
 
 from __future__ import annotations
@@ -21,13 +23,11 @@ import importlib
 import json
 import os
 import pickle
-import statistics
 import sys
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -37,41 +37,21 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(HERE), str(HERE / "workloads")]
 
+import pairs  # noqa: E402
+import plans  # noqa: E402
 from rows import ROWS, Row  # noqa: E402
 
 RECORDINGS = ROOT / "validation" / "recordings" / "h200"
 RESULTS = ROOT / "validation" / "results" / "distributed.json"
 CACHE = ROOT / "validation" / ".cache"
 RANKS = 2
+OWN_HOST = RECORDINGS / "distributed_host.toml"
+"""Constants of the host of a machine of the recordings' kind: `gpuscope bench --replay
+validation/recordings/h200/distributed_host --save -o FILE`, those of `host` alone."""
 MOVED = 0.01
 """Change of a prediction, relative, above which `--check` says that it moved."""
 
 Found = dict[str, Any]
-
-
-@lru_cache(maxsize=1)
-def host_factor() -> float:
-    """How much slower the recordings' host is: one `aten::add`, timed on it and on the shipped."""
-    from gpuscope.hardware import calibration_for, device
-
-    shipped = calibration_for(device("h200")).get("host.op.add.plain_s", 0.0)
-    for line in (RECORDINGS / "overlap-2.jsonl").read_text().splitlines():
-        part = json.loads(line)
-        if part["part"] == "host" and part["call"].startswith("aten::add"):
-            return float(statistics.mean(part["call_s"]) / shipped)
-    raise SystemExit("overlap-2.jsonl has no time of aten::add")
-
-
-def slow_host() -> Any:
-    """The shipped constants, with all host times longer by `host_factor`."""
-    from gpuscope.hardware import calibration_for, device
-    from gpuscope.hardware.calibration import CalibratedValue
-
-    shipped, factor = calibration_for(device("h200")), host_factor()
-    scale = CalibratedValue(factor, "1", "measured", factor * 0.9, factor * 1.1)
-    kept = [entry for entry in shipped.entries if entry[0] != "host.scale"]
-    kept.append(("host.scale", scale))
-    return replace(shipped, entries=tuple(sorted(kept, key=lambda entry: entry[0])))
 
 
 @lru_cache(maxsize=1)
@@ -86,24 +66,33 @@ def _sources() -> str:
     return digest.hexdigest()
 
 
-def programs_of(row: Row) -> Any:
-    """Every rank that differs, captured; from the cache where nothing has changed."""
-    from gpuscope.program.ranks import capture_ranks
-    from gpuscope.program.world import World
-
-    path = CACHE / f"dist-{row.name}-{_sources()[:16]}.pickle.z"
+def cached(name: str, capture: Callable[[], Any], key: str = "") -> Any:
+    """What was captured; from the cache where nothing has changed."""
+    digest = hashlib.sha256(f"{_sources()} {key}".encode()).hexdigest()[:16]
+    path = CACHE / f"dist-{name}-{digest}.pickle.z"
     if path.exists():
         return pickle.loads(zlib.decompress(path.read_bytes()))
-    module, _, function = row.target.partition(".py:")
-    build = getattr(importlib.import_module(module), function)
-    programs = capture_ranks(build, World(RANKS, 0, RANKS), name=row.name)
+    programs = capture()
     CACHE.mkdir(exist_ok=True)
-    for old in CACHE.glob(f"dist-{row.name}-{'?' * 16}.pickle.z"):
+    for old in CACHE.glob(f"dist-{name}-{'?' * 16}.pickle.z"):
         old.unlink(missing_ok=True)
     whole = path.with_suffix(f".{os.getpid()}")
     whole.write_bytes(zlib.compress(pickle.dumps(programs, 5), 1))
     whole.rename(path)
     return programs
+
+
+def programs_of(row: Row) -> Any:
+    """Every rank that differs, captured."""
+    from gpuscope.program.ranks import capture_ranks
+    from gpuscope.program.world import World
+
+    def capture() -> Any:
+        module, _, function = row.target.partition(".py:")
+        build = getattr(importlib.import_module(module), function)
+        return capture_ranks(build, World(RANKS, 0, RANKS), name=row.name)
+
+    return cached(row.name, capture)
 
 
 # -- collectives one by one ---------------------------------------------------------------------
@@ -178,7 +167,7 @@ def row_of(name: str) -> Found:
     record = json.loads((folder / f"{name}-{RANKS}.json").read_text())
     programs = programs_of(row)
     run = gs.predict(programs, on=f"{RANKS}xh200")
-    scaled = gs.predict(programs, on=f"{RANKS}xh200", calibration=slow_host())
+    own = gs.predict(programs, on=f"{RANKS}xh200", calibration=OWN_HOST)
     ranks, step_s = record["ranks"], record["step_time_s"]
     first = run.analysis.time[run.ranks[0]]
     same, counts = [], []
@@ -187,10 +176,15 @@ def row_of(name: str) -> Found:
         here = captured_collectives(program)
         same.append(here == there)
         counts.append((len(there), len(here)))
+    again = RECORDINGS / "distributed_again" / f"{name}-{RANKS}.json"
+    again_s = json.loads(again.read_text())["step_time_s"] if again.exists() else None
     return {
         "name": name, "step_time_s": _timed(run, step_s),
-        "slow_host_step_time_s": _timed(scaled, step_s),
+        "again": None if again_s is None
+        else {"shipped": _timed(run, again_s), "own": _timed(own, again_s)},
+        "own_host_step_time_s": _timed(own, step_s),
         "host_issue_s": _pair(run.host_busy_s, ranks[0]["host_issue_s"]),
+        "own_host_busy_s": own.host_busy_s,
         "host_bound": ranks[0]["host_issue_s"] > 0.8 * step_s,
         "peak_memory_bytes": _pair(
             run.peak_memory_bytes, max(r["peak_allocated_bytes"] for r in ranks)
@@ -198,6 +192,28 @@ def row_of(name: str) -> Found:
         "device_busy_s": first.busy_s, "communication_s": first.communication_s,
         "exposed_s": first.exposed_communication_s,
         "collectives": {"recorded": counts[0][0], "captured": counts[0][1], "same": all(same)},
+    }  # fmt: skip
+
+
+def plan_of(number: int) -> Found:
+    """One plan of the ready-made decoders, predicted and measured."""
+    import torch
+
+    import gpuscope as gs
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    measured, on = plans.recorded()[number], f"{RANKS}xh200"
+    programs = cached(
+        f"plan-{number}", lambda: plans.captured(measured, on), plans.name_of(measured)
+    )
+    run = gs.predict(programs, on=on)
+    own = gs.predict(programs, on=on, calibration=OWN_HOST)
+    return {
+        "name": plans.name_of(measured), "step_time_s": _timed(run, measured["step_s"]),
+        "own_host_step_time_s": _timed(own, measured["step_s"]),
+        "peak_memory_bytes": _pair(run.peak_memory_bytes, measured["peak_bytes"])
+        if measured["memory_counts"] else None,
     }  # fmt: skip
 
 
@@ -209,26 +225,40 @@ def recorded_names(names: Sequence[str] = ()) -> list[str]:
 
 def line(row: Found) -> str:
     """One row for the terminal."""
-    step, slow = row["step_time_s"], row["slow_host_step_time_s"]
-    sent = row["collectives"]
-    return (
+    step, own = row["step_time_s"], row["own_host_step_time_s"]
+    memory = row["peak_memory_bytes"]
+    said = (
         f"{row['name']:20s} {step['measured'] * 1e3:8.2f} ms  {step['error']:+6.1%}"
-        f"  slow host {slow['error']:+6.1%}  memory {row['peak_memory_bytes']['error']:+6.1%}"
+        f"  own host {own['error']:+6.1%}"
+    )
+    if memory is not None:
+        said += f"  memory {memory['error']:+6.1%}"
+    sent = row.get("collectives")
+    return said if sent is None else said + (
         f"  issue {row['host_issue_s']['error']:+6.1%}"
         f"  collectives {sent['captured']}/{sent['recorded']}{'' if sent['same'] else ' DIFFER'}"
     )
 
 
-def rows(names: Sequence[str] = (), processes: int = 1) -> list[Found]:
-    """All recorded workloads (or those named); prints each as it comes."""
+def rows(names: Sequence[str] = (), processes: int = 1) -> tuple[list[Found], list[Found]]:
+    """All recorded workloads (or those named) and plans; prints each as it comes."""
     wanted = recorded_names(names)
-    found: dict[str, Found] = {}
+    numbers = [] if names and "plans" not in names else range(len(plans.recorded()))
     with ProcessPoolExecutor(max(1, processes)) as pool:
-        waiting = {name: pool.submit(row_of, name) for name in wanted}
-        for name, future in waiting.items():
-            found[name] = future.result()
-            print(line(found[name]), flush=True)
-    return [found[name] for name in wanted]
+        waiting = [pool.submit(row_of, name) for name in wanted]
+        planned = [pool.submit(plan_of, number) for number in numbers]
+        for future in (*waiting, *planned):
+            print(line(future.result()), flush=True)
+        return [f.result() for f in waiting], [f.result() for f in planned]
+
+
+def _moved(results: Found, old: Found) -> list[str]:
+    """Workloads and plans whose prediction is not what it was."""
+    before = {r["name"]: r["step_time_s"]["predicted"] for r in (*old["rows"], *old["plans"])}
+    return [
+        row["name"] for row in (*results["rows"], *results["plans"])
+        if abs(row["step_time_s"]["predicted"] / before.get(row["name"], 1e9) - 1) > MOVED
+    ]  # fmt: skip
 
 
 def main() -> int:
@@ -241,16 +271,16 @@ def main() -> int:
     parser.add_argument("--render", action="store_true", help="only the pages, from the results")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
-    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
-    found = old if args.render else rows(args.names, args.processes)
-    results = {"host_factor": host_factor(), "rows": found}
-    missing = distributed_pages.without_cause(found)
+    old = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"rows": [], "plans": []}
+    found, planned = (
+        (old["rows"], old["plans"]) if args.render else rows(args.names, args.processes)
+    )
+    results = {"rows": found, "plans": planned, "two": pairs.rows()}
+    missing = distributed_pages.without_cause([*found, *planned])
     if missing:
         print("over their target without a cause in why.json:", ", ".join(missing))
     if args.check:
-        before = {r["name"]: r["step_time_s"]["predicted"] for r in old}
-        moved = [r["name"] for r in found if abs(
-            r["step_time_s"]["predicted"] / before.get(r["name"], 1e9) - 1) > MOVED]  # fmt: skip
+        moved = _moved(results, old)
         differing = [] if args.names else distributed_pages.write(results, check=True)
         print("moved:", moved, " pages that differ:", differing)
         return 1 if moved or differing or missing else 0
