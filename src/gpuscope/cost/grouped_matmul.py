@@ -93,10 +93,13 @@ def _persistent(work: Work, problem: Problem) -> Plan | None:
     size = "small" if small else "large"
     get = work.constants.get
     compute_s = rounds * (
-        get(f"matmul.grouped.{size}.tile_s", 8e-7 if small else 5e-6)
-        + steps * get(f"matmul.grouped.{size}.step_s", 1.4e-6 if small else 6e-7)
+        get(f"matmul.grouped.{size}.tile_s", 2e-6 if small else 5e-6)
+        + steps * get(f"matmul.grouped.{size}.step_s", 7e-7 if small else 6e-7)
     ) + problem.batch * get("matmul.grouped.group_s", 5e-8)
-    memory_s = problem.least_bytes / (work.bandwidth * 0.88)
+    # A block reads its own tiles' operands: the last round's blocks alone do not fill the memory.
+    uneven = ceil(rounds) / rounds
+    share = get("matmul.grouped.memory_share", 0.7)
+    memory_s = problem.least_bytes * uneven / (work.bandwidth * share)
     high, low = max(compute_s, memory_s), min(compute_s, memory_s)
     seconds = high * (1.0 + (low / high) ** 4) ** 0.25 + get("matmul.grouped.start_s", 2.4e-6)
     seconds += 0.0 if problem.hot_a and problem.hot_b else get("matmul.grouped.cold_s", 9e-7)
