@@ -184,7 +184,7 @@ def test_a_failed_look_up_that_the_code_survives_is_no_error() -> None:
     ("call", "name"),
     [
         (lambda: torch.cuda.CUDAGraph(), "torch.cuda.CUDAGraph"),
-        (lambda: torch.cuda.nccl.version(), "torch.cuda.nccl.version"),
+        (lambda: torch.cuda.nccl.unique_id(), "torch.cuda.nccl.unique_id"),
         (lambda: torch.cuda.memory._record_memory_history(), "_record_memory_history"),
     ],
 )
