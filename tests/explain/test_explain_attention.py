@@ -156,7 +156,8 @@ def test_sharing_heads_shrinks_the_cache_and_the_step() -> None:
     assert table.rows[3][2] == 2 * 8 * 128 * 2
     steps = [row[4] for row in table.rows]
     assert steps == sorted(steps)  # type: ignore[type-var]
-    assert len({row[6] for row in table.rows[:-1]}) == 1  # prefill is not touched
+    prefill = [float(row[6]) for row in table.rows[:-1]]  # type: ignore[arg-type]
+    assert max(prefill) < 1.02 * min(prefill)  # hardly touched: fewer bytes, the same products
 
 
 def test_limits_stay_below_the_prediction() -> None:

@@ -176,7 +176,8 @@ def _runs_of(document: Json, path: str | Path) -> list[Json]:
 
 
 def _check_run(run: object, path: str | Path, number: int) -> None:
-    optional = ("program", "measurement")  # the latter is younger than the first documents
+    # Younger than the first documents.
+    optional = ("program", "measurement", "world_size", "rank_results", "place")
     required = [f.name for f in fields(Run) if f.name not in optional]
     missing = [name for name in required if not isinstance(run, dict) or name not in run]
     if missing:

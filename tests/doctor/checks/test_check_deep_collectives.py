@@ -9,7 +9,7 @@ from gpuscope.doctor.checks.deep_collectives import deep_collectives
 def test_bandwidth_of_the_healthy_is_told_with_its_share() -> None:
     found = list(deep_collectives(healthy(2)))
     assert by_severity(found) == {"ok": [None]}
-    assert "all_reduce 300 GB/s (101 %)" in found[0].found.en
+    assert "all_reduce 300 GB/s (100 %)" in found[0].found.en
 
 
 def test_wrong_results_name_the_collective_and_the_rank() -> None:

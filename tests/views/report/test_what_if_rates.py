@@ -45,7 +45,7 @@ def test_every_combination_has_a_value_and_more_bandwidth_is_faster() -> None:
     at = (UNITS.index(1.0) * len(HOSTS) + HOSTS.index(1.0)) * len(BANDWIDTHS)
     row = times[at : at + len(BANDWIDTHS)]
     # The power limit may take a little of a faster memory back.
-    assert all(b <= a * 1.01 for a, b in pairwise(row))  # type: ignore[operator]
+    assert all(b <= a * 1.04 for a, b in pairwise(row))  # type: ignore[operator]
     assert row[-1] < row[0] / 1.5  # type: ignore[operator]
     assert row[BANDWIDTHS.index(1.0)] == api.recost(MACHINES.program).step_time_s
 

@@ -24,6 +24,26 @@ _PAGEABLE = Words(
 )
 
 
+_NODES = {
+    "memcpy128": (Words("copy", "拷贝"), Words("16 bytes at a time", "每次 16 字节")),
+    "memset32": (Words("fill", "填充"), Words("4 bytes at a time", "每次 4 字节")),
+}
+"""Kernels of the driver that copy or fill inside of a replayed CUDA graph, seen on an H200."""
+
+
+def _node(symbol: str) -> KernelName:
+    what, width = _NODES[symbol]
+    return KernelName(
+        symbol,
+        Words("CUDA driver", "CUDA 驱动"),
+        Words(
+            f"A {what.en} as a node of a replayed CUDA graph.", f"重放的 CUDA 图中的{what.zh}节点。"
+        ),
+        (Piece(symbol[:6], "operation", what), Piece(symbol[6:], "other", width)),
+        source="Recorded runs of CUDA graphs.",
+    )
+
+
 @reader("Memcpy HtoD (Pageable -> Device)", "Memcpy DtoD (Device -> Device)", "Memset (Device)")
 def read_copy(symbol: str) -> KernelName | None:
     """Read copies and fills."""
@@ -51,6 +71,8 @@ def read_copy(symbol: str) -> KernelName | None:
             note=_PAGEABLE if pageable else None,
             source="PyTorch's profiler (Kineto, CUPTI).",
         )
+    if symbol in _NODES:
+        return _node(symbol)
     if not re.fullmatch(r"Memset \(\w+\)", symbol):
         return None
     return KernelName(

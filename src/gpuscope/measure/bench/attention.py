@@ -21,7 +21,7 @@ _MOST_CACHE_BYTES = 20e9
 """Keys and values of one decode case at most."""
 
 
-@bench("attention", title="Attention", title_zh="注意力", quick_s=4, full_s=30, order=20)
+@bench("attention", title="Attention", title_zh="注意力", quick_s=4, full_s=26, order=20)
 def attention(context: Context) -> Iterator[Point]:
     """Measure attention."""
     yield from context.time("attention", cases(context.quick), rest=REST)

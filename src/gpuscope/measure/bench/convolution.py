@@ -39,7 +39,7 @@ CONV1D: tuple[Shape, ...] = (
 REST = 1.0
 
 
-@bench("convolution", title="Convolutions", title_zh="卷积", quick_s=4, full_s=30, order=30)
+@bench("convolution", title="Convolutions", title_zh="卷积", quick_s=4, full_s=27, order=30)
 def convolution(context: Context) -> Iterator[Point]:
     """Measure convolutions."""
     yield from context.time("convolution", cases(context.quick), rest=REST)

@@ -46,7 +46,7 @@ REST = 1.5
 """Matrix products draw the most power of all: see `harness`."""
 
 
-@bench("matmul", title="Matrix products", title_zh="矩阵乘法", quick_s=5, full_s=48, order=10)
+@bench("matmul", title="Matrix products", title_zh="矩阵乘法", quick_s=5, full_s=42, order=10)
 def matmul(context: Context) -> Iterator[Point]:
     """Measure matrix products."""
     yield from context.time("matmul", cases(context.quick), rest=REST)

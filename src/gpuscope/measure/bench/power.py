@@ -29,7 +29,7 @@ DUTY = ("matmul_bf16", "copy_hbm")
 
 
 @bench("power", title="Power and clocks under load", title_zh="负载下的功耗与频率", quick_s=6,
-       full_s=36, order=90)  # fmt: skip
+       full_s=31, order=90)  # fmt: skip
 def power(context: Context) -> Iterator[Point]:
     """Measure power of steady loads."""
     if context.sensor is None:

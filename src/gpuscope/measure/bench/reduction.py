@@ -150,7 +150,7 @@ RARE: dict[str, Op] = {
 
 
 @bench("reduction", title="Reductions, norms, losses", title_zh="归约、归一化、损失", quick_s=4,
-       full_s=30, order=50)  # fmt: skip
+       full_s=27, order=50)  # fmt: skip
 def reduction(context: Context) -> Iterator[Point]:
     """Measure reductions."""
     yield from context.time("reduction", cases(context.quick))
