@@ -64,4 +64,9 @@ export const STORY: Readonly<Record<string, string>> = {
   "In short": "要点",
   "Memory does not suffice: the peak of {peak} is more than {capacity}.": "显存不足：峰值 {peak} 超过 {capacity}。",
   "At its peak it holds {peak}; {free} stay free.": "峰值占用 {peak}；还剩 {free}。",
+  "{rate} a device": "每设备 {rate}",
+  "of all {n} devices": "全部 {n} 个设备合计",
+  "{power} a device": "每设备 {power}",
+  "mean of {n} devices": "{n} 个设备的平均",
+  "The job": "作业",
 };
