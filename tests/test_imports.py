@@ -22,8 +22,10 @@ ALLOWED: dict[str, set[str]] = {
     "analysis": {"errors", "hardware", "program", "cost", "timeline", "run"},
     "run": {"errors", "program", "timeline", "analysis", "views"},
     "prediction": {"errors", "hardware", "program", "cost", "timeline", "analysis", "run"},
+    "capturing": {"errors", "hardware", "program"},
     "api": {
-        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "prediction",
+        "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "capturing",
+        "prediction",
     },
     # Like `run`, it meets the views' document format when a saved run is asked for.
     "loading": {"errors", "hardware", "timeline", "analysis", "run", "views"},

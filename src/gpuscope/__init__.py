@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "analyze": "gpuscope.analysis",
-    "capture": "gpuscope.api",
+    "capture": "gpuscope.capturing",
     "Calibration": "gpuscope.hardware",
     "Cluster": "gpuscope.hardware",
     "compare": "gpuscope.analysis.compare",

@@ -184,6 +184,70 @@ def _leave_absent_device_alone(patch: Patches) -> None:
     patch.set(fake_tensor, "init_gpu_context", start, only_if_present=True)
 
 
+def _fixed_answers() -> dict[str, Any]:
+    """What `torch.cuda` answers whatever is captured: a device is there, and holds nothing."""
+    cpu_state = torch.empty(0, dtype=torch.uint8)
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": lambda: None,
+        "_lazy_init": lambda: None,
+        "_lazy_call": lambda *a, **k: None,
+        "current_device": device_index,
+        "set_device": use_device,
+        "device": _DeviceContext,
+        "device_of": lambda tensor: _DeviceContext(),
+        "get_arch_list": lambda: ["sm_90"],
+        "is_bf16_supported": lambda *a, **k: True,
+        "stream": StreamContext,
+        "StreamContext": StreamContext,
+        "empty_cache": lambda: None,
+        "ipc_collect": lambda: None,
+        "memory_allocated": lambda device=None: 0,
+        "max_memory_allocated": lambda device=None: 0,
+        "memory_reserved": lambda device=None: 0,
+        "max_memory_reserved": lambda device=None: 0,
+        "memory_stats": lambda device=None: defaultdict(int),
+        "memory_summary": lambda *a, **k: "",
+        "memory_snapshot": lambda *a, **k: [],
+        "reset_peak_memory_stats": lambda device=None: None,
+        "reset_max_memory_allocated": lambda device=None: None,
+        "set_per_process_memory_fraction": lambda *a, **k: None,
+        "manual_seed": lambda seed: None,
+        "manual_seed_all": lambda seed: None,
+        "seed": lambda: None,
+        "initial_seed": lambda: 0,
+        "get_rng_state": lambda device="cuda": cpu_state,
+        "set_rng_state": lambda state, device="cuda": None,
+        "get_rng_state_all": lambda: [cpu_state],
+        "set_rng_state_all": lambda states: None,
+        "is_current_stream_capturing": lambda: False,
+        "_is_in_bad_fork": lambda: False,
+        "utilization": lambda device=None: 0,
+        "temperature": lambda device=None: 0,
+        "power_draw": lambda device=None: 0,
+        "clock_rate": lambda device=None: 0,
+    }
+
+
+def _install_fixed(patch: Patches) -> None:
+    """Stand-ins beside `torch.cuda` itself, the same for every capture."""
+    patch.set(torch.cuda.nccl, "version", lambda: (2, 27, 5))
+    patch.set(torch.Tensor, "record_stream", lambda self, stream: None)
+    patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
+    patch.set(torch.cuda.nvtx, "range_pop", lambda *a, **k: 0)
+    patch.set(torch.cuda.nvtx, "mark", lambda *a, **k: None)
+    for name in ("_get_accelerator", "_accelerator_getAccelerator"):
+        patch.set(torch._C, name, lambda *_: torch.device("cuda"), only_if_present=True)
+    if hasattr(torch.cuda.amp, "common"):
+        patch.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    for module in (torch, torch.random):
+        for name in ("fork_rng",):
+            if name in vars(module):
+                patch.set(module, name, lambda *a, **k: _NoContext())
+    patch.set(torch, "Generator", _Generator)
+
+
 def install(
     patch: Patches, record_sync: Callable[..., None], order: StreamOrder, device_count: int = 1,
 ) -> None:  # fmt: skip
@@ -218,66 +282,22 @@ def install(
     def set_stream(to: Any) -> None:
         StreamContext.current[-1] = stream if to is None else to
 
-    cpu_state = torch.empty(0, dtype=torch.uint8)
-    answers: dict[str, Any] = {
-        "is_available": lambda: True,
-        "is_initialized": lambda: True,
-        "init": lambda: None,
-        "_lazy_init": lambda: None,
-        "_lazy_call": lambda *a, **k: None,
+    answers = {
+        **_fixed_answers(),
         "device_count": lambda: device_count,
-        "current_device": device_index,
-        "set_device": use_device,
-        "device": _DeviceContext,
-        "device_of": lambda tensor: _DeviceContext(),
         "get_device_properties": lambda device=None: properties,
         "get_device_capability": lambda device=None: capability,
         "get_device_name": lambda device=None: properties.name,
-        "get_arch_list": lambda: ["sm_90"],
-        "is_bf16_supported": lambda *a, **k: True,
         "synchronize": lambda device=None: record_sync("synchronize"),
         "current_stream": lambda device=None: current_stream(),
         "default_stream": lambda device=None: stream,
-        "stream": StreamContext,
         "set_stream": set_stream,
         "Stream": Stream,
-        "StreamContext": StreamContext,
         "Event": Event,
-        "empty_cache": lambda: None,
-        "ipc_collect": lambda: None,
-        "memory_allocated": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
-        "memory_reserved": lambda device=None: 0,
-        "max_memory_reserved": lambda device=None: 0,
-        "memory_stats": lambda device=None: defaultdict(int),
-        "memory_summary": lambda *a, **k: "",
-        "memory_snapshot": lambda *a, **k: [],
         "mem_get_info": lambda device=None: (properties.total_memory, properties.total_memory),
-        "reset_peak_memory_stats": lambda device=None: None,
-        "reset_max_memory_allocated": lambda device=None: None,
-        "set_per_process_memory_fraction": lambda *a, **k: None,
-        "manual_seed": lambda seed: None,
-        "manual_seed_all": lambda seed: None,
-        "seed": lambda: None,
-        "initial_seed": lambda: 0,
-        "get_rng_state": lambda device="cuda": cpu_state,
-        "set_rng_state": lambda state, device="cuda": None,
-        "get_rng_state_all": lambda: [cpu_state],
-        "set_rng_state_all": lambda states: None,
-        "is_current_stream_capturing": lambda: False,
-        "_is_in_bad_fork": lambda: False,
-        "utilization": lambda device=None: 0,
-        "temperature": lambda device=None: 0,
-        "power_draw": lambda device=None: 0,
-        "clock_rate": lambda device=None: 0,
     }
     for name, value in answers.items():
         patch.set(torch.cuda, name, value, only_if_present=True)
-    patch.set(torch.cuda.nccl, "version", lambda: (2, 27, 5))
-    patch.set(torch.Tensor, "record_stream", lambda self, stream: None)
-    patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
-    patch.set(torch.cuda.nvtx, "range_pop", lambda *a, **k: 0)
-    patch.set(torch.cuda.nvtx, "mark", lambda *a, **k: None)
     if hasattr(torch, "accelerator"):
         for name, value in {
             "is_available": lambda: True,
@@ -290,12 +310,4 @@ def install(
             "synchronize": lambda device=None: record_sync("synchronize"),
         }.items():
             patch.set(torch.accelerator, name, value, only_if_present=True)
-    for name in ("_get_accelerator", "_accelerator_getAccelerator"):
-        patch.set(torch._C, name, lambda *_: torch.device("cuda"), only_if_present=True)
-    if hasattr(torch.cuda.amp, "common"):
-        patch.set(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
-    for module in (torch, torch.random):
-        for name in ("fork_rng",):
-            if name in vars(module):
-                patch.set(module, name, lambda *a, **k: _NoContext())
-    patch.set(torch, "Generator", _Generator)
+    _install_fixed(patch)

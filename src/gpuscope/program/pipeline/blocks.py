@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gpuscope.errors import WorkloadError
-from gpuscope.program.pipeline.kept import merge_kept
+from gpuscope.program.pipeline.kept import block_of, merge_kept
 from gpuscope.program.types import Op, Phase, Program, Storage, TensorSpec
 
 __all__ = ["FIRST", "LATER", "MARK", "SHARED", "BlockKey", "StageBlocks", "read_blocks"]
@@ -65,10 +65,7 @@ class StageBlocks:
 
     def block_at(self, index: int) -> BlockKey | None:
         """The block that holds an operator (marks count to the block that they begin)."""
-        for key, (first, end) in self.spans.items():
-            if first - 1 <= index < end:
-                return key
-        return None
+        return block_of(self.spans, index)
 
 
 def read_blocks(program: Program) -> StageBlocks:

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 
-__all__ = ["merge_kept"]
+__all__ = ["block_of", "merge_kept"]
 
 Spans = Mapping[tuple[str, int], tuple[int, int]]
 """Operators [first, end) by kind of block and microbatch: 0, 1, or -1 for the whole step's."""
@@ -54,7 +54,7 @@ def _pairs(program: Program, spans: Spans) -> list[tuple[Storage, Storage]]:
     for storage in program.storages:
         if storage.category != "communication" or storage.born < 0 or storage.died is None:
             continue
-        born, dies = _block(spans, storage.born), _block(spans, storage.died - 1)
+        born, dies = block_of(spans, storage.born), block_of(spans, storage.died - 1)
         if born is None or dies is None:
             continue
         key = (born[0], storage.label, storage.module, storage.nbytes)
@@ -65,8 +65,8 @@ def _pairs(program: Program, spans: Spans) -> list[tuple[Storage, Storage]]:
     return [pair for key in first for pair in zip(first[key], later[key], strict=False)]
 
 
-def _block(spans: Spans, index: int) -> tuple[str, int] | None:
-    """The block that holds an operator (its mark counts to it)."""
+def block_of(spans: Spans, index: int) -> tuple[str, int] | None:
+    """The block that holds an operator (marks count to the block that they begin)."""
     for key, (first, end) in spans.items():
         if first - 1 <= index < end:
             return key

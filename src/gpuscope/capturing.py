@@ -1,0 +1,188 @@
+"""What to predict, recorded: one program for all devices, or every distinct rank of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuscope.errors import InvalidValueError, WorkloadError
+from gpuscope.hardware import Cluster
+from gpuscope.program.models.parallel.size import TransformerSize
+from gpuscope.program.types import Program
+from gpuscope.program.world import RankPrograms
+
+if TYPE_CHECKING:
+    from gpuscope.program.workload import Workload as Resolved
+    from gpuscope.program.workload import WorkloadOptions
+    from gpuscope.program.world import World
+
+__all__ = ["Build", "Workload", "capture", "capture_each", "capture_job", "for_cluster"]
+
+Build = Callable[[], Callable[[], object]]
+Workload = Build | str | TransformerSize | Program | RankPrograms
+
+
+def capture(
+    workload: Build | str | TransformerSize | Program, *, options: WorkloadOptions | None = None,
+    strict: bool = False, world: World | None = None,
+) -> Program:  # fmt: skip
+    """Record one step of a workload, once for all devices.
+
+    Args:
+        workload: a `build` function, a built-in model's name, the size of any decoder (to train
+            it), `file.py:function`, a Hugging Face `config.json`, or a program captured before
+            (returned as it is).
+        options: batch, sequence, dtype, ... for a workload given by name.
+        strict: refuse operators that are not understood.
+        world: the job that the code runs as a rank of, as torchrun would tell it; None: as one
+            process without torchrun, or for a ready-made parallel job its own.
+    """
+    if isinstance(workload, Program):
+        return workload
+    from gpuscope.program.capture import capture as record
+
+    if callable(workload):
+        return record(workload, strict=strict, world=world)
+    if not isinstance(workload, (str, TransformerSize)):
+        raise WorkloadError(
+            f"A workload cannot be a {type(workload).__name__}.", "",
+            "Give a build function, a model name, or a path.",
+        )  # fmt: skip
+    from gpuscope.program.workload import WorkloadOptions, resolve
+
+    return _resolved(resolve(workload, options or WorkloadOptions()), strict, world)
+
+
+def _resolved(found: Resolved, strict: bool, world: World | None = None) -> Program:
+    """One rank of a workload that was given by name, with what its reader should know."""
+    from gpuscope.program.fold import capture_workload
+
+    program = capture_workload(found, strict=strict, world=world or found.world)
+    return _noted(program, found)
+
+
+def _noted(program: Program, found: Resolved) -> Program:
+    return replace(program, assumptions=(*found.notes, *program.assumptions))
+
+
+def capture_job(
+    workload: Workload, cluster: Cluster, options: WorkloadOptions | None = None,
+    strict: bool = False,
+) -> Program | RankPrograms:  # fmt: skip
+    """Record one step of every distinct rank of a workload on a cluster.
+
+    Code that joins a process group runs as every rank that differs; code that does not is captured
+    once, whatever the cluster.
+
+    Args:
+        workload, options, strict: see `capture`; ranks captured before are returned as they are.
+        cluster: one rank a device.
+
+    Raises:
+        InvalidValueError: ranks captured for another number of devices.
+        WorkloadError: the workload's own code failed.
+    """
+    if isinstance(workload, RankPrograms):
+        _check_size(workload.world_size, cluster)
+        return workload
+    if isinstance(workload, Program):
+        return _whole_job(workload, cluster)
+    if isinstance(workload, (str, TransformerSize)):
+        return _named_job(workload, cluster, for_cluster(options, cluster), strict)
+    if cluster.n_devices == 1 or not callable(workload):
+        return capture(workload, options=options, strict=strict)
+    from gpuscope.program.ranks import capture_ranks
+
+    return _one_or_many(capture_ranks(workload, _world(cluster), strict=strict))
+
+
+def _named_job(
+    workload: str | TransformerSize, cluster: Cluster, options: WorkloadOptions | None, strict: bool
+) -> Program | RankPrograms:
+    """A model or a file, as `capture_job` records it."""
+    from gpuscope.program.workload import WorkloadOptions, resolve
+
+    resolved = resolve(workload, options or WorkloadOptions())
+    if resolved.job is not None and resolved.job.plan.pp > 1:
+        from gpuscope.program.pipeline.job_programs import rank_programs
+
+        _check_size(resolved.job.plan.world_size, cluster)
+        made = rank_programs(
+            resolved.job, local_size=cluster.devices_per_node, strict=strict, name=resolved.title
+        )
+        return replace(made, programs=tuple(_noted(p, resolved) for p in made.programs))
+    if resolved.job is None and resolved.at_depth is None and cluster.n_devices > 1:
+        from gpuscope.program.ranks import capture_ranks
+
+        return _one_or_many(
+            capture_ranks(resolved.build, _world(cluster), name=resolved.name, strict=strict)
+        )
+    return _whole_job(_resolved(resolved, strict), cluster)
+
+
+def _world(cluster: Cluster) -> World:
+    from gpuscope.program.world import World
+
+    return World(cluster.n_devices, 0, cluster.devices_per_node)
+
+
+def _one_or_many(programs: RankPrograms) -> Program | RankPrograms:
+    """The program alone where its ranks do not talk: copies of one."""
+    first = programs.programs[0]
+    if programs.equal and not first.groups:
+        return replace(first, world_size=1)
+    return programs
+
+
+def _whole_job(program: Program, cluster: Cluster) -> Program | RankPrograms:
+    """A program that every rank of its job runs."""
+    if program.world_size == 1:
+        return program
+    _check_size(program.world_size, cluster)
+    return RankPrograms((program,), (tuple(range(program.world_size)),))
+
+
+def _check_size(ranks: int, cluster: Cluster) -> None:
+    if ranks != cluster.n_devices:
+        raise InvalidValueError(
+            f"A job of {ranks} ranks does not run on {cluster.n_devices} devices.",
+            "It was captured for one rank a device.",
+            f"Type for example: --on {ranks}x{cluster.device.id}",
+        )
+
+
+def capture_each(
+    workload: Workload, clusters: Sequence[Cluster], options: WorkloadOptions | None = None,
+    strict: bool = False,
+) -> list[Program | RankPrograms]:  # fmt: skip
+    """What `capture_job` gives for each cluster, captured once for each number of devices.
+
+    Arguments and errors as `capture_job`.
+    """
+    captured: dict[object, Program | RankPrograms] = {}
+    alone: Program | None = None
+    # The largest first: what joins no process group there is the same everywhere.
+    for cluster in sorted(clusters, key=lambda c: -c.n_devices):
+        key = _job_key(cluster)
+        if alone is None and key not in captured:
+            found = captured[key] = capture_job(workload, cluster, options, strict)
+            if isinstance(found, Program) and len(captured) == 1:
+                alone = found
+    return [alone or captured[_job_key(cluster)] for cluster in clusters]
+
+
+def _job_key(cluster: Cluster) -> tuple[int, int]:
+    """What a capture depends on of a cluster."""
+    return cluster.n_devices, cluster.devices_per_node
+
+
+def for_cluster(options: WorkloadOptions | None, cluster: Cluster) -> WorkloadOptions | None:
+    """The same options, with a parallel job laid over all devices of a cluster.
+
+    Options without a parallel job, or with one whose number of ranks is said, stay as they are.
+    """
+    if options is None or options.parallel is None or options.parallel.world is not None:
+        return options
+    laid = replace(options.parallel, world=cluster.n_devices, node=cluster.devices_per_node)
+    return replace(options, parallel=laid)
