@@ -7,11 +7,9 @@ is read as plain data; nothing in it is run.
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from gpuscope.explain.flight_recorder.calls import (
     State,
     Unread,
 )
+from gpuscope.timeline.garbage import no_collection
 
 NEWEST = (2, 10)
 """The newest version of the format that was read here."""
@@ -75,7 +74,7 @@ def read_dumps(path: Path) -> Dumps:
             raise _no_dump(path, "It is neither a pickle nor JSON of the recorder.")
         dump = _read(path, _rank_of(path), {})
         return Dumps({dump.rank: dump})
-    with _no_collector():
+    with no_collection():
         ranks, unread, problem = _read_all(path)
     if not ranks:
         raise problem or InputFileError(
@@ -102,18 +101,6 @@ def _read_all(
             problem = problem or error
             unread.append(Unread(rank, error.what))
     return ranks, unread, problem
-
-
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Millions of small objects without cycles: looking for cycles would take longer than all."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _files(folder: Path) -> dict[int, Path]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpuscope.errors import InputFileError
+from gpuscope.timeline.garbage import no_collection
 from gpuscope.timeline.kineto.blocks import Blocks
 from gpuscope.timeline.kineto.build import Builder, Built
 from gpuscope.timeline.kineto.chunks import Chunks
@@ -54,7 +52,7 @@ def read_trace(
     blocks = Blocks(target)
     chunks = Chunks(blocks, path)
     reader = Reader(chunks)
-    with _no_collection():
+    with no_collection():
         Parallel(chunks, reader, table, workers).run()
         left = reader.last()
         if left is not None:
@@ -70,18 +68,6 @@ def read_trace(
         built = Builder(table, number, process_groups(header)).build()
     cut_off = blocks.cut_off or reader.cut_off or not (chunks.ended and complete)
     return _with_source(built, table, header, path, number, told is not None, cut_off)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: the many short-lived objects have no cycles."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _with_source(
