@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.program.world import World
 
-__all__ = ["Build", "Workload", "capture", "capture_each", "capture_job", "for_cluster"]
+__all__ = [
+    "Build", "Workload", "capture", "capture_each", "capture_job", "capture_resolved",
+    "for_cluster",
+]  # fmt: skip
 
 Build = Callable[[], Callable[[], object]]
 Workload = Build | str | TransformerSize | Program | RankPrograms
@@ -59,7 +62,7 @@ def _resolved(found: Resolved, strict: bool, world: World | None = None) -> Prog
     from gpuscope.program.fold import capture_workload
 
     program = capture_workload(found, strict=strict, world=world or found.world)
-    return _noted(program, found)
+    return _noted(_as_software(program, found), found)
 
 
 def _noted(program: Program, found: Resolved) -> Program:
@@ -103,7 +106,18 @@ def _named_job(
     """A model or a file, as `capture_job` records it."""
     from gpuscope.program.workload import WorkloadOptions, resolve
 
-    resolved = resolve(workload, options or WorkloadOptions())
+    return capture_resolved(resolve(workload, options or WorkloadOptions()), cluster, strict)
+
+
+def capture_resolved(
+    resolved: Resolved, cluster: Cluster, strict: bool = False
+) -> Program | RankPrograms:
+    """Record a workload that was resolved before, as `capture_job` does by its name.
+
+    Args:
+        resolved: what `gpuscope.program.workload.resolve` gave; its `build` may have been wrapped.
+        cluster, strict: see `capture_job`.
+    """
     if resolved.job is not None and resolved.job.plan.pp > 1:
         from gpuscope.program.pipeline.job_programs import rank_programs
 
@@ -119,6 +133,15 @@ def _named_job(
             capture_ranks(resolved.build, _world(cluster), name=resolved.name, strict=strict)
         )
     return _whole_job(_resolved(resolved, strict), cluster)
+
+
+def _as_software(program: Program, resolved: Resolved) -> Program:
+    """A ready-made job's step as its software runs it."""
+    if resolved.job is None:
+        return program
+    from gpuscope.program.models.parallel.software import as_software
+
+    return as_software(program, resolved.job.software)
 
 
 def _world(cluster: Cluster) -> World:

@@ -45,6 +45,13 @@ def test_the_command_line_of_the_manual(monkeypatch) -> None:
         ("--on 8xh200 --dp 16", "larger than the cluster"),
         ("--on 8xh200 --tp 8 --batch 4", "--microbatch 4"),
         ("--on 8xh200 --ep 8", "needs experts"),
+        ("--on 48xh200 --tp 12", "64 query heads cannot be split over 12"),
+        ("--on 128xh200 --pp 128", "80 layers cannot fill 128 pipeline stages"),
+        ("--on 12xh200 --tp 4", "Use 8 or 16"),
+        ("--on 16xh200 --dp 2 --tp 4", "16"),
+        ("--on 16777216xh200 --tp 8", "larger than 1,048,576"),
+        ("--on 8xh200 --tp 0", "0"),
+        ("--on 8xh200 --global-batch 3", "cannot be split over 8 replicas"),
     ],
 )
 def test_wrong_input_is_told_and_exits_with_2(line: str, said: str) -> None:

@@ -154,6 +154,7 @@ def test_a_collective_begins_in_the_last_wave() -> None:
     assert room_after_s(small, RING, H200) == 0
     assert room_after_s(replace(PRODUCT, waves=3.0), RING, H200) == PRODUCT.duration_s
     assert room_after_s(PRODUCT, replace(RING, units=0), H200) == 0
+    assert room_after_s(PRODUCT, replace(RING, set_aside=True), H200) == 0
     assert room_after_s(replace(PRODUCT, waves=0.0), RING, H200) == 0
 
 

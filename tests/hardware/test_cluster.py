@@ -84,6 +84,7 @@ def test_tpu_slices_are_tori() -> None:
     ("target", "said"),
     [
         ("12xh200", "8 or 16"),
+        ("16777216xh200", "larger than 1,048,576"),
         ("0xh200", "no devices"),
         ("0x8xh200", "no devices"),
         ("2x0xh200", "no devices"),

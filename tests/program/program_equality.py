@@ -27,7 +27,11 @@ class Numbering:
     def _op(self, op: Op) -> Op:
         inputs = tuple(self._spec(s) for s in op.inputs)
         outputs = tuple(self._spec(s) for s in op.outputs)
-        return replace(op, inputs=inputs, outputs=outputs, python_calls=0, python_instructions=0)
+        # Of ready-made models the user's line is the one that captures them: another each time.
+        site = op.site.rpartition(":")[0]
+        return replace(
+            op, inputs=inputs, outputs=outputs, site=site, python_calls=0, python_instructions=0
+        )
 
 
 def differences(one: Program, other: Program, most: int = 5) -> list[str]:

@@ -202,6 +202,8 @@ def _options(
         software = replace(software, matmul="float8")
     if row.said and "torch.compile" in row.said and plan["tp"] == 1 and plan["pp"] == 1:
         software = replace(software, compile="default")
+    if row.said and "tp-comm-overlap" in row.said:
+        software = replace(software, tp_overlap=True)
     parallel = {key: plan[key] for key in ("tp", "pp", "cp", "ep", "microbatch", "global_batch")}
     return ParallelOptions(**parallel, **chosen, world=devices, software=software)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -14,6 +15,8 @@ if str(HERE.parent) not in sys.path:
 
 from published.page_text import HARDWARE_DOUBTS, TEXT, WHY_ZH  # noqa: E402
 from published.predict_rows import NOT_RUN, RESULTS  # noqa: E402
+from published.repeats import release_spreads  # noqa: E402
+from published.rows import read_rows  # noqa: E402
 from published.stacks import STACKS  # noqa: E402
 from published.summary import (  # noqa: E402
     Group,
@@ -39,7 +42,7 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
         lang: "en" or "zh".
     """
     words = TEXT[lang]
-    rows = judged(entries)
+    rows = judged(entries, _spreads())
     total = len(entries)
     waiting = sum(entry.get("failed") == NOT_RUN for entry in entries.values())
     parts = [words["title"], words["intro"].format(
@@ -58,6 +61,11 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
     parts += [words["left"], _left(entries, lang)]
     parts += [words["all"], _all(rows, words["head_rows"], words["fold"])]
     return "\n\n".join(parts) + "\n"
+
+
+@cache
+def _spreads() -> dict[str, float]:
+    return release_spreads(read_rows())
 
 
 def _percent(value: float, signed: bool = False) -> str:
@@ -134,8 +142,9 @@ def main() -> int:
     entries = json.loads(RESULTS.read_text("utf-8"))
     write_atomically(DOCS / "published.md", page(entries, "en"))
     write_atomically(DOCS / "published.zh-CN.md", page(entries, "zh"))
-    write_atomically(TABLE, table(judged(entries)))
-    for each in groups(judged(entries), lambda row: (maker(row), row.source, row.hardware)):
+    rows = judged(entries, _spreads())
+    write_atomically(TABLE, table(rows))
+    for each in groups(rows, lambda row: (maker(row), row.source, row.hardware)):
         print(f"{each.rows:4d}  {_percent(each.median):>8}  {_percent(each.bias, True):>8}"
               f"  {each.coverage * 100:3.0f} %  {' | '.join(each.name)}")  # fmt: skip
     return 0

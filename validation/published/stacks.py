@@ -96,37 +96,76 @@ STACKS: Mapping[str, Stack] = {
         ),
     ),
     "megatron-core": Stack(
-        "Megatron-Core and NeMo with Transformer Engine",
+        "Megatron-Core with Transformer Engine",
+        Software(
+            attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
+            fused_steps=True, tokens_first=True, fused_accumulation=True,
+        ),
+        {"fsdp": "zero1", "rotation": "alltoall"},
+        "cuDNN's fused attention, fused norms, fused projections, rotary positions and gated "
+        "activation as one kernel each, gradients added up inside of the product, tokens first "
+        "(all defaults of megatron/training/arguments.py); distributed optimizer (states sharded, "
+        "gradients summed once a step in float32), sequence parallelism; context parallelism as a "
+        "ring. Tensor parallel communication beside its product where the source says "
+        "--tp-comm-overlap.",
+        "In a pipeline, gradients summed while the last backward pass runs (--overlap-g"
+        "rad-reduce).",
+        why_zh=(
+            "cuDNN 融合注意力、融合归一化、融合投影；旋转位置编码、带门控的激活各为一个内核"
+            "；梯度累加并入"
+            "矩阵乘；token 维在最前（均为 megatron/training/arguments.py 的默认值）；分布式优化器"
+            "（状态切分，每步一次 float32 梯度求和）、序列并行；上下文并行为环形传递。来源写明 "
+            "--tp-comm-overlap 时，张量并行通信与自身矩阵乘重叠。"
+        ),
+        left_zh="流水线中在最后一次反向期间进行的梯度求和（--overlap-grad-reduce）。",
+    ),
+    "llama-3": Stack(
+        "Meta's own training code for Llama 3",
         Software(fused_projections=True, optimizer="adamw-fused", clip=True),
         {"fsdp": "zero1"},
-        "cuDNN's fused attention, fused norms, fused projections, distributed optimizer (states "
-        "sharded, gradients summed once a step in float32, overlapped), sequence parallelism.",
-        "Tensor parallel communication overlapped with its own product; bias, activation and "
-        "rotary positions fused.",
+        "The paper's section 3.3.2: parameters stay gathered within a step, gradients are added up "
+        "and summed over ranks in float32, no activation is computed again, the pipeline is "
+        "interleaved in chunks of one layer. Nothing is said of fused kernels, so none are taken.",
+        "Tensor parallel communication may have overlapped with its product; gradients summed "
+        "while the last backward pass runs.",
         why_zh=(
-            "cuDNN 融合注意力、融合归一化、融合投影、分布式优化器（状态切分，每步一次 floa"
-            "t32 梯度求和并与计算重叠）、序列并行。"
+            "论文 3.3.2 节：参数在一步之内保持收集状态，梯度以 float32 累加并跨卡求和，不重算激活，"
+            "流水线以单层为块交错执行。论文没有提到融合内核，因此不计入。"
         ),
-        left_zh=(
-            "张量并行通信与自身矩阵乘的重叠；偏置、激活与旋转位置编码的融合。"
-        ),
+        left_zh="张量并行通信可能与矩阵乘重叠；梯度在最后一次反向期间求和。",
     ),
     "nemo": Stack(
         "NVIDIA NeMo and Megatron-Bridge with Transformer Engine",
-        Software(fused_projections=True, optimizer="adamw-fused", clip=True),
-        {"fsdp": "zero1", "reduce_dtype": "bfloat16"},
+        Software(
+            attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
+            fused_steps=True, tokens_first=True, tp_overlap=True, fused_accumulation=True,
+        ),
+        {"fsdp": "zero1", "reduce_dtype": "bfloat16", "rotation": "alltoall"},
         "As Megatron-Core; the performance recipes sum gradients in bf16 "
-        "(grad_reduce_in_fp32 = False); float8 casts write both layouts in one kernel "
-        "(nvte_cast_transpose) with factors known from the step before.",
-        "As Megatron-Core; weights cast to float8 once a step, gradients accumulated inside of the "
-        "matrix product.",
+        "(grad_reduce_in_fp32 = False) and overlap tensor parallel communication with its product "
+        "(userbuffers_* in megatron/bridge/training/comm_overlap.py); the tokens of exp"
+        "erts are put "
+        "in order by gathers (moe_permute_fusion); float8 casts write both layouts in one kernel "
+        "(nvte_cast_transpose) with factors known from the step before. MLPerf's logs come with "
+        "their configuration files: eight stages a rank, TP_COMM_OVERLAP (float8: sibling files).",
+        "Weights cast to float8 once a step; norm and activation written in float8 at once; tokens "
+        "sent once for each rank instead of each expert (HybridEP, DeepEP), and beside other work "
+        "(moe_a2a_overlap); CUDA graphs; parts recomputed (recompute_modules).",
         why_zh=(
-            "同 Megatron-Core；性能配方以 bf16 对梯度求和（grad_reduce"
-            "_in_fp32 = False）；float8 转换用一个内核同时写出两种布局（nvt"
-            "e_cast_transpose），缩放因子取自上一步。"
+            "同 Megatron-Core；性能配方以 bf16 对梯度求和（grad_reduce_in_fp32 = False），并让张量"
+            "并行通信与自身矩阵乘重叠（megatron/bridge/training/comm_overlap.py 的 userbuff"
+            "ers_*）；"
+            "专家的 token 用收集操作排序（moe_permute_fusion）；float8 转换用一个内核同时写"
+            "出两种布局"
+            "（nvte_cast_transpose），缩放因子取自上一步。MLPerf 的日志附有配置文件：每卡八个阶段、"
+            "TP_COMM_OVERLAP（float8 见同组其他配置）。"
         ),
         left_zh=(
-            "同 Megatron-Core；权重每步只转换一次 float8；梯度累加并入矩阵乘。"
+            "权重每步只转换一次 float8；归一化与激活直接写出 float8；每个 token 对每张卡（"
+            "而非每个专家）"
+            "只发送一次（HybridEP、DeepEP），并与其他工作重叠（moe_a2a_overlap）；CUDA grap"
+            "h；部分重算"
+            "（recompute_modules）。"
         ),
     ),
     "torchtitan": Stack(
@@ -199,7 +238,7 @@ def stack_of(source: str) -> str | None:
         ("Megatron-Core", "megatron-core"), ("Megatron-Bridge", "nemo"), ("NeMo", "nemo"),
         ("SimuMax", "megatron-core"), ("MLPerf", "nemo"),
         ("torchtitan", "torchtitan"), ("fms-fsdp", "fms-fsdp"), ("MaxText", "maxtext"),
-        ("tpu-recipes", "maxtext"), ("Primus", "primus"), ("Herd", "megatron-core"),
+        ("tpu-recipes", "maxtext"), ("Primus", "primus"), ("Herd", "llama-3"),
     ):  # fmt: skip
         if part in source:
             return stack

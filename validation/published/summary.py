@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from published.machines import is_nvidia
+from published.repeats import widened
 
 Entry = Mapping[str, Any]
 
@@ -63,8 +64,27 @@ class Group:
     half_width: float
 
 
-def judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
-    """The rows that were predicted, in their order."""
+def judged(
+    entries: Mapping[str, Entry], spreads: Mapping[str, float] | None = None
+) -> tuple[Judged, ...]:
+    """The rows that were predicted, in their order.
+
+    Args:
+        entries: by id, as `predict_rows` writes them.
+        spreads: half-widths in logarithms that are added to a row's interval
+            (`repeats.release_spreads`); none: the intervals as they were predicted.
+    """
+    found = _judged(entries)
+    if not spreads:
+        return found
+    out = []
+    for row in found:
+        low_s, high_s = widened(row.predicted_s, row.low_s, row.high_s, spreads.get(row.id, 0.0))
+        out.append(replace(row, low_s=low_s, high_s=high_s))
+    return tuple(out)
+
+
+def _judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
     return tuple(
         Judged(
             id=name, source=e["source"], hardware=e["hardware"], model=e["model"],

@@ -159,7 +159,7 @@ def implementation(work: Work, head_dim: int) -> str:
     if head_dim > _WIDEST:
         return "efficient"
     preferred = work.device.compute_capability in ((9, 0), (10, 0))
-    if half and head_dim % 8 == 0 and preferred and not only:
+    if half and head_dim % 8 == 0 and not only and (preferred or asked == "cudnn"):
         return "cudnn"
     return "flash" if asked == "flash" and half else "efficient"
 

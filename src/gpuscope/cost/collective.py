@@ -248,6 +248,12 @@ def _slowest_s(operation: str, group: Group, size_bytes: float, tuning: Tuning) 
     return chosen(operation, group, size_bytes, slower).time_s
 
 
+_SET_ASIDE = {"all_gather": 1, "reduce_scatter": 16}
+"""Multiprocessors of a collective beside its own product: Transformer Engine's ring exchange takes
+one, its pipelined reduce-scatters 8 to 24 (megatron/bridge/training/comm_overlap.py, the
+configurations for H100 and B200)."""
+
+
 def link_kernel(
     work: Work, name: str, taken: Way, group: Group, interval_s: tuple[float, float],
     moved: tuple[float, float],
@@ -256,6 +262,9 @@ def link_kernel(
     size_bytes, written_bytes = moved
     where = "one scale-up domain" if group.domains == 1 else f"{group.domains} domains"
     units = units_taken(taken, group, work.device)
+    set_aside = bool(work.op.args.get("overlapped"))
+    if set_aside:
+        units = min(units, _SET_ASIDE.get(name, units))
     return Kernel(
         name=f"collective_{name}", kind="collective", op=work.op.index,
         duration_s=taken.time_s, low_s=interval_s[0], high_s=interval_s[1],
@@ -264,4 +273,5 @@ def link_kernel(
         dtype=work.inputs[0].dtype if work.inputs else "", origin="estimated", lane="link",
         note=f"{group.ranks} ranks in {where}", units=units, algorithm=taken.algorithm,
         protocol=taken.protocol.name, sent_bytes=taken.sent_bytes, moving_s=taken.moving_s,
+        set_aside=set_aside,
     )  # fmt: skip

@@ -183,7 +183,10 @@ def _instructions(
     get = work.constants.get
     total = float(_count(work.op.args.get("count")) - len(operators))  # casts that repeat
     total += sum(_INSTRUCTIONS.get(name, 1) for name in operators)
-    for spec in (*work.inputs, *work.outputs):
+    specs = (*work.inputs, *work.outputs)
+    if work.op.args.get("beside"):  # each element is of one tensor among many
+        return total + get("fused.loaded", _LOADED) * sum(s.numel for s in specs) / (rows * columns)
+    for spec in specs:
         large = spec.numel * 8 >= rows * columns
         total += get("fused.loaded", _LOADED) if large else get("fused.broadcast", _BROADCAST)
         if large and columns > 1 and columns * spec.itemsize % 16:

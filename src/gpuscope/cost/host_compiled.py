@@ -12,6 +12,7 @@ calibration overrides them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuscope.cost.registry import Constants
@@ -74,10 +75,12 @@ class CompiledHost:
         self.scalar_s = _SCALAR_S * scale
         begins = _begins(program.ops, self.marked) if self.active else {}
         shares = _shares(program, parameters) if begins else {}
-        trained = {region for region, phase in begins.values() if phase == "backward"}
+        graphs = Counter(region for region, phase in begins.values() if phase == "backward")
+        parts = Counter(begins.values())
         self._begins = {
             index: _call_s(
-                get, phase, phase == "forward" and region in trained, shares.get(region, 0)
+                get, phase, graphs[region] / parts[region, phase] if phase == "forward" else 0.0,
+                shares.get(region, 0) / parts[region, phase],
             ) * scale
             for index, (region, phase) in begins.items()
         }
@@ -102,17 +105,22 @@ class CompiledHost:
 
 
 def _call_s(
-    get: Callable[[str, float], float], phase: str, trains: bool, parameters: int
+    get: Callable[[str, float], float], phase: str, graphs: float, parameters: float
 ) -> float:
-    """Host time of entering a compiled graph of so many parameters."""
+    """Host time of entering a compiled graph of so many parameters.
+
+    Args:
+        graphs: for a forward pass, how many backward graphs it has, each of a forward graph of
+            its own (`DistributedDataParallel` cuts them at its buckets); 0 without gradients.
+    """
     if phase == "backward":
         once = get("host.compiled.backward_s", TRAIN_S["backward"])
         return once + parameters * get("host.compiled.gradient_s", GRADIENT_S)
     each = get("host.compiled.guard_s", GUARD_S)
-    if not trains:
+    if not graphs:
         return get("host.compiled.call_s", CALL_S) + parameters * each
     each += get("host.compiled.save_s", SAVE_S)
-    return get("host.compiled.forward_s", TRAIN_S["forward"]) + parameters * each
+    return graphs * get("host.compiled.forward_s", TRAIN_S["forward"]) + parameters * each
 
 
 def _compiled(op: Op, marked: bool) -> bool:

@@ -130,6 +130,8 @@ def room_after_s(kernel: Kernel, collective: Kernel, device: Device) -> float:
     units = device.compute_units or 1
     if not collective.units or kernel.kind == "collective" or kernel.lane != "compute":
         return 0.0
+    if collective.set_aside:
+        return 0.0
     whole = int(kernel.waves)
     last = kernel.waves - whole
     if kernel.waves <= 0:

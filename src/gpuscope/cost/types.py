@@ -55,6 +55,7 @@ class Kernel:
         after: places, among its operator's kernels, of earlier ones on other streams that it waits
             for.
         gap_s: added to the least gap before it (`CostedProgram.kernel_gap_s`).
+        set_aside: its multiprocessors are kept free for it, so it does not wait for room.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Kernel:
     moving_s: float = 0.0
     after: tuple[int, ...] = ()
     gap_s: float = 0.0
+    set_aside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,10 @@ def _counted(match: re.Match[str]) -> tuple[str | None, str | None, str]:
     return first, second, name
 
 
+MOST_DEVICES = 1_048_576
+"""Devices of the largest cluster that is predicted."""
+
+
 def build_cluster(device: Device, n_devices: int, devices_per_node: int | None = None) -> Cluster:
     """Return a cluster of `n_devices`, on full nodes unless `devices_per_node` says otherwise.
 
@@ -156,6 +160,12 @@ def build_cluster(device: Device, n_devices: int, devices_per_node: int | None =
     """
     if n_devices < 1:
         _refuse_zero(f"{n_devices}x{device.id}")
+    if n_devices > MOST_DEVICES:
+        raise InvalidValueError(
+            f"A cluster of {n_devices:,} devices is larger than {MOST_DEVICES:,}.",
+            "No machine of that size is known, and no model here was held against one.",
+            f"Ask for {MOST_DEVICES:,} or fewer, for example: 16384x{device.id}",
+        )
     per_node = _devices_per_node(device, n_devices, devices_per_node)
     nodes = n_devices // per_node
     domain = _domain_devices(device, n_devices, per_node)

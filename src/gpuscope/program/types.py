@@ -138,7 +138,8 @@ class Op:
             `wait_stream`, `Work.wait`, `wait_tensor`) since the stream's operator before it, beyond
             what memory written and read already orders. Negative: as many operators back from the
             end of the step before (-1 is its last).
-        site: "file.py:12" of the user's line that asked for a collective; "" where unknown.
+        site: "file.py:12" of the user's line that asked for a collective or lets the host wait;
+            "" where unknown.
         view: makes no device work, only a new view of the same memory.
         recomputed: a forward operator run again during backward (gradient checkpointing).
         repeat: how many equal calls this one stands for (folded repetition); usually 1.
@@ -266,7 +267,7 @@ class Program:
         compiled: how `torch.compile` was asked for: "" (eager), "default", "reduce-overhead", ...
         dtype: main compute dtype, where one stands out.
         settings: switches that choose kernels: "tf32_matmul", "tf32_cudnn", "cudnn_benchmark",
-            "reduced_precision_bf16".
+            "reduced_precision_bf16"; "step_graph" where one CUDA graph replays the whole step.
         first_step_extra_bytes: memory that only the very first step allocates.
         capture_s: seconds the capture took.
         rank: which rank of the job this is.

@@ -122,6 +122,7 @@ class _Builder:
         self.launches: list[tuple[float, float, int, int]] = []
         self.calls: list[tuple[float, float, int, int, int, int]] = []
         self.op_rows: list[tuple[int, int, int]] = []
+        self.whole = costed.program.settings.get("step_graph", False)
 
     def task(self, kernel: Kernel, number: int, op: int, gap_s: float, launched: int) -> None:
         """Add the row of a device task that belongs to the latest launch."""
@@ -163,7 +164,8 @@ class _Builder:
             return
         gap_s = max(0.0, self.costed.kernel_gap_s - GRAPH_GAP_SAVING_S)
         begin_s, first_row = self.clock_s, len(self.rows)
-        self.clock_s += self.costed.graph_call_s.get(items[0][0].op.phase, 0.0)
+        if not self.whole:
+            self.clock_s += self.costed.graph_call_s.get(items[0][0].op.phase, 0.0)
         cost_s = GRAPH_LAUNCH_S + GRAPH_NODE_S * nodes
         self.clock_s += cost_s
         self.launches.append((self.clock_s, cost_s, first_row, -1))
@@ -177,13 +179,17 @@ class _Builder:
 
     def walk(self) -> None:
         """Add every operator; under `graph`, each forward and backward pass between host waits
-        and input copies is one graph, and the optimizer is issued call by call."""
+        and input copies is one graph, and the optimizer is issued call by call; or all of it is
+        one graph (`Program.settings["step_graph"]`)."""
         pending: list[tuple[CostedOp, int, int]] = []
         for position, item in enumerate(self.costed.ops):
             first_kernel = len(self.kernels)
             self.kernels.extend(item.kernels)
-            graphed = self.costed.graph and not item.host.sync and item.op.phase in GRAPHED_PHASES
-            if pending and (not graphed or pending[0][0].op.phase != item.op.phase):
+            graphed = self.costed.graph and not item.host.sync and (
+                self.whole or item.op.phase in GRAPHED_PHASES
+            )
+            parts = pending and not self.whole and pending[0][0].op.phase != item.op.phase
+            if pending and (not graphed or parts):
                 self.graph(pending)
                 pending = []
             if graphed:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 
 HERE = Path(__file__).parent
@@ -35,6 +37,8 @@ PLANS = [
     ("mixture", {**HALF, "ep": 2}, {}),
     ("mixture", SHARED, {}),
     ("mixture", {**SHARED, "ep": 2, "recompute": "full"}, {}),
+    ("mixture", {**HALF, "ep": 2}, {"fused_steps": True}),
+    ("mixture", SHARED, {"fused_steps": True}),
 ]
 
 
@@ -42,7 +46,8 @@ def run(ranks: int, plans: list, folder: Path) -> list[list[float]]:
     """Losses of each plan, in a job of that many processes."""
     store = folder / f"store-{ranks}"
     text = json.dumps(plans)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
+                   "TORCH_COMPILE_DISABLE": "1"}  # fmt: skip
     started = [
         subprocess.Popen(
             [sys.executable, str(HERE / "losses_of_plans.py"), str(rank), str(ranks), str(store),

@@ -57,7 +57,8 @@ def test_float8_products_are_cut_by_tensor_parallelism_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "backend"), [("flash_only", "flash_only"), ("efficient", "efficient_only")]
+    ("kind", "backend"),
+    [("flash_only", "flash_only"), ("efficient", "efficient_only"), ("cudnn", "cudnn")],
 )
 def test_one_attention_kernel_and_no_other(kind: str, backend: str) -> None:
     made = _program(Software(attention=kind))  # type: ignore[arg-type]

@@ -184,6 +184,8 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         data_loading.install(patch, recorder)
         # A failing operator is told once, as the user's error, not with torch's own traceback.
         patch.set(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
+        # Which messages a redistribution takes is in the program; told once a call it is noise.
+        patch.set(logging.getLogger("torch.distributed.tensor._redistribute"), "disabled", True)
         autocast_exit = torch.autocast.__exit__
 
         def leave(self: Any, *args: Any) -> Any:
@@ -197,6 +199,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
         warnings.filterwarnings("ignore", message="Attempted to get default timeout for nccl")
+        warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view")
         recorder.modules.start()
         stack.callback(recorder.modules.stop)
         with fake, recorder:
@@ -255,7 +258,7 @@ def _program(recorder: Any, name: str, task: str) -> Program:
         assumptions=tuple(recorder.values.assumptions),
         unsupported=tuple(recorder.unsupported),
         task=task or ("train" if recorder.seen_backward else "inference"),
-        dtype=main_dtype(ops), settings=_settings(),
+        dtype=main_dtype(ops), settings={**_settings(), **recorder.switches},
         rank=recorder.groups.rank, world_size=recorder.groups.world_size,
         groups=recorder.groups.used(), mesh=recorder.groups.mesh,
         graph_breaks=recorder.regions.found(),

@@ -116,6 +116,23 @@ class Regions:
             self.count += 1
             self._mark(self.count)
 
+    @contextmanager
+    def left(self, reason: str) -> Iterator[None]:
+        """Code inside of a compiled call that the compiler leaves as it is; a graph ends before
+        it, and another one begins after it."""
+        key = (_user_line(), reason)
+        if self.recorder.recording:
+            self.breaks[key] = self.breaks.get(key, 0) + 1
+        depth, self.depth = self.depth, 0
+        autocast, Traced.autocast = Traced.autocast, None
+        self._mark(0)
+        try:
+            yield
+        finally:
+            self.depth, Traced.autocast = depth, autocast
+            self.count += 1
+            self._mark(self.count)
+
     def found(self) -> tuple[GraphBreak, ...]:
         """The graph breaks of the recorded step, each line once."""
         return tuple(GraphBreak(site, why, n) for (site, why), n in self.breaks.items())
@@ -149,6 +166,7 @@ def mode_of(mode: str | None, backend: object, options: Mapping[str, Any] | None
 def install(patch: Patches, recorder: Any) -> None:
     """Make `torch.compile` and `Module.compile` mark what they compile; note the mode."""
     recorder.compiled = ""
+    recorder.switches = {}
     regions = recorder.regions = Regions(recorder)
     recorder.is_traced = regions.is_traced
     _mark_operators(recorder, regions)
@@ -173,8 +191,10 @@ def install(patch: Patches, recorder: Any) -> None:
     def module_compile(self: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
         compile_(self, **kwargs)
 
-    def graphed(callables: Any, *args: Any, **kwargs: Any) -> Any:
+    def graphed(callables: Any, *args: Any, whole_step: bool = False, **kwargs: Any) -> Any:
         note("cudagraphs")
+        if whole_step:
+            recorder.switches["step_graph"] = True
         return callables
 
     patch.set(torch, "compile", compile_)
@@ -182,6 +202,22 @@ def install(patch: Patches, recorder: Any) -> None:
     patch.set(torch.cuda, "make_graphed_callables", graphed, only_if_present=True)
     for name in ("is_compiling", "is_dynamo_compiling"):
         patch.set(torch.compiler, name, regions.is_traced, only_if_present=True)
+    for cls in (torch.nn.RNN, torch.nn.LSTM, torch.nn.GRU):
+        patch.set(cls, "forward", _uncompiled(cls.forward, regions))
+
+
+def _uncompiled(forward: Callable[..., Any], regions: Regions) -> Callable[..., Any]:
+    """A recurrent layer's forward pass, which Dynamo does not trace (its `allow_rnn` is off by
+    default, torch/_dynamo/config.py)."""
+
+    @wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not regions.active:
+            return forward(*args, **kwargs)
+        with regions.left("recurrent layers (RNN, LSTM, GRU) are not compiled"):
+            return forward(*args, **kwargs)
+
+    return call
 
 
 def _mark_operators(recorder: Any, regions: Regions) -> None:

@@ -108,6 +108,11 @@ def _scaled_dot_product_attention(
         return torch.ops.aten._scaled_dot_product_efficient_attention(
             q, k, v, attn_mask, needed, dropout_p, is_causal, scale=scale
         )[0]
+    if kind == "cudnn":
+        needed = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+        return torch.ops.aten._scaled_dot_product_cudnn_attention(
+            q, k, v, attn_mask, needed, dropout_p, is_causal, False, scale=scale
+        )[0]
     return torch.ops.aten._scaled_dot_product_attention_math(
         q, k, v, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
     )[0]

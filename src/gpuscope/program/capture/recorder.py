@@ -301,6 +301,8 @@ class Recorder(StepWriter, TorchDispatchMode):
             outs = flat(kwargs["out"])
         if Departures.asked and kwargs.get("non_blocking"):
             self._pinned(outs[0])  # as aten::_to_copy makes it
+        elif kwargs.get("pin_memory") and outs and not on_device(outs[0]):
+            self._pinned(outs[0])
         if facts.name in COPIES and not module:
             crosses = inputs[-1].device == "host" and on_device(outs[0])
             phase = "input" if crosses else phase

@@ -70,7 +70,10 @@ class Values:
             return False
         if dtype.is_floating_point:
             return 1.0
-        self.assume("Integers read from tensors (.item()) are taken as 1.")
+        self.assume(
+            "Integers that the host reads from tensors (.item(), .tolist()) are unknown without"
+            " their values: where code uses one, 1 is taken."
+        )
         return 1
 
     def count_nonzero(self, storage: int, numel: int) -> int:

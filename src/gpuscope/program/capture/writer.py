@@ -9,6 +9,7 @@ import torch
 from gpuscope.program.capture.calls import dtype_name, wants_grad
 from gpuscope.program.capture.cuda import current_stream
 from gpuscope.program.capture.distributed.groups import Groups
+from gpuscope.program.capture.distributed.sites import site
 from gpuscope.program.capture.distributed.works import Works
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.modules import ModuleTracker
@@ -103,6 +104,8 @@ class StepWriter:
             self.first_backward = len(self.ops)
         calls = self.modules.calls
         python, instructions = self.python.calls, self.python.instructions
+        if rest.get("sync") and "site" not in rest:
+            rest["site"] = site()
         node = torch._C._current_autograd_node() if phase == "backward" else None
         entered = int(node is not None and node is not self._last_node)
         self._last_node = node

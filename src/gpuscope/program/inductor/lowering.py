@@ -74,8 +74,13 @@ NORMS = frozenset(
 _LOOK_UPS = frozenset(["embedding", "gather", "index_select", "index"])
 
 _SCATTERS = frozenset(
-    ["index_put", "index_copy", "index_add", "scatter", "scatter_add", "scatter_reduce"]
-)
+    [
+        "index_put", "_index_put_impl", "index_copy", "index_add", "scatter", "scatter_add",
+        "scatter_reduce",
+    ]
+)  # fmt: skip
+"""Written row by row; sums by atomic additions, where eagerly indices are sorted first
+(torch/_inductor/lowering.py, `index_put_impl_`)."""
 
 _SIMPLE_REDUCTIONS = frozenset(
     [

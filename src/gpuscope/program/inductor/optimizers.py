@@ -85,7 +85,7 @@ def _merged(run: list[Op], program: Program, name: str) -> Op:
         args={
             "operators": operators, "count": len(run), "rows": max(rows // 3, 1), "columns": 1,
             "reduction": "", "splits": 1, "finals": 0, "passes": 1, "again_bytes": 0,
-            "random": False,
+            "random": False, "beside": True,
         },
         phase="optimizer", stream=first.stream, region=first.region,
     )  # fmt: skip

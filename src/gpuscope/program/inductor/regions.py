@@ -28,17 +28,25 @@ def compiled_operators(program: Program) -> frozenset[int]:
 def in_graph_order(ops: tuple[Op, ...]) -> Iterable[Op]:
     """Operators as compiled code runs them: a backward graph ends before gradients are summed up.
 
-    Eagerly, each gradient is added to the one that is there as soon as it is made.
+    Eagerly, each gradient is added to the one that is there as soon as it is made. Under
+    `DistributedDataParallel` the compiler cuts its graphs where buckets end, so that a bucket's
+    gradients appear together, just before it is sent (torch/_dynamo/backends/distributed.py,
+    `DDPOptimizer`).
     """
     last = {op.region: op.index for op in ops if op.region and op.phase == "backward"}
-    if not last or any(op.group >= 0 for op in ops):
+    talks = {op.name for op in ops if op.group >= 0}
+    if not last or not talks <= _OF_DDP:
         yield from ops
         return
-    end, held = -1, []
+    end = -1
+    held: list[Op] = []
     for op in ops:
         if op.region and op.phase == "backward":
             end = last[op.region]
-        if op.index < end and not op.region and op.phase == "backward" and not op.sync:
+        if op.group >= 0:
+            yield from held
+            held = []
+        elif op.index < end and not op.region and op.phase == "backward" and not op.sync:
             held.append(op)
             continue
         yield op
@@ -46,6 +54,10 @@ def in_graph_order(ops: tuple[Op, ...]) -> Iterable[Op]:
             yield from held
             held = []
     yield from held
+
+
+_OF_DDP = frozenset(["c10d::allreduce_", "c10d::broadcast_", "c10d::allreduce_coalesced_"])
+"""Collectives of data parallelism whose parameters stay whole; others feed the graph itself."""
 
 
 def unwanted_results(program: Program) -> dict[int, tuple[TensorSpec, ...]]:

@@ -210,8 +210,11 @@ class _Builder:
         return True
 
     def _zeros(self, op: Op) -> None:
-        """Gradients that nobody gave: the compiled backward pass gets zeros, filled anew."""
-        for spec in self.returned.get(op.region, ()):
+        """Gradients that nobody gave: the compiled backward pass gets zeros, filled anew.
+
+        Once a call, where its backward pass begins.
+        """
+        for spec in self.returned.pop(op.region, ()):
             zeros = replace(spec, storage=self.graph.fresh())
             fill = Op(index=op.index, name="aten::zeros", outputs=(zeros,), phase="backward",
                       stream=op.stream, region=op.region)  # fmt: skip

@@ -36,12 +36,13 @@ def cut_layers(layers: int, stages: int) -> tuple[StageLayers, ...]:
     Even where the layers divide (Megatron-LM's way). Else embedding and output layer count as a
     layer each, and what is left over goes to the first stages, as in torchtitan's
     `pipeline_llm`: 126 layers on 16 stages are 7 on both ends and 8 between, as Llama 3 405B was
-    trained (arXiv:2407.21783, section 3.3.2).
+    trained (arXiv:2407.21783, section 3.3.2). With stages of one layer the first then has the
+    embedding alone, and the last the output layer and the loss.
 
     Raises:
-        InvalidValueError: fewer layers than stages.
+        InvalidValueError: fewer layers than stages, embedding and output layer counted.
     """
-    if layers < stages:
+    if layers + 2 < stages or layers < 1 or (layers < stages and layers + 2 != stages):
         raise InvalidValueError(
             f"{layers} layers cannot be cut into {stages} stages.",
             "Every stage of the pipeline holds one layer at least.",
@@ -53,7 +54,7 @@ def cut_layers(layers: int, stages: int) -> tuple[StageLayers, ...]:
         counts = [base + (stage < more) for stage in range(stages)]
         counts[0] -= 1
         counts[-1] -= 1
-        if min(counts) < 1:
+        if min(counts) < 1 and layers >= stages:
             counts = [layers // stages + (s < layers % stages) for s in range(stages)]
     begins = [sum(counts[:stage]) for stage in range(stages)]
     return tuple(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.fold_layers import NotFoldableError
+from gpuscope.program.models.parallel.software import as_software
 from gpuscope.program.pipeline.blocks import LATER, StageBlocks, read_blocks
 from gpuscope.program.pipeline.bundles import Part, bundled
 from gpuscope.program.pipeline.compose import RankPlace, compose
@@ -169,6 +170,7 @@ def capture_stages(
         key = (held.first, held.last, experts)
         if key not in known:
             program = _capture_stage(job, stage, experts, world, strict, learnt)
+            program = as_software(program, job.software)
             _log.debug("stage %d: %d operators", stage, len(program.ops))
             known[key] = read_blocks(
                 replace(

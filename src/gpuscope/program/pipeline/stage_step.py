@@ -141,7 +141,7 @@ def _forward(parts: StageParts, stage: Any, microbatch: int) -> Any:
     loss = parts.loss(output) if parts.last and parts.loss is not None else None
     if not parts.last:
         sent = output if isinstance(output, (tuple, list)) else (output,)
-        mark("send_activation", microbatch, *sent)
+        mark("send_activation", microbatch, *map(_arrived, sent))
     return loss
 
 
@@ -163,6 +163,11 @@ def _backward(parts: StageParts, stage: Any, microbatch: int, loss: Any) -> None
     if parts.split:
         mark("backward_weight", microbatch)
         stage.backward_weight_one_chunk(microbatch, last_backward=final)
+
+
+def _arrived(tensor: Any) -> Any:
+    """The tensor itself where a collective gives it (an embedding's part, shared by ranks)."""
+    return tensor.trigger_wait() if hasattr(tensor, "trigger_wait") else tensor
 
 
 def _buffers(infos: Any, microbatch: int) -> tuple[Any, ...]:

@@ -10,12 +10,14 @@ import torch.nn.functional as F  # noqa: N812 - torch's own usage
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from gpuscope.program.models.networks.fused_steps import one_kernel
 from gpuscope.program.models.networks.transformer_parts import Rotation, make_norm, rotate
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import LatentAttention, TransformerSize
 
 _ONLY = {
     "flash_only": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
 }  # fmt: skip
 
 
@@ -31,7 +33,7 @@ def attend_causally(
         query, key, value: as above.
         kind: `Software.attention`.
     """
-    if kind in ("flash", "flash_only", "efficient"):
+    if kind in ("flash", "flash_only", "efficient", "cudnn"):
         grouped = key.shape[1] != query.shape[1]
         with sdpa_kernel(_ONLY[kind]) if kind in _ONLY else nullcontext():
             return F.scaled_dot_product_attention(
@@ -64,6 +66,7 @@ class GroupedAttention(nn.Module):
         self.group = size.heads // size.kv_heads
         self.kind = software.attention
         self.rotated = size.positions == "rope"
+        self.rotate = one_kernel(rotate, software.fused_steps and size.positions == "rope")
         wide, narrow = size.heads * size.head, size.kv_heads * size.head
         self.fused = software.fused_projections
         if self.fused:
@@ -83,7 +86,7 @@ class GroupedAttention(nn.Module):
             query, key = self.query_norm(query), self.key_norm(key)
         query, key, value = (t.transpose(1, 2) for t in (query, key, value))
         if self.rotated and by is not None:
-            query, key = rotate(query, by), rotate(key, by)
+            query, key = self.rotate(query, by), self.rotate(key, by)
         mixed = attend_causally(query, key, value, kind=self.kind)
         out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
@@ -106,6 +109,7 @@ class LatentAttentionBlock(nn.Module):
         super().__init__()
         self.latent = latent
         self.kind = software.attention
+        self.rotate = one_kernel(rotate, software.fused_steps and size.positions == "rope")
         key = latent.plain_head + latent.rope_head
         rank, hidden = latent.query_rank, size.hidden
         if rank:
@@ -135,7 +139,7 @@ class LatentAttentionBlock(nn.Module):
         plain_query, rope_query = query.split((parts.plain_head, parts.rope_head), dim=-1)
         rope_key = self.rope_key(rope_key).unsqueeze(1)
         if by is not None:
-            rope_query, rope_key = rotate(rope_query, by), rotate(rope_key, by)
+            rope_query, rope_key = self.rotate(rope_query, by), self.rotate(rope_key, by)
         query = torch.cat((plain_query, rope_query), dim=-1)
         key = torch.cat((plain_key, rope_key.expand(-1, query.shape[1], -1, -1)), dim=-1)
         mixed = attend_causally(query, key, value, kind=self.kind)

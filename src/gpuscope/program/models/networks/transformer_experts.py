@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own usage
 from torch import nn
 
 from gpuscope.program.models.networks.cast_linear import cast_grouped
-from gpuscope.program.models.networks.transformer_parts import ACTIVATION, FeedForward
+from gpuscope.program.models.networks.fused_steps import Collect, Spread, one_kernel, order_back
+from gpuscope.program.models.networks.transformer_parts import ACTIVATION, FeedForward, gated
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import Experts, TransformerSize
 
@@ -35,14 +36,17 @@ class ExpertMatrices(nn.Module):
         experts: how many and how wide.
         grouped: one kernel for all of them, instead of a loop.
         cast: multiply in float8 (grouped only).
+        fused: the activation with its gate is one kernel.
     """
 
     def __init__(
-        self, size: TransformerSize, experts: Experts, *, grouped: bool, cast: bool = False
-    ) -> None:
+        self, size: TransformerSize, experts: Experts, *, grouped: bool, cast: bool = False,
+        fused: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.activation, self.grouped = size.activation, grouped
         self.product = cast_grouped if cast else _in_dtype
+        self.gated = one_kernel(gated, fused and size.gated)
         self.up = nn.Parameter(torch.empty(experts.count, size.hidden, experts.ffn))
         self.gate = None
         if size.gated:
@@ -61,7 +65,7 @@ class ExpertMatrices(nn.Module):
             ends = counts.cumsum(0).to(torch.int32)
             inner = self.product(tokens, up, ends)
             if gate is not None:
-                inner = act(self.product(tokens, gate, ends)) * inner
+                inner = self.gated(self.product(tokens, gate, ends), inner, act)
             else:
                 inner = act(inner)
             return self.product(inner, down, ends)
@@ -94,9 +98,11 @@ class MixtureOfExperts(nn.Module):
         super().__init__()
         self.count, self.chosen = experts.count, experts.chosen
         self.exchange: Exchange | None = None
+        self.fused = software.fused_steps
         self.router = nn.Linear(size.hidden, experts.count, bias=False)
         self.experts = ExpertMatrices(
-            size, experts, grouped=software.grouped_experts, cast=software.matmul == "float8"
+            size, experts, grouped=software.grouped_experts, cast=software.matmul == "float8",
+            fused=software.fused_steps,
         )
         self.shared = None
         if experts.shared_ffn:
@@ -111,18 +117,36 @@ class MixtureOfExperts(nn.Module):
         order = chosen.flatten().argsort(stable=True)
         counts = torch.histc(chosen.flatten().float(), bins=self.count, min=0, max=self.count - 1)
         counts = counts.to(torch.int64)
-        source = order // self.chosen
-        tokens = flat[source]
-        if self.exchange is None:
-            worked = self.experts(tokens, counts)
+        if self.fused:
+            back = order_back(order)
+            worked = self._worked(_spread(flat, order, back, self.chosen), counts)
+            out = _collected(worked, weights, order, back)
         else:
-            come, here, route = self.exchange.there(tokens, counts)
-            worked = self.exchange.back(self.experts(come, here), route)
-        worked = worked * weights.flatten()[order].to(worked.dtype).unsqueeze(-1)
-        out = torch.zeros_like(flat).index_add(0, source, worked)
+            source = order // self.chosen
+            worked = self._worked(flat[source], counts)
+            worked = worked * weights.flatten()[order].to(worked.dtype).unsqueeze(-1)
+            out = torch.zeros_like(flat).index_add(0, source, worked)
         if self.shared is not None:
             always = self.shared(flat)
             if self.shared_gate is not None:
                 always = always * self.shared_gate(flat).sigmoid()
             out = out + always
         return out.view_as(x)
+
+    def _worked(self, tokens: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        """What the experts make of tokens sorted by expert, wherever they are."""
+        if self.exchange is None:
+            done: torch.Tensor = self.experts(tokens, counts)
+            return done
+        come, here, route = self.exchange.there(tokens, counts)
+        return self.exchange.back(self.experts(come, here), route)
+
+
+def _spread(*inputs: Any) -> torch.Tensor:
+    copied: torch.Tensor = Spread.apply(*inputs)  # type: ignore[no-untyped-call]
+    return copied
+
+
+def _collected(*inputs: Any) -> torch.Tensor:
+    summed: torch.Tensor = Collect.apply(*inputs)  # type: ignore[no-untyped-call]
+    return summed

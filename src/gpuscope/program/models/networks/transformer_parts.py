@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own usage
 from torch import nn
 
+from gpuscope.program.models.networks.fused_steps import one_kernel
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import TransformerSize
 
@@ -77,6 +78,13 @@ ACTIVATION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }  # fmt: skip
 
 
+def gated(
+    gate: torch.Tensor, up: torch.Tensor, act: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """The activation of the gate times what it lets through."""
+    return act(gate) * up
+
+
 class FeedForward(nn.Module):
     """Two projections with an activation between, or three with a gate.
 
@@ -91,6 +99,7 @@ class FeedForward(nn.Module):
         ffn = ffn or size.ffn
         self.activation = size.activation
         self.fused = size.gated and software.fused_projections
+        self.gated = one_kernel(gated, software.fused_steps and size.gated)
         wide = 2 * ffn if self.fused else ffn
         self.up = nn.Linear(size.hidden, wide, bias=size.mlp_bias)
         self.gate = None
@@ -103,9 +112,9 @@ class FeedForward(nn.Module):
         act = ACTIVATION[self.activation]
         if self.fused:
             gate, up = self.up(x).chunk(2, dim=-1)
-            inner = act(gate) * up
+            inner = self.gated(gate, up, act)
         elif self.gate is not None:
-            inner = act(self.gate(x)) * self.up(x)
+            inner = self.gated(self.gate(x), self.up(x), act)
         else:
             inner = act(self.up(x))
         out: torch.Tensor = self.down(inner)

@@ -229,7 +229,7 @@ def _check_pipeline(size: TransformerSize, plan: Parallelism) -> None:
         raise InvalidValueError(
             "The interleaved schedule needs several stages a rank.", "", "Type: --virtual 2"
         )
-    if plan.stages > size.layers:
+    if plan.stages > size.layers and plan.stages != size.layers + 2:  # embedding and head alone
         raise InvalidValueError(
             f"{size.layers} layers cannot fill {plan.stages} pipeline stages.",
             "Every stage needs at least one.",

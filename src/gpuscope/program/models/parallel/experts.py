@@ -12,17 +12,22 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from gpuscope.program.models.building.precision import holds_no_values
+from gpuscope.program.models.networks.fused_steps import Reorder, order_back
 from gpuscope.program.models.networks.transformer import Transformer
 from gpuscope.program.models.networks.transformer_experts import MixtureOfExperts
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How tokens came: their order here, and how many went to and came from each rank."""
+    """How tokens came: their order here, and how many went to and came from each rank.
+
+    `back` is the order in which they came, where their order here is changed by gathers alone.
+    """
 
     order: torch.Tensor
     sent: list[int]
     received: list[int]
+    back: torch.Tensor | None = None
 
 
 class AllToAll:
@@ -34,9 +39,11 @@ class AllToAll:
     Args:
         mesh: the ep ranks.
         count: routed experts, a multiple of the ranks.
+        fused: rows are gathered into their order, and their gradients too.
     """
 
-    def __init__(self, mesh: DeviceMesh, count: int) -> None:
+    def __init__(self, mesh: DeviceMesh, count: int, *, fused: bool = False) -> None:
+        self.fused = fused
         self.group = mesh.get_group()
         self.ranks = mesh.size()
         self.here = count // self.ranks
@@ -54,12 +61,18 @@ class AllToAll:
         expert = torch.searchsorted(coming.cumsum(0), place, right=True) % self.here
         order = expert.argsort(stable=True)
         mine = coming.view(self.ranks, self.here).sum(0)
+        if self.fused:
+            back = order_back(order)
+            return _reordered(arrived, order, back), mine, Route(order, sent, received, back)
         return arrived[order], mine, Route(order, sent, received)
 
     def back(self, tokens: torch.Tensor, route: object) -> torch.Tensor:
         """See `Exchange`."""
         assert isinstance(route, Route)
-        leaving = torch.empty_like(tokens).index_copy(0, route.order, tokens)
+        if route.back is None:
+            leaving = torch.empty_like(tokens).index_copy(0, route.order, tokens)
+        else:
+            leaving = _reordered(tokens, route.back, route.order)
         returned: torch.Tensor = all_to_all_single_autograd(
             leaving, route.sent, route.received, self.group
         )
@@ -77,6 +90,11 @@ class AllToAll:
         return sent, received
 
 
+def _reordered(*inputs: torch.Tensor) -> torch.Tensor:
+    moved: torch.Tensor = Reorder.apply(*inputs)  # type: ignore[no-untyped-call]
+    return moved
+
+
 def apply_expert_parallel(model: Transformer, mesh: DeviceMesh) -> None:
     """Keep of every block's experts those of this rank.
 
@@ -88,7 +106,7 @@ def apply_expert_parallel(model: Transformer, mesh: DeviceMesh) -> None:
         feed = block.feed
         if not isinstance(feed, MixtureOfExperts):
             continue
-        feed.exchange = AllToAll(mesh, feed.count)
+        feed.exchange = AllToAll(mesh, feed.count, fused=feed.fused)
         for name, matrix in list(feed.experts.named_parameters()):
             part = nn.Parameter(distribute_tensor(matrix, mesh, [Shard(0)]))
             feed.experts.register_parameter(name, part)

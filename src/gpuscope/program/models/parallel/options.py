@@ -20,7 +20,7 @@ ROTATIONS = ("allgather", "alltoall")
 Sharding = Literal["full", "hybrid", "zero2", "zero1", "none"]
 ScheduleName = Literal["gpipe", "1f1b", "interleaved", "zb"]
 Recompute = Literal["none", "selective", "full"]
-Attention = Literal["flash", "eager", "flash_only", "fused_softmax", "efficient"]
+Attention = Literal["flash", "eager", "flash_only", "fused_softmax", "efficient", "cudnn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,8 @@ class Software:
             scores in memory; "fused_softmax" the same with scale, mask and softmax as one kernel,
             as Megatron-LM had before flash attention; "efficient" PyTorch's memory-efficient
             kernel, about as quick as the first generation of flash attention; "flash_only" its
-            flash kernel even where the device prefers cuDNN's, as earlier releases did.
+            flash kernel even where the device prefers cuDNN's, as earlier releases did; "cudnn"
+            cuDNN's even where PyTorch prefers another, as Transformer Engine does.
         fused_norm: one kernel a norm, instead of one an elementary step.
         fused_projections: queries, keys and values in one matrix product, gate and up in another.
         optimizer: as `gpuscope.program.models.settings.OPTIMIZERS`.
@@ -120,6 +121,13 @@ class Software:
             the blocks in float8, forward and backward, each operand cast by one kernel as
             Transformer Engine does; experts too where they are grouped; attention, routers and
             the output layer stay.
+        fused_steps: rotary positions, an activation with its gate, and the order of an expert's
+            tokens are one kernel each, as in Megatron-LM.
+        tokens_first: tensor parallel ranks gather and scatter tokens without copies, since
+            activations have their tokens in the first dimension, as in Megatron-LM.
+        tp_overlap: their communication runs beside its own matrix product, as with Transformer
+            Engine's userbuffers (`gpuscope.program.models.parallel.software`).
+        fused_accumulation: gradients of several microbatches are added up inside of the product.
     """
 
     attention: Attention = "flash"
@@ -131,6 +139,10 @@ class Software:
     compile: str = ""
     grouped_experts: bool = True
     matmul: Literal["compute", "float8"] = "compute"
+    fused_steps: bool = False
+    tokens_first: bool = False
+    tp_overlap: bool = False
+    fused_accumulation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

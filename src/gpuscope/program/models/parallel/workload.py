@@ -174,7 +174,7 @@ def _software(options: WorkloadOptions, settings: Settings, base: Software) -> S
 
 
 def _check_software(plan: Parallelism, software: Software) -> None:
-    if plan.cp > 1 and software.attention not in ("flash", "flash_only"):
+    if plan.cp > 1 and software.attention not in ("flash", "flash_only", "cudnn"):
         raise InvalidValueError(
             "Context parallelism needs fused attention.",
             "The ring passes keys and values between its kernels.", "Leave out --attention eager.",
