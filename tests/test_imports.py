@@ -41,6 +41,10 @@ ALLOWED: dict[str, set[str]] = {
         "errors", "hardware", "program", "cost", "timeline", "analysis", "run", "api", "explain",
         "lens",
     },
+    "advice": {
+        "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run",
+        "capturing", "prediction", "api", "loading", "measure", "explain", "verb",
+    },
     "doctor": {
         "errors", "hardware", "explain", "cost", "program", "measure", "analysis", "timeline",
     },
@@ -49,11 +53,11 @@ ALLOWED: dict[str, set[str]] = {
     },
     "views": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "measure", "explain", "learn", "doctor", "watch",
+        "measure", "explain", "learn", "doctor", "watch", "advice",
     },
     "cli": {
         "errors", "atomic", "hardware", "program", "cost", "timeline", "analysis", "run", "api",
-        "measure", "views", "loading", "explain", "lens", "learn", "doctor", "watch",
+        "measure", "views", "loading", "explain", "lens", "learn", "doctor", "watch", "advice",
     },
     "__main__": {"cli"},
 }  # fmt: skip

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
+    "advise": "gpuscope.advice.forecasting",
     "analyze": "gpuscope.analysis",
+    "apply": "gpuscope.advice.apply",
     "capture": "gpuscope.capturing",
     "Calibration": "gpuscope.hardware",
     "Cluster": "gpuscope.hardware",
@@ -29,6 +31,7 @@ _WHERE = {
     "lens": "gpuscope.lens.runner",
     "load": "gpuscope.loading",
     "measure": "gpuscope.measure.run",
+    "optimize": "gpuscope.advice.optimizing",
     "parse_target": "gpuscope.hardware",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
@@ -46,6 +49,9 @@ _WHERE = {
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from gpuscope.advice.apply import apply
+    from gpuscope.advice.forecasting import advise
+    from gpuscope.advice.optimizing import optimize
     from gpuscope.analysis.analyze import analyze
     from gpuscope.analysis.compare import compare
     from gpuscope.api import capture, predict, predict_many, recost, sweep

@@ -57,6 +57,20 @@ SURFACE = {
         "TRACES", "--rank", "--steps", "--device", "--engine", "--workers", "--top", "--json",
         "--output", "--report", "--trace", "--figures", "--lang", "--quiet",
     ],
+    "advise": [
+        "WORKLOAD", "--on", "--objective", "--allow", "--only", "--without", "--batch-advice",
+        "--save", "--list", "--calibration", "--task", "--batch", "--seq", "--dtype", "--attention",
+        "--optimizer", "--compile", "--checkpointing", "--image", "--context", "--layers", "--dp",
+        "--tp", "--pp", "--cp", "--ep", "--fsdp", "--json", "--output", "--report", "--figures",
+        "--lang", "--quiet",
+    ],
+    "optimize": [
+        "WORKLOAD", "ARGUMENTS", "--on", "--objective", "--budget", "--allow", "--only",
+        "--without", "--alone", "--device", "--advice", "--out", "--resume", "--changes",
+        "--allow-writes", "--share", "--gpus", "--task", "--batch", "--seq", "--dtype",
+        "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
+        "--layers", "--json", "--output", "--report", "--lang", "--quiet",
+    ],
     "profile": [
         "SCRIPT", "ARGUMENTS", "--module", "--steps", "--skip", "--by", "--memory-history",
         "--with-stack", "--output-dir", "--report", "--gpus", "--lang", "--quiet",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import gpuscope
-from gpuscope.views.sentences import sentence
+from gpuscope.explain.types import Words
+from gpuscope.views.sentences import both, sentence
 from gpuscope.views.text_zh_sentences import SENTENCES
 
 PACKAGE = Path(gpuscope.__file__).parent
@@ -53,6 +54,12 @@ def test_values_stay_in_their_places(english: str) -> None:
 def test_a_sentence_within_a_sentence() -> None:
     text = "The power limit of 700 W lowers the clock to about 1.52 GHz in this step."
     assert sentence(text, "zh") == "700 W 的功耗上限使这一步的频率降到约 1.52 GHz。"
+
+
+def test_words_in_english_alone_are_said_in_chinese() -> None:
+    english = "The power limit of 700 W lowers the clock to about 1.52 GHz in this step."
+    assert both(Words(english, english)) == Words(english, sentence(english, "zh"))
+    assert both(Words("one", "一")) == Words("one", "一")
 
 
 def test_what_is_not_known_stays() -> None:

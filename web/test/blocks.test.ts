@@ -73,6 +73,9 @@ describe("every block", () => {
     expect((bars.querySelector(".limit") as HTMLElement).style.left).toBe("100%");
     const table = drawBlock({ block: "table", title: w("t"), columns: [{ label: w("a"), unit: "" }, { label: w("b"), unit: "share" }], rows: [["x", 0.5], ["y", null]], marked: [1], note: null });
     expect(table.querySelector("tr.marked")?.textContent).toBe("ynot available");
+    expect(table.querySelectorAll(".long").length).toBe(0);
+    const long = drawBlock({ block: "table", title: w("t"), columns: [{ label: w("a"), unit: "" }, { label: w("b"), unit: "" }], rows: [["x", w("word ".repeat(20), "字")], ["y", "short"]], marked: [], note: null });
+    expect([...long.querySelectorAll(".long")].map((each) => each.tagName)).toEqual(["TD"]); // it takes several lines
     const code = drawBlock({ block: "code", title: w("c"), language: "python", lines: [{ number: 7, text: "x = 1", note: w("note"), tone: "warning" }], note: null });
     expect(code.querySelector("li")?.getAttribute("value")).toBe("7");
   });

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from gpuscope import __version__
 from gpuscope.cli import (
+    advise,
     analyze,
     bench,
     claims,
@@ -24,6 +25,7 @@ from gpuscope.cli import (
     lens,
     measure,
     models,
+    optimize,
     predict,
     profile,
     watch,
@@ -64,8 +66,8 @@ app = typer.Typer(
 )
 
 for _verb in (
-    predict, measure, profile, analyze, compare, explain, lens, learn, claims, bench, doctor,
-    watch, devices, models,
+    predict, measure, profile, analyze, compare, advise, optimize, explain, lens, learn, claims,
+    bench, doctor, watch, devices, models,
 ):  # fmt: skip
     _verb.register(app)
 

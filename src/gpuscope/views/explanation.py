@@ -7,6 +7,7 @@ from typing import Any
 from gpuscope import __version__
 from gpuscope.explain.types import Block, Book, Explanation, Section
 from gpuscope.views.document import plain
+from gpuscope.views.sentences import both
 
 EXPLANATION_VERSION = 1
 
@@ -47,6 +48,7 @@ def block_document(block: Block) -> Json:
 
 def _explanation(explanation: Explanation) -> Json:
     values: Json = plain(explanation)
+    values["assumptions"] = [plain(both(text)) for text in explanation.assumptions]
     values["sections"] = [_section(section) for section in explanation.sections]
     return values
 

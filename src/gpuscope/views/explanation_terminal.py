@@ -12,6 +12,7 @@ from rich.text import Text
 from gpuscope.explain.types import Explanation, Section
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import words
+from gpuscope.views.sentences import both
 from gpuscope.views.terminal.blocks import render_block
 
 _INDENT = (0, 0, 0, 2)
@@ -32,7 +33,7 @@ def render_explanation(
         return parts
     parts += [_section(section, lang) for section in explanation.sections]
     if explanation.assumptions:
-        shown = [words(text, lang) for text in explanation.assumptions]
+        shown = [words(both(text), lang) for text in explanation.assumptions]
         parts.append(_listed(tr("Assumptions", lang), shown, "·"))
     if explanation.sources:
         parts.append(_listed(tr("Sources", lang), list(explanation.sources), "·"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from gpuscope.explain.types import Words
 from gpuscope.views.i18n import tr
 from gpuscope.views.text_zh_sentences import SENTENCES
 
@@ -24,6 +25,11 @@ def sentence(text: str, lang: str) -> str:
             values = {name: sentence(value, lang) for name, value in found.groupdict().items()}
             return chinese.format(**values)
     return tr(text, lang)
+
+
+def both(words: Words) -> Words:
+    """The same words; in Chinese, too, where they came in English alone and are known."""
+    return words if words.zh != words.en else Words(words.en, sentence(words.en, "zh"))
 
 
 @lru_cache(maxsize=1)

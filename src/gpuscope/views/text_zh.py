@@ -27,6 +27,7 @@ _GENERAL = {
     "datasheet": "数据手册",
     "estimated": "估计",
     "what-if": "假设",
+    "the patched source": "打补丁后的源码",
 }
 
 _HEADLINE = {

@@ -100,7 +100,10 @@ SENTENCES: dict[str, str] = {
     "Indices picked by topk, argmax or sort are taken as spread evenly over their range.": (
         "topk、argmax 或 sort 选出的下标，视为在范围内均匀分布。"
     ),
-    "Integers read from tensors (.item()) are taken as 1.": "从张量读出的整数（.item()）视为 1。",
+    "Integers that the host reads from tensors (.item(), .tolist()) are unknown without their"
+    " values: where code uses one, 1 is taken.": (
+        "主机从张量读出的整数（.item()、.tolist()）没有真实数据便无从得知：代码用到时取 1。"
+    ),
     "Half of a data-dependent selection (nonzero, boolean index) is taken as true.": (
         "依赖数据的选择（nonzero、布尔下标）视为一半为真。"
     ),
@@ -123,6 +126,15 @@ SENTENCES: dict[str, str] = {
         "因果注意力只计掩码留下的一半；归一化、激活和优化器不计。MFU = 模型浮点运算量 /（步骤时间 "
         "× {dtype} 的稠密峰值）。HFU 还计入反向传播中重做的前向计算：激活检查点，"
         "以及融合注意力重算的注意力分数。",
+    # What advise and optimize are doing.
+    "Capturing the workload …": "正在捕获工作负载 …",
+    "Predicting: {names} …": "正在预测：{names} …",
+    "Predicting a batch of {batch} …": "正在预测批大小 {batch} …",
+    "Measuring the code as it is …": "正在测量原始代码 …",
+    "Trying {names} …": "正在试验 {names} …",
+    "comparing results": "正在比较结果",
+    "Writing the patch, and running it …": "正在写补丁，并运行它 …",
+    "Waiting for another run ({path}) …": "正在等待另一次运行（{path}）…",
     # Compiled programs.
     "torch.compile ({mode}): kernels are fused by the rules of its compiler, Inductor, in {which}; "
     "no compiler was run.": (

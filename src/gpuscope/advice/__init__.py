@@ -1,0 +1,1 @@
+"""What to change, how much it gains, and whether it did."""

@@ -1,0 +1,1 @@
+"""One file a change; each registers itself. See `gpuscope.advice.change.Change`."""

@@ -1,0 +1,142 @@
+"""Channels-last: images and filters with the channel innermost (NHWC), as tensor cores want them.
+
+NVIDIA's half-precision and TF32 convolution kernels work on NHWC; tensors stored NCHW are turned
+around before and after each of them (NVIDIA, "Convolutional Layers User's Guide"; PyTorch,
+"Channels Last Memory Format"). Float32 convolutions without TF32 gain nothing by it and may
+lose: the prediction holds each kernel's layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.advice.change import Change
+from gpuscope.advice.places import model_at
+from gpuscope.advice.registry import register
+from gpuscope.advice.source import after_statement
+from gpuscope.advice.types import Case, Edit, Fit, Seen
+from gpuscope.explain.types import Words
+from gpuscope.program.types import Program
+
+if TYPE_CHECKING:
+    from gpuscope.advice.live import Live
+
+__all__ = ["ChannelsLast"]
+
+
+class ChannelsLast(Change):
+    """Store images and filters with the channel innermost."""
+
+    name = "channels-last"
+    title = Words("channels-last layout", "channels-last 布局（NHWC）")
+    group = "operators"
+    numerics = "reordered"
+    rank = 10
+
+    def fits(self, case: Case) -> Fit:
+        """It needs convolutions over images that are stored channels first."""
+        if case.program is None:
+            why = Words("A recording does not show the layout.", "记录里看不到布局。")
+            return Fit(False, why, relevant=False)
+        first, last = layouts(case.program)
+        if not first + last:
+            why = Words("There is no convolution over images.", "没有图像卷积。")
+            return Fit(False, why, relevant=False)
+        if not first:
+            return Fit(False, Words("It is channels-last already.", "已经是 channels-last。"))
+        return Fit(
+            True,
+            Words(
+                f"{first} of {first + last} convolutions read images with channels first, and"
+                " kernels on tensor cores turn them around.",
+                f"{first + last} 个卷积中有 {first} 个读取通道在前的图像，张量核心的内核要先转置。",
+            ),
+        )
+
+    def install(self, live: Live) -> None:
+        """Turn filters once, and what each root module is given."""
+        live.on_model(lambda root: _turn(live, root))
+
+    def price(self, case: Case) -> Words | None:
+        """Inputs that come channels first are turned each step."""
+        return Words(
+            "Input images are turned around once a step, unless they come so.",
+            "输入图像每步转换一次，除非本来就是这种布局。",
+        )
+
+    def risk(self, case: Case) -> Words | None:
+        """Code that calls `.view` on images."""
+        return Words(
+            "`.view()` of images in the model's own code may fail; `.reshape()` works.",
+            "模型代码里对图像用 `.view()` 可能报错；`.reshape()` 可用。",
+        )
+
+    def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
+        """Filters turned where the model stands ready; the first convolution turns its input."""
+        found = []
+        for model in seen.models:
+            ranks = {len(kernel) for kernel in model.kernels}
+            form = "channels_last" if 4 in ranks else "channels_last_3d" if 5 in ranks else ""
+            file = model.site.rpartition(":")[0]
+            text = sources.get(file)
+            place = None if text is None else model_at(text, model.site)
+            if not form or text is None or place is None:
+                continue
+            line = f"{place.name} = {place.name}.to(memory_format=torch.{form})\n"
+            found.append(after_statement(file, text, place.line, line, ("import torch",)))
+        return tuple(e for e in found if e) or None
+
+
+def layouts(program: Program) -> tuple[int, int]:
+    """Forward convolutions over 4-D and 5-D tensors: (channels first, channels last).
+
+    Those whose tensors look the same either way (one channel, one pixel) count in neither.
+    """
+    first = last = 0
+    for op in program.ops:
+        if op.name.rpartition("::")[2] != "convolution" or len(op.inputs) < 2:
+            continue
+        x, weight = op.inputs[:2]
+        if len(x.shape) not in (4, 5) or op.args.get("transposed"):
+            continue
+        if x.is_channels_last or weight.is_channels_last:
+            last += 1
+        elif x.shape[1] > 1:
+            first += 1
+    return first, last
+
+
+def _turn(live: Live, root: Any) -> None:
+    import torch
+
+    convolves = {
+        type(m) for m in root.modules()
+        if isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d, torch.nn.Conv3d))
+    }  # fmt: skip
+    flat = any(not issubclass(c, torch.nn.Conv3d) for c in convolves)
+    deep = any(issubclass(c, torch.nn.Conv3d) for c in convolves)
+    formats = {4: torch.channels_last} if flat else {}
+    if deep:
+        formats[5] = torch.channels_last_3d
+    for form in formats.values():
+        root.to(memory_format=form)
+    if not formats:
+        return
+
+    def turned(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dim() in formats:
+            return value.to(memory_format=formats[value.dim()])
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+            return type(value)(turned(v) for v in value)
+        if type(value) is dict:
+            return {k: turned(v) for k, v in value.items()}
+        return value
+
+    def hook(module: Any, args: Any, kwargs: Any) -> Any:
+        return turned(args), turned(kwargs)
+
+    live.at_end(root.register_forward_pre_hook(hook, with_kwargs=True).remove)
+
+
+register(ChannelsLast())

@@ -1,0 +1,93 @@
+"""Regional compilation: the blocks of a model are compiled, one for all (they are equal).
+
+The compiler sees one block instead of the whole model, so it is ready many times sooner (PyTorch's
+recipe "Reducing torch.compile cold start compilation time with regional compilation"); what lies
+between blocks, and the loss, stays as it is, and each block is a call of its own on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.advice.blocks import repeated_blocks
+from gpuscope.advice.change import Change
+from gpuscope.advice.changes.compile_model import COMPILED_MODELS, after_each_model
+from gpuscope.advice.compile_reasons import cannot_compile, compile_why
+from gpuscope.advice.compiling import compile_modules, losses_named
+from gpuscope.advice.registry import register
+from gpuscope.advice.types import Case, Edit, Fit, Seen
+from gpuscope.explain.types import Words
+
+if TYPE_CHECKING:
+    from gpuscope.advice.live import Live
+
+__all__ = ["CompileBlocks"]
+
+
+class CompileBlocks(Change):
+    """Compile each block of the largest list of equal blocks."""
+
+    name = "compile-regional"
+    title = Words("torch.compile of each block", "逐块 torch.compile")
+    group = "compilation"
+    numerics = "reordered"
+    excludes = COMPILED_MODELS - {"compile-regional"}
+    rank = 80
+
+    def fits(self, case: Case) -> Fit:
+        """It needs a model made of equal blocks."""
+        against = cannot_compile(case)
+        if against is not None:
+            return against
+        blocks = _repeated(case.seen) if case.seen is not None else None
+        if case.seen is not None and blocks is None:
+            return Fit(False, Words("No list of equal blocks.", "没有重复的模块列表。"))
+        why = compile_why(case, graphs=False)
+        if blocks is None:
+            return Fit(True, why)
+        name, count = blocks
+        return Fit(
+            True,
+            Words(
+                f"{count} equal blocks ({name}) are compiled as one. {why.en}",
+                f"{count} 个相同的块（{name}）只需编译一次。{why.zh}",
+            ),
+        )
+
+    def install(self, live: Live) -> None:
+        """Compile the blocks of each root module."""
+
+        def edit(module: Any) -> None:
+            losses_named(module)
+            compile_modules(live, repeated_blocks(module), None)
+
+        live.on_model(edit)
+
+    def price(self, case: Case) -> Words:
+        """Less than the whole model's compilation."""
+        return Words(
+            "Compiles one block in the first steps: a fraction of the whole model's time.",
+            "前几步编译一个块，远快于编译整个模型。",
+        )
+
+    def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
+        """A loop over the blocks, after the model stands ready."""
+        blocks = _repeated(seen)
+        if blocks is None:
+            return None
+        name = blocks[0]
+        loop = (
+            "for block in {name}.modules():\n"
+            f'    if type(block).__name__ == "{name}":\n'
+            "        block.forward = torch.compile(block.forward)\n"
+        )
+        return after_each_model(sources, seen, loop, ("import torch",))
+
+
+def _repeated(seen: Seen) -> tuple[str, int] | None:
+    found = [m.repeated for m in seen.models if m.repeated is not None]
+    return max(found, key=lambda each: each[1], default=None)
+
+
+register(CompileBlocks())

@@ -1,0 +1,74 @@
+"""DDP's gradients reduced in bfloat16: half the bytes on the links.
+
+`torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook` casts each bucket,
+reduces it, and casts it back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.advice.change import Change
+from gpuscope.advice.registry import register
+from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.wrappers import needs_ranks
+from gpuscope.explain.types import Words
+
+if TYPE_CHECKING:
+    from gpuscope.advice.live import Live
+
+__all__ = ["DDPBf16Hook"]
+
+
+class DDPBf16Hook(Change):
+    """Send gradients in bfloat16."""
+
+    name = "ddp-bf16-gradients"
+    title = Words("DDP reduces gradients in bfloat16", "DDP 用 bfloat16 归约梯度")
+    group = "distributed"
+    numerics = "bf16"
+
+    def fits(self, case: Case) -> Fit:
+        """It needs DDP with float32 gradients, on devices with bfloat16."""
+        refused = needs_ranks(case, "ddp")
+        if refused is not None:
+            return refused
+        if not case.device.supports("bf16"):
+            name = case.device.name
+            return Fit(False, Words(f"{name} has no bfloat16.", f"{name} 没有 bfloat16。"))
+        ops = case.program.ops if case.program is not None else ()
+        reduced = {
+            spec.dtype for op in ops for spec in op.inputs
+            if op.group >= 0 and "allreduce" in op.name and spec.numel > 1
+        }  # fmt: skip
+        if "float32" not in reduced:
+            return Fit(False, Words("No float32 is reduced.", "没有归约 float32。"))
+        return Fit(True, Words("Gradients are sent in float32.", "梯度以 float32 传输。"))
+
+    def install(self, live: Live) -> None:
+        """Register torch's own hook with each DDP."""
+
+        def use(kind: str, wrapper: Any) -> None:
+            if kind != "ddp":
+                return
+            from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
+                bf16_compress_hook,
+            )
+
+            hook: Any = bf16_compress_hook
+            if live.pretended:
+                # By its own name DDP refuses it where there is no NCCL, as under a capture.
+                hook = lambda group, bucket: bf16_compress_hook(group, bucket)  # noqa: E731
+            wrapper.register_comm_hook(None, hook)
+
+        live.on_wrapped(use)
+
+    def risk(self, case: Case) -> Words:
+        """Fewer bits in sums."""
+        return Words(
+            "Gradients are summed over the ranks with 8 bits of mantissa.",
+            "各进程梯度以 8 位尾数求和。",
+        )
+
+
+register(DDPBf16Hook())

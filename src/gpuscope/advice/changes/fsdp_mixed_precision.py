@@ -1,0 +1,77 @@
+"""FSDP2 that gathers and computes in bfloat16, with sharded parameters in float32.
+
+`MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32)` (PyTorch documentation): half the
+bytes of every all-gather, products on tensor cores, gradients reduced in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.advice.change import Change
+from gpuscope.advice.registry import register
+from gpuscope.advice.types import Case, Edit, Fit, Seen
+from gpuscope.advice.wrappers import keyword_edits, needs_ranks
+from gpuscope.explain.types import Words
+
+if TYPE_CHECKING:
+    from gpuscope.advice.live import Live
+
+__all__ = ["FSDPMixedPrecision"]
+
+_POLICY = "MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)"
+
+
+class FSDPMixedPrecision(Change):
+    """Gather parameters in bfloat16."""
+
+    name = "fsdp-bf16"
+    title = Words("FSDP gathers and computes in bfloat16", "FSDP 用 bfloat16 收集与计算")
+    group = "distributed"
+    numerics = "bf16"
+
+    def fits(self, case: Case) -> Fit:
+        """It needs FSDP2 that gathers float32."""
+        refused = needs_ranks(case, "fully_shard")
+        if refused is not None:
+            return refused
+        if not case.device.supports("bf16"):
+            name = case.device.name
+            return Fit(False, Words(f"{name} has no bfloat16.", f"{name} 没有 bfloat16。"))
+        ops = case.program.ops if case.program is not None else ()
+        gathered = {
+            spec.dtype for op in ops for spec in op.inputs if op.group >= 0 and "gather" in op.name
+        }
+        if "float32" not in gathered:
+            why = Words("Parameters are not gathered in float32.", "参数不是以 float32 收集。")
+            return Fit(False, why)
+        return Fit(True, Words("Parameters are gathered in float32.", "参数以 float32 收集。"))
+
+    def install(self, live: Live) -> None:
+        """Give each call a policy, keeping what a policy of the code's own says otherwise."""
+
+        def edit(kind: str, keywords: dict[str, Any]) -> None:
+            if kind != "fully_shard":
+                return
+            import torch
+            from torch.distributed.fsdp import MixedPrecisionPolicy
+
+            told = keywords.get("mp_policy") or MixedPrecisionPolicy()
+            if told.param_dtype is None:
+                keywords["mp_policy"] = replace(
+                    told, param_dtype=torch.bfloat16,
+                    reduce_dtype=told.reduce_dtype or torch.float32,
+                )  # fmt: skip
+
+        live.on_wrap(edit)
+
+    def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
+        """The policy in each call."""
+        found = keyword_edits(sources, seen, "fully_shard", "mp_policy", _POLICY)
+        needs = ("import torch", "from torch.distributed.fsdp import MixedPrecisionPolicy")
+        return None if found is None else tuple(replace(edit, needs=needs) for edit in found)
+
+
+register(FSDPMixedPrecision())

@@ -1,0 +1,94 @@
+"""How `torch.compile` takes hold of live modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpuscope.advice.live import Live
+
+__all__ = ["blocks_of", "compile_modules", "losses_named", "marks_steps"]
+
+
+def compile_modules(live: Live, modules: Iterable[Any], mode: str | None) -> None:
+    """Compile the calls of modules, until the live code is closed.
+
+    Args:
+        live: whose modules they are.
+        modules: those that hold a compiled one, or are one, are left alone.
+        mode: of `torch.compile`; None: the default.
+    """
+    import torch
+
+    for module in modules:
+        if any(_is_compiled(m) for m in module.modules()):
+            continue
+        # `Module.compile` leaves torch's own modules as they are (a `Sequential`, a
+        # `TransformerEncoderLayer`): Dynamo skips code of torch that it is not led into.
+        # `dynamic=None`: sizes are fixed until one changes; False would compile each size anew.
+        compiled = torch.compile(_led_into(module), mode=mode, dynamic=None)
+        module._compiled_call_impl = compiled
+        live.at_end(_eager_again(module, compiled))
+
+
+def _led_into(module: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return module._call_impl(*args, **kwargs)
+
+    return call
+
+
+def _is_compiled(module: Any) -> bool:
+    compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return compiled or type(module).__name__ == "OptimizedModule"
+
+
+def _eager_again(module: Any, compiled: Any) -> Any:
+    def undo() -> None:
+        if vars(module).get("_compiled_call_impl") is compiled:
+            del module._compiled_call_impl
+
+    return undo
+
+
+def losses_named(module: Any) -> None:
+    """Name the loss of a transformers model that has none in its table.
+
+    It would take this very one, but warns of it, and a warning leaves the graph. Exact.
+    """
+    named = "loss_type" in vars(module) or hasattr(type(module), "loss_function")
+    if named and getattr(module, "loss_type", "") is None:
+        module.loss_type = "ForCausalLM"
+
+
+def blocks_of(module: Any) -> list[Any]:
+    """The blocks of the largest list of equal blocks; empty without one of at least two."""
+    import torch
+
+    best: list[Any] = []
+    for holder in module.modules():
+        if not isinstance(holder, (torch.nn.ModuleList, torch.nn.Sequential)):
+            continue
+        by_class: dict[type, list[Any]] = {}
+        for child in holder:
+            if any(True for _ in child.children()):
+                by_class.setdefault(type(child), []).append(child)
+        for found in by_class.values():
+            if len(found) > max(1, len(best)):
+                best = found
+    return best
+
+
+def marks_steps(live: Live) -> None:
+    """Tell graphs of `torch.compile` where a step begins, so that they may reuse its memory."""
+    import torch
+
+    def wrap(step: Any) -> Any:
+        def marked() -> object:
+            if not live.pretended:
+                torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+            return step()
+
+        return marked
+
+    live.on_step(wrap)

@@ -1,0 +1,82 @@
+"""What a case says about decoding: one token at a time over a cache of keys and values."""
+
+from __future__ import annotations
+
+from gpuscope.advice.types import Case, Fit, ModelSeen
+from gpuscope.explain.types import Words
+from gpuscope.program.types import Op, Program
+
+__all__ = ["decodes", "decodes_with_growing_cache", "grows", "model_of", "rows_per_product"]
+
+_PRODUCTS = frozenset({"mm", "addmm", "linear"})
+
+
+def decodes_with_growing_cache(case: Case) -> Fit:
+    """Whether a model of transformers decodes with a cache that is concatenated."""
+    if case.program is None:
+        return Fit(False, Words("Needs the code.", "需要代码。"), relevant=False)
+    if case.training or not decodes(case.program):
+        why = Words("It does not decode token by token.", "不是逐词元解码。")
+        return Fit(False, why, relevant=False)
+    if not grows(case.program):
+        return Fit(False, Words("The cache does not grow.", "KV 缓存不增长。"))
+    model = model_of(case)
+    if model is None or not model.module.startswith("transformers."):
+        return Fit(
+            False,
+            Words(
+                "The cache is the code's own; only those of transformers can be changed from"
+                " outside.",
+                "缓存是代码自己写的；只有 transformers 的缓存能从外部改。",
+            ),
+        )
+    return Fit(
+        True,
+        Words(
+            "The cache is copied for every token, and no two steps have equal shapes.",
+            "每个词元都要复制整个缓存，且没有两步的形状相同。",
+        ),
+    )
+
+
+def model_of(case: Case) -> ModelSeen | None:
+    """The largest model."""
+    models = case.seen.models if case.seen is not None else ()
+    return max(models, key=lambda m: m.parameters, default=None)
+
+
+def decodes(program: Program) -> bool:
+    """Whether attention has one query a sequence and more keys, in a step without gradients."""
+    return any(_one_query(op) for op in program.ops) and not any(
+        op.phase == "backward" for op in program.ops
+    )
+
+
+def grows(program: Program) -> bool:
+    """Whether keys are concatenated: a large tensor and one token, four dimensions."""
+    return any(
+        op.name == "aten::cat" and len(op.inputs) == 2 and len(op.inputs[0].shape) == 4
+        and op.inputs[1].shape[-2] < op.inputs[0].shape[-2]
+        and op.inputs[1].shape[-1] == op.inputs[0].shape[-1]
+        for op in program.ops
+    )  # fmt: skip
+
+
+def rows_per_product(program: Program) -> int | None:
+    """Rows of the products with most weights: sequences at work in a decoding step."""
+    found = [
+        (right.numel, rows) for op in program.ops
+        if op.name.rpartition("::")[2] in _PRODUCTS and len(op.inputs) > 1
+        for left, right in [op.inputs[-2:]] if len(right.shape) == 2
+        for rows in [left.numel // max(1, left.shape[-1])]
+    ]  # fmt: skip
+    return max(found)[1] if found else None
+
+
+def _one_query(op: Op) -> bool:
+    if op.name.rpartition("::")[2] == "attention" and len(op.inputs) > 1:
+        query, key = op.inputs[:2]
+        return len(query.shape) == 4 and query.shape[-2] == 1 < key.shape[-2]
+    if op.name.rpartition("::")[2] == "bmm" and len(op.inputs) == 2:
+        return op.inputs[0].shape[1] == 1 < min(op.inputs[1].shape[1:])
+    return False

@@ -1,0 +1,140 @@
+"""The patch, written and then run: what a user is given has been measured itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpuscope.advice.locating import Located
+from gpuscope.advice.patched_source import PATCHED, PatchedSource, write_both
+from gpuscope.advice.results import Limits, Trial
+from gpuscope.advice.types import Seen
+from gpuscope.errors import GpuscopeError
+from gpuscope.explain.numbers import three
+from gpuscope.explain.types import Words
+
+__all__ = ["PatchMade", "apply_note", "patch_and_try"]
+
+_SAME_SPEED = 0.95
+"""The patched source has to reach this share of what was measured with the changes made live."""
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatchMade:
+    """A patch.
+
+    Attributes:
+        diff: unified diff; "" where none can be given.
+        trial: the patched source against the original; None where it was not run.
+        note: for the reader.
+    """
+
+    diff: str = ""
+    trial: Trial | None = None
+    note: Words | None = None
+
+
+def patch_and_try(
+    names: Names, seen: Seen, located: Located, folder: Path, limits: Limits, *,
+    device: str | None = None, gain: tuple[float, float, float] | None = None,
+    step_s: float | None = None,
+    caches: Path | None = None, processes: int = 1, share: Path | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> PatchMade:  # fmt: skip
+    """Write changes into the user's source, and try the patched source against the original.
+
+    Args:
+        names: what was kept.
+        seen: of the code as it is.
+        located: the user's code.
+        folder: the patched files go below it, into `patched`.
+        limits: of the trial.
+        device: see `optimize`.
+        gain: what the changes gained when they were made live (low, middle, high).
+        step_s: how long their step took then.
+        caches: folder of compiled code.
+        processes, share: see `optimize`.
+        say: told what is being done.
+    """
+    from gpuscope.advice.patching import patch_of
+    from gpuscope.advice.registry import plan, register
+    from gpuscope.advice.trial.tolerances import loosest
+
+    patch = patch_of(names, seen)
+    if not patch.diff or located.file is None:
+        return PatchMade(note=apply_note(names, located.function))
+    numerics = loosest(change.numerics for change in plan(names))
+    register(PatchedSource(numerics))
+    both = write_both(
+        folder / "patched", located.file, located.function, located.target.options, patch.files,
+        numerics,
+    )  # fmt: skip
+    if both is None:
+        note = Words("The patch was not run: it changes files outside of the code's folder.",
+                     "补丁未运行：它修改了代码目录之外的文件。")  # fmt: skip
+        return PatchMade(patch.diff, note=note)
+    target, registers = both
+    from gpuscope.advice.trial.trials import Trials
+
+    try:
+        with Trials(
+            target, limits, device=device, own_changes=(str(registers),), folder=caches,
+            processes=processes, share=share, say=say,
+        ) as trials:  # fmt: skip
+            trial = trials.contest((), (PATCHED,))
+    except GpuscopeError as error:
+        return PatchMade(note=_failed(str(error), names, located.function))
+    trial = replace(trial, names=names, added=names, against=(), purpose="patch")
+    problem = _problem(trial, gain, step_s)
+    if problem is not None:
+        return PatchMade(trial=trial, note=_failed(problem, names, located.function))
+    return PatchMade(patch.diff, trial)
+
+
+def _problem(
+    trial: Trial, gain: tuple[float, float, float] | None, step_s: float | None
+) -> str | None:
+    """What is wrong with a patched source; None where nothing is.
+
+    The original's own pace moves between two trials where its host sets it, so a patched step that
+    is as short as the changed one was is as good as a gain that is as large.
+    """
+    if trial.outcome != "kept" or trial.speedup is None:
+        return trial.why.en
+    if gain is None or (trial.high or trial.speedup) >= _SAME_SPEED * gain[0]:
+        return None
+    taken = trial.measured.step_s if trial.measured is not None else None
+    if step_s is not None and taken is not None and taken * _SAME_SPEED <= step_s:
+        return None
+    return f"{three(trial.speedup)}× instead of {three(gain[1])}×."
+
+
+def _failed(problem: str, names: Names, function: str) -> Words:
+    use = apply_note(names, function)
+    return Words(
+        f"The patched source did not hold what the changes promise: {problem} {use.en}",
+        f"打补丁后的源码没有达到预期：{problem}{use.zh}",
+    )
+
+
+def apply_note(names: Names, function: str) -> Words:
+    """How to use what was kept where there is no patch.
+
+    Args:
+        names: of the changes.
+        function: that builds the workload; "" for a whole script.
+    """
+    told = ", ".join(f'"{name}"' for name in names)
+    if not function:
+        line = f"gs.apply({told}).start()"
+        return Words(
+            f"No patch is given; write at the top of the script: import gpuscope as gs; {line}",
+            f"不提供补丁；请在脚本开头写：import gpuscope as gs; {line}",
+        )
+    return Words(
+        f"No patch is given; write above {function}: @gs.apply({told})",
+        f"不提供补丁；请在 {function} 上方写：@gs.apply({told})",
+    )

@@ -1,0 +1,128 @@
+"""The patched source itself as a change, so that it is tried like one: in pairs, with parity.
+
+A small file beside the patched source stands for both: its `build` is the original's, or the
+patched one's where the change is made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuscope.advice.change import Change
+from gpuscope.advice.registry import register
+from gpuscope.advice.results import Target
+from gpuscope.advice.types import Case, Fit, Numerics
+from gpuscope.explain.types import Words
+
+if TYPE_CHECKING:
+    from gpuscope.advice.live import Live
+
+__all__ = ["PATCHED", "PatchedSource", "build_of", "write_both"]
+
+PATCHED = "patched-source"
+_BOTH = "gpuscope_both.py"
+
+
+class PatchedSource(Change):
+    """Run the patched source instead of the original.
+
+    Args:
+        numerics: the loosest of what the patch changes.
+    """
+
+    name = PATCHED
+    title = Words("the patched source", "打补丁后的源码")
+    group = "operators"
+    needs_gpu = False
+    wanted = False
+    """Whether the patched source is to be built in this process."""
+
+    def __init__(self, numerics: Numerics = "exact") -> None:
+        self.numerics = numerics
+
+    def fits(self, case: Case) -> Fit:
+        """It is no advice."""
+        return Fit(False, Words("It is only for trials.", "仅用于试验。"), relevant=False)
+
+    def install(self, live: Live) -> None:
+        """Have `build_of` take the patched file."""
+        live.set(PatchedSource, "wanted", True)
+
+
+def build_of(
+    original: str, patched: str, function: str, options: Mapping[str, object],
+    numerics: Numerics,
+) -> Callable[[], Callable[[], object]]:  # fmt: skip
+    """A build that is the original's, or the patched one's where `PatchedSource` is installed.
+
+    Args:
+        original, patched: paths of the two files.
+        function: which builds the workload.
+        options: of the workload.
+        numerics: of the patch.
+    """
+    register(PatchedSource(numerics))
+
+    def build() -> Callable[[], object]:
+        from gpuscope.program.models.user_file import user_build
+        from gpuscope.program.workload import WorkloadOptions
+
+        chosen = Path(patched if PatchedSource.wanted else original)
+        if PatchedSource.wanted:  # what the patch leaves alone lies beside the original
+            here, home = str(Path(patched).parent), str(Path(original).parent)
+            sys.path[:] = [here, home, *(p for p in sys.path if p not in (here, home))]
+        return user_build(chosen, function, WorkloadOptions(**options))()  # type: ignore[arg-type]
+
+    return build
+
+
+def write_both(
+    folder: Path, original: Path, function: str, options: Mapping[str, object],
+    files: Mapping[str, str], numerics: Numerics,
+) -> tuple[Target, Path] | None:  # fmt: skip
+    """Write patched files, and the file that stands for both.
+
+    Args:
+        folder: where to; made where it is missing.
+        original: the user's file.
+        function: which builds the workload.
+        options: of the workload.
+        files: path -> patched text.
+        numerics: of the patch.
+
+    Returns:
+        what to try, and the file that registers the change; None where a file that the patch
+        changes lies outside of the original's folder.
+    """
+    from gpuscope.atomic import write_atomically
+
+    root = original.resolve().parent
+    inside = {Path(path).resolve(): text for path, text in files.items()}
+    inside.setdefault(original.resolve(), original.read_text(encoding="utf-8"))
+    if not all(path.is_relative_to(root) for path in inside):
+        return None
+    for path, text in {**_packages(inside, root), **inside}.items():
+        place = folder.resolve() / path.relative_to(root)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, text)
+    both = folder.resolve() / _BOTH
+    patched = folder.resolve() / original.name
+    told = [str(original.resolve()), str(patched), function, dict(options), numerics]
+    call = ", ".join(repr(each) for each in told)
+    write_atomically(
+        both,
+        '"""The original and the patched source, for trials."""\n\n'
+        f"from gpuscope.advice.patched_source import build_of\n\nbuild = build_of({call})\n",
+    )
+    return Target("build", f"{both}:build"), both
+
+
+def _packages(changed: Mapping[Path, str], root: Path) -> dict[Path, str]:
+    """All modules of the packages that hold a changed file: part of a package is not imported."""
+    folders = {f for path in changed for f in path.parents if f.is_relative_to(root) and f != root}
+    return {
+        file: file.read_text(encoding="utf-8") for folder in folders for file in folder.glob("*.py")
+    }

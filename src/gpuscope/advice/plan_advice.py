@@ -1,0 +1,267 @@
+"""Another split of a ready-made parallel job: one decision at a time, each predicted.
+
+The batch of the whole job stays, so step times compare directly. From the plan that was asked for,
+every neighbour is predicted; the best becomes the next plan, and from there only kinds of decisions
+that came near to gaining are looked at again, until nothing gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuscope import api
+from gpuscope.advice.plans import neighbours
+from gpuscope.errors import GpuscopeError, UnsupportedError
+from gpuscope.explain.numbers import size, three
+from gpuscope.explain.types import Cell, Column, Explanation, Paragraph, Section, Table, Words
+from gpuscope.hardware import Cluster
+
+if TYPE_CHECKING:
+    from gpuscope.program.workload import WorkloadOptions
+
+__all__ = ["PlanAdvice", "PlanPoint", "advise_plan", "explained_plan"]
+
+GAIN = 1.01
+"""A plan must be predicted faster by more than this to be the next one."""
+
+NEAR = 0.97
+"""A kind of decision that came no nearer than this is not looked at again."""
+
+ROUNDS = 4
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPoint:
+    """One plan, predicted.
+
+    Attributes:
+        name: of the decision that made it of the plan before ("plan:tp-4"); "" for the first.
+        title: the same in words.
+        options: of the workload.
+        step_time_s, low_s, high_s: of the whole job, with its 80 % interval; None where it failed.
+        peak_memory_bytes: of the fullest rank; fits: whether it fits the device.
+        why: where it failed: the reason.
+    """
+
+    name: str
+    title: Words
+    options: WorkloadOptions
+    step_time_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    peak_memory_bytes: int | None = None
+    fits: bool | None = None
+    why: str = ""
+
+    def pace(self) -> float:
+        """Steps a second; 0 where it fails or does not fit."""
+        return 1 / self.step_time_s if self.step_time_s and self.fits is not False else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanAdvice:
+    """What another split would bring: the plan as asked for, its neighbours, the way to the best.
+
+    Attributes:
+        name: of the model.
+        cluster: what it runs on.
+        start: the plan as asked for.
+        neighbours: one decision away from it, the fastest first.
+        path: the plans that were gone to, one decision each; () where nothing gains.
+    """
+
+    name: str
+    cluster: Cluster
+    start: PlanPoint
+    neighbours: tuple[PlanPoint, ...]
+    path: tuple[PlanPoint, ...]
+
+
+def advise_plan(
+    name: str, on: str, options: WorkloadOptions, *, calibration: Any = None,
+    say: Say = lambda text: None,
+) -> PlanAdvice:  # fmt: skip
+    """Look for a better split of a ready-made job.
+
+    Args:
+        name: a built-in model's.
+        on: a cluster, such as "64xh200".
+        options: with a parallel job.
+        calibration: see `gpuscope.api.predict`.
+        say: told each plan.
+
+    Raises:
+        UnknownNameError: no such model or device.
+        GpuscopeError: the plan as asked for cannot be.
+    """
+    from gpuscope.capturing import for_cluster
+    from gpuscope.program.models import find
+    from gpuscope.program.models.parallel.published import published_model
+
+    cluster = api.resolve_target(on)
+    laid = for_cluster(options, cluster) or options
+    model = published_model(name) or find(name)
+    if model.size is None:
+        raise UnsupportedError(
+            f"{name} has no ready-made parallel plans.", "They exist for decoders.",
+            "Write the job yourself, and predict that: gpuscope predict file.py:build --on 8xh200",
+        )  # fmt: skip
+    dimensions = model.size()
+
+    def predicted(title: str, words: Words, changed: WorkloadOptions) -> PlanPoint:
+        say(f"Predicting {words.en or 'the plan as it is'} …")
+        return _predicted(name, cluster, title, words, changed, calibration)
+
+    start = predicted("", Words("as asked for", "按所给方案"), laid)
+    if start.step_time_s is None:
+        api.predict(name, cluster, options=laid, calibration=calibration)  # says why
+    first = [predicted(*each) for each in neighbours(laid, cluster, dimensions)]
+    path: list[PlanPoint] = []
+    now, round_, kinds = start, first, None
+    for _ in range(ROUNDS):
+        best = max(round_, key=PlanPoint.pace, default=None)
+        if best is None or best.pace() <= now.pace() * GAIN:
+            break
+        near = {_kind(p.name) for p in round_ if p.pace() >= NEAR * now.pace()}
+        kinds = near if kinds is None else kinds & near
+        path.append(best)
+        now = best
+        around = neighbours(now.options, cluster, dimensions)
+        round_ = [predicted(*each) for each in around if _kind(each[0]) in kinds]
+    first.sort(key=lambda p: -p.pace())
+    return PlanAdvice(name, cluster, start, tuple(first), tuple(path))
+
+
+def _kind(name: str) -> str:
+    """ "plan:tp-4" -> "plan:tp"."""
+    return name.rpartition("-")[0] or name
+
+
+def _predicted(
+    name: str, cluster: Cluster, plan: str, title: Words, options: WorkloadOptions,
+    calibration: Any,
+) -> PlanPoint:  # fmt: skip
+    try:
+        found: Any = api.recost(name, cluster, options=options, calibration=calibration)
+    except GpuscopeError as error:
+        return PlanPoint(plan, title, options, why=error.what)
+    fullest = getattr(found, "fullest", None) or found
+    return PlanPoint(
+        plan, title, options, found.step_time_s, found.low_s, found.high_s,
+        fullest.peak_memory_bytes, fullest.fits,
+    )  # fmt: skip
+
+
+def explained_plan(advice: PlanAdvice) -> Explanation:
+    """The advice for a reader."""
+    start, best = advice.start, (advice.path or (advice.start,))[-1]
+    sections = []
+    if advice.path:
+        sections.append(
+            Section(
+                Words("The best plan found", "找到的最佳方案"),
+                (
+                    _table(Words("One decision after the other", "逐项决定"), start,
+                           (start, *advice.path), marked=len(advice.path)),
+                ),
+            )
+        )  # fmt: skip
+    one = _table(
+        Words("Plans that differ in one decision", "只改一项决定的方案"), start,
+        (start, *advice.neighbours), marked=0,
+    )  # fmt: skip
+    sections.append(Section(Words("Each decision alone", "逐项单独看"), (one, *_failed(advice))))
+    return Explanation(
+        topic="plan",
+        title=Words(
+            f"{advice.name} on {advice.cluster.n_devices} × {advice.cluster.device.name}:"
+            " how to split it",
+            f"{advice.name}，{advice.cluster.n_devices} × {advice.cluster.device.name}：如何切分",
+        ),
+        summary=(_verdict(advice, best), *_SAID), sections=tuple(sections),
+    )  # fmt: skip
+
+
+_SAID = (
+    Words(
+        "All of it is predicted; nothing was run. The batch of the whole job stays the same.",
+        "全部为预测，没有实际运行。整个作业的批大小不变。",
+    ),
+)
+
+
+def _verdict(advice: PlanAdvice, best: PlanPoint) -> Words:
+    start = advice.start
+    if best is start or start.step_time_s is None or best.step_time_s is None:
+        return Words(
+            "No plan that differs in one decision is predicted more than 1 % faster: keep it.",
+            "没有只改一项决定就能快 1 % 以上的方案：保持不变。",
+        )
+    if start.fits is False:
+        return Words(
+            f"The plan as asked for does not fit; this one does: {_names(advice)}.",
+            f"所给方案放不下；这个可以：{_names(advice, zh=True)}。",
+        )
+    gain = three(start.step_time_s / best.step_time_s)
+    return Words(
+        f"{gain}× as fast: {_names(advice)}.", f"快至 {gain}×：{_names(advice, zh=True)}。"
+    )
+
+
+def _names(advice: PlanAdvice, zh: bool = False) -> str:
+    titles = [p.title.zh if zh else p.title.en for p in advice.path]
+    return ("；" if zh else "; ").join(titles)
+
+
+def _table(title: Words, start: PlanPoint, points: tuple[PlanPoint, ...], marked: int) -> Table:
+    rows = tuple(_row(start, point) for point in points if point.step_time_s is not None)
+    return Table(
+        title,
+        (
+            Column(Words("decision", "决定")), Column(Words("speed-up", "加速比"), "ratio"),
+            Column(Words("step", "每步用时"), "s"), Column(Words("80 % interval", "80 % 区间")),
+            Column(Words("peak memory", "显存峰值"), "bytes"), Column(Words("fits", "放得下")),
+        ),
+        rows, marked=(marked,) if marked < len(rows) else (),
+    )  # fmt: skip
+
+
+def _row(start: PlanPoint, point: PlanPoint) -> tuple[Cell, ...]:
+    assert point.step_time_s is not None
+    ratio = start.step_time_s / point.step_time_s if start.step_time_s else None
+    interval = (
+        f"{three(point.low_s * 1e3)} – {three(point.high_s * 1e3)} ms"
+        if point.low_s is not None and point.high_s is not None else None
+    )  # fmt: skip
+    return (
+        point.title, ratio, point.step_time_s, interval, point.peak_memory_bytes,
+        Words("yes", "是") if point.fits else Words("no", "否"),
+    )  # fmt: skip
+
+
+def _failed(advice: PlanAdvice) -> tuple[Paragraph, ...]:
+    bad = [p for p in advice.neighbours if p.step_time_s is None]
+    room = [p for p in advice.neighbours if p.fits is False and p.peak_memory_bytes]
+    said = []
+    if bad:
+        named = "; ".join(f"{p.title.en}: {p.why}" for p in bad)
+        named_zh = "；".join(f"{p.title.zh}：{p.why}" for p in bad)
+        said.append(Paragraph(Words(f"Not possible: {named}", f"无法做到：{named_zh}"), "doubt"))
+    if room:
+        usable = advice.cluster.device.memory_usable_bytes
+        least = min(p.peak_memory_bytes or 0 for p in room)
+        said.append(
+            Paragraph(
+                Words(
+                    f"{len(room)} of them need more than the {size(usable)} of a device"
+                    f" ({size(least)} or more).",
+                    f"其中 {len(room)} 个超出单卡的 {size(usable)}（至少 {size(least)}）。",
+                ),
+                "warning",
+            )
+        )  # fmt: skip
+    return tuple(said)

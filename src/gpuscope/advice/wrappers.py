@@ -1,0 +1,73 @@
+"""Distributed wrappers of a case: which there are, what they were told, where they are called."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from gpuscope.advice.source import call_keyword
+from gpuscope.advice.types import Case, Edit, Fit, Seen, WrapSeen
+from gpuscope.explain.types import Words
+
+__all__ = ["FUNCTIONS", "collective_bytes", "keyword_edits", "needs_ranks", "wraps"]
+
+FUNCTIONS = {
+    "ddp": "DistributedDataParallel", "fsdp1": "FullyShardedDataParallel",
+    "fully_shard": "fully_shard",
+}  # fmt: skip
+"""What each kind of wrapper is called in torch."""
+
+
+def wraps(case: Case, kind: str) -> tuple[WrapSeen, ...]:
+    """The calls of a kind of wrapper."""
+    seen = case.seen.wraps if case.seen is not None else ()
+    return tuple(wrap for wrap in seen if wrap.kind == kind)
+
+
+def needs_ranks(case: Case, kind: str) -> Fit | None:
+    """Why a change of this wrapper cannot be made; None where it can."""
+    name = FUNCTIONS[kind]
+    if not wraps(case, kind):
+        return Fit(False, Words(f"There is no {name}.", f"没有 {name}。"), relevant=False)
+    if case.cluster.n_devices < 2:
+        why = Words(
+            "On one device nothing is communicated; name more: --on 8xh200.",
+            "单卡没有通信；请给出多卡：--on 8xh200。",
+        )
+        return Fit(False, why, relevant=False)
+    return None
+
+
+def collective_bytes(case: Case, *names: str) -> int:
+    """Bytes that collectives of these names (last part begins with) are given in a step."""
+    ops = case.program.ops if case.program is not None else ()
+    return sum(
+        op.repeat * sum(spec.nbytes for spec in op.inputs) for op in ops
+        if op.group >= 0 and op.name.rpartition("::")[2].startswith(names)
+    )  # fmt: skip
+
+
+def keyword_edits(
+    sources: Mapping[str, str], seen: Seen, kind: str, keyword: str, value: str
+) -> tuple[Edit, ...] | None:
+    """A keyword in each call of a wrapper; None where one is not found or sites share a line."""
+    sites = dict.fromkeys(wrap.site for wrap in seen.wraps if wrap.kind == kind)
+    found = []
+    for site in sites:
+        text = sources.get(site.rpartition(":")[0], "")
+        edits = (
+            call_keyword(sources, site, name, keyword, value)
+            for name in _names(text, FUNCTIONS[kind])
+        )
+        found.append(next((edit for edit in edits if edit is not None), None))
+    made = tuple(edit for edit in found if edit is not None)
+    return made if made and len(made) == len(found) else None
+
+
+def _names(text: str, function: str) -> tuple[str, ...]:
+    """What a file calls a function: its own name and what it was imported as."""
+    others = [
+        alias.asname for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)
+        for alias in node.names if alias.name == function and alias.asname
+    ]  # fmt: skip
+    return (function, *others)

@@ -1,0 +1,234 @@
+"""What `gpuscope advise` does: check what was typed, predict, put the explanation together."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuscope import api
+from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.program.models.settings import WorkloadOptions
+
+if TYPE_CHECKING:
+    from gpuscope.explain.types import Explanation
+
+__all__ = ["Request", "advice_for", "list_changes"]
+
+_OBJECTIVES = ("time", "memory", "energy", "cost")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was typed."""
+
+    target: str
+    on: str | None
+    options: WorkloadOptions
+    objective: str = "time"
+    allow: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    batch_advice: bool = False
+    calibration: str | None = None
+    save: str | None = None
+
+
+def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
+    """The advice as an explanation.
+
+    Raises:
+        GpuscopeError: what was typed is wrong, found before anything heavy; or the workload as it
+            stands cannot be captured.
+    """
+    _check(request)
+    from gpuscope.cli.progress import progress
+    from gpuscope.views.i18n import choose_language
+    from gpuscope.views.sentences import sentence
+
+    recorded = _is_recording(request.target)
+    if recorded:
+        _check_recording(request)
+    else:
+        from gpuscope.program.workload import check_name
+
+        check_name(request.target)
+    spoken = choose_language(lang)
+    with progress(quiet) as shown:
+
+        def say(text: str) -> None:
+            shown(sentence(text, spoken))
+
+        if recorded:
+            return _of_recording(request, say)
+        if request.options.parallel is not None:
+            return _of_plan(request, say)
+        return _of_workload(request, say)
+
+
+def _of_plan(request: Request, say: Any) -> Explanation:
+    """A ready-made parallel job has no code to change, but a split."""
+    from gpuscope.advice.plan_advice import advise_plan, explained_plan
+
+    cluster = api.resolve_target(request.on or "h200")
+    if cluster.n_devices == 1:
+        raise InvalidValueError(
+            "One device has nothing to split.", "Options such as --tp are for several.",
+            "Type for example: --on 8xh200",
+        )  # fmt: skip
+    found = advise_plan(
+        request.target, request.on or "h200", request.options, calibration=request.calibration,
+        say=say,
+    )  # fmt: skip
+    return explained_plan(found)
+
+
+def list_changes() -> Explanation:
+    """All changes, by group."""
+    from gpuscope.advice.explanation import NUMERICS
+    from gpuscope.advice.registry import changes
+    from gpuscope.explain.types import Column, Explanation, Section, Table, Words
+
+    by_group: dict[str, list[Any]] = {}
+    for change in changes():
+        by_group.setdefault(change.group, []).append(change)
+    columns = (
+        Column(Words("name", "名称")), Column(Words("what it does", "作用")),
+        Column(Words("results", "结果")),
+    )  # fmt: skip
+    sections = tuple(
+        Section(
+            Words(group, _GROUPS_ZH.get(group, group)),
+            (
+                Table(
+                    Words(f"{len(found)} changes", f"{len(found)} 项改动"), columns,
+                    tuple((c.name, c.title, NUMERICS[c.numerics]) for c in found),
+                ),
+            ),
+        )
+        for group, found in sorted(by_group.items())
+    )  # fmt: skip
+    return Explanation(
+        topic="changes", title=Words("Changes that gpuscope knows", "gpuscope 知道的改动"),
+        summary=(
+            Words(
+                "Those that fit a workload are predicted by: gpuscope advise WORKLOAD",
+                "适用的改动由此命令预测：gpuscope advise WORKLOAD",
+            ),
+        ),
+        sections=sections,
+    )  # fmt: skip
+
+
+_GROUPS_ZH = {
+    "precision": "精度", "compilation": "编译", "operators": "算子", "input": "输入",
+    "memory": "显存", "distributed": "分布式", "inference": "推理",
+}  # fmt: skip
+
+
+def _check(request: Request) -> None:
+    """Everything that can be found wrong without torch."""
+    if request.objective not in _OBJECTIVES:
+        raise UnknownNameError("objective", request.objective, _OBJECTIVES)
+    from gpuscope.advice.combining import check_names
+    from gpuscope.cli.prediction import check_options
+
+    check_names(request.allow, request.only, request.without)
+    check_options(request.options)
+    if request.save is not None:
+        from gpuscope.atomic import check_writable
+
+        check_writable(Path(request.save))
+    if request.on is not None:
+        api.resolve_target(request.on)
+
+
+def _is_recording(target: str) -> bool:
+    """Whether the target is a file or folder to load, not code or a model."""
+    path = Path(target.partition("*")[0])
+    if ".py" in target:
+        return False
+    if "*" in target:
+        return True
+    if path.is_dir():
+        return not (path / "config.json").exists()
+    if path.name.endswith((".json.gz", ".zst", ".sqlite", ".pickle", ".gz")):
+        return True
+    return path.suffix == ".json" and path.is_file() and not _is_config(path)
+
+
+def _is_config(path: Path) -> bool:
+    """Whether a JSON file is a model's configuration, by its begin."""
+    return b'"model_type"' in path.read_bytes()[:20_000]
+
+
+def _check_recording(request: Request) -> None:
+    said = [
+        f.name for f in fields(request.options)
+        if getattr(request.options, f.name) not in (None, f.default)
+    ]  # fmt: skip
+    own = "batch-advice" if request.batch_advice else "save" if request.save else ""
+    if said or own:
+        what = said[0] if said else own
+        raise InvalidValueError(
+            f"A recording has no option '{what}'.", "It was made; only code can be run otherwise.",
+            f"Leave out --{what}.",
+        )  # fmt: skip
+
+
+def _of_recording(request: Request, say: Any) -> Explanation:
+    from gpuscope.advice.from_run import advise_run
+    from gpuscope.advice.recorded_explanation import recorded_advice
+    from gpuscope.loading import load
+
+    say(f"Reading {request.target} …")
+    run = load([request.target], device=request.on)
+    advice = advise_run(run, request.on, only=request.only, without=request.without)
+    return recorded_advice(advice)
+
+
+def _of_workload(request: Request, say: Any) -> Explanation:
+    from dataclasses import replace
+
+    from gpuscope.advice.explanation import explained
+    from gpuscope.advice.forecasting import advise
+    from gpuscope.advice.workers import processes_here
+
+    advice = advise(
+        request.target, request.on or "h200", options=request.options,
+        calibration=request.calibration, objective=request.objective,  # type: ignore[arg-type]
+        allow=request.allow, only=request.only, without=request.without, say=say,
+        processes=processes_here(), save=request.save,
+    )  # fmt: skip
+    explanation = explained(advice, _again())
+    if not request.batch_advice:
+        return explanation
+    from gpuscope.advice.batch import advise_batch, batch_section
+
+    found = advise_batch(
+        request.target, request.on or "h200", options=request.options,
+        calibration=request.calibration, changes=advice.best.names if advice.best else (), say=say,
+    )  # fmt: skip
+    return replace(explanation, sections=(*explanation.sections, batch_section(found)))
+
+
+def _again() -> str:
+    """What was typed after the verb, to be typed after another."""
+    import shlex
+
+    typed = sys.argv[1:]
+    if typed[:1] != ["advise"]:
+        return ""
+    own = ("--batch-advice", "--json", "--quiet", "-q")
+    with_value = ("--report", "--output", "--figures", "--on", "--save")
+    kept: list[str] = []
+    skip = False
+    for part in typed[1:]:
+        if skip:
+            skip = False
+        elif part in with_value:
+            skip = True
+        elif part not in own and not part.startswith(tuple(f"{w}=" for w in with_value)):
+            kept.append(part)
+    return " ".join(map(shlex.quote, kept))

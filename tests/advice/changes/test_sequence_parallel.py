@@ -1,0 +1,19 @@
+"""Sequence parallelism from outside: refused, and said why."""
+
+import pytest
+from changed_cases import case_of
+from tiny_models import llama, tiny
+
+from gpuscope.advice.live import Live
+from gpuscope.advice.registry import find
+from gpuscope.errors import UnsupportedError
+
+
+@pytest.mark.parametrize("name", ["sequence-parallel"])
+def test_it_says_that_it_cannot(name):
+    fit = find(name).fits(case_of(tiny(llama())))
+    assert not fit.applies
+    assert not fit.relevant
+    assert fit.why.zh
+    with pytest.raises(UnsupportedError, match="parallelize_module"):
+        find(name).install(Live())

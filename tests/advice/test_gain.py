@@ -1,0 +1,88 @@
+"""The interval of a speedup, by hand and on real steps."""
+
+from __future__ import annotations
+
+from math import exp, hypot, log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_changes import build
+
+import gpuscope as gs
+from gpuscope.advice.gain import Costs, _Share, costs_of, speedup_interval
+from gpuscope.hardware import calibration_for
+
+
+def _costs(step_s, kernels, *, follows=1.0, spread=0.0, common=0.0, host=(1.0, 1.0)):
+    """Kernels: name -> (share, error)."""
+    shares = {(n,): _Share(s, e, e, ("matmul", n[:2])) for n, (s, e) in kernels.items()}
+    return Costs(
+        step_s, step_s * host[0], step_s * host[1], {"device": follows}, {"device": shares}, spread,
+        common,
+    )  # fmt: skip
+
+
+def test_the_same_step_gains_exactly_nothing():
+    step = _costs(1.0, {"a": (0.3, 0.5), "b": (0.7, 0.2)}, spread=0.2, common=0.3, host=(0.5, 2))
+    assert speedup_interval(step, step) == (1.0, 1.0, 1.0)
+
+
+def test_kernels_of_one_step_carry_their_whole_error():
+    before, after = _costs(2.0, {"a": (1.0, 0.1)}), _costs(1.0, {"b": (1.0, 0.2)})
+    point, low, high = speedup_interval(before, after)
+    assert point == pytest.approx(2.0)
+    assert log(high / point) == pytest.approx(hypot(0.1, 0.2))
+    assert log(point / low) == pytest.approx(hypot(0.1, 0.2))
+
+
+def test_a_kernel_in_both_counts_by_how_much_its_share_differs():
+    # 3 of 4 s and 3 of 3 s: shares 0.75 and 1; the other kernel is gone.
+    before = _costs(4.0, {"a": (0.75, 0.2), "b": (0.25, 0.0)})
+    after = _costs(3.0, {"a": (1.0, 0.2)})
+    point, _, high = speedup_interval(before, after)
+    assert log(high / point) == pytest.approx(0.25 * 0.2)
+
+
+def test_what_kernels_of_a_kind_share_cancels_where_both_have_as_much():
+    before = _costs(2.0, {"xx1": (1.0, 0.0)}, spread=0.3, common=0.2)
+    same = _costs(1.0, {"xx2": (1.0, 0.0)}, spread=0.3, common=0.2)
+    other = _costs(1.0, {"yy1": (1.0, 0.0)}, spread=0.3, common=0.2)
+    assert speedup_interval(before, same) == pytest.approx((2.0, 2.0, 2.0))
+    point, _, high = speedup_interval(before, other)
+    assert log(high / point) == pytest.approx(hypot(0.3, 0.3))
+
+
+def test_the_host_is_the_same_in_both():
+    paced, free = _costs(2.0, {"a": (1.0, 0.0)}, host=(0.8, 1.5)), _costs(1.0, {"a": (1.0, 0.0)})
+    assert speedup_interval(paced, paced)[1:] == (1.0, 1.0)
+    assert speedup_interval(paced, free) == pytest.approx((2.0, 1.6, 3.0))
+
+
+def test_work_counts():
+    before, after = _costs(1.0, {"a": (1.0, 0.0)}), _costs(2.0, {"a": (1.0, 0.0)})
+    assert speedup_interval(before, after, 2.0)[0] == pytest.approx(1.0)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 0.5), st.floats(0, 0.3))
+def test_the_point_is_inside_and_more_error_is_never_narrower(one, other, error, more):
+    def interval(e):
+        before = _costs(3.0, {"a": (one, e), "b": (1 - one, 0.1)})
+        after = _costs(2.0, {"a": (other, e), "c": (1 - other, 0.1)})
+        return speedup_interval(before, after)
+
+    narrow, wide = interval(error), interval(error + more)
+    assert narrow[1] <= narrow[0] <= narrow[2]
+    assert wide[1] <= narrow[1] * exp(1e-12)
+    assert wide[2] >= narrow[2] * exp(-1e-12)
+
+
+def test_a_real_step_is_walked_as_predict_does():
+    program = gs.capture(build)
+    cluster = gs.parse_target("h200")
+    costs = costs_of(program, cluster, calibration_for(cluster.device))
+    run = gs.predict(program, "h200")
+    assert costs.step_s == pytest.approx(run.step_time_s, rel=1e-6)
+    assert costs.follows["device"] > 0.95
+    assert sum(s.share for s in costs.shares["device"].values()) == pytest.approx(1.0)
+    assert sum(s.share for s in costs.shares["host"].values()) == pytest.approx(1.0)

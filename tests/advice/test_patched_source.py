@@ -1,0 +1,63 @@
+"""The patched source is built where the change is made, and the original elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from gpuscope.advice.patched_source import write_both
+
+TRAIN = """
+from parts.scale import FACTOR
+import near
+
+def build(batch=1):
+    return lambda: batch * FACTOR * near.NUMBER
+"""
+
+CHECK = """
+import sys
+from pathlib import Path
+from gpuscope.advice.live import Live
+from gpuscope.advice.registry import plan
+from gpuscope.program.workload import resolve
+build = resolve(sys.argv[1]).build
+live = Live(plan(["patched-source"] if sys.argv[2] == "patched" else []))
+print(live.wrap(build)()())
+live.close()
+"""
+
+
+def _value(name: str, which: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, name, which], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def _project(folder: Path) -> Path:
+    (folder / "parts").mkdir(parents=True)
+    (folder / "parts" / "__init__.py").write_text("")
+    (folder / "parts" / "scale.py").write_text("FACTOR = 10\n")
+    (folder / "near.py").write_text("NUMBER = 3\n")
+    (folder / "train.py").write_text(TRAIN)
+    return folder / "train.py"
+
+
+def test_original_and_patched_are_told_apart(tmp_path: Path) -> None:
+    train = _project(tmp_path / "project")
+    scale = train.parent / "parts" / "scale.py"
+    files = {str(scale): "FACTOR = 20\n", str(train): TRAIN.replace("batch *", "2 * batch *")}
+    made = write_both(tmp_path / "out", train, "build", {"batch": 5}, files, "reordered")
+    assert made is not None
+    target, registers = made
+    assert registers.is_file()
+    assert _value(target.name, "original") == "150"
+    assert _value(target.name, "patched") == "600"
+
+
+def test_a_change_outside_of_the_folder_is_not_tried(tmp_path: Path) -> None:
+    train = _project(tmp_path / "project")
+    files = {str(tmp_path / "elsewhere.py"): "x = 1\n"}
+    assert write_both(tmp_path / "out", train, "build", {}, files, "exact") is None

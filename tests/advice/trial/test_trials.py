@@ -1,0 +1,120 @@
+"""Variants really run in processes of their own, on the processor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuscope.advice.results import Limits, Target
+from gpuscope.advice.trial import Trials, pairs, proving
+from gpuscope.errors import UnknownNameError, WorkloadError
+
+HERE = Path(__file__).parent
+OWN = (str(HERE / "broken_changes.py"),)
+SECONDS = 120.0
+
+
+def trials(function: str, **options: object) -> Trials:
+    target = Target("build", f"{HERE / 'small_workloads.py'}:{function}")
+    limits = Limits(SECONDS, memory_bytes=2 << 30)
+    return Trials(target, limits, device="cpu", own_changes=OWN, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Trials]:
+    with trials("build") as found:
+        yield found
+
+
+def test_the_baseline_is_measured(running: Trials) -> None:
+    measured = running.baseline()
+    assert 0 < measured.low_s <= measured.step_s <= measured.high_s
+    assert measured.ready_s > 0
+    assert measured.peak_memory_bytes is None  # a processor has no device memory
+    assert measured.energy_j is None
+    assert running.device
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "told"),
+    [
+        ("exits", "crashed", "the last words"),
+        ("raises", "crashed", "an error on purpose"),
+        ("impossible-here", "impossible", "A package is missing."),
+        ("takes-all-memory", "memory", "memory"),
+    ],
+)
+def test_what_fails_costs_its_own_trial(
+    running: Trials, name: str, outcome: str, told: str
+) -> None:
+    trial = running.contest((), (name,))
+    assert trial.outcome == outcome
+    assert told in trial.why.en
+    assert trial.speedup is None
+    assert trial.parity is None
+    assert trial.added == (name,)
+
+
+def test_what_hangs_is_ended(running: Trials) -> None:
+    running.baseline()
+    running.limits = Limits(4.0)
+    trial = running.contest((), ("hangs",))
+    running.limits = Limits(SECONDS)
+    assert trial.outcome == "hung"
+    assert 3.5 < trial.seconds < 30
+    assert running.baseline().step_s > 0  # which still answers
+
+
+def test_what_helps_is_kept_and_its_results_agree(
+    running: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 8)  # many times as fast: seen at once
+    trial = running.contest((), ("lighter-step",))
+    assert trial.outcome == "kept", trial.why
+    assert trial.low is not None
+    assert trial.low > 1.2
+    assert trial.parity is not None
+    assert trial.parity.verdict == "agrees"
+    assert trial.parity.note is not None  # dropout was off
+    assert {c.what.partition(",")[0] for c in trial.parity.compared} == {
+        "loss", "gradient norm", "update of the parameters"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [("scaled-loss", "differs"), ("not-a-number", "overflow"), ("skipped-step", "differs")],
+)
+def test_wrong_results_are_found(running: Trials, name: str, verdict: str) -> None:
+    assert running.parity((name,)).verdict == verdict
+
+
+def test_a_model_that_varies_is_compared_by_its_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCESS_COUNTER", str(tmp_path / "counter"))
+    monkeypatch.setattr(proving, "BASES", 3)
+    monkeypatch.setattr(proving, "OTHERS", 2)
+    with trials("varying") as found:
+        parity = found.parity(("lighter-step",))
+    assert parity.verdict == "distribution"
+    assert parity.note is not None
+
+
+def test_inference_is_compared_by_its_outputs() -> None:
+    with trials("inference") as found:
+        parity = found.parity(("lighter-step",))
+    assert [c.what for c in parity.compared] == ["output"]
+    assert parity.verdict == "agrees"
+
+
+def test_an_original_that_fails_is_an_error() -> None:
+    with trials("fails") as found, pytest.raises(WorkloadError, match="no such data"):
+        found.baseline()
+
+
+def test_a_change_that_is_not_known(running: Trials) -> None:
+    with pytest.raises(UnknownNameError):
+        running.contest((), ("no-such-change",))
