@@ -1,12 +1,13 @@
 # make demo   sets up a virtual environment and predicts a real training step, without a GPU
-# make test   sets up the same and runs every test that needs no GPU
+# make test   sets up the same and runs the tests that need no GPU, but for the slow ones
+# make test-all   those, too (minutes more)
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 ON     ?= h200
 
-.PHONY: demo test lint types web page clean validate validate-gpu residual validate-published \
+.PHONY: demo test test-all lint types web page clean validate validate-gpu residual validate-published \
         validate-distributed
 
 $(STAMP): pyproject.toml constraints.txt
@@ -31,6 +32,9 @@ demo: $(STAMP)
 	@echo "Open in ui.perfetto.dev: demo/gpt2-on-h200.json.gz"
 
 test: $(STAMP) lint types web
+	$(BIN)/python -m pytest -m "not gpu and not slow" -n auto --dist loadfile -p no:cacheprovider
+
+test-all: $(STAMP) lint types web
 	$(BIN)/python -m pytest -m "not gpu" -n auto --dist loadfile -p no:cacheprovider
 
 # The report's page: typed, tested, and the shipped file is the build of its sources.
