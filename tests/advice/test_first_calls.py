@@ -40,6 +40,24 @@ def test_told_until_known_and_no_more_after_the_end() -> None:
     assert len(told) == 3
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_that_watch_may_end_in_any_order(first: int) -> None:
+    told: tuple[list[object], list[object]] = ([], [])
+    before = nn.Module.__call__
+    replaced = Replaced()
+    watched = [FirstCalls(one.append) for one in told]
+    for watch in watched:
+        watch.begin(replaced)
+    net = nn.Linear(4, 4)
+    x = torch.ones(1, 4)
+    net(x)
+    watched[first].end()
+    nn.ReLU()(x)
+    assert [len(one) for one in told] == ([1, 2] if first == 0 else [2, 1])
+    watched[1 - first].end()
+    assert nn.Module.__call__ is before
+
+
 def test_a_model_made_before_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     net, looked = _Net(), []
     found = live_module.roots

@@ -1,7 +1,8 @@
 """Modules are noticed when they are called for the first time.
 
 The call itself is watched, not by a hook: compiled code goes through hooks, and would have to know
-what they do. What is compiled is called from outside, so that its model is noticed before.
+what they do. What is compiled is called from outside, so that its model is noticed before. One
+function stands in for `Module.__call__` as long as anybody watches, whoever ends first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from gpuscope.advice.replaced import Replaced
 
 __all__ = ["FirstCalls"]
 
+_watching: list[FirstCalls] = []
+
 
 class FirstCalls:
     """Tells of each module that is called and not known.
@@ -26,36 +29,51 @@ class FirstCalls:
     def __init__(self, tell: Callable[[Any], None]) -> None:
         self._tell = tell
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._on = False
-        self._undo: Callable[[], None] = lambda: None
 
     def know(self, module: Any) -> None:
         """A module and all that it holds are known."""
         self._known.update(module.modules())
 
+    def called(self, module: Any) -> None:
+        """Tell of a module that is about to run, if it is not known."""
+        if module not in self._known:
+            self._tell(module)
+
     def begin(self, replaced: Replaced) -> None:
         """Watch from now on, until `end` or the replacements are undone."""
-        import torch
-
-        original = torch.nn.Module.__call__
-        is_compiling = torch.compiler.is_compiling
-        self._on = True
-
-        @functools.wraps(original)
-        def called(this: Any, *args: Any, **kwargs: Any) -> Any:
-            if not is_compiling() and self._on and this not in self._known:
-                self._tell(this)
-            return original(this, *args, **kwargs)
-
-        def undo() -> None:
-            self._on = False  # where a class has taken it over
-            if torch.nn.Module.__call__ is called:
-                torch.nn.Module.__call__ = original  # type: ignore[method-assign]
-
-        torch.nn.Module.__call__ = called  # type: ignore[method-assign]
-        self._undo = undo
+        _watching.append(self)
+        _stand_in()
         replaced.at_end(self.end)
 
     def end(self) -> None:
         """Watch no more."""
-        self._undo()
+        _watching[:] = [watch for watch in _watching if watch is not self]
+        if not _watching:
+            _step_aside()
+
+
+def _stand_in() -> None:
+    import torch
+
+    original = torch.nn.Module.__call__
+    if hasattr(original, "__gpuscope_watched__"):
+        return
+    is_compiling = torch.compiler.is_compiling
+
+    @functools.wraps(original)
+    def watched(this: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_compiling():
+            for watch in tuple(_watching):
+                watch.called(this)
+        return original(this, *args, **kwargs)
+
+    watched.__gpuscope_watched__ = original  # type: ignore[attr-defined]
+    torch.nn.Module.__call__ = watched  # type: ignore[method-assign]
+
+
+def _step_aside() -> None:
+    import torch
+
+    original = getattr(torch.nn.Module.__call__, "__gpuscope_watched__", None)
+    if original is not None:
+        torch.nn.Module.__call__ = original  # type: ignore[method-assign]

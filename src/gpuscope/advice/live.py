@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
+from gpuscope.advice.asked_calls import AskedCalls
 from gpuscope.advice.change import Change
 from gpuscope.advice.constructing import watch_loaders, watch_optimizers, watch_wrappers
 from gpuscope.advice.first_calls import FirstCalls
@@ -45,6 +46,7 @@ class Live:
     def __init__(self, changes: Sequence[Change] = ()) -> None:
         self.changes = tuple(changes)
         self._replaced = Replaced()
+        self._calls = AskedCalls()
         self._clear()
 
     def _clear(self) -> None:
@@ -57,7 +59,6 @@ class Live:
         self._wrap_edits: list[Callable[[str, dict[str, Any]], None]] = []
         self._wrap_uses: list[Callable[[str, Any], None]] = []
         self._call_edits: list[Callable[[Any, Callable[..., Any]], Callable[..., Any]]] = []
-        self._calls: dict[int, Callable[..., Any]] = {}
         self._backward_edits: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = []
         self._step_edits: list[Callable[[Callable[[], Any]], Callable[[], Any]]] = []
         self._build_edits: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = []
@@ -214,6 +215,7 @@ class Live:
     def close(self) -> None:
         """Undo everything. Models that were edited stay as they are."""
         self._forward.leave()
+        self._calls.give_back()
         self._replaced.undo()
 
     def forget(self) -> None:
@@ -277,27 +279,10 @@ class Live:
             self._wrap_call(module)
 
     def _wrap_call(self, module: Any) -> None:
-        """Python looks `__call__` up in the class: it asks there whether the module is ours."""
-        cls, calls = type(module), self._calls
-        asks_already = getattr(cls.__call__, "__gpuscope_calls__", None) is calls
-        original: Any = cls.__call__
-        original = original.__wrapped__ if asks_already else original
-        call: Callable[..., Any] = functools.partial(original, module)
         if self._forward.contexts:
-            call = self._forward.entering(call)
+            self._calls.take(module, self._forward.entering)
         for wrap in reversed(self._call_edits):
-            call = wrap(module, call)
-        calls[id(module)] = call
-        if asks_already:
-            return
-
-        @functools.wraps(original)
-        def asked(this: Any, *args: Any, **kwargs: Any) -> Any:
-            ours = calls.get(id(this))
-            return original(this, *args, **kwargs) if ours is None else ours(*args, **kwargs)
-
-        asked.__gpuscope_calls__ = calls  # type: ignore[attr-defined]
-        self.set(cls, "__call__", asked)
+            self._calls.take(module, functools.partial(wrap, module))
 
     def _first_call(self, module: Any) -> None:
         """A module is called that was not met: code without a `build`, or one that builds late."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.advice.asked_calls import taken_over
 from gpuscope.advice.change import Change
 from gpuscope.advice.trial.dropping import switch_off
 from gpuscope.advice.types import Case, Fit
@@ -89,7 +90,7 @@ class Watching(Change):
         self._precisions |= {str(p.dtype).removeprefix("torch.") for p in module.parameters()}
         if self._perturb:
             _perturb(module, self._perturb, self._noise)
-        if not self._outside and hasattr(type(module).__call__, "__gpuscope_calls__"):
+        if not self._outside and taken_over(module):
             # The code itself applies changes that wrap calls (`gs.apply`).
             self._live.on_call(self._watch_call)
             self._outside = True
