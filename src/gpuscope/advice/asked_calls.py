@@ -68,7 +68,7 @@ class _Class:
 
         setattr(asked, _CLASS, self)
         self.asked = asked
-        cls.__call__ = asked  # type: ignore[method-assign,assignment]
+        cls.__call__ = asked  # type: ignore[method-assign]
 
     def below(self, layer: dict[int, Call], this: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the module as those below a layer would have it."""
@@ -86,7 +86,7 @@ class _Class:
         if self.inherits:
             del self.cls.__call__
         else:
-            self.cls.__call__ = self.original  # type: ignore[method-assign,assignment]
+            self.cls.__call__ = self.original  # type: ignore[method-assign]
 
 
 def _asking(cls: type) -> _Class:

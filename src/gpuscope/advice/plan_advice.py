@@ -119,21 +119,30 @@ def advise_plan(
     start = predicted("", Words("as asked for", "按所给方案"), laid)
     if start.step_time_s is None:
         api.predict(name, cluster, options=laid, calibration=calibration)  # says why
-    first = [predicted(*each) for each in neighbours(laid, cluster, dimensions)]
+    def around(plan: PlanPoint, kinds: frozenset[str] | None = None) -> list[PlanPoint]:
+        plans = neighbours(plan.options, cluster, dimensions)
+        return [predicted(*each) for each in plans if kinds is None or _kind(each[0]) in kinds]
+
+    first = around(start)
+    path = _way(start, first, around)
+    return PlanAdvice(name, cluster, start, tuple(sorted(first, key=lambda p: -p.pace())), path)
+
+
+def _way(
+    start: PlanPoint, first: list[PlanPoint],
+    around: Callable[[PlanPoint, frozenset[str]], list[PlanPoint]],
+) -> tuple[PlanPoint, ...]:  # fmt: skip
+    """The plans from the first to where nothing gains any more."""
     path: list[PlanPoint] = []
-    now, round_, kinds = start, first, None
+    now, found, kinds = start, first, frozenset(_kind(p.name) for p in first)
     for _ in range(ROUNDS):
-        best = max(round_, key=PlanPoint.pace, default=None)
+        best = max(found, key=PlanPoint.pace, default=None)
         if best is None or best.pace() <= now.pace() * GAIN:
             break
-        near = {_kind(p.name) for p in round_ if p.pace() >= NEAR * now.pace()}
-        kinds = near if kinds is None else kinds & near
+        kinds &= {_kind(p.name) for p in found if p.pace() >= NEAR * now.pace()}
         path.append(best)
-        now = best
-        around = neighbours(now.options, cluster, dimensions)
-        round_ = [predicted(*each) for each in around if _kind(each[0]) in kinds]
-    first.sort(key=lambda p: -p.pace())
-    return PlanAdvice(name, cluster, start, tuple(first), tuple(path))
+        now, found = best, around(best, kinds)
+    return tuple(path)
 
 
 def _kind(name: str) -> str:

@@ -16,8 +16,8 @@ from gpuscope.program.types import Program
 from gpuscope.run import Run
 
 __all__ = [
-    "NO_CODE", "Case", "Edit", "Fit", "Group", "LoaderSeen", "ModelSeen", "Numerics", "OptimizerSeen",
-    "Seen", "WrapSeen",
+    "NO_CODE", "Case", "Edit", "Fit", "Group", "LoaderSeen", "ModelSeen", "Numerics",
+    "OptimizerSeen", "Seen", "WrapSeen",
 ]  # fmt: skip
 
 Group = Literal[

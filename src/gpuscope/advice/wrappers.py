@@ -9,7 +9,7 @@ from gpuscope.advice.source import call_keyword
 from gpuscope.advice.types import Case, Edit, Fit, Seen, WrapSeen
 from gpuscope.explain.types import Words
 
-__all__ = ["FUNCTIONS", "collective_bytes", "keyword_edits", "needs_ranks", "wraps"]
+__all__ = ["FUNCTIONS", "collective_bytes", "keyword_edits", "needs_bf16", "needs_ranks", "wraps"]
 
 FUNCTIONS = {
     "ddp": "DistributedDataParallel", "fsdp1": "FullyShardedDataParallel",
@@ -36,6 +36,14 @@ def needs_ranks(case: Case, kind: str) -> Fit | None:
         )
         return Fit(False, why, relevant=False)
     return None
+
+
+def needs_bf16(case: Case) -> Fit | None:
+    """Why nothing can be sent or computed in bfloat16; None where it can."""
+    if case.device.supports("bf16"):
+        return None
+    name = case.device.name
+    return Fit(False, Words(f"{name} has no bfloat16.", f"{name} 没有 bfloat16。"))
 
 
 def collective_bytes(case: Case, *names: str) -> int:

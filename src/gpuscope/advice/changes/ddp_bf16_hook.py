@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import needs_ranks
+from gpuscope.advice.wrappers import needs_bf16, needs_ranks
 from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
@@ -30,12 +30,9 @@ class DDPBf16Hook(Change):
 
     def fits(self, case: Case) -> Fit:
         """It needs DDP with float32 gradients, on devices with bfloat16."""
-        refused = needs_ranks(case, "ddp")
+        refused = needs_ranks(case, "ddp") or needs_bf16(case)
         if refused is not None:
             return refused
-        if not case.device.supports("bf16"):
-            name = case.device.name
-            return Fit(False, Words(f"{name} has no bfloat16.", f"{name} 没有 bfloat16。"))
         ops = case.program.ops if case.program is not None else ()
         reduced = {
             spec.dtype for op in ops for spec in op.inputs

@@ -8,25 +8,19 @@ layer (`torch._grouped_mm`). What the source says is followed exactly: see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from gpuscope.advice.change import Change
 from gpuscope.advice.experts_source import expert_edits, functions_with_experts
-from gpuscope.advice.patching import user_sources
 from gpuscope.advice.registry import register
-from gpuscope.advice.rewriting import rewrite
-from gpuscope.advice.types import Case, Edit, Fit, Numerics, Seen
-from gpuscope.errors import UnsupportedError
+from gpuscope.advice.source_change import SourceChange
+from gpuscope.advice.types import Case, Edit, Numerics
 from gpuscope.explain.types import Words
-
-if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
 
 __all__ = ["ExpertsRewrite"]
 
 
-class ExpertsRewrite(Change):
+class ExpertsRewrite(SourceChange):
     """Multiply the tokens of all experts at once where the source loops over experts."""
 
     name = "experts-rewrite"
@@ -34,55 +28,33 @@ class ExpertsRewrite(Change):
     group = "operators"
     numerics: Numerics = "reordered"
     rank = 30
+    nothing = Words(
+        "Your own source has no loop over experts that can be replaced safely.",
+        "您的源代码里没有可以安全替换的专家循环。",
+    )
+    failed = (
+        "No loop over experts could be replaced.",
+        "The source that runs has none that can be followed.",
+        "Sort tokens by expert and call torch._grouped_mm yourself.",
+    )
 
-    def fits(self, case: Case) -> Fit:
-        """It needs source of the user's own with a loop over experts that can be followed."""
-        if case.seen is None or case.program is None:
-            why = Words("There is no source to read.", "没有可读的源代码。")
-            return Fit(False, why, relevant=False)
-        texts = _model_sources(user_sources(case.seen), case.seen).values()
-        if not any(functions_with_experts(text) for text in texts):
-            return Fit(
-                False,
-                Words(
-                    "Your own source has no loop over experts that can be replaced safely.",
-                    "您的源代码里没有可以安全替换的专家循环。",
-                ),
-                relevant=False,
-            )
-        waits = sum(op.sync == "nonzero" for op in case.program.ops)
-        return Fit(
-            True,
-            Words(
-                f"Experts run one after another, and the host waits {waits} times a step to learn"
-                " how many tokens each one gets.",
-                f"专家逐个运行，主机每步等待 {waits} 次才知道各专家分到多少词元。",
-            ),
+    def candidates(self, text: str) -> Sequence[Any]:
+        """See `gpuscope.advice.experts_source`."""
+        return functions_with_experts(text)
+
+    def rewritten(self, file: str, text: str, function: Any) -> tuple[Edit, ...]:
+        """See there."""
+        return expert_edits(file, text, function)
+
+    def reason(self, case: Case) -> Words:
+        """The host waits for each expert's count."""
+        ops = case.program.ops if case.program is not None else ()
+        waits = sum(op.sync == "nonzero" for op in ops)
+        return Words(
+            f"Experts run one after another, and the host waits {waits} times a step to learn"
+            " how many tokens each one gets.",
+            f"专家逐个运行，主机每步等待 {waits} 次才知道各专家分到多少词元。",
         )
-
-    def install(self, live: Live) -> None:
-        """Rewrite the functions of the models' own classes as they stand."""
-        done: list[str] = []
-        tried: set[int] = set()
-
-        def edit(model: Any) -> None:
-            for function in _functions(model):
-                if id(function) not in tried:
-                    tried.add(id(function))
-                    if rewrite(live, function, expert_edits):
-                        done.append(function.__qualname__)
-
-        def check(step: Any) -> Any:
-            if not done:
-                raise UnsupportedError(
-                    "No loop over experts could be replaced.",
-                    "The source that runs has none that can be followed.",
-                    "Sort tokens by expert and call torch._grouped_mm yourself.",
-                )
-            return step
-
-        live.on_model(edit)
-        live.on_step(check)
 
     def price(self, case: Case) -> Words | None:
         """The new line calls gpuscope; weights are stacked for the step."""
@@ -99,35 +71,6 @@ class ExpertsRewrite(Change):
             "没有分到词元的专家，梯度为零（跳过它的循环则没有梯度）；专家内部的 dropout 会取到"
             "不同的随机数。",
         )
-
-    def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
-        """The same edits, in the files that define the models."""
-        found = [
-            edit for file, text in _model_sources(sources, seen).items()
-            for function in functions_with_experts(text)
-            for edit in expert_edits(file, text, function)
-        ]  # fmt: skip
-        return tuple(found) or None
-
-
-def _model_sources(sources: Mapping[str, str], seen: Seen) -> dict[str, str]:
-    """Texts of the user's files that define classes of the models."""
-    files = {file for model in seen.models for file in model.files}
-    return {file: text for file, text in sources.items() if file in files}
-
-
-def _functions(model: Any) -> list[Any]:
-    """Methods of the user's own classes in a model."""
-    import inspect
-
-    from gpuscope.advice.seeing import is_foreign
-
-    found: dict[int, Any] = {}
-    for cls in {type(module) for module in model.modules()}:
-        for function in vars(cls).values():
-            if inspect.isfunction(function) and not is_foreign(function.__code__.co_filename):
-                found[id(function)] = function
-    return list(found.values())
 
 
 register(ExpertsRewrite())

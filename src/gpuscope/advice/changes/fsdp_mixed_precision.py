@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.advice.wrappers import keyword_edits, needs_ranks
+from gpuscope.advice.wrappers import keyword_edits, needs_bf16, needs_ranks
 from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
@@ -34,12 +34,9 @@ class FSDPMixedPrecision(Change):
 
     def fits(self, case: Case) -> Fit:
         """It needs FSDP2 that gathers float32."""
-        refused = needs_ranks(case, "fully_shard")
+        refused = needs_ranks(case, "fully_shard") or needs_bf16(case)
         if refused is not None:
             return refused
-        if not case.device.supports("bf16"):
-            name = case.device.name
-            return Fit(False, Words(f"{name} has no bfloat16.", f"{name} 没有 bfloat16。"))
         ops = case.program.ops if case.program is not None else ()
         gathered = {
             spec.dtype for op in ops for spec in op.inputs if op.group >= 0 and "gather" in op.name
