@@ -68,8 +68,8 @@ def profile_command(
     """Run a script unmodified; record a few of its steps; write a report when it ends."""
     from gpuscope.errors import UnknownNameError
     from gpuscope.measure.script.ranks import Place
-    from gpuscope.measure.script.runner import Program, check
     from gpuscope.measure.script.session import Session, Settings
+    from gpuscope.program.script.runner import Program, check
     from gpuscope.views.i18n import choose_language
 
     language = choose_language(lang)
@@ -123,8 +123,8 @@ def _is_gpus(at: int) -> bool:
 def _run(
     program: object, session: Session, folder: Path, report: Path | None, lang: str, quiet: bool
 ) -> None:
-    from gpuscope.measure.script import runner
     from gpuscope.measure.script.ranks import Place, clear, say_done
+    from gpuscope.program.script import runner
 
     assert isinstance(program, runner.Program)
     place, pid = Place.of(), os.getpid()

@@ -96,7 +96,7 @@ class ScriptSubject:
     def __init__(
         self, path: str, arguments: tuple[str, ...], live: Live, accelerator: Accelerator
     ) -> None:
-        from gpuscope.measure.script import runner
+        from gpuscope.program.script import runner
 
         self.live = live
         self.result: object = None
@@ -114,8 +114,8 @@ class ScriptSubject:
 
     def run(self) -> None:
         """Run the script to its end; what it raises is told to whoever waits in `advance`."""
-        from gpuscope.measure.script import runner
-        from gpuscope.measure.script.step_finder import StepFinder
+        from gpuscope.program.script import runner
+        from gpuscope.program.script.step_finder import StepFinder
 
         finder = StepFinder(self._boundary)
         place: AbstractContextManager[Any] = nullcontext()

@@ -105,9 +105,9 @@ def _build(job: Job, accelerator: Any) -> Any:
 
 def _serve_script(job: Job, channel: Channel, accelerator: Any) -> None:
     """The script in the main thread, the commands in another."""
-    from gpuscope.advice.trial.guarding import guard
     from gpuscope.advice.trial.limiting import limit_memory
     from gpuscope.advice.trial.subjects import ScriptSubject
+    from gpuscope.program.script.guarding import guard
 
     live, watching = changed(job)
     subject = ScriptSubject(job.target.name, job.target.arguments, live, accelerator)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.measure.profiling import EXTRA_STEPS
 from gpuscope.measure.script.other_profilers import before_another_profiler, profiling
 from gpuscope.measure.script.step_clock import StepClock
-from gpuscope.measure.script.step_finder import Source, StepFinder
 from gpuscope.measure.script.step_times import AFTER_GAP, intervals
 from gpuscope.measure.statistics import settled_from
+from gpuscope.program.script.step_finder import Source, StepFinder
 from gpuscope.run import Run
 
 if TYPE_CHECKING:

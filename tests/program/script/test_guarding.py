@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.advice.trial.guarding import _doing, _harmless_places
+from gpuscope.program.script.guarding import _doing, _harmless_places
 
 _PLACES = ("/harmless",)
 
@@ -59,7 +59,7 @@ def test_the_hook_names_the_line_before_anything_is_written(tmp_path: Path, writ
     script.write_text(
         "import os, runpy, sys, tempfile\n"
         "tempfile.tempdir = '/nowhere'\n"
-        "from gpuscope.advice.trial.guarding import guard\n"
+        "from gpuscope.program.script.guarding import guard\n"
         "def refuse(error):\n"
         "    print(error, flush=True)\n"
         "    os._exit(4)\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuscope.errors import InputFileError
-from gpuscope.measure.script.runner import Program, check
+from gpuscope.program.script.runner import Program, check
 
 SCRIPT = """
 import sys
@@ -34,7 +34,7 @@ print("the end")
 
 UNDER = (
     "import sys\n"
-    "from gpuscope.measure.script.runner import Program, end_as, run\n"
+    "from gpuscope.program.script.runner import Program, end_as, run\n"
     "target, module = sys.argv[1], sys.argv[2] == 'm'\n"
     "end_as(run(Program(target, tuple(sys.argv[3:]), module)))\n"
 )
@@ -95,7 +95,7 @@ def test_torch_is_imported_when_the_script_wants_it(folder: Path) -> None:
     )
     code = (
         "import builtins\n"
-        "from gpuscope.measure.script.runner import Program, run, when_imported\n"
+        "from gpuscope.program.script.runner import Program, run, when_imported\n"
         "builtins.called = 0\n"
         "def call(): import torch.optim.optimizer; builtins.called += 1\n"
         "when_imported('torch', call)\n"

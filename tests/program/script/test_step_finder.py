@@ -7,7 +7,7 @@ import torch
 from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
-from gpuscope.measure.script.step_finder import StepFinder
+from gpuscope.program.script.step_finder import StepFinder
 
 
 def _hooked() -> bool:

@@ -1,0 +1,1 @@
+"""Whole scripts: run as `python` runs them, their steps found, nothing left behind."""
