@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from gpuscope.advice.patched_source import write_both
+from gpuscope.advice.results import Target
 
 TRAIN = """
 from parts.scale import FACTOR
@@ -49,7 +50,9 @@ def test_original_and_patched_are_told_apart(tmp_path: Path) -> None:
     train = _project(tmp_path / "project")
     scale = train.parent / "parts" / "scale.py"
     files = {str(scale): "FACTOR = 20\n", str(train): TRAIN.replace("batch *", "2 * batch *")}
-    made = write_both(tmp_path / "out", train, "build", {"batch": 5}, files, "reordered")
+    made = write_both(
+        tmp_path / "out", train, Target("build", "", {"batch": 5}), "build", files, "reordered"
+    )  # fmt: skip
     assert made is not None
     target, registers = made
     assert registers.is_file()
@@ -60,4 +63,4 @@ def test_original_and_patched_are_told_apart(tmp_path: Path) -> None:
 def test_a_change_outside_of_the_folder_is_not_tried(tmp_path: Path) -> None:
     train = _project(tmp_path / "project")
     files = {str(tmp_path / "elsewhere.py"): "x = 1\n"}
-    assert write_both(tmp_path / "out", train, "build", {}, files, "exact") is None
+    assert write_both(tmp_path / "out", train, Target("build", ""), "build", files, "exact") is None

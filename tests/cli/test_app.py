@@ -40,12 +40,12 @@ SURFACE = {
     "learn": ["NAME", *SHOWN],
     "lens": ["LAUNCH", "--on", "--limit", *SHOWN],
     "predict": [
-        "WORKLOAD", "--on", "--calibration", "--task", "--batch", "--seq", "--dtype",
+        "WORKLOAD", "ARGUMENTS", "--on", "--calibration", "--task", "--batch", "--seq", "--dtype",
         "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
         "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule", "--virtual",
         "--microbatch", "--global-batch", "--recompute", "--set", "--sweep", "--what-if",
         "--json", "--output", "--report", "--trace", "--figures", "--must-fit", "--strict",
-        "--lang", "--quiet",
+        "--allow-writes", "--lang", "--quiet",
     ],
     "measure": [
         "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",
@@ -58,11 +58,11 @@ SURFACE = {
         "--output", "--report", "--trace", "--figures", "--lang", "--quiet",
     ],
     "advise": [
-        "WORKLOAD", "--on", "--objective", "--allow", "--only", "--without", "--batch-advice",
-        "--save", "--list", "--calibration", "--task", "--batch", "--seq", "--dtype", "--attention",
-        "--optimizer", "--compile", "--checkpointing", "--image", "--context", "--layers", "--dp",
-        "--tp", "--pp", "--cp", "--ep", "--fsdp", "--json", "--output", "--report", "--figures",
-        "--lang", "--quiet",
+        "WORKLOAD", "ARGUMENTS", "--on", "--objective", "--allow", "--only", "--without",
+        "--batch-advice", "--save", "--list", "--calibration", "--task", "--batch", "--seq",
+        "--dtype", "--attention", "--optimizer", "--compile", "--checkpointing", "--image",
+        "--context", "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp",
+        "--allow-writes", "--json", "--output", "--report", "--figures", "--lang", "--quiet",
     ],
     "optimize": [
         "WORKLOAD", "ARGUMENTS", "--on", "--objective", "--budget", "--allow", "--only",

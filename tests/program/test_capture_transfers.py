@@ -218,3 +218,36 @@ def test_a_model_kept_on_the_host_and_moved_for_the_step() -> None:
         (op.inputs[0].device, op.outputs[0].device) for op in named(of(build), "_to_copy")
     ]  # fmt: skip
     assert devices == [("host", "device"), ("device", "host")]
+
+
+def test_a_formatted_scalar_is_read():
+    import torch
+
+    from gpuscope.program.capture import capture
+
+    def build():
+        x = torch.ones(4, device="cuda")
+        return lambda: f"{x.sum():.4f} {x.mean().cpu():8.2e}"
+
+    ops = [op for op in capture(build).ops if op.sync]
+    assert [op.name for op in ops] == ["aten::_local_scalar_dense", "aten::_to_copy"]
+
+
+def test_a_slice_from_a_drawn_place_keeps_its_length():
+    """`data[i : i + 16]`, where i is drawn: its value is unknown, its distance is not."""
+    import torch
+
+    from gpuscope.program.capture import capture
+
+    def build():
+        data = list(range(1000))
+
+        def step():
+            rows = [data[i : i + 16] for i in torch.randint(900, (4,))]
+            rows += [data[i - 1 : i * 3 // 2 + 7] for i in torch.randint(900, (1,))]
+            assert [len(row) for row in rows] == [16] * 4 + [8]
+            return torch.ones(2, device="cuda") * 2
+
+        return step
+
+    assert any("1 is taken" in text for text in capture(build).assumptions)

@@ -118,7 +118,7 @@ def find_candidates(
     """Predict every change, and the best combination.
 
     Args:
-        workload: what `Forecaster` takes; None where it cannot be captured (a whole script).
+        workload: what `Forecaster` takes.
         asked: see `Asked`.
         accelerator: the device that runs.
         say: told what is being done.
@@ -126,7 +126,6 @@ def find_candidates(
     Raises:
         UnknownNameError: a change, a numerics or a device is not known.
         InputFileError: the advice cannot be read, or is of something else.
-        InvalidValueError: advice for a whole script.
     """
     from gpuscope.advice.registry import changes, find
 
@@ -135,14 +134,6 @@ def find_candidates(
     able = [c for c in changes() if accelerator.is_gpu or not c.needs_gpu]
     able = [c for c in able if c.name not in asked.without]
     able = [c for c in able if not asked.only or c.name in asked.only]
-    if workload is None:
-        if asked.advice is not None:
-            raise InvalidValueError(
-                "A whole script has no advice.", "It cannot be captured.", "Leave out --advice."
-            )
-        why = Words("A whole script cannot be predicted: its trials go by experience.",
-                    "整个脚本无法预测：按经验次序试验。")  # fmt: skip
-        return _unpredicted(able, asked, why)
     if asked.advice is not None:
         return _kept(workload, able, asked, accelerator)
     try:

@@ -106,6 +106,12 @@ class ChangedPrograms:
                     "Give your own training script as file.py:build.",
                 )
             return capture_resolved(found, self.cluster)
+        if found.script is not None:
+            script = replace(found.script, begins=live.start, step_ends=live.step_ended)
+            program = capture_resolved(replace(found, build=script, script=script), self.cluster)
+            if first:
+                self.seen = live.seen(str(script.path.resolve()))
+            return program
         watch = _Watch(live)
         depth = found.at_depth
         changed = replace(

@@ -54,7 +54,7 @@ def locate(
         target: a function at the top level of a file, `file.py:build`, a built-in model's name, a
             Hugging Face `config.json`, or a script.
         options: of the workload.
-        arguments: of a script.
+        arguments: of a script; those of the options by default.
 
     Raises:
         WorkloadError: the function cannot be found from another process.
@@ -63,21 +63,22 @@ def locate(
         UnsupportedError: a ready-made job of several devices.
     """
     given = _plain(options)
+    arguments = arguments or (options.arguments if options is not None else ())
     if not isinstance(target, str):
         return _of_function(target, given)
     path, _, function = target.rpartition(":")
     if not (path.endswith(".py") or target.endswith(".py")):
         return _of_model(target, given, arguments)
     file = Path(path or target)
-    from gpuscope.program.models.user_file import functions_of
+    from gpuscope.program.models.user_file import functions_of, is_script
 
-    functions = functions_of(file)
+    functions_of(file)  # says what is wrong with the file
     if path and arguments:
         raise InvalidValueError(
             f"{target} is a function: it takes no arguments of a script.", "",
             f"Leave out: {' '.join(arguments)}",
         )  # fmt: skip
-    if not path and (arguments or "build" not in functions):
+    if not path and (arguments or is_script(file)):
         return Located(Target("script", target, given, tuple(arguments)), file, "")
     named = function if path else "build"
     return Located(Target("build", f"{file}:{named}", given), file, named)
@@ -141,7 +142,8 @@ def _plain(options: WorkloadOptions | None) -> dict[str, object]:
             "It exists for predictions only.", "Type: gpuscope advise ... --on 8xh200",
         )  # fmt: skip
     usual = type(options)()
-    values = {f.name: getattr(options, f.name) for f in fields(options)}
+    scripts = ("arguments", "allow_writes")  # are no options of a workload
+    values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in scripts}
     return {name: v for name, v in values.items() if v != getattr(usual, name)}
 
 

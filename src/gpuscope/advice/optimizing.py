@@ -104,6 +104,8 @@ def optimize(
     began = time.monotonic()
     load_own(own_changes)
     located = locate(target, options, arguments)
+    if located.target.kind == "script":
+        options = _script_options(options, arguments, allow_writes)
     accelerator = _accelerator(device)
     asked = Asked(on, objective, options, allow, only, without, alone, processes, advice)
     work = _Work(located, asked, accelerator, budget_s, tuple(own_changes), allow_writes,
@@ -228,6 +230,7 @@ class _Optimization:
             device=self.work.device, gain=search.gain(), step_s=search.step_s(),
             caches=caches, say=self.work.say,
             processes=self.work.asked.processes, share=self.work.share,
+            allow_writes=self.work.allow_writes,
         )  # fmt: skip
         self._patch, self._patch_trial, self._patch_note = made.diff, made.trial, made.note
         if made.trial is not None:
@@ -291,10 +294,17 @@ def _accelerator(device: str | None) -> Accelerator:
         ) from error
 
 
-def _workload(located: Located, options: WorkloadOptions | None) -> str | None:
-    """What is captured, found to be there; None for a whole script."""
-    if located.target.kind == "script":
-        return None
+def _script_options(
+    options: WorkloadOptions | None, arguments: Sequence[str], allow_writes: bool
+) -> WorkloadOptions:
+    from gpuscope.program.workload import WorkloadOptions
+
+    given = options or WorkloadOptions()
+    return replace(given, arguments=tuple(arguments), allow_writes=allow_writes)
+
+
+def _workload(located: Located, options: WorkloadOptions | None) -> str:
+    """What is captured, found to be there."""
     if located.file is not None:
         from gpuscope.program.workload import resolve
 

@@ -42,6 +42,7 @@ def patch_and_try(
     device: str | None = None, gain: tuple[float, float, float] | None = None,
     step_s: float | None = None,
     caches: Path | None = None, processes: int = 1, share: Path | None = None,
+    allow_writes: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> PatchMade:  # fmt: skip
     """Write changes into the user's source, and try the patched source against the original.
@@ -56,7 +57,7 @@ def patch_and_try(
         gain: what the changes gained when they were made live (low, middle, high).
         step_s: how long their step took then.
         caches: folder of compiled code.
-        processes, share: see `optimize`.
+        processes, share, allow_writes: see `optimize`.
         say: told what is being done.
     """
     from gpuscope.advice.patching import patch_of
@@ -69,8 +70,7 @@ def patch_and_try(
     numerics = loosest(change.numerics for change in plan(names))
     register(PatchedSource(numerics))
     both = write_both(
-        folder / "patched", located.file, located.function, located.target.options, patch.files,
-        numerics,
+        folder / "patched", located.file, located.target, located.function, patch.files, numerics,
     )  # fmt: skip
     if both is None:
         note = Words("The patch was not run: it changes files outside of the code's folder.",
@@ -82,7 +82,7 @@ def patch_and_try(
     try:
         with Trials(
             target, limits, device=device, own_changes=(str(registers),), folder=caches,
-            processes=processes, share=share, say=say,
+            processes=processes, share=share, allow_writes=allow_writes, say=say,
         ) as trials:  # fmt: skip
             trial = trials.contest((), (PATCHED,))
     except GpuscopeError as error:

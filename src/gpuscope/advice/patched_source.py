@@ -1,7 +1,7 @@
 """The patched source itself as a change, so that it is tried like one: in pairs, with parity.
 
 A small file beside the patched source stands for both: its `build` is the original's, or the
-patched one's where the change is made.
+patched one's where the change is made; of a whole script it runs the one or the other.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from gpuscope.explain.types import Words
 if TYPE_CHECKING:
     from gpuscope.advice.live import Live
 
-__all__ = ["PATCHED", "PatchedSource", "build_of", "write_both"]
+__all__ = ["PATCHED", "PatchedSource", "build_of", "run_either", "write_both"]
 
 PATCHED = "patched-source"
 _BOTH = "gpuscope_both.py"
+_REGISTERS = "gpuscope_patched.py"
 
 
 class PatchedSource(Change):
@@ -70,26 +71,49 @@ def build_of(
         from gpuscope.program.models.user_file import user_build
         from gpuscope.program.workload import WorkloadOptions
 
-        chosen = Path(patched if PatchedSource.wanted else original)
-        if PatchedSource.wanted:  # what the patch leaves alone lies beside the original
-            here, home = str(Path(patched).parent), str(Path(original).parent)
-            sys.path[:] = [here, home, *(p for p in sys.path if p not in (here, home))]
+        chosen = _chosen(original, patched)
         return user_build(chosen, function, WorkloadOptions(**options))()  # type: ignore[arg-type]
 
     return build
 
 
+def run_either(original: str, patched: str) -> None:
+    """Run the original script, or the patched one where `PatchedSource` is installed.
+
+    Either finds its data beside the original: `__file__` and `sys.argv[0]` say that it is there.
+
+    Args:
+        original, patched: paths of the two files.
+    """
+    chosen = _chosen(original, patched)
+    if not PatchedSource.wanted:
+        sys.path.insert(0, str(Path(original).parent))
+    sys.argv[0] = original
+    main = sys.modules["__main__"].__dict__
+    main["__file__"] = original
+    exec(compile(chosen.read_bytes(), str(chosen), "exec"), main)
+
+
+def _chosen(original: str, patched: str) -> Path:
+    """Which of the two to run; what the patch leaves alone lies beside the original."""
+    if not PatchedSource.wanted:
+        return Path(original)
+    here, home = str(Path(patched).parent), str(Path(original).parent)
+    sys.path[:] = [here, home, *(p for p in sys.path if p not in (here, home))]
+    return Path(patched)
+
+
 def write_both(
-    folder: Path, original: Path, function: str, options: Mapping[str, object],
-    files: Mapping[str, str], numerics: Numerics,
+    folder: Path, original: Path, of: Target, function: str, files: Mapping[str, str],
+    numerics: Numerics,
 ) -> tuple[Target, Path] | None:  # fmt: skip
     """Write patched files, and the file that stands for both.
 
     Args:
         folder: where to; made where it is missing.
         original: the user's file.
-        function: which builds the workload.
-        options: of the workload.
+        of: the target as it was given.
+        function: which builds the workload; "" for a whole script.
         files: path -> patched text.
         numerics: of the patch.
 
@@ -109,15 +133,31 @@ def write_both(
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, text)
     both = folder.resolve() / _BOTH
-    patched = folder.resolve() / original.name
-    told = [str(original.resolve()), str(patched), function, dict(options), numerics]
-    call = ", ".join(repr(each) for each in told)
+    two = (str(original.resolve()), str(folder.resolve() / original.name))
+    if function:
+        write_atomically(both, _file("build_of", two, function, dict(of.options), numerics))
+        return Target("build", f"{both}:build"), both
+    registers = folder.resolve() / _REGISTERS
+    write_atomically(both, _file("run_either", two))
     write_atomically(
-        both,
-        '"""The original and the patched source, for trials."""\n\n'
-        f"from gpuscope.advice.patched_source import build_of\n\nbuild = build_of({call})\n",
+        registers,
+        '"""The patched source, as a change."""\n\n'
+        "from gpuscope.advice.patched_source import PatchedSource\n"
+        "from gpuscope.advice.registry import register\n\n"
+        f"register(PatchedSource({numerics!r}))\n",
     )
-    return Target("build", f"{both}:build"), both
+    return Target("script", str(both), arguments=of.arguments), registers
+
+
+def _file(function: str, two: tuple[str, str], *others: object) -> str:
+    """The text of the file that stands for both."""
+    call = ", ".join(repr(each) for each in (*two, *others))
+    made = f"{function}({call})"
+    return (
+        '"""The original and the patched source, for trials."""\n\n'
+        f"from gpuscope.advice.patched_source import {function}\n\n"
+        f"{f'build = {made}' if others else made}\n"
+    )
 
 
 def _packages(changed: Mapping[Path, str], root: Path) -> dict[Path, str]:

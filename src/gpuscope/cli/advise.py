@@ -28,10 +28,11 @@ def advise_command(
         str | None,
         typer.Argument(
             metavar="WORKLOAD|TRACE",
-            help="A built-in model (see: gpuscope models), file.py:function, a Hugging Face "
-            "config.json; or a recording: a trace, a folder of ranks, a saved run.",
+            help="A built-in model (see: gpuscope models), file.py:function, script.py, a Hugging "
+            "Face config.json; or a recording: a trace, a folder of ranks, a saved run.",
         ),
     ] = None,
+    arguments: given.ScriptArguments = None,
     on: Annotated[
         str | None, typer.Option(help="Device or cluster: h200, 8xh200, this.",
                                  show_default="h200"),
@@ -79,6 +80,7 @@ def advise_command(
     cp: split.CP = None,
     ep: split.EP = None,
     fsdp: split.Fsdp = None,
+    allow_writes: given.AllowWrites = False,
     as_json: shown.AsJson = False,
     output: shown.Output = None,
     report: shown.Report = None,
@@ -111,6 +113,7 @@ def advise_command(
             dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, fsdp=fsdp, schedule=None, virtual=None,
             microbatch=None, global_batch=None, recompute=None,
         ),
+        arguments=tuple(arguments or ()), allow_writes=allow_writes,
     )  # fmt: skip
     request = Request(
         target, on, options, objective, _names(allow), _names(only), _names(without),

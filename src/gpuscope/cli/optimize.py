@@ -33,10 +33,7 @@ def optimize_command(
         str,
         typer.Argument(metavar="TARGET", help="file.py:build, a built-in model, or a script.py."),
     ],
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- ARGS", help="After --: the script's own arguments."),
-    ] = None,
+    arguments: given.ScriptArguments = None,
     on: Annotated[
         str | None, typer.Option("--on", help="Predict for this device; this machine's by default.")
     ] = None,
@@ -66,9 +63,7 @@ def optimize_command(
         list[Path] | None,
         typer.Option("--changes", metavar="FILE", help="Python file that registers changes."),
     ] = None,
-    allow_writes: Annotated[
-        bool, typer.Option("--allow-writes", help="Run a script again and again though it writes.")
-    ] = False,
+    allow_writes: given.AllowWrites = False,
     share: Annotated[
         Path | None,
         typer.Option(

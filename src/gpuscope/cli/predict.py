@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def predict_command(
     target: given.WorkloadArgument,
+    arguments: given.ScriptArguments = None,
     on: Annotated[
         str | None,
         typer.Option(
@@ -89,6 +90,7 @@ def predict_command(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse operators that would be estimated.")
     ] = False,
+    allow_writes: given.AllowWrites = False,
     lang: given.Lang = None,
     quiet: given.Quiet = False,
 ) -> None:  # fmt: skip
@@ -109,6 +111,7 @@ def predict_command(
                 dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, fsdp=fsdp, schedule=schedule, virtual=virtual,
                 microbatch=microbatch, global_batch=global_batch, recompute=recompute,
             ),
+            arguments=tuple(arguments or ()), allow_writes=allow_writes,
         ),
         settings=tuple(settings or ()),
         sweep=sweep,

@@ -11,9 +11,17 @@ WorkloadArgument = Annotated[
     str,
     typer.Argument(
         metavar="WORKLOAD",
-        help="A built-in model (see: gpuscope models), file.py:function, or a Hugging Face "
-        "config.json.",
+        help="A built-in model (see: gpuscope models), file.py:function, a script.py, or a "
+        "Hugging Face config.json.",
     ),
+]
+ScriptArguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="-- ARGS", help="After --: the script's own arguments."),
+]
+AllowWrites = Annotated[
+    bool,
+    typer.Option("--allow-writes", help="Run a script though it writes files."),
 ]
 Task = Annotated[str | None, typer.Option(help="train, prefill, decode or inference.")]
 Batch = Annotated[int | None, typer.Option(help="Sequences, images or samples a step.")]

@@ -108,7 +108,10 @@ def _resolve(
         options = options or WorkloadOptions()
         if not accelerator.is_gpu and ".py" not in workload:
             options = replace(options, device="cpu")
-        return resolve(workload, options)
+        found = resolve(workload, options)
+        if found.script is not None:
+            found.build()  # says what to do instead
+        return found
     if not callable(workload):
         raise WorkloadError(
             f"A workload cannot be a {type(workload).__name__}.", "",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from gpuscope.errors import InvalidValueError
 from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.models import Model, find
 from gpuscope.program.models.parallel.options import Job, ParallelOptions
@@ -15,6 +16,7 @@ from gpuscope.program.models.parallel.workload import prepare
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
 from gpuscope.program.models.settle import settle
+from gpuscope.program.script import Script
 from gpuscope.program.world import World
 
 __all__ = ["Workload", "WorkloadOptions", "check_name", "resolve"]
@@ -41,6 +43,7 @@ class Workload:
         world: the job that the build is rank 0 of; None: one device.
         job: the ready-made parallel job; None for other workloads. Where its plan has pipeline
             stages, its ranks differ and `build` raises: `gpuscope.program.pipeline` takes the job.
+        script: the whole script; then it is `build`, too, but has no step to call.
     """
 
     name: str
@@ -57,6 +60,7 @@ class Workload:
     equal_layers: EqualLayers | None = None
     world: World | None = None
     job: Job | None = None
+    script: Script | None = None
 
 
 def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None) -> Workload:
@@ -68,8 +72,9 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
     Args:
         name: a built-in model ("gpt2", "llama-3.1-8b"), one that is known by its size alone
             ("gpt-3-175b", see `gpuscope.program.models.parallel.published`), the size of any
-            decoder, `path/file.py:function`, or the path of a Hugging Face `config.json` or of
-            the folder that holds it.
+            decoder, `path/file.py:function`, a whole script (`path/file.py` without a function
+            `build`, or with arguments), or the path of a Hugging Face `config.json` or of the
+            folder that holds it.
         options: what to change from the model's defaults.
 
     Raises:
@@ -85,8 +90,10 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
         return _sized(sized_model(billions, name), options)
     path, _, function = name.rpartition(":")
     if path.endswith(".py") or name.endswith(".py"):
-        from gpuscope.program.models.user_file import user_build
+        from gpuscope.program.models.user_file import is_script, user_build
 
+        if not path and (options.arguments or is_script(Path(name))):
+            return _of_script(name, options)
         build = user_build(Path(path or name), function if path else "", options)
         return _of_file(name, build)
     if name.endswith(".json") or Path(name).is_dir():
@@ -132,6 +139,30 @@ def _of_file(name: str, build: Callable[[], Step]) -> Workload:
         name=name, build=build, title=name, task="", batch=None, seq=None, samples=None,
         tokens=None, dtype="",
     )  # fmt: skip
+
+
+def _of_script(name: str, options: WorkloadOptions) -> Workload:
+    """A whole script; what it does is in its own arguments."""
+    _refuse_options(name, options)
+    script = Script(Path(name), options.arguments, options.allow_writes)
+    return replace(_of_file(name, script), script=script)
+
+
+def _refuse_options(name: str, options: WorkloadOptions) -> None:
+    """A script takes its own arguments, none of ours.
+
+    Raises:
+        InvalidValueError: an option of a model was set.
+    """
+    own = {"task", "device", "arguments", "allow_writes"}
+    for field in fields(options):
+        if field.name not in own and getattr(options, field.name) not in (None, field.default):
+            said = field.name.replace("_", "-")
+            raise InvalidValueError(
+                f"{name} is a whole script: it takes no --{said}.",
+                "It has no function `build` that this could be passed to.",
+                f"Give its own arguments after --: {name} -- --batch-size 8",
+            )
 
 
 def _of_model(model: Model, options: WorkloadOptions) -> Workload:

@@ -13,32 +13,23 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gpuscope.errors import WorkloadError, require_package
+from gpuscope.program.script import Script
 from gpuscope.program.types import Op, Program
 from gpuscope.program.world import World
+
+if TYPE_CHECKING:
+    from gpuscope.program.capture.phases import Observer
 
 __all__ = ["capture"]
 
 Build = Callable[[], Callable[[], object]]
 
 
-class Observer(Protocol):
-    """Someone who looks at modules and optimizers while they still exist."""
-
-    def build_begins(self, recorder: Any) -> None:
-        """Nothing has been run yet."""
-
-    def step_begins(self, recorder: Any) -> None:
-        """The first step is over, the recorded one comes next."""
-
-    def step_ends(self, recorder: Any) -> None:
-        """The recorded step is over."""
-
-
 def capture(
-    build: Build, *, name: str = "", task: str = "", samples: int | None = None,
+    build: Build | Script, *, name: str = "", task: str = "", samples: int | None = None,
     tokens: int | None = None, strict: bool = False, observer: Observer | None = None,
     world: World | None = None,
 ) -> Program:  # fmt: skip
@@ -46,7 +37,7 @@ def capture(
 
     Args:
         build: makes the model, data and optimizer, and returns `step()`, ordinary PyTorch code
-            that may say "cuda" everywhere.
+            that may say "cuda" everywhere. Or a whole script, whose own steps are found.
         name: what to call the program; the function's name by default.
         task: train, prefill, decode, ... for categories of memory and for reports.
         samples, tokens: work of one step, where the caller knows it.
@@ -61,39 +52,19 @@ def capture(
         MissingPackageError: torch is not installed.
     """
     require_package("torch", "Capturing a workload", "torch")
-    from gpuscope.program.capture.failure import run_user_code
-    from gpuscope.program.capture.recorder import Recorder
+    from gpuscope.program.capture.phases import Phases, run_build
 
     started = time.perf_counter()
     with without_garbage_collection(), _capturing(strict, world) as recorder:
-        assert isinstance(recorder, Recorder)
-        if observer is not None:
-            observer.build_begins(recorder)
-        step = run_user_code("build()", build)
-        recorder.built()
-        if not callable(step):
-            raise WorkloadError(
-                "build() did not return a step.",
-                f"It returned {type(step).__name__}; gpuscope needs a function without arguments"
-                " that runs one step.",
-                "End build() with `return step`.",
-            )
-        run_user_code("the first step", step)
-        gc.collect()
-        compiled = recorder.compiled  # type: ignore[attr-defined]
-        recorder.begin_step()
-        if observer is not None:
-            observer.step_begins(recorder)
-        recorder.python.start()
-        try:
-            run_user_code("the second step", step)
-        finally:
-            recorder.python.stop()
-        recorder.recording = False
-        if observer is not None:
-            observer.step_ends(recorder)
-        program = _program(recorder, name or getattr(build, "__name__", "workload"), task)
-    return _complete(program, compiled, samples, tokens, time.perf_counter() - started)
+        named = name or getattr(build, "__name__", "workload")
+        phases = Phases(recorder, lambda: _program(recorder, named, task), observer)
+        if isinstance(build, Script):
+            build.run(phases, world)
+        else:
+            run_build(build, phases)
+        program = phases.program
+        assert program is not None
+    return _complete(program, phases.compiled, samples, tokens, time.perf_counter() - started)
 
 
 @contextmanager

@@ -213,6 +213,16 @@ def _numpy_dtype(dtype: torch.dtype) -> str:
     return name
 
 
+_ORIGINAL_FORMAT = torch.Tensor.__format__
+
+
+def _formatted(self: torch.Tensor, spec: str) -> str:
+    """`f"{loss:.4f}"` reads the value, as it does of a real tensor."""
+    if isinstance(self, FakeTensor) and not self.dim() and not self.is_meta:
+        return format(self.item(), spec)
+    return str(_ORIGINAL_FORMAT(self, spec))
+
+
 def install(
     patch: Patches, value_of: Callable[[torch.Tensor], Any], assume: Callable[[str], None]
 ) -> None:
@@ -230,6 +240,7 @@ def install(
     }.items():  # fmt: skip
         patch.set(torch.Tensor, name, function)
     patch.set(FakeTensor, "tolist", tolist)
+    patch.set(torch.Tensor, "__format__", _formatted)
     patch.on_undo(_device_constructors.cache_clear)  # it lists what is put in place here
     for name in ("tensor", "as_tensor", "asarray"):
         patch.set(torch, name, _from_data(getattr(torch, name)))

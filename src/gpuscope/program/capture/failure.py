@@ -22,11 +22,12 @@ _NO_CUDA = re.compile(
 )
 
 
-def run_user_code(what: str, call: Callable[[], Any]) -> Any:
+def run_user_code(what: str, call: Callable[[], Any], alone: str = _BY_ITSELF) -> Any:
     """Call `call()`, with errors in the user's terms.
 
     Args:
         what: what is called, as the user knows it: "build()", "the first step".
+        alone: said where nothing better is known: how to run the code without gpuscope.
 
     Raises:
         WorkloadError: it raised, or wants arguments.
@@ -38,7 +39,7 @@ def run_user_code(what: str, call: Callable[[], Any]) -> Any:
     except (GpuscopeError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
-        raise _explained(what, error) from error
+        raise _explained(what, error, alone) from error
 
 
 def _refuse_arguments(what: str, call: Callable[[], Any]) -> None:
@@ -56,7 +57,7 @@ def _refuse_arguments(what: str, call: Callable[[], Any]) -> None:
         )
 
 
-def _explained(what: str, error: BaseException) -> WorkloadError:
+def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
     import torch
 
     place = _place(error.__traceback__)
@@ -84,10 +85,10 @@ def _explained(what: str, error: BaseException) -> WorkloadError:
             f"{what} uses {_cuda_name(error, missing)}, which has no stand-in here{place}.", text,
             "Leave it out of the workload while predicting: guard it by a flag.",
         )  # fmt: skip
-    return WorkloadError(raised, text, _next_step(error))
+    return WorkloadError(raised, text, _next_step(error, alone))
 
 
-def _next_step(error: BaseException) -> str:
+def _next_step(error: BaseException, alone: str) -> str:
     from gpuscope.program.capture.helpers import MixedDevicesError
 
     if isinstance(error, MixedDevicesError):
@@ -104,7 +105,7 @@ def _next_step(error: BaseException) -> str:
         return "Take the exit out of the workload, and return a step from build()."
     if "UninitializedParameter" in str(error):
         return "Give lazy layers their sizes: nn.Linear(...) for nn.LazyLinear(...)."
-    return _BY_ITSELF
+    return alone
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

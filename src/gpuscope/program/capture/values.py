@@ -70,10 +70,7 @@ class Values:
             return False
         if dtype.is_floating_point:
             return 1.0
-        self.assume(
-            "Integers that the host reads from tensors (.item(), .tolist()) are unknown without"
-            " their values: where code uses one, 1 is taken."
-        )
+        self.assume(_INTEGERS)
         return 1
 
     def count_nonzero(self, storage: int, numel: int) -> int:
@@ -97,6 +94,11 @@ _FILL = {
     "aten::ones": 1.0, "aten::zeros": 0.0, "aten::ones_like": 1.0, "aten::zeros_like": 0.0,
     "aten::new_ones": 1.0, "aten::new_zeros": 0.0, "aten::zero_": 0.0,
 }  # fmt: skip
+
+_INTEGERS = (
+    "Integers that the host reads from tensors (.item(), .tolist()) are unknown without"
+    " their values: where code uses one, 1 is taken."
+)
 
 _CHECKS = (
     "Checks of data read by the host are taken as passed: .all() true, .any() false; but not that"
@@ -125,6 +127,24 @@ _COMPARE = {
 }  # fmt: skip
 
 
+_ARITHMETIC = {
+    "aten::add": lambda a, b: a + b, "aten::sub": lambda a, b: a - b,
+    "aten::mul": lambda a, b: a * b, "aten::floor_divide": lambda a, b: a // b if b else a,
+    "aten::remainder": lambda a, b: a % b if b else a,
+}  # fmt: skip
+"""Between a tensor of one integer and a number: `data[i : i + length]` keeps its length."""
+
+
+def _reckoned(name: str, args: Any, first: Known | None) -> Known | None:
+    """What becomes of one integer whose value is known or will be assumed."""
+    if len(args) < 2 or not _is_int(args[1]) or not isinstance(args[0], torch.Tensor):
+        return None
+    if args[0].dim() or args[0].dtype.is_floating_point or args[0].dtype is torch.bool:
+        return None
+    known = first if first is not None and first.fill is not None else Known(1.0, assumed=_INTEGERS)
+    return Known(float(_ARITHMETIC[name](int(known.fill or 0), args[1])), assumed=known.assumed)
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -136,6 +156,8 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
     if name in ("aten::full", "aten::full_like", "aten::fill_", "aten::new_full"):
         number = args[-1] if args else None
         return Known(fill=float(number)) if isinstance(number, (int, float, bool)) else None
+    if name in _ARITHMETIC:
+        return _reckoned(name, args, first)
     if name in _COMPARE and first is not None and first.fill is not None and len(args) > 1:
         other = args[1]
         if isinstance(other, (int, float, bool)):

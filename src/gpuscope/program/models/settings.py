@@ -62,6 +62,8 @@ class WorkloadOptions:
         layers: number of blocks instead of the model's own.
         device: "cuda", or "cpu" for a real run on the host.
         parallel: how the work is split over the ranks of a job; None: one device.
+        arguments: of a whole script.
+        allow_writes: run a whole script although it writes files or starts programs.
     """
 
     task: str | None = None
@@ -78,6 +80,8 @@ class WorkloadOptions:
     layers: int | None = None
     device: str = "cuda"
     parallel: ParallelOptions | None = None
+    arguments: tuple[str, ...] = ()
+    allow_writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +101,9 @@ class Defaults:
 class Settings:
     """What a model is built with: every option decided.
 
-    Attributes are those of `WorkloadOptions` but for `parallel`; seq, image and context are 0
-    where the task has no such size, `attention` and `optimizer` "" where the model has no choice,
-    `compile` "" for eager, `layers` None for the model's own depth.
+    Attributes are those of `WorkloadOptions` but for `parallel` and a script's; seq, image and
+    context are 0 where the task has no such size, `attention` and `optimizer` "" where the model
+    has no choice, `compile` "" for eager, `layers` None for the model's own depth.
     """
 
     task: str

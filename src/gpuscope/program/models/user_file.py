@@ -18,9 +18,9 @@ from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, Wo
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import WorkloadOptions
 
-__all__ = ["functions_of", "user_build"]
+__all__ = ["functions_of", "is_script", "user_build"]
 
-_LABELS = frozenset({"task", "device"})
+_LABELS = frozenset({"task", "device", "arguments", "allow_writes"})
 """Options that describe a workload; a file's function need not take them."""
 
 
@@ -66,14 +66,51 @@ def functions_of(path: Path) -> list[str]:
             f"Python files there: {', '.join(near[:8])}." if near else "",
             "Give the path of a Python file and a function in it: file.py:build",
         )
+    return [node.name for node in _tree(path).body if isinstance(node, ast.FunctionDef)]
+
+
+def is_script(path: Path) -> bool:
+    """Whether a file is to be run as a whole: nothing at its top level is called `build`, and it
+    does more there than to define and import.
+
+    Raises:
+        InputFileError: it is not Python.
+    """
+    functions_of(path)
+    body = _tree(path).body
+    bound = {name for node in body for name in _bound(node)}
+    return "build" not in bound and any(_acts(node) for node in body)
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """Names that a statement at the top level binds, where that is easily told."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
+
+
+def _acts(node: ast.stmt) -> bool:
+    """Whether a statement at the top level runs something: a call, a loop, `if __name__ ...`."""
+    if isinstance(node, ast.If):
+        names = {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)}
+        return "TYPE_CHECKING" not in names
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call)
+    return isinstance(node, (ast.For, ast.While, ast.With))
+
+
+def _tree(path: Path) -> ast.Module:
     try:
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+        return ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         raise InputFileError(
             f"{path} is not valid Python{line}.", str(error), "Correct it and try again."
         ) from error
-    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def _import(path: Path) -> ModuleType:

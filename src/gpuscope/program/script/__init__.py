@@ -1,1 +1,72 @@
 """Whole scripts: run as `python` runs them, their steps found, nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuscope.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from gpuscope.program.capture.phases import Phases
+    from gpuscope.program.world import World
+
+__all__ = ["Script"]
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script in the place of a `build`: captured as it runs, between two steps of its own.
+
+    Attributes:
+        path: of the file.
+        arguments: what it finds in `sys.argv[1:]`.
+        allow_writes: run it although it writes files or starts programs.
+        begins: called before it runs, under the capture.
+        step_ends: called at each boundary between its steps.
+    """
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+    allow_writes: bool = False
+    begins: Callable[[], None] = _nothing
+    step_ends: Callable[[], None] = _nothing
+
+    @property
+    def __name__(self) -> str:
+        """What to call a program of it."""
+        return str(self.path)
+
+    def __call__(self) -> Callable[[], object]:
+        """There is no step to be called; whoever only knows builds is told so.
+
+        Raises:
+            WorkloadError: always.
+        """
+        raise WorkloadError(
+            f"{self.path} is a whole script: it has no step to call.",
+            "It has no function `build` that returns one.",
+            f"Measure it with: gpuscope profile {self.path}",
+        )
+
+    def run(self, phases: Phases, world: World | None = None) -> None:
+        """Run it until one of its steps is recorded.
+
+        Args:
+            phases: of the capture that is at work.
+            world: the job that it is a rank of.
+
+        Raises:
+            WorkloadError: it failed, or ended before that; it writes, and may not.
+            CaptureError: an operator cannot be captured.
+            InputFileError: no such file.
+        """
+        from gpuscope.program.script.capturing import run_script
+
+        run_script(self, phases, world)

@@ -10,14 +10,15 @@ import functools
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from gpuscope.errors import WorkloadError
 
-__all__ = ["guard"]
+__all__ = ["guard", "guarded"]
 
 _PATHS = {
     "os.remove": "delete", "os.rename": "rename", "os.rmdir": "delete", "os.mkdir": "create",
@@ -47,19 +48,60 @@ def guard(script: str, refuse: Callable[[WorkloadError], None]) -> None:
         script: to name in the error.
         refuse: told why; must end the process.
     """
-    harmless = _harmless_places()
+    sys.addaudithook(_Refusal(script, refuse))
+    _tell_of_saving()
 
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        doing = _doing(event, args, harmless)
+
+@contextmanager
+def guarded(script: str) -> Iterator[None]:
+    """Refuse inside of the block alone, by raising where it happens.
+
+    The hook that this needs stays with the process and does nothing outside of such blocks.
+
+    Raises:
+        WorkloadError: from the event that is refused.
+    """
+    import torch
+
+    def refuse(error: WorkloadError) -> None:
+        raise error
+
+    if not _refusals:
+        _refusals.append(None)
+        sys.addaudithook(_refuse_now)
+    before, original = _refusals[0], torch.save
+    _refusals[0] = _Refusal(script, refuse)
+    _tell_of_saving()
+    try:
+        yield
+    finally:
+        _refusals[0], torch.save = before, original
+
+
+class _Refusal:
+    """Decides of one script's events."""
+
+    def __init__(self, script: str, refuse: Callable[[WorkloadError], None]) -> None:
+        self._script, self._refuse = script, refuse
+        self._harmless = _harmless_places()
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        doing = _doing(event, args, self._harmless)
         if doing is None:
             return
-        site = _site(sys._getframe(1))
-        if site is None:
-            return
-        refuse(_error(script, doing, site))
+        site = _site(sys._getframe(1))  # this is an event itself: only where one is looked into
+        if site is not None:
+            self._refuse(_error(self._script, doing, site))
 
-    sys.addaudithook(hook)
-    _tell_of_saving()
+
+_refusals: list[_Refusal | None] = []
+"""Who refuses now in `guarded`; empty until it was first used in this process."""
+
+
+def _refuse_now(event: str, args: tuple[Any, ...]) -> None:
+    refusal = _refusals[0]
+    if refusal is not None:
+        refusal(event, args)
 
 
 def _tell_of_saving() -> None:

@@ -40,6 +40,11 @@ class StepFinder:
         self._handles: dict[str, Any] = {}
         self._inside = 0
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is known whose calls are the steps of inference."""
+        return self._chosen is not None
+
     def start(self) -> None:
         """Install the hooks (torch must be imported)."""
         if self._by in (None, "optimizer"):

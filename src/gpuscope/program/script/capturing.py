@@ -1,0 +1,202 @@
+"""A whole script under a capture: run to the end of its first steady step, and no further.
+
+A step of training lies between two steps of its optimizer; without an optimizer, between two calls
+of the model that is called again and again. What comes before the first boundary stands for
+`build()`, the first whole step for a first step, the second is recorded. Then the script is ended
+by an exception that no `except Exception` catches, and what it changed of the process is put back.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+from gpuscope.errors import WorkloadError
+from gpuscope.program.script import Script, runner
+from gpuscope.program.script.guarding import guarded
+from gpuscope.program.script.step_finder import StepFinder
+
+if TYPE_CHECKING:
+    from gpuscope.program.capture.phases import Phases
+    from gpuscope.program.world import World
+
+__all__ = ["run_script"]
+
+_BOUNDARIES = 3
+"""Before the first step, between it and the recorded one, and after that."""
+
+_LAST_LINES = 3
+
+
+class _EnoughError(BaseException):
+    """The step is recorded: the script need not go on."""
+
+
+def run_script(script: Script, phases: Phases, world: World | None = None) -> None:
+    """See `Script.run`."""
+    from gpuscope.program.capture.failure import run_user_code
+
+    program = runner.Program(str(script.path), script.arguments)
+    runner.check(program)
+    steps = _Steps(script, phases)
+    said = io.StringIO()
+    try:
+        with _as_before(), redirect_stdout(said), redirect_stderr(said), ExitStack() as stack:
+            stack.enter_context(
+                nullcontext() if script.allow_writes else guarded(str(script.path))
+            )
+            stack.enter_context(_optimizers_noticed(steps))
+            stack.enter_context(_spawned_here(world.local_rank if world is not None else 0))
+            script.begins()
+            with steps.found():
+                run_user_code(
+                    f"the script {script.path}", lambda: _run(program, steps),
+                    f"Make it run by itself first: python {script.path}",
+                )  # fmt: skip
+    except WorkloadError as error:
+        raise _with_output(error, said.getvalue()) from error
+    if not steps.over:
+        raise _too_short(script, steps)
+
+
+class _Steps:
+    """Counts the boundaries that matter, and tells the capture of them."""
+
+    def __init__(self, script: Script, phases: Phases) -> None:
+        self.trains = False
+        self.counted = 0
+        self.passed = 0
+        self._script, self._phases = script, phases
+        self._finder = StepFinder(self._boundary)
+
+    @property
+    def over(self) -> bool:
+        """Whether the step is recorded."""
+        return self._phases.program is not None
+
+    @contextmanager
+    def found(self) -> Iterator[None]:
+        """Look for steps inside of the block."""
+        self._finder.start()
+        try:
+            yield
+        finally:
+            self._finder.stop()
+            self._phases.stop_counting()
+
+    def _boundary(self, source: str) -> None:
+        if source == "forward" and (self.trains or not self._finder.settled):
+            self.passed += 1  # an evaluation before the training, or a model that is called once
+            return
+        if self.over:
+            raise _EnoughError  # the script has caught the last one
+        self._script.step_ends()
+        self.counted += 1
+        if self.counted == 1:
+            self._phases.built()
+        elif self.counted < _BOUNDARIES:
+            self._phases.step_begins()
+        else:
+            self._finder.stop()
+            self._phases.step_ends()
+            raise _EnoughError
+
+
+def _run(program: runner.Program, steps: _Steps) -> None:
+    error = runner.run(program)
+    if error is None or steps.over or (isinstance(error, SystemExit) and not error.code):
+        return
+    raise error
+
+
+@contextmanager
+def _optimizers_noticed(steps: _Steps) -> Iterator[None]:
+    """A script that makes an optimizer trains: what it runs before is no step."""
+    import torch
+
+    optimizer: Any = torch.optim.Optimizer
+    original = optimizer.__init__
+
+    def noticed(this: Any, *args: Any, **kwargs: Any) -> None:
+        steps.trains = True
+        original(this, *args, **kwargs)
+
+    optimizer.__init__ = noticed
+    try:
+        yield
+    finally:
+        optimizer.__init__ = original
+
+
+@contextmanager
+def _spawned_here(rank: int) -> Iterator[None]:
+    """`torch.multiprocessing.spawn` runs its function here, as the process of this rank."""
+    import torch
+
+    processes: Any = torch.multiprocessing
+    replaced = {"spawn": processes.spawn, "start_processes": processes.start_processes}
+
+    def spawn(fn: Any, args: tuple[Any, ...] = (), *others: Any, **options: Any) -> None:
+        fn(rank, *args)
+
+    for name in replaced:
+        setattr(processes, name, spawn)
+    try:
+        yield
+    finally:
+        for name, original in replaced.items():
+            setattr(processes, name, original)
+
+
+@contextmanager
+def _as_before() -> Iterator[None]:
+    """Put back what a script changes of its process: arguments, path, `__main__`, folder,
+    environment."""
+    argv, path, main = sys.argv, list(sys.path), sys.modules.get("__main__")
+    folder, environment = os.getcwd(), dict(os.environ)
+    try:
+        yield
+    finally:
+        sys.argv = argv
+        sys.path[:] = path
+        if main is not None:
+            sys.modules["__main__"] = main
+        os.chdir(folder)
+        for name in set(os.environ) - set(environment):
+            del os.environ[name]
+        os.environ.update(environment)
+
+
+def _with_output(error: WorkloadError, said: str) -> WorkloadError:
+    """The same error with the last that the script said: usage, or what it found missing."""
+    lines = [line for line in said.strip().splitlines() if line.strip()][-_LAST_LINES:]
+    if "SystemExit" not in error.what or not lines:
+        return error
+    why = " ".join(part for part in (error.why, "It said:", *lines) if part)
+    return type(error)(error.what, why, "Give its own arguments after --: script.py -- --epochs 1")
+
+
+def _too_short(script: Script, steps: _Steps) -> WorkloadError:
+    """It ended before a step could be recorded."""
+    ask = f"Put the work into a function `build` that returns a step: {script.path}:build"
+    if steps.counted:
+        return WorkloadError(
+            f"{script.path} ended after {steps.counted} of {_BOUNDARIES} steps that are needed.",
+            "The first ones make what only first steps make; the one after is recorded.",
+            f"Let it run more steps, by its own arguments. Or: {ask}",
+        )
+    if steps.passed:
+        why = (
+            "It makes an optimizer that never steps."
+            if steps.trains
+            else "Its model was called too few times without gradients, and no optimizer stepped."
+        )
+        return WorkloadError(f"No step was found in {script.path}.", why, ask)
+    return WorkloadError(
+        f"No step was found in {script.path}.",
+        "No optimizer stepped, and no module was called without gradients.", ask,
+    )  # fmt: skip
