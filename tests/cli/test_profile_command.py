@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gpuscope.cli.app import app
 from gpuscope.views.document_reader import load_runs
 
 SCRIPT = """
@@ -164,12 +166,16 @@ def test_ranks_that_settle_at_other_times_record_the_same_steps(folder: Path) ->
         (["--report", "missing/r.html", "train.py"], "missing"),
     ],
 )
-def test_wrong_input_is_said_before_anything_runs(folder: Path, arguments, said: str) -> None:
-    ended = profile(folder, *arguments)
-    assert ended.returncode == 2
+def test_wrong_input_is_said_before_anything_runs(
+    folder: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    ended = CliRunner().invoke(app, ["profile", *arguments])
+    assert ended.exit_code == 2
+    assert isinstance(ended.exception, SystemExit)
     assert said in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "trained" not in ended.stdout
+    assert "Traceback" not in ended.output
+    assert "trained" not in ended.output
 
 
 def test_steps_of_a_notebook() -> None:

@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "watch"))  # the samples are made there
 
 from watch_samples import idle, samples, training
 
+from gpuscope.cli.app import app
 from gpuscope.watch.recording import SampleWriter, read_samples
 
 
@@ -120,11 +122,16 @@ def test_a_reader_that_leaves_ends_a_log_quietly() -> None:
         (["--once", "--lang", "xx"], "language"),
     ],
 )
-def test_wrong_input_is_told_without_a_traceback(words: list[str], said: str, tmp_path) -> None:
-    done = watch(*words, cwd=tmp_path)
-    assert done.returncode == 2, done
+def test_wrong_input_is_told_without_a_traceback(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process: a broken recording, below, is told by a real one."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["watch", *words], env={"GPUSCOPE_LANG": "en"})
+    assert done.exit_code == 2, done.output
+    assert isinstance(done.exception, SystemExit)
     assert said in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.output
     assert not list(tmp_path.iterdir())
 
 

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gpuscope.cli.app import app
 from gpuscope.watch.dashboards import alerts_yaml, dashboard_json
 
 ECHO = [sys.executable, "-c", "import sys; print(*sys.argv[1:]); sys.exit(5)"]
@@ -37,25 +39,35 @@ def test_in_chinese() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "said"),
     [
-        (["--energy", "--", "no-such-program-here"], 127, "There is no program"),
-        (["--energy", "--grid", "atlantis", "--", *ECHO], 2, "Unknown grid"),
-        (["--energy", "--price", "-1", "--", *ECHO], 2, "cannot cost"),
-        (["--energy", "--output", "/no/such/folder/x", "--", *ECHO], 2, "Cannot write"),
-        (["--energy"], 2, "needs a command"),
-        (["--energy", "--gpus", "63", "--", *ECHO], 2, "There is no device 63"),
-        (["--energy", "--hosts", "a:1", "--", *ECHO], 2, "do not go with --energy"),
-        (["--grid", "fr", "--once"], 2, "belong to --energy"),
-        (["--dashboard", "/no/such/folder/x"], 2, "Cannot write"),
+        (["--energy", "--grid", "atlantis", "--"], "Unknown grid"),
+        (["--energy", "--price", "-1", "--"], "cannot cost"),
+        (["--energy", "--output", "/no/such/folder/x", "--"], "Cannot write"),
+        (["--energy"], "needs a command"),
+        (["--energy", "--gpus", "63", "--"], "There is no device 63"),
+        (["--energy", "--hosts", "a:1", "--"], "do not go with --energy"),
+        (["--grid", "fr", "--once"], "belong to --energy"),
+        (["--dashboard", "/no/such/folder/x"], "Cannot write"),
     ],
 )
 def test_wrong_input_is_told_before_anything_runs(
-    arguments: list[str], code: int, said: str
+    arguments: list[str], said: str, tmp_path: Path
 ) -> None:
-    done = gpuscope(*arguments)
-    assert (done.returncode, done.stdout) == (code, "")
+    ran = tmp_path / "ran"
+    command = [sys.executable, "-c", f"open({str(ran)!r}, 'w')"] if "--" in arguments else []
+    done = CliRunner().invoke(app, ["watch", *arguments, *command])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert isinstance(done.exception, SystemExit)
     assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not ran.exists()
+
+
+def test_a_program_that_is_not_there_ends_as_in_a_shell() -> None:
+    done = gpuscope("--energy", "--", "no-such-program-here")
+    assert (done.returncode, done.stdout) == (127, "")
+    assert "There is no program" in done.stderr
     assert "Traceback" not in done.stderr
 
 
