@@ -45,7 +45,8 @@ def profile_command(
         typer.Option(min=1, help="Steps to let pass; else till they settle (12 on several ranks)."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="What a step is: optimizer or forward; else found out.")
+        str | None,
+        typer.Option(help="What a step is: optimizer, backward or forward; else found out."),
     ] = None,
     memory_history: Annotated[
         bool, typer.Option("--memory-history", help="Also save the allocator's history.")
@@ -74,8 +75,8 @@ def profile_command(
 
     language = choose_language(lang)
     program = Program(script, tuple(arguments or ()), module)
-    if by not in (None, "optimizer", "forward"):
-        raise UnknownNameError("kind of step", str(by), ("optimizer", "forward"))
+    if by not in (None, "optimizer", "backward", "forward"):
+        raise UnknownNameError("kind of step", str(by), ("optimizer", "backward", "forward"))
     check(program)
     folder = _folder(output_dir, report)
     if gpus is not None:

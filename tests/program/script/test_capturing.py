@@ -135,6 +135,34 @@ for _ in range(10):
     assert names(program).count("aten::gelu") == 1
 
 
+def test_weights_that_it_updates_itself(tmp_path: Path) -> None:
+    text = HEAD + """
+for _ in range(10):
+    model.zero_grad()
+    model(torch.randn(4, 64, device=device)).sum().backward()
+    for weight in model.parameters():
+        weight.data.add_(weight.grad, alpha=-0.1)
+    with torch.no_grad():
+        model(torch.randn(4, 64, device=device))
+"""
+    found = Counter(names(captured(tmp_path, text)))
+    assert (found["aten::gelu"], found["aten::gelu_backward"], found["aten::add_"]) == (2, 1, 4)
+
+
+def test_an_evaluation_before_weights_that_it_updates_itself(tmp_path: Path) -> None:
+    text = HEAD + """
+with torch.no_grad():
+    for _ in range(4):
+        model(torch.randn(4, 64, device=device))
+for _ in range(10):
+    model.zero_grad()
+    model(torch.randn(4, 64, device=device)).sum().backward()
+"""
+    program = captured(tmp_path, text)
+    assert program.task == "train"
+    assert Counter(names(program))["aten::gelu"] == 1
+
+
 def test_inference_goes_by_the_models_calls(tmp_path: Path) -> None:
     text = HEAD + """
 other = nn.Linear(8, 8).to(device)

@@ -54,6 +54,25 @@ def test_training_steps(found) -> None:
     assert not any(net.armed)
 
 
+def test_weights_that_the_program_updates_itself(found) -> None:
+    boundaries, _ = found
+    net = Net()
+    for number in range(6):
+        net(torch.ones(2, 4)).sum().backward()
+        with torch.no_grad():
+            for weight in net.parameters():
+                weight -= 0.1 * weight.grad
+                weight.grad = None
+        if number == 4:  # an evaluation in between is no step
+            net.eval()
+            with torch.no_grad():
+                for _ in range(5):
+                    net(torch.ones(2, 4))
+            net.train()
+    assert boundaries == ["backward"] * 6
+    assert not any(net.armed[3:])
+
+
 def test_gradient_accumulation_is_one_step(found) -> None:
     boundaries, _ = found
     net = Net()

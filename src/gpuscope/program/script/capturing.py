@@ -1,9 +1,10 @@
 """A whole script under a capture: run to the end of its first steady step, and no further.
 
-A step of training lies between two steps of its optimizer; without an optimizer, between two calls
-of the model that is called again and again. What comes before the first boundary stands for
-`build()`, the first whole step for a first step, the second is recorded. Then the script is ended
-by an exception that no `except Exception` catches, and what it changed of the process is put back.
+A step of training lies between two steps of its optimizer; where it makes none, between two
+backward passes; of inference, between two calls of the model that is called again and again. What
+comes before the first boundary stands for `build()`, the first whole step for a first step, the
+second is recorded. Then the script is ended by an exception that no `except Exception` catches, and
+what it changed of the process is put back.
 """
 
 from __future__ import annotations
@@ -49,7 +50,6 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
             stack.enter_context(
                 nullcontext() if script.allow_writes else guarded(str(script.path))
             )
-            stack.enter_context(_optimizers_noticed(steps))
             stack.enter_context(_spawned_here(world.local_rank if world is not None else 0))
             script.begins()
             with steps.found():
@@ -67,11 +67,16 @@ class _Steps:
     """Counts the boundaries that matter, and tells the capture of them."""
 
     def __init__(self, script: Script, phases: Phases) -> None:
-        self.trains = False
         self.counted = 0
         self.passed = 0
+        self._source = ""
         self._script, self._phases = script, phases
         self._finder = StepFinder(self._boundary)
+
+    @property
+    def trains(self) -> bool:
+        """Whether it has made an optimizer."""
+        return self._finder.optimizers > 0
 
     @property
     def over(self) -> bool:
@@ -95,6 +100,10 @@ class _Steps:
         if self.over:
             raise _EnoughError  # the script has caught the last one
         self._script.step_ends()
+        if source != self._source and self.counted > 1:
+            self._phases.stop_counting()  # other steps than it seemed: an evaluation came first
+            self.counted = 1
+        self._source = source
         self.counted += 1
         if self.counted == 1:
             self._phases.built()
@@ -111,25 +120,6 @@ def _run(program: runner.Program, steps: _Steps) -> None:
     if error is None or steps.over or (isinstance(error, SystemExit) and not error.code):
         return
     raise error
-
-
-@contextmanager
-def _optimizers_noticed(steps: _Steps) -> Iterator[None]:
-    """A script that makes an optimizer trains: what it runs before is no step."""
-    import torch
-
-    optimizer: Any = torch.optim.Optimizer
-    original = optimizer.__init__
-
-    def noticed(this: Any, *args: Any, **kwargs: Any) -> None:
-        steps.trains = True
-        original(this, *args, **kwargs)
-
-    optimizer.__init__ = noticed
-    try:
-        yield
-    finally:
-        optimizer.__init__ = original
 
 
 @contextmanager

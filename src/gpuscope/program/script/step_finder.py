@@ -1,6 +1,7 @@
 """Find where a program's steps begin, without its help and without slowing it down.
 
-Training: a step ends when its optimizer has stepped (of several, the one that was seen first).
+Training: a step ends when its optimizer has stepped (of several, the one that was seen first); a
+program that makes no optimizer and updates its weights itself, when its backward pass is over.
 Inference: a step begins when the root module is called without gradients: a module that no other
 module called. Roots are found with one global hook that is armed only between root calls, so that
 no module inside a model ever meets it; once a root has come up three times, only its own hook is
@@ -9,11 +10,12 @@ left. When an optimizer steps, all module hooks go.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
-Source = Literal["optimizer", "forward", "call"]
+Source = Literal["optimizer", "backward", "forward", "call"]
 Boundary = Callable[[Source], None]
 
 ROOT_CALLS = 3
@@ -29,7 +31,10 @@ class StepFinder:
         Args:
             boundary: called between two steps; must not raise.
             by: only this kind of boundary; None takes an optimizer's where there is one, else the
-                forward calls'.
+                backward passes', else the forward calls'.
+
+        Attributes:
+            optimizers: made since the start.
         """
         self._boundary = boundary
         self._by = by
@@ -39,6 +44,8 @@ class StepFinder:
         self._chosen: int | None = None
         self._handles: dict[str, Any] = {}
         self._inside = 0
+        self._backwards = 0
+        self.optimizers = 0
 
     @property
     def settled(self) -> bool:
@@ -51,6 +58,11 @@ class StepFinder:
             from torch.optim.optimizer import register_optimizer_step_post_hook
 
             self._handles["optimizer"] = register_optimizer_step_post_hook(self._stepped)
+        if self._by in (None, "backward"):
+            import torch
+
+            self._handles["made"] = _Wrapped(torch.optim.Optimizer, "__init__", self._made)
+            self._handles["backward"] = _Wrapped(torch.autograd, "backward", self._went_back)
         if self._by in (None, "forward"):
             # Said about hooks on compiled modules; ours is gone before the module's own code runs.
             warnings.filterwarnings("ignore", message=".*there are global hooks on modules.*")
@@ -72,12 +84,28 @@ class StepFinder:
         if id(optimizer) == self._optimizer:
             self._boundary("optimizer")
 
+    def _made(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.optimizers += 1
+        self._remove("backward")
+        return original(*args, **kwargs)
+
+    def _went_back(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A backward pass, and by it the end of a step where no optimizer will tell."""
+        result = original(*args, **kwargs)
+        if self._optimizer is None and not _not_really():
+            self._backwards += 1
+            if self._backwards == ROOT_CALLS:
+                self._drop_modules()
+            self._boundary("backward")
+        return result
+
     # -- inference --------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         from torch.nn.modules.module import register_module_forward_pre_hook
 
-        if "global" not in self._handles and self._optimizer is None and self._chosen is None:
+        known = self._optimizer is not None or self._backwards >= ROOT_CALLS
+        if "global" not in self._handles and not known and self._chosen is None:
             self._handles["global"] = register_module_forward_pre_hook(self._any_call)
 
     def _any_call(self, module: Any, args: Any) -> None:
@@ -123,7 +151,7 @@ class StepFinder:
 
     def _drop_modules(self) -> None:
         for name in list(self._handles):
-            if name != "optimizer":
+            if name.startswith(("global", "pre ", "post ")):
                 self._remove(name)
         self._known.clear()
 
@@ -131,6 +159,25 @@ class StepFinder:
         handle = self._handles.pop(name, None)
         if handle is not None:
             handle.remove()
+
+
+class _Wrapped:
+    """A function that is called through another one, until `remove`."""
+
+    def __init__(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            return around(original, *args, **kwargs)
+
+        self._owner, self._name, self._original, self._wrapped = owner, name, original, wrapped
+        setattr(owner, name, wrapped)
+
+    def remove(self) -> None:
+        """Put the original back, unless somebody else has replaced it since."""
+        if getattr(self._owner, self._name) is self._wrapped:
+            setattr(self._owner, self._name, self._original)
 
 
 def _inference(module: Any) -> bool:
