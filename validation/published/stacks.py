@@ -66,7 +66,10 @@ STACKS: Mapping[str, Stack] = {
     ),
     "megatron-2021": Stack(
         "Megatron-LM of the SC21 paper",
-        Software(attention="fused_softmax", fused_projections=True, optimizer="adamw-fused"),
+        Software(
+            attention="fused_softmax", fused_projections=True, optimizer="adamw-fused",
+            sharing="at_ends",
+        ),
         {"fsdp": "none", "sequence_parallel": False, "reduce_dtype": "bfloat16"},
         "Attention in steps, with one kernel for scale, mask and softmax; no sequence parallelism "
         "(it came in 2022); optimizer states on every replica; gradients all-reduced in 16 bits "
@@ -83,7 +86,8 @@ STACKS: Mapping[str, Stack] = {
     "megatron-2022": Stack(
         "Megatron-LM of Korthikanti et al. 2022",
         Software(
-            attention="fused_softmax", fused_projections=True, optimizer="adamw-fused", clip=True
+            attention="fused_softmax", fused_projections=True, optimizer="adamw-fused", clip=True,
+            sharing="at_ends",
         ),
         {"fsdp": "none", "reduce_dtype": "bfloat16"},
         "As before, with tokens shared between the layers where the row says so.",
@@ -99,7 +103,7 @@ STACKS: Mapping[str, Stack] = {
         "Megatron-Core with Transformer Engine",
         Software(
             attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
-            fused_steps=True, tokens_first=True, fused_accumulation=True,
+            fused_steps=True, tokens_first=True, fused_accumulation=True, sharing="beside",
         ),
         {"fsdp": "zero1", "rotation": "alltoall"},
         "cuDNN's fused attention, fused norms, fused projections, rotary positions and gated "
@@ -107,43 +111,53 @@ STACKS: Mapping[str, Stack] = {
         "(all defaults of megatron/training/arguments.py); distributed optimizer (states sharded, "
         "gradients summed once a step in float32), sequence parallelism; context parallelism as a "
         "ring. Tensor parallel communication beside its product where the source says "
-        "--tp-comm-overlap.",
-        "In a pipeline, gradients summed while the last backward pass runs (--overlap-g"
-        "rad-reduce).",
+        "--tp-comm-overlap. In a pipeline parameters are gathered and gradients summed beside the "
+        "passes (--overlap-param-gather, --overlap-grad-reduce; README.md of Megatron-LM names both"
+        " for its weak scaling).",
+        "Interleaved stages where the row does not state them.",
         why_zh=(
             "cuDNN 融合注意力、融合归一化、融合投影；旋转位置编码、带门控的激活各为一个内核"
             "；梯度累加并入"
             "矩阵乘；token 维在最前（均为 megatron/training/arguments.py 的默认值）；分布式优化器"
             "（状态切分，每步一次 float32 梯度求和）、序列并行；上下文并行为环形传递。来源写明 "
-            "--tp-comm-overlap 时，张量并行通信与自身矩阵乘重叠。"
+            "--tp-comm-overlap 时，张量并行通信与自身矩阵乘重叠。流水线中参数收集与梯度求和都与计算"
+            "重叠（--overlap-param-gather、--overlap-grad-reduce；Megatron-LM 的 README.md 在弱扩展"
+            "一节写明二者）。"
         ),
-        left_zh="流水线中在最后一次反向期间进行的梯度求和（--overlap-grad-reduce）。",
+        left_zh="来源未写明时的交错流水线。",
     ),
     "llama-3": Stack(
         "Meta's own training code for Llama 3",
-        Software(fused_projections=True, optimizer="adamw-fused", clip=True),
+        Software(
+            fused_projections=True, optimizer="adamw-fused", clip=True, sharing="beside"
+        ),
         {"fsdp": "zero1"},
         "The paper's section 3.3.2: parameters stay gathered within a step, gradients are added up "
         "and summed over ranks in float32, no activation is computed again, the pipeline is "
-        "interleaved in chunks of one layer. Nothing is said of fused kernels, so none are taken.",
-        "Tensor parallel communication may have overlapped with its product; gradients summed "
-        "while the last backward pass runs.",
+        "interleaved in chunks of one layer. Its order of parallel dimensions rests on parameters "
+        "being prefetched and gradients summed asynchronously. Nothing is said of fused kernels, so "
+        "none are taken.",
+        "Tensor parallel communication may have overlapped with its product.",
         why_zh=(
             "论文 3.3.2 节：参数在一步之内保持收集状态，梯度以 float32 累加并跨卡求和，不重算激活，"
-            "流水线以单层为块交错执行。论文没有提到融合内核，因此不计入。"
+            "流水线以单层为块交错执行。其并行维度的顺序以参数异步预取、梯度异步求和为前提。论文没有提到"
+            "融合内核，因此不计入。"
         ),
-        left_zh="张量并行通信可能与矩阵乘重叠；梯度在最后一次反向期间求和。",
+        left_zh="张量并行通信可能与矩阵乘重叠。",
     ),
     "nemo": Stack(
         "NVIDIA NeMo and Megatron-Bridge with Transformer Engine",
         Software(
             attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
             fused_steps=True, tokens_first=True, tp_overlap=True, fused_accumulation=True,
+            sharing="beside",
         ),
         {"fsdp": "zero1", "reduce_dtype": "bfloat16", "rotation": "alltoall"},
         "As Megatron-Core; the performance recipes sum gradients in bf16 "
         "(grad_reduce_in_fp32 = False) and overlap tensor parallel communication with its product "
-        "(userbuffers_* in megatron/bridge/training/comm_overlap.py); the tokens of exp"
+        "(userbuffers_* in megatron/bridge/training/comm_overlap.py); parameters are gathered and "
+        "gradients summed beside the passes (overlap_param_gather, overlap_grad_reduce, the same "
+        "file's defaults with a distributed optimizer); the tokens of exp"
         "erts are put "
         "in order by gathers (moe_permute_fusion); float8 casts write both layouts in one kernel "
         "(nvte_cast_transpose) with factors known from the step before. MLPerf's logs come with "
@@ -154,7 +168,8 @@ STACKS: Mapping[str, Stack] = {
         why_zh=(
             "同 Megatron-Core；性能配方以 bf16 对梯度求和（grad_reduce_in_fp32 = False），并让张量"
             "并行通信与自身矩阵乘重叠（megatron/bridge/training/comm_overlap.py 的 userbuff"
-            "ers_*）；"
+            "ers_*）；参数收集与梯度求和与计算重叠（同一文件在分布式优化器下的默认值"
+            "overlap_param_gather、overlap_grad_reduce）；"
             "专家的 token 用收集操作排序（moe_permute_fusion）；float8 转换用一个内核同时写"
             "出两种布局"
             "（nvte_cast_transpose），缩放因子取自上一步。MLPerf 的日志附有配置文件：每卡八个阶段、"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from gpuscope.program.pipeline.orders import (
     compute_order,
     stage_of_rank,
 )
-from gpuscope.program.pipeline.script import Turn, in_flight, scripts
+from gpuscope.program.pipeline.script import Turn, in_flight, late_reductions, scripts
 
 PASSES = {"forward": 1.0, "backward": 2.0, "backward_input": 1.0, "backward_weight": 1.0}
 SCHEDULES = ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb", "zbv"]
@@ -174,3 +175,40 @@ def test_what_a_schedule_refuses(arguments: tuple, says: str) -> None:  # type: 
 def test_unknown_schedule() -> None:
     with pytest.raises(UnknownNameError, match="interleaved"):
         PipelineShape("interleave", 4, 8)
+
+
+@pytest.mark.parametrize(
+    "shape", [PipelineShape("1f1b", 3, 5), PipelineShape("interleaved", 2, 4, 2)]
+)
+@pytest.mark.parametrize("units", [1, 2])
+def test_reductions_beside_the_passes_hold_up_nothing_but_the_end(
+    shape: PipelineShape, units: int
+) -> None:
+    for rank, turns in enumerate(scripts(shape)):
+        own = dict.fromkeys(stage_of_rank(shape, rank), units)
+        beside = late_reductions(turns, "beside", own)
+        assert Counter(map(_plain, beside)) == Counter(map(_plain, turns))
+        for at, turn in enumerate(beside):
+            assert all(wait < at for wait in turn.waits)
+            if turn.kind != "reduce":
+                continue
+            assert at in beside[-1].waits
+            last = max(
+                n for n, t in enumerate(beside) if t.kind == "backward" and t.stage == turn.stage
+            )
+            assert at == last - 1 if units > 1 else at > last
+
+
+def test_reductions_at_the_end_come_after_every_pass() -> None:
+    shape = PipelineShape("interleaved", 2, 4, 2)
+    for turns in scripts(shape):
+        late = late_reductions(turns, "at_ends", {})
+        assert [turn.kind for turn in late[-3:]] == ["reduce", "reduce", "finish"]
+        assert [_plain(t) for t in late if t.kind != "reduce"] == [
+            _plain(t) for t in turns if t.kind != "reduce"
+        ]
+        assert late_reductions(turns, "in_turn", {}) is turns
+
+
+def _plain(turn: Turn) -> Turn:
+    return replace(turn, waits=())

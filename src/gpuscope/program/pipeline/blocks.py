@@ -31,6 +31,9 @@ _PHASES: Mapping[str, Phase] = {
 """A pass tells the phase better than the capture, which has autograd's nodes to go by: adding to a
 gradient by hand is backward work, too."""
 
+_SUMS = ("c10d::_reduce_scatter_base_", "c10d::allreduce_")
+"""How FSDP2 sums a unit's gradients; tensor parallel ranks sum theirs by functional calls."""
+
 _SENDS = {"send_activation": "activation", "send_gradient": "gradient"}
 _RECEIVES = {"forward": "activation", "backward": "gradient", "backward_input": "gradient"}
 
@@ -48,6 +51,7 @@ class StageBlocks:
         left_behind: what the step before left of a microbatch and this step frees, by the storage
             that this step leaves in its place.
         unused: memory that was there only to tell shapes.
+        units: parts whose gradients are summed over ranks one after the other (FSDP's units).
     """
 
     program: Program
@@ -57,6 +61,7 @@ class StageBlocks:
     owner: Mapping[int, int] = field(default_factory=dict)
     left_behind: Mapping[int, Storage] = field(default_factory=dict)
     unused: frozenset[int] = frozenset()
+    units: int = 1
 
     @property
     def split(self) -> bool:
@@ -101,8 +106,14 @@ def read_blocks(program: Program) -> StageBlocks:
     blocks = StageBlocks(program, spans, sends, receives)
     owner = _owners(blocks)
     return StageBlocks(
-        program, spans, sends, receives, owner, _left_behind(program, owner), _unused(program)
-    )
+        program, spans, sends, receives, owner, _left_behind(program, owner), _unused(program),
+        _units(program.ops, spans),
+    )  # fmt: skip
+
+
+def _units(ops: tuple[Op, ...], spans: Mapping[BlockKey, tuple[int, int]]) -> int:
+    first, end = spans.get(("reduce", SHARED), (0, 0))
+    return max(1, sum(op.name in _SUMS for op in ops[first:end]))
 
 
 def _with_phases(

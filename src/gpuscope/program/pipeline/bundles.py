@@ -88,7 +88,7 @@ def bundled(blocks: StageBlocks, parts: Mapping[BlockKey, Sequence[Part]]) -> St
     return StageBlocks(
         program, bundler.spans, blocks.sends, blocks.receives, owner,
         {new: replace(old, died=0) for new, old in blocks.left_behind.items() if new in kept},
-        blocks.unused,
+        blocks.unused, blocks.units,
     )  # fmt: skip
 
 

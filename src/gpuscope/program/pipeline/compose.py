@@ -14,10 +14,14 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.program.pipeline.blocks import SHARED, BlockKey, StageBlocks
 from gpuscope.program.pipeline.orders import PipelineShape
 from gpuscope.program.pipeline.placed_stage import Numbers, PlacedStage
-from gpuscope.program.pipeline.script import Turn, scripts
+from gpuscope.program.pipeline.script import Sharing, Turn, late_reductions, scripts
 from gpuscope.program.types import Op, ProcessGroup, Program
 
-__all__ = ["RankPlace", "compose"]
+__all__ = ["ASIDE", "RankPlace", "compose"]
+
+ASIDE = 90
+"""Stream of what replicas share beside the passes; PyTorch numbers its own from 0 on."""
+
 
 @dataclass(frozen=True, slots=True)
 class RankPlace:
@@ -41,6 +45,7 @@ class RankPlace:
 
 def compose(
     stages: Mapping[int, StageBlocks], shape: PipelineShape, place: RankPlace, *, name: str = "",
+    sharing: Sharing = "in_turn",
 ) -> Program:  # fmt: skip
     """The step of one rank of a pipeline.
 
@@ -50,29 +55,39 @@ def compose(
         shape: schedule, ranks, virtual stages and microbatches.
         place: which rank of which job this is.
         name: what to call the program; the first stage's name by default.
+        sharing: when replicas gather parameters and sum gradients, see `Software.sharing`.
 
     Raises:
         InvalidValueError: blocks are missing, or do not suit the schedule.
     """
-    turns = scripts(shape)[place.position]
+    units = {stage: blocks.units for stage, blocks in stages.items()}
+    turns = late_reductions(scripts(shape)[place.position], sharing, units)
     held = sorted({turn.stage for turn in turns if turn.stage >= 0})
     _check(stages, shape, held, turns)
     names = Numbers()
     parts = {stage: PlacedStage(stages[stage], names) for stage in held}
     writer = _Writer(parts, _groups(parts, place), place)
-    for part in parts.values():
-        writer.block(part, ("begin", SHARED), -1, ())
+    gathered = {
+        stage: writer.begin(part, aside=sharing == "beside") for stage, part in parts.items()
+    }
     positions: list[int] = []
     for turn in turns:
         waits = [positions[w] for w in turn.waits]
         if turn.transfer:
             positions.append(writer.transfer(parts[turn.stage], turn, waits))
             continue
-        owed = writer.waiting(waits)
+        if turn.kind == "reduce" and sharing == "beside":
+            positions.append(writer.aside(parts[turn.stage], ("reduce", SHARED)))
+            continue
+        needed = gathered.pop(turn.stage, []) if turn.kind == "forward" else []
+        several = units.get(turn.stage, 1) > 1
+        owed = writer.waiting(waits if several else [*waits, *needed])
         for part in parts.values() if turn.kind == "finish" else (parts[turn.stage],):
             writer.block(part, part.key_of(turn), turn.microbatch, owed)
             owed = writer.owed
         positions.append(len(writer.ops) - 1)
+        if several:  # the pass needs the last unit's parameters near its end only
+            writer.waiting(needed)
     return _program(writer, parts, shape, place, name)
 
 
@@ -136,6 +151,31 @@ class _Writer:
                 part.sent[tensor[0].storage] = len(self.ops) - 1
         return len(self.ops) - 1
 
+    def begin(self, part: PlacedStage, *, aside: bool) -> list[int]:
+        """What a stage does before its first pass; what that pass waits for, where it is aside."""
+        key = ("begin", SHARED)
+        if not aside or not part.templates(key):
+            self.block(part, key, -1, ())
+            return []
+        return [self.aside(part, key)]
+
+    def aside(self, part: PlacedStage, key: BlockKey) -> int:
+        """A block on a stream of its own; returns the position of its last operator.
+
+        It begins when the default stream comes to where it is issued, and does not hold that up.
+        """
+        owed, self.owed = self.owed, ()
+        first = len(self.ops)
+        before = next((op.index for op in reversed(self.ops) if _runs(op)), None)
+        self.block(part, key, -1, ())
+        for index in range(first, len(self.ops)):
+            op = self.ops[index]
+            waits = op.waits if index > first or before is None else (*op.waits, before)
+            stream = op.stream or ASIDE
+            self.ops[index] = replace(op, stream=stream, waits=tuple(sorted(set(waits))))
+        self.owed = owed
+        return len(self.ops) - 1
+
     def block(
         self, part: PlacedStage, key: BlockKey, microbatch: int, owed: tuple[int, ...]
     ) -> None:
@@ -171,6 +211,11 @@ class _Writer:
         """Captured positions that an operator waits for, as positions of this program."""
         moved = (part.place(wait, microbatch) for wait in waits if wait >= 0)
         return tuple(sorted({at for at in moved if at is not None and at < len(self.ops)}))
+
+
+def _runs(op: Op) -> bool:
+    """Whether it is in the order of the default stream, which a transfer of its own is not."""
+    return op.stream == 0 and op.peer < 0 and not op.view
 
 
 class _Groups:

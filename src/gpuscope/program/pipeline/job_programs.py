@@ -14,7 +14,9 @@ from gpuscope.program.pipeline.blocks import LATER, StageBlocks, read_blocks
 from gpuscope.program.pipeline.bundles import Part, bundled
 from gpuscope.program.pipeline.compose import RankPlace, compose
 from gpuscope.program.pipeline.decoder_stages import cut_layers, shape_of, stage_build
+from gpuscope.program.pipeline.gathers import gathers_first
 from gpuscope.program.pipeline.orders import PipelineShape, stage_of_rank
+from gpuscope.program.pipeline.script import Sharing
 from gpuscope.program.types import ProcessGroup, Program
 from gpuscope.program.world import RankPrograms, World
 
@@ -44,6 +46,7 @@ class PipelineBlocks:
         name: what to call its programs.
         samples, tokens: work of a step of the whole job.
         assumptions: sentences for the user.
+        sharing: when replicas gather parameters and sum gradients.
     """
 
     shape: PipelineShape
@@ -53,6 +56,7 @@ class PipelineBlocks:
     samples: int | None = None
     tokens: int | None = None
     assumptions: tuple[str, ...] = ()
+    sharing: Sharing = "in_turn"
 
     @property
     def width(self) -> int:
@@ -93,7 +97,7 @@ class PipelineBlocks:
         group = ProcessGroup("pipeline", "pp", tuple(range(0, self.world_size, self.width)))
         place = RankPlace(position * self.width, self.world_size, group)
         held = {stage: self.stages[stage] for stage in stage_of_rank(self.shape, position)}
-        program = compose(held, self.shape, place, name=self.name)
+        program = compose(held, self.shape, place, name=self.name, sharing=self.sharing)
         return replace(
             program, samples=self.samples, tokens=self.tokens,
             assumptions=(*self.assumptions, *program.assumptions),
@@ -148,6 +152,7 @@ def capture_pipeline(
     return PipelineBlocks(
         shape_of(plan), capture_stages(job, local_size=local_size, strict=strict),
         plan.world_size, name, plan.global_batch, plan.global_batch * job.tokens, assumptions,
+        _sharing(job),
     )  # fmt: skip
 
 
@@ -171,6 +176,8 @@ def capture_stages(
         if key not in known:
             program = _capture_stage(job, stage, experts, world, strict, learnt)
             program = as_software(program, job.software)
+            if _sharing(job) != "in_turn":
+                program = gathers_first(program)
             _log.debug("stage %d: %d operators", stage, len(program.ops))
             known[key] = read_blocks(
                 replace(
@@ -180,6 +187,11 @@ def capture_stages(
             )  # fmt: skip
         out[stage] = known[key]
     return out
+
+
+def _sharing(job: Job) -> Sharing:
+    """As the software does it; what is gathered in every pass anew is gathered in turn."""
+    return job.software.sharing if job.plan.fsdp in ("zero1", "none") else "in_turn"
 
 
 def _capture_stage(

@@ -8,19 +8,25 @@ for what they sent at the end of the step only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 from gpuscope.program.pipeline.orders import Action, PipelineShape, compute_order
 
-__all__ = ["Payload", "Turn", "TurnKind", "in_flight", "scripts"]
+__all__ = [
+    "Payload", "Sharing", "Turn", "TurnKind", "in_flight", "late_reductions", "scripts",
+]  # fmt: skip
 
 TurnKind = Literal[
     "forward", "backward", "backward_input", "backward_weight", "reduce", "finish", "send", "recv"
 ]
 
 Payload = Literal["", "activation", "gradient"]
+
+Sharing = Literal["in_turn", "at_ends", "beside"]
+"""When replicas gather parameters and sum gradients, see `Software.sharing`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +222,62 @@ def _run_time(shape: PipelineShape, actions: list[Any]) -> tuple[Turn, ...]:
             out.add(Turn(names[code], stage, microbatch))
     out.wait(sent)
     return out.done()
+
+
+def late_reductions(
+    turns: tuple[Turn, ...], how: Sharing, units: Mapping[int, int]
+) -> tuple[Turn, ...]:
+    """The turns of a rank with its reductions where the software has them.
+
+    Args:
+        turns: as `scripts` gives them.
+        how: "in_turn", PyTorch's way: after a stage's last pass, and the passes of the rank's other
+            stages wait for it. "at_ends": all of them after the last pass of all, as Megatron-LM's
+            `finalize_model_grads` does without overlap
+            (megatron/core/distributed/finalize_model_grads.py). "beside": only the end of the
+            step waits for them (`--overlap-grad-reduce`,
+            megatron/core/distributed/param_and_grad_buffer.py). Of several units each is summed as
+            soon as the last pass has its gradients; here all begin with that pass, a unit's share
+            of it early. A single one begins after it.
+        units: of each stage.
+    """
+    if how == "in_turn":
+        return turns
+    late = [at for at, turn in enumerate(turns) if turn.kind == "reduce"]
+    if how == "beside":
+        owed = {wait for at in late for wait in turns[at].waits}  # what was sent, by then
+        every = [replace(turn, waits=()) if at in late else turn for at, turn in enumerate(turns)]
+        every[-1] = replace(every[-1], waits=tuple(sorted({*every[-1].waits, *late, *owed})))
+        turns = tuple(every)
+        order = _with_last_pass(turns, late, units)
+    else:
+        order = [at for at in range(len(turns) - 1) if at not in set(late)]
+        order += [*late, len(turns) - 1]
+    new = {at: number for number, at in enumerate(order)}
+    return tuple(
+        replace(turns[at], waits=tuple(sorted(new[wait] for wait in turns[at].waits)))
+        for at in order
+    )
+
+
+def _with_last_pass(
+    turns: tuple[Turn, ...], late: list[int], units: Mapping[int, int]
+) -> list[int]:
+    """Positions with the reductions of several units before their stage's last backward pass."""
+    before: dict[int, int] = {}
+    for at in late:
+        if units.get(turns[at].stage, 1) > 1:
+            passes = [n for n in range(at) if turns[n].stage == turns[at].stage]
+            last = max((n for n in passes if turns[n].kind.startswith("backward")), default=at)
+            before[last] = at
+    early = set(before.values())
+    order: list[int] = []
+    for at in range(len(turns)):
+        if at in before:
+            order.append(before[at])
+        if at not in early:
+            order.append(at)
+    return order
 
 
 def in_flight(turns: tuple[Turn, ...]) -> int:

@@ -128,6 +128,11 @@ class Software:
         tp_overlap: their communication runs beside its own matrix product, as with Transformer
             Engine's userbuffers (`gpuscope.program.models.parallel.software`).
         fused_accumulation: gradients of several microbatches are added up inside of the product.
+        sharing: when the replicas of a pipeline gather parameters and sum gradients: "in_turn" in
+            each stage's first pass and after its last, and the rank waits, as PyTorch does;
+            "at_ends" all before the first pass and after the last of all, as Megatron-LM does;
+            "beside" the passes, which Megatron-LM does with --overlap-param-gather and
+            --overlap-grad-reduce. With "zero1" and "none" only.
     """
 
     attention: Attention = "flash"
@@ -143,6 +148,7 @@ class Software:
     tokens_first: bool = False
     tp_overlap: bool = False
     fused_accumulation: bool = False
+    sharing: Literal["in_turn", "at_ends", "beside"] = "in_turn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
