@@ -64,3 +64,47 @@ def test_a_change_outside_of_the_folder_is_not_tried(tmp_path: Path) -> None:
     train = _project(tmp_path / "project")
     files = {str(tmp_path / "elsewhere.py"): "x = 1\n"}
     assert write_both(tmp_path / "out", train, Target("build", ""), "build", files, "exact") is None
+
+
+SCRIPT = """
+import sys
+from parts.scale import FACTOR
+import near
+
+if __name__ == "__main__":
+    print(int(sys.argv[1]) * FACTOR * near.NUMBER, __file__, sys.argv[0])
+"""
+
+RUN = """
+import sys
+from gpuscope.advice.live import Live
+from gpuscope.advice.registry import plan
+from gpuscope.advice.trial.own_changes import load_own
+from gpuscope.program.script import runner
+load_own([sys.argv[2]])
+live = Live(plan(["patched-source"] if sys.argv[3] == "patched" else []))
+live.start()
+error = runner.run(runner.Program(sys.argv[1], ("5",)))
+live.close()
+if error is not None:
+    raise error
+"""
+
+
+def test_a_whole_script_is_run_as_either(tmp_path: Path) -> None:
+    train = _project(tmp_path / "project")
+    train.write_text(SCRIPT)
+    scale = train.parent / "parts" / "scale.py"
+    files = {str(scale): "FACTOR = 20\n", str(train): SCRIPT.replace("print(", "print(2 * ")}
+    of = Target("script", str(train), arguments=("5",))
+    made = write_both(tmp_path / "out", train, of, "", files, "reordered")
+    assert made is not None
+    target, registers = made
+    assert (target.kind, target.arguments) == ("script", ("5",))
+    for which, value in (("original", "150"), ("patched", "600")):
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, target.name, str(registers), which],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        # Both find their data beside the original.
+        assert done.stdout.split() == [value, str(train), str(train)]
