@@ -251,3 +251,32 @@ def test_a_slice_from_a_drawn_place_keeps_its_length():
         return step
 
     assert any("1 is taken" in text for text in capture(build).assumptions)
+
+
+def test_tensors_and_models_are_copied_deeply():
+    """An average of weights begins as a deep copy; so does a metric's state."""
+    import copy
+
+    import torch
+
+    from gpuscope.program.capture import capture
+
+    def build():
+        model = torch.nn.Linear(4, 4).cuda()
+        average, model.note = copy.deepcopy(model), torch.ones(2, device="cuda")
+        weight = torch.ones(3, device="cuda", requires_grad=True)
+        weight.sum().backward()
+        twin = copy.deepcopy([weight, weight])
+        assert twin[0] is twin[1]
+        assert twin[0] is not weight
+        assert twin[0].requires_grad
+        assert twin[0].grad is not weight.grad
+        assert twin[0].device == copy.deepcopy(model.note).device == weight.device
+        assert copy.deepcopy(torch.tensor(0.0)).device.type == "cpu"
+        with pytest.raises(RuntimeError, match="graph leaves"):
+            copy.deepcopy(weight * 2)
+        x = torch.ones(2, 4, device="cuda")
+        return lambda: (average(x), copy.deepcopy(x))
+
+    names = [op.name for op in capture(build).ops if not op.view]
+    assert names == ["aten::addmm", "aten::clone"]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -213,6 +214,22 @@ def _numpy_dtype(dtype: torch.dtype) -> str:
     return name
 
 
+def _deepcopied(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    """`copy.deepcopy(tensor)`: PyTorch copies the storage, which fakes share with none."""
+    if id(self) in memo:
+        found: torch.Tensor = memo[id(self)]
+        return found
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy"
+            " protocol at the moment."
+        )
+    made = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad, memo)
+    return made
+
+
 _ORIGINAL_FORMAT = torch.Tensor.__format__
 
 
@@ -240,6 +257,7 @@ def install(
     }.items():  # fmt: skip
         patch.set(torch.Tensor, name, function)
     patch.set(FakeTensor, "tolist", tolist)
+    patch.set(FakeTensor, "__deepcopy__", _deepcopied)
     patch.set(torch.Tensor, "__format__", _formatted)
     patch.on_undo(_device_constructors.cache_clear)  # it lists what is put in place here
     for name in ("tensor", "as_tensor", "asarray"):
