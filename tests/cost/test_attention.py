@@ -322,3 +322,15 @@ def test_large_cores_take_large_tiles() -> None:
     useful = 2 * 32 * 8192**2 * 128 * 2
     peak = device("tpu-v6e").peak_flops_per_s("bfloat16")
     assert 0.3 < useful / seconds(forward(**shape)) / peak < 0.7
+
+
+def test_a_head_fills_part_of_a_larger_systolic_array() -> None:
+    """128 of 256 places of a v6e's array; a head of 256 fills it."""
+    peak = device("tpu-v6e").peak_flops_per_s("bfloat16")
+
+    def share(dim: int) -> float:
+        shape = {"batch": 2, "heads": 16, "sq": 8192, "dim": dim, "causal": False}
+        return 4 * 2 * 16 * 8192**2 * dim / seconds(forward(on="tpu-v6e", **shape)) / peak
+
+    assert share(128) < 0.5
+    assert share(256) > 1.2 * share(128)

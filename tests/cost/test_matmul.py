@@ -246,3 +246,50 @@ def test_scales_of_rows_walk_one_tile_however_few_rows_there_are() -> None:
     assert taken(16, 16) == pytest.approx(taken(32, 32), rel=0.01)
     assert taken(32, 1) < 0.7 * taken(32, 32)
     assert taken(8192, 8192) == pytest.approx(taken(8192, 1), rel=0.1)
+
+
+def test_rocm_copies_a_bias_into_the_result_first() -> None:
+    """hipBLASLt's epilogue is off by default (Blas.cpp, `getDisableAddmmCudaLt`)."""
+    a, b, out = dense(512, 1024), turned(dense(2048, 1024)), dense(512, 2048)
+    bias = dense(2048)
+    copied, product = run("aten::addmm", (bias, a, b), (out,), on="mi300x")
+    plain = run("aten::mm", (a, b), (out,), on="mi300x")[0]
+    assert copied.name == "copy_added_matrix"
+    assert (copied.read_bytes, copied.written_bytes) == (2048 * 2, 512 * 2048 * 2)
+    assert product.read_bytes - plain.read_bytes == 512 * 2048 * 2
+    linear = run("aten::linear", (a, dense(2048, 1024), bias), (out,), on="mi300x")
+    assert [k.name for k in linear] == [copied.name, product.name]
+
+
+def test_rocblas_chooses_the_tile_of_a_batch_as_for_one_product() -> None:
+    """On an MI210, 512 x 512 x 512 floats have 32 x 32 tiles however many there are."""
+    def tile(batch: int, on: str) -> tuple[int, ...]:
+        x = dense(batch, 256, 256, dtype="float32")
+        return run("aten::bmm", (x, x), (x,), on=on)[-1].tile
+
+    assert tile(1, "mi210") == tile(4096, "mi210")
+    assert tile(1, "a100") != tile(4096, "a100")
+
+
+@pytest.mark.parametrize(("m", "n", "k", "measured_s"), [
+    (8192, 1024, 1024, 0.618e-3), (4096, 4096, 1024, 1.032e-3), (8192, 8192, 2048, 8.904e-3),
+])  # fmt: skip
+def test_float32_layers_of_an_mi210(m: int, n: int, k: int, measured_s: float) -> None:
+    """Lee et al. 2025 (NeuSight): linear layers with a bias under PyTorch 2.4.1."""
+    a, weight = dense(m, k, dtype="float32"), dense(n, k, dtype="float32")
+    kernels = run(
+        "aten::linear", (a, weight, dense(n, dtype="float32")),
+        (dense(m, n, dtype="float32"),), on="mi210",
+    )  # fmt: skip
+    assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.15)
+
+
+def test_a_scratchpad_keeps_large_blocks_of_sums() -> None:
+    """8,192 x 8,192 x 8,192 took 1.329 ms on a v6e (AI-Hypercomputer/tpu-recipes)."""
+    made = mm(8192, 8192, 8192, on="tpu-v6e", layout="NN")
+    assert made.limiter == "tensor_core"
+    assert made.duration_s == pytest.approx(1.329e-3, rel=0.02)
+    # 128 MiB keep blocks of sums of 3,500 x 3,500, or a third of an operand.
+    assert 1.5 * 2 * 2 * 8192**2 < made.read_bytes < 2.5 * 2 * 2 * 8192**2
+    deep = mm(4096, 14336, 32768, on="tpu-v6e", layout="TN")
+    assert deep.limiter == "tensor_core"

@@ -157,6 +157,16 @@ def test_float32_costs_more_than_bf16_per_flop() -> None:
     assert found.pj_per_flop("bfloat16") < found.pj_per_flop("tf32") < found.pj_per_flop("float32")
 
 
+def test_float32_on_matrix_units_costs_what_their_rate_says() -> None:
+    """CDNA2's matrix units double the vector rate: half the energy a FLOP at the same power."""
+    mi210 = device("mi210")
+    found = power_model(mi210, CONSTANTS)
+    assert found is not None
+    at_peak_w = found.pj_per_flop("float32") * 1e-12 * mi210.peak_flops_per_s("float32")
+    share = CONSTANTS.value("power.flop_share.tf32")
+    assert at_peak_w == pytest.approx(share * 300, rel=1e-6)
+
+
 def test_other_devices_scale_with_their_board_power() -> None:
     other = device("h100-pcie")
     found = power_model(other, calibration_for(other))

@@ -58,3 +58,14 @@ def test_another_dimension_is_walked_with_a_stride() -> None:
 
 def test_recorded_calls() -> None:
     assert median_error("_softmax", "_log_softmax", "_log_softmax_backward_data") < 0.18
+
+
+def test_rocm_gives_rows_over_1024_values_a_block() -> None:
+    """Kernel names of PyTorch 2.4.1 on an MI210; rows that no vector fits are read three times."""
+    def name(columns: int) -> str:
+        x = dense(ROWS, columns, at=0)
+        return one("_softmax", (x,), (dense(ROWS, columns, at=1),), on="mi210", dim=-1).name
+
+    assert name(1024) == "softmax_warp_forward"
+    assert name(2048) == "softmax_block_in_shared_memory"
+    assert name(2047) == "softmax_block_forward"

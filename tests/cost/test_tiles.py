@@ -49,3 +49,17 @@ def test_unaligned_int8_has_the_tiles_of_ampere_on_hopper() -> None:
     """Names read "i16832gemm_s8_64x64" to "256x128" there, whatever the device."""
     names = {tile.name for tile in tiles_for(device("h200"), "matrix", "integer")}
     assert names == {"64x64", "128x64", "64x128", "128x128", "128x256", "256x128"}
+
+
+def test_float32_on_matrix_units_has_smaller_tiles_than_half_precision() -> None:
+    """rocBLAS' kernel names on an MI210: 128 x 128 at most, 64 x 32 often, all within the LDS."""
+    tiles = tiles_for(device("mi210"), "matrix", "float")
+    assert {"128x64", "96x96", "64x32", "16x16"} <= {tile.name for tile in tiles}
+    assert max(tile.m * tile.n for tile in tiles) == 128 * 128
+    for tile in tiles:
+        assert tile.resident * (tile.m + tile.n) * 2 * tile.k <= 65536
+
+
+def test_a_systolic_array_holds_as_much_as_it_has_places() -> None:
+    assert tiles_for(device("tpu-v6e"), "matrix")[0].name == "256x256"
+    assert tiles_for(device("tpu-v5p"), "matrix")[0].name == "128x128"

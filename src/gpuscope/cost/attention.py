@@ -253,7 +253,8 @@ def _main_kernel(
     tile_q, tile_k, by_key = tile_shape(backend, d, backward)
     if work.units <= _FEW_CORES:
         # The next tile's operands come while this one is worked on (Pallas pipelines its grid).
-        tile_q, tile_k, rates = _CORE_TILE, _CORE_TILE, replace(rates, tile_s=0.0)
+        tile_q, tile_k = _CORE_TILE, _CORE_TILE
+        rates = replace(rates, tile_s=0.0, efficiency=min(rates.efficiency, _filled(work, d)))
     own, walked, total = unit_load(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
@@ -282,6 +283,17 @@ def _main_kernel(
         origin="calibrated" if work.constants.calibrated else "estimated",
         note="head dimension padded" if d != width else "",
     )  # fmt: skip
+
+
+def _filled(work: Work, head_dim: int) -> float:
+    """Share of the peak where a head fills part of a systolic array.
+
+    The head is the depth or the width of every one of attention's products: one of 128 fills half
+    of an array of 256 x 256.
+    """
+    reached = work.constants.get("matmul.bf16.efficiency", 0.85)
+    side = work.device.matrix_array_side
+    return reached if side is None else reached * min(1.0, head_dim / side)
 
 
 def _queries_and_keys(work: Work) -> tuple[TensorSpec, TensorSpec]:

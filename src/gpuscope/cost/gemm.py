@@ -12,7 +12,7 @@ traffic counts re-reading of operands that outgrow the L2 cache. Both sides over
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ def plan(problem: Problem, machine: Machine) -> Plan:
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return _matrix_vector(problem, machine, machine.gemv_s)
     timed = _timed(problem, machine)
-    best = int(timed.whole.argmin())
+    best = int(_preference(problem, machine, timed).argmin())
     found = _at(problem, machine, timed, best)
     whole_s = found.duration_s + float(timed.whole.flat[best] - timed.total.flat[best])
     small = _small_side(problem, machine)
@@ -134,13 +134,26 @@ def candidates(
     if machine.gemv_s is not None and is_matrix_vector(problem, machine):
         return (_matrix_vector(problem, machine, machine.gemv_s),)
     timed = _timed(problem, machine, split)
-    rows = timed.whole.argmin(axis=0)
-    best = timed.whole.min(axis=0)
+    preference = _preference(problem, machine, timed)
+    rows = preference.argmin(axis=0)
+    best = preference.min(axis=0)
     order = np.argsort(best, kind="stable")[:most]
     tiles = len(machine.tiles)
     return tuple(
         _at(problem, machine, timed, int(rows[tile]) * tiles + int(tile)) for tile in order
     )
+
+
+def _preference(problem: Problem, machine: Machine, timed: _Timed) -> Numbers:
+    """What the library takes the least of: a kernel's time, or that for one product of a batch."""
+    if not machine.by_one or problem.batch == 1:
+        return timed.whole
+    each = 1.0 / problem.batch
+    one = replace(
+        problem, batch=1, a_bytes=problem.a_bytes * each, b_bytes=problem.b_bytes * each,
+        c_bytes=problem.c_bytes * each, extra_read_bytes=problem.extra_read_bytes * each,
+    )  # fmt: skip
+    return _timed(one, machine, split_k=False).whole.repeat(len(timed.slices), axis=0)
 
 
 def is_matrix_vector(problem: Problem, machine: Machine) -> bool:
@@ -348,10 +361,12 @@ def traffic_bytes(problem: Problem, machine: Machine, area: Numbers) -> tuple[Nu
     if a + b <= machine.l2_bytes or problem.batch > 1:
         return np.full_like(area, read), problem.c_bytes
     half = max(machine.l2_bytes / 2, 1.0)
-    side = np.sqrt(machine.units * area)
-    square = a * np.maximum(problem.n / side, 1.0) + b * np.maximum(problem.m / side, 1.0)
+    # A scratchpad keeps a block of sums (float32) as large as it is, while tiles stream by.
+    square = np.full_like(area, half / 4) if machine.scratchpad else machine.units * area
+    side = np.sqrt(square)
+    blocked = a * np.maximum(problem.n / side, 1.0) + b * np.maximum(problem.m / side, 1.0)
     panels = min(b + a * max(b / half, 1.0), a + b * max(a / half, 1.0))
-    return problem.extra_read_bytes + np.minimum(square, panels), problem.c_bytes
+    return problem.extra_read_bytes + np.minimum(blocked, panels), problem.c_bytes
 
 
 def _as_plan(

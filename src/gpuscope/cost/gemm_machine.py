@@ -21,14 +21,16 @@ _L2_SHARE = 0.75
 
 _REACH = {"AMD": 0.65}
 """How much of their peak a vendor's libraries reach, relative to NVIDIA's: large bfloat16 products
-ran at 620 of 1,307 TFLOP/s on an MI300X, at 720 of 989 on an H100 (SemiAnalysis, December 2024)."""
+ran at 620 of 1,307 TFLOP/s on an MI300X, at 720 of 989 on an H100 (SemiAnalysis, December 2024).
+A constant "reach" of 1 says that the efficiency was found on the vendor's own device."""
 
 _ITEM_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp8": 1, "int8": 1}
 """Bytes of an operand's element by rate."""
 
-_DATASHEET_L2_RATIO = 8.0
-"""On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: software
-moves data through scratchpads much faster than memory, how fast no sheet says."""
+_DATASHEET_L2_RATIO = 22.0
+"""On-chip over memory bandwidth of devices that are no multiprocessors behind an L2: a TPU's
+scratchpads have about 22 times the bandwidth of its memory (Austin et al., "How to Scale Your
+Model", 2025, chapter 2); what others have no sheet says."""
 
 _UNKNOWN_CACHE_BYTES = 33_554_432
 """On-chip memory where no sheet states it; most accelerators have 32 to 128 MiB."""
@@ -83,6 +85,10 @@ class Machine:
         tile_m, tile_n, tile_s_per_k, shared, resident: their sizes, arithmetic time for each
             element of depth, the share of one operand that a multicast from the neighbour saves,
             and blocks that share a multiprocessor, as arrays.
+        by_one: the library chooses a batch's tile as for one product. Tensile's of rocBLAS did so
+            for 2,435 sizes on an MI210, whatever the batch (kernel names in the measurements that
+            benchmarks/fit/published_operators.py reads).
+        scratchpad: operands and sums wait in memory that the program manages, not in caches.
     """
 
     l2_bytes_per_s: float
@@ -114,6 +120,8 @@ class Machine:
     shared: Numbers
     resident: Numbers
     tile_s_per_k: Numbers
+    by_one: bool = False
+    scratchpad: bool = False
 
 
 def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
@@ -156,7 +164,10 @@ def machine_for(
     rate = rate_name(dtype)
     unaligned = aligned < 16 and unit == "matrix" and device.vendor == "NVIDIA"
     wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
-    key = f"{family}.{rate}"
+    # Float32 on matrix units: kernels of their own (CDNA), or passes of bfloat16 (TPU).
+    wide = rate == "fp32" and unit == "matrix" and device.supports("float32")
+    passes = rate == "fp32" and unit == "matrix" and not wide
+    key = f"{family}.{'fp32_matrix' if wide else 'bf16' if passes else rate}"
     if unaligned:
         key += "_unaligned" if wider or family != "matmul" else "_odd"
 
@@ -164,11 +175,11 @@ def machine_for(
         return constants.get(f"{key}.{name}", default)
 
     efficiency = get("efficiency", (0.35 if wider else 0.15) if unaligned else 0.85)
-    if not constants.calibrated:
-        efficiency *= _REACH.get(device.vendor, 1.0)
+    carried = 1.0 if constants.calibrated else _REACH.get(device.vendor, 1.0)
+    efficiency *= get("reach", carried)
     if wider and family != "matmul":
         efficiency *= get("wider_rows", 1.7)
-    tiles = tiles_for(device, unit, _choice(rate, family, unaligned))
+    tiles = tiles_for(device, unit, "float" if wide else _choice(rate, family, unaligned))
     narrow = get("narrow", 15.0 if unit == "vector" else 1e-3)
     units = device.compute_units or 1
     tile_m, tile_n, tile_s_per_k = _tile_times(tiles, peak / units * efficiency, narrow)
@@ -194,6 +205,7 @@ def machine_for(
         vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
         shared=np.array([1.0 - 1.0 / t.cluster for t in tiles]),
         resident=np.array([float(t.resident) for t in tiles]), tile_s_per_k=tile_s_per_k,
+        by_one=device.vendor == "AMD", scratchpad=not blocks,
     )  # fmt: skip
 
 

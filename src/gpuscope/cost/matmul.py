@@ -242,25 +242,41 @@ def addmm(work: Work) -> tuple[Kernel, ...]:
     """Product plus a bias row (fused in the epilogue) or a full matrix."""
     added, a, b = work.op.inputs[:3]
     used = added if work.op.args.get("beta", 1) != 0 else None
-    kernels = _gemm(work, operand(work, a, 1), operand(work, b, 2), used)
+    return _added(work, operand(work, a, 1), operand(work, b, 2), used)
+
+
+def _added(
+    work: Work, a: Operand, b: Operand, used: TensorSpec | None
+) -> tuple[Kernel, ...]:
+    """A product to which `used` is added: a row in the epilogue, a matrix by the library.
+
+    A library of AMD's without epilogues (rocBLAS) is given the row as a matrix, copied to every
+    row of the result before: `addmm_out_cuda_impl`, where cuBLASLt's counterpart is off, as it is
+    by default on ROCm.
+    """
     matrix = used is not None and len(used.shape) > 1 and used.shape[-2] > 1
+    if used is not None and not matrix and work.device.vendor == "AMD":
+        kernels = _gemm(work, a, b, work.op.outputs[0])
+        return (_copied(work, float(used.nbytes)), *kernels) if kernels else ()
+    kernels = _gemm(work, a, b, used)
     if not kernels or not matrix or work.op.name.endswith("_"):
         return kernels
     return (_copied(work), *kernels)
 
 
-def _copied(work: Work) -> Kernel:
-    """The matrix that is added, copied to where the result goes: the library adds in place.
+def _copied(work: Work, read_bytes: float | None = None) -> Kernel:
+    """What is added, copied to where the result goes: the library adds in place.
 
     aten/src/ATen/native/cuda/Blas.cpp, `addmm_out_cuda_impl` and `bmm_out_cuda_impl`.
     """
     get = work.constants.get
     size = float(work.op.outputs[0].nbytes)
-    memory = 2 * size / (work.bandwidth * get("matmul.copy.bandwidth_efficiency", 0.88))
+    read = size if read_bytes is None else read_bytes
+    memory = (read + size) / (work.bandwidth * get("matmul.copy.bandwidth_efficiency", 0.88))
     seconds = get("matmul.copy.floor_s", 9e-7) + memory
     return Kernel(
         name="copy_added_matrix", kind="copy", op=work.op.index, duration_s=seconds,
-        low_s=seconds * 0.75, high_s=seconds * 1.35, read_bytes=size, written_bytes=size,
+        low_s=seconds * 0.75, high_s=seconds * 1.35, read_bytes=read, written_bytes=size,
         least_bytes=0.0, limiter="memory", memory_s=memory,
         note="the result starts as the added matrix",
         origin="calibrated" if work.constants.calibrated else "estimated",
@@ -275,7 +291,7 @@ def linear(work: Work) -> tuple[Kernel, ...]:
     flat = replace(x, shape=(rows, x.shape[-1]), stride=(x.shape[-1], 1))
     turned = replace(weight, shape=weight.shape[::-1], stride=weight.stride[::-1])
     bias = work.op.inputs[2] if len(work.op.inputs) > 2 else None
-    return _gemm(work, operand(work, flat, 0), operand(work, turned, 1), bias)
+    return _added(work, operand(work, flat, 0), operand(work, turned, 1), bias)
 
 
 @kernel_model("aten::addbmm", "aten::addbmm_")

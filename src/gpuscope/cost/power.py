@@ -168,15 +168,20 @@ class PowerModel:
         for name in dict.fromkeys((rate, "fp16", "bf16", "fp32")):
             peak = self._peak(name)
             if peak:
-                share = self._by_rate("power.flop_share", name, DEFAULT_FLOP_SHARE)
+                like = "tf32" if name == "fp32" and not self._on_lanes(name) else name
+                share = self._by_rate("power.flop_share", like, DEFAULT_FLOP_SHARE)
                 return share * self.board_w / peak * 1e12
         return 0.0
 
     def _peak(self, rate: str) -> float | None:
         try:
-            return self.reference.peak_flops_per_s(rate, tensor_core=rate != "fp32")
+            return self.reference.peak_flops_per_s(rate, tensor_core=not self._on_lanes(rate))
         except UnsupportedError:
             return None
+
+    def _on_lanes(self, rate: str) -> bool:
+        """Whether products run on the vector lanes: float32, but for CDNA's matrix units."""
+        return rate == "fp32" and "fp32_tensor" not in dict(self.reference.peaks)
 
     def _by_rate(self, name: str, rate: str, default: float) -> float:
         like = self.constants.get(f"{name}.{_LIKE.get(rate, 'bf16')}", default)

@@ -19,6 +19,10 @@ from gpuscope.cost.types import Kernel
 _WARP_COLUMNS = 2048
 """Longest row that one warp keeps in registers."""
 
+_WARP_COLUMNS_ROCM = 1024
+"""The same on ROCm, whose longer rows all take a block (names of kernels that PyTorch 2.4 launched
+on an MI210, in the operator measurements of Lee et al. 2025, arXiv:2407.13853)."""
+
 _SHARED_BYTES = 47 * 1024
 """Longest row that backward keeps in shared memory: what a block has without asking for more."""
 
@@ -52,6 +56,12 @@ def softmax(work: Work) -> tuple[Kernel, ...]:
 
 
 def _forward(work: Work, rows: int, columns: int) -> Kernel:
+    if work.device.vendor == "AMD" and columns > _WARP_COLUMNS_ROCM:
+        size = columns * work.op.inputs[0].itemsize
+        if size <= _SHARED_BYTES and size % 16 == 0:
+            name = "softmax_block_in_shared_memory"
+            return _block(work, rows, columns, name, "forward_shared", 0.0, 1024)
+        return _block(work, rows, columns, "softmax_block_forward", "forward", 2.0, 1024)
     if columns <= _WARP_COLUMNS:
         return _warp(work, rows, columns, "softmax_warp_forward", False)
     if columns <= _BLOCK_COLUMNS:
@@ -133,7 +143,7 @@ def _warp(work: Work, rows: int, columns: int, name: str, backward: bool) -> Ker
 
 _BLOCK = {
     "forward": (0.39, 4000.0), "registers": (0.7, 900.0), "backward": (0.5, 600.0),
-    "shared": (0.33, 150.0),
+    "shared": (0.33, 150.0), "forward_shared": (0.7, 900.0),
 }  # fmt: skip
 """Clocks a value and a row: barriers follow each other, and few blocks share a multiprocessor."""
 

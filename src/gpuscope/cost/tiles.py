@@ -15,7 +15,7 @@ from typing import Literal
 from gpuscope.hardware import Device
 
 Unit = Literal["matrix", "vector"]
-Choice = Literal["any width", "fixed", "earlier", "integer"]
+Choice = Literal["any width", "fixed", "earlier", "integer", "float"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,27 @@ _CDNA = (
 )  # fmt: skip
 """Tensile's macro tiles for MFMA (names "MT256x256x64")."""
 
+_CDNA_FLOAT = tuple(
+    Tile(m, n, 32, threads, min(4, 65536 // (64 * (m + n))))
+    for m, n, threads in (
+        (128, 128, 256), (128, 64, 256), (64, 128, 256), (96, 96, 256), (64, 64, 256),
+        (64, 32, 256), (32, 64, 256), (32, 32, 256), (64, 16, 256), (16, 64, 256), (16, 16, 64),
+    )
+)  # fmt: skip
+"""rocBLAS' kernels for float32 on the matrix units of CDNA2 ("MT64x32x32_MI16x16x4x1"): at most
+128 x 128, since operands and sums take twice the room. Resident as their operands fit in the 64 KiB
+of a compute unit's local memory."""
+
 _SIMDGROUP = (Tile(64, 64, 16, 128, 2), Tile(32, 64, 16, 128, 2), Tile(32, 32, 16, 128, 4))
 """Kernels on 8x8 simdgroup matrices (Apple) and other small vector machines."""
 
-_SYSTOLIC = (Tile(128, 128, 128, 1), Tile(8, 128, 128, 1))
-"""Systolic arrays: 128 columns held, rows streamed in groups of 8."""
+_SYSTOLIC_SIDE = 128
+"""Rows and columns of a systolic array where nobody states them."""
+
+
+def _systolic(side: int) -> tuple[Tile, ...]:
+    """A systolic array holds a square of one operand; rows of the other stream by in eights."""
+    return Tile(side, side, side, 1), Tile(8, side, side, 1)
 
 
 @lru_cache(maxsize=128)
@@ -133,13 +149,13 @@ def tiles_for(device: Device, unit: Unit, choice: Choice = "any width") -> tuple
     operands whose rows are not 16-byte aligned fall back to kernels of earlier generations.
     """
     if device.warp_size is None:
-        return _SYSTOLIC
+        return _systolic(device.matrix_array_side or _SYSTOLIC_SIDE)
     if device.vendor == "Apple":
         return _SIMDGROUP
     if unit == "vector":
         return _VECTOR
     if device.vendor == "AMD":
-        return _CDNA
+        return _CDNA_FLOAT if choice == "float" else _CDNA
     capability = device.compute_capability
     major = capability[0] if capability is not None else 0
     if major in (9, 10) and choice == "fixed":

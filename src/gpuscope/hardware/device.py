@@ -97,6 +97,7 @@ class Device:
     compute_units: int | None = None
     compute_unit_label: str = "unit"
     clock_hz: float | None = None
+    matrix_array_side: int | None = None
     structured_sparsity_multiplier: float = 1.0
     memory_type: str | None = None
     l2_bytes: int | None = None

@@ -54,6 +54,7 @@ class ComputeTable(Table, frozen=True, forbid_unknown_fields=True, kw_only=True)
     boost_clock_hz: Positive | None = None
     structured_sparsity_multiplier: Annotated[float, Meta(ge=1, le=16)] = 1.0
     copy_engines: Count | None = None
+    matrix_array_side: Count | None = None
     launch_latency_s: Annotated[float, Meta(gt=0, lt=1e-3)] | None = None
     peak_flops_per_s: PeakTable = PeakTable()
 

@@ -1,0 +1,223 @@
+"""Fit the kernel models of AMD's MI210 to published operator measurements.
+
+    git clone https://github.com/sitar-lab/NeuSight
+    python benchmarks/fit/published_operators.py NeuSight/scripts/asplos/data/dataset_amd [--write]
+
+NeuSight (MIT licence; Lee et al. 2025, arXiv:2407.13853) carries times of single float32 operators
+that PyTorch 2.4.1 ran on an MI210: batched products, linear layers, elementwise steps, softmax and
+layer norms. Each is the mean of the five shortest of 25 calls between two events, so it holds the
+start of a kernel as events see it, `EVENTS_S`; short calls, which show little else, are left out.
+Only the fitted constants are kept here, not the measurements. Its whole models, which
+`validation/published` predicts, take no part.
+
+Half of the calls, by a hash of their sizes, are fitted; the other half judges: once with the
+constants carried from other devices, once with the fitted ones.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from matmul import UNIT
+from published import arguments, figures, spread
+from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
+
+from gpuscope.hardware import Device, device
+from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration
+from gpuscope.measure.calibrate.product_operators import dense, turned
+from gpuscope.program.types import Op, TensorSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "published_operators.json"
+DEVICE, HOME = "amd-mi210", "nvidia-h200-sxm"
+FILES = ("{part}/collect/{name}/p2.4.1/AMD Instinct MI210.csv",)
+MEASURED_WITH = (
+    "NeuSight's operator measurements (MIT licence, arXiv:2407.13853), PyTorch 2.4.1, float32"
+)
+
+EVENTS_S = 1.2e-5
+"""The shortest call of any operator took 12.2 us between its events."""
+
+LONGEST_ROW = 16384
+"""Products whose operands have longer rows ran at a third to a half of the rate of the others (rows
+of 128 KiB and more fall on the same channels of the memory): not modelled, left out."""
+
+PRODUCTS = {"bmm": "aten::bmm", "linear": "aten::addmm"}
+ELEMENTWISE = {
+    "add": "aten::add", "mul": "aten::mul", "div": "aten::div", "addu": "aten::add",
+    "mulu": "aten::mul", "gelu": "aten::gelu", "tanh": "aten::tanh", "relu": "aten::relu",
+}  # fmt: skip
+"""Name in the tables -> operator; a last "u" is one tensor and a number."""
+
+START = {
+    "efficiency": 0.7, "bandwidth_efficiency": 0.8, "l2_bytes_per_clock_per_unit": 44.0,
+    "tile_s": 5e-7, "store_bytes_per_clock_per_unit": 30.0, "narrow": 8.0, "layout_nt": 1.0,
+    "throttle": 0.1, "throttle_s": 1e-2, "bias_store": 1.0, "reach": 1.0,
+}  # fmt: skip
+FITTED = tuple(name for name in START if name not in ("throttle_s", "bias_store", "reach"))
+"""`throttle_s` cannot be told from `throttle` in the best five of 25 calls; a bias is copied to the
+result beforehand, so adding it costs nothing of its own; `reach` is for constants of other vendors'
+devices."""
+
+MEMORY = {
+    "pointwise": {
+        "bandwidth.read_efficiency": 0.92, "bandwidth.write_efficiency": 0.9,
+        "bandwidth.turnaround": 0.09,
+    },
+    "softmax": {
+        "softmax.block.forward_cycles": 0.39, "softmax.block.forward_row_cycles": 4000.0,
+        "softmax.block.forward_shared_cycles": 0.7,
+        "softmax.block.forward_shared_row_cycles": 900.0,
+    },
+    "normalization": {
+        "normalization.layer.wide.row_cycles": 40.0, "normalization.layer.wide.step_cycles": 345.0,
+    },
+}  # fmt: skip
+"""Constants by the calls that tell them, in the order of fitting, with their defaults."""
+
+
+def read(folder: Path) -> Iterator[Case]:
+    """Every call that is long enough, as the operator that it is."""
+    for name in (*PRODUCTS, *ELEMENTWISE, "softmax", "ln"):
+        part = "test" if name in PRODUCTS else "train"
+        with (folder / FILES[0].format(part=part, name=name)).open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                seconds = float(row["Latency"]) * 1e-3 - EVENTS_S
+                sizes = {k: int(row[k]) for k in ("B", "M", "N", "K", "H") if k in row}
+                case = _product(name, sizes, seconds) if name in PRODUCTS else _memory(
+                    name, sizes, seconds
+                )  # fmt: skip
+                if case is not None:
+                    yield case
+
+
+def _case(name: str, sizes: Mapping[str, int], seconds: float, op: Op) -> Case:
+    return Case(Recorded(name, sizes, "hot", (("", "", seconds),)), op, ())
+
+
+def _product(name: str, sizes: Mapping[str, int], seconds: float) -> Case | None:
+    b, m, k, n = (sizes[letter] for letter in "BMNK")  # theirs: M x N times N x K
+    if not 3e-4 < seconds < 0.5 or k > LONGEST_ROW or m * n >= 2**31:
+        return None
+    if name == "bmm":
+        inputs = _floats(b, m, k), _floats(b, k, n)
+        return _case(name, sizes, seconds, _op("aten::bmm", inputs, _floats(b, m, n)))
+    inputs = _floats(n), _floats(m, k), turned(_floats(n, k))
+    return _case(name, sizes, seconds, _op("aten::addmm", inputs, _floats(m, n)))
+
+
+def _memory(name: str, sizes: Mapping[str, int], seconds: float) -> Case | None:
+    rows, columns = sizes["B"], sizes["H"]
+    if seconds < 1e-4:
+        return None
+    x = _floats(rows, columns)
+    if name == "softmax":
+        op = _op("aten::_softmax", (x,), x, dim=-1)
+    elif name == "ln":
+        weight, moment = _floats(columns), _floats(rows, 1)
+        op = _op("aten::native_layer_norm", (x, weight, weight), x, moment, moment,
+                 normalized_shape=(columns,))  # fmt: skip
+    else:
+        inputs = (x, x) if name in ("add", "mul", "div") else (x,)
+        op = _op(ELEMENTWISE[name], inputs, x)
+    return _case(name, sizes, seconds, op)
+
+
+def _op(name: str, inputs: tuple[TensorSpec, ...], *outputs: TensorSpec, **options: object) -> Op:
+    return Op(0, name, inputs=inputs, outputs=outputs, args=options)
+
+
+def _floats(*shape: int) -> TensorSpec:
+    return dense(*shape, dtype="float32")
+
+
+def _family(case: Case) -> str:
+    name = case.recorded.bench
+    named = {"bmm": "matmul", "linear": "matmul", "softmax": "softmax", "ln": "normalization"}
+    return named.get(name, "pointwise")
+
+
+def run(folder: Path, write: bool) -> dict[str, dict[str, object]]:
+    """Fit every family; print and return the errors of the halves that judge."""
+    target = device(DEVICE)
+    cases: dict[str, list[Case]] = {}
+    for case in read(folder):
+        cases.setdefault(_family(case), []).append(case)
+    carried = {
+        name: entry.value for name, entry in load_calibration(CALIBRATIONS / HOME).entries
+        if entry.unit in ("1", "s")
+    } | {"matmul.fp32_matrix.reach": 0.65}  # fmt: skip
+    known = dict(carried)
+    results: dict[str, dict[str, object]] = {}
+    entries: dict[str, dict[str, CalibratedValue]] = {}
+    for family, own in {"matmul": _start(), **MEMORY}.items():
+        names = [n for n in own if n.rsplit(".", 1)[1] in FITTED] if family == "matmul" else own
+        train = [c for c in cases[family] if not c.recorded.held_out]
+        held = [c for c in cases[family] if c.recorded.held_out]
+        before = log_errors(held, target, carried)
+        known |= own
+        known = fit(known, lambda v, t=train: _loss(t, target, v), list(names), 5)
+        after = log_errors(held, target, known)
+        results[family] = {
+            "points": len(held), "carried": figures(before), "fitted": figures(after),
+        }  # fmt: skip
+        entries[family] = _entries(known, own, after)
+        _say(family, held, before, after)
+    if write:
+        for family, found in entries.items():
+            write_toml(CALIBRATIONS / DEVICE / f"{family}.toml", MEASURED_WITH, found)
+    return results
+
+
+def _loss(cases: list[Case], target: Device, values: Mapping[str, float]) -> float:
+    """As `recorded.loss`; no direction of the memory bus exceeds its peak."""
+    if max(values["bandwidth.read_efficiency"], values["bandwidth.write_efficiency"]) > 1.0:
+        return math.inf
+    return loss(log_errors(cases, target, values))
+
+
+def _start() -> dict[str, float]:
+    return {f"matmul.fp32_matrix.{name}": value for name, value in START.items()}
+
+
+def _entries(
+    known: Mapping[str, float], own: Mapping[str, float], errors: list[float]
+) -> dict[str, CalibratedValue]:
+    """The constants of a family, the first with the interval that the judging half needs."""
+    half = spread(errors)
+    out = {}
+    for at, name in enumerate(own):
+        wide = half if at == 0 else 0.0
+        unit = UNIT.get(name.rsplit(".", 1)[1], "1")
+        value = known[name]
+        out[name] = CalibratedValue(
+            value, unit, "calibrated", value * (1 - wide), value * (1 + wide)
+        )
+    return out
+
+
+def _say(family: str, held: list[Case], before: list[float], after: list[float]) -> None:
+    for name in dict.fromkeys(c.recorded.bench for c in held):
+        chosen = [at for at, c in enumerate(held) if c.recorded.bench == name]
+        sys.stdout.write(f"{family:14s}{name:8s} carried {summary([before[i] for i in chosen])}\n")
+        sys.stdout.write(f"{'':22s} fitted  {summary([after[i] for i in chosen])}\n")
+    worst = max(after, key=abs)
+    sys.stdout.write(f"{'':22s} worst {math.expm1(worst):+.0%}\n")
+
+
+def main() -> int:
+    """Fit, print, and with --write store constants and errors."""
+    args = arguments(__doc__)
+    results = run(args.systems, args.write)
+    if args.write:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
