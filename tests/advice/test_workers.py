@@ -22,7 +22,7 @@ def _with(answer, monkeypatch):
         def kill(self):
             pass
 
-        def join(self):
+        def join(self, timeout=None):
             pass
 
     def started(asked):

@@ -31,6 +31,9 @@ FEWEST = 6
 PATIENCE_S = 60.0
 """How long a worker is waited for at the end; then its set is predicted here."""
 
+_FAREWELL_S = 5.0
+"""How long an idle worker may take to end."""
+
 Names = tuple[str, ...]
 
 
@@ -93,8 +96,12 @@ class Workers:
                 here(names)
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes: idle ones by themselves, so that they leave nothing behind."""
         for worker in self._started:
+            worker.pipe.close()  # for it, the end
+        for worker in self._started:
+            if not worker.busy and not worker.lost:
+                worker.process.join(_FAREWELL_S)
             worker.process.kill()
             worker.process.join()
         self._started = []

@@ -95,7 +95,7 @@ def _next_step(error: BaseException, alone: str) -> str:
         return 'Move it to the device, too: .cuda() or .to("cuda").'
     if isinstance(error, FileNotFoundError):
         return f"Give a path that exists from here ({Path.cwd()}), or make the data up."
-    if isinstance(error, ModuleNotFoundError) and error.name:
+    if isinstance(error, ModuleNotFoundError) and error.name and " " not in error.name:
         return f"Install '{error.name}' in this environment, or do without it."
     if "Cannot access accelerator device" in str(error):
         return 'Name the device: torch.device("cuda", n) for torch.device(n).'
