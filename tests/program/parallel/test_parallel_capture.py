@@ -244,3 +244,16 @@ def test_any_rank_does_the_same() -> None:
         (op.name, op.inputs, op.group) for op in other.ops
     ]
     assert {g.label: g.ranks for g in other.groups} == {"tp": (2, 3), "dp": (1, 3)}
+
+
+@pytest.mark.parametrize("plan", [
+    Parallelism(dp=32), Parallelism(dp=32, ep=4), Parallelism(dp=32, fsdp="zero1"),
+])  # fmt: skip
+def test_fewer_experts_than_ranks_are_not_padded(plan: Parallelism) -> None:
+    """Shared along their first dimension, 8 experts on 32 ranks would be gathered as 32."""
+    program = captured(plan, MIXTURE)
+    experts = 3 * 8 // plan.ep * HIDDEN * 128
+    gathered = [largest(op) for op in calls(program, GATHER)]
+    assert max(gathered) < 1.1 * 2 * (experts + 4 * HIDDEN**2)
+    scattered = [largest(op) for op in calls(program, SCATTER)]
+    assert max(scattered) < 1.1 * 4 * (experts + 4 * HIDDEN**2)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, Shard
 
 from gpuscope.program.models.networks.transformer import Transformer
 from gpuscope.program.models.networks.transformer_experts import MixtureOfExperts
@@ -31,7 +33,10 @@ def apply_data_parallel(
     wrap = _replicate if plan.fsdp == "none" else fully_shard
     for block in model.layers:
         if isinstance(block.feed, MixtureOfExperts) and meshes.experts is not None:
-            experts = wrap(block.feed.experts, **{**options, "mesh": meshes.experts})
+            own: dict[str, Any] = {"mesh": meshes.experts}
+            if "shard_placement_fn" in options:
+                own["shard_placement_fn"] = _placement(meshes.experts.size(-1))
+            experts = wrap(block.feed.experts, **{**options, **own})
             experts.set_gradient_divide_factor(float(plan.dp * plan.cp))
         wrap(block, **options)
     tied = model.embedding is not None and model.output is not None and (
@@ -56,7 +61,25 @@ def _options(meshes: Meshes, plan: Parallelism, compute: torch.dtype) -> dict[st
     options: dict[str, Any] = {"mesh": meshes.data, "mp_policy": policy}
     if plan.fsdp != "none":
         options["reshard_after_forward"] = plan.fsdp in ("full", "hybrid")
+        options["shard_placement_fn"] = _placement(meshes.data.size(-1))
     return options
+
+
+def _placement(ranks: int) -> Callable[[torch.nn.Parameter], Shard | None]:
+    """Along which dimension ranks share a parameter: the first, or the next if that has too few.
+
+    FSDP2 pads a first dimension to a row for each rank, so that 8 experts on 256 ranks would be
+    gathered as 256; torchtitan shares the second dimension of experts then
+    (`torchtitan/models/llama4/infra/parallelize.py`), and so does this.
+    """
+
+    def along(parameter: torch.nn.Parameter) -> Shard | None:
+        here = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+        shape = here.shape
+        stacked = len(shape) > 2 and shape[0] < ranks
+        return Shard(1) if stacked and shape[1] % ranks == 0 else None
+
+    return along
 
 
 def _replicate(module: Any, **options: Any) -> Any:
