@@ -89,6 +89,19 @@ def test_names_are_put_back(build) -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.parametrize(("frozen", "asked"), [(0, ["freeze", "unfreeze"]), (5, [])])
+@pytest.mark.parametrize("build", BUILDS)
+def test_what_was_frozen_stays_frozen_and_nothing_else(
+    build, frozen: int, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: frozen)
+    for name in ("freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, lambda name=name: called.append(name))
+    capture_and_ignore(build)
+    assert called == asked
+
+
 @pytest.mark.parametrize("build", BUILDS)
 def test_real_work_goes_on(build) -> None:
     capture_and_ignore(build)
