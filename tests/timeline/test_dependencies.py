@@ -110,3 +110,12 @@ def test_rows_side_by_side_are_all_waited_for():
     ops = [op(0, group=0), op(1, group=0), op(2, group=0), op(3, waits=(0, 1, 2))]
     calls = [(n, n, n + 1) for n in range(4)]
     assert waits_by_row(ops, calls, [9, 9, 9, 0], LINK, {2: 1}) == {3: (1, 2)}
+
+
+def test_what_runs_piece_by_piece_is_ordered_by_its_waits_alone():
+    piece = {"overlapped": True}
+    ops = [
+        op(0, writes=[1]), op(1, reads=[1], writes=[2], stream=1, args=piece),
+        op(2, reads=[2]), op(3, waits=(1,)),
+    ]  # fmt: skip
+    assert waits(ops, [0, 9, 0, 0]) == {3: (1,)}

@@ -11,6 +11,7 @@ from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from published.machines import MACHINES, Machine
 from published.measured import tokens_per_s
+from published.recipes import recipe_of
 from published.rows import Row
 from published.sizes import size_of
 from published.stacks import STACKS, stack_of
@@ -204,6 +205,12 @@ def _options(
         software = replace(software, compile="default")
     if row.said and "tp-comm-overlap" in row.said:
         software = replace(software, tp_overlap=True)
+    recipe = recipe_of(row)
+    if recipe is not None:
+        software = replace(
+            software, send_once=recipe.flex, exchange_overlap=recipe.overlap,
+            latent_again=recipe.latent,
+        )  # fmt: skip
     parallel = {key: plan[key] for key in ("tp", "pp", "cp", "ep", "microbatch", "global_batch")}
     return ParallelOptions(**parallel, **chosen, world=devices, software=software)
 

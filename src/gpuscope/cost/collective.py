@@ -74,11 +74,26 @@ def all_to_all(work: Work) -> tuple[Kernel, ...]:
     """Every rank sends another part of its tensor to every other.
 
     Unequal parts are taken as equal ones of the larger of what is sent and what is received: the
-    fullest rank sets the time.
+    fullest rank sets the time. With "copies" among the arguments a token's copies for that many
+    experts go as one to each rank, or over a fabric to each scale-up domain.
     """
     sent, received = read_and_written(work)
-    size = max(sent, received)
-    return collective(work, "all_to_all", size, received or size, members_of(work))
+    members = members_of(work)
+    share = _once(work, members, int(str(work.op.args.get("copies", 1))))
+    size = max(sent, received) * share
+    return collective(work, "all_to_all", size, received * share or size, members)
+
+
+def _once(work: Work, members: Sequence[int], copies: int) -> float:
+    """Share of an exchange that is left where copies for the same place go as one.
+
+    Each copy is for any of n places alike, so n (1 - (1 - 1/n)^copies) of them get one.
+    """
+    if copies <= 1:
+        return 1.0
+    group = group_of(cluster_of(work, members), members)
+    places = group.domains if group.domains > 1 else group.ranks
+    return places * (1 - (1 - 1 / places) ** copies) / copies
 
 
 @kernel_model(

@@ -20,6 +20,10 @@ from gpuscope.program.types import Op
 
 Rows = tuple[int, ...]
 
+PIECEWISE = "overlapped"
+"""Argument of an operator that reads and writes piece by piece beside what makes and reads these
+tensors (`gpuscope.program.models.parallel.software.OVERLAPPED`): its waits alone order it."""
+
 
 def waits_by_row(
     ops: Sequence[Op], op_rows: Sequence[tuple[int, int, int]], queues: Sequence[int],
@@ -89,7 +93,7 @@ class _Pass:
                 self._wait(first, sources)
             self.done[position] = (own,)
             for tensor in op.outputs:
-                if tensor.storage >= 0:
+                if tensor.storage >= 0 and not op.args.get(PIECEWISE):
                     self.writer[tensor.storage] = own
         if tasks < end:
             self._wait(tasks, (*self.done[position], *self.told.get(op.stream, ())))
@@ -117,6 +121,8 @@ class _Pass:
     def _written(self, op: Op) -> set[int]:
         """Rows that wrote what the operator reads."""
         if op.view and not op.name.endswith("::wait_tensor"):
+            return set()
+        if op.args.get(PIECEWISE):
             return set()
         writer = self.writer
         return {writer[t.storage] for t in op.inputs if t.storage in writer}

@@ -9,8 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own usage
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 from gpuscope.program.models.networks.fused_steps import one_kernel
+from gpuscope.program.models.networks.latent_steps import latent_key, latent_query
 from gpuscope.program.models.networks.transformer_parts import Rotation, make_norm, rotate
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import LatentAttention, TransformerSize
@@ -109,7 +111,9 @@ class LatentAttentionBlock(nn.Module):
         super().__init__()
         self.latent = latent
         self.kind = software.attention
-        self.rotate = one_kernel(rotate, software.fused_steps and size.positions == "rope")
+        self.again = software.latent_again
+        self.fused = software.fused_steps and size.positions == "rope"
+        self.rotate = one_kernel(rotate, self.fused)
         key = latent.plain_head + latent.rope_head
         rank, hidden = latent.query_rank, size.hidden
         if rank:
@@ -130,21 +134,48 @@ class LatentAttentionBlock(nn.Module):
         parts, source = self.latent, x
         if self.query_down is not None and self.query_norm is not None:
             source = self.query_norm(self.query_down(x))
-        features = parts.plain_head + parts.rope_head
-        query = self.query(source).unflatten(-1, (-1, features)).transpose(1, 2)
+        wide = None if self.again else self.query(source)
         latent, rope_key = self.down(x).split((parts.key_rank, parts.rope_head), dim=-1)
-        expanded = self.up(self.norm(latent))
-        expanded = expanded.unflatten(-1, (-1, parts.plain_head + parts.value_head)).transpose(1, 2)
-        plain_key, value = expanded.split((parts.plain_head, parts.value_head), dim=-1)
-        plain_query, rope_query = query.split((parts.plain_head, parts.rope_head), dim=-1)
-        rope_key = self.rope_key(rope_key).unsqueeze(1)
+        latent = self.norm(latent)
+        if wide is None:
+            query, key, value = checkpoint(
+                self._projected, source, latent, self.rope_key(rope_key), by,
+                use_reentrant=False, preserve_rng_state=False,
+            )  # fmt: skip
+        else:
+            query, key, value = self._heads(wide, self.up(latent), self.rope_key(rope_key), by)
+        mixed = attend_causally(query, key, value, kind=self.kind)
+        out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return out
+
+    def _projected(
+        self, source: torch.Tensor, latent: torch.Tensor, rope_key: torch.Tensor,
+        by: Rotation | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        return self._heads(self.query(source), self.up(latent), rope_key, by)
+
+    def _heads(
+        self, query: torch.Tensor, expanded: torch.Tensor, rope_key: torch.Tensor,
+        by: Rotation | None,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+        """Queries, keys and values, each (sequences, heads, tokens, features)."""
+        parts = self.latent
+        key_head, both = parts.plain_head + parts.rope_head, parts.plain_head + parts.value_head
+        query = torch.unflatten(query, -1, (-1, key_head))
+        expanded = torch.unflatten(expanded, -1, (-1, both))
+        if self.fused and by is not None:
+            query = one_kernel(latent_query, True)(query, by, parts.rope_head)
+            key, value = one_kernel(latent_key, True)(expanded, rope_key, by, parts.plain_head)
+            return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        query, expanded = query.transpose(1, 2), expanded.transpose(1, 2)
+        plain_key, value = torch.split(expanded, [parts.plain_head, parts.value_head], dim=-1)
+        plain_query, rope_query = torch.split(query, [parts.plain_head, parts.rope_head], dim=-1)
+        rope_key = rope_key.unsqueeze(1)
         if by is not None:
             rope_query, rope_key = self.rotate(rope_query, by), self.rotate(rope_key, by)
         query = torch.cat((plain_query, rope_query), dim=-1)
         key = torch.cat((plain_key, rope_key.expand(-1, query.shape[1], -1, -1)), dim=-1)
-        mixed = attend_causally(query, key, value, kind=self.kind)
-        out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-        return out
+        return query, key, value
 
 
 def make_attention(size: TransformerSize, software: Software) -> nn.Module:

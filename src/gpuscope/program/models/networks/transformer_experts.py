@@ -10,7 +10,12 @@ from torch import nn
 
 from gpuscope.program.models.networks.cast_linear import cast_grouped
 from gpuscope.program.models.networks.fused_steps import Collect, Spread, one_kernel, order_back
-from gpuscope.program.models.networks.transformer_parts import ACTIVATION, FeedForward, gated
+from gpuscope.program.models.networks.transformer_parts import (
+    ACTIVATION,
+    FeedForward,
+    gated,
+    gated_halves,
+)
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import Experts, TransformerSize
 
@@ -37,19 +42,23 @@ class ExpertMatrices(nn.Module):
         grouped: one kernel for all of them, instead of a loop.
         cast: multiply in float8 (grouped only).
         fused: the activation with its gate is one kernel.
+        joined: gate and up are one product (grouped only).
     """
 
     def __init__(
         self, size: TransformerSize, experts: Experts, *, grouped: bool, cast: bool = False,
-        fused: bool = False,
+        fused: bool = False, joined: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.activation, self.grouped = size.activation, grouped
+        self.joined = joined and grouped and size.gated
         self.product = cast_grouped if cast else _in_dtype
         self.gated = one_kernel(gated, fused and size.gated)
-        self.up = nn.Parameter(torch.empty(experts.count, size.hidden, experts.ffn))
+        self.gated_halves = one_kernel(gated_halves, fused and self.joined)
+        wide = 2 * experts.ffn if self.joined else experts.ffn
+        self.up = nn.Parameter(torch.empty(experts.count, size.hidden, wide))
         self.gate = None
-        if size.gated:
+        if size.gated and not self.joined:
             self.gate = nn.Parameter(torch.empty(experts.count, size.hidden, experts.ffn))
         self.down = nn.Parameter(torch.empty(experts.count, experts.ffn, size.hidden))
         for matrix in (self.up, self.gate, self.down):
@@ -64,7 +73,9 @@ class ExpertMatrices(nn.Module):
         if self.grouped:
             ends = counts.cumsum(0).to(torch.int32)
             inner = self.product(tokens, up, ends)
-            if gate is not None:
+            if self.joined:
+                inner = self.gated_halves(inner, act)
+            elif gate is not None:
                 inner = self.gated(self.product(tokens, gate, ends), inner, act)
             else:
                 inner = act(inner)
@@ -102,7 +113,7 @@ class MixtureOfExperts(nn.Module):
         self.router = nn.Linear(size.hidden, experts.count, bias=False)
         self.experts = ExpertMatrices(
             size, experts, grouped=software.grouped_experts, cast=software.matmul == "float8",
-            fused=software.fused_steps,
+            fused=software.fused_steps, joined=software.fused_projections,
         )
         self.shared = None
         if experts.shared_ffn:

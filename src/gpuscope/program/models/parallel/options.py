@@ -133,6 +133,14 @@ class Software:
             "at_ends" all before the first pass and after the last of all, as Megatron-LM does;
             "beside" the passes, which Megatron-LM does with --overlap-param-gather and
             --overlap-grad-reduce. With "zero1" and "none" only.
+        cast_once: weights are cast to float8 once a step instead of in every microbatch, as
+            Transformer Engine does (`gpuscope.program.models.parallel.casts`).
+        send_once: a token goes once to a rank however many of its experts are there, as with
+            HybridEP and DeepEP (`gpuscope.program.models.parallel.exchange`); with `fused_steps`.
+        exchange_overlap: experts' tokens are exchanged beside another microbatch's work
+            (`overlap_moe_expert_parallel_comm`).
+        latent_again: the backward pass computes the up-projections of latent attention again, and
+            what makes queries, keys and values of them (`recompute_modules=["mla_up_proj"]`).
     """
 
     attention: Attention = "flash"
@@ -149,6 +157,10 @@ class Software:
     tp_overlap: bool = False
     fused_accumulation: bool = False
     sharing: Literal["in_turn", "at_ends", "beside"] = "in_turn"
+    cast_once: bool = False
+    send_once: bool = False
+    exchange_overlap: bool = False
+    latent_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

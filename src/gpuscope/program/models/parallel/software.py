@@ -22,24 +22,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from gpuscope.program.models.parallel.casts import cast_once
+from gpuscope.program.models.parallel.exchange import (
+    OVERLAPPED,
+    exchange_beside,
+    groups_of_experts,
+    send_once,
+)
 from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.types import Op, Program
 
 __all__ = ["OVERLAPPED", "as_software"]
 
-OVERLAPPED = "overlapped"
-"""Argument of a collective that runs beside its own product, on multiprocessors set aside."""
-
 _PRODUCTS = frozenset({
     "aten::mm", "aten::addmm", "aten::_scaled_mm", "aten::bmm", "aten::linear",
+    "aten::_grouped_mm", "aten::_scaled_grouped_mm",
 })  # fmt: skip
 _GATHER = "_c10d_functional::all_gather_into_tensor"
 _SCATTER = "_c10d_functional::reduce_scatter_tensor"
 _COPIES = frozenset({"aten::cat", "aten::clone", "aten::contiguous"})
 _CAST = "gpuscope::cast_transpose"
-_BETWEEN = frozenset({*_COPIES, _CAST, "aten::div", "aten::add_", "aten::sum"})
-"""What may lie between a collective and its product: copies, casts, a share of the bias and its
-gradient, a sum of gradients."""
+_BETWEEN = frozenset({*_COPIES, _CAST, "aten::ones", "aten::div", "aten::add_", "aten::sum"})
+"""What may lie between a collective and its product: copies, casts with their factors, a share of
+the bias and its gradient, a sum of gradients."""
+_AFTER = frozenset({*_BETWEEN, "aten::add"})
+"""What may lie between a product and its collective: the bias of a float8 product, too."""
 
 
 def as_software(program: Program, software: Software) -> Program:
@@ -48,8 +55,11 @@ def as_software(program: Program, software: Software) -> Program:
     Args:
         program: a rank's step, or a pipeline stage's with its marks. Groups are known by their
             labels; "tp" are the tensor parallel ranks.
-        software: `tokens_first`, `tp_overlap` and `fused_accumulation` are read.
+        software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once` and
+            `exchange_overlap` are read.
     """
+    if software.cast_once:
+        program = cast_once(program)
     ops = list(program.ops)
     if software.fused_accumulation:
         _fuse_accumulation(ops)
@@ -58,6 +68,11 @@ def as_software(program: Program, software: Software) -> Program:
         _drop_copies(ops, groups)
     if groups and software.tp_overlap:
         _overlap(ops, groups)
+    experts = groups_of_experts(ops)
+    if experts and software.send_once and software.fused_steps:
+        send_once(ops, experts)
+    if experts and software.exchange_overlap:
+        exchange_beside(ops, experts, max(op.stream for op in ops) + 1)
     return replace(program, ops=tuple(ops))
 
 
@@ -167,7 +182,7 @@ def _products_before(ops: Sequence[Op], at: int) -> Iterator[int]:
             found += 1
             if found == 2 or op.phase != "backward":
                 return
-        elif op.name not in _BETWEEN or (found and op.name == _CAST):
+        elif op.name not in _AFTER or (found and op.name == _CAST):
             return
 
 
