@@ -32,10 +32,10 @@ demo: $(STAMP)
 	@echo "Open in ui.perfetto.dev: demo/gpt2-on-h200.json.gz"
 
 test: $(STAMP) lint types web
-	$(BIN)/python -m pytest -m "not gpu and not slow" -n auto --dist loadfile -p no:cacheprovider
+	$(BIN)/python -m pytest -m "not gpu and not slow" -n logical --dist loadfile -p no:cacheprovider
 
 test-all: $(STAMP) lint types web
-	$(BIN)/python -m pytest -m "not gpu" -n auto --dist loadfile -p no:cacheprovider
+	$(BIN)/python -m pytest -m "not gpu" -n logical --dist loadfile -p no:cacheprovider
 
 # The report's page: typed, tested, and the shipped file is the build of its sources.
 web:
