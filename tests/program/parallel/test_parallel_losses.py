@@ -39,6 +39,8 @@ PLANS = [
     ("mixture", {**SHARED, "ep": 2, "recompute": "full"}, {}),
     ("mixture", {**HALF, "ep": 2}, {"fused_steps": True}),
     ("mixture", SHARED, {"fused_steps": True}),
+    ("latent", HALF, {"fused_steps": True, "latent_again": True}),
+    ("latent", SHARED, {"fused_steps": True}),
 ]
 
 
