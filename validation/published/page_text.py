@@ -96,11 +96,16 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "configurations of the same submitters, since the flag of these very runs was not read (they were predicted in "
         "bfloat16 without interleaving); Llama 3's paper implies chunks of one layer, so eight stages a rank (16 "
         "stages and 16 microbatches without interleaving would idle for half of the step).",
-        "Pipelines: gradients are summed after the last backward pass (PyTorch's way), not beside it (--overlap-grad-reduce). With "
-        "few microbatches this is much: for 70 billion parameters on 768 H100s 0.4 s of a step of 2.2 s.",
-        "Mixtures of experts: tokens are spread evenly here and there (the source forces balance). "
-        "They are sent once for each expert; HybridEP and DeepEP send them once for each rank that has some of their experts, and "
-        "beside other work. Where a row does not state microbatch or interleaving, one sequence and none are taken.",
+        "Pipelines: in PyTorch's schedules a stage's first pass waits for its parameters, and the next stage for that pass, so the "
+        "waits of all stages add up: 1.9 s of a predicted step of 8.5 s for Llama 3 405B on 16,384 H100s. Megatron-LM and Meta's code "
+        "gather ahead and sum gradients beside the passes, and are predicted that way now. Gathers beside their own product, too, "
+        "were held back here until lately, since both name the same memory.",
+        "Mixtures of experts: tokens are spread evenly here and there (the source forces balance). How they are sent, what runs "
+        "beside it and what is computed again is what each release's recipe says (`validation/published/recipes.py`). Experts are "
+        "taken as chosen one by one; DeepSeek-V3 chooses groups of them first, which reaches fewer nodes. B200 and B300 of early "
+        "releases come out 20 to 53 % too fast: there a layer of Qwen3-235B takes about as long with two sequences as with one, which "
+        "says that the host set the pace (no CUDA graphs), and Megatron's host was not measured. Where a row does not state microbatch "
+        "or interleaving, one sequence and none are taken.",
         "fms-fsdp: 11 % (A100) and 27 % (H100) too fast. Its \"selective\" recomputation is of whole blocks, one in so many "
         "(docs/configurations.md), and how many is not stated; the cheapest kind is predicted, operator by operator. All blocks "
         "again would add up to a third. Its H100s reached 39 % of their peak where its A100s reached 54 %.",
@@ -110,10 +115,18 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "Intervals: how far a run moves from one release to the next is not in the models. Published repeats of the same run tell "
         "(`validation/published/repeats.py`): 4 % for dense models, 13 % with experts (80 %, in logarithms). All training rows' "
         "intervals here include it; errors of predictions played no part.",
-        "TPU: one core works on tiles of 512 x 512 in a pipeline; XLA's fusions and its choice of "
-        "what to recompute are not modelled, and no TPU was at hand to measure. Intervals are wide.",
-        "AMD: float32 products run on the matrix units of CDNA2, at twice the vector rate. What "
-        "rocBLAS reaches of it is carried from bfloat16 on an MI300X.",
+        "TPU: products keep blocks of sums in 128 MiB of scratchpad (before: a cache of 32 MiB, and "
+        "most were bound by memory) and reach what Google's micro-benchmark of a v6e does, 90 % of "
+        "the peak; heads of 128 fill half of its 256 x 256 arrays. Recipe by recipe, what is kept and "
+        "what overlaps is MaxText's own setting. What remains is too fast: collectives that hinder "
+        "products, copies to the host and all-reduces are not in it. On Mixtral the capacity "
+        "of 1.25 and the products that dispatch tokens are not, either.",
+        "GPT-3 175B on v5p multiplies in int8: the script says so, and its rate, with everything "
+        "computed again, would be 115 % of the bf16 peak. It is no longer compared.",
+        "AMD: what float32 products, elementwise steps, softmax and layer norms reach on an MI210 is "
+        "fitted to NeuSight's measurements of single operators (docs/hardware.md); before, float32 on "
+        "its matrix units took constants of the H200's vector lanes. GPT-2 large in training takes "
+        "5.9 times as long for batch 4 as for batch 1 there: not explained.",
         "NeuSight: the source does not state its precision; float32 without tensor cores is "
         "assumed from its device files. An L4 may slow down at its 72 W. Its "
         "GPT3-XL takes 1.8 times as long as OPT-1.3B, which has as many parameters by name: it is "
@@ -132,9 +145,12 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "梯度累加都不是单独的内核。（3）Transformer Engine 使用 cuDNN 注意力，而 PyTorch 在 GB300、B300 上选 flash attention 2。"
         "（4）MLPerf 的配置文件写明每卡八个阶段；float8 取自同一提交者的其他配置，这几次运行本身的标志没有读到（此前按 bfloat16、不交错预测）；Llama 3 论文的描述意味着每块一层，即每卡八个阶段"
         "（16 个阶段、16 个微批次若不交错，半个步都在空等）。",
-        "流水线：梯度在最后一次反向之后才求和（PyTorch 的做法），而不是与之重叠（--overlap-grad-reduce）。微批次少时影响很大：768 块 H100 上 "
-        "700 亿参数的模型，2.2 s 的一步中占 0.4 s。",
-        "混合专家：两边的 token 都均匀分配（来源强制均衡）。这里 token 按专家逐一发送；HybridEP 与 DeepEP 对每张卡只发送一次，并与其他工作重叠。"
+        "流水线：在 PyTorch 的调度中，一个阶段的首次前向要等参数收集完，下一阶段又要等这次前向，于是所有阶段的等待累加："
+        "16,384 块 H100 上的 Llama 3 405B，预测的一步 8.5 s 中占 1.9 s。Megatron-LM 与 Meta 的代码提前收集参数，并在计算的同时对梯度求和，"
+        "现在按此预测。与自身矩阵乘并行的收集，此前也因两者引用同一块内存而被推迟。",
+        "混合专家：两边的 token 都均匀分配（来源强制均衡）。token 如何发送、与什么并行、哪些部分重算，都按各版本的配方"
+        "（`validation/published/recipes.py`）。这里假设专家逐个选出；DeepSeek-V3 先选专家组，到达的节点更少。早期版本的 B200 与 B300 "
+        "偏快 20 至 53 %：Qwen3-235B 的一层在两个序列时与一个序列时用时相近，说明节奏由主机决定（没有 CUDA graph），而 Megatron 的主机开销没有测量。"
         "没有说明微批次或交错的，按一个序列、不交错计算。",
         "fms-fsdp：A100 上偏快 11 %，H100 上偏快 27 %。它的“选择性”重算是每隔若干块整块重算（docs/configurations.md），间隔没有说明；"
         "这里按最省的逐算子方式预测。若全部块都重算，最多增加三分之一。它的 H100 达到峰值的 39 %，A100 为 54 %。",
@@ -142,8 +158,14 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "当时版本的环形步骤重叠不如预测，或内核低于 300 TFLOP/s。尚无定论。",
         "区间：同一任务从一个版本到下一个版本变化多少，模型并不知道。已公布的重复测量给出了答案（`validation/published/repeats.py`）：稠密模型 4 %，"
         "混合专家 13 %（80 %，对数）。这里所有训练结果的区间都包含它；预测误差没有参与。",
-        "TPU：一个核心以 512 x 512 的分块流水执行；XLA 的融合以及重算策略没有建模，手头也没有 TPU 可测。区间较宽。",
-        "AMD：float32 矩阵乘在 CDNA2 的矩阵单元上执行，速率是向量单元的两倍。rocBLAS 能达到其中多少，取自 MI300X 上的 bfloat16。",
+        "TPU：矩阵乘把部分和的块放在 128 MiB 的片上存储中（此前按 32 MiB 缓存计算，大多受内存限制），并达到 "
+        "Google 的 v6e 微基准的水平，即峰值的 90 %；128 宽的注意力头只填满 256 x 256 阵列的一半。保留什么、"
+        "重叠什么，逐个配方取自 MaxText 的设置。剩余误差是偏快：妨碍矩阵乘的集合通信、到主机的拷贝、"
+        "all-reduce 未计入；Mixtral 还缺容量系数 1.25 与分发 token 的矩阵乘。",
+        "v5p 上的 GPT-3 175B 用 int8 做矩阵乘：其脚本如此设置，且在全部重算时其速率将是 bf16 峰值的 115 %。不再比较。",
+        "AMD：MI210 上 float32 矩阵乘、逐元素步骤、softmax 与层归一化能达到的速率，由 NeuSight 的单算子实测拟合"
+        "（docs/hardware.zh-CN.md）；此前其矩阵单元上的 float32 用的是 H200 向量单元的常数。GPT-2 large 训练在 batch 4 时"
+        "用时是 batch 1 的 5.9 倍：原因不明。",
         "NeuSight：来源没有说明精度；依据其设备文件假设为不使用张量核心的 float32。L4 只有 72 W，可能降频。其 GPT3-XL 用时是参数量同级的 OPT-1.3B 的 1.8 倍，很可能是另一种尺寸。",
         "软件版本有差别：同样的切分方式，256 块 GB200 上的 Qwen3-235B 从 NeMo 26.02 的每卡 5,448 token/s 升到 26.06 的 7,376。预测不知道版本。",
     ),
