@@ -10,6 +10,7 @@ from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from published.machines import MACHINES, Machine
+from published.maxtext import why_not, with_recipe
 from published.measured import tokens_per_s
 from published.recipes import recipe_of
 from published.rows import Row
@@ -118,6 +119,8 @@ def _refuse(row: Row) -> None:
         raise _CannotError("another framework's compiler, not described well enough")
     if row.model.startswith("MaxText"):
         raise _CannotError("batch, sequence and recomputation are not stated")
+    if why_not(row):
+        raise _CannotError(why_not(row))
     if row.source.startswith("NVIDIA Megatron-Bridge") and row.precision is None:
         raise _CannotError("the precision is not stated")
     if row.precision and "FP4" in row.precision:
@@ -198,7 +201,7 @@ def _options(
         virtual = row.virtual or (2 if row.said and "Interleaved" in row.said else 1)
         chosen["schedule"] = "interleaved" if virtual > 1 else "1f1b"
         chosen["virtual"] = virtual if virtual > 1 else None
-    software = stack.software
+    software = with_recipe(row, stack.software)
     if row.precision and row.precision.split()[0].lower().split("-")[0] in FLOAT8:
         software = replace(software, matmul="float8")
     if row.said and "torch.compile" in row.said and plan["tp"] == 1 and plan["pp"] == 1:

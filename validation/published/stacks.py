@@ -219,17 +219,29 @@ STACKS: Mapping[str, Stack] = {
     ),
     "maxtext": Stack(
         "MaxText (JAX, XLA)",
-        Software(optimizer="adamw-fused", loss_chunks=1),
-        {"fsdp": "full"},
-        "Parameters sharded over all chips, gathered block by block; splash attention; blocks "
-        "recomputed ('remat_policy: full', or a policy that keeps some).",
-        "XLA fuses every elementwise step into its neighbours.",
+        Software(optimizer="adamw-fused", loss_chunks=1, compile="default"),
+        {"fsdp": "full", "reduce_dtype": "bfloat16"},
+        "Parameters sharded over all chips, gathered block by block beside the products "
+        "(CF_FOR_ALL_GATHER in benchmarks/xla_flags_library.py); elementwise steps fused, for "
+        "which Inductor's fusions stand; splash attention; blocks computed again but for what "
+        "the recipe keeps or offloads; gradients summed in bf16 "
+        "(docs/guides/optimization/sharding.md), beside the backward pass only where the "
+        "recipe's flags say so. Recipe by recipe: validation/published/maxtext.py.",
+        "Copies to the host of what is offloaded, taken to be hidden. All-reduces where XLA "
+        "finds no reduce-scatter (up to twice the bytes). Experts' capacity of 1.25 and the "
+        "products that dispatch and combine their tokens. PyTorch's copies around gathers and "
+        "sums, which XLA may not make, are counted.",
         why_zh=(
-            "参数切分到所有芯片，逐块收集；splash attention；块内重算（remat_p"
-            "olicy 为 full，或保留一部分的策略）。"
+            "参数切分到所有芯片，逐块收集，并与矩阵乘重叠（benchmarks/xla_flags_library.py 的 "
+            "CF_FOR_ALL_GATHER）；逐元素步骤融合，用 Inductor 的融合代表；splash attention；块内"
+            "重算，配方保留或卸载的部分除外；梯度以 bf16 求和（"
+            "docs/guides/optimization/sharding.md），只有配方的标志注明时才与反向重叠。逐个配方"
+            "见 validation/published/maxtext.py。"
         ),
         left_zh=(
-            "XLA 会把每个逐元素步骤融合进相邻算子。"
+            "卸载到主机的拷贝，视为被隐藏；XLA 找不到 reduce-scatter 时的 all-reduce（至多两倍字"
+            "节）；专家容量系数 1.25，以及分发与合并 token 的矩阵乘。PyTorch 在收集与求和前后的"
+            "拷贝计入在内，而 XLA 未必有。"
         ),
     ),
     "primus": Stack(

@@ -253,7 +253,8 @@ def _main_kernel(
     tile_q, tile_k, by_key = tile_shape(backend, d, backward)
     if work.units <= _FEW_CORES:
         # The next tile's operands come while this one is worked on (Pallas pipelines its grid).
-        tile_q, tile_k = _CORE_TILE, _CORE_TILE
+        asked = work.op.args.get("core_rows")
+        tile_q = tile_k = asked if isinstance(asked, int) else _CORE_TILE
         rates = replace(rates, tile_s=0.0, efficiency=min(rates.efficiency, _filled(work, d)))
     own, walked, total = unit_load(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key

@@ -141,6 +141,12 @@ class Software:
             (`overlap_moe_expert_parallel_comm`).
         latent_again: the backward pass computes the up-projections of latent attention again, and
             what makes queries, keys and values of them (`recompute_modules=["mla_up_proj"]`).
+        sums_beside: gradients are summed over ranks while the backward pass goes on; off where
+            each block's sum holds it up, as on TPUs (`gpuscope.program.models.parallel.xla`).
+        kept: last names of modules whose products, or attention, are kept where all else is
+            computed again in the backward pass ("query", "down", "attention").
+        attention_rows: rows of queries and keys that a device of few large cores takes in a step of
+            attention; 0 for its usual.
     """
 
     attention: Attention = "flash"
@@ -161,6 +167,9 @@ class Software:
     send_once: bool = False
     exchange_overlap: bool = False
     latent_again: bool = False
+    sums_beside: bool = True
+    kept: tuple[str, ...] = ()
+    attention_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from gpuscope.program.models.parallel.exchange import (
     send_once,
 )
 from gpuscope.program.models.parallel.options import Software
+from gpuscope.program.models.parallel.xla import as_compiled
 from gpuscope.program.types import Op, Program
 
 __all__ = ["OVERLAPPED", "as_software"]
@@ -55,12 +56,13 @@ def as_software(program: Program, software: Software) -> Program:
     Args:
         program: a rank's step, or a pipeline stage's with its marks. Groups are known by their
             labels; "tp" are the tensor parallel ranks.
-        software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once` and
-            `exchange_overlap` are read.
+        software: `tokens_first`, `tp_overlap`, `fused_accumulation`, `cast_once`, `send_once`,
+            `exchange_overlap`, `kept`, `sums_beside` and `attention_rows` are read.
     """
     if software.cast_once:
         program = cast_once(program)
     ops = list(program.ops)
+    as_compiled(ops, software)
     if software.fused_accumulation:
         _fuse_accumulation(ops)
     groups = {index for index, group in enumerate(program.groups) if group.label == "tp"}

@@ -1,0 +1,77 @@
+"""MaxText's recipes: each belongs to a published row, and changes what is predicted of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+VALIDATION = Path(__file__).resolve().parents[2] / "validation"
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(VALIDATION), *sys.path])
+
+
+def _rows():
+    from published.rows import read_rows
+
+    return [row for row in read_rows() if "tpu-recipes" in row.source]
+
+
+def test_every_recipe_is_of_a_row_and_every_expressed_row_has_one() -> None:
+    from published.express import Expressed, express
+    from published.maxtext import RECIPES
+
+    rows = _rows()
+    assert set(RECIPES) <= {(row.model, row.hardware) for row in rows}
+    for row in rows:
+        if isinstance(express(row), Expressed):
+            assert (row.model, row.hardware) in RECIPES
+
+
+def test_a_recipe_sets_what_is_kept_and_what_overlaps() -> None:
+    from published.express import Expressed, express
+
+    made = {row.id: express(row) for row in _rows() if row.model == "Llama3.1-70B-MaxText"}
+    assert len(made) == 4
+    for found in made.values():
+        assert isinstance(found, Expressed)
+        plan = found.options.parallel
+        assert plan is not None
+        assert plan.software.kept == ("query", "key", "value")
+        assert (plan.recompute, plan.reduce_dtype) == ("full", "bfloat16")
+        assert plan.software.compile
+        assert not plan.software.sums_beside
+
+
+def test_int8_is_refused_and_its_rate_shows_that_it_is_int8() -> None:
+    from published.express import NotExpressed, express
+
+    (row,) = [r for r in _rows() if r.model == "GPT3-175B-MaxText" and "v5p" in r.hardware]
+    made = express(row)
+    assert isinstance(made, NotExpressed)
+    assert "int8" in made.why
+    # 6 FLOPs a parameter and token, 8 with all of the forward pass again: above the bf16 peak.
+    again = 8 * 175e9 * row.value
+    assert again > 459e12
+
+
+def test_rows_of_other_software_keep_theirs() -> None:
+    from published.maxtext import why_not, with_recipe
+
+    from gpuscope.program.models.parallel.options import Software
+
+    row = replace(_rows()[0], model="another")
+    assert why_not(row) == ""
+    assert with_recipe(row, Software(clip=True)) == Software(clip=True)
+
+
+@pytest.mark.parametrize("name", ["query", "key", "value", "out", "down", "attention"])
+def test_names_of_what_is_kept_are_those_of_the_decoders(name: str) -> None:
+    from published.maxtext import RECIPES
+
+    assert any(name in recipe.kept for recipe in RECIPES.values())

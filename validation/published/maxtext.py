@@ -1,0 +1,75 @@
+"""What Google's recipes set for MaxText, run by run.
+
+From the workload details that AI-Hypercomputer/tpu-recipes prints beside each log (at c8cfe2f), and
+for v5p from the MaxText files that it points to (benchmarks/maxtext_v5p_model_configs.py,
+MaxText/configs/v5p/gpt3_175b). The defaults are MaxText's (configs/base.yml): everything is
+computed again, attention works on 512 rows of queries and keys.
+
+Gathers run beside products in all of them (`CF_FOR_ALL_GATHER`). Sums of gradients do so only where
+a recipe says so (`ENABLE_SPARSECORE_OFFLOADING_FOR_ALL_REDUCE`); MaxText's guide (docs/guides/
+optimization/benchmark_and_performance.md, "Communication overlaps") names flags for each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpuscope.program.models.parallel.options import Software
+from published.rows import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One workload.
+
+    Attributes:
+        kept: projections whose results are kept, here or on the host, and not computed again
+            (`remat_policy`), by their names in gpuscope's decoders.
+        sums_beside: sums of gradients run beside the backward pass.
+        attention_rows: rows of queries and keys of a step of attention (`sa_block_*`).
+        why_not: why it cannot be expressed; "" where it can.
+    """
+
+    kept: tuple[str, ...] = ()
+    sums_beside: bool = False
+    attention_rows: int = 512
+    why_not: str = ""
+
+
+_QKV = ("query", "key", "value")
+_LLAMA_70B = Recipe(kept=_QKV, attention_rows=2048)
+_SMALL = Recipe(kept=(*_QKV, "out"), sums_beside=True, attention_rows=2048)
+
+RECIPES: Mapping[tuple[str, str], Recipe] = {
+    ("GPT3-175B-MaxText", "TPU v6e (Trillium)"): Recipe(),
+    ("Llama2-70B-MaxText", "TPU v6e (Trillium)"): Recipe(kept=_QKV, sums_beside=True),
+    ("Llama3.1-70B-MaxText", "TPU v6e (Trillium)"): _LLAMA_70B,
+    ("Llama3.1-8B-MaxText", "TPU v6e (Trillium)"): _SMALL,
+    ("Mistral-7B-MaxText", "TPU v6e (Trillium)"): _SMALL,
+    ("Mixtral-8x7B-MaxText", "TPU v6e (Trillium)"): Recipe(kept=(*_QKV, "out")),
+    ("Llama3.1-405B-MaxText", "TPU v5p"): Recipe(
+        kept=("attention", "down"), attention_rows=2048
+    ),
+    ("GPT3-175B-MaxText", "TPU v5p"): Recipe(
+        why_not="it multiplies in int8 (quantization=int8), which has no ready-made program"
+    ),
+}  # fmt: skip
+"""By what a row prints: model and hardware."""
+
+
+def why_not(row: Row) -> str:
+    """Why a recipe cannot be expressed; "" where it can, or where there is none."""
+    recipe = RECIPES.get((row.model, row.hardware))
+    return recipe.why_not if recipe is not None else ""
+
+
+def with_recipe(row: Row, software: Software) -> Software:
+    """MaxText as the recipe of a row sets it."""
+    recipe = RECIPES.get((row.model, row.hardware))
+    if recipe is None:
+        return software
+    return replace(
+        software, kept=recipe.kept, sums_beside=recipe.sums_beside,
+        attention_rows=recipe.attention_rows,
+    )  # fmt: skip
