@@ -10,7 +10,7 @@ from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
 from published.machines import MACHINES, Machine
-from published.maxtext import why_not, with_recipe
+from published.maxtext import completed, slices, why_not, with_recipe
 from published.measured import tokens_per_s
 from published.recipes import recipe_of
 from published.rows import Row
@@ -67,7 +67,7 @@ def express(row: Row) -> Expressed | NotExpressed:
     try:
         if "NeuSight" in row.source:
             return express_neusight(row)
-        return _job(row)
+        return _job(completed(row))
     except _CannotError as error:
         return NotExpressed(row, str(error))
     except ValueError as error:
@@ -117,7 +117,7 @@ def _refuse(row: Row) -> None:
         raise _CannotError("its parallelism is not stated")
     if row.hardware.startswith(("Trainium", "Ascend", "Intel")):
         raise _CannotError("another framework's compiler, not described well enough")
-    if row.model.startswith("MaxText"):
+    if row.model.startswith("MaxText") and row.micro_batch is None:
         raise _CannotError("batch, sequence and recomputation are not stated")
     if why_not(row):
         raise _CannotError(why_not(row))
@@ -196,6 +196,7 @@ def _options(
     if plan["pp"] > 1 and chosen["fsdp"] == "full":
         chosen["fsdp"] = "zero2"
         assumed.append("parameters of a pipeline stage stay gathered within a step")
+    chosen |= slices(row)
     chosen["recompute"] = _recompute(row, stack_name, assumed)
     if plan["pp"] > 1:
         virtual = row.virtual or (2 if row.said and "Interleaved" in row.said else 1)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gpuscope.program.models import find
 from gpuscope.program.models.parallel.published import PUBLISHED, published_model
 from gpuscope.program.models.parallel.size import TransformerSize
+from published.maxtext import scaled_size
 from published.rows import Row
 
 NAMES: Mapping[str, str] = {
@@ -50,6 +51,9 @@ def size_of(row: Row) -> TransformerSize | None:
             head=hidden // heads, ffn=4 * hidden, vocabulary=words, context=row.seq or 2048,
             tied=False,
         )  # fmt: skip
+    scaled = scaled_size(row.model)
+    if scaled is not None:
+        return scaled
     if row.model.startswith("MPT-"):
         return replace(PUBLISHED[row.model.lower()], context=row.seq or 2048)
     if "SC21" in row.source:
