@@ -15,7 +15,7 @@ from gpuscope.program.pipeline.blocks import SHARED, BlockKey, StageBlocks
 from gpuscope.program.pipeline.orders import PipelineShape
 from gpuscope.program.pipeline.placed_stage import Numbers, PlacedStage
 from gpuscope.program.pipeline.script import Sharing, Turn, late_reductions, scripts
-from gpuscope.program.types import Op, ProcessGroup, Program
+from gpuscope.program.types import Op, ProcessGroup, Program, Storage
 
 __all__ = ["ASIDE", "RankPlace", "compose"]
 
@@ -268,7 +268,7 @@ def _program(
 ) -> Program:  # fmt: skip
     programs = [part.blocks.program for part in parts.values()]
     ops = tuple(writer.ops)
-    storages = [s for part in parts.values() for s in part.storages(len(ops))]
+    storages = _while_used([s for part in parts.values() for s in part.storages(len(ops))], ops)
     modules = {info.path: info for program in programs for info in program.modules}
     assumptions = dict.fromkeys(a for program in programs for a in program.assumptions)
     if shape.microbatches > 2:
@@ -284,6 +284,20 @@ def _program(
         capture_s=sum(p.capture_s for p in {id(p): p for p in programs}.values()),
         rank=place.rank, world_size=place.world_size, groups=writer.groups.groups,
     )  # fmt: skip
+
+
+def _while_used(storages: Sequence[Storage], ops: Sequence[Op]) -> list[Storage]:
+    """Storages that live while something names them: a reduction may be issued before its pass."""
+    last: dict[int, int] = {}
+    for op in ops:
+        for spec in (*op.inputs, *op.outputs):
+            last[spec.storage] = op.index
+    return [
+        replace(storage, died=last[storage.id] + 1)
+        if storage.died is not None and last.get(storage.id, -1) >= storage.died
+        else storage
+        for storage in storages
+    ]
 
 
 def _times(count: int | None, microbatches: int) -> int | None:
