@@ -297,3 +297,24 @@ def test_a_compiled_optimizer_goes_over_each_tensor_once(whole: bool) -> None:
     # Parameter, gradient and both moments are read; all but the gradient are written.
     assert sum(t.nbytes for t in kernel.inputs) == 4 * size
     assert sum(t.nbytes for t in kernel.outputs) == 3 * size
+
+
+def test_what_is_compiled_but_never_called_is_not_compiled():
+    """A library compiles a function of its own at import: the step stays what it is."""
+    import torch
+
+    from gpuscope.program.capture import capture
+
+    def build(used: bool):
+        def made():
+            other = torch.compile(lambda x: x * 2, mode="max-autotune")
+            model = torch.nn.Linear(4, 4).cuda()
+            wanted = torch.compile(model) if used else model
+            torch.compile(other, mode="reduce-overhead")
+            x = torch.ones(2, 4, device="cuda")
+            return lambda: wanted(x).sum()
+
+        return made
+
+    assert capture(build(False)).compiled == ""
+    assert capture(build(True)).compiled == "default"

@@ -98,7 +98,7 @@ def _note_graph(live: Live) -> None:
 
     torch.cuda.make_graphed_callables(_nothing, ())
     if any(change.name.startswith("compile") for change in live.changes):
-        torch.compile(_nothing, mode="reduce-overhead")
+        torch.compile(_nothing, mode="reduce-overhead")()
 
 
 def _nothing() -> None:

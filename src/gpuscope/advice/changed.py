@@ -110,7 +110,7 @@ class ChangedPrograms:
             script = replace(found.script, begins=live.start, step_ends=live.step_ended)
             program = capture_resolved(replace(found, build=script, script=script), self.cluster)
             if first:
-                self.seen = live.seen(str(script.path.resolve()))
+                self.seen = live.seen(str(script.file.resolve()))
             return program
         watch = _Watch(live)
         depth = found.at_depth

@@ -97,7 +97,7 @@ def _note_graph(module: Any) -> None:
         getattr(each, "_compiled_call_impl", None) is not None for each in module.modules()
     )
     if compiled:
-        torch.compile(_nothing, mode="reduce-overhead")
+        torch.compile(_nothing, mode="reduce-overhead")()
     else:
         torch.cuda.make_graphed_callables(_nothing, ())
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.results import Target
 from gpuscope.errors import InvalidValueError, UnsupportedError, WorkloadError
+from gpuscope.program.script import Script
 
 if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
@@ -66,6 +67,9 @@ def locate(
     arguments = arguments or (options.arguments if options is not None else ())
     if not isinstance(target, str):
         return _of_function(target, given)
+    if options is not None and options.module:
+        file = Script(target, tuple(arguments), module=True).file
+        return Located(Target("script", target, {"module": True}, tuple(arguments)), file, "")
     path, _, function = target.rpartition(":")
     if not (path.endswith(".py") or target.endswith(".py")):
         return _of_model(target, given, arguments)
@@ -142,7 +146,7 @@ def _plain(options: WorkloadOptions | None) -> dict[str, object]:
             "It exists for predictions only.", "Type: gpuscope advise ... --on 8xh200",
         )  # fmt: skip
     usual = type(options)()
-    scripts = ("arguments", "allow_writes")  # are no options of a workload
+    scripts = ("arguments", "allow_writes", "module")  # are no options of a workload
     values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in scripts}
     return {name: v for name, v in values.items() if v != getattr(usual, name)}
 

@@ -195,7 +195,7 @@ def _note_graph(live: Live) -> None:
     note: Any = torch.cuda.make_graphed_callables  # a capture's stand-in, which knows whole steps
     note(_nothing, (), whole_step=True)
     if any(change.name.startswith("compile") for change in live.changes):
-        torch.compile(_nothing, mode="reduce-overhead")
+        torch.compile(_nothing, mode="reduce-overhead")()
 
 
 def _nothing() -> None:

@@ -33,6 +33,7 @@ def advise_command(
         ),
     ] = None,
     arguments: given.ScriptArguments = None,
+    module: given.AsModule = False,
     on: Annotated[
         str | None, typer.Option(help="Device or cluster: h200, 8xh200, this.",
                                  show_default="h200"),
@@ -113,7 +114,7 @@ def advise_command(
             dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, fsdp=fsdp, schedule=None, virtual=None,
             microbatch=None, global_batch=None, recompute=None,
         ),
-        arguments=tuple(arguments or ()), allow_writes=allow_writes,
+        arguments=tuple(arguments or ()), allow_writes=allow_writes, module=module,
     )  # fmt: skip
     request = Request(
         target, on, options, objective, _names(allow), _names(only), _names(without),

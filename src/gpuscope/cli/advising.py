@@ -47,8 +47,13 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
     from gpuscope.views.i18n import choose_language
     from gpuscope.views.sentences import sentence
 
-    recorded = _is_recording(request.target)
-    if recorded:
+    module = request.options.module
+    recorded = not module and _is_recording(request.target)
+    if module:
+        from gpuscope.program.workload import resolve
+
+        resolve(request.target, request.options)  # says whether there is one
+    elif recorded:
         _check_recording(request)
     else:
         from gpuscope.program.workload import check_name

@@ -34,6 +34,7 @@ def optimize_command(
         typer.Argument(metavar="TARGET", help="file.py:build, a built-in model, or a script.py."),
     ],
     arguments: given.ScriptArguments = None,
+    module: given.AsModule = False,
     on: Annotated[
         str | None, typer.Option("--on", help="Predict for this device; this machine's by default.")
     ] = None,
@@ -100,7 +101,7 @@ def optimize_command(
     options = WorkloadOptions(
         task=task, batch=batch, seq=seq, dtype=dtype, attention=attention, optimizer=optimizer,
         compile=compile_mode, checkpointing=checkpointing, image=image, context=context,
-        layers=layers,
+        layers=layers, module=module,
     )  # fmt: skip
     check_options(options)
     shown = Shown(as_json=as_json, output=output, report=report, lang=lang, quiet=quiet)

@@ -21,6 +21,7 @@ def register(app: typer.Typer) -> None:
 def predict_command(
     target: given.WorkloadArgument,
     arguments: given.ScriptArguments = None,
+    module: given.AsModule = False,
     on: Annotated[
         str | None,
         typer.Option(
@@ -111,7 +112,7 @@ def predict_command(
                 dp=dp, tp=tp, pp=pp, cp=cp, ep=ep, fsdp=fsdp, schedule=schedule, virtual=virtual,
                 microbatch=microbatch, global_batch=global_batch, recompute=recompute,
             ),
-            arguments=tuple(arguments or ()), allow_writes=allow_writes,
+            arguments=tuple(arguments or ()), allow_writes=allow_writes, module=module,
         ),
         settings=tuple(settings or ()),
         sweep=sweep,

@@ -19,6 +19,9 @@ ScriptArguments = Annotated[
     list[str] | None,
     typer.Argument(metavar="-- ARGS", help="After --: the script's own arguments."),
 ]
+AsModule = Annotated[
+    bool, typer.Option("--module", "-m", help="The workload is a module, as in python -m NAME.")
+]
 AllowWrites = Annotated[
     bool,
     typer.Option("--allow-writes", help="Run a script though it writes files."),

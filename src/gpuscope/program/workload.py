@@ -85,6 +85,8 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
         MissingPackageError: torch or transformers is not installed.
     """
     options = options or WorkloadOptions()
+    if options.module:
+        return _of_script(str(name), options)
     if isinstance(name, TransformerSize):
         billions = f"{name.parameters / 1e9:,.3g}-billion decoder"
         return _sized(sized_model(billions, name), options)
@@ -144,7 +146,8 @@ def _of_file(name: str, build: Callable[[], Step]) -> Workload:
 def _of_script(name: str, options: WorkloadOptions) -> Workload:
     """A whole script; what it does is in its own arguments."""
     _refuse_options(name, options)
-    script = Script(Path(name), options.arguments, options.allow_writes)
+    script = Script(name, options.arguments, options.module, options.allow_writes)
+    _ = script.file  # says what is wrong with it
     return replace(_of_file(name, script), script=script)
 
 
@@ -154,7 +157,7 @@ def _refuse_options(name: str, options: WorkloadOptions) -> None:
     Raises:
         InvalidValueError: an option of a model was set.
     """
-    own = {"task", "device", "arguments", "allow_writes"}
+    own = {"task", "device", "arguments", "allow_writes", "module"}
     for field in fields(options):
         if field.name not in own and getattr(options, field.name) not in (None, field.default):
             said = field.name.replace("_", "-")

@@ -134,7 +134,6 @@ SENTENCES: dict[str, str] = {
     "Trying {names} …": "正在试验 {names} …",
     "comparing results": "正在比较结果",
     "Writing the patch, and running it …": "正在写补丁，并运行它 …",
-    "Waiting for another run ({path}) …": "正在等待另一次运行（{path}）…",
     # Compiled programs.
     "torch.compile ({mode}): kernels are fused by the rules of its compiler, Inductor, in {which}; "
     "no compiler was run.": (

@@ -297,6 +297,42 @@ def test_a_cluster_runs_it_as_every_rank(tmp_path: Path) -> None:
     assert run.program.world_size == 2
 
 
+PARSES = """
+import sys
+
+
+def parse(arguments=sys.argv[1:]):
+    return arguments
+"""
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_a_module_is_run_as_python_runs_it(tmp_path: Path, monkeypatch, package: bool) -> None:
+    """Its package is imported first, and may look at the arguments by then."""
+    name = f"own_training_{package}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text(PARSES)
+    main = tmp_path / name / ("__main__.py" if package else "train.py")
+    main.write_text(
+        f"from {name} import parse\nassert __name__ == '__main__'\n"
+        + TRAIN.replace("sys.argv[1]", "parse()[0]")
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    target = name if package else f"{name}.train"
+    options = WorkloadOptions(module=True, arguments=("4",))
+    found = resolve(target, options)
+    assert found.script is not None
+    assert found.script.file == main
+    program = gs.capture(target, options=options)
+    first = next(op for op in program.ops if op.name == "aten::addmm")
+    assert first.outputs[0].shape == (4, 128)
+
+
+def test_a_module_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match="no module"):
+        resolve("no.such.module", WorkloadOptions(module=True))
+
+
 @pytest.mark.parametrize("option", [{"batch": 4}, {"dtype": "bfloat16"}, {"compile": "default"}])
 def test_options_of_a_model_are_refused(tmp_path: Path, option: dict[str, object]) -> None:
     (tmp_path / "train.py").write_text(TRAIN)

@@ -89,18 +89,20 @@ class ScriptSubject:
 
     Args:
         path, arguments: of the script.
+        module: the path is the name of a module.
         live: the changes to make to it.
         accelerator: where it runs.
     """
 
     def __init__(
-        self, path: str, arguments: tuple[str, ...], live: Live, accelerator: Accelerator
-    ) -> None:
+        self, path: str, arguments: tuple[str, ...], live: Live, accelerator: Accelerator,
+        module: bool = False,
+    ) -> None:  # fmt: skip
         from gpuscope.program.script import runner
 
         self.live = live
         self.result: object = None
-        self._program = runner.Program(path, arguments)
+        self._program = runner.Program(path, arguments, module)
         runner.check(self._program)
         self._accelerator = accelerator
         self._go = threading.Semaphore(0)

@@ -110,7 +110,10 @@ def _serve_script(job: Job, channel: Channel, accelerator: Any) -> None:
     from gpuscope.program.script.guarding import guard
 
     live, watching = changed(job)
-    subject = ScriptSubject(job.target.name, job.target.arguments, live, accelerator)
+    subject = ScriptSubject(
+        job.target.name, job.target.arguments, live, accelerator,
+        module=bool(job.target.options.get("module")),
+    )  # fmt: skip
     limit_memory(job.memory_bytes, accelerator)
 
     def serve() -> None:

@@ -119,6 +119,8 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         named_kernels,
         network,
         operators,
+        selective,
+        triton_kernels,
     )  # fmt: skip
     from gpuscope.program.capture.fakes import device_queries_answered, fake_mode
     from gpuscope.program.capture.patches import patches
@@ -145,6 +147,8 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         conversions.install(patch, recorder.value_of, recorder.values.assume)
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
+        selective.install(patch)
+        triton_kernels.install(patch, recorder)
 
         def built() -> None:
             foreign.transformers_as_run(patch, recorder)

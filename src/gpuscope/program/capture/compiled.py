@@ -9,11 +9,11 @@ node that it runs in; `gpuscope.program.fusion` makes kernels of it.
 
 from __future__ import annotations
 
+import functools
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -22,6 +22,11 @@ from gpuscope.program.capture.operators import Traced
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.inductor.regions import RETURNED
 from gpuscope.program.types import GraphBreak
+
+Entered = Callable[[], AbstractContextManager[None]]
+
+GRAPHED = "cudagraphs"
+"""The mode of code that is replayed from graphs, not compiled."""
 
 _READS_A_VALUE = "aten::_local_scalar_dense"
 
@@ -45,6 +50,7 @@ class Regions:
         self.recorder = recorder
         self.depth = 0
         self.count = 0
+        self.asked = self.latest = 0
         self.breaks: dict[tuple[str, str], int] = {}
         self._recording = False
         self._numbers: list[int] = []
@@ -62,9 +68,16 @@ class Regions:
         """
         return self.active and not self.recorder.in_optimizer
 
+    def use(self, mode: str, asked: int) -> None:
+        """Something that was asked to be compiled in this mode runs; of several, that which was
+        asked for last gives the program's."""
+        if asked >= self.latest:
+            self.latest, self.recorder.compiled = asked, mode
+
     @contextmanager
-    def call(self) -> Iterator[None]:
+    def call(self, mode: str, asked: int) -> Iterator[None]:
         """One call of a compiled function; a call inside of another is part of it."""
+        self.use(mode, asked)
         if not self.depth:
             if self.recorder.recording and not self._recording:
                 self._recording, self.count = True, 0
@@ -153,7 +166,7 @@ def _user_line() -> str:
 def mode_of(mode: str | None, backend: object, options: Mapping[str, Any] | None) -> str:
     """`Program.compiled` for arguments of `torch.compile`; "" where nothing is generated."""
     if backend == "cudagraphs":
-        return "cudagraphs"
+        return GRAPHED
     if backend not in ("inductor", None):
         return ""
     options = options or {}
@@ -171,20 +184,22 @@ def install(patch: Patches, recorder: Any) -> None:
     recorder.is_traced = regions.is_traced
     _mark_operators(recorder, regions)
 
-    def note(mode: str) -> bool:
-        recorder.compiled = mode or recorder.compiled
-        return mode not in ("", "cudagraphs")
-
     def compile_(
         model: Any = None, *, mode: str | None = None, backend: Any = "inductor",
         options: Any = None, disable: bool = False, **kwargs: Any,
     ) -> Any:  # fmt: skip
+        how = "" if disable else mode_of(mode, backend, options)
+
         def wrapped(target: Any) -> Any:
-            if disable or not note(mode_of(mode, backend, options)):
+            regions.asked += 1
+            if how == GRAPHED:
+                regions.use(how, regions.asked)
+            if how in ("", GRAPHED):
                 return target
+            call = functools.partial(regions.call, how, regions.asked)
             if isinstance(target, torch.nn.Module):
-                return _compile_module(patch, target, regions)
-            return _entering(target, regions)
+                return _compile_module(patch, target, regions, call)
+            return _entering(target, regions, call)
 
         return wrapped if model is None else wrapped(model)
 
@@ -192,7 +207,8 @@ def install(patch: Patches, recorder: Any) -> None:
         compile_(self, **kwargs)
 
     def graphed(callables: Any, *args: Any, whole_step: bool = False, **kwargs: Any) -> Any:
-        note("cudagraphs")
+        regions.asked += 1
+        regions.use(GRAPHED, regions.asked)
         if whole_step:
             recorder.switches["step_graph"] = True
         return callables
@@ -210,7 +226,7 @@ def _uncompiled(forward: Callable[..., Any], regions: Regions) -> Callable[..., 
     """A recurrent layer's forward pass, which Dynamo does not trace (its `allow_rnn` is off by
     default, torch/_dynamo/config.py)."""
 
-    @wraps(forward)
+    @functools.wraps(forward)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not regions.active:
             return forward(*args, **kwargs)
@@ -237,12 +253,14 @@ def _mark_operators(recorder: Any, regions: Regions) -> None:
     recorder.append = marked
 
 
-def _entering(function: Callable[..., Any], regions: Regions) -> Callable[..., Any]:
+def _entering(
+    function: Callable[..., Any], regions: Regions, entered: Entered
+) -> Callable[..., Any]:
     """A function whose calls are compiled calls."""
 
-    @wraps(function)
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with regions.call():
+        with entered():
             out = function(*args, **kwargs)
             if regions.depth == 1:
                 _note_returned(regions.recorder, out)
@@ -251,9 +269,11 @@ def _entering(function: Callable[..., Any], regions: Regions) -> Callable[..., A
     return call
 
 
-def _compile_module(patch: Patches, module: torch.nn.Module, regions: Regions) -> Any:
+def _compile_module(
+    patch: Patches, module: torch.nn.Module, regions: Regions, entered: Entered
+) -> Any:
     """A module whose calls are compiled calls, as `Module.compile` makes it."""
-    patch.set(module, "_compiled_call_impl", _entering(module._call_impl, regions))
+    patch.set(module, "_compiled_call_impl", _entering(module._call_impl, regions, entered))
     return module
 
 

@@ -64,6 +64,7 @@ class WorkloadOptions:
         parallel: how the work is split over the ranks of a job; None: one device.
         arguments: of a whole script.
         allow_writes: run a whole script although it writes files or starts programs.
+        module: the workload's name is a module's, run as `python -m` runs it.
     """
 
     task: str | None = None
@@ -82,6 +83,7 @@ class WorkloadOptions:
     parallel: ParallelOptions | None = None
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
+    module: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

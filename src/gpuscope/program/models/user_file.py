@@ -20,7 +20,7 @@ from gpuscope.program.models.settings import WorkloadOptions
 
 __all__ = ["functions_of", "is_script", "user_build"]
 
-_LABELS = frozenset({"task", "device", "arguments", "allow_writes"})
+_LABELS = frozenset({"task", "device", "arguments", "allow_writes", "module"})
 """Options that describe a workload; a file's function need not take them."""
 
 

@@ -25,15 +25,17 @@ class Script:
     """A script in the place of a `build`: captured as it runs, between two steps of its own.
 
     Attributes:
-        path: of the file.
+        target: path of the file, or the name of a module (`python -m`).
         arguments: what it finds in `sys.argv[1:]`.
+        module: the target is a module.
         allow_writes: run it although it writes files or starts programs.
         begins: called before it runs, under the capture.
         step_ends: called at each boundary between its steps.
     """
 
-    path: Path
+    target: str
     arguments: tuple[str, ...] = ()
+    module: bool = False
     allow_writes: bool = False
     begins: Callable[[], None] = _nothing
     step_ends: Callable[[], None] = _nothing
@@ -41,7 +43,20 @@ class Script:
     @property
     def __name__(self) -> str:
         """What to call a program of it."""
-        return str(self.path)
+        return self.target
+
+    @property
+    def file(self) -> Path:
+        """Its source.
+
+        Raises:
+            InputFileError: there is no such file or module.
+        """
+        from gpuscope.program.script import runner
+
+        program = runner.Program(self.target, self.arguments, self.module)
+        runner.check(program)
+        return runner.source_of(program)
 
     def __call__(self) -> Callable[[], object]:
         """There is no step to be called; whoever only knows builds is told so.
@@ -50,9 +65,9 @@ class Script:
             WorkloadError: always.
         """
         raise WorkloadError(
-            f"{self.path} is a whole script: it has no step to call.",
+            f"{self.target} is a whole script: it has no step to call.",
             "It has no function `build` that returns one.",
-            f"Measure it with: gpuscope profile {self.path}",
+            f"Measure it with: gpuscope profile {'-m ' * self.module}{self.target}",
         )
 
     def run(self, phases: Phases, world: World | None = None) -> None:

@@ -41,21 +41,21 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
     """See `Script.run`."""
     from gpuscope.program.capture.failure import run_user_code
 
-    program = runner.Program(str(script.path), script.arguments)
+    program = runner.Program(script.target, script.arguments, script.module)
     runner.check(program)
     steps = _Steps(script, phases)
     said = io.StringIO()
     try:
         with _as_before(), redirect_stdout(said), redirect_stderr(said), ExitStack() as stack:
             stack.enter_context(
-                nullcontext() if script.allow_writes else guarded(str(script.path))
+                nullcontext() if script.allow_writes else guarded(script.target)
             )
             stack.enter_context(_spawned_here(world.local_rank if world is not None else 0))
             script.begins()
             with steps.found():
                 run_user_code(
-                    f"the script {script.path}", lambda: _run(program, steps),
-                    f"Make it run by itself first: python {script.path}",
+                    f"the script {script.target}", lambda: _run(program, steps),
+                    f"Make it run by itself first: python {'-m ' * script.module}{script.target}",
                 )  # fmt: skip
     except WorkloadError as error:
         raise _with_output(error, said.getvalue()) from error
@@ -172,10 +172,10 @@ def _with_output(error: WorkloadError, said: str) -> WorkloadError:
 
 def _too_short(script: Script, steps: _Steps) -> WorkloadError:
     """It ended before a step could be recorded."""
-    ask = f"Put the work into a function `build` that returns a step: {script.path}:build"
+    ask = f"Put the work into a function `build` that returns a step: {script.file}:build"
     if steps.counted:
         return WorkloadError(
-            f"{script.path} ended after {steps.counted} of {_BOUNDARIES} steps that are needed.",
+            f"{script.target} ended after {steps.counted} of {_BOUNDARIES} steps that are needed.",
             "The first ones make what only first steps make; the one after is recorded.",
             f"Let it run more steps, by its own arguments. Or: {ask}",
         )
@@ -185,8 +185,8 @@ def _too_short(script: Script, steps: _Steps) -> WorkloadError:
             if steps.trains
             else "Its model was called too few times without gradients, and no optimizer stepped."
         )
-        return WorkloadError(f"No step was found in {script.path}.", why, ask)
+        return WorkloadError(f"No step was found in {script.target}.", why, ask)
     return WorkloadError(
-        f"No step was found in {script.path}.",
+        f"No step was found in {script.target}.",
         "No optimizer stepped, and no module was called without gradients.", ask,
     )  # fmt: skip

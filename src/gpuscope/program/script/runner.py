@@ -55,10 +55,7 @@ def check(program: Program) -> None:
         InputFileError: no such script or module, or not Python.
     """
     if program.module:
-        try:
-            found = importlib.util.find_spec(program.target)
-        except (ImportError, ValueError, AttributeError):
-            found = None
+        found = _found(program)
         if found is None and not _in_folder(program.target):
             raise InputFileError(
                 f"There is no module '{program.target}'.", "", "Check its name: python -m NAME"
@@ -74,6 +71,32 @@ def check(program: Program) -> None:
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         raise InputFileError(f"{path} is not valid Python{line}.", str(error)) from error
+
+
+def source_of(program: Program) -> Path:
+    """The file that is run; of a package its `__main__`."""
+    if not program.module:
+        return Path(program.target)
+    found = _found(program)
+    if found is not None and found.submodule_search_locations:
+        return Path(next(iter(found.submodule_search_locations))) / "__main__.py"
+    if found is not None and found.origin:
+        return Path(found.origin)
+    base = Path.cwd().joinpath(*program.target.split("."))
+    return base.with_suffix(".py") if base.with_suffix(".py").is_file() else base / "__main__.py"
+
+
+def _found(program: Program) -> importlib.machinery.ModuleSpec | None:
+    """The module's specification. The packages above it are imported, and may look at the
+    arguments already (`def parse(args=sys.argv[1:])`)."""
+    before = sys.argv
+    sys.argv = [program.target, *program.arguments]
+    try:
+        return importlib.util.find_spec(program.target)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    finally:
+        sys.argv = before
 
 
 def _in_folder(name: str) -> bool:
@@ -186,12 +209,22 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-def when_imported(name: str, call: Callable[[], None]) -> None:
+def when_imported(name: str, call: Callable[[], None]) -> Callable[[], None]:
     """Call `call()` once the module is there: now, or right after its import.
 
     The program imports torch when it wants to, after it has set its environment variables.
+
+    Returns:
+        what to call in order to wait no longer.
     """
     if name in sys.modules:
         call()
-    else:
-        sys.meta_path.insert(0, _AfterImport(name, call))
+        return lambda: None
+    waiting = _AfterImport(name, call)
+    sys.meta_path.insert(0, waiting)
+
+    def cancel() -> None:
+        if waiting in sys.meta_path:
+            sys.meta_path.remove(waiting)
+
+    return cancel

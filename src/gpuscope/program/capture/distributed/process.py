@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import torch.distributed as dist
@@ -40,8 +41,20 @@ def install(patch: Patches, groups: Groups, world: World | None) -> None:
     _split(patch)
     for module in (dist, c10d):
         patch.set(module, "is_nccl_available", lambda: True)
+        if not hasattr(module, "ProcessGroupNCCL"):
+            patch.set(module, "ProcessGroupNCCL", _NCCLGroup)
     if not had_group:
         _ended(patch)
+
+
+class _NCCLGroup:
+    """NCCL's group where torch was built without it: code asks whether a group is one."""
+
+    class Options:
+        """Its options: any may be set."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.config = SimpleNamespace()
 
 
 def _environment(patch: Patches, world: World) -> None:
