@@ -207,6 +207,8 @@ def _options(
         software = replace(software, matmul="float8")
     if row.said and "torch.compile" in row.said and plan["tp"] == 1 and plan["pp"] == 1:
         software = replace(software, compile="default")
+    if row.said and "overlap-grad-reduce" in row.said:
+        software = replace(software, sharing="beside")
     if row.said and "tp-comm-overlap" in row.said:
         software = replace(software, tp_overlap=True)
     recipe = recipe_of(row)

@@ -103,7 +103,7 @@ STACKS: Mapping[str, Stack] = {
         "Megatron-Core with Transformer Engine",
         Software(
             attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
-            fused_steps=True, tokens_first=True, fused_accumulation=True, sharing="beside",
+            fused_steps=True, tokens_first=True, fused_accumulation=True, sharing="at_ends",
         ),
         {"fsdp": "zero1", "rotation": "alltoall"},
         "cuDNN's fused attention, fused norms, fused projections, rotary positions and gated "
@@ -111,18 +111,18 @@ STACKS: Mapping[str, Stack] = {
         "(all defaults of megatron/training/arguments.py); distributed optimizer (states sharded, "
         "gradients summed once a step in float32), sequence parallelism; context parallelism as a "
         "ring. Tensor parallel communication beside its product where the source says "
-        "--tp-comm-overlap. In a pipeline parameters are gathered and gradients summed beside the "
-        "passes (--overlap-param-gather, --overlap-grad-reduce; README.md of Megatron-LM names both"
-        " for its weak scaling).",
+        "--tp-comm-overlap. In a pipeline parameters are gathered before the first pass and "
+        "gradients summed after the last; beside the passes where the source says "
+        "--overlap-grad-reduce (with --overlap-param-gather).",
         "Interleaved stages where the row does not state them.",
         why_zh=(
             "cuDNN 融合注意力、融合归一化、融合投影；旋转位置编码、带门控的激活各为一个内核"
             "；梯度累加并入"
             "矩阵乘；token 维在最前（均为 megatron/training/arguments.py 的默认值）；分布式优化器"
             "（状态切分，每步一次 float32 梯度求和）、序列并行；上下文并行为环形传递。来源写明 "
-            "--tp-comm-overlap 时，张量并行通信与自身矩阵乘重叠。流水线中参数收集与梯度求和都与计算"
-            "重叠（--overlap-param-gather、--overlap-grad-reduce；Megatron-LM 的 README.md 在弱扩展"
-            "一节写明二者）。"
+            "--tp-comm-overlap 时，张量并行通信与自身矩阵乘重叠。流水线中参数在第一次计算之"
+            "前收集，梯度在最后一次之后求和；来源写明 --overlap-grad-reduce（与 "
+            "--overlap-param-gather）时与计算重叠。"
         ),
         left_zh="来源未写明时的交错流水线。",
     ),
