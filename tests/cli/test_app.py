@@ -41,10 +41,10 @@ SURFACE = {
     "lens": ["LAUNCH", "--on", "--limit", *SHOWN],
     "predict": [
         "WORKLOAD", "ARGUMENTS", "--module", "--on", "--calibration", "--task", "--batch",
-        "--seq", "--dtype", "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
-        "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule", "--virtual",
-        "--microbatch", "--global-batch", "--recompute", "--set", "--sweep", "--what-if",
-        "--json", "--output", "--report", "--trace", "--figures", "--must-fit", "--strict",
+        "--seq", "--dtype", "--attention", "--optimizer", "--compile", "--checkpointing",
+        "--image", "--context", "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp",
+        "--schedule", "--virtual", "--microbatch", "--global-batch", "--recompute", "--set",
+        "--sweep", "--what-if", "--json", "--output", "--report", "--trace", "--figures", "--must-fit", "--strict",
         "--allow-writes", "--lang", "--quiet",
     ],
     "measure": [
