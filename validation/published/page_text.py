@@ -102,9 +102,10 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "were held back here until lately, since both name the same memory.",
         "Mixtures of experts: tokens are spread evenly here and there (the source forces balance). How they are sent, what runs "
         "beside it and what is computed again is what each release's recipe says (`validation/published/recipes.py`). Experts are "
-        "taken as chosen one by one; DeepSeek-V3 chooses groups of them first, which reaches fewer nodes. B200 and B300 of early "
-        "releases come out 20 to 53 % too fast: there a layer of Qwen3-235B takes about as long with two sequences as with one, which "
-        "says that the host set the pace (no CUDA graphs), and Megatron's host was not measured. Where a row does not state microbatch "
+        "taken as chosen one by one; DeepSeek-V3 chooses groups of them first, which reaches fewer nodes. B200, B300 and H100 of "
+        "early releases come out 20 to 62 % too fast: on B300 a layer of Qwen3-235B takes about as long with two sequences as with one, "
+        "which says that the host set the pace, and Megatron's host was not measured; experts are one kernel here, and one product each "
+        "in Transformer Engine of that time. Where a row does not state microbatch "
         "or interleaving, one sequence and none are taken.",
         "fms-fsdp: 11 % (A100) and 27 % (H100) too fast. Its \"selective\" recomputation is of whole blocks, one in so many "
         "(docs/configurations.md), and how many is not stated; the cheapest kind is predicted, operator by operator. All blocks "
@@ -150,8 +151,9 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "16,384 块 H100 上的 Llama 3 405B，预测的一步 8.5 s 中占 1.9 s。Megatron-LM 与 Meta 的代码提前收集参数，并在计算的同时对梯度求和，"
         "现在按此预测。与自身矩阵乘并行的收集，此前也因两者引用同一块内存而被推迟。",
         "混合专家：两边的 token 都均匀分配（来源强制均衡）。token 如何发送、与什么并行、哪些部分重算，都按各版本的配方"
-        "（`validation/published/recipes.py`）。这里假设专家逐个选出；DeepSeek-V3 先选专家组，到达的节点更少。早期版本的 B200 与 B300 "
-        "偏快 20 至 53 %：Qwen3-235B 的一层在两个序列时与一个序列时用时相近，说明节奏由主机决定（没有 CUDA graph），而 Megatron 的主机开销没有测量。"
+        "（`validation/published/recipes.py`）。这里假设专家逐个选出；DeepSeek-V3 先选专家组，到达的节点更少。早期版本的 B200、B300 与 H100 "
+        "偏快 20 至 62 %：在 B300 上，Qwen3-235B 的一层在两个序列时与一个序列时用时相近，说明节奏由主机决定，而 Megatron 的主机开销没有测量；"
+        "这里所有专家是一个内核，当时的 Transformer Engine 则每个专家一次矩阵乘。"
         "没有说明微批次或交错的，按一个序列、不交错计算。",
         "fms-fsdp：A100 上偏快 11 %，H100 上偏快 27 %。它的“选择性”重算是每隔若干块整块重算（docs/configurations.md），间隔没有说明；"
         "这里按最省的逐算子方式预测。若全部块都重算，最多增加三分之一。它的 H100 达到峰值的 39 %，A100 为 54 %。",
