@@ -100,6 +100,8 @@ SENTENCES: dict[str, str] = {
     "Indices picked by topk, argmax or sort are taken as spread evenly over their range.": (
         "topk、argmax 或 sort 选出的下标，视为在范围内均匀分布。"
     ),
+    "Triton kernels of your own are not followed: each is taken as moving every tensor that it is"
+    " given once.": "不跟踪您自己的 Triton 内核：每个内核按把所给的每个张量搬运一次计算。",
     "Integers that the host reads from tensors (.item(), .tolist()) are unknown without their"
     " values: where code uses one, 1 is taken.": (
         "主机从张量读出的整数（.item()、.tolist()）没有真实数据便无从得知：代码用到时取 1。"

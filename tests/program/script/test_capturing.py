@@ -297,6 +297,35 @@ def test_a_cluster_runs_it_as_every_rank(tmp_path: Path) -> None:
     assert run.program.world_size == 2
 
 
+PIPELINE = """
+import torch
+import torch.distributed as dist
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+dist.init_process_group("nccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.cuda.set_device(rank)
+model = torch.nn.Linear(64, 64).cuda()
+stage = PipelineStage(model, rank, size, torch.device("cuda", rank))
+loss = lambda out, target: (out - target).square().mean()
+schedule = Schedule1F1B(stage, 4, loss_fn=loss)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x = torch.randn(8, 64, device="cuda")
+    schedule.step(x) if rank == 0 else schedule.step(target=x)
+    optimizer.step()
+"""
+
+
+def test_the_stages_of_a_pipeline_learn_their_shapes(tmp_path: Path) -> None:
+    """They exchange them in the very first step, before any boundary."""
+    (tmp_path / "pipeline.py").write_text(PIPELINE)
+    run = gs.predict(str(tmp_path / "pipeline.py"), "2xh200")
+    assert [rank.rank for rank in run.rank_results] == [0, 1]
+    assert all(rank.communication_s > 0 for rank in run.rank_results)
+
+
 PARSES = """
 import sys
 

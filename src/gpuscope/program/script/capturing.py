@@ -32,6 +32,8 @@ _BOUNDARIES = 3
 
 _LAST_LINES = 3
 
+_PIPELINING = "torch.distributed.pipelining.schedules"
+
 
 class _EnoughError(BaseException):
     """The step is recorded: the script need not go on."""
@@ -50,6 +52,8 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
             stack.enter_context(
                 nullcontext() if script.allow_writes else guarded(script.target)
             )
+            # Stages learn their shapes in the very first step, which comes before any boundary.
+            stack.callback(runner.when_imported(_PIPELINING, phases.built))
             stack.enter_context(_spawned_here(world.local_rank if world is not None else 0))
             script.begins()
             with steps.found():
