@@ -75,7 +75,8 @@ def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
     if host:
         return WorkloadError(
             f"{what} wants to download from {host}{place}.",
-            "Capturing needs no weights and no data, and the network is closed meanwhile.",
+            "Capturing needs no weights and no data, and the network is closed meanwhile;"
+            " caches are read.",
             "Build the model from its configuration (AutoModel.from_config(...), weights=None)"
             " and make up the inputs with torch.randint or torch.randn.",
         )
