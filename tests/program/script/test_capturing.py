@@ -297,6 +297,31 @@ def test_a_cluster_runs_it_as_every_rank(tmp_path: Path) -> None:
     assert run.program.world_size == 2
 
 
+def test_another_scripts_modules_are_other_modules(tmp_path: Path) -> None:
+    """`model.py` of one folder is not `model.py` of another."""
+    text = TRAIN.replace("rows =", "from own_model import WIDTH\nrows = WIDTH #")
+    for name, width in (("one", 8), ("two", 32), ("one", 8)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "own_model.py").write_text(f"WIDTH = {width}\n")
+        program = captured(tmp_path / name, text)
+        first = next(op for op in program.ops if op.name == "aten::addmm")
+        assert first.outputs[0].shape == (width, 128)
+    known = sys.modules["own_model"]
+    captured(tmp_path / "one", text)
+    assert sys.modules["own_model"] is known  # the same script: not imported twice
+
+
+def test_what_it_would_do_at_its_end_is_not_done_at_ours(tmp_path: Path, monkeypatch) -> None:
+    import atexit
+
+    registered: list[object] = []
+    monkeypatch.setattr(atexit, "register", registered.append)
+    register = atexit.register
+    captured(tmp_path, "import atexit\natexit.register(print, 'the end')\n" + TRAIN)
+    assert registered == []
+    assert atexit.register is register
+
+
 PIPELINE = """
 import torch
 import torch.distributed as dist

@@ -9,6 +9,7 @@ what it changed of the process is put back.
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.errors import WorkloadError
 from gpuscope.program.script import Script, runner
 from gpuscope.program.script.guarding import guarded
+from gpuscope.program.script.own_modules import is_library, own_modules
 from gpuscope.program.script.step_finder import StepFinder
 
 if TYPE_CHECKING:
@@ -48,12 +50,17 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
     steps = _Steps(script, phases)
     said = io.StringIO()
     try:
-        with _as_before(), redirect_stdout(said), redirect_stderr(said), ExitStack() as stack:
+        with ExitStack() as stack:
+            for context in (own_modules(script), _as_before()):
+                stack.enter_context(context)
+            for silent in (redirect_stdout(said), redirect_stderr(said)):
+                stack.enter_context(silent)
             stack.enter_context(
                 nullcontext() if script.allow_writes else guarded(script.target)
             )
             # Stages learn their shapes in the very first step, which comes before any boundary.
             stack.callback(runner.when_imported(_PIPELINING, phases.built))
+            stack.enter_context(_no_farewells())
             stack.enter_context(_spawned_here(world.local_rank if world is not None else 0))
             script.begins()
             with steps.found():
@@ -144,6 +151,24 @@ def _spawned_here(rank: int) -> Iterator[None]:
     finally:
         for name, original in replaced.items():
             setattr(processes, name, original)
+
+
+@contextmanager
+def _no_farewells() -> Iterator[None]:
+    """What the script itself would do at its end (`atexit`) is not done at ours."""
+    exits: Any = atexit
+    original = exits.register
+
+    def register(function: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_library(sys._getframe(1).f_code.co_filename):
+            return original(function, *args, **kwargs)
+        return function
+
+    exits.register = register
+    try:
+        yield
+    finally:
+        exits.register = original
 
 
 @contextmanager

@@ -1,0 +1,54 @@
+"""Which files are a user's own, and whose modules stay."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import gpuscope
+from gpuscope.program.script import Script
+from gpuscope.program.script.own_modules import is_library, own_modules
+
+
+@pytest.mark.parametrize(
+    ("file", "library"),
+    [
+        (torch.__file__, True),
+        (importlib.__file__, True),
+        (gpuscope.__file__, True),
+        ("<frozen importlib._bootstrap>", True),
+        ("/home/me/train.py", False),
+        ("/home/me/site-packages/tool.py", True),
+    ],
+)
+def test_libraries(file: str, library: bool) -> None:
+    assert is_library(file) is library
+
+
+def test_modules_stay_for_the_same_script_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own_part.py").write_text(f"NAME = {name!r}\n")
+        (tmp_path / name / "train.py").write_text("")
+        scripts.append(Script(str(tmp_path / name / "train.py")))
+
+    def imported(script: Script) -> object:
+        monkeypatch.syspath_prepend(str(Path(script.target).parent))
+        with own_modules(script):
+            return importlib.import_module("own_part")
+
+    one = imported(scripts[0])
+    assert imported(scripts[0]) is one
+    two = imported(scripts[1])
+    assert (one.NAME, two.NAME) == ("one", "two")  # type: ignore[attr-defined]
+    assert imported(scripts[0]) is not one
+    assert "torch" in sys.modules
+    with own_modules(Script(str(tmp_path / "two" / "train.py"))):
+        assert "own_part" not in sys.modules
