@@ -91,6 +91,11 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
         billions = f"{name.parameters / 1e9:,.3g}-billion decoder"
         return _sized(sized_model(billions, name), options)
     path, _, function = name.rpartition(":")
+    if options.arguments and (path or not name.endswith(".py")):
+        raise InvalidValueError(
+            f"{name} is no script: it takes no arguments of its own.", "",
+            f"Leave out: {' '.join(options.arguments)}",
+        )  # fmt: skip
     if path.endswith(".py") or name.endswith(".py"):
         from gpuscope.program.models.user_file import is_script, user_build
 

@@ -394,6 +394,13 @@ def test_options_of_a_model_are_refused(tmp_path: Path, option: dict[str, object
         resolve(str(tmp_path / "train.py"), WorkloadOptions(**option))
 
 
+@pytest.mark.parametrize("name", ["gpt2", "train.py:build"])
+def test_only_scripts_take_arguments(name: str) -> None:
+    with pytest.raises(InvalidValueError, match="no script") as caught:
+        resolve(name, WorkloadOptions(arguments=("--epochs", "1")))
+    assert caught.value.next_step == "Leave out: --epochs 1"
+
+
 def test_wrong_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputFileError):
         resolve(str(tmp_path / "none.py"))
