@@ -84,6 +84,7 @@ def profile_command(
     settings = Settings(
         steps=steps, skip=skip, by=by, memory_history=memory_history,  # type: ignore[arg-type]
         stacks=with_stack, name=program.name, world_size=Place.of().world_size,
+        fresh=True,
     )  # fmt: skip
     _run(program, Session(settings), folder, report and report.absolute(), language, quiet)
 

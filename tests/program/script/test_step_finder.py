@@ -28,7 +28,7 @@ class Net(torch.nn.Module):
 @pytest.fixture
 def found():
     boundaries: list[str] = []
-    finder = StepFinder(boundaries.append)
+    finder = StepFinder(boundaries.append, fresh=True)
     finder.start()
     yield boundaries, finder
     finder.stop()
@@ -71,6 +71,19 @@ def test_weights_that_the_program_updates_itself(found) -> None:
             net.train()
     assert boundaries == ["backward"] * 6
     assert not any(net.armed[3:])
+
+
+def test_in_the_middle_of_a_program_backward_passes_are_no_steps() -> None:
+    """Its optimizer was made before anybody looked."""
+    boundaries: list[str] = []
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    finder = StepFinder(boundaries.append)
+    finder.start()
+    for _ in range(2):
+        _train(net, optimizer, micro_batches=8)
+    finder.stop()
+    assert boundaries == ["optimizer"] * 2
 
 
 def test_gradient_accumulation_is_one_step(found) -> None:

@@ -119,7 +119,7 @@ class ScriptSubject:
         from gpuscope.program.script import runner
         from gpuscope.program.script.step_finder import StepFinder
 
-        finder = StepFinder(self._boundary)
+        finder = StepFinder(self._boundary, fresh=True)
         place: AbstractContextManager[Any] = nullcontext()
         if self._accelerator.is_gpu:
             self._accelerator.use()

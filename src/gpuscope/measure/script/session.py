@@ -53,6 +53,7 @@ class Settings:
         stacks: also record Python stacks (slow, large).
         name: of the run.
         world_size: processes of the program; several record the same steps, by number.
+        fresh: the program has not begun yet.
     """
 
     steps: int = 3
@@ -62,6 +63,7 @@ class Settings:
     stacks: bool = False
     name: str = "profile"
     world_size: int = 1
+    fresh: bool = False
 
     @property
     def fixed_skip(self) -> int | None:
@@ -85,7 +87,7 @@ class Session:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._finder = StepFinder(self._on_boundary, by=settings.by)
+        self._finder = StepFinder(self._on_boundary, by=settings.by, fresh=settings.fresh)
         self._source: Source | None = None
         self._before, self._after = StepClock(), StepClock()
         self._prepared_at: int | None = None

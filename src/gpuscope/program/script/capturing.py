@@ -82,7 +82,7 @@ class _Steps:
         self.passed = 0
         self._source = ""
         self._script, self._phases = script, phases
-        self._finder = StepFinder(self._boundary)
+        self._finder = StepFinder(self._boundary, fresh=True)
 
     @property
     def trains(self) -> bool:

@@ -25,19 +25,24 @@ ROOT_CALLS = 3
 class StepFinder:
     """Calls `boundary(source)` between steps, from `start` to `stop`."""
 
-    def __init__(self, boundary: Boundary, *, by: Source | None = None) -> None:
+    def __init__(
+        self, boundary: Boundary, *, by: Source | None = None, fresh: bool = False
+    ) -> None:
         """Prepare.
 
         Args:
             boundary: called between two steps; must not raise.
             by: only this kind of boundary; None takes an optimizer's where there is one, else the
                 backward passes', else the forward calls'.
+            fresh: the program has not begun yet, so an optimizer that is not seen being made is
+                not there; else backward passes are no boundaries unless asked for.
 
         Attributes:
             optimizers: made since the start.
         """
         self._boundary = boundary
         self._by = by
+        self._fresh = fresh
         self._optimizer: int | None = None
         self._roots: dict[int, int] = {}
         self._known: dict[int, Any] = {}
@@ -58,7 +63,7 @@ class StepFinder:
             from torch.optim.optimizer import register_optimizer_step_post_hook
 
             self._handles["optimizer"] = register_optimizer_step_post_hook(self._stepped)
-        if self._by in (None, "backward"):
+        if self._by == "backward" or (self._by is None and self._fresh):
             import torch
 
             self._handles["made"] = _Wrapped(torch.optim.Optimizer, "__init__", self._made)
