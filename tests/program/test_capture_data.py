@@ -297,3 +297,29 @@ def test_helpers_of_composites_are_on_the_device() -> None:
     program = program_of(lambda x: F.one_hot(torch.ones(5, dtype=torch.long, device="cuda"), 4))
     assert {s.device for op in program.ops for s in (*op.inputs, *op.outputs)} == {"device"}
     assert one(program, "arange").outputs[0].device == "device"
+
+
+@pytest.mark.parametrize("iterable", [False, True])
+def test_workers_that_persist_serve_every_epoch(iterable):
+    class Rows(torch.utils.data.Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, at):
+            return torch.full((4,), float(at))
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return (torch.full((4,), float(at)) for at in range(8))
+
+    def build():
+        data = Stream() if iterable else Rows()
+        loader = torch.utils.data.DataLoader(
+            data, batch_size=4, num_workers=2, persistent_workers=True
+        )
+        assert [len(list(loader)) for _ in range(3)] == [2, 2, 2]
+        return lambda: [rows.cuda() * 2 for rows in loader]
+
+    from gpuscope.program.capture import capture
+
+    assert [op.name for op in capture(build).ops].count("aten::mul") == 2

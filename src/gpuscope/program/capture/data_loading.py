@@ -7,7 +7,7 @@ the step, as they are in a real run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -21,9 +21,13 @@ WORKERS = "Batches of a DataLoader with workers are taken as ready when the step
 class _Prefetched:
     """Batches that worker processes have made: what it takes to make them is not recorded."""
 
-    def __init__(self, batches: Iterator[Any], recorder: Any) -> None:
-        self.batches = batches
+    def __init__(self, make: Callable[[], Iterator[Any]], recorder: Any) -> None:
+        self.make, self.batches = make, make()
         self.recorder = recorder
+
+    def _reset(self, loader: DataLoader[Any], first_iter: bool = False) -> None:
+        """Begin anew: asked of an iterator whose workers persist from one epoch to the next."""
+        self.batches = self.make()
 
     def __iter__(self) -> _Prefetched:
         return self
@@ -44,12 +48,14 @@ def install(patch: Patches, recorder: Any) -> None:
     """Make loaders iterate in this process."""
 
     def iterator(self: DataLoader[Any]) -> Any:
-        workers, timeout = self.num_workers, self.timeout
-        self.num_workers, self.timeout = 0, 0
-        try:
-            batches = _SingleProcessDataLoaderIter(self)  # type: ignore[no-untyped-call]
-        finally:
-            self.num_workers, self.timeout = workers, timeout
-        return _Prefetched(batches, recorder) if workers else batches
+        def here() -> Iterator[Any]:
+            workers, timeout = self.num_workers, self.timeout
+            self.num_workers, self.timeout = 0, 0
+            try:
+                return _SingleProcessDataLoaderIter(self)  # type: ignore[no-untyped-call]
+            finally:
+                self.num_workers, self.timeout = workers, timeout
+
+        return _Prefetched(here, recorder) if self.num_workers else here()
 
     patch.set(DataLoader, "_get_iterator", iterator)
