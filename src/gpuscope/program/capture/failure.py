@@ -104,6 +104,8 @@ def _next_step(error: BaseException, alone: str) -> str:
         return "Provide data for at least two steps: gpuscope records the second."
     if isinstance(error, SystemExit):
         return "Take the exit out of the workload, and return a step from build()."
+    if "SparseTensorImpl" in str(error):
+        return "Sparse gradients cannot be captured: nn.Embedding(..., sparse=False)."
     if "UninitializedParameter" in str(error):
         return "Give lazy layers their sizes: nn.Linear(...) for nn.LazyLinear(...)."
     return alone

@@ -23,6 +23,7 @@ def install(patch: Patches, recorder: Any) -> None:
     transformers_as_run(patch, recorder)
     _scripting(patch)
     patch.set(torch, "save", _nothing)  # there are no values to save
+    _profiling(patch)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
     # the same kernels as the unfused ones below.
     patch.set(torch.backends.cudnn, "is_acceptable", _no)
@@ -116,6 +117,26 @@ def _scripting(patch: Patches) -> None:
             return obj
 
     patch.set(torch.jit, "script", as_is)
+
+
+class _NoEvents(list[Any]):
+    """What a profiler has recorded: nothing."""
+
+    def table(self, *args: Any, **kwargs: Any) -> str:
+        """An empty table."""
+        return ""
+
+
+def _profiling(patch: Patches) -> None:
+    """PyTorch's profiler, where the user's code has it on, finds nothing to record."""
+    kineto: Any = torch.profiler.profiler._KinetoProfile
+    for name in (
+        "prepare_trace", "start_trace", "stop_trace", "export_chrome_trace", "export_stacks",
+        "export_memory_timeline",
+    ):  # fmt: skip
+        patch.set(kineto, name, _nothing, only_if_present=True)
+    for name in ("key_averages", "events"):
+        patch.set(kineto, name, lambda *args, **kwargs: _NoEvents())
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:

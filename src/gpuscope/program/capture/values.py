@@ -105,6 +105,10 @@ _CHECKS = (
     " all picked indices are equal to one (the end of generation)."
 )
 
+_CHECKED = {
+    "aten::all": 1.0, "aten::any": 0.0, "aten::_is_all_true": 1.0, "aten::_is_any_true": 0.0,
+}  # fmt: skip
+
 _EVEN = "Indices picked by topk, argmax or sort are taken as spread evenly over their range."
 
 _PICKS = {
@@ -172,9 +176,9 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         return Known(rare=True)
     if name == "aten::all" and first is not None and first.rare:
         return Known(fill=0.0, assumed=_CHECKS)
-    if name in ("aten::all", "aten::any") and (first is None or first.fill is None):
-        return Known(fill=float(name == "aten::all"), assumed=_CHECKS)
-    if name in ("aten::all", "aten::any", "aten::max", "aten::min", "aten::amax", "aten::amin"):
+    if name in _CHECKED and (first is None or first.fill is None):
+        return Known(fill=_CHECKED[name], assumed=_CHECKS)
+    if name in (*_CHECKED, "aten::max", "aten::min", "aten::amax", "aten::amin"):
         return first if first is not None and first.fill is not None else None
     if name in ("aten::isnan", "aten::isinf"):
         return Known(fill=0.0)

@@ -1,0 +1,69 @@
+"""What libraries of PyTorch do otherwise with fakes is put right."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from gpuscope.errors import WorkloadError  # noqa: E402
+from gpuscope.program.capture import capture  # noqa: E402
+
+
+def test_a_profiler_of_the_users_own_records_nothing(tmp_path, capfd):
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    def build():
+        x = torch.ones(4, device="cuda")
+        activities = [ProfilerActivity.CPU, ProfilerActivity.CUDA]
+        when = schedule(wait=0, warmup=1, active=1)
+        told = []
+        profiler = profile(
+            activities=activities, schedule=when, on_trace_ready=lambda p: told.append(p)
+        )
+        profiler.start()
+
+        def step():
+            y = x * 2
+            profiler.step()
+            profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+            print(profiler.key_averages().table(row_limit=3), end="")
+            return y
+
+        return step
+
+    assert [op.name for op in capture(build).ops] == ["aten::mul"]
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+    before = torch.profiler.profiler._KinetoProfile.start_trace
+    assert before.__name__ == "start_trace"
+
+
+def test_distributions_check_their_parameters():
+    def build():
+        p = torch.ones(8, 2, device="cuda")
+
+        def step():
+            drawn = torch.distributions.Categorical(p.softmax(-1))
+            return drawn.log_prob(drawn.sample())
+
+        return step
+
+    assert any(op.name == "aten::multinomial" for op in capture(build).ops)
+
+
+def test_sparse_gradients_are_refused_with_what_to_do():
+    def build():
+        table = torch.nn.Embedding(10, 4, sparse=True).cuda()
+        optimizer = torch.optim.SparseAdam(table.parameters())
+        x = torch.zeros(3, dtype=torch.int64, device="cuda")
+
+        def step():
+            table(x).sum().backward()
+            optimizer.step()
+
+        return step
+
+    with pytest.raises(WorkloadError) as caught:
+        capture(build)
+    assert "sparse=False" in caught.value.next_step
