@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tiny_changes import Tiny, known
 
 from gpuscope.advice.combining import advice_of
+from gpuscope.advice.registry import find
 from gpuscope.advice.results import Forecast
 from gpuscope.advice.types import Fit
 from gpuscope.errors import UnknownNameError
@@ -93,6 +94,19 @@ def test_of_two_as_good_the_calmer_is_taken():
 
     assert best(5.04) == ("b",)
     assert best(5.06) == ("a",), "more than 1 % is worth it"
+
+
+def test_of_two_as_good_the_one_that_need_not_search_is_taken():
+    def best(quick_s):
+        seconds = {(): 10.0, ("a",): 5.0, ("b",): quick_s}
+        slow, quick = Tiny("a", excludes=("b",)), Tiny("b")
+        slow.compiles = quick.compiles = slow.searches = True
+        return _advise(lambda n: seconds[tuple(sorted(n))], slow, quick).path[-1].names
+
+    assert best(5.0) == ("b",)
+    assert best(5.06) == ("a",)
+    assert find("compile-max-autotune").searches
+    assert not find("compile-reduce-overhead").searches
 
 
 def test_a_gain_that_grows_is_found_at_the_end():

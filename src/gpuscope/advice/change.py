@@ -37,6 +37,8 @@ class Change(ABC):
         needs_gpu: it acts only on a real GPU, so a trial on a processor is without meaning.
         compiles: it compiles or records, so that trials with it take longer; those of the group
             "compilation" do unless they say otherwise.
+        searches: it also tries forms of kernels on the device while it compiles, often for
+            minutes; of two that gain the same, the other is taken.
         redraws: other random numbers are drawn than in the original (by a loader's workers), so
             that results are compared over several seeds.
         rank: order of installation; lower first (layout 10, precision 20, attention 30,
@@ -50,6 +52,7 @@ class Change(ABC):
     excludes: frozenset[str] = frozenset()
     needs_gpu: bool = True
     compiles: bool = False
+    searches: bool = False
     redraws: bool = False
     rank: int = 20
 

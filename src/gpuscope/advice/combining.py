@@ -113,10 +113,11 @@ def _score(forecaster: Forecaster, forecast: Forecast, than: Forecast) -> Score:
     return forecaster.better(forecast, than), forecast.speedup or 0.0
 
 
-def _unrest(name: str) -> tuple[int, bool]:
-    """How far results may move, then whether it compiles: of two that gain the same, the lower."""
+def _unrest(name: str) -> tuple[int, bool, bool]:
+    """How far results may move, then whether and how long it compiles: of two that gain the same,
+    the lower."""
     change = find(name)
-    return get_args(Numerics).index(change.numerics), change.compiles
+    return get_args(Numerics).index(change.numerics), change.compiles, change.searches
 
 
 @dataclass

@@ -60,6 +60,7 @@ class CompileModel(Change):
         self.title = title
         self.mode = mode
         self.unmasked = unmasked
+        self.searches = mode == "max-autotune"
         self.excludes = COMPILED_MODELS - {name}
 
     @property
