@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuscope.advice.live import Live
+from gpuscope.advice.noting import compiles, copied, note_graph
 
 __all__ = ["WARM_UP", "replayed_calls"]
 
@@ -47,7 +48,7 @@ class _Replayed:
         if torch.is_grad_enabled() or self._module.training or not tensors:
             return self._call(*args, **kwargs)
         if self._live.pretended:
-            _note_graph(self._live)
+            note_graph(compiles(self._live))
             return self._call(*args, **kwargs)
         if not all(tensor.is_cuda for tensor in tensors):
             return self._call(*args, **kwargs)
@@ -61,7 +62,7 @@ class _Replayed:
         for place, tensor in zip(known.given, tensors, strict=True):
             place.copy_(tensor)
         known.graph.replay()
-        return _copied(known.out)
+        return copied(known.out)
 
     def _captured(self, leaves: list[Any], form: Any) -> _Graph:
         import torch
@@ -83,23 +84,3 @@ def _told(leaf: Any) -> object:
     if isinstance(leaf, torch.Tensor):
         return tuple(leaf.shape), leaf.stride(), leaf.dtype
     return leaf if isinstance(leaf, (int, float, str, bool, type(None))) else id(leaf)
-
-
-def _copied(out: Any) -> Any:
-    import torch
-    from torch.utils._pytree import tree_map
-
-    return tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, out)
-
-
-def _note_graph(live: Live) -> None:
-    """Tell a capture that what runs is a graph, of fused kernels where it is compiled."""
-    import torch
-
-    torch.cuda.make_graphed_callables(_nothing, ())
-    if any(change.name.startswith("compile") for change in live.changes):
-        torch.compile(_nothing, mode="reduce-overhead")()
-
-
-def _nothing() -> None:
-    """What is "graphed" for the note alone."""

@@ -15,6 +15,7 @@ import torch
 from torch._guards import detect_fake_mode
 
 from gpuscope.advice.fixed_cache import fixed
+from gpuscope.advice.noting import note_graph
 
 __all__ = ["WARM_UP", "replayed"]
 
@@ -35,7 +36,7 @@ def replayed(module: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     """The model's call, with calls of one token replayed from a graph."""
     pretended = detect_fake_mode() is not None
     if pretended and any(True for _ in module.parameters()):
-        _note_graph(module)
+        note_graph(_compiled(module))
 
     def called(*args: Any, **kwargs: Any) -> Any:
         layers = fixed(kwargs.get("past_key_values"))
@@ -91,16 +92,7 @@ def _copied(out: Any) -> Any:
     return type(out)(_copied(each) for each in out) if type(out) in (tuple, list) else out
 
 
-def _note_graph(module: Any) -> None:
-    """Tell a capture that what runs is a graph: of fused kernels where the model is compiled."""
-    compiled = type(module).__name__ == "OptimizedModule" or any(
+def _compiled(module: Any) -> bool:
+    return type(module).__name__ == "OptimizedModule" or any(
         getattr(each, "_compiled_call_impl", None) is not None for each in module.modules()
     )
-    if compiled:
-        torch.compile(_nothing, mode="reduce-overhead")()
-    else:
-        torch.cuda.make_graphed_callables(_nothing, ())
-
-
-def _nothing() -> None:
-    """What is "compiled" or "graphed" for the note alone."""

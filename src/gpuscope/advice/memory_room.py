@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuscope.advice.types import Case
-from gpuscope.analysis.wording import percent, size
+from gpuscope.analysis.wording import byte_rate, percent, seconds, size
 from gpuscope.explain.types import Words
 
-__all__ = ["Room", "category_bytes", "room"]
+__all__ = ["Room", "category_bytes", "crossing", "room"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +51,24 @@ def category_bytes(case: Case, category: str) -> int | None:
         return None
     return memory.at_peak.get(category, 0)
 
+
+def crossing(
+    case: Case, held: int | None, begin: str = "", begin_zh: str = ""
+) -> Words | None:
+    """What it takes that bytes cross the host link twice a step; None where it is not known.
+
+    Args:
+        case: the workload.
+        held: bytes; None where they are not known.
+        begin, begin_zh: said before the amount.
+    """
+    rate = case.device.host_link_bandwidth_bytes_per_s
+    if not held or not rate:
+        return None
+    took = seconds(2 * held / rate)
+    return Words(
+        f"{begin}{size(held)} cross the link ({byte_rate(rate)}) twice: {took} a step; the host"
+        " locks as much memory.",
+        f"{begin_zh}{size(held)} 要两次经过链路（{byte_rate(rate)}）：每步 {took}；"
+        "主机要锁定同样多的内存。",
+    )

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from gpuscope.program.user_code import is_library
+
 __all__ = ["Replaced"]
 
 _MISSING = object()
@@ -69,4 +71,4 @@ class Replaced:
 
 def _is_librarys(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None) or ""
-    return not file or "/site-packages/" in file or "/gpuscope/" in file
+    return not file or is_library(file)

@@ -8,15 +8,15 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from gpuscope.advice.build_batch import batch_of
 from gpuscope.advice.replaced import Replaced
 from gpuscope.advice.types import LoaderSeen, ModelSeen, OptimizerSeen, Seen, WrapSeen
+from gpuscope.program.user_code import is_library
 
-__all__ = ["Seeing", "is_foreign", "user_site"]
+__all__ = ["Seeing", "user_site"]
 
 _PLAIN = (int, float, str, bool, type(None))
 
@@ -178,12 +178,7 @@ def _own_file(cls: type) -> str:
     """The user's file that defines a class; "" for a library's."""
     forward = getattr(cls, "forward", None)
     file = getattr(getattr(forward, "__code__", None), "co_filename", "<")
-    return "" if is_foreign(file) else file
-
-
-def is_foreign(path: str) -> bool:
-    """Whether a file is a library's or gpuscope's own."""
-    return path.startswith((_PACKAGE, "<")) or any(part in path for part in _LIBRARIES)
+    return "" if is_library(file) else file
 
 
 def _maker(frame: FrameType | None, this: Any) -> FrameType | None:
@@ -203,11 +198,7 @@ def user_site(frame: FrameType | None = None) -> str:
     """
     frame = frame or sys._getframe(1)
     while frame is not None:
-        if not is_foreign(frame.f_code.co_filename):
+        if not is_library(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
-
-
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from gpuscope.advice.change import Change
 from gpuscope.advice.patching import user_sources
 from gpuscope.advice.rewriting import rewrite
-from gpuscope.advice.seeing import is_foreign
 from gpuscope.advice.types import NO_CODE, Case, Edit, Fit, Seen
 from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
+from gpuscope.program.user_code import is_library
 
 if TYPE_CHECKING:
     from gpuscope.advice.live import Live
@@ -95,7 +95,7 @@ def own_functions(cls: type) -> Iterator[Any]:
 
 def is_own(function: Any) -> bool:
     """Whether it is a function that the user's own source defines."""
-    return inspect.isfunction(function) and not is_foreign(function.__code__.co_filename)
+    return inspect.isfunction(function) and not is_library(function.__code__.co_filename)
 
 
 def _model_sources(sources: Mapping[str, str], seen: Seen) -> dict[str, str]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuscope.advice.live import Live
+from gpuscope.advice.noting import compiles, copied, note_graph
 from gpuscope.errors import UnsupportedError
 
 __all__ = ["CAPTURABLE", "WARM_UP", "WholeStep"]
@@ -66,11 +67,11 @@ class WholeStep:
             UnsupportedError: the step does something that a graph cannot repeat.
         """
         if self._live.pretended:
-            _note_graph(self._live)
+            note_graph(compiles(self._live), whole_step=True)
             return self._step()
         if self._graph is not None:
             self._graph.replay()
-            return _copied(self._out)
+            return copied(self._out)
         self._calls += 1
         self._running = True
         try:
@@ -107,7 +108,7 @@ class WholeStep:
             self._out = self._step()
         self._graph = graph
         graph.replay()
-        return _copied(self._out)
+        return copied(self._out)
 
 
 class _Watch:
@@ -186,25 +187,3 @@ def _differs(where: str) -> None:
         f"Two steps differ ({where}): other tensors, sizes or numbers, which a graph would freeze.",
         "Let inputs lie in the same memory at every step, and numbers that change in tensors.",
     )
-
-
-def _note_graph(live: Live) -> None:
-    """Tell a capture that all of the step is one graph, of fused kernels where it is compiled."""
-    import torch
-
-    note: Any = torch.cuda.make_graphed_callables  # a capture's stand-in, which knows whole steps
-    note(_nothing, (), whole_step=True)
-    if any(change.name.startswith("compile") for change in live.changes):
-        torch.compile(_nothing, mode="reduce-overhead")()
-
-
-def _nothing() -> None:
-    """What is "graphed" for the note alone."""
-
-
-def _copied(out: Any) -> Any:
-    """Tensors of a result in memory of their own: the next replay overwrites the graph's."""
-    import torch
-    from torch.utils._pytree import tree_map
-
-    return tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, out)

@@ -9,7 +9,8 @@ from gpuscope.advice.source import call_keyword
 from gpuscope.advice.types import Case, Edit, Fit, Seen, WrapSeen
 from gpuscope.explain.types import Words
 
-__all__ = ["FUNCTIONS", "collective_bytes", "keyword_edits", "needs_bf16", "needs_ranks", "wraps"]
+__all__ = ["FUNCTIONS", "collective_bytes", "keyword_edits", "needs_bf16", "needs_ranks",
+           "tensor_parallel", "wraps"]  # fmt: skip
 
 FUNCTIONS = {
     "ddp": "DistributedDataParallel", "fsdp1": "FullyShardedDataParallel",
@@ -36,6 +37,12 @@ def needs_ranks(case: Case, kind: str) -> Fit | None:
         )
         return Fit(False, why, relevant=False)
     return None
+
+
+def tensor_parallel(case: Case) -> bool:
+    """Whether the program's mesh has a dimension "tp" of several ranks."""
+    mesh = case.program.mesh if case.program is not None else ()
+    return any(dimension.name == "tp" and dimension.size > 1 for dimension in mesh)
 
 
 def needs_bf16(case: Case) -> Fit | None:

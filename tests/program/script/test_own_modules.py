@@ -1,4 +1,4 @@
-"""Which files are a user's own, and whose modules stay."""
+"""Whose modules stay."""
 
 from __future__ import annotations
 
@@ -7,26 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-import gpuscope
 from gpuscope.program.script import Script
-from gpuscope.program.script.own_modules import is_library, own_modules
-
-
-@pytest.mark.parametrize(
-    ("file", "library"),
-    [
-        (torch.__file__, True),
-        (importlib.__file__, True),
-        (gpuscope.__file__, True),
-        ("<frozen importlib._bootstrap>", True),
-        ("/home/me/train.py", False),
-        ("/home/me/site-packages/tool.py", True),
-    ],
-)
-def test_libraries(file: str, library: bool) -> None:
-    assert is_library(file) is library
+from gpuscope.program.script.own_modules import own_modules
 
 
 def test_modules_stay_for_the_same_script_alone(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.memory_room import category_bytes, room
+from gpuscope.advice.memory_room import category_bytes, crossing, room
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Fit
-from gpuscope.analysis.wording import byte_rate, percent, seconds, size
+from gpuscope.analysis.wording import percent, size
 from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
@@ -59,17 +59,8 @@ class ActivationOffload(Change):
 
     def price(self, case: Case) -> Words | None:
         """Every byte crosses the link twice."""
-        held = category_bytes(case, "activation")
-        rate = case.device.host_link_bandwidth_bytes_per_s
-        if not held or not rate:
-            return Words("Activations cross the host link twice.", "激活值要两次经过主机链路。")
-        took = seconds(2 * held / rate)
-        return Words(
-            f"Up to {size(held)} cross the link ({byte_rate(rate)}) twice: {took} a step; the host"
-            " locks as much memory.",
-            f"最多 {size(held)} 要两次经过链路（{byte_rate(rate)}）：每步 {took}；"
-            "主机要锁定同样多的内存。",
-        )
+        told = crossing(case, category_bytes(case, "activation"), "Up to ", "最多 ")
+        return told or Words("Activations cross the host link twice.", "激活值要两次经过主机链路。")
 
 
 register(ActivationOffload())

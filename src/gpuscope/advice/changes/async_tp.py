@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.wrappers import tensor_parallel
 from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 
@@ -38,10 +39,7 @@ class AsyncTP(Change):
 
     def fits(self, case: Case) -> Fit:
         """Not made: its gain is not modelled."""
-        tensor_parallel = case.program is not None and any(
-            dimension.name == "tp" and dimension.size > 1 for dimension in case.program.mesh
-        )
-        return Fit(False, _WHY, relevant=tensor_parallel)
+        return Fit(False, _WHY, relevant=tensor_parallel(case))
 
     def install(self, live: Live) -> None:
         """Refuse."""

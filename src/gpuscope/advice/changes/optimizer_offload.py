@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.memory_room import category_bytes, room
+from gpuscope.advice.memory_room import category_bytes, crossing, room
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Fit
-from gpuscope.analysis.wording import byte_rate, seconds, size
+from gpuscope.analysis.wording import size
 from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
@@ -58,17 +58,9 @@ class OptimizerOffload(Change):
 
     def price(self, case: Case) -> Words | None:
         """Every state crosses the link twice a step."""
-        held = category_bytes(case, "optimizer_state")
-        rate = case.device.host_link_bandwidth_bytes_per_s
-        if not held or not rate:
-            return Words("States cross the host link twice a step.", "状态每步两次经过主机链路。")
-        took = seconds(2 * held / rate)
-        return Words(
-            f"{size(held)} cross the link ({byte_rate(rate)}) twice: {took} a step; the host locks"
-            " as much memory.",
-            f"{size(held)} 要两次经过链路（{byte_rate(rate)}）：每步 {took}；"
-            "主机要锁定同样多的内存。",
-        )
+        told = crossing(case, category_bytes(case, "optimizer_state"))
+        unknown = Words("States cross the host link twice a step.", "状态每步两次经过主机链路。")
+        return told or unknown
 
     def risk(self, case: Case) -> Words | None:
         """Code that reads the states itself."""

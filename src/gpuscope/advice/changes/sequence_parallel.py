@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.wrappers import tensor_parallel
 from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
 
@@ -37,10 +38,7 @@ class SequenceParallel(Change):
 
     def fits(self, case: Case) -> Fit:
         """Never from outside: a plan for `parallelize_module` names modules and layouts."""
-        tensor_parallel = case.program is not None and any(
-            dimension.name == "tp" and dimension.size > 1 for dimension in case.program.mesh
-        )
-        return Fit(False, _WHY, relevant=tensor_parallel)
+        return Fit(False, _WHY, relevant=tensor_parallel(case))
 
     def install(self, live: Live) -> None:
         """Refuse."""

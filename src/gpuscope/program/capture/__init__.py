@@ -157,28 +157,42 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         recorder.built = built  # type: ignore[method-assign]
         network.install(patch)
         data_loading.install(patch, recorder)
-        # A failing operator is told once, as the user's error, not with torch's own traceback.
-        patch.set(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
-        # Which messages a redistribution takes is in the program; told once a call it is noise.
-        patch.set(logging.getLogger("torch.distributed.tensor._redistribute"), "disabled", True)
-        autocast_exit = torch.autocast.__exit__
-
-        def leave(self: Any, *args: Any) -> Any:
-            result = autocast_exit(self, *args)
-            if not torch.is_autocast_enabled("cuda"):
-                cache.casts.clear()
-            return result
-
-        patch.set(torch.autocast, "__exit__", leave)
+        _forget_casts_outside(patch, cache.casts)
         stack.enter_context(_optimizer_marked(recorder))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
-        warnings.filterwarnings("ignore", message="Attempted to get default timeout for nccl")
-        warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view")
+        stack.enter_context(_less_told(patch))
         recorder.modules.start()
         stack.callback(recorder.modules.stop)
         with fake, recorder:
             yield recorder
+
+
+def _forget_casts_outside(patch: Any, casts: Any) -> None:
+    """Casts of weights are kept within an autocast block, as torch keeps them."""
+    import torch
+
+    autocast_exit = torch.autocast.__exit__
+
+    def leave(self: Any, *args: Any) -> Any:
+        result = autocast_exit(self, *args)
+        if not torch.is_autocast_enabled("cuda"):
+            casts.clear()
+        return result
+
+    patch.set(torch.autocast, "__exit__", leave)
+
+
+@contextmanager
+def _less_told(patch: Any) -> Iterator[None]:
+    """What torch tells of fakes alone is not told."""
+    # A failing operator is told once, as the user's error, not with torch's own traceback.
+    patch.set(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
+    # Which messages a redistribution takes is in the program; told once a call it is noise.
+    patch.set(logging.getLogger("torch.distributed.tensor._redistribute"), "disabled", True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
+        warnings.filterwarnings("ignore", message="Attempted to get default timeout for nccl")
+        warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view")
+        yield
 
 
 @contextmanager

@@ -70,8 +70,7 @@ class Phases:
         self.recorder.python.stop()
 
     def step_ends(self) -> None:
-        """The step is over: make the program of it."""
-        self.stop_counting()
+        """The step is over, and its Python no longer counted: make the program of it."""
         self.recorder.recording = False
         if self._observer is not None:
             self._observer.step_ends(self.recorder)

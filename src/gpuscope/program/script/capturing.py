@@ -14,14 +14,15 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.errors import WorkloadError
 from gpuscope.program.script import Script, runner
 from gpuscope.program.script.guarding import guarded
-from gpuscope.program.script.own_modules import is_library, own_modules
+from gpuscope.program.script.own_modules import own_modules
 from gpuscope.program.script.step_finder import StepFinder
+from gpuscope.program.user_code import is_library
 
 if TYPE_CHECKING:
     from gpuscope.program.capture.phases import Phases
@@ -51,17 +52,17 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
     said = io.StringIO()
     try:
         with ExitStack() as stack:
-            for context in (own_modules(script), _as_before()):
-                stack.enter_context(context)
-            for silent in (redirect_stdout(said), redirect_stderr(said)):
-                stack.enter_context(silent)
-            stack.enter_context(
-                nullcontext() if script.allow_writes else guarded(script.target)
-            )
+            enter = stack.enter_context
+            enter(own_modules(script))
+            enter(_as_before())
+            enter(redirect_stdout(said))
+            enter(redirect_stderr(said))
+            if not script.allow_writes:
+                enter(guarded(script.target))
             # Stages learn their shapes in the very first step, which comes before any boundary.
             stack.callback(runner.when_imported(_PIPELINING, phases.built))
-            stack.enter_context(_no_farewells())
-            stack.enter_context(_spawned_here(world.local_rank if world is not None else 0))
+            enter(_no_farewells())
+            enter(_spawned_here(world.local_rank if world is not None else 0))
             script.begins()
             with steps.found():
                 run_user_code(
@@ -122,6 +123,7 @@ class _Steps:
             self._phases.step_begins()
         else:
             self._finder.stop()
+            self._phases.stop_counting()
             self._phases.step_ends()
             raise _EnoughError
 

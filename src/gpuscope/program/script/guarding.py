@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from gpuscope.errors import WorkloadError
+from gpuscope.program.user_code import is_library
 
 __all__ = ["guard", "guarded"]
 
@@ -188,8 +189,7 @@ def _site(frame: FrameType | None) -> str | None:
         own = path.startswith(_OWN) and path != _HERE
         if own or any(part in path for part in _MACHINERY):
             return None
-        library = "/site-packages/" in path or "/lib/python" in path or path.startswith("<")
-        if not library and path != _HERE:
+        if path != _HERE and not is_library(path):
             return f"line {frame.f_lineno} of {path}"
         frame = frame.f_back
     return None

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuscope.program.script import Script
+from gpuscope.program.user_code import is_library
 
-__all__ = ["is_library", "own_modules"]
-
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+__all__ = ["own_modules"]
 
 _imported: dict[str, list[str]] = {}
 """Names of modules by the script that imported them; of one script at a time."""
@@ -37,15 +36,6 @@ def own_modules(script: Script) -> Iterator[None]:
         folders = (str(Path(source).parent) + os.sep, os.getcwd() + os.sep)
         new = [name for name in sys.modules if name not in before and _lies_in(name, folders)]
         _imported.setdefault(source, []).extend(new)
-
-
-def is_library(file: str) -> bool:
-    """Whether a source file belongs to an installed package, to Python or to gpuscope."""
-    path = file.replace("\\", "/")
-    return (
-        "/site-packages/" in path or "/lib/python" in path or path.startswith("<")
-        or file.startswith(_OURS)
-    )  # fmt: skip
 
 
 def _lies_in(name: str, folders: tuple[str, ...]) -> bool:
