@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from gpuscope.measure.script import session as module
+from gpuscope.measure.script import step_clock
 from gpuscope.measure.script.ranks import Arrived, Place, clear, say_done, wait_for_others
 from gpuscope.measure.script.session import Session, Settings
 
@@ -38,11 +40,15 @@ def test_the_step_time_is_that_of_the_steps_that_were_not_recorded(tmp_path: Pat
     assert len(run.measurement.blocks_s) >= 30
 
 
-def test_recording_begins_once_the_time_has_settled() -> None:
+def test_recording_begins_once_the_time_has_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    # The times are the test's own: on a busy machine, a sleep of 4 ms can last 30.
+    clock = SimpleNamespace(perf_counter=lambda: now_s, monotonic=time.monotonic, sleep=time.sleep)
+    monkeypatch.setattr(step_clock, "time", clock)
     session = Session(Settings())
     slow = 0
     for i in range(60):
-        time.sleep(max(0.004, 0.03 - 0.0025 * i))  # gets faster until step 11
+        now_s += max(0.004, 0.03 - 0.0025 * i)  # gets faster until step 11
         session.step()
         if session._state == "waiting":
             slow += 1
