@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,18 @@ def test_the_order_of_names_does_not_matter_and_the_unknown_is_none(tmp_path: Pa
 def test_it_holds_on_another_machine_where_the_same_file_lies_elsewhere(tmp_path: Path) -> None:
     there, here = _script(tmp_path / "one"), _script(tmp_path / "two")
     path = tmp_path / "advice.json"
-    write_advice(path, _kept(there), there)
+    kept = _kept(there)
+    said = Words(f"It failed (line 2 of {there}).", f"失败（{tmp_path}/site-packages/lib/a.py）。")
+    failed = Forecast(("checkpoint",), "fails", said)
+    write_advice(path, replace(kept, forecasts=(*kept.forecasts, failed)), there)
     assert str(tmp_path) not in path.read_text(), "no paths of the machine that wrote it"
     found = read_advice(path, _of(here), here)
     assert found.seen is not None
     assert found.seen.file == str(here)
     assert found.seen.optimizers[0].site == f"{here}:2"
+    why = found.forecasts[-1].why
+    assert why.en == f"It failed (line 2 of {here})."
+    assert why.zh == "失败（{packages}/lib/a.py）。"
 
 
 @pytest.mark.parametrize(

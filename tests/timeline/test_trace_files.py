@@ -31,6 +31,12 @@ SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
         ("node1_rank_9.json", 9),
         ("train_resnet18.json.gz", None),
         ("1694128201545.json", None),
+        ("dp3.json", 3),
+        ("trace-gpu_2.json", 2),
+        ("tmpxdp3k", None),
+        ("tmp_dp3k", None),
+        ("tmpxgpu33", None),
+        ("rank12b.json", None),
     ],
 )
 def test_the_rank_in_a_name(name: str, rank: int | None) -> None:

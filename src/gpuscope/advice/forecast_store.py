@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ ADVICE_VERSION = 1
 _SCHEMA = "gpuscope.advice"
 
 _HERE, _PACKAGES = "{here}", "{packages}"
+_PACKAGE = re.compile(r"(?:/[^/\s\"'()]+)+/(?:site|dist)-packages/")
 
 Names = tuple[str, ...]
 
@@ -258,19 +260,15 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _portable(text: str, here: str) -> str:
-    """A path of this machine as one that another understands; other texts as they are."""
-    if here and text.startswith(f"{here}/"):
-        return _HERE + text[len(here) :]
-    for folder in ("/site-packages/", "/dist-packages/"):
-        if text.startswith("/") and folder in text:
-            return f"{_PACKAGES}/{text.partition(folder)[2]}"
-    return text
+    """Paths of this machine as another understands them, also inside a sentence."""
+    if here:
+        text = text.replace(f"{here}/", f"{_HERE}/")
+    return _PACKAGE.sub(f"{_PACKAGES}/", text)
 
 
 def _local(text: str, here: str) -> str:
-    """The path on this machine; "" where it has none."""
-    if text.startswith(f"{_HERE}/"):
-        return here + text[len(_HERE) :]
+    """The path on this machine; "" where it has none. In a sentence, a file of a package stays."""
+    text = text.replace(f"{_HERE}/", f"{here}/")
     if text.startswith(f"{_PACKAGES}/"):
         rest = text[len(_PACKAGES) + 1 :]
         found = (Path(folder) / rest for folder in sys.path)

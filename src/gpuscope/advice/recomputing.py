@@ -33,8 +33,9 @@ Contexts = Callable[[], tuple[Any, Any]]
 def recompute_blocks(model: Any, *, every: int = 1, keep_products: bool = False) -> int:
     """Have blocks of a model run again in its backward pass, in place.
 
-    A model of transformers is told by its own `gradient_checkpointing_enable`, which also keeps its
-    cache out of the way; of any other the blocks' `forward` is wrapped.
+    A model of transformers, also one that another module holds (DDP), is told by its own
+    `gradient_checkpointing_enable`, which also keeps its cache out of the way; of any other the
+    blocks' `forward` is wrapped.
 
     Args:
         model: a `torch.nn.Module`.
@@ -53,10 +54,9 @@ def recompute_blocks(model: Any, *, every: int = 1, keep_products: bool = False)
             f"{type(model).__name__} has no repeated blocks.",
             "What to run again is chosen by block.", "Wrap parts of it by hand.",
         )  # fmt: skip
-    own = _layers_of_transformers(model)
-    if own:
-        _tell_transformers(model, own, every, keep_products)
-        return len(own[::every])
+    hosts = _of_transformers(model)
+    if hosts:
+        return sum(_tell_transformers(host, every, keep_products) for host in hosts)
     for block in blocks[::every]:
         contexts = _contexts(block, keep_products)
         block.forward = _recomputed(block, contexts)
@@ -92,15 +92,22 @@ def _recomputed(block: Any, contexts: Contexts | None) -> Callable[..., Any]:
 # -- models of transformers ------------------------------------------------------------------------
 
 
-def _layers_of_transformers(model: Any) -> list[Any]:
-    """Layers that transformers can recompute; [] for any other model."""
-    if not getattr(model, "supports_gradient_checkpointing", False):
-        return []
+def _of_transformers(module: Any) -> list[Any]:
+    """Models that know how to recompute their own layers: this one, or those that it holds."""
+    if getattr(module, "supports_gradient_checkpointing", False) and _layers(module):
+        return [module]
+    return [host for child in module.children() for host in _of_transformers(child)]
+
+
+def _layers(model: Any) -> list[Any]:
+    """Layers that transformers can recompute."""
     return [m for m in model.modules() if type(m).__mro__[1].__name__ ==
             "GradientCheckpointingLayer"]  # fmt: skip
 
 
-def _tell_transformers(model: Any, layers: Sequence[Any], every: int, keep_products: bool) -> None:
+def _tell_transformers(model: Any, every: int, keep_products: bool) -> int:
+    """Have a model recompute; how many layers do."""
+    layers = _layers(model)
     told: dict[str, Any] = {"use_reentrant": False}
     if keep_products:
         told["context_fn"] = _selective
@@ -108,6 +115,7 @@ def _tell_transformers(model: Any, layers: Sequence[Any], every: int, keep_produ
     for at, layer in enumerate(layers):
         if at % every:
             layer.gradient_checkpointing = False
+    return len(layers[::every])
 
 
 # -- what is entered around a block's two runs ---------------------------------------------------

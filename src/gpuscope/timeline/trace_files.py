@@ -24,8 +24,10 @@ _TRACES = ("kineto", "nsys")
 _HEAD_BYTES = 1 << 18
 """How much of a file is looked at to tell what it is."""
 
-_RANK = re.compile(r"(?:rank|worker|trainer|proc|node_rank|local_rank|gpu|dp)[-_.=]?(\d+)", re.I)
-"""A rank in a name: "rank-3", "worker3", "_rank_3", "rank3"."""
+_RANK = re.compile(
+    r"(?:rank|worker|trainer|(?<![a-z0-9])(?:proc|gpu|dp))[-_.=]?(\d+)(?![a-z0-9])", re.I
+)
+"""A rank in a name: "rank-3", "worker3", "_rank_3", "rank3"; not the "dp3" of "tmpxdp3k"."""
 
 _TRACE_MARKS = (
     b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"',
