@@ -15,6 +15,16 @@ from gpuscope.cli import app as application
 from gpuscope.cli import models
 from gpuscope.errors import DoesNotFitError, GpuscopeError, InvalidValueError
 
+OPTIONS = [
+    "--task", "--batch", "--seq", "--dtype", "--attention", "--optimizer", "--compile",
+    "--checkpointing", "--image", "--context", "--layers",
+]  # fmt: skip
+OF_SCRIPTS = ["ARGUMENTS", "--module", "--allow-writes"]
+PARALLEL = [
+    "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule", "--virtual", "--microbatch",
+    "--global-batch", "--recompute",
+]  # fmt: skip
+RUN = ["--json", "--output", "--report", "--trace", "--figures", "--lang", "--quiet"]
 SHOWN = ["--json", "--output", "--report", "--figures", "--lang", "--quiet"]
 """Where an explanation goes."""
 
@@ -31,45 +41,31 @@ SURFACE = {
     "explain error": ["TEXT", "--dump", *SHOWN],
     "explain kernel": ["NAME", "--trace", "--on", *SHOWN],
     "explain matmul": ["M", "N", "K", "--dtype", "--on", "--layout", "--batch", "--hot", *SHOWN],
-    "explain memory": [
-        "WORKLOAD", "--on", "--task", "--batch", "--seq", "--dtype", "--attention", "--optimizer",
-        "--compile", "--checkpointing", "--image", "--context", "--layers", *SHOWN,
-    ],
+    "explain memory": ["WORKLOAD", "--on", *OPTIONS, *SHOWN],
     "explain occupancy": ["--threads", "--registers", "--shared", "--on", *SHOWN],
     "explain transfer": ["AMOUNT", "--on", "--pinned", "--direction", "--dtype", *SHOWN],
     "learn": ["NAME", *SHOWN],
     "lens": ["LAUNCH", "--on", "--limit", *SHOWN],
     "predict": [
-        "WORKLOAD", "ARGUMENTS", "--module", "--on", "--calibration", "--task", "--batch", "--seq",
-        "--dtype", "--attention", "--optimizer", "--compile", "--checkpointing", "--image",
-        "--context", "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--schedule",
-        "--virtual", "--microbatch", "--global-batch", "--recompute", "--set", "--sweep",
-        "--what-if", "--json", "--output", "--report", "--trace", "--figures", "--must-fit",
-        "--strict", "--allow-writes", "--lang", "--quiet",
+        "WORKLOAD", "--on", "--calibration", *OF_SCRIPTS, *OPTIONS, *PARALLEL, "--set", "--sweep",
+        "--what-if", "--must-fit", "--strict", *RUN,
     ],
     "measure": [
-        "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", "--task",
-        "--batch", "--seq", "--dtype", "--attention", "--optimizer", "--compile",
-        "--checkpointing", "--image", "--context", "--layers", "--json", "--output", "--report",
-        "--trace", "--figures", "--lang", "--quiet",
+        "WORKLOAD", "--device", "--seconds", "--confidence", "--profile", "--predict", *OPTIONS,
+        *RUN,
     ],
     "analyze": [
         "TRACES", "--rank", "--steps", "--device", "--engine", "--workers", "--top", "--json",
         "--output", "--report", "--trace", "--figures", "--lang", "--quiet",
     ],
     "advise": [
-        "WORKLOAD", "ARGUMENTS", "--module", "--on", "--objective", "--allow", "--only",
-        "--without", "--batch-advice", "--save", "--list", "--calibration", "--task", "--batch",
-        "--seq", "--dtype", "--attention", "--optimizer", "--compile", "--checkpointing", "--image",
-        "--context", "--layers", "--dp", "--tp", "--pp", "--cp", "--ep", "--fsdp", "--allow-writes",
-        "--json", "--output", "--report", "--figures", "--lang", "--quiet",
+        "WORKLOAD", "--on", "--objective", "--allow", "--only", "--without", "--batch-advice",
+        "--save", "--list", "--calibration", *OF_SCRIPTS, *OPTIONS, *PARALLEL, *SHOWN,
     ],
     "optimize": [
-        "WORKLOAD", "ARGUMENTS", "--module", "--on", "--objective", "--budget", "--allow", "--only",
-        "--without", "--alone", "--device", "--advice", "--out", "--resume", "--changes",
-        "--allow-writes", "--share", "--gpus", "--task", "--batch", "--seq", "--dtype",
-        "--attention", "--optimizer", "--compile", "--checkpointing", "--image", "--context",
-        "--layers", "--json", "--output", "--report", "--lang", "--quiet",
+        "WORKLOAD", "--on", "--objective", "--budget", "--allow", "--only", "--without", "--alone",
+        "--device", "--advice", "--out", "--resume", "--changes", "--share", "--gpus",
+        *OF_SCRIPTS, *OPTIONS, "--json", "--output", "--report", "--lang", "--quiet",
     ],
     "profile": [
         "SCRIPT", "ARGUMENTS", "--module", "--steps", "--skip", "--by", "--memory-history",

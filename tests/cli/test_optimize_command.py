@@ -101,7 +101,7 @@ def test_arguments_arrive(asked: Asked) -> None:
 def test_a_scripts_own_arguments(asked: Asked) -> None:
     done = _run("lines.py", "--budget", "1h", "--out", "x", "--", "--lr", "0.1", "--json")
     assert done.exit_code == 0, done.output
-    assert asked["arguments"] == ("--lr", "0.1", "--json")
+    assert asked["options"].arguments == ("--lr", "0.1", "--json")
     assert asked["budget_s"] == 3600
 
 

@@ -64,7 +64,7 @@ def optimize(
         budget_s: seconds for all of it; trials get half of it at least.
         options: of a workload given by name.
         device: that runs it: "cuda", "cuda:1", "cpu"; this machine's GPU by default.
-        arguments: of a script.
+        arguments: of a script; else those of `options`.
         allow: numerics that are not tried unless asked for: fp8, int8, int4, recipe.
         only: try these changes alone; () for all.
         without: leave these out.
@@ -103,12 +103,11 @@ def optimize(
 
     began = time.monotonic()
     load_own(own_changes)
-    located = locate(target, options, arguments)
-    if located.target.kind == "script":
-        options = _script_options(options, arguments, allow_writes)
+    options = _with_script(options, arguments, allow_writes)
+    located = locate(target, options)
     accelerator = _accelerator(device)
     asked = Asked(on, objective, options, allow, only, without, alone, processes, advice)
-    work = _Work(located, asked, accelerator, budget_s, tuple(own_changes), allow_writes,
+    work = _Work(located, asked, accelerator, budget_s, tuple(own_changes), options.allow_writes,
                  device, began, say, tell,
                  Path(share) if share is not None else None)  # fmt: skip
     store = _store(work, Path(out) if out is not None else FOLDER / located.short_name)
@@ -294,13 +293,17 @@ def _accelerator(device: str | None) -> Accelerator:
         ) from error
 
 
-def _script_options(
+def _with_script(
     options: WorkloadOptions | None, arguments: Sequence[str], allow_writes: bool
 ) -> WorkloadOptions:
+    """Options with what is said of a script beside them."""
     from gpuscope.program.workload import WorkloadOptions
 
     given = options or WorkloadOptions()
-    return replace(given, arguments=tuple(arguments), allow_writes=allow_writes)
+    return replace(
+        given, arguments=tuple(arguments) or given.arguments,
+        allow_writes=allow_writes or given.allow_writes,
+    )  # fmt: skip
 
 
 def _workload(located: Located, options: WorkloadOptions | None) -> str:

@@ -82,7 +82,7 @@ def bench_command(
         if save:
             save_bench_as_calibration(replayed, shown, output)
     else:
-        names = tuple(n.strip() for n in only.split(",") if n.strip()) if only else None
+        names = given.names_in(only) if only else None
         options = Options(names, quick, device, gpus, resume)
         result, folder = _measure(options, output, shown)
         out.show_result(result, shown, folder)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuscope.atomic import check_writable
+from gpuscope.cli.groups import Group
 from gpuscope.cli.progress import note
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ class Shown:
     figures: Path | None = None
     lang: str | None = None
     quiet: bool = False
+
+
+_MEMBERS: dict[str, tuple[Any, Any]] = {
+    "as_json": (AsJson, False), "output": (Output, None), "report": (Report, None),
+    "figures": (Figures, None), "lang": (Lang, None), "quiet": (Quiet, False),
+}  # fmt: skip
+
+Where = Annotated[Shown, Group(_MEMBERS, Shown)]
+"""Where an explanation goes."""
+WhereWithoutFigures = Annotated[Shown, Group(_MEMBERS, Shown).without("figures")]
+"""The same for what draws none."""
 
 
 def show(make: Callable[[], Explanation], shown: Shown) -> None:

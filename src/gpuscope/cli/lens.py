@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuscope.cli import explanations as given
+from gpuscope.cli.groups import grouped
 
 if TYPE_CHECKING:
     from gpuscope.explain.types import Explanation
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def register(app: typer.Typer) -> None:
     """Add the `lens` command to the application."""
     app.command("lens", short_help="See what a kernel's warps ask of memory, line by line.")(
-        lens_command
+        grouped(lens_command)
     )
 
 
@@ -32,12 +33,8 @@ def lens_command(
         int | None,
         typer.Option(help="Stop after so many accesses and line visits; 2,000,000 by default."),
     ] = None,
-    as_json: given.AsJson = False,
-    output: given.Output = None,
-    report: given.Report = None,
-    figures: given.Figures = None,
-    lang: given.Lang = None,
-    quiet: given.Quiet = False,
+    *,
+    shown: given.Where,
 ) -> None:  # fmt: skip
     """Run a Triton or Numba-CUDA kernel on the CPU and show what its warps ask of memory.
 
@@ -52,11 +49,11 @@ def lens_command(
         from gpuscope.lens.runner import look
         from gpuscope.views.i18n import choose_language, tr
 
-        with progress(quiet or as_json) as say:
-            say(tr("Running {name} in the simulator …", choose_language(lang), name=launch))
+        with progress(shown.quiet or shown.as_json) as say:
+            say(tr("Running {name} in the simulator …", choose_language(shown.lang), name=launch))
             seen = look(launch, on, limit=DEFAULT_LIMIT if limit is None else limit)
         if seen.printed.strip():
-            note(seen.printed.rstrip(), quiet or as_json)
+            note(seen.printed.rstrip(), shown.quiet or shown.as_json)
         return seen.explanation()
 
-    given.show(make, given.Shown(as_json, output, report, figures, lang, quiet))
+    given.show(make, shown)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuscope.cli import workload_arguments as given
+from gpuscope.cli.groups import grouped
 
 if TYPE_CHECKING:
     from gpuscope.cli.results import Outputs
@@ -22,7 +23,7 @@ INTERRUPTED = 130
 def register(app: typer.Typer) -> None:
     """Add the `measure` command to the application."""
     short = "Really run a step: its time, memory, energy."
-    app.command("measure", short_help=short)(measure_command)
+    app.command("measure", short_help=short)(grouped(measure_command))
 
 
 def measure_command(
@@ -40,40 +41,14 @@ def measure_command(
     with_prediction: Annotated[
         bool, typer.Option("--predict", help="Also predict it on this machine, and compare.")
     ] = False,
-    task: given.Task = None,
-    batch: given.Batch = None,
-    seq: given.Seq = None,
-    dtype: given.Dtype = None,
-    attention: given.Attention = None,
-    optimizer: given.Optimizer = None,
-    compile_mode: given.CompileMode = None,
-    checkpointing: given.Checkpointing = False,
-    image: given.Image = None,
-    context: given.Context = None,
-    layers: given.Layers = None,
-    as_json: given.AsJson = False,
-    output: given.Output = None,
-    report: given.Report = None,
-    trace: given.Trace = None,
-    figures: given.Figures = None,
-    lang: given.Lang = None,
-    quiet: given.Quiet = False,
+    *,
+    options: given.Options,
+    outputs: given.Where,
 ) -> None:  # fmt: skip
     """Run a step of a workload on this machine: time, memory, energy, and where they go."""
     from gpuscope.cli.prediction import check_options
-    from gpuscope.cli.results import Outputs, check_outputs
-    from gpuscope.program.models.settings import WorkloadOptions
-    from gpuscope.views.i18n import choose_language
+    from gpuscope.cli.results import check_outputs
 
-    outputs = Outputs(
-        as_json=as_json, output=output, report=report, trace=trace, figures=figures,
-        quiet=quiet, lang=choose_language(lang),
-    )  # fmt: skip
-    options = WorkloadOptions(
-        task=task, batch=batch, seq=seq, dtype=dtype, attention=attention, optimizer=optimizer,
-        compile=compile_mode, checkpointing=checkpointing, image=image, context=context,
-        layers=layers,
-    )  # fmt: skip
     check_outputs(outputs)
     check_options(options)
     run = _measure(target, options, device, seconds, confidence, profile, outputs)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuscope.cli import workload_arguments as given
+from gpuscope.cli.explanations import WhereWithoutFigures
+from gpuscope.cli.groups import grouped
 
 if TYPE_CHECKING:
     from gpuscope.advice.results import Ladder, Trial
@@ -25,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command(
         "optimize",
         short_help="Try what would help, for real; keep what wins, as a patch.",
-    )(optimize_command)
+    )(grouped(optimize_command))
 
 
 def optimize_command(
@@ -33,8 +35,7 @@ def optimize_command(
         str,
         typer.Argument(metavar="TARGET", help="file.py:build, a built-in model, or a script.py."),
     ],
-    arguments: given.ScriptArguments = None,
-    module: given.AsModule = False,
+    *,
     on: Annotated[
         str | None, typer.Option("--on", help="Predict for this device; this machine's by default.")
     ] = None,
@@ -64,7 +65,6 @@ def optimize_command(
         list[Path] | None,
         typer.Option("--changes", metavar="FILE", help="Python file that registers changes."),
     ] = None,
-    allow_writes: given.AllowWrites = False,
     share: Annotated[
         Path | None,
         typer.Option(
@@ -76,43 +76,20 @@ def optimize_command(
     gpus: Annotated[
         int, typer.Option(min=1, help="Processes of a distributed workload, one a GPU.")
     ] = 1,
-    task: given.Task = None,
-    batch: given.Batch = None,
-    seq: given.Seq = None,
-    dtype: given.Dtype = None,
-    attention: given.Attention = None,
-    optimizer: given.Optimizer = None,
-    compile_mode: given.CompileMode = None,
-    checkpointing: given.Checkpointing = False,
-    image: given.Image = None,
-    context: given.Context = None,
-    layers: given.Layers = None,
-    as_json: given.AsJson = False,
-    output: given.Output = None,
-    report: given.Report = None,
-    lang: given.Lang = None,
-    quiet: given.Quiet = False,
+    options: given.OptionsOrScript,
+    shown: WhereWithoutFigures,
 ) -> None:  # fmt: skip
     """Find by real trials what makes a workload better, and write it as a patch."""
-    from gpuscope.cli.explanations import Shown
     from gpuscope.cli.prediction import check_options
-    from gpuscope.program.models.settings import WorkloadOptions
 
-    options = WorkloadOptions(
-        task=task, batch=batch, seq=seq, dtype=dtype, attention=attention, optimizer=optimizer,
-        compile=compile_mode, checkpointing=checkpointing, image=image, context=context,
-        layers=layers, module=module,
-    )  # fmt: skip
     check_options(options)
-    shown = Shown(as_json=as_json, output=output, report=report, lang=lang, quiet=quiet)
     asked = {
         "on": on, "objective": _objective(objective), "budget_s": seconds_of(budget),
-        "options": options, "device": device, "arguments": tuple(arguments or ()),
-        "allow": _names(allow), "only": _names(only), "without": _names(without), "alone": alone,
+        "options": options, "device": device,
+        "allow": given.names_in(allow), "only": given.names_in(only),
+        "without": given.names_in(without), "alone": alone,
         "out": out, "resume": resume, "own_changes": tuple(str(p) for p in own_changes or ()),
-        "allow_writes": allow_writes, "share": share,
-        "processes": gpus,
-        "advice": advice,
+        "share": share, "processes": gpus, "advice": advice,
     }  # fmt: skip
     ladder, folder = _optimized(target, asked, shown)
     _tell(ladder, folder, shown)
@@ -143,10 +120,6 @@ def _objective(text: str) -> str:
     return text
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
 def _optimized(target: str, asked: dict[str, Any], shown: Shown) -> tuple[Ladder, Path]:
     """Run it, with a line for every trial."""
     from gpuscope.advice.locating import locate
@@ -161,7 +134,7 @@ def _optimized(target: str, asked: dict[str, Any], shown: Shown) -> tuple[Ladder
             from gpuscope.atomic import check_writable
 
             check_writable(path)
-    located = locate(target, asked["options"], asked["arguments"])
+    located = locate(target, asked["options"])
     folder = asked["out"] or FOLDER / located.short_name
     with progress(shown.quiet) as say:
         ladder = optimize(

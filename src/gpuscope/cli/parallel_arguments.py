@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from gpuscope.cli.groups import Group
 from gpuscope.program.models.parallel.options import ParallelOptions
 
 DP = Annotated[
@@ -39,3 +40,14 @@ def parallel_options(**asked: object) -> ParallelOptions | None:
     """
     given = {name: value for name, value in asked.items() if value is not None}
     return ParallelOptions(**given) if given else None  # type: ignore[arg-type]
+
+
+_MEMBERS: dict[str, tuple[Any, Any]] = {
+    "dp": (DP, None), "tp": (TP, None), "pp": (PP, None), "cp": (CP, None), "ep": (EP, None),
+    "fsdp": (Fsdp, None), "schedule": (Schedule, None), "virtual": (Virtual, None),
+    "microbatch": (Microbatch, None), "global_batch": (GlobalBatch, None),
+    "recompute": (Recompute, None),
+}  # fmt: skip
+
+Parallel = Annotated["ParallelOptions | None", Group(_MEMBERS, parallel_options)]
+"""How training is split over devices: `ParallelOptions`; None where nothing was asked for."""

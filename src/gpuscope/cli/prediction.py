@@ -10,6 +10,7 @@ from gpuscope import api
 from gpuscope.cli.progress import progress
 from gpuscope.cli.results import Outputs, Result, check_outputs, show_result, write_result
 from gpuscope.cli.what_if import Wish, vary, wishes
+from gpuscope.cli.workload_arguments import names_in
 from gpuscope.errors import DoesNotFitError, InvalidValueError
 from gpuscope.hardware import (
     Calibration,
@@ -109,7 +110,7 @@ def targets_of(on: str | None, calibration: str | None) -> tuple[str, ...]:
         InputFileError: no such calibration.
     """
     if on is not None:
-        return tuple(name.strip() for name in on.split(",") if name.strip())
+        return names_in(on)
     return (load_own(calibration).device_id if calibration else "h200",)
 
 

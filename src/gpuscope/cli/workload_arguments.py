@@ -1,11 +1,17 @@
-"""Arguments that say what to run and where the result goes; `predict` and `measure` share them."""
+"""Arguments that say what to run and where the result goes: what commands have in common."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from gpuscope.cli.groups import Group
+
+if TYPE_CHECKING:
+    from gpuscope.cli.results import Outputs
+    from gpuscope.program.models.settings import WorkloadOptions
 
 WorkloadArgument = Annotated[
     str,
@@ -63,3 +69,47 @@ Figures = Annotated[
 ]
 Lang = Annotated[str | None, typer.Option(help="Language: en or zh.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the headline; no progress.")]
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Return the names that "a, b" lists."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def _options(
+    arguments: list[str] | None = None, compile_mode: str | None = None, **given: Any
+) -> WorkloadOptions:
+    from gpuscope.program.models.settings import WorkloadOptions
+
+    return WorkloadOptions(arguments=tuple(arguments or ()), compile=compile_mode, **given)
+
+
+def _outputs(lang: str | None, **given: Any) -> Outputs:
+    from gpuscope.cli.results import Outputs
+    from gpuscope.views.i18n import choose_language
+
+    return Outputs(lang=choose_language(lang), **given)
+
+
+_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "task": (Task, None), "batch": (Batch, None), "seq": (Seq, None), "dtype": (Dtype, None),
+    "attention": (Attention, None), "optimizer": (Optimizer, None),
+    "compile_mode": (CompileMode, None), "checkpointing": (Checkpointing, False),
+    "image": (Image, None), "context": (Context, None), "layers": (Layers, None),
+}  # fmt: skip
+_OF_SCRIPTS: dict[str, tuple[Any, Any]] = {
+    "arguments": (ScriptArguments, None), "module": (AsModule, False),
+    "allow_writes": (AllowWrites, False),
+}  # fmt: skip
+_OUTPUTS: dict[str, tuple[Any, Any]] = {
+    "as_json": (AsJson, False), "output": (Output, None), "report": (Report, None),
+    "trace": (Trace, None), "figures": (Figures, None), "lang": (Lang, None),
+    "quiet": (Quiet, False),
+}  # fmt: skip
+
+Options = Annotated["WorkloadOptions", Group(_OPTIONS, _options)]
+"""What a workload is to be like: `WorkloadOptions`."""
+OptionsOrScript = Annotated["WorkloadOptions", Group(_OF_SCRIPTS | _OPTIONS, _options)]
+"""The same where the workload may be a script, with its own arguments."""
+Where = Annotated["Outputs", Group(_OUTPUTS, _outputs)]
+"""Where a run goes: `Outputs`."""

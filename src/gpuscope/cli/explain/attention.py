@@ -6,23 +6,13 @@ from typing import Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Dtype,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import Dtype, On, Where, show
+from gpuscope.cli.groups import grouped
 
 
 def register(topics: typer.Typer) -> None:
     """Add the `attention` topic."""
-    topics.command("attention")(attention_command)
+    topics.command("attention")(grouped(attention_command))
 
 
 def attention_command(
@@ -37,12 +27,8 @@ def attention_command(
     on: On = "h200",
     backward: Annotated[bool, typer.Option("--backward", help="The gradients, too.")] = False,
     backend: Annotated[str, typer.Option(help="auto, cudnn, flash, efficient or math.")] = "auto",
-    as_json: AsJson = False,
-    output: Output = None,
-    report: Report = None,
-    figures: Figures = None,
-    lang: Lang = None,
-    quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:
     """Attention: tiles, what fusing saves, the softmax's own limit, prefill and decoding."""
     from gpuscope.explain.attention import attention
@@ -52,5 +38,5 @@ def attention_command(
             batch, heads, seq, head_dim, kv_heads=kv_heads, kv_seq=kv_seq, causal=causal,
             dtype=dtype, on=on, backward=backward, backend=backend,
         ),
-        Shown(as_json, output, report, figures, lang, quiet),
+        shown,
     )  # fmt: skip

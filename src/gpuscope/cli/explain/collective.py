@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Dtype,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import Dtype, On, Where, show
+from gpuscope.cli.groups import grouped
 
 Operation = Annotated[
     str,
@@ -32,18 +22,18 @@ Size = Annotated[
 
 def register(topics: typer.Typer) -> None:
     """Add `explain collective`."""
-    topics.command("collective")(_collective)
+    topics.command("collective")(grouped(_collective))
 
 
 def _collective(
     operation: Operation, size: Size, on: On = "8xh200", dtype: Dtype = "bf16",
-    as_json: AsJson = False, output: Output = None, report: Report = None,
-    figures: Figures = None, lang: Lang = None, quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:  # fmt: skip
     """A collective: its algorithm by size, the steps on the links, latency and bandwidth."""
     from gpuscope.explain.collective import collective
 
     show(
         lambda: collective(operation, size, on=on, dtype=dtype),
-        Shown(as_json, output, report, figures, lang, quiet),
+        shown,
     )

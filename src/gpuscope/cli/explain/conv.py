@@ -6,23 +6,13 @@ from typing import Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Dtype,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import Dtype, On, Where, show
+from gpuscope.cli.groups import grouped
 
 
 def register(topics: typer.Typer) -> None:
     """Add the `conv` topic."""
-    topics.command("conv")(conv_command)
+    topics.command("conv")(grouped(conv_command))
 
 
 def conv_command(
@@ -42,12 +32,8 @@ def conv_command(
         bool, typer.Option("--channels-last/--channels-first", help="Tensors stored NHWC or NCHW.")
     ] = False,
     backward: Annotated[bool, typer.Option("--backward", help="The gradients, too.")] = False,
-    as_json: AsJson = False,
-    output: Output = None,
-    report: Report = None,
-    figures: Figures = None,
-    lang: Lang = None,
-    quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:
     """A convolution: the product inside, its tiles, layouts, and which sizes are cheaper."""
     from gpuscope.explain.conv import conv
@@ -57,5 +43,5 @@ def conv_command(
             n, c, h, w, k, kernel=kernel, stride=stride, padding=padding, dilation=dilation,
             groups=groups, dtype=dtype, on=on, channels_last=channels_last, backward=backward,
         ),
-        Shown(as_json, output, report, figures, lang, quiet),
+        shown,
     )  # fmt: skip

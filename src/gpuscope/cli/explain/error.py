@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Figures,
-    Lang,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import Where, show
+from gpuscope.cli.groups import grouped
 
 if TYPE_CHECKING:
     from gpuscope.explain.types import Explanation
@@ -25,7 +17,7 @@ if TYPE_CHECKING:
 
 def register(topics: typer.Typer) -> None:
     """Add the `error` topic."""
-    topics.command("error")(error_command)
+    topics.command("error")(grouped(error_command))
 
 
 def error_command(
@@ -39,12 +31,8 @@ def error_command(
             help="Dumps of PyTorch's flight recorder: a folder (one file a rank), or a file."
         ),
     ] = None,
-    as_json: AsJson = False,
-    output: Output = None,
-    report: Report = None,
-    figures: Figures = None,
-    lang: Lang = None,
-    quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:
     """Error: its cause, how sure that is, and what to try first."""
     from gpuscope.explain.error import error, text_of
@@ -55,4 +43,4 @@ def error_command(
             return error(text_of(sys.stdin.buffer.read(), "What came on stdin") + "\n", dump)
         return error(text, dump)
 
-    show(make, Shown(as_json, output, report, figures, lang, quiet))
+    show(make, shown)

@@ -6,17 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import On, Where, show
+from gpuscope.cli.groups import grouped
 
 if TYPE_CHECKING:
     from gpuscope.explain.types import Explanation
@@ -24,7 +15,7 @@ if TYPE_CHECKING:
 
 def register(topics: typer.Typer) -> None:
     """Add the `kernel` topic."""
-    topics.command("kernel")(kernel_command)
+    topics.command("kernel")(grouped(kernel_command))
 
 
 def kernel_command(
@@ -36,12 +27,8 @@ def kernel_command(
         typer.Option(help="A recording: how often it ran there. NAME may be a part of a name."),
     ] = None,
     on: On = "h200",
-    as_json: AsJson = False,
-    output: Output = None,
-    report: Report = None,
-    figures: Figures = None,
-    lang: Lang = None,
-    quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:
     """Kernel: what its name means: library, tile, stages, layout, dtypes."""
     from gpuscope.explain.kernel import kernel
@@ -53,4 +40,4 @@ def kernel_command(
 
         return kernel(name, on=on, trace=load(trace))
 
-    show(make, Shown(as_json, output, report, figures, lang, quiet))
+    show(make, shown)

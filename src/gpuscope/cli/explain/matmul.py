@@ -6,23 +6,13 @@ from typing import Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Dtype,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import Dtype, On, Where, show
+from gpuscope.cli.groups import grouped
 
 
 def register(topics: typer.Typer) -> None:
     """Add the `matmul` topic."""
-    topics.command("matmul")(matmul_command)
+    topics.command("matmul")(grouped(matmul_command))
 
 
 def matmul_command(
@@ -38,17 +28,13 @@ def matmul_command(
     hot: Annotated[
         bool, typer.Option("--hot/--cold", help="Whether A and B are in the L2 cache already.")
     ] = False,
-    as_json: AsJson = False,
-    output: Output = None,
-    report: Report = None,
-    figures: Figures = None,
-    lang: Lang = None,
-    quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:
     """A matrix product: tiles, waves, traffic, the limiter, and which sizes are cheaper."""
     from gpuscope.explain.matmul import matmul
 
     show(
         lambda: matmul(m, n, k, dtype=dtype, on=on, layout=layout, batch=batch, hot=hot),
-        Shown(as_json, output, report, figures, lang, quiet),
+        shown,
     )

@@ -6,22 +6,13 @@ from typing import Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import On, Where, show
+from gpuscope.cli.groups import grouped
 
 
 def register(topics: typer.Typer) -> None:
     """Add the `occupancy` topic."""
-    topics.command("occupancy")(occupancy_command)
+    topics.command("occupancy")(grouped(occupancy_command))
 
 
 def occupancy_command(
@@ -31,17 +22,13 @@ def occupancy_command(
         str, typer.Option(help="Shared memory of a block: 48KB (x 1024 bytes), 49152.")
     ] = "0",
     on: On = "h200",
-    as_json: AsJson = False,
-    output: Output = None,
-    report: Report = None,
-    figures: Figures = None,
-    lang: Lang = None,
-    quiet: Quiet = False,
+    *,
+    shown: Where,
 ) -> None:
     """Occupancy: blocks on a multiprocessor, what limits them, how much is needed."""
     from gpuscope.explain.occupancy import occupancy
 
     show(
         lambda: occupancy(threads, registers, shared, on=on),
-        Shown(as_json, output, report, figures, lang, quiet),
+        shown,
     )

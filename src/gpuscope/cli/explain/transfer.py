@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gpuscope.cli.explanations import (
-    AsJson,
-    Dtype,
-    Figures,
-    Lang,
-    On,
-    Output,
-    Quiet,
-    Report,
-    Shown,
-    show,
-)
+from gpuscope.cli.explanations import Dtype, On, Where, show
+from gpuscope.cli.groups import grouped
 
 Amount = Annotated[str, typer.Argument(metavar="SIZE", help="What is copied: 1GB, 64MiB, 4096B.")]
 Pinned = Annotated[
@@ -31,18 +21,17 @@ Direction = Annotated[str, typer.Option(help="h2d (host to device) or d2h (devic
 
 def register(topics: typer.Typer) -> None:
     """Add `explain transfer`."""
-    topics.command("transfer")(_transfer)
+    topics.command("transfer")(grouped(_transfer))
 
 
 def _transfer(
     amount: Amount, on: On = "h200", pinned: Pinned = None, direction: Direction = "h2d",
-    dtype: Dtype = "bf16", as_json: AsJson = False, output: Output = None, report: Report = None,
-    figures: Figures = None, lang: Lang = None, quiet: Quiet = False,
+    dtype: Dtype = "bf16", *, shown: Where,
 ) -> None:  # fmt: skip
     """A copy between host and device: pageable, pinned, overlapped with compute."""
     from gpuscope.explain.transfer import transfer
 
     show(
         lambda: transfer(amount, on=on, pinned=pinned, direction=direction, dtype=dtype),
-        Shown(as_json, output, report, figures, lang, quiet),
+        shown,
     )
