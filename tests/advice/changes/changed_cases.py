@@ -1,6 +1,9 @@
 """Cases for the tests of changes: a build captured with changes at work, and predicted."""
 
+import importlib.util
+import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 from gpuscope.advice.live import Live
 from gpuscope.advice.registry import plan
@@ -8,13 +11,32 @@ from gpuscope.advice.types import Case
 from gpuscope.api import predict, resolve_target
 from gpuscope.capturing import capture
 
+_numbers = itertools.count()
 
-def case_of(build: Callable, *names: str, on: str = "h200") -> Case:
-    """A build on a device, changed."""
+
+def loaded(path: Path) -> Callable:
+    """The build of a file, which is imported anew."""
+    spec = importlib.util.spec_from_file_location(f"loaded{next(_numbers)}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.build
+
+
+def case_of_file(path: Path) -> Case:
+    """The build of a file as it is, with where things stand in it."""
+    return case_of(loaded(path), file=str(path))
+
+
+def case_of(build: Callable, *names: str, on: str = "h200", file: str = "") -> Case:
+    """A build on a device, changed.
+
+    Args:
+        file: that the build is a function of, where that matters.
+    """
     live = Live(plan(names))
     try:
         program = capture(live.wrap(build))
-        seen = live.seen()
+        seen = live.seen(file, "build") if file else live.seen()
     finally:
         live.close()
     return Case(predict(program, on), resolve_target(on), program, seen)

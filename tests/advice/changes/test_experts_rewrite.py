@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from changed_cases import case_of_file, loaded
 
 import gpuscope as gs
 from gpuscope.advice import grouped_loop
@@ -18,9 +16,7 @@ from gpuscope.advice.experts_source import functions_with_experts
 from gpuscope.advice.live import Live
 from gpuscope.advice.patching import patch_of
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.types import Case
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import parse_target
 
 MODEL = """\
 import torch
@@ -166,24 +162,6 @@ def _written(
     return path
 
 
-def _loaded(path: Path) -> Callable[[], Callable[[], Any]]:
-    spec = importlib.util.spec_from_file_location(f"loaded{next(_numbers)}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    build: Callable[[], Callable[[], Any]] = module.build
-    return build
-
-
-def _case(path: Path) -> Case:
-    live = Live()
-    program = gs.capture(live.wrap(_loaded(path)))
-    seen = live.seen(str(path), "build")
-    live.close()
-    return Case(gs.predict(program, on="h200"), parse_target("h200"), program, seen)
-
-
 @pytest.fixture
 def no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """What must be grouped is not left to the loop."""
@@ -205,7 +183,7 @@ def test_the_same_numbers_and_gradients(
 ) -> None:
     if grouped:  # PyTorch's own grouped product on a processor, in full precision
         monkeypatch.setattr(grouped_loop, "_can_group", lambda *_: True)
-    build = _loaded(_written(tmp_path, *WRITTEN[name], expert=expert))
+    build = loaded(_written(tmp_path, *WRITTEN[name], expert=expert))
     out, gradients = build()()
     live = Live(CHANGE)
     new_out, new_gradients = live.wrap(build)()()
@@ -224,7 +202,7 @@ def test_near_misses_stay(name: str, tmp_path: Path) -> None:
     path = _written(tmp_path, 2, "", NEAR[name])
     assert functions_with_experts(path.read_text()) == []
     with pytest.raises(UnsupportedError):
-        Live(CHANGE).wrap(_loaded(path))()
+        Live(CHANGE).wrap(loaded(path))()
 
 
 def test_a_capture_groups_and_is_faster(tmp_path: Path) -> None:
@@ -233,7 +211,7 @@ def test_a_capture_groups_and_is_faster(tmp_path: Path) -> None:
     steps = {}
     for changes in (names[:0], [c for c in names if c.name == "bf16-autocast"], names):
         live = Live(tuple(changes))
-        program = gs.capture(live.wrap(_loaded(path)))
+        program = gs.capture(live.wrap(loaded(path)))
         live.close()
         counts = Counter(op.name for op in program.ops)
         steps[len(changes)] = gs.predict(program, on="h200").step_time_s
@@ -242,15 +220,15 @@ def test_a_capture_groups_and_is_faster(tmp_path: Path) -> None:
     assert counts["aten::nonzero"] == 0
     assert not any(op.sync for op in program.ops)
     assert steps[2] < 0.8 * steps[1]
-    assert find("experts-rewrite").fits(_case(path)).applies
+    assert find("experts-rewrite").fits(case_of_file(path)).applies
 
 
 def test_the_patch_is_what_was_priced(tmp_path: Path) -> None:
     path = _written(tmp_path, *WRITTEN["where"], device="cuda")
-    case = _case(path)
+    case = case_of_file(path)
     assert case.seen is not None
     live = Live(CHANGE)
-    live_names = [op.name for op in gs.capture(live.wrap(_loaded(path))).ops]
+    live_names = [op.name for op in gs.capture(live.wrap(loaded(path))).ops]
     live.close()
     patch = patch_of(["experts-rewrite"], case.seen)
     assert patch.by_apply == ()
@@ -258,13 +236,13 @@ def test_the_patch_is_what_was_priced(tmp_path: Path) -> None:
     assert "add_experts(out, self.experts, x, chosen, weights)" in text
     patched = tmp_path / "patched.py"
     patched.write_text(text)
-    assert [op.name for op in gs.capture(_loaded(patched)).ops] == live_names
+    assert [op.name for op in gs.capture(loaded(patched)).ops] == live_names
 
 
 def test_odd_sizes_are_not_grouped(tmp_path: Path) -> None:
     """Rows of 24 bytes: groups are multiplied one after the other."""
     path = _written(tmp_path, *WRITTEN["where"], device="cuda", width=12)
     live = Live(plan(["experts-rewrite", "bf16-autocast"]))
-    names = Counter(op.name for op in gs.capture(live.wrap(_loaded(path))).ops)
+    names = Counter(op.name for op in gs.capture(live.wrap(loaded(path))).ops)
     live.close()
     assert names["aten::_grouped_mm"] == 0

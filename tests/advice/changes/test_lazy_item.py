@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 import pytest
 import torch
+from changed_cases import case_of_file, loaded
 
 import gpuscope as gs
 from gpuscope.advice.live import Live
@@ -18,19 +16,8 @@ from gpuscope.advice.patching import patch_of
 from gpuscope.advice.registry import find, plan
 from gpuscope.advice.types import Case, Seen
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import parse_target
 
 _numbers = itertools.count()
-
-
-def _loaded(path: Path) -> Callable[[], Callable[[], Any]]:
-    spec = importlib.util.spec_from_file_location(f"lazy{next(_numbers)}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    build: Callable[[], Callable[[], Any]] = module.build
-    return build
 
 
 def _written(tmp_path: Path, *lines: str, device: str = "cuda") -> Path:
@@ -48,32 +35,24 @@ def _written(tmp_path: Path, *lines: str, device: str = "cuda") -> Path:
     return path
 
 
-def _case(path: Path) -> Case:
-    live = Live()
-    program = gs.capture(live.wrap(_loaded(path)))
-    seen = live.seen(str(path), "build")
-    live.close()
-    return Case(gs.predict(program, on="h200"), parse_target("h200"), program, seen)
-
-
 LAZY = plan(["lazy-item"])
 
 
 def test_priced_and_patched_alike(tmp_path: Path) -> None:
     lines = "torch.cuda.synchronize()", "print(loss.item())", "return loss.item()"
     path = _written(tmp_path, *lines)
-    case = _case(path)
+    case = case_of_file(path)
     assert case.program is not None
     assert [op.sync for op in case.program.ops if op.sync] == ["synchronize", "item", "item"]
     fit = find("lazy-item").fits(case)
     assert fit.applies
     assert "14, 15, 16" in fit.why.en
     live = Live(LAZY)
-    changed = gs.capture(live.wrap(_loaded(path)))
+    changed = gs.capture(live.wrap(loaded(path)))
     live.close()
     assert case.seen is not None
     path.write_text(patch_of(["lazy-item"], case.seen).files[str(path)])
-    patched = gs.capture(_loaded(path))
+    patched = gs.capture(loaded(path))
     names = [(op.name, op.sync) for op in changed.ops]
     assert [(op.name, op.sync) for op in patched.ops] == names
     assert [sync for _, sync in names if sync] == ["synchronize"]  # for the step before
@@ -82,11 +61,11 @@ def test_priced_and_patched_alike(tmp_path: Path) -> None:
 def test_the_same_numbers(tmp_path: Path) -> None:
     path = _written(tmp_path, "return loss.item()", device="cpu")
     torch.manual_seed(0)
-    step = _loaded(path)()
+    step = loaded(path)()
     eager = [step() for _ in range(3)]
     torch.manual_seed(0)
     live = Live(LAZY)
-    step = live.wrap(_loaded(path))()
+    step = live.wrap(loaded(path))()
     late = [step() for _ in range(3)]
     live.close()
     assert [float(value) for value in late] == eager
@@ -102,19 +81,19 @@ def test_the_same_numbers(tmp_path: Path) -> None:
 )
 def test_what_cannot_go(tmp_path: Path, line: str, why: str) -> None:
     path = _written(tmp_path, line)
-    fit = find("lazy-item").fits(_case(path))
+    fit = find("lazy-item").fits(case_of_file(path))
     assert not fit.applies
     assert why in fit.why.en
     live = Live(LAZY)
     with pytest.raises(UnsupportedError):
-        gs.capture(live.wrap(_loaded(path)))
+        gs.capture(live.wrap(loaded(path)))
     live.close()
 
 
 def test_a_step_without_reads_or_without_source(tmp_path: Path) -> None:
-    case = _case(_written(tmp_path, "return loss"))
+    case = case_of_file(_written(tmp_path, "return loss"))
     assert not find("lazy-item").fits(case).relevant
-    case = _case(_written(tmp_path, "return loss.item()"))
+    case = case_of_file(_written(tmp_path, "return loss.item()"))
     bare = Case(case.run, case.cluster, case.program, Seen())
     assert "not known" in find("lazy-item").fits(bare).why.en
     assert patch_of(["lazy-item"], Seen()).by_apply == ("lazy-item",)

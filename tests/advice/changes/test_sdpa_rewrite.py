@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from changed_cases import case_of_file, loaded
 
 import gpuscope as gs
 from gpuscope.advice.live import Live
 from gpuscope.advice.patching import patch_of
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.types import Case, Seen
+from gpuscope.advice.types import Seen
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import parse_target
 
 MODEL = """\
 import torch
@@ -74,32 +72,14 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
     return made
 
 
-def _loaded(path: Path) -> Callable[[], Callable[[], Any]]:
-    spec = importlib.util.spec_from_file_location(f"rewrite{next(_numbers)}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    build: Callable[[], Callable[[], Any]] = module.build
-    return build
-
-
-def _case(path: Path) -> Case:
-    live = Live()
-    program = gs.capture(live.wrap(_loaded(path)))
-    seen = live.seen(str(path), "build")
-    live.close()
-    return Case(gs.predict(program, on="h200"), parse_target("h200"), program, seen)
-
-
 CHANGE = plan(["sdpa-rewrite"])
 
 
 def test_a_file_of_its_own_is_rewritten_and_put_back(write: Callable[..., Path]) -> None:
     path = write()
-    case = _case(path)
+    case = case_of_file(path)
     assert find("sdpa-rewrite").fits(case).applies
-    build = _loaded(path)
+    build = loaded(path)
     live = Live(CHANGE)
     names = Counter(op.name for op in gs.capture(live.wrap(build)).ops)
     assert (names["gpuscope::attention"], names["aten::_softmax"]) == (2, 0)
@@ -110,10 +90,10 @@ def test_a_file_of_its_own_is_rewritten_and_put_back(write: Callable[..., Path])
 
 def test_the_patch_is_what_was_priced(write: Callable[..., Path], tmp_path: Path) -> None:
     path = write()
-    case = _case(path)
+    case = case_of_file(path)
     assert case.seen is not None
     live = Live(CHANGE)
-    live_names = [op.name for op in gs.capture(live.wrap(_loaded(path))).ops]
+    live_names = [op.name for op in gs.capture(live.wrap(loaded(path))).ops]
     live.close()
     patch = patch_of(["sdpa-rewrite"], case.seen)
     assert patch.by_apply == ()
@@ -122,11 +102,11 @@ def test_the_patch_is_what_was_priced(write: Callable[..., Path], tmp_path: Path
     renamed = tmp_path / f"patched{next(_numbers)}.py"
     renamed.write_text(text)
     path.write_text(path.read_text().replace(Path(file).stem, renamed.stem))
-    assert [op.name for op in gs.capture(_loaded(path)).ops] == live_names
+    assert [op.name for op in gs.capture(loaded(path)).ops] == live_names
 
 
 def test_the_same_numbers(write: Callable[..., Path]) -> None:
-    build = _loaded(write(device="cpu"))
+    build = loaded(write(device="cpu"))
     torch.manual_seed(0)
     eager = build()()
     torch.manual_seed(0)
@@ -150,9 +130,9 @@ def _history(tensor: torch.Tensor) -> str:
 
 def test_where_there_is_none(write: Callable[..., Path]) -> None:
     path = write(MODEL.replace("softmax(dim=-1)", "relu()"))
-    fit = find("sdpa-rewrite").fits(_case(path))
+    fit = find("sdpa-rewrite").fits(case_of_file(path))
     assert not fit.applies
     assert not fit.relevant
     with pytest.raises(UnsupportedError):
-        gs.capture(Live(CHANGE).wrap(_loaded(path)))
+        gs.capture(Live(CHANGE).wrap(loaded(path)))
     assert patch_of(["sdpa-rewrite"], Seen()).by_apply == ("sdpa-rewrite",)
