@@ -21,7 +21,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -222,14 +222,14 @@ def arguments(about: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
+def fitted(about: str | None, run: Callable[[Path, bool], dict], results: Path) -> int:
     """Fit, print, and with --write store constants and errors."""
-    args = arguments(__doc__)
-    results = run(args.systems, args.write)
+    args = arguments(about)
+    found = run(args.systems, args.write)
     if args.write:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        results.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted(__doc__, run, RESULTS))

@@ -10,7 +10,6 @@ large messages reach. Odd sizes of the list are fitted, even ones judge.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as parquet
-from published import arguments, figures, source, spread
+from published import figures, fitted, source, spread
 from recorded import fit, loss, summary, write_toml
 
 from gpuscope.cost.collective_ways import (
@@ -156,14 +155,5 @@ def _write(device_id: str, values: Mapping[str, float], found: list[float]) -> N
     write_toml(CALIBRATIONS / device_id / "collective.toml", source("NCCL in one node"), entries)
 
 
-def main() -> int:
-    """Fit, print, and with --write store constants and errors."""
-    args = arguments(__doc__)
-    results = run(args.systems, args.write)
-    if args.write:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted(__doc__, run, RESULTS))

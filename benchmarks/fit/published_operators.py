@@ -17,14 +17,13 @@ constants carried from other devices, once with the fitted ones.
 from __future__ import annotations
 
 import csv
-import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from matmul import UNIT
-from published import arguments, figures, spread
+from published import figures, fitted, spread
 from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
 
 from gpuscope.hardware import Device, device
@@ -210,14 +209,5 @@ def _say(family: str, held: list[Case], before: list[float], after: list[float])
     sys.stdout.write(f"{'':22s} worst {math.expm1(worst):+.0%}\n")
 
 
-def main() -> int:
-    """Fit, print, and with --write store constants and errors."""
-    args = arguments(__doc__)
-    results = run(args.systems, args.write)
-    if args.write:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(fitted(__doc__, run, RESULTS))

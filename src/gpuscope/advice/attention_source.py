@@ -21,13 +21,12 @@ from gpuscope.advice.attention_terms import (
     read,
     with_mask,
 )
+from gpuscope.advice.places import Function, same_function
 from gpuscope.advice.scalars import Scope
 from gpuscope.advice.source import delete_statement, lines_of, replace_node
 from gpuscope.advice.types import Edit
 
 __all__ = ["attention_edits", "functions_with_attention"]
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +81,7 @@ def attention_edits(file: str, text: str, function: Function) -> tuple[Edit, ...
         () where there is none, or where it is not certain.
     """
     tree = ast.parse(text)
-    own = next(
-        n for n in ast.walk(tree)
-        if isinstance(n, Function) and (n.lineno, n.name) == (function.lineno, function.name)
-    )  # fmt: skip
+    own = same_function(tree, function)
     edits: list[Edit] = []
     for found in _attentions(tree, own):
         made = _edits(file, text, tree, own, found)

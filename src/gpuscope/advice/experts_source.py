@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gpuscope.advice.experts_values import Added, Body, Head
+from gpuscope.advice.places import Function, same_function
 from gpuscope.advice.source import replace_statement
 from gpuscope.advice.types import Edit
 
 __all__ = ["NEEDS", "expert_edits", "functions_with_experts"]
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 NEEDS = "from gpuscope.advice.grouped_loop import add_experts"
 
@@ -49,10 +49,7 @@ def expert_edits(file: str, text: str, function: Function) -> tuple[Edit, ...]:
     Returns:
         () where there is none, or where it is not certain.
     """
-    own = next(
-        n for n in ast.walk(ast.parse(text))
-        if isinstance(n, Function) and (n.lineno, n.name) == (function.lineno, function.name)
-    )  # fmt: skip
+    own = same_function(ast.parse(text), function)
     edits = []
     for found in _loops(own):
         edit = replace_statement(file, text, found.loop.lineno, _call(found), (NEEDS,))

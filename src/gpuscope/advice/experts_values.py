@@ -9,9 +9,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["Added", "Body", "Head"]
+from gpuscope.advice.places import Function
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+__all__ = ["Added", "Body", "Head"]
 
 
 @dataclass(frozen=True, slots=True)

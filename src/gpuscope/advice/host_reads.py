@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuscope.advice.places import Function
 from gpuscope.advice.source import delete_statement, replace_node, source_of
 from gpuscope.advice.types import Edit
 
 __all__ = ["HostRead", "host_reads", "read_edits"]
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _LATE = "from gpuscope.advice.late import late"
 

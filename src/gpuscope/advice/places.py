@@ -9,7 +9,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Forward", "Placed", "forward_of", "function_named", "model_at", "step_of"]
+__all__ = [
+    "Forward", "Function", "Placed", "forward_of", "function_named", "model_at", "same_function",
+    "step_of",
+]  # fmt: skip
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,7 +55,15 @@ def function_named(text: str, name: str) -> Function | None:
     """The function of that name at the top level of a file."""
     return next(
         (n for n in ast.parse(text).body
-         if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name == name), None,
+         if isinstance(n, Function) and n.name == name), None,
+    )  # fmt: skip
+
+
+def same_function(tree: ast.AST, function: Function) -> Function:
+    """The function of a tree that is one of another tree of the same text."""
+    return next(
+        n for n in ast.walk(tree)
+        if isinstance(n, Function) and (n.lineno, n.name) == (function.lineno, function.name)
     )  # fmt: skip
 
 

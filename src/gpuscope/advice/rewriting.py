@@ -16,6 +16,7 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from gpuscope.advice.places import Function
 from gpuscope.advice.source import applied
 from gpuscope.advice.types import Edit
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Find", "rewrite"]
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 Find = Callable[[str, str, Function], tuple[Edit, ...]]
 """Given a file's path, its text and one of its functions: the edits, all within the function."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpuscope.advice.places import Function
+
 __all__ = ["Scope"]
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 _NUMERIC = frozenset({"sqrt", "float", "int", "pow", "len", "rsqrt_", "log", "exp", "abs"})
 
 

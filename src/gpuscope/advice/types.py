@@ -16,7 +16,7 @@ from gpuscope.program.types import Program
 from gpuscope.run import Run
 
 __all__ = [
-    "NO_CODE", "Case", "Edit", "Fit", "Group", "LoaderSeen", "ModelSeen", "Numerics",
+    "NO_BATCH", "NO_CODE", "Case", "Edit", "Fit", "Group", "LoaderSeen", "ModelSeen", "Numerics",
     "OptimizerSeen", "Seen", "WrapSeen",
 ]  # fmt: skip
 
@@ -52,6 +52,13 @@ NO_CODE = Fit(
     False, Words("A recording has no code to change.", "记录里没有可改的代码。"), relevant=False
 )
 """For changes of code, where there is only a timeline."""
+NO_BATCH = Fit(
+    False,
+    Words("The build function has no argument 'batch' with a default.",
+          "build 函数没有带默认值的 batch 参数。"),
+    relevant=False,
+)  # fmt: skip
+"""For changes of the batch, where it cannot be asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from gpuscope.advice.build_batch import batch_of, with_batch
 from gpuscope.advice.change import Change
 from gpuscope.advice.memory_room import category_bytes, room
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit, Numerics
+from gpuscope.advice.types import NO_BATCH, Case, Fit, Numerics
 from gpuscope.analysis.wording import size
 from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
@@ -38,12 +38,7 @@ class GradientAccumulation(Change):
             why = Words("There is no backward pass.", "没有反向传播。")
             return Fit(False, why, relevant=False)
         if case.seen is None or case.seen.batch is None:
-            return Fit(
-                False,
-                Words("The build function has no argument 'batch' with a default.",
-                      "build 函数没有带默认值的 batch 参数。"),
-                relevant=False,
-            )  # fmt: skip
+            return NO_BATCH
         if case.seen.batch % PARTS:
             now = case.seen.batch
             return Fit(False, Words(f"A batch of {now} cannot be halved.",

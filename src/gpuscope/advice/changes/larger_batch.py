@@ -14,7 +14,7 @@ from gpuscope.advice.build_batch import batch_of, with_batch
 from gpuscope.advice.change import Change
 from gpuscope.advice.memory_room import category_bytes, room
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit, Numerics
+from gpuscope.advice.types import NO_BATCH, Case, Fit, Numerics
 from gpuscope.analysis.wording import size
 from gpuscope.errors import UnsupportedError
 from gpuscope.explain.types import Words
@@ -52,12 +52,7 @@ class LargerBatch(Change):
     def fits(self, case: Case) -> Fit:
         """It needs a build with a batch, and room in memory."""
         if case.seen is None or case.seen.batch is None:
-            return Fit(
-                False,
-                Words("The build function has no argument 'batch' with a default.",
-                      "build 函数没有带默认值的 batch 参数。"),
-                relevant=False,
-            )  # fmt: skip
+            return NO_BATCH
         now, then = case.seen.batch, case.seen.batch * self.factor
         space, needed = room(case), _needed_bytes(case, self.factor)
         if needed is not None and space.capacity_bytes:
