@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gpuscope.errors import DoesNotFitError, GpuscopeError, WorkloadError
+from gpuscope.program.user_code import user_line
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_STDLIB = sysconfig.get_paths()["stdlib"]
 _SCALE = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _AMOUNT = r"(?P<{0}>[\d.]+) (?P<{0}_unit>bytes|KiB|MiB|GiB|TiB)"
 _ASKED = re.compile("Tried to allocate " + _AMOUNT.format("asked"))
@@ -62,10 +60,10 @@ def explained(what: str, error: BaseException) -> GpuscopeError:
         return out_of_memory(what, error)
     what = what if what.endswith("()") else what[:1].upper() + what[1:]
     text = str(error).strip().split("\n")[0] or type(error).__name__
-    raised = f"{what} raised {type(error).__name__}{_place(error)}."
+    raised = f"{what} raised {type(error).__name__}{user_line(error)}."
     if _NO_GPU_BUILD.search(str(error)):
         return WorkloadError(
-            f"{what} asks for a GPU that is not there{_place(error)}.", text,
+            f"{what} asks for a GPU that is not there{user_line(error)}.", text,
             "Predict it instead (gpuscope predict), or let it run on the processor: --device cpu.",
         )  # fmt: skip
     return WorkloadError(raised, text, _next_step(error))
@@ -93,7 +91,7 @@ def out_of_memory(what: str, error: BaseException) -> OutOfDeviceMemoryError:
         parts.append(f"the device has {_size(total)}")
     why = "; ".join(parts)
     return OutOfDeviceMemoryError(
-        f"The device ran out of memory in {what}{_place(error)}.",
+        f"The device ran out of memory in {what}{user_line(error)}.",
         why[:1].upper() + why[1:] + "." if why else text.split("\n")[0],
         "Type: gpuscope predict ... to see what holds the memory and what would make it fit.",
         asked, missing,
@@ -121,15 +119,6 @@ def _call(error: BaseException) -> str:
         if "torch" in frame.filename and not frame.name.startswith("<"):
             return f"{frame.name}()"
     return "An operator"
-
-
-def _place(error: BaseException) -> str:
-    place = ""
-    for frame in traceback.extract_tb(error.__traceback__):
-        file = frame.filename
-        if not (file.startswith((_PACKAGE, _STDLIB, "<")) or "site-packages" in file):
-            place = f" (line {frame.lineno} of {file})"
-    return place
 
 
 def _next_step(error: BaseException) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
 from gpuscope.program.capture.network import refused
+from gpuscope.program.user_code import user_line
 
-_PACKAGE = str(Path(__file__).resolve().parents[2])
-_STDLIB = sysconfig.get_paths()["stdlib"]
 _BY_ITSELF = "Make it run by itself first: call build()() in Python."
 _NO_CUDA = re.compile(
     r"dummy base class (?P<name>\w+)|Torch not compiled with CUDA enabled"
@@ -60,7 +57,7 @@ def _refuse_arguments(what: str, call: Callable[[], Any]) -> None:
 def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
     import torch
 
-    place = _place(error.__traceback__)
+    place = user_line(error)
     what = _capital(what)
     text = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
@@ -142,17 +139,6 @@ def _cuda_name(error: BaseException, missing: re.Match[str]) -> str:
             calls.append(f"{prefix}.{code.co_name}")
         at = at.tb_next
     return calls[0] + "()" if calls else "a part of torch.cuda"
-
-
-def _place(traceback: TracebackType | None) -> str:
-    place = ""
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        foreign = file.startswith((_PACKAGE, _STDLIB, "<")) or "site-packages" in file
-        if not foreign:
-            place = f" (line {traceback.tb_lineno} of {file})"
-        traceback = traceback.tb_next
-    return place
 
 
 def _capital(text: str) -> str:

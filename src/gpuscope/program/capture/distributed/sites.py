@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from functools import cache
-from pathlib import Path
 
-_PACKAGE = str(Path(__file__).resolve().parents[3])
-_STDLIB = sysconfig.get_paths()["stdlib"]
+from gpuscope.program.user_code import is_library
 
-
-@cache
-def _foreign(file: str) -> bool:
-    inside = file.startswith((_PACKAGE, _STDLIB, "<"))
-    return inside or f"{os.sep}site-packages{os.sep}" in file or "dist-packages" in file
+_foreign = cache(is_library)
 
 
 def site() -> str:
