@@ -22,7 +22,12 @@ sys.path[:0] = [str(ROOT / "src"), str(HERE), str(ROOT / "validation")]
 
 from ladder_results import MEASURED, Found, Gain, find, gains, take, without_paths  # noqa: E402
 
-from gpuscope.advice.ladder_figures import OUTCOMES, quantity, share_of  # noqa: E402
+from gpuscope.advice.ladder_figures import (  # noqa: E402
+    OUTCOMES,
+    predicted_step_s,
+    quantity,
+    share_of,
+)
 from gpuscope.advice.patching import parts_of  # noqa: E402
 from gpuscope.advice.results import Parity, Trial  # noqa: E402
 from gpuscope.atomic import write_atomically  # noqa: E402
@@ -310,7 +315,9 @@ class Page:
         ).split("|")
         assert found.ladder is not None
         before = seconds(found.ladder.baseline.step_s)
-        start = [self.t("as it is", "原始代码"), "", "", "", before, ""]
+        expected = predicted_step_s(found.ladder)
+        predicted = seconds(expected) if expected else ""
+        start = [self.t("as it is", "原始代码"), predicted, "", "", before, ""]
         rows = [
             [
                 self._rung(t, at), _times(t.expected), _times(t.speedup), _interval(t),

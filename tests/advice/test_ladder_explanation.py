@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from gpuscope.advice.ladder_explanation import explain_ladder
-from gpuscope.advice.ladder_figures import best_parity, failed, pace, quantity, steps, untried
+from gpuscope.advice.ladder_figures import (
+    best_parity,
+    failed,
+    pace,
+    predicted_step_s,
+    quantity,
+    steps,
+    untried,
+)
 from gpuscope.advice.results import (
     Compared,
     Forecast,
@@ -115,6 +123,23 @@ def test_without_known_work_the_bars_are_step_times() -> None:
     bars = next(b for b in blocks if isinstance(b, Bars))
     assert [b.parts[0].value for b in bars.bars] == pytest.approx([0.1, 0.0625, 0.05])
     assert bars.unit == "s"
+
+
+@pytest.mark.parametrize(
+    ("step_s", "said"),
+    [(0.05, "2× less"), (0.2, "2× more"), (0.09, ""), (None, "")],
+)
+def test_a_machine_of_another_pace_than_predicted_is_told(step_s: float | None, said: str) -> None:
+    before = ladder()
+    forecast = Forecast(("tf32",), "helps", Words("", ""), 2.0)
+    if step_s is not None:  # before: as predicted
+        forecast = replace(forecast, step_time_s=step_s / 2)
+    trials = (replace(before.trials[1], forecast=forecast), *before.trials[2:])
+    for found in (replace(before, trials=trials), replace(before, trials=trials, best=())):
+        assert predicted_step_s(found) == step_s
+        text = " ".join(w.en for w in explain_ladder(found).summary)
+        assert ("gpuscope bench --quick --save" in text) == bool(said)
+        assert said in text
 
 
 def test_what_is_good_already_is_told_so() -> None:

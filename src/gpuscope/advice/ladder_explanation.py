@@ -14,6 +14,7 @@ from gpuscope.advice.ladder_figures import (
     objective_gain,
     pace,
     parity_table,
+    predicted_step_s,
     quantity,
     share_of,
     step_bars,
@@ -38,6 +39,8 @@ from gpuscope.explain.types import (
 
 __all__ = ["explain_ladder"]
 
+_OFF = 1.25
+"""A step that takes so many times as long or short as predicted is told."""
 _DRIFT = 0.05
 """Single measurements that are farther from the pairs than this are told apart from them."""
 
@@ -80,9 +83,12 @@ def _title(ladder: Ladder) -> Words:
 
 def _summary(ladder: Ladder) -> tuple[Words, ...]:
     if not ladder.best:
-        return (_nothing(ladder), *_troubles(ladder), *_left_out(ladder), _took(ladder))
+        found = [_nothing(ladder), _other_pace(ladder), *_troubles(ladder), *_left_out(ladder),
+                 _took(ladder)]  # fmt: skip
+        return tuple(each for each in found if each is not None)
     found = [_gain(ladder), _drift(ladder), _kept(ladder), _agreement(ladder), _prediction(ladder),
-             *_troubles(ladder), *_left_out(ladder), _took(ladder)]  # fmt: skip
+             _other_pace(ladder), *_troubles(ladder), *_left_out(ladder),
+             _took(ladder)]  # fmt: skip
     return tuple(each for each in found if each is not None)
 
 
@@ -213,6 +219,23 @@ def _prediction(ladder: Ladder) -> Words | None:
         f"Predicted beforehand: {three(expected)}×, {percent(abs(off))} {side[0]}"
         " than measured.",
         f"事先预测：{three(expected)} 倍，比实测{side[1]} {percent(abs(off))}。",
+    )
+
+
+def _other_pace(ladder: Ladder) -> Words | None:
+    """Where the code as it is does not take what was predicted for it: gains are off, too."""
+    predicted, measured = predicted_step_s(ladder), ladder.baseline.step_s
+    if predicted is None or 1 / _OFF <= measured / predicted <= _OFF:
+        return None
+    times = three(max(measured / predicted, predicted / measured))
+    other = ("less", "少") if measured > predicted else ("more", "多")
+    return Words(
+        f"The code as it was takes {seconds(measured)} a step, predicted were {seconds(predicted)}"
+        f" ({times}× {other[0]}): predictions suppose another machine, mostly another host, or are"
+        " wrong here. gpuscope bench --quick --save measures this one, for the next predictions.",
+        f"原始代码一步用时 {seconds(measured)}，预测为 {seconds(predicted)}（{other[1]} {times}"
+        " 倍）：预测所设的机器（多半是主机）与这台不同，或者预测有误。"
+        "gpuscope bench --quick --save 可测出本机，供下次预测使用。",
     )
 
 

@@ -11,8 +11,8 @@ from gpuscope.explain.types import Bar, Bars, Cell, Column, Part, Table, Words
 
 __all__ = [
     "OUTCOMES", "best_parity", "best_trial", "duration", "failed", "failed_table", "joined",
-    "objective_gain", "pace", "parity_table", "quantity", "share_of", "step_bars",
-    "step_table", "steps", "title_of", "trial_table", "untried", "untried_table",
+    "objective_gain", "pace", "parity_table", "predicted_step_s", "quantity", "share_of",
+    "step_bars", "step_table", "steps", "title_of", "trial_table", "untried", "untried_table",
 ]  # fmt: skip
 
 OUTCOMES: dict[Outcome, Words] = {
@@ -175,6 +175,21 @@ def pace(ladder: Ladder, measured: Measured) -> tuple[float, str]:
     if ladder.per_step and ladder.unit:
         return ladder.per_step / measured.step_s, f"{ladder.unit}/s"
     return measured.step_s, "s"
+
+
+def predicted_step_s(ladder: Ladder) -> float | None:
+    """The step of the code as it was, as it was predicted; None where nothing was.
+
+    A forecast holds the step after its changes and the gain over the step before, for the same
+    work, as everything that is tried does.
+    """
+    return next(
+        (
+            f.speedup * f.step_time_s for t in ladder.trials
+            if (f := t.forecast) is not None and f.speedup and f.step_time_s
+        ),
+        None,
+    )  # fmt: skip
 
 
 def step_table(ladder: Ladder) -> Table:
