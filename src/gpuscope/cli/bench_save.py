@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from gpuscope.cli.bench_output import Shown
     from gpuscope.measure.bench.types import BenchResult
 
-_SHOWN_FACTS = ("device", "driver", "torch", "cuda", "cpu")
-
 
 def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None = None) -> Path:
     """Fit constants to a bench and store them.
@@ -31,12 +29,12 @@ def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None
         InputFileError: it cannot be written there.
     """
     from gpuscope.hardware import device
-    from gpuscope.measure.calibrate import calibrate, save_as_this, save_calibration
+    from gpuscope.measure.calibrate import calibrate, measured_with, save_as_this, save_calibration
 
     target = device(_device_id(result))
     with progress(shown.quiet) as say:
         say(tr("Fitting constants …", shown.lang))
-        found = calibrate(result.points, target, measured_with=_measured_with(result))
+        found = calibrate(result.points, target, measured_with=measured_with(result))
     path = save_calibration(found, to) if to is not None else save_as_this(found)
     note(tr("Wrote {path}", shown.lang, path=path), shown.quiet)
     option = f"--calibration {path}" if to is not None else "--on this"
@@ -56,8 +54,3 @@ def _device_id(result: BenchResult) -> str:
         f"No calibration for {name}.", "It is not in the catalogue, so nothing can be predicted.",
         "Add it: see CONTRIBUTING.md",
     )  # fmt: skip
-
-
-def _measured_with(result: BenchResult) -> str:
-    facts = [f"{k} {result.machine[k]}" for k in _SHOWN_FACTS if result.machine.get(k)]
-    return ", ".join([*facts, result.started[:10]])

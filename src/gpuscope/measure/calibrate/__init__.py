@@ -9,14 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuscope.measure.calibrate.machine_constants import calibrate
+    from gpuscope.measure.calibrate.machine_constants import calibrate, measured_with
     from gpuscope.measure.calibrate.saving import calibration_text, save_as_this, save_calibration
 
-__all__ = ["calibrate", "calibration_text", "save_as_this", "save_calibration"]
+__all__ = ["calibrate", "calibration_text", "measured_with", "save_as_this", "save_calibration"]
 
 _HOME = {
-    "calibrate": "machine_constants", "calibration_text": "saving", "save_as_this": "saving",
-    "save_calibration": "saving",
+    "calibrate": "machine_constants", "calibration_text": "saving",
+    "measured_with": "machine_constants", "save_as_this": "saving", "save_calibration": "saving",
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import CalibratedValue, Calibration, Device, calibration_for
-from gpuscope.measure.bench.types import Point
+from gpuscope.measure.bench.types import BenchResult, Point
 from gpuscope.measure.calibrate.collective_constants import collective_constants
 from gpuscope.measure.calibrate.host_constants import host_constants
 from gpuscope.measure.calibrate.host_terms import host_terms
@@ -17,6 +17,8 @@ from gpuscope.measure.calibrate.power_constants import power_constants
 _CARRIED_REST = 0.1
 """Half-width of what all kernels of a kind may be off together where some constants are carried
 (a judgement)."""
+
+_FACTS = ("device", "driver", "torch", "cuda", "processor")
 
 Say = Callable[[str], None]
 
@@ -81,3 +83,9 @@ def _with(base: Calibration, found: dict[str, CalibratedValue], device: Device) 
     kernels = any(not name.startswith(("host.", "launch.", "power.")) for name in found)
     distance = "same device" if kernels else base.distance
     return Calibration(device.id, device.id, distance, base.measured_with, entries)
+
+
+def measured_with(result: BenchResult) -> str:
+    """What a bench was made with, in words: device, software, processor, and the date."""
+    facts = [f"{name} {result.machine[name]}" for name in _FACTS if result.machine.get(name)]
+    return ", ".join([*facts, result.started[:10]])
