@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuscope.advice.host_pace import BENCHED, SAVED
 from gpuscope.advice.ladder_explanation import explain_ladder
 from gpuscope.advice.ladder_figures import (
     best_parity,
@@ -140,6 +141,18 @@ def test_a_machine_of_another_pace_than_predicted_is_told(step_s: float | None, 
         text = " ".join(w.en for w in explain_ladder(found).summary)
         assert ("gpuscope bench --quick --save" in text) == bool(said)
         assert said in text
+
+
+@pytest.mark.parametrize("note", [BENCHED, SAVED])
+def test_a_host_that_was_measured_is_not_to_be_measured(note: Words) -> None:
+    before = ladder()
+    forecast = replace(Forecast(("tf32",), "helps", Words("", ""), 2.0), step_time_s=0.025)
+    trials = (replace(before.trials[1], forecast=forecast), *before.trials[2:])
+    found = replace(before, trials=trials, notes=(note,))
+    text = " ".join(w.en for w in explain_ladder(found).summary)
+    assert "2× less" in text
+    assert "the host was measured" in text
+    assert "gpuscope bench" not in text
 
 
 def test_what_is_good_already_is_told_so() -> None:

@@ -228,6 +228,30 @@ def test_an_earlier_ladder_is_set_aside(folder: Path, played: type[Played]) -> N
     assert (folder / "here" / "before-ladder.json").exists()
 
 
+def test_the_host_is_measured_for_a_new_ladder_and_kept_for_one_that_goes_on(
+    folder: Path, played: type[Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuscope.advice import optimizing
+
+    find, hosts = optimizing.find_candidates, []
+
+    def found(*arguments: Any) -> Any:
+        hosts.append(arguments[-1])
+        return find(*arguments)
+
+    monkeypatch.setattr(optimizing, "find_candidates", found)
+    _optimize(folder, out="here")
+    kept = folder / "here" / "host-calibration.toml"
+    kept.write_text("of the first")
+    _optimize(folder, out="here", resume=True, bench=False)
+    assert kept.read_text() == "of the first"
+    _optimize(folder, out="here", budget_s=77.0)
+    assert not kept.exists()
+    assert (folder / "here" / "before-host-calibration.toml").read_text() == "of the first"
+    assert [(h.wanted, h.going_on) for h in hosts] == [(True, False), (False, True), (True, False)]
+    assert (hosts[0].folder, hosts[2].budget_s) == (Path("here"), 77.0)
+
+
 def test_without_a_gpu_it_says_what_needs_none(
     folder: Path, played: type[Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ SURFACE = {
     ],
     "optimize": [
         "WORKLOAD", "--on", "--objective", "--budget", "--allow", "--only", "--without", "--alone",
-        "--device", "--advice", "--out", "--resume", "--changes", "--share", "--gpus",
+        "--device", "--advice", "--no-bench", "--out", "--resume", "--changes", "--share", "--gpus",
         *OF_SCRIPTS, *OPTIONS, "--json", "--output", "--report", "--lang", "--quiet",
     ],
     "profile": [

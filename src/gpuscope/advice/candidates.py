@@ -17,6 +17,7 @@ from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
     from gpuscope.advice.change import Change
+    from gpuscope.advice.host_pace import HostBench
     from gpuscope.measure.accelerator import Accelerator
     from gpuscope.program.workload import WorkloadOptions
 
@@ -114,6 +115,7 @@ class KnownChanges:
 
 def find_candidates(
     workload: Any, asked: Asked, accelerator: Accelerator, say: Say = lambda text: None,
+    host: HostBench | None = None,
 ) -> Candidates:  # fmt: skip
     """Predict every change, and the best combination.
 
@@ -122,6 +124,7 @@ def find_candidates(
         asked: see `Asked`.
         accelerator: the device that runs.
         say: told what is being done.
+        host: measures this machine's host where predictions are for it; None: the catalogue's.
 
     Raises:
         UnknownNameError: a change, a numerics or a device is not known.
@@ -137,7 +140,7 @@ def find_candidates(
     if asked.advice is not None:
         return _kept(workload, able, asked, accelerator)
     try:
-        return _predicted(workload, able, asked, accelerator, say)
+        return _predicted(workload, able, asked, accelerator, say, host)
     except GpuscopeError as error:
         if asked.on is not None or type(error).__name__ == "UnknownNameError":
             raise
@@ -148,16 +151,21 @@ def find_candidates(
 
 
 def _predicted(
-    workload: Any, able: Sequence[Change], asked: Asked, accelerator: Accelerator, say: Say
-) -> Candidates:
-    from gpuscope.advice.combining import advice_of, allowed
+    workload: Any, able: Sequence[Change], asked: Asked, accelerator: Accelerator, say: Say,
+    host: HostBench | None,
+) -> Candidates:  # fmt: skip
+    from gpuscope.advice.combining import advice_of, allowed, check_names
     from gpuscope.advice.forecasting import Forecaster
     from gpuscope.advice.workers import processes_here
 
+    check_names(asked.allow, asked.only, asked.without)  # before anything that takes long
     on = _predict_on(asked, accelerator)
+    pace = None
+    if host is not None and on is not None and asked.on is None:
+        pace = host.pace(accelerator, on)
     forecaster = Forecaster(
         workload, on or _STAND_IN, options=asked.options, objective=asked.objective, say=say,
-        processes=processes_here(),
+        calibration=pace.calibration if pace is not None else None, processes=processes_here(),
     )  # fmt: skip
     names = [change.name for change in able]
     with forecaster, _one_thread():
@@ -181,9 +189,10 @@ def _predicted(
         return forecaster.known(names) or not any(rules.compiles(n) for n in names)
 
     unit, per_step = work_of(case.run.samples, case.run.tokens)
+    notes = (pace.note,) if pace is not None else () if told else (_NO_FORECAST,)
     return Candidates(
         Wanted(path, singles, alone=asked.alone), forecaster.forecast, advice if told else None,
-        case.seen, told, unit, per_step, () if told else (_NO_FORECAST,), cheap,
+        case.seen, told, unit, per_step, notes, cheap,
     )  # fmt: skip
 
 

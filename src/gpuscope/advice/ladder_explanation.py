@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuscope.advice.host_pace import BENCHED, SAVED
 from gpuscope.advice.ladder_figures import (
     OUTCOMES,
     best_parity,
@@ -43,6 +44,18 @@ _OFF = 1.25
 """A step that takes so many times as long or short as predicted is told."""
 _DRIFT = 0.05
 """Single measurements that are farther from the pairs than this are told apart from them."""
+
+_ANOTHER_MACHINE = Words(
+    "predictions suppose another machine, mostly another host, or are wrong here."
+    " gpuscope bench --quick --save measures this one, for the next predictions.",
+    "预测所设的机器（多半是主机）与这台不同，或者预测有误。"
+    "gpuscope bench --quick --save 可测出本机，供下次预测使用。",
+)
+_WRONG = Words(
+    "the host was measured, so predictions are wrong here, or the host's pace has changed since.",
+    "主机已经测过，因此是预测有误，或者主机的快慢此后变了。",
+)
+"""Where predictions are for the host as it was benched, another bench would not help."""
 
 
 def explain_ladder(ladder: Ladder, patch_path: str = "") -> Explanation:
@@ -229,13 +242,12 @@ def _other_pace(ladder: Ladder) -> Words | None:
         return None
     times = three(max(measured / predicted, predicted / measured))
     other = ("less", "少") if measured > predicted else ("more", "多")
+    why = _WRONG if {BENCHED, SAVED} & set(ladder.notes) else _ANOTHER_MACHINE
     return Words(
         f"The code as it was takes {seconds(measured)} a step, predicted were {seconds(predicted)}"
-        f" ({times}× {other[0]}): predictions suppose another machine, mostly another host, or are"
-        " wrong here. gpuscope bench --quick --save measures this one, for the next predictions.",
+        f" ({times}× {other[0]}): {why.en}",
         f"原始代码一步用时 {seconds(measured)}，预测为 {seconds(predicted)}（{other[1]} {times}"
-        " 倍）：预测所设的机器（多半是主机）与这台不同，或者预测有误。"
-        "gpuscope bench --quick --save 可测出本机，供下次预测使用。",
+        f" 倍）：{why.zh}",
     )
 
 

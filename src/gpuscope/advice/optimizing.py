@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from gpuscope.advice.budget import Budget
 from gpuscope.advice.candidates import Asked, Candidates, KnownChanges, find_candidates
+from gpuscope.advice.host_pace import FILE as HOST_FILE
+from gpuscope.advice.host_pace import HostBench
 from gpuscope.advice.ladder_store import LADDER_FILE, LadderStore, MadeOf, code_hash
 from gpuscope.advice.locating import Located, locate
 from gpuscope.advice.results import Ladder, Limits, Measured, Objective, Trial
@@ -48,7 +50,7 @@ def optimize(
     resume: bool = False, own_changes: Sequence[str] = (), allow_writes: bool = False,
     processes: int = 1, say: Say = lambda text: None,
     tell: Tell = lambda trial: None, advice: str | Path | None = None,
-    share: str | Path | None = None,
+    share: str | Path | None = None, bench: bool = True,
 ) -> Ladder:  # fmt: skip
     """Find out by real trials what makes a workload better, led by prediction.
 
@@ -79,6 +81,9 @@ def optimize(
         say: told what is being done.
         tell: given each trial once it is over.
         advice: forecasts that `gpuscope advise --save` wrote; then nothing is predicted here.
+        bench: where predictions are for this machine, nobody benched it, and the budget is five
+            minutes or more, measure its host first (about 20 s); else the catalogue's host is
+            predicted for.
 
     Returns:
         The ladder. Interrupted (Ctrl-C), it holds what was found until then.
@@ -114,7 +119,8 @@ def optimize(
     before = store.recall() if resume else None
     if before is None:
         _set_aside(store)
-    candidates = find_candidates(_workload(located, options), asked, accelerator, say)
+    host = HostBench(store.folder, budget_s, bench, before is not None, work.share, say)
+    candidates = find_candidates(_workload(located, options), asked, accelerator, say, host)
     return _Optimization(work, store, candidates, before).run()
 
 
@@ -335,9 +341,10 @@ def _store(work: _Work, folder: Path) -> LadderStore:
 
 
 def _set_aside(store: LadderStore) -> None:
-    """An earlier ladder is kept under another name."""
-    if store.path.exists():
-        os.replace(store.path, store.path.with_name(f"before-{LADDER_FILE}"))
+    """An earlier ladder is kept under another name, and so is the host it was predicted for."""
+    for name in (LADDER_FILE, HOST_FILE):
+        if (store.folder / name).exists():
+            os.replace(store.folder / name, store.folder / f"before-{name}")
 
 
 def _recorded(before: Ladder | None, against: Names, names: Names) -> Trial | None:

@@ -56,6 +56,10 @@ def optimize_command(
         Path | None,
         typer.Option(metavar="FILE", help="Forecasts of gpuscope advise --save: none are made."),
     ] = None,
+    no_bench: Annotated[
+        bool,
+        typer.Option("--no-bench", help="Predict for the catalogue's host; else it is measured."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Ladder, patch and report; else gpuscope-optimize/…"),
@@ -89,7 +93,7 @@ def optimize_command(
         "allow": given.names_in(allow), "only": given.names_in(only),
         "without": given.names_in(without), "alone": alone,
         "out": out, "resume": resume, "own_changes": tuple(str(p) for p in own_changes or ()),
-        "share": share, "processes": gpus, "advice": advice,
+        "share": share, "processes": gpus, "advice": advice, "bench": not no_bench,
     }  # fmt: skip
     ladder, folder = _optimized(target, asked, shown)
     _tell(ladder, folder, shown)

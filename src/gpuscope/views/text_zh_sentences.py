@@ -130,6 +130,7 @@ SENTENCES: dict[str, str] = {
         "以及融合注意力重算的注意力分数。",
     # What advise and optimize are doing.
     "Capturing the workload …": "正在捕获工作负载 …",
+    "Measuring this machine's host, about 20 s …": "正在测量本机主机，约 20 秒 …",
     "Predicting: {names} …": "正在预测：{names} …",
     "Predicting a batch of {batch} …": "正在预测批大小 {batch} …",
     "Measuring the code as it is …": "正在测量原始代码 …",
