@@ -2,9 +2,9 @@
 
 Reads `benchmarks/results/ladders/CASE/ladder.json` (of `gpuscope optimize`) and `measured.jsonl`
 there (the scripts measured as they are), and writes `docs/ladders.md`, its Chinese twin, and the
-table of both READMEs. `--take FOLDER ...` first copies the ladders of a run (FOLDER/CASE/...) and
-their patches, without that machine's paths. `--check` writes nothing and fails where a page
-differs.
+table of both READMEs; and, by `singles_page.py`, `docs/single-changes.md` and its twin. `--take
+FOLDER ...` first copies the ladders of a run (FOLDER/CASE/...) and their patches, without that
+machine's paths. `--check` writes nothing and fails where a page differs.
 """
 
 from __future__ import annotations
@@ -13,41 +13,27 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(HERE), str(ROOT / "validation")]
 
-from ladder_results import MEASURED, Found, Gain, find, gains, take, without_paths  # noqa: E402
+from ladder_results import MEASURED, Found, find, take  # noqa: E402
+from page_case import CaseSection  # noqa: E402
+from page_gains import gains_section  # noqa: E402
+from page_words import LINKS, VERDICTS, count, percent, table  # noqa: E402
+from singles_page import SinglesPage, evidence  # noqa: E402
+from singles_page import write as write_singles  # noqa: E402
 
-from gpuscope.advice.ladder_figures import (  # noqa: E402
-    OUTCOMES,
-    predicted_step_s,
-    quantity,
-    share_of,
-)
-from gpuscope.advice.patching import parts_of  # noqa: E402
-from gpuscope.advice.results import Parity, Trial  # noqa: E402
+from gpuscope.advice.results import Parity  # noqa: E402
 from gpuscope.atomic import write_atomically  # noqa: E402
 from gpuscope.explain.numbers import seconds, size, three  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "ladders"
-LINKS = "../benchmarks"
-TARGET = 0.15
-"""Median error of predicted gains of single changes that was aimed at."""
-LITTLE = 0.01
-"""A predicted gain or loss below it is called little."""
 EXPERT = 0.95
 """Share of an expert's speed that was aimed at."""
-
-_VERDICTS = {
-    "agrees": ("agree", "一致"), "differs": ("differ", "不一致"),
-    "overflow": ("overflow", "溢出"), "distribution": ("agree in distribution", "分布一致"),
-    "unchecked": ("not checked", "未检查"),
-}  # fmt: skip
-
 
 class Page:
     """One language of the page.
@@ -56,10 +42,13 @@ class Page:
         found: all cases.
         zh: in Chinese.
         recorded: rows of `validation/results/gains.json`.
+        singles: what to say of single changes measured beside the ladders; "" for nothing.
     """
 
-    def __init__(self, found: Sequence[Found], zh: bool, recorded: Sequence[dict] = ()) -> None:
-        self.found, self.zh, self.recorded = found, zh, recorded
+    def __init__(self, found: Sequence[Found], zh: bool, recorded: Sequence[dict] = (),
+                 singles: str = "") -> None:  # fmt: skip
+        self.found, self.zh, self.recorded, self.singles = found, zh, recorded, singles
+        self.cases = CaseSection(zh)
 
     def t(self, en: str, zh: str) -> str:
         """The words of this language."""
@@ -87,9 +76,9 @@ class Page:
         )
         parts = [
             head, twin, intro, self._where(), self.table(), self._sum(), self._hosts(), self._ddp(),
-            self._accuracy(),
+            gains_section(self.found, self.zh, self.recorded, self.singles),
         ]  # fmt: skip
-        parts += [self._case(each) for each in self.found if each.ladder is not None]
+        parts += [self.cases.text(each) for each in self.found if each.ladder is not None]
         parts += [self._not_run(), self._again()]
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -102,7 +91,7 @@ class Page:
             "|results|memory",
             "案例|最初写法|`optimize`|专家|达到专家的|提速|预测|结果|显存",
         ).split("|")
-        return _table(heads, (self._row(each) for each in self.found), "lrrrrrrll")
+        return table(heads, (self._row(each) for each in self.found), "lrrrrrrll")
 
     def _hosts(self) -> str:
         """What to know of the machine before its figures are read."""
@@ -128,7 +117,7 @@ class Page:
         said = []
         for row in rows[1:]:
             names = ", ".join(f"`{name}`" for name in row["names"])
-            verdict = _VERDICTS[row["parity"]["verdict"]][self.zh] if row["parity"] else "–"
+            verdict = VERDICTS[row["parity"]["verdict"]][self.zh] if row["parity"] else "–"
             said.append(
                 self.t(
                     f"{names}: {three(row['speedup'])}× ({seconds(row['measured']['step_s'])};"
@@ -155,7 +144,7 @@ class Page:
             "案例|最初写法|`optimize`|专家|达到专家的",
         ).split("|")
         place = self.t("docs/ladders.md", "docs/ladders.zh-CN.md")
-        return _table(heads, (self._row(each, place)[:5] for each in ran), "lrrrr")
+        return table(heads, (self._row(each, place)[:5] for each in ran), "lrrrr")
 
     def _row(self, found: Found, place: str = "") -> list[str]:
         name = found.case.zh if self.zh else found.case.en
@@ -185,12 +174,12 @@ class Page:
         if step_s is None:
             return self.t("not measured", "未测")
         unit = found.case.unit_zh if self.zh else found.case.unit_en
-        return f"{_count(found.case.per_step / step_s)} {unit}/s"
+        return f"{count(found.case.per_step / step_s)} {unit}/s"
 
     def _verdict(self, parity: Parity | None) -> str:
         if parity is None:
             return "–"
-        return f"{_VERDICTS[parity.verdict][self.zh]} ({parity.numerics})"
+        return f"{VERDICTS[parity.verdict][self.zh]} ({parity.numerics})"
 
     def _where(self) -> str:
         devices = dict.fromkeys(f.ladder.device for f in self.found if f.ladder is not None)
@@ -214,88 +203,13 @@ class Page:
         told = f"{EXPERT * 100:.0f} %"
         text = self.t(
             f"{good} of {len(shares)} cases reach {told} of the expert's speed or more; the median"
-            f" is {_percent(statistics.median(shares))}.",
+            f" is {percent(statistics.median(shares))}.",
             f"{len(shares)} 个案例中有 {good} 个达到专家速度的 {told} 或以上；中位数为"
-            f" {_percent(statistics.median(shares))}。",
+            f" {percent(statistics.median(shares))}。",
         )
         note = self.t(" ¹ There was no time for all trials: what was found until then.",
                       " ¹ 时间不足以完成所有试验：截至当时的结果。")  # fmt: skip
         return text + (note if any(f.short_of_time for f in self.found) else "")
-
-    def _accuracy(self) -> str:
-        """How well gains were predicted."""
-        made = gains(self.found)
-        if not made and not self.recorded:
-            return ""
-        parts = [self.t("## Gains, predicted and measured", "## 提速：预测与实测")]
-        single, several = [g for g in made if g.single], [g for g in made if not g.single]
-        groups = [
-            (self.t("one change, against the original", "单项改动，对比原始代码"),
-             [abs(g.error) for g in single if not g.trial.against]),
-            (self.t("one change, on top of others", "单项改动，叠加在其他改动之上"),
-             [abs(g.error) for g in single if g.trial.against]),
-            (self.t("one change, all", "单项改动，合计"), [abs(g.error) for g in single]),
-            (self.t("several changes at once", "多项改动一起"), [abs(g.error) for g in several]),
-            (self.t("recorded pairs ([advise.md](advise.md#how-sure-a-gain-is))",
-                    "已记录的成对测量（[advise.zh-CN.md](advise.zh-CN.md)）"),
-             [abs(r["error"]) for r in self.recorded]),
-        ]  # fmt: skip
-        heads = self.t("gains of|trials|median error|largest",
-                       "对象|次数|误差中位数|最大").split("|")  # fmt: skip
-        rows = [
-            [name, str(len(errors)), _percent(statistics.median(errors)), _percent(max(errors))]
-            for name, errors in groups if errors
-        ]  # fmt: skip
-        parts.append(_table(heads, rows, "lrrr"))
-        parts.append(self._verdict_on_gains([abs(g.error) for g in single]))
-        if made:
-            parts.append(self._gain_table(made))
-        return "\n\n".join(part for part in parts if part)
-
-    def _verdict_on_gains(self, errors: Sequence[float]) -> str:
-        if not errors:
-            return ""
-        met = statistics.median(errors) <= TARGET
-        aim = f"{TARGET * 100:.0f} %"
-        return self.t(
-            f"The aim, a median of {aim} for single changes, is {'met' if met else 'missed'}.",
-            f"目标：单项改动误差中位数不超过 {aim}；{'已达到' if met else '未达到'}。",
-        )
-
-    def _gain_table(self, made: Sequence[Gain]) -> str:
-        heads = self.t(
-            "case|change|on top of|predicted|measured|95 % interval|error",
-            "案例|改动|叠加于|预测|实测|95% 区间|误差",
-        ).split("|")
-        rows = [
-            [
-                g.case.name, _names(g.trial.added), _names(g.trial.against) or "–",
-                f"{three(g.predicted)}×", f"{three(g.measured)}×", _interval(g.trial),
-                f"{g.error * 100:+.1f} %".replace("-", "−"),
-            ]
-            for g in made
-        ]  # fmt: skip
-        title = self.t(f"Every gain that was predicted and measured ({len(made)})",
-                       f"所有既有预测又有实测的提速（{len(made)} 项）")  # fmt: skip
-        table = _table(heads, rows, "lllrrrr")
-        return f"<details><summary>{title}</summary>\n\n{table}\n\n</details>"
-
-    # -- one case --------------------------------------------------------------------------------
-
-    def _case(self, found: Found) -> str:
-        case = found.case
-        title = case.zh if self.zh else case.en
-        parts = [f'<a id="{case.name}"></a>\n\n## {title}']
-        if found.steps:
-            parts.append(self._step_table(found))
-        elif found.short_of_time:
-            parts.append(self.t("The time was over before anything could be kept.",
-                                "在得到任何可保留的改动之前时间已用完。"))  # fmt: skip
-        else:
-            parts.append(self.t("Nothing of what was tried makes it better; it was left as it is.",
-                                "试过的改动都没有带来改善；保持原样。"))  # fmt: skip
-        parts += [self._agreement(found), self._refused(found), self._untried(found)]
-        return "\n\n".join(part for part in [*parts, *self._scripts(found)] if part)
 
     def _not_run(self) -> str:
         """Cases without a ladder, each with its scripts."""
@@ -303,113 +217,10 @@ class Page:
         if not missing:
             return ""
         lines = [
-            f"- {each.case.zh if self.zh else each.case.en}: {' '.join(self._scripts(each))}"
+            f"- {each.case.zh if self.zh else each.case.en}: {' '.join(self.cases.scripts(each))}"
             for each in missing
         ]
         return "\n".join([self.t("## Not run yet", "## 尚未运行"), "", *lines])
-
-    def _step_table(self, found: Found) -> str:
-        heads = self.t(
-            "change|predicted|measured|95 % interval|step|results",
-            "改动|预测|实测|95% 区间|步时间|结果",
-        ).split("|")
-        assert found.ladder is not None
-        before = seconds(found.ladder.baseline.step_s)
-        expected = predicted_step_s(found.ladder)
-        predicted = seconds(expected) if expected else ""
-        start = [self.t("as it is", "原始代码"), predicted, "", "", before, ""]
-        rows = [
-            [
-                self._rung(t, at), _times(t.expected), _times(t.speedup), _interval(t),
-                seconds(t.measured.step_s) if t.measured is not None else "–",
-                _VERDICTS[t.parity.verdict][self.zh] if t.parity is not None else "–",
-            ]
-            for at, t in enumerate(found.steps)
-        ]  # fmt: skip
-        return _table(heads, [start, *rows], "lrrrrl")
-
-    def _rung(self, trial: Trial, at: int) -> str:
-        """What one row adds; a row that begins at the original again is all of it at once."""
-        if at and not trial.against:
-            return self.t(f"all at once: {_names(trial.added)}", f"一次全上：{_names(trial.added)}")
-        return f"+ {_names(trial.added)}"
-
-    def _agreement(self, found: Found) -> str:
-        parity = found.parity
-        if parity is None or not parity.compared:
-            return ""
-        told = [
-            f"{quantity(c.what).zh if self.zh else c.what} {share_of(c.largest)}"
-            f" ({share_of(c.tolerance)})"
-            for c in parity.compared
-        ]
-        return self.t(
-            f"Largest difference from the original's results (allowed): {'; '.join(told)}.",
-            f"与原始结果的最大差异（允许值）：{'；'.join(told)}。",
-        )
-
-    def _refused(self, found: Found) -> str:
-        if not found.refused:
-            return ""
-        heads = self.t("tried, not kept|outcome|predicted|measured|why",
-                       "试过但未保留|结果|预测|实测|原因").split("|")  # fmt: skip
-        rows = [
-            [
-                _names(t.added), getattr(OUTCOMES[t.outcome], "zh" if self.zh else "en"),
-                _times(t.expected), _times(t.speedup), _cell(t.why.zh if self.zh else t.why.en),
-            ]
-            for t in found.refused
-        ]  # fmt: skip
-        return _table(heads, rows, "llrrl")
-
-    def _untried(self, found: Found) -> str:
-        if not found.untried:
-            return ""
-        def told(trials: Iterable[Trial]) -> str:
-            return ", ".join(f"{_names(t.added)} {_times(t.expected)}" for t in trials)
-
-        parts = []
-        gain = [t for t in found.untried if t.expected and t.expected >= 1 + LITTLE]
-        harm = [t for t in found.untried if t.expected and t.expected <= 1 - LITTLE]
-        little = len(found.untried) - len(gain) - len(harm)
-        if gain:
-            parts.append(self.t(f"to gain {told(gain)}", f"有收益 {told(gain)}"))
-        if harm:
-            parts.append(self.t(f"to harm {told(harm)}", f"有害 {told(harm)}"))
-        if little:
-            parts.append(self.t(f"little or nothing: {little} more",
-                                f"几乎没有影响：另 {little} 项"))  # fmt: skip
-        return self.t(f"Only predicted, alone, against the code as it is: {'; '.join(parts)}.",
-                      f"只做了预测（单独，对比原始代码）：{'；'.join(parts)}。")  # fmt: skip
-
-    def _scripts(self, found: Found) -> list[str]:
-        """Links; and what could not be measured."""
-        case, parts = found.case, []
-        results = f"{LINKS}/results/ladders/{case.name}"
-        links = [f"[{self.t('naive', '朴素')}]({LINKS}/ladders/naive/{case.name}.py)"]
-        if not case.expert:
-            links.append(f"[{self.t('expert', '专家')}]({LINKS}/ladders/expert/{case.name}.py)")
-        if found.ladder is not None:
-            links.append(f"[{self.t('ladder', '阶梯')}]({results}/ladder.json)")
-        if found.patch:
-            links.append(f"[{self.t('patch', '补丁')}]({results}/patch.diff){self._plain(found)}")
-        for what, script in (("naive", found.naive), ("expert", found.expert)):
-            if script is not None and script.error:
-                told = _cell(without_paths(script.error))[-300:]
-                parts.append(self.t(f"The {what} script could not be measured: {told}",
-                                    f"{what} 脚本无法测量：{told}"))  # fmt: skip
-        return [*parts, " · ".join(links)]
-
-    def _plain(self, found: Found) -> str:
-        """What of its patch is plain PyTorch."""
-        assert found.ladder is not None
-        written, applied, helped = parts_of(found.ladder.patch)
-        if not written and not applied:
-            return ""
-        if not applied and not helped:
-            return self.t(" (plain PyTorch)", "（纯 PyTorch）")
-        told = _names((*helped, *applied))
-        return self.t(f" (needs gpuscope for {told})", f"（{told} 需要 gpuscope）")
 
     def _again(self) -> str:
         return "\n".join([
@@ -418,12 +229,6 @@ class Page:
             f"python benchmarks/ladders/measure.py naive/gpt2 expert/gpt2 --out {MEASURED}",
             "python benchmarks/ladders/page.py --take ladders", "```",
         ])  # fmt: skip
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> str:
-    marks = ["---:" if side == "r" else "---" for side in sides]
-    lines = [heads, marks, *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _share(found: Found) -> float | None:
@@ -437,7 +242,7 @@ def _of_expert(found: Found) -> str:
     share = _share(found)
     if share is None:
         return "–"
-    return f"**{_percent(share)}**" if share >= EXPERT else _percent(share)
+    return f"**{percent(share)}**" if share >= EXPERT else percent(share)
 
 
 def _memory(found: Found) -> str:
@@ -449,33 +254,6 @@ def _memory(found: Found) -> str:
     if old is None:
         return "–"
     return f"{size(old)} → {size(new)}" if new is not None else size(old)
-
-
-def _percent(value: float) -> str:
-    return f"{value * 100:.0f} %" if round(value, 4) >= 0.1 else f"{value * 100:.1f} %"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else three(value)
-
-
-def _times(value: float | None) -> str:
-    return "–" if value is None else f"{three(value)}×"
-
-
-def _interval(trial: Trial) -> str:
-    if trial.low is None or trial.high is None:
-        return "–"
-    return f"{three(trial.low)}–{three(trial.high)}"
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def _cell(text: str) -> str:
-    """A text that fits into one cell of a table."""
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()) or "–"
 
 
 def main() -> None:
@@ -490,9 +268,9 @@ def main() -> None:
     found = find(RESULTS)
     path = ROOT / "validation" / "results" / "gains.json"
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    same = True
+    same = write_singles(given.check)
     for zh, ending in ((False, ".md"), (True, ".zh-CN.md")):
-        page = Page(found, zh, recorded)
+        page = Page(found, zh, recorded, SinglesPage(evidence(), zh).short())
         target = ROOT / "docs" / f"ladders{ending}"
         text = page.text()
         same &= target.is_file() and target.read_text(encoding="utf-8") == text
@@ -500,7 +278,7 @@ def main() -> None:
             write_atomically(target, text)
         same &= splice(ROOT / f"README{ending}", "ladders", page.short(), given.check)
     if given.check and not same:
-        raise SystemExit("docs/ladders.md or a README differs: python benchmarks/ladders/page.py")
+        raise SystemExit("A page of docs/ or a README differs: python benchmarks/ladders/page.py")
 
 
 if __name__ == "__main__":

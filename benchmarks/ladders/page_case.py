@@ -1,0 +1,153 @@
+"""The ladders' page: one case, its steps, what failed, its scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ladder_results import Found, without_paths
+from page_words import LINKS, VERDICTS, cell, interval, named, table, times
+
+from gpuscope.advice.ladder_figures import OUTCOMES, predicted_step_s, quantity, share_of
+from gpuscope.advice.patching import parts_of
+from gpuscope.advice.results import Trial
+from gpuscope.explain.numbers import seconds
+
+__all__ = ["CaseSection"]
+
+LITTLE = 0.01
+"""A predicted gain or loss below it is called little."""
+
+
+class CaseSection:
+    """One language of every case's section.
+
+    Args:
+        zh: in Chinese.
+    """
+
+    def __init__(self, zh: bool) -> None:
+        self.zh = zh
+
+    def t(self, en: str, zh: str) -> str:
+        """The words of this language."""
+        return zh if self.zh else en
+
+    def text(self, found: Found) -> str:
+        """All of it."""
+        case = found.case
+        title = case.zh if self.zh else case.en
+        parts = [f'<a id="{case.name}"></a>\n\n## {title}']
+        if found.steps:
+            parts.append(self._step_table(found))
+        elif found.short_of_time:
+            parts.append(self.t("The time was over before anything could be kept.",
+                                "在得到任何可保留的改动之前时间已用完。"))  # fmt: skip
+        else:
+            parts.append(self.t("Nothing of what was tried makes it better; it was left as it is.",
+                                "试过的改动都没有带来改善；保持原样。"))  # fmt: skip
+        parts += [self._agreement(found), self._refused(found), self._untried(found)]
+        return "\n\n".join(part for part in [*parts, *self.scripts(found)] if part)
+
+    def _step_table(self, found: Found) -> str:
+        heads = self.t(
+            "change|predicted|measured|95 % interval|step|results",
+            "改动|预测|实测|95% 区间|步时间|结果",
+        ).split("|")
+        assert found.ladder is not None
+        before = seconds(found.ladder.baseline.step_s)
+        expected = predicted_step_s(found.ladder)
+        predicted = seconds(expected) if expected else ""
+        start = [self.t("as it is", "原始代码"), predicted, "", "", before, ""]
+        rows = [
+            [
+                self._rung(t, at), times(t.expected), times(t.speedup), interval(t.low, t.high),
+                seconds(t.measured.step_s) if t.measured is not None else "–",
+                VERDICTS[t.parity.verdict][self.zh] if t.parity is not None else "–",
+            ]
+            for at, t in enumerate(found.steps)
+        ]  # fmt: skip
+        return table(heads, [start, *rows], "lrrrrl")
+
+    def _rung(self, trial: Trial, at: int) -> str:
+        """What one row adds; a row that begins at the original again is all of it at once."""
+        if at and not trial.against:
+            return self.t(f"all at once: {named(trial.added)}", f"一次全上：{named(trial.added)}")
+        return f"+ {named(trial.added)}"
+
+    def _agreement(self, found: Found) -> str:
+        parity = found.parity
+        if parity is None or not parity.compared:
+            return ""
+        told = [
+            f"{quantity(c.what).zh if self.zh else c.what} {share_of(c.largest)}"
+            f" ({share_of(c.tolerance)})"
+            for c in parity.compared
+        ]
+        return self.t(
+            f"Largest difference from the original's results (allowed): {'; '.join(told)}.",
+            f"与原始结果的最大差异（允许值）：{'；'.join(told)}。",
+        )
+
+    def _refused(self, found: Found) -> str:
+        if not found.refused:
+            return ""
+        heads = self.t("tried, not kept|outcome|predicted|measured|why",
+                       "试过但未保留|结果|预测|实测|原因").split("|")  # fmt: skip
+        rows = [
+            [
+                named(t.added), getattr(OUTCOMES[t.outcome], "zh" if self.zh else "en"),
+                times(t.expected), times(t.speedup), cell(t.why.zh if self.zh else t.why.en),
+            ]
+            for t in found.refused
+        ]  # fmt: skip
+        return table(heads, rows, "llrrl")
+
+    def _untried(self, found: Found) -> str:
+        if not found.untried:
+            return ""
+
+        def told(trials: Iterable[Trial]) -> str:
+            return ", ".join(f"{named(t.added)} {times(t.expected)}" for t in trials)
+
+        parts = []
+        gain = [t for t in found.untried if t.expected and t.expected >= 1 + LITTLE]
+        harm = [t for t in found.untried if t.expected and t.expected <= 1 - LITTLE]
+        little = len(found.untried) - len(gain) - len(harm)
+        if gain:
+            parts.append(self.t(f"to gain {told(gain)}", f"有收益 {told(gain)}"))
+        if harm:
+            parts.append(self.t(f"to harm {told(harm)}", f"有害 {told(harm)}"))
+        if little:
+            parts.append(self.t(f"little or nothing: {little} more",
+                                f"几乎没有影响：另 {little} 项"))  # fmt: skip
+        return self.t(f"Only predicted, alone, against the code as it is: {'; '.join(parts)}.",
+                      f"只做了预测（单独，对比原始代码）：{'；'.join(parts)}。")  # fmt: skip
+
+    def scripts(self, found: Found) -> list[str]:
+        """Links; and what could not be measured."""
+        case, parts = found.case, []
+        results = f"{LINKS}/results/ladders/{case.name}"
+        links = [f"[{self.t('naive', '朴素')}]({LINKS}/ladders/naive/{case.name}.py)"]
+        if not case.expert:
+            links.append(f"[{self.t('expert', '专家')}]({LINKS}/ladders/expert/{case.name}.py)")
+        if found.ladder is not None:
+            links.append(f"[{self.t('ladder', '阶梯')}]({results}/ladder.json)")
+        if found.patch:
+            links.append(f"[{self.t('patch', '补丁')}]({results}/patch.diff){self._plain(found)}")
+        for what, script in (("naive", found.naive), ("expert", found.expert)):
+            if script is not None and script.error:
+                told = cell(without_paths(script.error))[-300:]
+                parts.append(self.t(f"The {what} script could not be measured: {told}",
+                                    f"{what} 脚本无法测量：{told}"))  # fmt: skip
+        return [*parts, " · ".join(links)]
+
+    def _plain(self, found: Found) -> str:
+        """What of its patch is plain PyTorch."""
+        assert found.ladder is not None
+        written, applied, helped = parts_of(found.ladder.patch)
+        if not written and not applied:
+            return ""
+        if not applied and not helped:
+            return self.t(" (plain PyTorch)", "（纯 PyTorch）")
+        told = named((*helped, *applied))
+        return self.t(f" (needs gpuscope for {told})", f"（{told} 需要 gpuscope）")

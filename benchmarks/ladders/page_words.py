@@ -1,0 +1,63 @@
+"""Tables and figures of the pages that this folder makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpuscope.explain.numbers import three
+
+__all__ = [
+    "LINKS", "VERDICTS", "cell", "count", "interval", "named", "percent", "signed", "table",
+    "times",
+]  # fmt: skip
+
+LINKS = "../benchmarks"
+"""From a page to this folder's."""
+
+VERDICTS = {
+    "agrees": ("agree", "一致"), "differs": ("differ", "不一致"),
+    "overflow": ("overflow", "溢出"), "distribution": ("agree in distribution", "分布一致"),
+    "unchecked": ("not checked", "未检查"),
+}  # fmt: skip
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> str:
+    """A table; each column's side: l or r."""
+    marks = ["---:" if side == "r" else "---" for side in sides]
+    lines = [heads, marks, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def percent(value: float) -> str:
+    """A share, of small ones one digit more: 45 %, 4.5 %."""
+    return f"{value * 100:.0f} %" if round(value, 4) >= 0.1 else f"{value * 100:.1f} %"
+
+
+def count(value: float) -> str:
+    """A number of things, or of parts of them."""
+    return f"{value:,.0f}" if value >= 100 else three(value)
+
+
+def times(value: float | None) -> str:
+    """A gain: 1.25×."""
+    return "–" if value is None else f"{three(value)}×"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """From the least to the most."""
+    return "–" if low is None or high is None else f"{three(low)}–{three(high)}"
+
+
+def signed(value: float) -> str:
+    """An error: +31.5 %, −2.0 %."""
+    return f"{value * 100:+.1f} %".replace("-", "−")
+
+
+def named(names: Sequence[str]) -> str:
+    """Names of changes."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def cell(text: str) -> str:
+    """A text that fits into one cell of a table."""
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()) or "–"

@@ -1,0 +1,127 @@
+"""The page of single changes: how they were measured, what was not, and what cannot be told."""
+
+from __future__ import annotations
+
+from ladder_results import without_paths
+from page_words import cell, named, percent, table
+from single_gains import NOT_PREDICTED, Evidence, Original, summary
+
+from gpuscope.explain.numbers import seconds
+
+__all__ = ["Method"]
+
+
+class Method:
+    """One language of it.
+
+    Args:
+        found: all that was predicted and measured.
+        zh: in Chinese.
+        typical: the same from median blocks; None leaves that comparison out.
+    """
+
+    def __init__(self, found: Evidence, zh: bool, typical: Evidence | None = None) -> None:
+        self.found, self.zh, self.typical = found, zh, typical
+
+    def t(self, en: str, zh: str) -> str:
+        """The words of this language."""
+        return zh if self.zh else en
+
+    def text(self) -> str:
+        """All of it."""
+        parts = [
+            self.t("## How it was measured", "## 如何测量"),
+            self.t(
+                "Each change was built alone into the naive script, warmed up and timed in blocks;"
+                " the original before, after every few changes and at the end. A disturbance only"
+                " makes a block slower, so the least block of a change is held against the least of"
+                " all blocks of the original of the same file. The original has more blocks to"
+                " choose from, and a change may have been disturbed in all of its own: gains are"
+                " rather measured too small than too large.",
+                "每项改动单独加入朴素脚本，预热后分块计时；原始代码在开头、每隔几项改动以及结尾各测一次。"
+                "干扰只会使块变慢，所以用改动的最小块与同一文件中原始代码所有块的最小值相比。"
+                "原始代码可选的块更多，而某项改动的所有块可能都受过干扰：实测提速宁偏小而不偏大。",
+            ),
+            self._shared(),
+            *(self._unsteady(o) for o in self.found.originals
+              if o.unsteady and o.case not in NOT_PREDICTED),
+            *(self._waits(o) for o in self.found.originals if o.case in NOT_PREDICTED),
+            self._median(), self._unmeasured(), self._failures(),
+        ]  # fmt: skip
+        return "\n\n".join(part for part in parts if part)
+
+    def _shared(self) -> str:
+        if not self.found.shared:
+            return ""
+        return self.t(
+            "Two cases shared a device and took turns for what was timed; what one did beside it"
+            " still disturbed some blocks of the other, up to twice their time.",
+            "两个案例共用一块设备，计时部分轮流进行；但一方的其他工作仍干扰了另一方的一些块，"
+            "最多使其用时翻倍。",
+        )
+
+    def _unsteady(self, of: Original) -> str:
+        return self.t(
+            f"`{of.case}` as it is took {seconds(of.step_s)} a step in its fastest block and"
+            f" {seconds(of.slowest_s)} in its slowest; by what it was disturbed is not known. Its"
+            " gains are listed and counted, but these measurements cannot tell a wrong forecast"
+            " from a disturbance; the table above also shows the figures without it.",
+            f"`{of.case}` 原始代码每步最快的块为 {seconds(of.step_s)}，最慢的块为"
+            f" {seconds(of.slowest_s)}；受何干扰不得而知。其提速照列并计入，"
+            "但这些测量无法区分预测错误与干扰；上表也给出不含它的数字。",
+        )
+
+    def _waits(self, of: Original) -> str:
+        number = sum(gain.case == of.case for gain in self.found.gains)
+        predicted = seconds(of.predicted_s) if of.predicted_s else "–"
+        return self.t(
+            f"`{of.case}` waits for its loader, whose own time is not predicted:"
+            f" {seconds(of.step_s)} as it is, {predicted} predicted without it. Its gains"
+            f" ({number}) are in the list at the end, marked *, and in nothing else.",
+            f"`{of.case}` 等待数据加载，而加载本身的用时不在预测之内：原始代码"
+            f" {seconds(of.step_s)}，不计加载的预测为 {predicted}。其 {number} 项提速"
+            "只列在末尾的列表中（标 *），不计入其他统计。",
+        )
+
+    def _median(self) -> str:
+        """The same, had the median block been taken."""
+        got = summary(self.typical.counted) if self.typical is not None else None
+        if got is None:
+            return ""
+        return self.t(
+            "With each one's median block in place of the least: median error"
+            f" {percent(got.median)}, mean {percent(got.mean)}, {percent(got.inside)} in the 80 %"
+            " interval.",
+            f"若改用各自的中位块：误差中位数 {percent(got.median)}，平均 {percent(got.mean)}，"
+            f"{percent(got.inside)} 在 80 % 区间内。",
+        )
+
+    def _unmeasured(self) -> str:
+        parts, number = [], len(self.found.missing)
+        if number:
+            cases = dict.fromkeys(case for case, _ in self.found.missing)
+            told = "; ".join(
+                f"{case}: {named([n[-1] for c, n in self.found.missing if c == case])}"
+                for case in cases
+            )
+            title = self.t(f"Predicted for these cases, but not measured ({number})",
+                           f"这些案例中有预测但未测量的（{number} 项）")  # fmt: skip
+            why = self.t(
+                "Left out: what searches for minutes, needs another package or another process's"
+                " environment; for the others the time was over.",
+                "未测：需搜索数分钟、需要其他软件包或需另设进程环境的；其余因时间用完。",
+            )
+            parts.append(f"<details><summary>{title}</summary>\n\n{why} {told}.\n\n</details>")
+        if self.found.unforecast:
+            parts.append(self.t(
+                f"Measured without a kept forecast, left out: {self.found.unforecast}.",
+                f"已测量但没有保存的预测，未计入：{self.found.unforecast}。",
+            ))  # fmt: skip
+        return "\n\n".join(parts)
+
+    def _failures(self) -> str:
+        if not self.found.failures:
+            return ""
+        heads = self.t("case|could not be run|error", "案例|无法运行|错误").split("|")
+        rows = [[f.case, named(f.names), cell(without_paths(f.error))] for f in self.found.failures]
+        return table(heads, rows, "lll")
