@@ -88,6 +88,11 @@ class LazyItem(Change):
             "这一步返回的损失是张量；打印出来的数值晚一步。",
         )
 
+    def unforeseen(self, case: Case) -> bool:
+        """Without waits a host may be slow, now and then or always, and the device still has work;
+        how slow the host will be is not known, and the change costs nothing."""
+        return True
+
     def saving_s(self, run: Run, case: Case) -> tuple[float, float] | None:
         """At most the time that the device idles."""
         idle = sum(max(0.0, t.span_s - t.busy_s) for t in run.analysis.time.values())
