@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.program.capture.left_frames import Rest, user_frame
 from gpuscope.program.capture.operators import Traced
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.inductor.regions import RETURNED
@@ -52,6 +53,7 @@ class Regions:
         self.count = 0
         self.asked = self.latest = 0
         self.breaks: dict[tuple[str, str], int] = {}
+        self._rests: list[Rest] = []
         self._recording = False
         self._numbers: list[int] = []
         self._owners: list[int] = []
@@ -59,7 +61,7 @@ class Regions:
     @property
     def active(self) -> bool:
         """Whether compiled code is being run."""
-        return self.depth > 0
+        return self.depth > 0 and (not self._rests or bool(self.current()))
 
     def is_traced(self, *_: Any, **__: Any) -> bool:
         """What code that asks whether it is traced hears.
@@ -93,12 +95,14 @@ class Regions:
         finally:
             self.depth -= 1
             if not self.depth:
+                self._rests.clear()
                 Traced.autocast = None
                 self._mark(0)
 
-    def _mark(self, owner: int) -> None:
-        """From this autograd number on, nodes belong to `owner`."""
-        number = torch._C._autograd._get_sequence_nr()
+    def _mark(self, owner: int, back: int = 0) -> None:
+        """From this autograd number on, nodes belong to `owner`; from the one before where an
+        operator is under way, which has its node already."""
+        number = torch._C._autograd._get_sequence_nr() - back
         if self._numbers and self._numbers[-1] == number:
             self._owners[-1] = owner
         else:
@@ -108,7 +112,7 @@ class Regions:
     def current(self) -> int:
         """The compiled call that an operator belongs to now; 0 for eager code."""
         if self.depth:
-            return self.count
+            return self._among_rests() if self._rests else self.count
         node = torch._C._current_autograd_node()
         if node is None or not self._numbers:
             return 0
@@ -131,11 +135,12 @@ class Regions:
 
     @contextmanager
     def left(self, reason: str) -> Iterator[None]:
-        """Code inside of a compiled call that the compiler leaves as it is; a graph ends before
-        it, and another one begins after it."""
-        key = (_user_line(), reason)
+        """Code that Dynamo does not trace, and with it the rest of the function that calls it."""
         if self.recorder.recording:
+            key = (_user_line(), reason)
             self.breaks[key] = self.breaks.get(key, 0) + 1
+        rest = Rest(user_frame(sys._getframe(1)))
+        self._rests.append(rest)
         depth, self.depth = self.depth, 0
         autocast, Traced.autocast = Traced.autocast, None
         self._mark(0)
@@ -143,8 +148,27 @@ class Regions:
             yield
         finally:
             self.depth, Traced.autocast = depth, autocast
-            self.count += 1
-            self._mark(self.count)
+
+    def _among_rests(self) -> int:
+        """As `current`, where a function that is being run was left to its end."""
+        ended = False
+        while self._rests and self._rests[-1].ended:
+            self._rests.pop()
+            ended = True
+        if not self._rests:
+            return self._begun() if ended else self.count
+        called = self._rests[-1].called(sys._getframe(1))
+        if called is None:
+            if self._owners and self._owners[-1]:
+                self._mark(0, 1)
+            return 0
+        return self._begun() if called else self.count
+
+    def _begun(self) -> int:
+        """A graph of its own, from the operator on that is being recorded."""
+        self.count += 1
+        self._mark(self.count, 1)
+        return self.count
 
     def found(self) -> tuple[GraphBreak, ...]:
         """The graph breaks of the recorded step, each line once."""
@@ -153,14 +177,10 @@ class Regions:
 
 def _user_line() -> str:
     """ "file.py:12" of the innermost frame that is neither torch's nor gpuscope's."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        inside = any(part in path for part in ("/torch/", "/gpuscope/", "<", "contextlib.py"))
-        if not inside and "functools" not in path:
-            return f"{path.rpartition('/')[2]}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
+    frame = user_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}"
 
 
 def mode_of(mode: str | None, backend: object, options: Mapping[str, Any] | None) -> str:
@@ -224,7 +244,8 @@ def install(patch: Patches, recorder: Any) -> None:
 
 def _uncompiled(forward: Callable[..., Any], regions: Regions) -> Callable[..., Any]:
     """A recurrent layer's forward pass, which Dynamo does not trace (its `allow_rnn` is off by
-    default, torch/_dynamo/config.py)."""
+    default, torch/_dynamo/config.py). It gives up where the layer is read, not where it is called:
+    there it cannot resume, so the rest of that function runs as it is."""
 
     @functools.wraps(forward)
     def call(*args: Any, **kwargs: Any) -> Any:
