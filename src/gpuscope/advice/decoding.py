@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuscope.advice.types import Case, Fit, ModelSeen
 from gpuscope.explain.types import Words
+from gpuscope.program.growing import grown_lengths
 from gpuscope.program.types import Op, Program
 
 __all__ = ["decodes", "decodes_with_growing_cache", "grows", "model_of", "rows_per_product"]
@@ -53,13 +54,8 @@ def decodes(program: Program) -> bool:
 
 
 def grows(program: Program) -> bool:
-    """Whether keys are concatenated: a large tensor and one token, four dimensions."""
-    return any(
-        op.name == "aten::cat" and len(op.inputs) == 2 and len(op.inputs[0].shape) == 4
-        and op.inputs[1].shape[-2] < op.inputs[0].shape[-2]
-        and op.inputs[1].shape[-1] == op.inputs[0].shape[-1]
-        for op in program.ops
-    )  # fmt: skip
+    """Whether keys are concatenated, token by token."""
+    return bool(grown_lengths(program))
 
 
 def rows_per_product(program: Program) -> int | None:

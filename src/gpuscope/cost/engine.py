@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import hypot
 
+from gpuscope.cost.attention_plans import TOLD, Plans
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.residual import LEARNED, corrected
@@ -72,18 +73,22 @@ def cost_program(
     constants = Constants(calibration or calibration_for(device))
     settings = tuple(sorted(program.settings.items()))
     coster = _Coster(device, constants, settings, strict, cluster, program.groups, program.rank)
-    host = HostModel(constants, program)
+    host, plans = HostModel(constants, program), Plans(constants, program)
     hot = _residency(program.ops, float(device.l2_bytes or 0))
     ops = []
     for op, warm in zip(program.ops, hot, strict=True):
         kernels = coster.kernels(op, warm)
-        ops.append(CostedOp(op, kernels, host.cost(op, len(kernels))))
+        own = host.cost(op, len(kernels))
+        own = replace(own, before_s=own.before_s + plans.cost_s(op, kernels))
+        ops.append(CostedOp(op, kernels, own))
     assumptions = list(program.assumptions)
     if coster.unmodelled:
         names = ", ".join(sorted(coster.unmodelled))
         assumptions.append(f"Operators without a kernel model, taken as bandwidth-bound: {names}.")
     if coster.learned:
         assumptions.append(LEARNED)
+    if plans.made:
+        assumptions.append(TOLD)
     systematic = SYSTEMATIC_SPREAD if constants.calibrated else 0.2
     device_spread = constants.spread("device.scale", systematic)
     if host.compiled.active:

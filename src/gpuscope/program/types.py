@@ -267,7 +267,8 @@ class Program:
         compiled: how `torch.compile` was asked for: "" (eager), "default", "reduce-overhead", ...
         dtype: main compute dtype, where one stands out.
         settings: switches that choose kernels: "tf32_matmul", "tf32_cudnn", "cudnn_benchmark",
-            "reduced_precision_bf16"; "step_graph" where one CUDA graph replays the whole step.
+            "reduced_precision_bf16"; "step_graph" where one CUDA graph replays the whole step;
+            "attention_lengths_anew" where attention had shapes that it had in no step before.
         first_step_extra_bytes: memory that only the very first step allocates.
         capture_s: seconds the capture took.
         rank: which rank of the job this is.

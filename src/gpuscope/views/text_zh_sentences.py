@@ -80,6 +80,11 @@ SENTENCES: dict[str, str] = {
     " kernels, 10 % for long ones).": (
         "内核耗时含有在该设备上学到的小修正（短内核不超过 2 倍，长内核不超过 10 %）。"
     ),
+    "Every token makes the cache longer than it ever was, and cuDNN plans its attention anew for"
+    " each new length; lengths that the process has met before do not cost this.": (
+        "每个词元都使缓存达到新的长度，而 cuDNN 要为每个新长度重新规划注意力；进程已经遇到过的长度"
+        "没有这项开销。"
+    ),
     "Operators without a kernel model, taken as bandwidth-bound: {names}.": (
         "没有内核模型的算子，按带宽受限处理：{names}。"
     ),

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.errors import WorkloadError, require_package
+from gpuscope.program.growing import ANEW
 from gpuscope.program.script import Script
 from gpuscope.program.types import Op, Program
 from gpuscope.program.world import World
@@ -247,11 +248,16 @@ def _program(recorder: Any, name: str, task: str) -> Program:
         assumptions=tuple(recorder.values.assumptions),
         unsupported=tuple(recorder.unsupported),
         task=task or ("train" if recorder.seen_backward else "inference"),
-        dtype=main_dtype(ops), settings={**_settings(), **recorder.switches},
+        dtype=main_dtype(ops),
+        settings={**_settings(), **recorder.switches, **_noted(recorder.attention_anew)},
         rank=recorder.groups.rank, world_size=recorder.groups.world_size,
         groups=recorder.groups.used(), mesh=recorder.groups.mesh,
         graph_breaks=recorder.regions.found(),
     )  # fmt: skip
+
+
+def _noted(anew: bool) -> dict[str, bool]:
+    return {ANEW: True} if anew else {}
 
 
 def _settings() -> dict[str, bool]:

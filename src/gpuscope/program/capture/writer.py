@@ -44,6 +44,8 @@ class StepWriter:
         self.in_optimizer = False
         self.seen_backward = False
         self.first_backward: int | None = None
+        self._shapes: set[object] = set()
+        self._earlier: set[object] = set()
         self._specs: dict[Any, TensorSpec] = {}
         self._last_calls = 0
         self._last_node: Any = None
@@ -53,6 +55,8 @@ class StepWriter:
     def begin_step(self) -> None:
         """Start writing; what lives now was there before the step."""
         self.ops.clear()
+        self._earlier |= self._shapes
+        self._shapes.clear()
         self.modules.new_step()
         self._last_calls = self.modules.calls
         self.storages.rebase()
@@ -70,6 +74,11 @@ class StepWriter:
         self.append(
             "gpuscope::synchronize", "default", (), (), {}, waits=waits, sync=reason, view=True
         )
+
+    @property
+    def attention_anew(self) -> bool:
+        """Whether attention has shapes in this step that it had in none before."""
+        return not self._shapes <= self._earlier
 
     def finished(self) -> tuple[Op, ...]:
         """The operators of the recorded step."""
@@ -95,6 +104,8 @@ class StepWriter:
             any(s.device == "device" for s in inputs) or any(s.device == "device" for s in outputs)
         )  # fmt: skip
         told = self.order.issue(name, stream, works=works, queue=queue)
+        if name == "gpuscope::attention":
+            self._shapes.add(tuple((s.shape, s.dtype) for s in inputs[:2]))
         if not self.recording:
             return number
         phase = phase or self._phase(())
