@@ -20,8 +20,9 @@ from gpuscope.errors import InputFileError
 from gpuscope.hardware import device
 
 __all__ = [
-    "APART", "BIG", "FILES", "HARM", "NEAR", "NOT_PREDICTED", "UNSTEADY", "Evidence", "Failure",
-    "Order", "Original", "SingleGain", "Summary", "Verdict", "order", "read", "summary", "verdict",
+    "APART", "BIG", "FILES", "HARM", "LEARNT", "NEAR", "NOT_COUNTED", "NOT_PREDICTED", "UNSTEADY",
+    "Evidence", "Failure", "Order", "Original", "SingleGain", "Summary", "Verdict", "order", "read",
+    "summary", "verdict",
 ]  # fmt: skip
 
 FILES = "singles*.jsonl"
@@ -37,6 +38,9 @@ UNSTEADY = 0.5
 """A case whose original differs from itself by more cannot tell its gains."""
 NOT_PREDICTED = frozenset({"input_bound"})
 """Cases whose pace is set by something that no forecast claims to know (the loader's own work)."""
+LEARNT = frozenset({"llama_decode"})
+"""Cases by whose measurements a model was corrected: they are no evidence for it any more."""
+NOT_COUNTED = NOT_PREDICTED | LEARNT
 
 Verdict = Literal["gain", "nothing", "loss"]
 Names = tuple[str, ...]
@@ -110,7 +114,7 @@ class SingleGain:
     @property
     def counts(self) -> bool:
         """Whether it belongs into the statistics."""
-        return self.case not in NOT_PREDICTED
+        return self.case not in NOT_COUNTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,7 @@ class Evidence:
     @property
     def unsteady(self) -> tuple[str, ...]:
         """Names of cases (that count) whose original is unsteady."""
-        named = (o.case for o in self.originals if o.unsteady and o.case not in NOT_PREDICTED)
+        named = (o.case for o in self.originals if o.unsteady and o.case not in NOT_COUNTED)
         return tuple(dict.fromkeys(named))
 
     @property

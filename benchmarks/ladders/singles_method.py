@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ladder_results import without_paths
 from page_words import cell, named, percent, table
-from single_gains import NOT_PREDICTED, Evidence, Original, summary
+from single_gains import LEARNT, NOT_COUNTED, NOT_PREDICTED, Evidence, Original, summary
 
 from gpuscope.explain.numbers import seconds
 
@@ -44,8 +44,9 @@ class Method:
             ),
             self._shared(),
             *(self._unsteady(o) for o in self.found.originals
-              if o.unsteady and o.case not in NOT_PREDICTED),
+              if o.unsteady and o.case not in NOT_COUNTED),
             *(self._waits(o) for o in self.found.originals if o.case in NOT_PREDICTED),
+            *(self._learnt(o) for o in self.found.originals if o.case in LEARNT),
             self._median(), self._unmeasured(), self._failures(),
         ]  # fmt: skip
         return "\n\n".join(part for part in parts if part)
@@ -81,6 +82,22 @@ class Method:
             f"`{of.case}` 等待数据加载，而加载本身的用时不在预测之内：原始代码"
             f" {seconds(of.step_s)}，不计加载的预测为 {predicted}。其 {number} 项提速"
             "只列在末尾的列表中（标 *），不计入其他统计。",
+        )
+
+    def _learnt(self, of: Original) -> str:
+        predicted = seconds(of.predicted_s) if of.predicted_s else "–"
+        return self.t(
+            f"`{of.case}` showed what no model knew: a step takes {seconds(of.step_s)} where the"
+            " process has met the cache's length before, and up to"
+            f" {seconds(of.slowest_s)} where it is new, since cuDNN then plans its attention anew"
+            f" (34 ms). Now that is predicted ({predicted} as it is), so these rows are no evidence"
+            " any more; and which of their blocks had met their lengths is not known. They are in"
+            " the list at the end, marked *, and in nothing else.",
+            f"`{of.case}` 揭示了此前模型不知道的事：缓存长度若进程已经遇到过，每步"
+            f" {seconds(of.step_s)}；若是新长度，cuDNN 要重新规划注意力（34 ms），最多"
+            f" {seconds(of.slowest_s)}。现在已能预测（原始代码 {predicted}），因此这些行不再是"
+            "证据；而且不知道哪些块遇到的是旧长度。"
+            "它们只列在末尾的列表中（标 *），不计入其他统计。",
         )
 
     def _median(self) -> str:

@@ -24,7 +24,7 @@ from single_gains import (  # noqa: E402
     APART,
     BIG,
     NEAR,
-    NOT_PREDICTED,
+    NOT_COUNTED,
     Evidence,
     SingleGain,
     order,
@@ -226,7 +226,7 @@ class SinglesPage:
                 g for g in self.found.counted if (g.source, g.case) == (of.source, of.case)
             ]  # fmt: skip
             got, pairs = summary(gains), order(gains)
-            name = of.case + (" *" if of.case in NOT_PREDICTED else "")
+            name = of.case + (" *" if of.case in NOT_COUNTED else "")
             row = [
                 name, seconds(of.predicted_s) if of.predicted_s else "–", seconds(of.step_s),
                 percent(of.spread),
