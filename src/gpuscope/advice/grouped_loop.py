@@ -14,18 +14,15 @@ followed, the loop runs as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
 from torch import nn
 
-from gpuscope.advice.row_wise import row_wise, row_wise_function
+from gpuscope.advice.alike_experts import alike
+from gpuscope.advice.row_wise import attributes_read
 
 __all__ = ["add_experts"]
-
-_TOLD = (int, float, str, tuple, FunctionType, BuiltinFunctionType)
-"""Kinds of what a module is told, that two modules can be compared by."""
 
 Product = Callable[[torch.Tensor, Sequence[Any]], torch.Tensor]
 """A linear layer of every expert: given sorted rows and the layers, the rows after it."""
@@ -56,7 +53,7 @@ def add_experts(
             return
         out, x, chosen = out.view(-1, out.shape[-1]), x.reshape(-1, x.shape[-1]), chosen.reshape(-1)
         weights = None if weights is None else weights.reshape(-1)
-    if not _fits(out, x, chosen, weights, by_expert) or not _alike(each):
+    if not _fits(out, x, chosen, weights, by_expert) or not alike(each):
         _loop(out, each, x, chosen, weights, by_expert)
         return
     k = 1 if chosen.dim() == 1 else chosen.shape[1]
@@ -141,49 +138,6 @@ def _masked_loop(
 # -- experts ---------------------------------------------------------------------------------------
 
 
-def _alike(experts: Sequence[Any]) -> bool:
-    """Whether experts differ in the weights of their linear layers alone, and work row by row."""
-    first = experts[0] if experts else None
-    if len(experts) < 2 or not isinstance(first, nn.Module) or not row_wise(type(first)):
-        return False
-    parts = list(first.modules())
-    for expert in experts[1:]:
-        other = list(expert.modules())
-        if len(other) != len(parts) or not all(map(_same, parts, other)):
-            return False
-    return all(_plain(part) for part in parts) and any(type(p) is nn.Linear for p in parts)
-
-
-def _same(one: nn.Module, other: nn.Module) -> bool:
-    alike = type(one) is type(other) and one.training == other.training
-    return alike and _told(one) == _told(other)
-
-
-def _told(module: nn.Module) -> list[Any]:
-    """What a module was told, besides its parameters."""
-    return [
-        (name, value) for name, value in vars(module).items()
-        if value is None or isinstance(value, _TOLD)
-    ]  # fmt: skip
-
-
-def _plain(part: nn.Module) -> bool:
-    """Whether a module is a linear layer as torch has it, or holds nothing itself."""
-    if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks:
-        return False
-    if type(part) is nn.Linear:
-        # Sharded or quantized weights are tensors of other classes.
-        usual = type(part.weight).__name__ in ("Parameter", "FakeTensor")
-        return usual and part.weight.is_floating_point()
-    if part._parameters or part._buffers or not row_wise(type(part)):
-        return False
-    own = [value for name, value in vars(part).items() if not name.startswith("_")]
-    return all(
-        value is None or isinstance(value, (*_TOLD[:-2], list, dict)) or row_wise_function(value)
-        for value in own
-    )
-
-
 class _Stand:
     """Stands for a module whose linear layers are those of all experts."""
 
@@ -202,10 +156,12 @@ def _run(experts: Sequence[Any], rows: torch.Tensor, product: Product) -> torch.
         for number in range(len(first)):
             rows = _run([expert[number] for expert in experts], rows, product)
         return rows
-    attributes = {n: v for n, v in vars(first).items() if not n.startswith("_")}
-    for name in first._modules:
-        parts = [expert._modules[name] for expert in experts]
-        attributes[name] = _called(parts, product)
+    attributes = {}
+    for name in attributes_read(type(first)):
+        if name in first._modules:
+            attributes[name] = _called([expert._modules[name] for expert in experts], product)
+        else:
+            attributes[name] = getattr(first, name)
     return type(first).forward(_Stand(attributes), rows)  # type: ignore[no-any-return]
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["row_wise", "row_wise_function"]
+__all__ = ["attributes_read", "row_wise", "row_wise_function"]
 
 _MODULES = frozenset(
     {
@@ -30,6 +31,8 @@ _FUNCTIONS = frozenset(
 
 _KNOWN: dict[type, bool] = {}
 
+_READ: dict[type, tuple[str, ...]] = {}
+
 _SYNTAX = (
     ast.Name, ast.Load, ast.Constant, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.UnaryOp,
     ast.USub, ast.Attribute, ast.Call, ast.keyword,
@@ -47,6 +50,24 @@ def row_wise(kind: type) -> bool:
 row_wise._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def attributes_read(kind: type) -> tuple[str, ...]:
+    """Names that the `forward` of a class reads of its module (`self.name`).
+
+    Args:
+        kind: one of which `row_wise` says yes.
+
+    Returns:
+        For torch's own what the class calls its constants (GELU's `approximate`); for others what
+        stands in the source, children and functions among them, in order, each once.
+    """
+    if kind not in _READ:
+        _READ[kind] = tuple(dict.fromkeys(_names_read(kind)))
+    return _READ[kind]
+
+
+attributes_read._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def row_wise_function(function: Any) -> bool:
     """Whether a function kept by a module (`self.act = F.gelu`) treats each number alone."""
     module = str(getattr(function, "__module__", ""))
@@ -58,22 +79,47 @@ row_wise_function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _is_row_wise(kind: type) -> bool:
-    if kind.__module__.startswith("torch.nn.modules"):
+    if _of_torch(kind):
         return kind.__name__ in _MODULES
-    forward = getattr(kind, "forward", None)
-    if not inspect.isfunction(forward) or hasattr(forward, "__wrapped__"):
+    function = _forward_of(kind)
+    if function is None or function.decorator_list:
         return False
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(forward)))
-    except (OSError, TypeError, SyntaxError):
-        return False
-    function = tree.body[0]
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-        return False
+    forward: Any = kind.forward  # type: ignore[attr-defined]
     arguments = function.args
     if len(arguments.args) != 2 or arguments.vararg or arguments.kwarg or arguments.kwonlyargs:
         return False
     return _Reader(kind, forward.__globals__, *(a.arg for a in arguments.args)).reads(function)
+
+
+def _of_torch(kind: type) -> bool:
+    return kind.__module__.startswith("torch.nn.modules")
+
+
+def _forward_of(kind: type) -> ast.FunctionDef | None:
+    """The source of a class's `forward`; None where there is none to be read."""
+    forward = getattr(kind, "forward", None)
+    if not inspect.isfunction(forward) or hasattr(forward, "__wrapped__"):
+        return None
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(forward)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    function = tree.body[0]
+    return function if isinstance(function, ast.FunctionDef) else None
+
+
+def _names_read(kind: type) -> Iterator[str]:
+    if _of_torch(kind):
+        yield from getattr(kind, "__constants__", ())
+        return
+    function = _forward_of(kind)
+    if function is None or not function.args.args:
+        return
+    me = function.args.args[0].arg
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == me:
+                yield node.attr
 
 
 class _Reader:

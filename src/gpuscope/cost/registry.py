@@ -56,6 +56,11 @@ class Constants:
         entry = self._entries.get(name)
         return self.calibrated or (entry is not None and entry.origin != "estimated")
 
+    def measured(self, name: str) -> bool:
+        """Whether the constant itself was measured on the very machine, not fitted or carried."""
+        entry = self._entries.get(name)
+        return entry is not None and entry.origin == "measured"
+
     @property
     def calibrated(self) -> bool:
         """Whether the constants were measured on this very device."""

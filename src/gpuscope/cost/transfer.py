@@ -4,6 +4,12 @@ A pinned copy runs at the link's rate; a pageable one is staged through a small 
 the CPU, several times slower, and slower still where the source outgrows the CPU's cache. Small
 copies to the device go with the command. Time is latency + bytes / rate; the copy occupies a copy
 engine, not the multiprocessors.
+
+How sure a staged copy is: at the fast end its source lies in the CPU's cache, as in a loop that
+copies one buffer again and again (which is how it is measured); at the slow end all of it comes
+from the host's memory, since the cache is shared with all that the host does between two copies, on
+a virtual machine with its neighbours too. And hosts differ, unless this one's copies were measured
+(`gpuscope bench`).
 """
 
 from __future__ import annotations
@@ -24,8 +30,9 @@ _HOST_CACHE_BYTES = 64 * 2**20
 upwards 18 GB/s to 64 MiB, 7 to 10 GB/s from 256 MiB to 1 GiB)."""
 
 _HOSTS_DIFFER = 0.35
-"""Least relative 80 % half-width of a staged copy: 1 GB took 97, 133 and 148 ms on three hosts of
-the same kind, whose points agree within 10 % each."""
+"""Least relative 80 % half-width of a staged copy on a host whose copies nobody measured: 1 GB took
+97, 133 and 148 ms on three hosts of the same kind, whose points agree within 10 % each; 16 MiB took
+0.88, 0.98 and 1.05 ms, 256 MiB 25.8, 28.0 and 29.5 ms."""
 
 _INLINE_BYTES = 2**15
 """Copies to the device up to this size go with the command itself, which is sooner (0.83 us for
@@ -70,17 +77,20 @@ def _dense(spec: TensorSpec, dtype: str) -> TensorSpec:
 def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:
     """A copy of `size` bytes across the host link, "h2d" or "d2h"."""
     kind, latency, moving = _parts(work, size, way, pinned)
-    staged = kind.endswith("pageable")
     duration = latency + moving
+    staged = kind.endswith("pageable")
     spread = work.constants.spread(f"{kind}.scale", 0.5 if staged else 0.15)
-    if staged:
+    if staged and not work.constants.measured(f"{kind}.efficiency"):
         spread = max(spread, _HOSTS_DIFFER)
     if latency > moving:
         spread = work.constants.spread(f"{kind}.short.scale", max(spread, 0.3))
+    high = duration * (1 + spread)
+    if staged:
+        high = max(high, latency + size / (link_rate(work.device) * _from_memory(work, kind)))
     return Kernel(
         name=f"memcpy_{way}_{'pinned' if pinned else 'pageable'}", kind="transfer",
         op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread),
+        low_s=duration / (1 + spread), high_s=high,
         read_bytes=size if way == "d2h" else 0.0, written_bytes=size if way == "h2d" else 0.0,
         least_bytes=size, grid=0, block=0, limiter="latency" if latency > moving else "link",
         memory_s=size / work.bandwidth, lane=f"copy_{way}",
@@ -110,5 +120,11 @@ def _parts(work: Work, size: float, way: str, pinned: bool) -> tuple[str, float,
     if not staged:
         return kind, latency, size / (rate * share)
     beyond = max(0.0, size - _HOST_CACHE_BYTES)
-    slow = get(f"{kind}.beyond.efficiency", 0.6 * share)
+    slow = _from_memory(work, kind)
     return kind, latency, (size - beyond) / (rate * share) + beyond / (rate * slow)
+
+
+def _from_memory(work: Work, kind: str) -> float:
+    """Share of the link's rate at which the CPU stages what is not in its cache."""
+    get = work.constants.get
+    return get(f"{kind}.beyond.efficiency", 0.6 * get(f"{kind}.efficiency", 0.25))
