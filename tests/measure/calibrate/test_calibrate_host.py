@@ -208,6 +208,14 @@ def test_launches_of_a_recurrent_layer_are_shared_as_products_and_cells() -> Non
     assert own.value == pytest.approx((400 - 31 * 5 - 12) * 1e-6)
 
 
+def test_a_layer_that_is_launched_at_once_says_nothing_of_launches() -> None:
+    points = [
+        call("op", "add", "no_grad", 6e-6), call("op", "mm", "no_grad", 8e-6),
+        call("recurrent", "lstm", "16", 1e-4), call("recurrent", "lstm", "64", 1e-4 + 1e-6),
+    ]  # fmt: skip
+    assert not [name for name in host_constants(points, BASE) if "further" in name]
+
+
 def test_collectives_are_issued_as_fast_as_they_were() -> None:
     def issued(family: str, seconds: float) -> Point:
         params = {"ranks": 2, "bytes": 4096}

@@ -64,6 +64,10 @@ _UNSCALED_SPREAD = 0.12
 
 _LEAST_LATENCY_S = 1e-6
 
+_LEAST_LAUNCH_S = 1e-6
+"""No launch costs the host less: a longer layer that takes hardly longer was launched at once (a
+persistent kernel), or measured by chance."""
+
 _UNLIKE = frozenset(
     "transpose permute unsqueeze expand slice select view split detach sort topk".split()
 )
@@ -180,6 +184,8 @@ def _further(calls: _Calls) -> dict[str, CalibratedValue]:
     if gap is None or gap <= 0 or apart is None:
         return {}
     each = gap / (many - few) / LAUNCHES_A_STEP
+    if each < _LEAST_LAUNCH_S:
+        return {}
     half = max(0.0, min(apart, each)) / 2
     note = "one more launch of a recurrent layer, shared as mm and add part"
     found = {
