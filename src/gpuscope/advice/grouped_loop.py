@@ -141,9 +141,6 @@ def _masked_loop(
 class _Stand:
     """Stands for a module whose linear layers are those of all experts."""
 
-    def __init__(self, attributes: dict[str, Any]) -> None:
-        self.__dict__.update(attributes)
-
 
 def _run(experts: Sequence[Any], rows: torch.Tensor, product: Product) -> torch.Tensor:
     """What a module makes of rows, in all experts at once."""
@@ -156,13 +153,14 @@ def _run(experts: Sequence[Any], rows: torch.Tensor, product: Product) -> torch.
         for number in range(len(first)):
             rows = _run([expert[number] for expert in experts], rows, product)
         return rows
-    attributes = {}
+    stand: Any = _Stand()
     for name in attributes_read(type(first)):
         if name in first._modules:
-            attributes[name] = _called([expert._modules[name] for expert in experts], product)
+            parts = [expert._modules[name] for expert in experts]
+            setattr(stand, name, _called(parts, product))
         else:
-            attributes[name] = getattr(first, name)
-    return type(first).forward(_Stand(attributes), rows)  # type: ignore[no-any-return]
+            setattr(stand, name, getattr(first, name))
+    return type(first).forward(stand, rows)  # type: ignore[no-any-return]
 
 
 def _called(parts: list[Any], product: Product) -> Callable[[torch.Tensor], torch.Tensor]:

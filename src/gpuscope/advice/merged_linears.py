@@ -85,6 +85,8 @@ def _merge(layers: Sequence[Any]) -> None:
             for layer, part in zip(layers, torch.split(bias, sizes), strict=True):
                 layer.bias = nn.Parameter(part, requires_grad=False)
     shared = _Merged(weight, bias, sizes)
+    for layer in layers:
+        layer.gpuscope_merged = True  # its weight still says all that it does
     layers[0].forward = shared.first
     for at, layer in enumerate(layers[1:], 1):
         layer.forward = _Taking(shared, at)

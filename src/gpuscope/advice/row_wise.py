@@ -26,7 +26,7 @@ _FUNCTIONS = frozenset(
         "gelu", "silu", "relu", "relu6", "leaky_relu", "elu", "selu", "tanh", "sigmoid", "softplus",
         "hardswish", "mish", "dropout",
     }
-)
+)  # fmt: skip
 """Of torch, torch.nn.functional, or a tensor."""
 
 _KNOWN: dict[type, bool] = {}
@@ -117,9 +117,9 @@ def _names_read(kind: type) -> Iterator[str]:
         return
     me = function.args.args[0].arg
     for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == me:
-                yield node.attr
+        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if own and node.value.id == me:  # type: ignore[attr-defined]
+            yield node.attr  # type: ignore[attr-defined]
 
 
 class _Reader:
