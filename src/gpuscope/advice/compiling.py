@@ -7,7 +7,10 @@ from typing import Any
 
 from gpuscope.advice.live import Live
 
-__all__ = ["blocks_of", "compile_modules", "losses_named", "marks_steps"]
+__all__ = ["blocks_of", "compile_modules", "losses_named", "marks_steps", "variants_of"]
+
+_OTHERS = 8
+"""Variants of a block beside one for each: Dynamo's own limit for one function."""
 
 
 def compile_modules(live: Live, modules: Iterable[Any], mode: str | None) -> None:
@@ -20,6 +23,12 @@ def compile_modules(live: Live, modules: Iterable[Any], mode: str | None) -> Non
     """
     import torch
 
+    modules = list(modules)
+    if len(modules) > 1 and not live.pretended:
+        settings: Any = torch._dynamo.config
+        live.set(
+            settings, "recompile_limit", max(settings.recompile_limit, variants_of(len(modules)))
+        )
     for module in modules:
         if any(_is_compiled(m) for m in module.modules()):
             continue
@@ -29,6 +38,16 @@ def compile_modules(live: Live, modules: Iterable[Any], mode: str | None) -> Non
         compiled = torch.compile(_led_into(module), mode=mode, dynamic=None)
         module._compiled_call_impl = compiled
         live.at_end(_eager_again(module, compiled))
+
+
+def variants_of(blocks: int) -> int:
+    """So many times the code of equal blocks may be compiled.
+
+    They share it, and where each meets something of its own (its layer of a cache, its shapes), it
+    is compiled for each. Dynamo stops after 8 (`recompile_limit`, torch/_dynamo/config.py): from
+    the ninth block on, a model would run as it was.
+    """
+    return blocks + _OTHERS
 
 
 def _led_into(module: Any) -> Any:

@@ -1,10 +1,12 @@
 """Regional compilation: each block is a compiled call of its own, the rest stays eager."""
 
 import torch
+import torch._dynamo
 from changed_cases import case_of
 from tiny_models import bert, tiny
 
-from gpuscope.advice.registry import find
+from gpuscope.advice.live import Live
+from gpuscope.advice.registry import find, plan
 from gpuscope.advice.source import applied
 from gpuscope.advice.types import ModelSeen, Seen
 
@@ -44,8 +46,59 @@ def test_a_loop_over_the_blocks_is_written():
         ModelSeen("Net", "__main__", "a.py", 9, ("float32",), {}, ("Block", 4), site="a.py:1"),
     ))  # fmt: skip
     new = applied(text, find("compile-regional").edits({"a.py": text}, seen))
-    assert new.splitlines()[1:4] == [
+    lines = new.splitlines()
+    at = lines.index("model = Net()")
+    assert lines[at + 1 : at + 5] == [
+        "torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 12)",
         "for block in model.modules():",
         '    if type(block).__name__ == "Block":',
         "        block.forward = torch.compile(block.forward)",
     ]
+
+
+class _Named(torch.nn.Module):
+    """A block that meets something of its own, as a layer does its part of a cache."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.linear, self.name = torch.nn.Linear(4, 4), name
+
+    def forward(self, x, table):
+        return self.linear(x) + table[self.name]
+
+
+class _Deep(torch.nn.Module):
+    def __init__(self, depth=12):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(_Named(f"block{n}") for n in range(depth))
+
+    def forward(self, x):
+        table = {block.name: 1.0 for block in self.blocks}
+        for block in self.blocks:
+            x = block(x, table)
+        return x
+
+
+def test_more_blocks_than_dynamo_would_compile_are_all_compiled(monkeypatch):
+    graphs = []
+
+    def counted(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compile_ = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, **kwargs: compile_(call, backend=counted))
+    torch._dynamo.reset()
+    limit = torch._dynamo.config.recompile_limit
+    live = Live(plan(["compile-regional"]))
+
+    def build():
+        model, x = _Deep(), torch.randn(2, 4)
+        return lambda: model(x)
+
+    step = live.wrap(build)()
+    step()
+    step()
+    live.close()
+    assert len(graphs) == 12
+    assert torch._dynamo.config.recompile_limit == limit

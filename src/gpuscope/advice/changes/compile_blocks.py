@@ -14,7 +14,7 @@ from gpuscope.advice.blocks import repeated_blocks
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.compile_model import COMPILED_MODELS, after_each_model
 from gpuscope.advice.compile_reasons import cannot_compile, compile_why
-from gpuscope.advice.compiling import compile_modules, losses_named
+from gpuscope.advice.compiling import compile_modules, losses_named, variants_of
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Edit, Fit, Seen
 from gpuscope.explain.types import Words
@@ -76,13 +76,15 @@ class CompileBlocks(Change):
         blocks = _repeated(seen)
         if blocks is None:
             return None
-        name = blocks[0]
+        name, count = blocks
         loop = (
+            "torch._dynamo.config.recompile_limit = max("
+            f"torch._dynamo.config.recompile_limit, {variants_of(count)})\n"
             "for block in {name}.modules():\n"
             f'    if type(block).__name__ == "{name}":\n'
             "        block.forward = torch.compile(block.forward)\n"
         )
-        return after_each_model(sources, seen, loop, ("import torch",))
+        return after_each_model(sources, seen, loop, ("import torch", "import torch._dynamo"))
 
 
 def _repeated(seen: Seen) -> tuple[str, int] | None:
