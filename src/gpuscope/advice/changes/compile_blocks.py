@@ -67,8 +67,10 @@ class CompileBlocks(Change):
     def price(self, case: Case) -> Words:
         """Less than the whole model's compilation."""
         return Words(
-            "Compiles one block in the first steps: a fraction of the whole model's time.",
-            "前几步编译一个块，远快于编译整个模型。",
+            "Compiles one block in the first steps, a fraction of the whole model's time; blocks"
+            " that meet something of their own (their layer of a cache) are compiled each.",
+            "前几步编译一个块，远快于编译整个模型；若各块遇到自己特有的东西（如缓存中自己的那一层），"
+            "则逐个编译。",
         )
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
