@@ -191,12 +191,22 @@ def _products(rows: torch.Tensor, experts: Sequence[Any], expert: torch.Tensor) 
 
 
 def _can_group(rows: torch.Tensor, dtype: torch.dtype, linears: Sequence[Any]) -> bool:
-    """bfloat16 on compute capability 9.0 or later; rows of 16 bytes (torch checks the latter)."""
-    if not rows.is_cuda or dtype is not torch.bfloat16 or not hasattr(torch, "_grouped_mm"):
-        return False
-    if torch.cuda.get_device_capability(rows.device) < (9, 0):
+    """bfloat16 on a device that can; rows of 16 bytes (torch checks the latter)."""
+    device = rows.device
+    if dtype is not torch.bfloat16 or not _device_groups(device.type, device.index):
         return False
     return all(m.in_features % 8 == 0 and m.out_features % 8 == 0 for m in linears)
+
+
+def _device_groups(kind: str, index: int | None) -> bool:
+    """Whether grouped products run on a device: compute capability 9.0 or later."""
+    if kind != "cuda" or not hasattr(torch, "_grouped_mm"):
+        return False
+    return torch.cuda.get_device_capability(index) >= (9, 0)
+
+
+# A graph that is traced takes the answer as it is, and asks no device in every step.
+_device_groups._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _sizes(ends: torch.Tensor, rows: int) -> list[int]:
