@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tiny_changes import build
 
 import gpuscope as gs
-from gpuscope.advice.gain import Costs, _Share, costs_of, speedup_interval
+from gpuscope.advice.gain import KIND_SPREAD, Costs, _Share, costs_of, speedup_interval
+from gpuscope.cost.engine import SYSTEMATIC_SPREAD
 from gpuscope.hardware import calibration_for
 
 
@@ -51,6 +52,45 @@ def test_what_kernels_of_a_kind_share_cancels_where_both_have_as_much():
     assert speedup_interval(before, same) == pytest.approx((2.0, 2.0, 2.0))
     point, _, high = speedup_interval(before, other)
     assert log(high / point) == pytest.approx(hypot(0.3, 0.3))
+
+
+def _of_calls(step_s, calls, spread, kind="matmul"):
+    """Kernels: (operator, phase) -> share; without errors of their own."""
+    shares = {c: _Share(s, 0.0, 0.0, (kind, "bfloat16"), c) for c, s in calls.items()}
+    return Costs(step_s, step_s, step_s, {"device": 1.0}, {"device": shares}, spread)
+
+
+def test_what_a_kind_shares_does_not_cancel_between_forward_and_backward():
+    """Recomputing turns a third forward into half: 0.17 more of one, 0.17 less of the other."""
+    forward, backward = ("addmm", "forward"), ("mm", "backward")
+    before = _of_calls(3.0, {forward: 1 / 3, backward: 2 / 3}, 0.1)
+    after = _of_calls(4.0, {forward: 1 / 2, backward: 1 / 2}, 0.1)
+    point, low, high = speedup_interval(before, after)
+    assert log(high / point) == pytest.approx(0.1 * hypot(1 / 6, 1 / 6))
+    assert log(point / low) == pytest.approx(log(high / point))
+
+
+def test_what_one_operator_shares_still_cancels():
+    call = ("mm", "backward")
+    before, after = _of_calls(2.0, {call: 1.0}, 0.3), _of_calls(1.0, {call: 1.0}, 0.3)
+    assert speedup_interval(before, after) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_what_a_kind_shares_is_never_less_than_its_whole_share_says():
+    """Where all of a kind goes, as of another dtype, its operators err together."""
+    calls = {("addmm", "forward"): 0.3, ("mm", "backward"): 0.7}
+    none = _of_calls(1.0, {("x", "forward"): 1.0}, 0.1, kind="")
+    point, _, high = speedup_interval(_of_calls(2.0, calls, 0.1), none)
+    assert log(high / point) == pytest.approx(hypot(0.1, 0.1))
+
+
+def test_kinds_that_recorded_steps_show_to_err_more_are_less_sure():
+    none = _of_calls(1.0, {("x", "forward"): 1.0}, 0.0, kind="")
+    assert min(KIND_SPREAD.values()) > SYSTEMATIC_SPREAD
+    for kind, spread in KIND_SPREAD.items():
+        before = _of_calls(2.0, {("y", "forward"): 1.0}, SYSTEMATIC_SPREAD, kind=kind)
+        point, _, high = speedup_interval(before, none)
+        assert log(high / point) == pytest.approx(hypot(spread, SYSTEMATIC_SPREAD))
 
 
 def test_the_host_is_the_same_in_both():

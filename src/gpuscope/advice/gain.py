@@ -12,7 +12,16 @@ how much the step follows its device (1 where the device sets the pace, 0 where 
 by walking the step with a slower and a faster device). A kernel of both steps has one c_k from
 both; one that only one of them runs carries its whole error. Then, as for a step by itself
 (`gpuscope.timeline.uncertainty`): kernels err independently, those of one kind and dtype also share
-`device_spread`, all share `common_spread`; collectives do so for themselves, with s of the links.
+an error, of `device_spread` or what recorded steps say of the kind (`KIND_SPREAD`), all share
+`common_spread`; collectives do so for themselves, with s of the links.
+
+Kinds err otherwise forwards than backwards, and from one operator to the next: by such groups
+`device_spread` was found. Where a change trades one for the other (recomputes the forward pass,
+takes another attention) their shares of a kind cancel, but their errors do not. How much of its
+error a kind shares is not recorded, so the larger is taken of both,
+
+    e^2 = sum over kinds g of spread_g^2 max( (sum_k c_k)^2, sum over operators o (sum_k c_k)^2 ).
+
 The host is the same machine in both: how fast it is, which is not known, is found by walking both
 steps with the same slower and the same faster host. What the operators cost on it errs besides: for
 that, operators are to the host what kernels are to the device, each with `OPERATOR_ERROR`, so that
@@ -27,7 +36,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import exp, hypot, log, sqrt
 from typing import Literal
 
@@ -35,7 +44,7 @@ import numpy as np
 
 from gpuscope.cost.types import CostedProgram, Kernel
 from gpuscope.hardware import Calibration, Cluster
-from gpuscope.program.types import Program
+from gpuscope.program.types import Op, Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.pipeline_fold import ranks_anew
@@ -54,18 +63,33 @@ OPERATOR_ERROR = 0.25
 """Relative 80 % half-width of an operator's host time on a host whose speed is known: 80 % of the
 host-bound steps of `validation/results/h200.json` whose own host was benched are within it."""
 
+KIND_SPREAD: Mapping[str, float] = {
+    "convolution": 0.23, "copy": 0.11, "gather": 0.38, "normalization": 0.12, "pointwise": 0.08,
+    "reduction": 0.33,
+}  # fmt: skip
+"""Relative 80 % half-width of what the kernels of a kind err by together in one step, where it is
+more than `cost.engine.SYSTEMATIC_SPREAD`: with it beside the kernels' own intervals, four in five
+of the recorded eager steps spend on the kind what was predicted (12, 46, 4, 33, 48, 17 steps have
+more than 3 % of their device time in it; for gathers those 4 are all that is known).
+`python validation/kind_errors.py` finds them. The interval of a step by itself needs none of it:
+one kind is a part of a step, and 88 % of the recorded steps lie within theirs."""
+
 Source = Literal["device", "link", "host"]
 KernelKey = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One kernel's part of a step: its share of its source's time, and its relative errors."""
+    """One kernel's part of a step: its share of its source's time, and its relative errors.
+
+    `group` is its kind and dtype, `call` the operator and the phase that launch it.
+    """
 
     share: float
     below: float
     above: float
     group: tuple[str, str]
+    call: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +113,7 @@ class Costs:
     common: float = 0.0
 
 
-def costs_of(
-    captured: Program | RankPrograms, cluster: Cluster, constants: Calibration
-) -> Costs:
+def costs_of(captured: Program | RankPrograms, cluster: Cluster, constants: Calibration) -> Costs:
     """Cost a step and walk it with other hosts, devices and links.
 
     Args:
@@ -148,7 +170,9 @@ def speedup_interval(before: Costs, after: Costs, work: float = 1.0) -> tuple[fl
 def _errors(before: Costs, after: Costs, source: Source) -> tuple[float, float]:
     """How far kernels' errors move the logarithm of the speedup down and up."""
     own: list[tuple[float, float]] = []
-    groups: dict[tuple[str, str], float] = defaultdict(float)
+    groups: dict[tuple[str, str], dict[tuple[str, ...], float]] = defaultdict(
+        lambda: defaultdict(float)
+    )
     total = 0.0
     first, second = before.shares.get(source, {}), after.shares.get(source, {})
     for key in {**first, **second}:
@@ -158,9 +182,14 @@ def _errors(before: Costs, after: Costs, source: Source) -> tuple[float, float]:
         slower, faster = abs(c) * known.above, abs(c) * known.below
         own.append((faster, slower) if c > 0 else (slower, faster))
         if source != "host":
-            groups[known.group] += c
+            groups[known.group][known.call] += c
             total += c
-    shared = sum((max(before.spread, after.spread) * c) ** 2 for c in groups.values())
+    spread = max(before.spread, after.spread)
+    shared = sum(
+        max(spread, KIND_SPREAD.get(kind, 0.0)) ** 2
+        * max(sum(calls.values()) ** 2, sum(c**2 for c in calls.values()))
+        for (kind, _), calls in groups.items()
+    )
     shared += (max(before.common, after.common) * total) ** 2
     return (
         sqrt(sum(low**2 for low, _ in own) + shared),
@@ -211,10 +240,10 @@ class _Sum:
     """A kernel's launches, added up."""
 
     kernel: Kernel
+    call: tuple[str, ...]
     time_s: float = 0.0
     below_s: float = 0.0
     above_s: float = 0.0
-    group: tuple[str, str] = field(default=("", ""))
 
 
 def _shares(costed: CostedProgram, source: Source) -> dict[KernelKey, _Share]:
@@ -226,7 +255,7 @@ def _shares(costed: CostedProgram, source: Source) -> dict[KernelKey, _Share]:
             if (kernel.lane == "link") != (source == "link"):
                 continue
             key = keys.get(id(kernel)) or keys.setdefault(id(kernel), _key(kernel))
-            entry = sums.setdefault(key, _Sum(kernel))
+            entry = sums.get(key) or sums.setdefault(key, _Sum(kernel, _call(item.op, kernel)))
             entry.time_s += kernel.duration_s * item.op.repeat
             entry.below_s += max(0.0, kernel.duration_s - kernel.low_s) * item.op.repeat
             entry.above_s += max(0.0, kernel.high_s - kernel.duration_s) * item.op.repeat
@@ -234,7 +263,7 @@ def _shares(costed: CostedProgram, source: Source) -> dict[KernelKey, _Share]:
     return {
         key: _Share(
             entry.time_s / total_s, entry.below_s / entry.time_s, entry.above_s / entry.time_s,
-            (entry.kernel.kind, entry.kernel.dtype),
+            (entry.kernel.kind, entry.kernel.dtype), entry.call,
         )
         for key, entry in sums.items() if entry.time_s > 0
     }  # fmt: skip
@@ -256,6 +285,15 @@ def _host_shares(costed: CostedProgram) -> dict[KernelKey, _Share]:
         (name,): _Share(time_s / total_s, OPERATOR_ERROR, OPERATOR_ERROR, (name, ""))
         for name, time_s in sums.items() if time_s > 0
     }  # fmt: skip
+
+
+def _call(op: Op, kernel: Kernel) -> tuple[str, ...]:
+    """What a kernel shares its operator's error with: the same operator, phase and library.
+
+    Pinned and pageable copies are two, and so are the attention kernels of two libraries.
+    """
+    library = {"transfer": kernel.name, "attention": kernel.name.partition("_")[0]}
+    return op.name, op.phase, library.get(kernel.kind, "")
 
 
 def _key(kernel: Kernel) -> KernelKey:

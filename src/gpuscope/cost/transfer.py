@@ -22,17 +22,17 @@ from gpuscope.program.types import TensorSpec
 _UNKNOWN_LINK = 16e9
 """Bytes/s one direction where the catalogue names no host link (PCIe 3.0 x16, the oldest here)."""
 
-_STAGED_ABOVE_BYTES = 2**20
+STAGED_ABOVE_BYTES = 2**20
 """Pageable copies above this size go through a staging buffer (measured on an H200's host)."""
 
-_HOST_CACHE_BYTES = 64 * 2**20
+HOST_CACHE_BYTES = 64 * 2**20
 """What the CPU stages at its cache's pace; the rest comes from the host's memory (measured there:
 upwards 18 GB/s to 64 MiB, 7 to 10 GB/s from 256 MiB to 1 GiB)."""
 
-_HOSTS_DIFFER = 0.35
+_HOSTS_DIFFER = 0.41
 """Least relative 80 % half-width of a staged copy on a host whose copies nobody measured: 1 GB took
-97, 133 and 148 ms on three hosts of the same kind, whose points agree within 10 % each; 16 MiB took
-0.88, 0.98 and 1.05 ms, 256 MiB 25.8, 28.0 and 29.5 ms."""
+97, 133 and 148 ms on three hosts of the same kind (predicted: 137), whose points agree within 10 %
+each; 16 MiB took 0.88, 0.98 and 1.05 ms, 256 MiB 25.8, 28.0 and 29.5 ms."""
 
 _INLINE_BYTES = 2**15
 """Copies to the device up to this size go with the command itself, which is sooner (0.83 us for
@@ -113,13 +113,13 @@ def _parts(work: Work, size: float, way: str, pinned: bool) -> tuple[str, float,
         usable = rate * get(f"{kind}.efficiency", 0.36)
         return kind, get(f"{kind}.latency_s", 0.8e-6), size / usable
     # The driver copies small pageable buffers at once, larger ones piece by piece.
-    staged = not pinned and size > _STAGED_ABOVE_BYTES
+    staged = not pinned and size > STAGED_ABOVE_BYTES
     kind = f"transfer.{way}_{'pageable' if staged else 'pinned'}"
     share = get(f"{kind}.efficiency", 0.25 if staged else 0.86)
     latency = get(f"{kind}.latency_s", 1.2e-6)
     if not staged:
         return kind, latency, size / (rate * share)
-    beyond = max(0.0, size - _HOST_CACHE_BYTES)
+    beyond = max(0.0, size - HOST_CACHE_BYTES)
     slow = _from_memory(work, kind)
     return kind, latency, (size - beyond) / (rate * share) + beyond / (rate * slow)
 

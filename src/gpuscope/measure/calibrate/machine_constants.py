@@ -9,6 +9,7 @@ from gpuscope.errors import InvalidValueError
 from gpuscope.hardware import CalibratedValue, Calibration, Device, calibration_for
 from gpuscope.measure.bench.types import BenchResult, Point
 from gpuscope.measure.calibrate.collective_constants import collective_constants
+from gpuscope.measure.calibrate.copy_constants import copy_constants
 from gpuscope.measure.calibrate.host_constants import host_constants
 from gpuscope.measure.calibrate.host_terms import host_terms
 from gpuscope.measure.calibrate.kernel_constants import kernel_constants
@@ -54,6 +55,7 @@ def calibrate(
     found |= _terms(points, _with(start, found, device))
     say("Kernels …")
     found |= kernel_constants(points, device, start, say)
+    found |= copy_constants(points, device)
     say("Collectives …")
     found |= collective_constants(points, device, start)
     found |= power_constants(points, device)
