@@ -59,6 +59,8 @@ class SingleGain:
         effect: "helps", "little", "hurts", ..., as predicted.
         measured: the same quotient as `predicted`, measured.
         spread: by how much the case's original differs from itself, relative.
+        least, most: what the blocks leave open of `measured`: the fastest block of the one over
+            the median block of the other, and the reverse.
     """
 
     source: str
@@ -70,6 +72,8 @@ class SingleGain:
     effect: str
     measured: float
     spread: float
+    least: float
+    most: float
 
     @property
     def change(self) -> str:
@@ -90,6 +94,11 @@ class SingleGain:
     def nearly_inside(self) -> bool:
         """Within it, once it is widened by what the case's original differs from itself."""
         return self.low / (1 + self.spread) <= self.measured <= self.high * (1 + self.spread)
+
+    @property
+    def meets(self) -> bool:
+        """The predicted interval and what the blocks leave open have something in common."""
+        return self.low <= self.most and self.least <= self.high
 
     @property
     def big(self) -> bool:
@@ -203,6 +212,7 @@ class Summary:
         near: share with an error of at most `NEAR`.
         inside: share measured within the predicted 80 % interval.
         nearly: the same with intervals widened by what each case's original differs from itself.
+        meets: share whose interval meets what the measured blocks leave open.
         over: share of which more was predicted than measured.
         largest: absolute error.
     """
@@ -213,6 +223,7 @@ class Summary:
     near: float
     inside: float
     nearly: float
+    meets: float
     over: float
     largest: float
 
@@ -243,6 +254,7 @@ def summary(gains: Sequence[SingleGain]) -> Summary | None:
         sum(error <= NEAR for error in errors) / count,
         sum(gain.inside for gain in gains) / count,
         sum(gain.nearly_inside for gain in gains) / count,
+        sum(gain.meets for gain in gains) / count,
         sum(gain.error > 0 for gain in gains) / count, max(errors),
     )  # fmt: skip
 
@@ -331,6 +343,7 @@ def _of_case(
 ) -> Evidence:
     middle = statistics.median if typical else min
     times: dict[Names, list[float]] = defaultdict(list)
+    blocks: dict[Names, list[float]] = defaultdict(list)
     errors: dict[Names, str] = {}
     for row in rows:
         names = tuple(row["names"])
@@ -338,6 +351,7 @@ def _of_case(
             errors[names] = _first_sentence(row["error"])
         else:
             times[names].append(middle(row["blocks_s"]) / row["work"])
+            blocks[names] += [seconds / row["work"] for seconds in row["blocks_s"]]
     devices = tuple(dict.fromkeys(row["device"] for row in rows if "device" in row))
     for name in devices:
         if device(name).id != device(kept.device).id:
@@ -356,7 +370,7 @@ def _of_case(
     gains = tuple(
         SingleGain(
             path.stem, case, names, f["speedup"], f["low"], f["high"], f["effect"],
-            step_s / middle(times[names]), spread,
+            step_s / middle(times[names]), spread, *_open(blocks[()], blocks[names]),
         )
         for names, f in known.items()
     )  # fmt: skip
@@ -369,6 +383,12 @@ def _of_case(
     original = Original(path.stem, case, step_s, slowest_s, spread, len(own), kept.base_s)
     shared = any(row.get("slots", 1) > 1 for row in rows)
     return Evidence(gains, (original,), failures, (), len(times) - len(known), devices, shared)
+
+
+def _open(before: Sequence[float], after: Sequence[float]) -> tuple[float, float]:
+    """The least and the most gain that blocks of the original and of a change leave open."""
+    median = statistics.median
+    return min(before) / median(after), median(before) / min(after)
 
 
 def _first_sentence(text: str) -> str:

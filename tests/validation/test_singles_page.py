@@ -106,6 +106,7 @@ def test_the_statistics_are_the_known_ones(folders) -> None:
     assert whole.mean == pytest.approx((0.1 + 0.0594 + 0.2222 + 0.25) / 6, abs=1e-4)
     assert (whole.near, whole.inside) == (4 / 6, 3 / 6)
     assert whole.nearly == 4 / 6  # 10 % wider holds 1.01 against 0.9 to 0.99
+    assert whole.meets == 4 / 6  # not pin-memory (1.01 to 1.21), nor that of lstm (0.69 to 0.9)
     assert whole.largest == pytest.approx(0.25)
     big = [g for g in found.counted if g.big]
     assert {g.change for g in big} == {"tf32", "checkpoint", "fused-optimizer"}
