@@ -67,6 +67,36 @@ def test_unlike_experts_stay_in_their_loop(monkeypatch: pytest.MonkeyPatch) -> N
     torch.testing.assert_close(out, want)
 
 
+def _doubles(module: nn.Module, args: object, out: torch.Tensor) -> torch.Tensor:
+    return 2 * out
+
+
+@pytest.mark.parametrize("part", ["0.0", "2.2", "1"])
+def test_a_hook_added_later_to_any_expert_is_heard(part: str) -> None:
+    experts = _experts()
+    x, chosen = torch.randn(6, 4), torch.tensor([0, 2, 1, 0, 1, 2])
+    add_experts(torch.zeros(6, 4), experts, x, chosen)
+    experts.get_submodule(part).register_forward_hook(_doubles)
+    want = torch.zeros(6, 4)
+    for e, expert in enumerate(experts):
+        want[chosen == e] += expert(x[chosen == e])
+    out = torch.zeros(6, 4)
+    add_experts(out, experts, x, chosen)
+    torch.testing.assert_close(out, want)
+
+
+def test_an_expert_without_a_bias_among_others() -> None:
+    experts = _experts()
+    experts[0][2].bias = None
+    x, chosen = torch.randn(6, 4), torch.tensor([0, 2, 1, 0, 1, 2])
+    want = torch.zeros(6, 4)
+    for e, expert in enumerate(experts):
+        want[chosen == e] += expert(x[chosen == e])
+    out = torch.zeros(6, 4)
+    add_experts(out, experts, x, chosen)
+    torch.testing.assert_close(out, want)
+
+
 def test_it_is_compiled_in_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grouped_loop, "_can_group", lambda *_: True)
     experts = _experts(width=16).bfloat16()

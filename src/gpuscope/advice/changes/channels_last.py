@@ -8,7 +8,7 @@ lose: the prediction holds each kernel's layout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
@@ -56,7 +56,8 @@ class ChannelsLast(Change):
 
     def install(self, live: Live) -> None:
         """Turn filters once, and what each root module is given."""
-        live.on_model(lambda root: _turn(live, root))
+        live.on_model(_turn_filters)
+        live.on_call(_turn_inputs)
 
     def price(self, case: Case) -> Words | None:
         """Inputs that come channels first are turned each step."""
@@ -107,22 +108,37 @@ def layouts(program: Program) -> tuple[int, int]:
     return first, last
 
 
-def _turn(live: Live, root: Any) -> None:
+def _formats(root: Any) -> dict[int, Any]:
+    """The memory format for tensors of so many dimensions that a model convolves."""
     import torch
 
     convolves = {
         type(m) for m in root.modules()
         if isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d, torch.nn.Conv3d))
     }  # fmt: skip
-    flat = any(not issubclass(c, torch.nn.Conv3d) for c in convolves)
-    deep = any(issubclass(c, torch.nn.Conv3d) for c in convolves)
-    formats = {4: torch.channels_last} if flat else {}
-    if deep:
+    formats = {}
+    if any(not issubclass(c, torch.nn.Conv3d) for c in convolves):
+        formats[4] = torch.channels_last
+    if any(issubclass(c, torch.nn.Conv3d) for c in convolves):
         formats[5] = torch.channels_last_3d
-    for form in formats.values():
+    return formats
+
+
+def _turn_filters(root: Any) -> None:
+    for form in _formats(root).values():
         root.to(memory_format=form)
+
+
+def _turn_inputs(root: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A model's call, given turned tensors.
+
+    Not a hook: in a model that `Module.compile` compiled, a hook is a graph of its own.
+    """
+    import torch
+
+    formats = _formats(root)
     if not formats:
-        return
+        return call
 
     def turned(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dim() in formats:
@@ -133,10 +149,10 @@ def _turn(live: Live, root: Any) -> None:
             return {k: turned(v) for k, v in value.items()}
         return value
 
-    def hook(module: Any, args: Any, kwargs: Any) -> Any:
-        return turned(args), turned(kwargs)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return call(*turned(args), **turned(kwargs))
 
-    live.at_end(root.register_forward_pre_hook(hook, with_kwargs=True).remove)
+    return called
 
 
 register(ChannelsLast())
