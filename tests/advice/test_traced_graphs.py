@@ -57,7 +57,7 @@ def counted(
             with torch.set_grad_enabled(model.training):
                 out = model(*inputs)
             if model.training:
-                out.sum().backward()
+                getattr(out, "logits", out).sum().backward()
                 model.zero_grad()
 
         return step
@@ -247,6 +247,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_no_graph_is_added(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpuscope.advice import chunked_loss
@@ -256,3 +257,20 @@ def test_no_graph_is_added(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("this torch has no kernel for it")
     before, after = counted(CASES[name]), counted(CASES[name], (name,))
     assert (before, after) == ((1, 0), (1, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["checkpoint", "no-padding-mask", "fused-norm"])
+def test_a_model_of_transformers_stays_one_graph(name: str) -> None:
+    if name == "fused-norm" and torch.__version__ < "2.9":
+        pytest.skip("this torch has no kernel for it")
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        vocab_size=101,
+    )  # fmt: skip
+
+    def make() -> tuple[nn.Module, tuple[Any, ...]]:
+        return transformers.LlamaForCausalLM(config).train(), (torch.ones(2, 8).long(),)
+
+    assert counted(make, (name,)) == counted(make) == (1, 0)

@@ -9,6 +9,7 @@ are kept and only cheap ones are computed again.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from gpuscope.advice.blocks import repeated_blocks
 from gpuscope.errors import UnsupportedError
 
-__all__ = ["KEPT", "keeps_products", "recompute_blocks"]
+__all__ = ["KEPT", "keeps_products", "recompute_blocks", "without_cache"]
 
 KEPT = frozenset({
     "mm", "addmm", "bmm", "baddbmm", "convolution", "attention", "attention_backward",
@@ -116,6 +117,33 @@ def _tell_transformers(model: Any, every: int, keep_products: bool) -> int:
         if at % every:
             layer.gradient_checkpointing = False
     return len(layers[::every])
+
+
+def without_cache(model: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    """A model's call that asks for no key-value cache while transformers recomputes.
+
+    It would make none either, but warns of that, and a warning breaks a compiled graph. Exact.
+
+    Args:
+        model: any root module; one that is not of transformers is called as it was.
+        call: how it is called.
+    """
+    if not hasattr(model, "is_gradient_checkpointing") or not _takes_use_cache(model):
+        return call
+
+    @functools.wraps(call)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        # Given by place, it could not be given by name once more.
+        if model.training and model.is_gradient_checkpointing and len(args) < 3:
+            kwargs["use_cache"] = False
+        return call(*args, **kwargs)
+
+    return called
+
+
+def _takes_use_cache(model: Any) -> bool:
+    names = list(inspect.signature(model.forward).parameters)
+    return "use_cache" in names and names.index("use_cache") >= 3
 
 
 # -- what is entered around a block's two runs ---------------------------------------------------

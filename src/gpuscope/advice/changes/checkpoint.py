@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.memory_room import category_bytes, room
-from gpuscope.advice.recomputing import recompute_blocks
+from gpuscope.advice.recomputing import recompute_blocks, without_cache
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Fit, Numerics
 from gpuscope.analysis.wording import size
@@ -74,6 +74,7 @@ class Checkpoint(Change):
                 recompute_blocks(model, every=self.every, keep_products=self.keep_products)
 
         live.on_model(edit)
+        live.on_call(without_cache)
 
     def price(self, case: Case) -> Words | None:
         """Time: what is computed twice."""
