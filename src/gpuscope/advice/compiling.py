@@ -7,7 +7,9 @@ from typing import Any
 
 from gpuscope.advice.live import Live
 
-__all__ = ["blocks_of", "compile_modules", "losses_named", "marks_steps", "variants_of"]
+__all__ = [
+    "blocks_of", "compile_modules", "limit_name", "losses_named", "marks_steps", "variants_of",
+]  # fmt: skip
 
 _OTHERS = 8
 """Variants of a block beside one for each: Dynamo's own limit for one function."""
@@ -26,9 +28,8 @@ def compile_modules(live: Live, modules: Iterable[Any], mode: str | None) -> Non
     modules = list(modules)
     if len(modules) > 1 and not live.pretended:
         settings: Any = torch._dynamo.config
-        live.set(
-            settings, "recompile_limit", max(settings.recompile_limit, variants_of(len(modules)))
-        )
+        name = limit_name()
+        live.set(settings, name, max(getattr(settings, name), variants_of(len(modules))))
     for module in modules:
         if any(_is_compiled(m) for m in module.modules()):
             continue
@@ -38,6 +39,14 @@ def compile_modules(live: Live, modules: Iterable[Any], mode: str | None) -> Non
         compiled = torch.compile(_led_into(module), mode=mode, dynamic=None)
         module._compiled_call_impl = compiled
         live.at_end(_eager_again(module, compiled))
+
+
+def limit_name() -> str:
+    """What Dynamo's settings call the number of times that one function is compiled."""
+    import torch
+
+    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    return "recompile_limit" if release >= (2, 7) else "cache_size_limit"
 
 
 def variants_of(blocks: int) -> int:

@@ -5,10 +5,13 @@ import torch._dynamo
 from changed_cases import case_of
 from tiny_models import bert, tiny
 
+from gpuscope.advice.compiling import limit_name
 from gpuscope.advice.live import Live
 from gpuscope.advice.registry import find, plan
 from gpuscope.advice.source import applied
 from gpuscope.advice.types import ModelSeen, Seen
+
+LIMIT = limit_name()
 
 
 def test_one_region_a_block():
@@ -49,7 +52,7 @@ def test_a_loop_over_the_blocks_is_written():
     lines = new.splitlines()
     at = lines.index("model = Net()")
     assert lines[at + 1 : at + 5] == [
-        "torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 12)",
+        f"torch._dynamo.config.{LIMIT} = max(torch._dynamo.config.{LIMIT}, 12)",
         "for block in model.modules():",
         '    if type(block).__name__ == "Block":',
         "        block.forward = torch.compile(block.forward)",
@@ -89,7 +92,7 @@ def test_more_blocks_than_dynamo_would_compile_are_all_compiled(monkeypatch):
     compile_ = torch.compile
     monkeypatch.setattr(torch, "compile", lambda call, **kwargs: compile_(call, backend=counted))
     torch._dynamo.reset()
-    limit = torch._dynamo.config.recompile_limit
+    limit = getattr(torch._dynamo.config, LIMIT)
     live = Live(plan(["compile-regional"]))
 
     def build():
@@ -101,4 +104,4 @@ def test_more_blocks_than_dynamo_would_compile_are_all_compiled(monkeypatch):
     step()
     live.close()
     assert len(graphs) == 12
-    assert torch._dynamo.config.recompile_limit == limit
+    assert getattr(torch._dynamo.config, LIMIT) == limit

@@ -14,7 +14,7 @@ from gpuscope.advice.blocks import repeated_blocks
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.compile_model import COMPILED_MODELS, after_each_model
 from gpuscope.advice.compile_reasons import cannot_compile, compile_why
-from gpuscope.advice.compiling import compile_modules, losses_named, variants_of
+from gpuscope.advice.compiling import compile_modules, limit_name, losses_named, variants_of
 from gpuscope.advice.registry import register
 from gpuscope.advice.types import Case, Edit, Fit, Seen
 from gpuscope.explain.types import Words
@@ -79,9 +79,9 @@ class CompileBlocks(Change):
         if blocks is None:
             return None
         name, count = blocks
+        limit = f"torch._dynamo.config.{limit_name()}"
         loop = (
-            "torch._dynamo.config.recompile_limit = max("
-            f"torch._dynamo.config.recompile_limit, {variants_of(count)})\n"
+            f"{limit} = max({limit}, {variants_of(count)})\n"
             "for block in {name}.modules():\n"
             f'    if type(block).__name__ == "{name}":\n'
             "        block.forward = torch.compile(block.forward)\n"
