@@ -158,7 +158,9 @@ class Page:
             "案例|最初写法|`optimize`|专家|达到专家的",
         ).split("|")
         place = self.t("docs/ladders.md", "docs/ladders.zh-CN.md")
-        return table(heads, (self._row(each, place)[:5] for each in ran), "lrrrr")
+        rows = table(heads, (self._row(each, place)[:5] for each in ran), "lrrrr")
+        told = self.singles.replace("](", "](docs/")
+        return "\n\n".join(part for part in (rows, self._sum(), told) if part)
 
     def _row(self, found: Found, place: str = "") -> list[str]:
         name = found.case.zh if self.zh else found.case.en
