@@ -1,6 +1,7 @@
 """Measure ladder scripts as they are: each in a process of its own.
 
     python benchmarks/ladders/measure.py expert/resnet50 naive/gpt2 --out measured.jsonl
+    python benchmarks/ladders/measure.py expert/ddp_gpt2 --gpus 2 --out measured.jsonl
 
 Every line of the result: name, median step, its 95 % interval, peak memory, seconds it took.
 """
@@ -37,15 +38,44 @@ def measured(name: str, seconds: float, limit_s: float) -> dict[str, object]:
     return {"name": name, **{key: run.get(key) for key in keys}, "seconds": took}
 
 
+def measured_on_several(name: str, gpus: int, limit_s: float) -> dict[str, object]:
+    """A distributed script's step, one process a GPU, as `gpuscope optimize` measures the original.
+
+    Its interval is that of the blocks' median.
+    """
+    from gpuscope.advice.results import Limits, Target
+    from gpuscope.advice.trial.trials import Trials
+    from gpuscope.errors import GpuscopeError
+
+    target = Target("build", f"{HERE / name}.py:build")
+    begin = time.perf_counter()
+    try:
+        with Trials(target, Limits(limit_s), processes=gpus) as trials:
+            found = trials.baseline()
+    except GpuscopeError as error:
+        return {"name": name, "error": f"{error.what} {error.why}"[-600:]}
+    return {
+        "name": name, "step_time_s": found.step_s,
+        "step_time_interval_s": [found.low_s, found.high_s],
+        "peak_memory_bytes": found.peak_memory_bytes, "energy_j": found.energy_j,
+        "seconds": round(time.perf_counter() - begin, 1),
+    }  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seconds", type=float, default=1.5)
     parser.add_argument("--limit", type=float, default=150)
+    parser.add_argument("--gpus", type=int, default=1)
     given = parser.parse_args()
     for name in given.names:
-        row = json.dumps(measured(name, given.seconds, given.limit))
+        found = (
+            measured(name, given.seconds, given.limit) if given.gpus == 1
+            else measured_on_several(name, given.gpus, given.limit)
+        )  # fmt: skip
+        row = json.dumps(found)
         print(row, flush=True)
         if given.out:
             with given.out.open("a") as out:
