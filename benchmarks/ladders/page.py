@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT / "src"), str(HERE), str(ROOT / "validation")]
 from ladder_results import MEASURED, Found, find, take  # noqa: E402
 from page_case import CaseSection  # noqa: E402
 from page_gains import gains_section  # noqa: E402
-from page_words import LINKS, VERDICTS, count, percent, table  # noqa: E402
+from page_words import LINKS, VERDICTS, InLanguage, count, percent, table  # noqa: E402
 from singles_page import SinglesPage, evidence  # noqa: E402
 from singles_page import write as write_singles  # noqa: E402
 
@@ -35,7 +35,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "ladders"
 EXPERT = 0.95
 """Share of an expert's speed that was aimed at."""
 
-class Page:
+class Page(InLanguage):
     """One language of the page.
 
     Args:
@@ -47,12 +47,9 @@ class Page:
 
     def __init__(self, found: Sequence[Found], zh: bool, recorded: Sequence[dict] = (),
                  singles: str = "") -> None:  # fmt: skip
-        self.found, self.zh, self.recorded, self.singles = found, zh, recorded, singles
+        super().__init__(zh)
+        self.found, self.recorded, self.singles = found, recorded, singles
         self.cases = CaseSection(zh)
-
-    def t(self, en: str, zh: str) -> str:
-        """The words of this language."""
-        return zh if self.zh else en
 
     def text(self) -> str:
         """The whole page."""

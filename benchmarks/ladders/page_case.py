@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ladder_results import Found, without_paths
-from page_words import LINKS, VERDICTS, cell, interval, named, table, times
+from page_words import LINKS, VERDICTS, InLanguage, cell, interval, named, table, times
 
 from gpuscope.advice.ladder_figures import OUTCOMES, predicted_step_s, quantity, share_of
 from gpuscope.advice.patching import parts_of
@@ -18,19 +18,8 @@ LITTLE = 0.01
 """A predicted gain or loss below it is called little."""
 
 
-class CaseSection:
-    """One language of every case's section.
-
-    Args:
-        zh: in Chinese.
-    """
-
-    def __init__(self, zh: bool) -> None:
-        self.zh = zh
-
-    def t(self, en: str, zh: str) -> str:
-        """The words of this language."""
-        return zh if self.zh else en
+class CaseSection(InLanguage):
+    """One language of every case's section."""
 
     def text(self, found: Found) -> str:
         """All of it."""

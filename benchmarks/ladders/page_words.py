@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from gpuscope.explain.numbers import three
 
 __all__ = [
-    "LINKS", "VERDICTS", "cell", "count", "interval", "named", "percent", "signed", "table",
-    "times",
+    "LINKS", "VERDICTS", "InLanguage", "cell", "count", "interval", "named", "percent", "signed",
+    "table", "times",
 ]  # fmt: skip
 
 LINKS = "../benchmarks"
@@ -19,6 +19,21 @@ VERDICTS = {
     "overflow": ("overflow", "溢出"), "distribution": ("agree in distribution", "分布一致"),
     "unchecked": ("not checked", "未检查"),
 }  # fmt: skip
+
+
+class InLanguage:
+    """A page, or a part of one, in one language.
+
+    Args:
+        zh: in Chinese.
+    """
+
+    def __init__(self, zh: bool) -> None:
+        self.zh = zh
+
+    def t(self, en: str, zh: str) -> str:
+        """The words of this language."""
+        return zh if self.zh else en
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> str:

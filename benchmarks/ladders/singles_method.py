@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ladder_results import without_paths
-from page_words import cell, named, percent, table
+from page_words import InLanguage, cell, named, percent, table
 from single_gains import LEARNT, NOT_COUNTED, NOT_PREDICTED, Evidence, Original, summary
 
 from gpuscope.explain.numbers import seconds
@@ -11,7 +11,7 @@ from gpuscope.explain.numbers import seconds
 __all__ = ["Method"]
 
 
-class Method:
+class Method(InLanguage):
     """One language of it.
 
     Args:
@@ -21,11 +21,8 @@ class Method:
     """
 
     def __init__(self, found: Evidence, zh: bool, typical: Evidence | None = None) -> None:
-        self.found, self.zh, self.typical = found, zh, typical
-
-    def t(self, en: str, zh: str) -> str:
-        """The words of this language."""
-        return zh if self.zh else en
+        super().__init__(zh)
+        self.found, self.typical = found, typical
 
     def text(self) -> str:
         """All of it."""

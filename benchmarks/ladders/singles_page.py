@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(HERE)]
 
-from page_words import LINKS, named, percent, table  # noqa: E402
+from page_words import LINKS, InLanguage, named, percent, table  # noqa: E402
 from single_gains import (  # noqa: E402
     APART,
     BIG,
@@ -49,7 +49,7 @@ def evidence(typical: bool = False) -> Evidence:
     return read(RESULTS, ADVICE, typical)
 
 
-class SinglesPage:
+class SinglesPage(InLanguage):
     """One language of the page.
 
     Args:
@@ -59,11 +59,8 @@ class SinglesPage:
     """
 
     def __init__(self, found: Evidence, zh: bool, typical: Evidence | None = None) -> None:
-        self.found, self.zh, self.typical, self.rows = found, zh, typical, Rows(zh)
-
-    def t(self, en: str, zh: str) -> str:
-        """The words of this language."""
-        return zh if self.zh else en
+        super().__init__(zh)
+        self.found, self.typical, self.rows = found, typical, Rows(zh)
 
     def text(self) -> str:
         """The whole page."""

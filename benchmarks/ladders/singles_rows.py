@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from page_words import named, percent, signed, table
+from page_words import InLanguage, named, percent, signed, table
 from single_gains import HARM, Evidence, SingleGain
 
 __all__ = ["EFFECTS", "KINDS", "Rows"]
@@ -24,19 +24,8 @@ FORESEEN = {
 }  # fmt: skip
 
 
-class Rows:
-    """One language of the lists of gains.
-
-    Args:
-        zh: in Chinese.
-    """
-
-    def __init__(self, zh: bool) -> None:
-        self.zh = zh
-
-    def t(self, en: str, zh: str) -> str:
-        """The words of this language."""
-        return zh if self.zh else en
+class Rows(InLanguage):
+    """One language of the lists of gains."""
 
     def list(self, gains: Iterable[SingleGain], judged: bool = False) -> str:
         """A table of gains.

@@ -30,13 +30,20 @@ def _experts(kind: type[nn.Module] | None = None, width: int = 4) -> nn.ModuleLi
     )  # fmt: skip
 
 
+def _added(
+    experts: nn.ModuleList, x: torch.Tensor, chosen: torch.Tensor, to: torch.Tensor
+) -> torch.Tensor:
+    """What a loop over experts, one a token, adds."""
+    for e, expert in enumerate(experts):
+        to[chosen == e] += expert(x[chosen == e])
+    return to
+
+
 @pytest.mark.parametrize("kind", [None, Normed])
 def test_numbers_beyond_the_experts_choose_none(kind: type[nn.Module] | None) -> None:
     experts = _experts(kind)
     x, chosen = torch.randn(6, 4), torch.tensor([0, 2, 5, -1, 1, 2])
-    want = torch.ones(6, 4)
-    for e, expert in enumerate(experts):
-        want[chosen == e] += expert(x[chosen == e])
+    want = _added(experts, x, chosen, torch.ones(6, 4))
     out = torch.ones(6, 4)
     add_experts(out, experts, x, chosen)
     torch.testing.assert_close(out, want)
@@ -77,9 +84,7 @@ def test_a_hook_added_later_to_any_expert_is_heard(part: str) -> None:
     x, chosen = torch.randn(6, 4), torch.tensor([0, 2, 1, 0, 1, 2])
     add_experts(torch.zeros(6, 4), experts, x, chosen)
     experts.get_submodule(part).register_forward_hook(_doubles)
-    want = torch.zeros(6, 4)
-    for e, expert in enumerate(experts):
-        want[chosen == e] += expert(x[chosen == e])
+    want = _added(experts, x, chosen, torch.zeros(6, 4))
     out = torch.zeros(6, 4)
     add_experts(out, experts, x, chosen)
     torch.testing.assert_close(out, want)
@@ -89,9 +94,7 @@ def test_an_expert_without_a_bias_among_others() -> None:
     experts = _experts()
     experts[0][2].bias = None
     x, chosen = torch.randn(6, 4), torch.tensor([0, 2, 1, 0, 1, 2])
-    want = torch.zeros(6, 4)
-    for e, expert in enumerate(experts):
-        want[chosen == e] += expert(x[chosen == e])
+    want = _added(experts, x, chosen, torch.zeros(6, 4))
     out = torch.zeros(6, 4)
     add_experts(out, experts, x, chosen)
     torch.testing.assert_close(out, want)
