@@ -95,15 +95,16 @@ def test_agrees_with_a_bare_loop() -> None:
     """Taking turns with a plain loop: the same step time, up to this machine's noise.
 
     A block has ten steps: with four, the statistics between blocks alone were 8 % of so short ones.
+    Other programs only ever make a turn longer, so the least of each counts; on a busy machine it
+    takes more turns until each has had an undisturbed one.
     """
-    import statistics
     import time
 
     from gpuscope.measure.accelerator import Accelerator
 
     step, cpu = build(256, "cpu"), Accelerator("cpu")
-    ratios = []
-    for _ in range(5):
+    plain, measured = [], []
+    for turn in range(40):
         start = time.process_time()
         for _ in range(STEPS):
             step()
@@ -111,9 +112,12 @@ def test_agrees_with_a_bare_loop() -> None:
         start = time.process_time()
         found = time_blocks(step, cpu, seconds=STEPS * bare, rough_s=bare)
         blocks = (time.process_time() - start) / (len(found.means_s) * found.steps_per_block)
-        ratios.append(blocks / bare)
+        plain.append(bare)
+        measured.append(blocks)
+        if turn >= 6 and min(measured) < 1.10 * min(plain):
+            break
     # Processor time, so that other programs count less; benchmarks/measure_overhead.py is exact.
-    assert statistics.median(ratios) < 1.10
+    assert min(measured) < 1.10 * min(plain)
 
 
 def test_saved_and_loaded(run: gs.Run, tmp_path: Path) -> None:
