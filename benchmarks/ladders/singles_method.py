@@ -8,14 +8,14 @@ from single_gains import LEARNT, NOT_COUNTED, NOT_PREDICTED, Evidence, Original,
 
 from gpuscope.explain.numbers import seconds
 
-__all__ = ["Method"]
+__all__ = ["Method", "OfEvidence"]
 
 
-class Method(InLanguage):
-    """One language of it.
+class OfEvidence(InLanguage):
+    """A page, or a part of one, on what was predicted and measured.
 
     Args:
-        found: all that was predicted and measured.
+        found: all of it.
         zh: in Chinese.
         typical: the same from median blocks; None leaves that comparison out.
     """
@@ -23,6 +23,10 @@ class Method(InLanguage):
     def __init__(self, found: Evidence, zh: bool, typical: Evidence | None = None) -> None:
         super().__init__(zh)
         self.found, self.typical = found, typical
+
+
+class Method(OfEvidence):
+    """How it was measured, in one language."""
 
     def text(self) -> str:
         """All of it."""

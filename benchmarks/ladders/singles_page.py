@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(HERE)]
 
-from page_words import LINKS, InLanguage, named, percent, table  # noqa: E402
+from page_words import LINKS, named, percent, table  # noqa: E402
 from single_gains import (  # noqa: E402
     APART,
     BIG,
@@ -31,7 +31,7 @@ from single_gains import (  # noqa: E402
     read,
     summary,
 )
-from singles_method import Method  # noqa: E402
+from singles_method import Method, OfEvidence  # noqa: E402
 from singles_rows import KINDS, Rows  # noqa: E402
 
 from gpuscope.advice.registry import find  # noqa: E402
@@ -49,18 +49,8 @@ def evidence(typical: bool = False) -> Evidence:
     return read(RESULTS, ADVICE, typical)
 
 
-class SinglesPage(InLanguage):
-    """One language of the page.
-
-    Args:
-        found: all that was predicted and measured.
-        zh: in Chinese.
-        typical: the same from median blocks; None leaves that comparison out.
-    """
-
-    def __init__(self, found: Evidence, zh: bool, typical: Evidence | None = None) -> None:
-        super().__init__(zh)
-        self.found, self.typical, self.rows = found, typical, Rows(zh)
+class SinglesPage(OfEvidence):
+    """The whole page, in one language."""
 
     def text(self) -> str:
         """The whole page."""
@@ -69,7 +59,7 @@ class SinglesPage(InLanguage):
             t("# Single changes: predicted and measured", "# 单项改动：预测与实测"),
             t("[中文](single-changes.zh-CN.md)", "[English](single-changes.md)"),
             self._intro(), self._headline(), Method(self.found, self.zh, self.typical).text(),
-            self._by_kind(), self._by_case(), self._misses(), self.rows.harm(self.found),
+            self._by_kind(), self._by_case(), self._misses(), Rows(self.zh).harm(self.found),
             self._every(), self._again(),
         ]  # fmt: skip
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -265,7 +255,7 @@ class SinglesPage(InLanguage):
         if not worst:
             return ""
         title = self.t(f"## The {len(worst)} largest misses", f"## 误差最大的 {len(worst)} 项")
-        return f"{title}\n\n{self.rows.list(worst)}"
+        return f"{title}\n\n{Rows(self.zh).list(worst)}"
 
     def _every(self) -> str:
         if not self.found.gains:
@@ -273,7 +263,7 @@ class SinglesPage(InLanguage):
         number = len(self.found.gains)
         title = self.t(f"Every gain that was predicted and measured ({number})",
                        f"所有既有预测又有实测的提速（{number} 项）")  # fmt: skip
-        listed = self.rows.list(self.found.gains)
+        listed = Rows(self.zh).list(self.found.gains)
         return f"<details><summary>{title}</summary>\n\n{listed}\n\n</details>"
 
     def _section(

@@ -6,7 +6,7 @@ shapes, and keeps it (aten/src/ATen/native/cudnn/MHA.cpp, `MHAGraphCache`). The 
 the others takes 30 us (torch 2.11, cuDNN 9.19, H200). A cache of keys that grows by a token has
 another length in every step, so each token of a sequence that is longer than all before it pays
 for a plan: the same step takes 54.1 and 51.8 ms for lengths that are new, and 19.1 ms for lengths
-that the process has met (`benchmarks/results/ladders/singles-*.jsonl`, llama_decode).
+that the process has met (`benchmarks/results/ladders/singles.jsonl`, llama_decode).
 """
 
 from __future__ import annotations
