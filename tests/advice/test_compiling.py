@@ -36,3 +36,6 @@ def test_a_loss_is_named_only_where_it_has_no_name():
         losses_named(module)
     assert bert.loss_type == before
     assert gpt2.loss_type == "ForCausalLM"
+    gpt2.loss_type = None
+    losses_named(torch.nn.DataParallel(gpt2))
+    assert gpt2.loss_type == "ForCausalLM"

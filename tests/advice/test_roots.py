@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gpuscope.advice.roots import modules, roots
+from gpuscope.advice.roots import modules, roots, unwrapped
 
 
 def _ours(found, *ours):
@@ -28,3 +28,11 @@ def test_a_graph_of_the_users_own_is_a_model_a_compilers_is_not() -> None:
     own, made = (torch.fx.symbolic_trace(nn.ReLU()) for _ in range(2))
     made.compile_subgraph_reason = "as torch._dynamo.output_graph leaves it"
     assert _ours(roots(), own, made) == [own]
+
+
+def test_a_wrapper_of_torch_holds_the_model_ones_own_is_one() -> None:
+    model = nn.Linear(2, 2)
+    own = type("DataParallel", (nn.Module,), {})()
+    own.module = model
+    assert unwrapped(nn.DataParallel(model)) is unwrapped(model) is model
+    assert unwrapped(own) is own

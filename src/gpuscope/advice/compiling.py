@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpuscope.advice.live import Live
+from gpuscope.advice.roots import unwrapped
 
 __all__ = [
     "blocks_of", "compile_modules", "limit_name", "losses_named", "marks_steps", "variants_of",
@@ -84,6 +85,7 @@ def losses_named(module: Any) -> None:
 
     It would take this very one, but warns of it, and a warning leaves the graph. Exact.
     """
+    module = unwrapped(module)
     named = "loss_type" in vars(module) or hasattr(type(module), "loss_function")
     if named and getattr(module, "loss_type", "") is None:
         module.loss_type = "ForCausalLM"

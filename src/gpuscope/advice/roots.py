@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-__all__ = ["modules", "roots"]
+__all__ = ["modules", "roots", "unwrapped"]
+
+_WRAPPERS = frozenset({"DistributedDataParallel", "FullyShardedDataParallel", "DataParallel"})
 
 
 def modules() -> list[Any]:
@@ -29,6 +31,13 @@ def roots() -> list[Any]:
         module for module in every if id(module) not in held and not _compilers(module)
         and not (isinstance(module, lists) and any(id(c) in real for c in module.children()))
     ]  # fmt: skip
+
+
+def unwrapped(module: Any) -> Any:
+    """The user's model: what a wrapper of `torch.nn.parallel` or FSDP holds, else the module."""
+    while type(module).__name__ in _WRAPPERS and type(module).__module__.startswith("torch."):
+        module = module.module
+    return module
 
 
 def _compilers(module: Any) -> bool:

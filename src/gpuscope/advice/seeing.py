@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuscope.advice.build_batch import batch_of
 from gpuscope.advice.replaced import Replaced
+from gpuscope.advice.roots import unwrapped
 from gpuscope.advice.types import LoaderSeen, ModelSeen, OptimizerSeen, Seen, WrapSeen
 from gpuscope.program.user_code import is_library
 
@@ -105,7 +106,8 @@ class Seeing:
 def _model(module: Any) -> ModelSeen:
     import torch
 
-    cls = type(module)
+    inner = unwrapped(module)
+    cls = type(inner)
     children = list(module.modules())
     parameters = list(module.parameters())
     home = sys.modules.get(cls.__module__)
@@ -137,6 +139,7 @@ def _model(module: Any) -> ModelSeen:
                       "_experts_implementation"),
         sparse=any(getattr(m, "sparse", False) is True for m in children),
         files=tuple(dict.fromkeys(f for m in children if (f := _own_file(type(m))))),
+        wrapper="" if inner is module else type(module).__name__,
     )  # fmt: skip
 
 

@@ -123,7 +123,7 @@ class ModelSeen:
     """A root module: one that no other module holds.
 
     Attributes:
-        class_name: its class.
+        class_name: its class; where a wrapper holds it, that of the user's model.
         module: the Python module that defines the class ("__main__", "transformers.models.gpt2").
         file: path of the file that defines the class; "" where unknown.
         parameters: elements.
@@ -140,6 +140,7 @@ class ModelSeen:
         experts: experts implementation that transformers was told ("eager", "grouped_mm"); "".
         sparse: some embedding makes sparse gradients.
         files: of the user's own that define classes of its modules.
+        wrapper: class of the distributed wrapper that holds the model; "".
     """
 
     class_name: str
@@ -159,6 +160,12 @@ class ModelSeen:
     experts: str = ""
     sparse: bool = False
     files: tuple[str, ...] = ()
+    wrapper: str = ""
+
+    @property
+    def of_torch(self) -> bool:
+        """Whether the module that the code calls is of a class of torch's own."""
+        return bool(self.wrapper) or self.module.startswith("torch.nn")
 
 
 @dataclass(frozen=True, slots=True)

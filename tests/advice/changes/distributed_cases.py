@@ -54,6 +54,20 @@ def ddp(micro_batches=1, counts=(), layers=4, width=768, device="cuda", **keywor
     return build
 
 
+def in_ddp(make):
+    """Makes a model inside DDP, for builds that take models."""
+
+    def made():
+        import torch.distributed as dist
+        from torch.nn.parallel import DistributedDataParallel
+
+        if not dist.is_initialized():
+            dist.init_process_group("nccl")
+        return DistributedDataParallel(make().cuda())
+
+    return made
+
+
 def fsdp(blocks=4, training=True, **keywords):
     """FSDP2 over equal blocks."""
 

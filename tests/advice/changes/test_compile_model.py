@@ -1,8 +1,11 @@
 """Compiled models: as the code would ask for it; masks left out; caches that grow refused."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from changed_cases import case_of
+from distributed_cases import in_ddp, job_case
 from live_runs import results
 from tiny_models import bert, gpt2, tiny
 
@@ -109,6 +112,17 @@ def test_masks_that_mask_nothing_are_left_out(make):
     assert "compile-unmasked" in find("compile").risk(plain).en
 
 
+def test_a_model_in_ddp_is_seen_and_compiled_like_any():
+    build = tiny(in_ddp(gpt2()), rows=(2, 128))
+    plain, masked, unmasked = (
+        job_case(build, *names) for names in ((), ("compile",), ("compile-unmasked",))
+    )
+    (model,) = plain.seen.models
+    assert (model.class_name, model.wrapper) == ("GPT2LMHeadModel", "DistributedDataParallel")
+    assert find("compile-unmasked").fits(plain).applies
+    assert _attention(plain) == _attention(unmasked) != _attention(masked)
+
+
 def _attention(case):
     return [
         len(o.inputs) for o in case.program.ops
@@ -168,6 +182,9 @@ def test_modules_of_torch_are_wrapped_in_the_source():
                   site="a.py:1"),
     ))  # fmt: skip
     edits = find("compile").edits({"a.py": text}, seen)
+    assert applied(text, edits) == text + "model = torch.compile(model)\n"
+    wrapped = replace(seen.models[0], class_name="Net", module="net", wrapper="DDP")
+    edits = find("compile").edits({"a.py": text}, Seen(models=(wrapped,)))
     assert applied(text, edits) == text + "model = torch.compile(model)\n"
     edits = find("compile-reduce-overhead").edits({"a.py": text}, seen)
     assert applied(text, edits) == text + 'model = torch.compile(model, mode="reduce-overhead")\n'

@@ -121,13 +121,13 @@ class CompileModel(Change):
         if self.unmasked:
             return None
         arguments = "" if self.mode is None else f'mode="{self.mode}"'
-        if all(m.module.startswith("torch.nn") for m in seen.models if m.parameters):
+        if all(m.of_torch for m in seen.models if m.parameters):
             # `compile()` leaves torch's own modules as they are.
             given = f"{{name}}, {arguments}" if arguments else "{name}"
             line = "{name} = torch.compile(" + given + ")\n"
             return after_each_model(sources, seen, line.replace("{{name}}", "{name}"),
                                     ("import torch",))
-        if any(m.module.startswith("torch.nn") for m in seen.models if m.parameters):
+        if any(m.of_torch for m in seen.models if m.parameters):
             return None
         return after_each_model(sources, seen, "{name}.compile(" + arguments + ")\n")
 

@@ -96,8 +96,11 @@ class HalfWeights(Change):
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """Parameters converted after the model stands ready; only for models called with tokens."""
-        told = all(m.module.startswith("transformers.") and not m.kernels
-                   for m in seen.models if m.parameters)  # fmt: skip
+        # A wrapper has laid out its buckets by what it was given: it must be told before.
+        told = all(
+            m.module.startswith("transformers.") and not m.kernels and not m.wrapper
+            for m in seen.models if m.parameters
+        )  # fmt: skip
         if not told:
             return None
         # Parameters alone: `model.to(...)` would round rotary frequencies, too.
