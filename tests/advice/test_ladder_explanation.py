@@ -26,6 +26,7 @@ from gpuscope.advice.results import (
     Target,
     Trial,
 )
+from gpuscope.advice.trial.words import stopped_words
 from gpuscope.explain.types import Bars, Code, Explanation, Paragraph, Table, Words
 from gpuscope.views.explanation_terminal import render_explanation
 from gpuscope.views.terminal import make_console
@@ -212,6 +213,11 @@ def test_nothing_tried_says_why() -> None:
     assert "no change that can be made on this device applies" in explain_ladder(bare).summary[0].en
     stopped = explain_ladder(replace(bare, interrupted=True))
     assert "the time was over before anything was tried" in stopped.summary[0].en
+    took = Trial(("tf32",), ("tf32",), (), "skipped", purpose="jump", seconds=90.0,
+                 why=stopped_words(90.0, None))  # fmt: skip
+    under_way = explain_ladder(replace(bare, trials=(took,), interrupted=True)).summary[0]
+    assert "no trial was over. TF32 for float32 products: Stopped after 90.0 s" in under_way.en
+    assert "尚未完成计时" in under_way.zh
     assert stopped.title.en.endswith("nothing found in this time")
     idle = replace(bare, trials=ladder().trials[-1:])
     assert "no change is expected to gain" in explain_ladder(idle).summary[0].en

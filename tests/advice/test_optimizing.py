@@ -128,7 +128,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "train_sleepy.py").write_text(TRAIN)
     (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "lines.py").write_text("print(1)\n")
-    known = dict(registry._CHANGES)
+    known = {change.name: change for change in registry.changes()}
     yield tmp_path
     registry._CHANGES.clear()
     registry._CHANGES.update(known)

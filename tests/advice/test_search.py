@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuscope.advice.budget import Budget
-from gpuscope.advice.results import Forecast, Parity, Trial
+from gpuscope.advice.results import Forecast, Parity, Stopped, Trial
 from gpuscope.advice.search import Search, Wanted
 from gpuscope.explain.types import Words
 
@@ -43,7 +43,7 @@ class World:
 
     def contest(self, against: Names, names: Names) -> Trial:
         if self.interrupt_at == len(self.asked):
-            raise KeyboardInterrupt
+            raise Stopped(Trial(names, (), against, "skipped", why=Words("Stopped.", "")))
         self.asked.append((against, names))
         seconds = self.trial_s * (6 if self.slow & set(names) else 1)
         self.now_s += seconds
@@ -163,6 +163,38 @@ def test_a_small_budget_still_makes_the_jump_and_says_what_was_left() -> None:
     assert all(t.why.en == "The budget was over." for t in search.trials if t not in ran)
 
 
+@pytest.mark.parametrize(("budget_s", "first"), [(190.0, ("a", "c")), (220.0, ("a", "c", "b"))])
+def test_with_little_time_what_needs_no_compiler_comes_first(budget_s: float, first: Names) -> None:
+    """A compiled trial is expected to take 67 s: with less than three times as much, it waits."""
+    world = World({"a": 2.0, "b": 1.5, "c": 1.2}, slow=frozenset("b"))
+    search = _search(world, ("a", "c", "b"), budget_s=budget_s)
+    search.run()
+    assert world.asked[0] == ((), first)
+    assert set(search.best) == {"a", "b", "c"}
+    gain = search.gain()
+    assert gain is not None
+    assert gain[1] == pytest.approx(3.6)
+
+
+def test_what_gains_nothing_without_the_compiler_takes_no_time_first() -> None:
+    world = World({"a": 1.05, "b": 1.5}, slow=frozenset("b"))
+    _search(world, ("a", "b"), budget_s=100).run()
+    assert world.asked[0] == ((), ("a", "b"))
+
+
+def test_a_slow_compiler_loses_its_own_trial_only() -> None:
+    """The user stops it: what was found before is kept, and what was under way is told."""
+    world = World({"a": 2.0, "b": 1.5}, slow=frozenset("b"), interrupt_at=1)
+    search = _search(world, ("a", "b"), budget_s=100)
+    with pytest.raises(KeyboardInterrupt):
+        search.run()
+    assert search.best == ("a",)
+    assert [(t.names, t.outcome) for t in search.trials] == [
+        (("a",), "kept"), (("a", "b"), "skipped"),
+    ]  # fmt: skip
+    assert search.trials[-1].why.en == "Stopped."
+
+
 def test_no_budget_no_trial() -> None:
     world = World({"a": 2.0})
     search = _search(world, ("a",), budget_s=0)
@@ -196,7 +228,7 @@ def test_an_interruption_leaves_what_was_found() -> None:
     with pytest.raises(KeyboardInterrupt):
         search.run()
     assert search.best == ("a", "b")
-    assert told == search.trials
+    assert told == search.trials[:-1]
     assert search.gain() is not None
 
 

@@ -37,8 +37,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     (tmp_path / "lines.py").write_text("print(1)\n")
     seen: Asked = {"ladder": LADDER}
 
-    def optimize(target: str, *, tell: Callable[[Trial], None], **keywords: Any) -> Ladder:
+    def optimize(
+        target: str, *, say: Callable[[str], None], tell: Callable[[Trial], None], **keywords: Any
+    ) -> Ladder:
         seen.update(keywords, target=target)
+        say("Trying tf32 …")
         tell(TRIAL)
         found: Ladder = seen["ladder"]
         folder = keywords["out"] or tmp_path / "gpuscope-optimize" / "train-build"
@@ -62,6 +65,8 @@ def test_the_ladder_is_told_and_its_files_named(asked: Asked, tmp_path: Path) ->
     assert "git apply gpuscope-optimize/train-build/patch.diff" in done.stdout
     assert "✓ tf32: 2× faster" in done.stderr
     assert "report.html" in done.stderr
+    # A log that nobody watches tells how far it has come.
+    assert "0 s  Trying tf32 …\n✓ tf32" in done.stderr
     assert (tmp_path / "gpuscope-optimize" / "train-build" / "report.html").stat().st_size > 1000
 
 

@@ -126,6 +126,13 @@ def _nothing(ladder: Ladder) -> Words:
 
 def _nothing_tried(ladder: Ladder, step: str) -> Words:
     """Why there was no trial: stopped, no time, nothing applies, or nothing is expected."""
+    under_way = next((t for t in ladder.trials if t.seconds > 0), None)
+    if under_way is not None:
+        names = joined(under_way.added)
+        return Words(
+            f"A step takes {step}; no trial was over. {names.en}: {under_way.why.en}",
+            f"一步需要 {step}；没有完成任何试验。{names.zh}：{under_way.why.zh}",
+        )
     if cut_short(ladder):
         return Words(
             f"A step takes {step}; the time was over before anything was tried.",

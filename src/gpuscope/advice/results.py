@@ -11,7 +11,7 @@ from gpuscope.run import Run
 
 __all__ = [
     "Advice", "Compared", "Forecast", "Ladder", "Limits", "Measured", "Objective", "Outcome",
-    "Parity", "Purpose", "Refusal", "Target", "Trial",
+    "Parity", "Purpose", "Refusal", "Stopped", "Target", "Trial",
 ]  # fmt: skip
 
 Objective = Literal["time", "memory", "energy", "cost"]
@@ -229,6 +229,18 @@ class Trial:
     why: Words = field(default=Words("", ""))
     seconds: float = 0.0
     purpose: Purpose = ""
+
+
+class Stopped(KeyboardInterrupt):
+    """The user's interruption while a trial ran.
+
+    Args:
+        trial: as far as it had come, its outcome "skipped".
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__()
+        self.trial = trial
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The search for the best set of changes: prediction leads, few real trials decide.
 
-The predicted best combination is tried at once. Where it wins, its steps are measured one by one,
-and what adds nothing is left out; where it fails, halves of it are tried until the culprit is
-known. A change that breaks parity is never kept.
+The predicted best combination is tried at once (with little time, first what of it needs no
+compiler). Where it wins, its steps are measured one by one, and what adds nothing is left out;
+where it fails, halves of it are tried until the culprit is known. A change that breaks parity is
+never kept.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpuscope.advice.budget import Budget
-from gpuscope.advice.results import Forecast, Purpose, Trial
+from gpuscope.advice.results import Forecast, Purpose, Stopped, Trial
 from gpuscope.explain.types import Words
 
 __all__ = ["Rules", "Search", "Wanted"]
 
 _WORTH = 1.01
 """Predicted gain from which one more change is tried by itself."""
+_TIGHT = 3.0
+"""With less time than for so many trials that compile, what needs no compiler is tried first: how
+long a host compiles is not known (ladders on H200 hosts: 7 to 137 s beside the guess of 60)."""
+_SECURES = 1.1
+"""Predicted gain from which that is worth a trial of its own."""
 _NO_LOSS = 0.99
 """A change is left out where, without it, the whole interval is above this."""
 _BROKEN = ("parity", "crashed", "hung", "memory", "impossible")
@@ -93,6 +99,7 @@ class Search:
 
     def run(self) -> None:
         """Search until nothing is left to try, or the budget is over."""
+        self._secure()
         self._grow(self._wanted.path, "jump")
         self._more()
         self._steps()
@@ -130,6 +137,23 @@ class Search:
         return self._measured(self.best, ()) is not None
 
     # -- phases ----------------------------------------------------------------------------------
+
+    def _secure(self) -> None:
+        """With little time: what needs no compiler first, so that something is found in any case.
+
+        The whole set has then only to beat this one; where it does, original and best are
+        compared at the end.
+        """
+        path = self._wanted.path
+        quick = tuple(name for name in path if not self._rules.compiles(name))
+        slow = self._budget.expected_s(compiles=True)
+        if not quick or quick == path or self._budget.left_s > _TIGHT * slow:
+            return
+        if not self._affords(compiles=False, purpose="part"):
+            return
+        expected = self._expected(quick, ()) if self._cheap(quick) else None
+        if expected is None or expected >= _SECURES:
+            self._try(quick, "part")
 
     def _grow(self, group: Names, purpose: Purpose = "part") -> None:
         """Add a group of changes; where that fails, add its halves."""
@@ -255,7 +279,11 @@ class Search:
                 skipped = Trial(names, added, against, "skipped", why=_OVER, purpose=purpose)
                 self.trials.append(self._predicted(skipped))
             return None
-        trial = self._contest(against, names)
+        try:
+            trial = self._contest(against, names)
+        except Stopped as stop:
+            self.trials.append(replace(stop.trial, purpose=purpose))
+            raise
         trial = replace(trial, names=names, added=added, against=against, purpose=purpose)
         trial = self._predicted(trial)
         self._budget.saw(trial.seconds, compiles=compiles)

@@ -140,7 +140,7 @@ def _optimized(target: str, asked: dict[str, Any], shown: Shown) -> tuple[Ladder
             check_writable(path)
     located = locate(target, asked["options"])
     folder = asked["out"] or FOLDER / located.short_name
-    with progress(shown.quiet) as say:
+    with progress(shown.quiet, lines=True) as say:
         ladder = optimize(
             target, say=lambda text: say(sentence(text, lang)),
             tell=lambda trial: note(_line(trial, lang), shown.quiet), **asked,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
@@ -14,13 +15,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Say]:
+def progress(quiet: bool, *, lines: bool = False) -> Iterator[Say]:
     """Show a spinner while the block runs; the yielded function changes its text.
 
-    Silent where the standard error is no terminal. Inside the block, what the workload's own code
+    Where the standard error is no terminal it is silent, or with `lines` (what takes minutes, and
+    may be killed in a log that nobody watches) writes each text with the seconds until then. Inside the block, what the workload's own code
     prints goes to the standard error, so that the standard output holds the result alone.
     """
     with redirect_stdout(sys.stderr):
+        if not quiet and lines and not sys.stderr.isatty():
+            began = time.monotonic()
+            yield lambda text: note(f"{time.monotonic() - began:4.0f} s  {text}", quiet)
+            return
         if quiet or not sys.stderr.isatty():
             yield lambda text: None
             return
@@ -33,4 +39,4 @@ def progress(quiet: bool) -> Iterator[Say]:
 def note(text: str, quiet: bool) -> None:
     """Say on the standard error what was done."""
     if not quiet:
-        print(text, file=sys.stderr)
+        print(text, file=sys.stderr, flush=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpuscope.advice.results import Limits, Target
+from gpuscope.advice.results import Limits, Stopped, Target
 from gpuscope.advice.trial import Trials, pairs, proving
 from gpuscope.errors import UnknownNameError, WorkloadError
 
@@ -113,6 +114,23 @@ def test_inference_is_compared_by_its_outputs() -> None:
 def test_an_original_that_fails_is_an_error() -> None:
     with trials("fails") as found, pytest.raises(WorkloadError, match="no such data"):
         found.baseline()
+
+
+def test_an_interruption_tells_how_far_the_trial_had_come(
+    running: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 8)
+    monkeypatch.setattr(Trials, "_prove", interrupted)
+    with pytest.raises(Stopped) as stop:
+        running.contest((), ("lighter-step",))
+    trial = stop.value.trial
+    assert (trial.names, trial.outcome, trial.speedup) == (("lighter-step",), "skipped", None)
+    assert re.search(r"Stopped after .* s: [\d.]+× .* not compared yet", trial.why.en)
+    assert trial.seconds > 0
+    assert running.baseline().step_s > 0  # the next one runs as ever
 
 
 def test_a_change_that_is_not_known(running: Trials) -> None:

@@ -13,7 +13,16 @@ from types import TracebackType
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import plan
-from gpuscope.advice.results import Limits, Measured, Objective, Outcome, Parity, Target, Trial
+from gpuscope.advice.results import (
+    Limits,
+    Measured,
+    Objective,
+    Outcome,
+    Parity,
+    Stopped,
+    Target,
+    Trial,
+)
 from gpuscope.advice.sharing import Sharing
 from gpuscope.advice.trial.failures import TrialFailure
 from gpuscope.advice.trial.job import Job
@@ -21,7 +30,7 @@ from gpuscope.advice.trial.own_changes import load_own
 from gpuscope.advice.trial.pairs import Pairs, judged, steps_of_block, take_pairs
 from gpuscope.advice.trial.process import Variant
 from gpuscope.advice.trial.proving import Proving
-from gpuscope.advice.trial.words import ALTERNATED, outcome_words
+from gpuscope.advice.trial.words import ALTERNATED, outcome_words, stopped_words
 from gpuscope.explain.types import Words
 from gpuscope.measure.statistics import Interval, median_interval
 
@@ -166,6 +175,8 @@ class Trials:
                 self._prove(contest, changes)
         except TrialFailure as failure:
             contest.outcome, contest.why = failure.outcome, failure.words
+        except KeyboardInterrupt as stop:
+            raise Stopped(self._stopped(contest)) from stop
         return self._trial(contest)
 
     def parity(self, names: Sequence[str]) -> Parity:
@@ -371,6 +382,17 @@ class Trials:
         return Measured(
             interval.median, interval.low, interval.high,
             len(blocks) * steps_of_block(variant.step_s), peak, reserved, energy, variant.ready_s,
+        )  # fmt: skip
+
+    def _stopped(self, contest: _Contest) -> Trial:
+        """A contest that the user has ended; what was measured is only told."""
+        took = time.perf_counter() - contest.began
+        ratio = contest.pairs.ratio if contest.pairs is not None else None
+        held = set(contest.against)
+        return Trial(
+            names=contest.names, added=tuple(n for n in contest.names if n not in held),
+            against=contest.against, outcome="skipped", why=stopped_words(took, ratio),
+            seconds=took,
         )  # fmt: skip
 
     def _trial(self, contest: _Contest) -> Trial:

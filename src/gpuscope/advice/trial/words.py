@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gpuscope.advice.ladder_figures import quantity
 from gpuscope.advice.results import Objective, Outcome, Parity
+from gpuscope.analysis.wording import seconds
 from gpuscope.explain.types import Words
 from gpuscope.measure.statistics import Interval
 
-__all__ = ["ALTERNATED", "outcome_words"]
+__all__ = ["ALTERNATED", "outcome_words", "stopped_words"]
 
 ALTERNATED = Words(
     "Both do not fit on the device at once: they ran one after the other, in turn.",
@@ -51,6 +52,26 @@ def outcome_words(
     if outcome == "slower":
         return Words(f"Worse: {told}.", f"变差：{zh}。")
     return Words(f"No gain that is sure: {told}.", f"没有确定的收益：{zh}。")
+
+
+def stopped_words(took_s: float, ratio: Interval | None) -> Words:
+    """One sentence on a trial that the user has ended.
+
+    Args:
+        took_s: until then.
+        ratio: of the step times, before over after; None where the pairs were not over.
+    """
+    took = seconds(took_s)
+    if ratio is None:
+        return Words(
+            f"Stopped after {took}, before its pairs were timed.", f"{took} 后被停止，尚未完成计时。"
+        )
+    told = f"{ratio.median:.3g}× ({ratio.low:.3g} to {ratio.high:.3g})"
+    zh = f"{ratio.median:.3g}×（{ratio.low:.3g} 到 {ratio.high:.3g}）"
+    return Words(
+        f"Stopped after {took}: {told}, but its results were not compared yet.",
+        f"{took} 后被停止：{zh}，但结果尚未比较。",
+    )
 
 
 def _parity_words(parity: Parity | None) -> Words:
