@@ -206,6 +206,9 @@ def test_an_interruption_keeps_what_was_found_and_resuming_goes_on(
     assert ladder.best == ("no-sleep",)
     path = folder / "gpuscope-optimize" / "train_sleepy-build" / "ladder.json"
     assert json.loads(path.read_text())["finished"] is False
+    # The changes were measured; their text was about to be.
+    assert (path.parent / "patch.diff").read_text() == ladder.patch != ""
+    assert any("The patch was not run" in note.en for note in ladder.notes)
     before = list(played.contests)
     played.interrupt_at = None
     again = _optimize(folder, resume=True)
@@ -213,6 +216,8 @@ def test_an_interruption_keeps_what_was_found_and_resuming_goes_on(
     assert played.contests[len(before) :] == [((), ("patched-source",))]
     assert played.baselines == 1
     assert again.best == ("no-sleep",)
+    assert again.patch == ladder.patch
+    assert not any("The patch was not run" in note.en for note in again.notes)
 
 
 def test_resuming_something_else_is_refused(folder: Path, played: type[Played]) -> None:

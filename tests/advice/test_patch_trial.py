@@ -23,7 +23,7 @@ SOURCE = "import torch\n\n\ndef build():\n    return lambda: None\n"
 class Played:
     """Stands for `Trials`; gives the trial, or raises the error, that a test sets."""
 
-    result: Trial | Exception
+    result: Trial | BaseException
 
     def __init__(self, target: object, limits: object, **keywords: object) -> None: ...
 
@@ -36,7 +36,7 @@ class Played:
         self, best: tuple[str, ...], candidate: tuple[str, ...], *, prove: bool = True
     ) -> Trial:
         assert (best, candidate) == ((), (PATCHED,))
-        if isinstance(self.result, Exception):
+        if isinstance(self.result, BaseException):
             raise self.result
         return self.result
 
@@ -46,7 +46,7 @@ def _trial(outcome: str, speedup: float) -> Trial:
 
 
 def _made(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, result: Trial | Exception
+    folder: Path, monkeypatch: pytest.MonkeyPatch, result: Trial | BaseException
 ) -> patch_trial.PatchMade:
     pytest.importorskip("torch")
     monkeypatch.setattr("gpuscope.advice.trial.trials.Trials", Played)
@@ -68,6 +68,15 @@ def test_a_patch_that_holds_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert made.trial is not None
     assert (made.trial.names, made.trial.purpose) == (("tf32",), "patch")
     assert made.note is None
+
+
+def test_a_patch_whose_run_was_stopped_is_given_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = _made(tmp_path, monkeypatch, KeyboardInterrupt())
+    assert made.stopped
+    assert "+++ b/plain.py" in made.diff
+    assert made.note is patch_trial.NOT_RUN
 
 
 def _timed(speedup: float, high: float, step_s: float) -> Trial:

@@ -240,6 +240,8 @@ class _Optimization:
         self._patch, self._patch_trial, self._patch_note = made.diff, made.trial, made.note
         if made.trial is not None:
             self.work.tell(made.trial)
+        if made.stopped:
+            raise KeyboardInterrupt
 
     def _write_patch(self) -> None:
         from gpuscope.atomic import write_atomically

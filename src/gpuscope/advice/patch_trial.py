@@ -14,8 +14,12 @@ from gpuscope.errors import GpuscopeError
 from gpuscope.explain.numbers import three
 from gpuscope.explain.types import Words
 
-__all__ = ["PatchMade", "apply_note", "patch_and_try"]
+__all__ = ["NOT_RUN", "PatchMade", "apply_note", "patch_and_try"]
 
+NOT_RUN = Words(
+    "The patch was not run: it was stopped before that was over.",
+    "补丁未运行完：在此之前已被停止。",
+)
 _SAME_SPEED = 0.95
 """The patched source has to reach this share of what was measured with the changes made live."""
 
@@ -30,11 +34,13 @@ class PatchMade:
         diff: unified diff; "" where none can be given.
         trial: the patched source against the original; None where it was not run.
         note: for the reader.
+        stopped: the user ended its run.
     """
 
     diff: str = ""
     trial: Trial | None = None
     note: Words | None = None
+    stopped: bool = False
 
 
 def patch_and_try(
@@ -87,6 +93,9 @@ def patch_and_try(
             trial = trials.contest((), (PATCHED,))
     except GpuscopeError as error:
         return PatchMade(note=_failed(str(error), names, located.function))
+    except KeyboardInterrupt:
+        # Its changes were measured live; only the text was not.
+        return PatchMade(patch.diff, note=NOT_RUN, stopped=True)
     trial = replace(trial, names=names, added=names, against=(), purpose="patch")
     problem = _problem(trial, gain, step_s)
     if problem is not None:
