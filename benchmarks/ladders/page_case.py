@@ -131,12 +131,17 @@ class CaseSection(InLanguage):
         return [*parts, " · ".join(links)]
 
     def _plain(self, found: Found) -> str:
-        """What of its patch is plain PyTorch."""
+        """What of its patch is plain PyTorch, and whether it was run."""
         assert found.ladder is not None
         written, applied, helped = parts_of(found.ladder.patch)
-        if not written and not applied:
+        told = []
+        if applied or helped:
+            names = named((*helped, *applied))
+            told.append(self.t(f"needs gpuscope for {names}", f"{names} 需要 gpuscope"))
+        elif written:
+            told.append(self.t("plain PyTorch", "纯 PyTorch"))
+        if not any(trial.purpose == "patch" for trial in found.ladder.trials):
+            told.append(self.t("not run itself", "补丁本身未运行"))
+        if not told:
             return ""
-        if not applied and not helped:
-            return self.t(" (plain PyTorch)", "（纯 PyTorch）")
-        told = named((*helped, *applied))
-        return self.t(f" (needs gpuscope for {told})", f"（{told} 需要 gpuscope）")
+        return self.t(f" ({'; '.join(told)})", f"（{'；'.join(told)}）")

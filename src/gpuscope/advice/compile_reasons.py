@@ -100,16 +100,21 @@ def compile_price(case: Case, mode: str | None) -> Words:
 
     The recordings: first steps of thirteen compiled models of 400 to 4,600 operators
     (validation/recordings/h200/zoo) took 2 to 24 s, those with a warm cache of the compiler's files
-    at the lower end; the number of operators told little.
+    at the lower end; the number of operators told little. The first trials of seven ladders
+    (benchmarks/results/ladders), whose cache was empty, took 14 to 68 s longer to be ready than the
+    code as it is; hosts of equal devices differ by 2.
     """
     count = compiled_operators(case)
     yours = f" (yours has {count:,})" if count else ""
     yours_zh = f"（你的有 {count:,} 个）" if count else ""
     en = (
-        "Compiles in the first steps: 2 to 24 s on an H200's host for models of 400 to 4,600"
-        f" operators{yours}."
+        "Compiles in the first steps: on H200 hosts 14 to 68 s the first time, 2 to 24 s with the"
+        f" compiler's files of an earlier run, for models of 400 to 4,600 operators{yours}."
     )
-    zh = f"前几步要编译：H200 主机上 400 到 4,600 个算子的模型需 2 到 24 秒{yours_zh}。"
+    zh = (
+        "前几步要编译：H200 主机上 400 到 4,600 个算子的模型首次需 14 到 68 秒，"
+        f"有之前编译的文件时 2 到 24 秒{yours_zh}。"
+    )
     if mode == "max-autotune":
         en += " Measuring forms of products comes on top, often minutes."
         zh += "另需实测各种乘法实现，常达数分钟。"

@@ -19,8 +19,9 @@ def progress(quiet: bool, *, lines: bool = False) -> Iterator[Say]:
     """Show a spinner while the block runs; the yielded function changes its text.
 
     Where the standard error is no terminal it is silent, or with `lines` (what takes minutes, and
-    may be killed in a log that nobody watches) writes each text with the seconds until then. Inside the block, what the workload's own code
-    prints goes to the standard error, so that the standard output holds the result alone.
+    may be killed in a log that nobody watches) writes each text with the seconds until then.
+    Inside the block, what the workload's own code prints goes to the standard error, so that the
+    standard output holds the result alone.
     """
     with redirect_stdout(sys.stderr):
         if not quiet and lines and not sys.stderr.isatty():

@@ -64,7 +64,8 @@ def stopped_words(took_s: float, ratio: Interval | None) -> Words:
     took = seconds(took_s)
     if ratio is None:
         return Words(
-            f"Stopped after {took}, before its pairs were timed.", f"{took} 后被停止，尚未完成计时。"
+            f"Stopped after {took}, before its pairs were timed.",
+            f"{took} 后被停止，尚未完成计时。",
         )
     told = f"{ratio.median:.3g}× ({ratio.low:.3g} to {ratio.high:.3g})"
     zh = f"{ratio.median:.3g}×（{ratio.low:.3g} 到 {ratio.high:.3g}）"
