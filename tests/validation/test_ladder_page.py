@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,8 +136,13 @@ def test_a_case_shows_its_steps_what_failed_and_its_patch(folder: Path) -> None:
     assert "| + `tf32` | 2× | 2.5× | 2.45–2.55 | 32 ms | agree |" in text
     assert "| `channels-last` | slower | 1.05× | 0.9× | 0.9× as \\| fast. |" in text
     assert "to harm `checkpoint` 0.77×." in text
-    assert "results/ladders/resnet50/patch.diff) (needs gpuscope for `compile`)" in text
+    link = "results/ladders/resnet50/patch.diff) (needs gpuscope for `compile`"
+    assert f"{link}; not run itself)" in text
     assert "results/ladders/vit_b16/patch.diff" not in text
+    (found,) = (each for each in results.find(folder) if each.case.name == "resnet50")
+    ran = replace(found.ladder.trials[0], purpose="patch")
+    found = replace(found, ladder=replace(found.ladder, trials=(*found.ladder.trials, ran)))
+    assert f"{link})" in page.Page([found], False).text()
 
 
 def test_both_languages_say_the_same_figures(folder: Path) -> None:
