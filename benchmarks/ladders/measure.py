@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("names", nargs="+")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seconds", type=float, default=1.5)
-    parser.add_argument("--limit", type=float, default=150)
+    parser.add_argument("--limit", type=float, default=240)
     parser.add_argument("--gpus", type=int, default=1)
     given = parser.parse_args()
     for name in given.names:
