@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,21 +117,28 @@ def test_an_original_that_fails_is_an_error() -> None:
         found.baseline()
 
 
+@pytest.mark.parametrize(
+    ("timed", "told"),
+    [(False, r"Stopped after 3.\d+ s, before its pairs were timed"),
+     (True, r"Stopped after 3.\d+ s: 2× \(2 to 2\), but its results were not compared yet")],
+)  # fmt: skip
 def test_an_interruption_tells_how_far_the_trial_had_come(
-    running: Trials, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, timed: bool, told: str
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(_: Trials, contest: Any) -> None:
+        contest.began -= 3.0
+        if timed:
+            contest.pairs = pairs.Pairs([0.2] * 9, [0.1] * 9)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pairs, "MOST_PAIRS", 8)
-    monkeypatch.setattr(Trials, "_prove", interrupted)
-    with pytest.raises(Stopped) as stop:
-        running.contest((), ("lighter-step",))
+    monkeypatch.setattr(Trials, "_side_by_side", interrupted)
+    with trials("build") as found, pytest.raises(Stopped) as stop:
+        found.contest((), ("lighter-step",))
     trial = stop.value.trial
-    assert (trial.names, trial.outcome, trial.speedup) == (("lighter-step",), "skipped", None)
-    assert re.search(r"Stopped after .* s: [\d.]+× .* not compared yet", trial.why.en)
-    assert trial.seconds > 0
-    assert running.baseline().step_s > 0  # the next one runs as ever
+    assert (trial.names, trial.added) == (("lighter-step",),) * 2
+    assert (trial.outcome, trial.speedup) == ("skipped", None), "nothing is won by it"
+    assert re.search(told, trial.why.en)
+    assert trial.seconds > 3.0
 
 
 def test_a_change_that_is_not_known(running: Trials) -> None:
