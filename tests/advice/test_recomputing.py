@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpuscope.advice.recomputing import recompute_blocks
+from gpuscope.advice.recomputing import recompute_blocks, without_cache
 from gpuscope.errors import UnsupportedError
 
 
@@ -111,3 +111,18 @@ def test_transformers_is_told_in_its_own_way(held: bool) -> None:
     assert torch.equal(*losses)
     for one, two in zip(plain.parameters(), changed.parameters(), strict=True):
         assert torch.equal(one.grad, two.grad)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_recomputing_model_is_asked_for_no_cache(wrapped: bool) -> None:
+    """Held by a wrapper or not; where nothing is recomputed, the call is what it was."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=2, n_embd=8, n_head=1, vocab_size=9)
+    model = transformers.GPT2LMHeadModel(config).train()
+    held = nn.DataParallel(model) if wrapped else model
+    call = without_cache(held, lambda *args, **kwargs: kwargs)
+    assert call(input_ids=1) == {"input_ids": 1}
+    recompute_blocks(held)
+    assert call(input_ids=1) == {"input_ids": 1, "use_cache": False}
+    model.eval()
+    assert call(input_ids=1) == {"input_ids": 1}

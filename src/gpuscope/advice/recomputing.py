@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from gpuscope.advice.blocks import repeated_blocks
+from gpuscope.advice.roots import unwrapped
 from gpuscope.errors import UnsupportedError
 
 __all__ = ["KEPT", "keeps_products", "recompute_blocks", "without_cache"]
@@ -128,13 +129,14 @@ def without_cache(model: Any, call: Callable[..., Any]) -> Callable[..., Any]:
         model: any root module; one that is not of transformers is called as it was.
         call: how it is called.
     """
-    if not hasattr(model, "is_gradient_checkpointing") or not _takes_use_cache(model):
+    host = unwrapped(model)
+    if not hasattr(host, "is_gradient_checkpointing") or not _takes_use_cache(host):
         return call
 
     @functools.wraps(call)
     def called(*args: Any, **kwargs: Any) -> Any:
         # Given by place, it could not be given by name once more.
-        if model.training and model.is_gradient_checkpointing and len(args) < 3:
+        if host.training and host.is_gradient_checkpointing and len(args) < 3:
             kwargs["use_cache"] = False
         return call(*args, **kwargs)
 

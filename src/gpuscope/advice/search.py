@@ -147,9 +147,8 @@ class Search:
         path = self._wanted.path
         quick = tuple(name for name in path if not self._rules.compiles(name))
         slow = self._budget.expected_s(compiles=True)
-        if not quick or quick == path or self._budget.left_s > _TIGHT * slow:
-            return
-        if not self._affords(compiles=False, purpose="part"):
+        tight = self._budget.left_s <= _TIGHT * slow
+        if not tight or quick in ((), path) or not self._affords(compiles=False, purpose="part"):
             return
         expected = self._expected(quick, ()) if self._cheap(quick) else None
         if expected is None or expected >= _SECURES:

@@ -24,12 +24,13 @@ def progress(quiet: bool, *, lines: bool = False) -> Iterator[Say]:
     standard output holds the result alone.
     """
     with redirect_stdout(sys.stderr):
-        if not quiet and lines and not sys.stderr.isatty():
+        terminal = sys.stderr.isatty()
+        if quiet or not (terminal or lines):
+            yield lambda text: None
+            return
+        if not terminal:
             began = time.monotonic()
             yield lambda text: note(f"{time.monotonic() - began:4.0f} s  {text}", quiet)
-            return
-        if quiet or not sys.stderr.isatty():
-            yield lambda text: None
             return
         from gpuscope.views.terminal import make_console
 

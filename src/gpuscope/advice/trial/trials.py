@@ -176,7 +176,11 @@ class Trials:
         except TrialFailure as failure:
             contest.outcome, contest.why = failure.outcome, failure.words
         except KeyboardInterrupt as stop:
-            raise Stopped(self._stopped(contest)) from stop
+            took, pairs = time.perf_counter() - contest.began, contest.pairs
+            contest.outcome = "skipped"
+            contest.why = stopped_words(took, pairs.ratio if pairs is not None else None)
+            contest.pairs = contest.measured = contest.parity = None  # told, but not counted
+            raise Stopped(self._trial(contest)) from stop
         return self._trial(contest)
 
     def parity(self, names: Sequence[str]) -> Parity:
@@ -382,17 +386,6 @@ class Trials:
         return Measured(
             interval.median, interval.low, interval.high,
             len(blocks) * steps_of_block(variant.step_s), peak, reserved, energy, variant.ready_s,
-        )  # fmt: skip
-
-    def _stopped(self, contest: _Contest) -> Trial:
-        """A contest that the user has ended; what was measured is only told."""
-        took = time.perf_counter() - contest.began
-        ratio = contest.pairs.ratio if contest.pairs is not None else None
-        held = set(contest.against)
-        return Trial(
-            names=contest.names, added=tuple(n for n in contest.names if n not in held),
-            against=contest.against, outcome="skipped", why=stopped_words(took, ratio),
-            seconds=took,
         )  # fmt: skip
 
     def _trial(self, contest: _Contest) -> Trial:
