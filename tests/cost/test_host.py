@@ -235,6 +235,13 @@ def test_the_gradient_of_an_embedding_alternates_kernels_and_clearing() -> None:
     assert measured.per_launch_s == pytest.approx((12 + 2) / 2 * US)
 
 
+def test_a_sum_by_index_calls_an_operator_for_each_launch() -> None:
+    op = Op(1, "aten::_index_put_impl_", inputs=(DEVICE,), outputs=(DEVICE,))
+    summed = replace(op, args={"accumulate": True})
+    assert cost(summed, launches=6, **KERNEL).per_launch_s == pytest.approx(4 * US)
+    assert cost(op, launches=6, **KERNEL).per_launch_s == pytest.approx(2 * US)
+
+
 def test_further_launches_never_cost_less_than_a_launch() -> None:
     layer = Op(1, "gpuscope::rnn", inputs=(DEVICE,), outputs=(DEVICE,))
     odd = {"op.empty.plain_s": 7 * US, "op.add.plain_s": 6 * US, "op.mm.plain_s": 6 * US}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import hypot
 
+from gpuscope.cost import data_sized
 from gpuscope.cost.attention_plans import TOLD, Plans
 from gpuscope.cost.host import HostModel
 from gpuscope.cost.registry import Constants, Work, model_for
@@ -89,6 +90,8 @@ def cost_program(
         assumptions.append(LEARNED)
     if plans.made:
         assumptions.append(TOLD)
+    if data_sized.kernels_come_late(program, device):
+        assumptions.append(data_sized.TOLD)
     systematic = SYSTEMATIC_SPREAD if constants.calibrated else 0.2
     device_spread = constants.spread("device.scale", systematic)
     if host.compiled.active:

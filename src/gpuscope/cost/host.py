@@ -12,7 +12,8 @@ operator, views too, finds caches and branch predictors filled by others, and th
 operators, by the length of the functions it runs. In the backward pass the autograd engine calls
 the operators without Python in between, and each node costs its own time, also those that call
 nothing. Launches after an operator's first cost just the launch, except in operators that call a
-library or prepare kernels in a loop (recurrent layers, gradients of embeddings): see `_further_s`.
+library, prepare kernels in a loop, or call other operators (recurrent layers, gradients of
+embeddings, sums by index): see `_further_s`.
 All constants are `host.*` of the calibration; another machine's CPU may be twice slower,
 which `host.scale`'s spread says.
 """
@@ -140,14 +141,20 @@ class HostModel:
         A kernel launched from C++ costs what an elementwise call does without Python, dispatch and
         memory, which an `empty` pays for alone; a library's product likewise (it chooses its kernel
         at every call). A recurrent layer alternates the two; the gradient of an embedding sorts,
-        which alternates kernels and clearing memory (a bare launch). `host.further.*` overrides.
+        which alternates kernels and clearing memory (a bare launch); `index_put` that accumulates
+        calls an operator for each step of its index arithmetic (44.7 and 63.6 us with one and two
+        indices on a host 1.4 times slower than the calibrated one, 41 and 56 by this;
+        `validation/recordings/h200/micro/data_sized.json`). `host.further.*` overrides.
         """
         empty_s = get("host.op.empty.plain_s", DEFAULTS["factory"][0] / 2)
         kernel_s = get("host.op.add.plain_s", DEFAULTS["pointwise"][0]) - empty_s
         product_s = get("host.op.mm.plain_s", DEFAULTS["matmul"][0]) - empty_s
         kernel_s = max(get("host.further.kernel_s", kernel_s), self.launch_s)
         product_s = max(get("host.further.product_s", product_s), kernel_s)
-        return {"recurrent": (product_s + kernel_s) / 2, "gather": (kernel_s + self.launch_s) / 2}
+        return {
+            "recurrent": (product_s + kernel_s) / 2, "gather": (kernel_s + self.launch_s) / 2,
+            _SUMS: kernel_s,
+        }  # fmt: skip
 
     @staticmethod
     def _phase_starts(program: Program, get: Callable[[str, float], float]) -> dict[int, float]:
@@ -192,7 +199,9 @@ class HostModel:
         before += op.python_calls * self.python_s + op.python_instructions * self.instruction_s
         after = self.item_s / 4 if op.sync else 0.0
         launch_s = self.launch_s
-        if launches >= _MANY:
+        if op.args.get("accumulate") and "index_put" in op.name:
+            launch_s = self._further[_SUMS]
+        elif launches >= _MANY:
             launch_s = self._further.get(host_class(op.name), launch_s)
         return HostCost(before * self.scale, launch_s * self.scale, after * self.scale, op.sync)
 
@@ -230,6 +239,8 @@ class HostModel:
 
 
 _MODES = ("plain", "autograd")
+
+_SUMS = "sums by index"
 
 _MANY = 8
 """Launches of one operator from which they are a library's loop, not what one call measured."""

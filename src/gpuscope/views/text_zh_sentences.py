@@ -57,6 +57,9 @@ SENTENCES: dict[str, str] = {
     "The device is not ours alone: {names}. Times may be longer than they need be.": (
         "设备不是独占的：{names}。时间可能偏长。"
     ),
+    "The loader ran out after {n} batch(es) and began again.": (
+        "数据加载器在 {n} 个批次后用完，已从头开始。"
+    ),
     "No timeline: the profiler failed ({why}).": "没有时间线：剖析器失败（{why}）。",
     "No memory breakdown: the history failed ({why}).": "没有显存分解：历史记录失败（{why}）。",
     "Steps were timed on the device, by events at their boundaries.": (
@@ -84,6 +87,11 @@ SENTENCES: dict[str, str] = {
     " each new length; lengths that the process has met before do not cost this.": (
         "每个词元都使缓存达到新的长度，而 cuDNN 要为每个新长度重新规划注意力；进程已经遇到过的长度"
         "没有这项开销。"
+    ),
+    "The data decides the size of matrix products here, and cuBLAS loads a kernel, for about 1 ms,"
+    " when a new size needs one: the first hundred steps or so take longer than this.": (
+        "这里矩阵乘法的大小由数据决定；遇到需要新内核的大小时，cuBLAS 要加载一个内核，约 1 ms："
+        "最初一百步左右比这更慢。"
     ),
     "Operators without a kernel model, taken as bandwidth-bound: {names}.": (
         "没有内核模型的算子，按带宽受限处理：{names}。"

@@ -1,0 +1,69 @@
+"""Matrix products whose size the data decides, and what their first steps cost.
+
+cuBLAS holds several hundred kernels for products of 16-bit numbers on Hopper and newer devices
+("nvjet"), picks one by the size, and CUDA loads each into the process when it is first launched
+(lazy loading, CUDA C++ Programming Guide). Where a mask, a router or a length decides the size, as
+in a loop over experts, every step brings new ones. Measured on an H200 (torch 2.11, cuBLAS 13.1,
+`validation/recordings/h200/micro/data_sized.json`): three products of 160 sizes that the process
+had not met take the host 2.5 ms on average in bfloat16 and 2.9 in float16 (1.2 to 1.3 for the last
+forty), and 0.07 when the same sizes come again; in TF32, whose kernels are few, 0.18 and 0.13. The
+steps of eight layers of such a loop fall from 197 ms (the mean of the first ten) to 75 to 98 after
+eighty. A prediction is of the steps after that.
+"""
+
+from __future__ import annotations
+
+from gpuscope.cost.host import host_class
+from gpuscope.hardware.device import Device
+from gpuscope.program.types import Program, TensorSpec
+
+__all__ = ["TOLD", "kernels_come_late", "sized_by_data"]
+
+TOLD = (
+    "The data decides the size of matrix products here, and cuBLAS loads a kernel, for about 1 ms,"
+    " when a new size needs one: the first hundred steps or so take longer than this."
+)
+
+_SIXTEEN = ("bfloat16", "float16")
+_FIRST_MAJOR = 9
+"""Compute capability from which products of 16-bit numbers are "nvjet" kernels."""
+
+
+def sized_by_data(program: Program) -> tuple[int, ...]:
+    """Return the operators (their indices) that are products of 16-bit numbers sized by data.
+
+    A size is followed from where the host reads how many elements are not zero (a mask that picks
+    rows, `torch.where`), through all that is made of it and has that many rows.
+    """
+    if not any(op.sync == "nonzero" for op in program.ops):
+        return ()
+    sizes: dict[int, frozenset[int]] = {}
+    found = []
+    for op in program.ops:
+        if op.sync == "nonzero":
+            made = frozenset(shape[0] for shape in (t.shape for t in op.outputs) if shape)
+        else:
+            made = frozenset(n for t in op.inputs for n in _sizes(t, sizes))
+            if made and _is_product(op.name) and op.inputs[-1].dtype in _SIXTEEN:
+                found.append(op.index)
+        for out in op.outputs:
+            kept = made & frozenset(out.shape)
+            if kept and out.storage >= 0:
+                sizes[out.storage] = sizes.get(out.storage, frozenset()) | kept
+    return tuple(found)
+
+
+def kernels_come_late(program: Program, device: Device) -> bool:
+    """Whether the first steps wait for kernels of sizes that were not met before (see `TOLD`)."""
+    capability = device.compute_capability
+    newer = capability is not None and capability[0] >= _FIRST_MAJOR
+    return device.vendor == "NVIDIA" and newer and bool(sized_by_data(program))
+
+
+def _sizes(tensor: TensorSpec, sizes: dict[int, frozenset[int]]) -> frozenset[int]:
+    """Those of a tensor's dimensions that the data decided."""
+    return sizes.get(tensor.storage, frozenset()) & frozenset(tensor.shape)
+
+
+def _is_product(name: str) -> bool:
+    return host_class(name) == "matmul"
