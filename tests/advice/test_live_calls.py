@@ -92,3 +92,23 @@ def test_a_slice_of_a_models_layers_is_no_model():
     assert [type(m) for m in live.models] == [nn.Module]
     assert step()
     live.close()
+
+
+def test_what_wraps_the_users_step_stands_inside_of_what_changes_it():
+    order = []
+
+    def saying(word):
+        def wrap(step):
+            def said():
+                order.append(word)
+                return step()
+
+            return said
+
+        return wrap
+
+    live = Live([_Asking(lambda live: live.on_step(saying("change")))])
+    step = live.wrap(lambda: lambda: order.append("step"), saying("innermost"))()
+    step()
+    live.close()
+    assert order == ["change", "innermost", "step"]

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 from gpuscope.advice.host_tensors import HostCopy
 from gpuscope.advice.pinning import Pinning
 from gpuscope.advice.prefetching import Prefetching
+from gpuscope.measure.epochs import Epochs
 
 SIZE = 50_000  # above what is staged
 
@@ -189,3 +190,28 @@ def test_with_workers_one_batch_is_begun_early() -> None:
     assert float(_asked(ahead, device, first)[0]) == 0
     assert [float(_asked(ahead, device, b)[0]) for b in batches] == [1, 2]
     assert device.waited == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}],
+    ids=["here", "workers", "persistent"],
+)
+def test_a_loader_that_begins_again_gives_the_same_batches_ahead(options) -> None:
+    """Also in the same order where it is shuffled, and drawn in the same step."""
+
+    def taken(early: bool) -> list[list[int]]:
+        ahead, _ = _ahead()
+        with Epochs() as epochs:
+            torch.manual_seed(100)
+            loader = DataLoader(range(6), batch_size=2, shuffle=True, **options)
+            batches = ahead.batches(iter(loader)) if early else iter(loader)
+            step = epochs.restarting(lambda: next(batches).tolist())
+            found = []
+            for number in range(10):
+                torch.manual_seed(number)
+                found.append(step())
+            assert epochs.lengths == (3,)
+            return found
+
+    assert taken(early=True) == taken(early=False)

@@ -165,8 +165,13 @@ class Live:
 
     # -- running ---------------------------------------------------------------------------------
 
-    def wrap(self, build: Build) -> Build:
-        """The same build with the changes made; each call begins anew."""
+    def wrap(self, build: Build, innermost: Callable[[Step], Step] | None = None) -> Build:
+        """The same build with the changes made; each call begins anew.
+
+        Args:
+            build: the user's, as it stands.
+            innermost: wraps its step before any change does.
+        """
 
         @functools.wraps(build)
         def changed() -> Step:
@@ -188,7 +193,7 @@ class Live:
                 raise
             if not callable(step):
                 return step
-            for edit in self._step_edits:
+            for edit in (*([innermost] if innermost else []), *self._step_edits):
                 step = edit(step)
             return self._changed_step(step)
 

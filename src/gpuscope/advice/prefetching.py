@@ -196,11 +196,14 @@ class _Ahead:
         return self
 
     def __next__(self) -> Any:
-        batch = self._fetched() if self._next is None else self._next
-        if batch is self._END:
-            self._next = self._END
-            raise StopIteration
-        self._next = self._fetched() if self._ahead else None
+        batch, self._next = self._next, None
+        if batch is None or batch is self._END:
+            # Also after the end: the loader says it in its own words (and may begin again then,
+            # see `gpuscope.measure.epochs`).
+            batch = next(self._iterator)
+            self._begin(batch)
+        if self._ahead:
+            self._next = self._fetched()
         return batch
 
     def _fetched(self) -> Any:

@@ -12,6 +12,7 @@ from gpuscope.run import Run
 if TYPE_CHECKING:
     from gpuscope.measure.accelerator import Accelerator
     from gpuscope.measure.assemble import Findings
+    from gpuscope.measure.epochs import Epochs
     from gpuscope.measure.sensors import Sensor
     from gpuscope.program.workload import Workload, WorkloadOptions
 
@@ -73,6 +74,7 @@ def measure(
     """
     _check(seconds, confidence)
     from gpuscope.measure.accelerator import choose_accelerator
+    from gpuscope.measure.epochs import Epochs
 
     if isinstance(workload, str):  # before a word about the GPU: what is typed is easier to mend
         from gpuscope.program.workload import check_name
@@ -82,7 +84,8 @@ def measure(
     resolved = _resolve(workload, options, accelerator)
     plan = Plan(seconds, confidence, profile)
     try:
-        return _measured(resolved, accelerator, plan, say)
+        with Epochs() as epochs:
+            return _measured(resolved, accelerator, plan, say, epochs)
     except GpuscopeError as error:
         raise _with_prediction(error, workload, options, accelerator) from error.__cause__
 
@@ -134,8 +137,8 @@ def _built(workload: Workload, accelerator: Accelerator) -> Any:
         return workload.build()
 
 
-def _placed(built: Any, accelerator: Accelerator) -> Callable[[], object]:
-    step = _step(built)
+def _placed(built: Any, accelerator: Accelerator, epochs: Epochs) -> Callable[[], object]:
+    step = epochs.restarting(_step(built))
     if accelerator.is_gpu:
         return step
     from gpuscope.measure.on_host import HostStep
@@ -143,7 +146,9 @@ def _placed(built: Any, accelerator: Accelerator) -> Callable[[], object]:
     return HostStep(step)
 
 
-def _measured(workload: Workload, accelerator: Accelerator, plan: Plan, say: Say) -> Run:
+def _measured(
+    workload: Workload, accelerator: Accelerator, plan: Plan, say: Say, epochs: Epochs
+) -> Run:
     from gpuscope.measure.assemble import Findings, assemble
     from gpuscope.measure.failure import run_workload
     from gpuscope.measure.sensors import open_sensor
@@ -154,7 +159,8 @@ def _measured(workload: Workload, accelerator: Accelerator, plan: Plan, say: Say
     try:
         found.notes += _others(sensor)
         say("Building the workload …")
-        step = _placed(run_workload("build()", lambda: _built(workload, accelerator)), accelerator)
+        built = run_workload("build()", lambda: _built(workload, accelerator))
+        step = _placed(built, accelerator, epochs)
         say("Warming up …")
         found.warmup = warm_up(step, accelerator)
         try:
@@ -165,6 +171,7 @@ def _measured(workload: Workload, accelerator: Accelerator, plan: Plan, say: Say
             if found.blocks is None:
                 raise
             found.interrupted = True
+        found.notes += epochs.notes
         return assemble(workload, accelerator, found)
     finally:
         if sensor is not None:

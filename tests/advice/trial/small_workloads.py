@@ -70,5 +70,21 @@ def inference() -> Callable[[], object]:
     return step
 
 
+def short_data() -> Callable[[], object]:
+    """Fewer batches than a trial takes steps."""
+    model = torch.nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    batches = iter(torch.utils.data.DataLoader(torch.randn(12, 8), batch_size=4, shuffle=True))
+
+    def step() -> None:
+        _useless()
+        x = next(batches).cuda()
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
 def fails() -> Callable[[], object]:
     raise ValueError("no such data")

@@ -112,6 +112,17 @@ def test_inference_is_compared_by_its_outputs() -> None:
     assert parity.verdict == "agrees"
 
 
+def test_a_loader_that_runs_out_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 8)
+    with trials("short_data") as found:
+        trial = found.contest((), ("lighter-step",))
+    assert trial.outcome == "kept", trial.why
+    assert trial.parity is not None
+    assert trial.parity.verdict == "agrees", "five steps are compared, and it has three batches"
+    assert trial.why.en.endswith("The loader ran out after 3 batch(es) and began again.")
+    assert trial.why.zh.endswith("数据加载器在 3 个批次后用完，已从头开始。")
+
+
 def test_an_original_that_fails_is_an_error() -> None:
     with trials("fails") as found, pytest.raises(WorkloadError, match="no such data"):
         found.baseline()

@@ -52,6 +52,7 @@ class Variant:
         environment: of its processes.
         say: told what it is doing.
         spent: what was timed is gone.
+        ran_out: batches after which loaders ran out and began again, as of the last `memory`.
     """
 
     job: Job
@@ -64,6 +65,7 @@ class Variant:
     device: str = ""
     kind: str = ""
     spent: bool = False
+    ran_out: tuple[int, ...] = ()
     _processes: list[_Process] = field(default_factory=list)
     _broken: bool = False
 
@@ -148,6 +150,7 @@ class Variant:
         answers = [self._whole_answer(each, until) for each in self._processes]
         peaks = [each["peak_bytes"] for each in answers]
         reserved = [each["reserved_bytes"] for each in answers]
+        self.ran_out = tuple(dict.fromkeys(n for each in answers for n in each["ran_out"]))
         return _most(peaks), _most(reserved)
 
     def energy(self, seconds: float) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from gpuscope.advice.live import Live
 from gpuscope.errors import WorkloadError
 from gpuscope.measure.accelerator import Accelerator
+from gpuscope.measure.epochs import Epochs
 from gpuscope.measure.failure import run_workload
 
 __all__ = ["BuildSubject", "ScriptSubject", "Subject"]
@@ -22,6 +23,10 @@ class Subject(Protocol):
     live: Live
     result: object
     """What the last step returned; None of a script."""
+
+    @property
+    def ran_out(self) -> tuple[int, ...]:
+        """Batches after which loaders ran out and began again."""
 
     def advance(self, steps: int) -> float:
         """Run steps and wait for the device; returns the seconds from begin to end."""
@@ -44,24 +49,36 @@ class BuildSubject:
         self.live = live
         self.result: object = None
         self._accelerator = accelerator
-        self._step = run_workload("build()", lambda: self._built(build))
-        prepared()
+        self._epochs = Epochs()
+        self._epochs.start()
+        try:
+            self._step = run_workload("build()", lambda: self._built(build))
+            prepared()
+        except BaseException:
+            self._epochs.close()
+            raise
+
+    @property
+    def ran_out(self) -> tuple[int, ...]:
+        """Batches after which loaders ran out and began again."""
+        return self._epochs.lengths
 
     def drop(self) -> None:
         """Undo the changes, and let go of the model and of the loader's workers."""
         self.live.forget()
         self.result = None
         self._step = _dropped
+        self._epochs.close()
 
     def _built(self, build: Callable[[], Any]) -> Callable[[], object]:
         accelerator = self._accelerator
         if accelerator.is_gpu:
             accelerator.use()
-            return _step(self.live.wrap(build)())
+            return _step(self.live.wrap(build, self._epochs.restarting)())
         from gpuscope.measure.on_host import HostStep, on_host
 
         with on_host():
-            return HostStep(_step(self.live.wrap(build)()))
+            return HostStep(_step(self.live.wrap(build, self._epochs.restarting)()))
 
     def advance(self, steps: int) -> float:
         """Run steps and wait for the device; seconds.
@@ -139,6 +156,11 @@ class ScriptSubject:
             finder.stop()
             self._over = True
             self._done.release()
+
+    @property
+    def ran_out(self) -> tuple[int, ...]:
+        """None: a script's loops end when their loader does."""
+        return ()
 
     def first_boundary(self) -> None:
         """Wait until the script has come to its first boundary.

@@ -30,7 +30,12 @@ from gpuscope.advice.trial.own_changes import load_own
 from gpuscope.advice.trial.pairs import Pairs, judged, steps_of_block, take_pairs
 from gpuscope.advice.trial.process import Variant
 from gpuscope.advice.trial.proving import Proving
-from gpuscope.advice.trial.words import ALTERNATED, outcome_words, stopped_words
+from gpuscope.advice.trial.words import (
+    ALTERNATED,
+    outcome_words,
+    ran_out_words,
+    stopped_words,
+)
 from gpuscope.explain.types import Words
 from gpuscope.measure.statistics import Interval, median_interval
 
@@ -111,6 +116,7 @@ class Trials:
         (self._folder / "output").mkdir(parents=True, exist_ok=True)
         self._running: Variant | None = None
         self._proving = Proving(lambda job: self._variant(job), self._job, steps, limits.seconds)
+        self._ran_out: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.device = ""
         """Name of the device; "" before anything ran."""
 
@@ -381,6 +387,7 @@ class Trials:
     def _measured(self, variant: Variant, blocks: Sequence[float]) -> Measured:
         interval = median_interval(blocks)
         peak, reserved = variant.memory()
+        self._ran_out[variant.job.names] = variant.ran_out
         window = ENERGY_WINDOW_S if self.objective == "energy" else SHORT_WINDOW_S
         energy = variant.energy(window) if variant.kind != "cpu" else None
         return Measured(
@@ -393,8 +400,10 @@ class Trials:
         why = contest.why or outcome_words(
             contest.outcome, ratio, contest.figure, self.objective, contest.parity
         )
-        if contest.alternated:
-            why = Words(f"{why.en} {ALTERNATED.en}", f"{why.zh}{ALTERNATED.zh}")
+        more = [ALTERNATED] if contest.alternated else []
+        more += [ran_out_words(batches) for batches in self._ran_out.get(contest.names, ())]
+        for each in more:
+            why = Words(f"{why.en} {each.en}", f"{why.zh}{each.zh}")
         held = set(contest.against)
         return Trial(
             names=contest.names, added=tuple(n for n in contest.names if n not in held),

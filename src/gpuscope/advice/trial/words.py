@@ -8,7 +8,7 @@ from gpuscope.analysis.wording import seconds
 from gpuscope.explain.types import Words
 from gpuscope.measure.statistics import Interval
 
-__all__ = ["ALTERNATED", "outcome_words", "stopped_words"]
+__all__ = ["ALTERNATED", "outcome_words", "ran_out_words", "stopped_words"]
 
 ALTERNATED = Words(
     "Both do not fit on the device at once: they ran one after the other, in turn.",
@@ -72,6 +72,18 @@ def stopped_words(took_s: float, ratio: Interval | None) -> Words:
     return Words(
         f"Stopped after {took}: {told}, but its results were not compared yet.",
         f"{took} 后被停止：{zh}，但结果尚未比较。",
+    )
+
+
+def ran_out_words(batches: int) -> Words:
+    """One sentence on a loader that ran out and began again.
+
+    Args:
+        batches: that it had given.
+    """
+    return Words(
+        f"The loader ran out after {batches} batch(es) and began again.",
+        f"数据加载器在 {batches} 个批次后用完，已从头开始。",
     )
 
 

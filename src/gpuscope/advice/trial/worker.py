@@ -219,6 +219,7 @@ class _Timing:
         return {
             "peak_bytes": self._accelerator.peak_allocated_bytes(),
             "reserved_bytes": self._accelerator.peak_reserved_bytes(),
+            "ran_out": self._subject.ran_out,
         }
 
     def _energy(self, message: dict[str, Any]) -> dict[str, Any]:
