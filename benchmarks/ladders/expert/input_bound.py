@@ -17,7 +17,7 @@ def build(batch=64):
     model = Net().cuda().to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
     loader = DataLoader(
-        Photos(), batch_size=batch, num_workers=os.cpu_count(), pin_memory=True,
+        Photos(), batch_size=batch, num_workers=len(os.sched_getaffinity(0)), pin_memory=True,
         persistent_workers=True, prefetch_factor=4,
     )
     state = {"batches": iter(loader)}
