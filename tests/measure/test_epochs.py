@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -213,6 +214,19 @@ def test_a_loader_and_its_workers_are_let_go() -> None:
             assert held() is None
         finally:
             gc.enable()
+
+
+def test_workers_in_a_cycle_end_at_once() -> None:
+    """Collected with their queues, they would not be told to end: PyTorch then waits 5 s each."""
+    with Epochs() as epochs:
+        held: dict[str, Any] = {"batches": iter(DataLoader(Numbers(), num_workers=2))}
+        held["myself"] = held
+        assert len(next(held["batches"])) == 1
+        del held
+        begin = time.perf_counter()
+        epochs.close()
+        assert time.perf_counter() - begin < 4.0
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,9 @@ class _Reading:
 
 _readings: WeakKeyDictionary[Any, _Reading] = WeakKeyDictionary()
 _watching: list[Epochs] = []
+_OURS = 3
+"""References to an iterator that nobody else holds: a list's, a loop's, and an argument's."""
+
 _left: WeakSet[Any] = WeakSet()
 """Iterators that somebody still holds, to be ended with the process."""
 
@@ -90,10 +94,17 @@ class Epochs:
         """
         _watching[:] = [watch for watch in _watching if watch is not self]
         _step_aside()
-        if _with_workers(self._made):
+        running = _with_workers(self._made)
+        if running:
             # What a build imports for the first time may leave a cycle of frames, its own among
-            # them (torch.optim imports torch._dynamo so), and these hold the step.
+            # them (torch.optim imports torch._dynamo so), and these hold the step. The iterators
+            # are held meanwhile: collecting would finalize their queues before them, and what
+            # tells their workers to end would not be sent.
             gc.collect()
+            for each in running:
+                if sys.getrefcount(each) <= _OURS:
+                    each._shutdown_workers()
+            del each, running
         left = _with_workers(self._made)
         if left:
             _left.update(left)
