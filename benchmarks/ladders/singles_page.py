@@ -166,13 +166,13 @@ class SinglesPage(OfEvidence):
         else:
             verdict = self.t("they are about as wide as they say", "区间宽度与其含义大致相符")
         return self.t(
-            f"Of 80 % intervals 80 % should hold what is measured; {told} do: {verdict}. An"
-            " interval is of the prediction alone: where a change gains little, the measurement's"
-            " own spread is often wider. What its blocks leave open reaches from the original's"
+            f"Of 80 % intervals 80 % should hold what is measured; {told} do: {verdict}."
+            " They hold the 1 % by which two measurements of a quiet machine differ, not what"
+            " disturbs a busy one. What its blocks leave open reaches from the original's"
             " fastest block over the change's median to the original's median over the change's"
             " fastest.",
-            f"80 % 区间应有 80 % 包含实测值；实际为 {told}：{verdict}。区间只反映预测；收益很小时，"
-            "测量本身的波动往往更大。计时块留出的范围，是从原始代码最快的块除以改动的中位块，"
+            f"80 % 区间应有 80 % 包含实测值；实际为 {told}：{verdict}。区间含有安静机器上两次测量"
+            "相差的 1 %，不含繁忙机器受到的干扰。计时块留出的范围，是从原始代码最快的块除以改动的中位块，"
             "到原始代码的中位块除以改动最快的块。",
         )
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tiny_changes import build
 
 import gpuscope as gs
+from gpuscope.advice import gain
 from gpuscope.advice.gain import KIND_SPREAD, Costs, _Share, costs_of, speedup_interval
 from gpuscope.cost.engine import SYSTEMATIC_SPREAD
 from gpuscope.hardware import calibration_for
@@ -22,6 +23,24 @@ def _costs(step_s, kernels, *, follows=1.0, spread=0.0, common=0.0, host=(1.0, 1
         step_s, step_s * host[0], step_s * host[1], {"device": follows}, {"device": shares}, spread,
         common,
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _the_prediction_alone():
+    """By hand without what two measurements differ by, which has a test of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gain, "REPEAT", 0.0)
+        yield
+
+
+def test_two_measurements_of_the_same_step_differ(monkeypatch):
+    step = _costs(1.0, {"a": (1.0, 0.5)})
+    other = _costs(0.5, {"b": (1.0, 0.03)})
+    monkeypatch.setattr(gain, "REPEAT", 0.04)
+    assert speedup_interval(step, step) == pytest.approx((1.0, exp(-0.04), exp(0.04)))
+    point, low, high = speedup_interval(_costs(1.0, {"a": (1.0, 0.0)}), other)
+    assert log(high / point) == pytest.approx(0.05)  # 3, 4 and 5
+    assert log(point / low) == pytest.approx(0.05)
 
 
 def test_the_same_step_gains_exactly_nothing():

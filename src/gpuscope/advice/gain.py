@@ -63,6 +63,13 @@ OPERATOR_ERROR = 0.25
 """Relative 80 % half-width of an operator's host time on a host whose speed is known: 80 % of the
 host-bound steps of `validation/results/h200.json` whose own host was benched are within it."""
 
+REPEAT = 0.01
+"""Relative 80 % half-width of the quotient of two measurements of the same step: of all pairs of
+looks at an unchanged script four in five differ by no more than 0.04 to 1.6 % in seven of the eight
+naive scripts that were looked at several times on an H200 (14 % in DLRM's 9 ms, which the host
+paces), by 1.5 % of all together (`benchmarks/results/ladders/singles.jsonl`, rows without a
+change, the fastest block of each)."""
+
 KIND_SPREAD: Mapping[str, float] = {
     "convolution": 0.23, "copy": 0.11, "gather": 0.38, "normalization": 0.12, "pointwise": 0.08,
     "reduction": 0.33,
@@ -147,7 +154,7 @@ def costs_of(captured: Program | RankPrograms, cluster: Cluster, constants: Cali
 
 
 def speedup_interval(before: Costs, after: Costs, work: float = 1.0) -> tuple[float, float, float]:
-    """The speedup with its 80 % interval: (speedup, low, high).
+    """The speedup with the 80 % interval of what is measured of it: (speedup, low, high).
 
     Args:
         before, after: of the two steps.
@@ -158,7 +165,7 @@ def speedup_interval(before: Costs, after: Costs, work: float = 1.0) -> tuple[fl
         log(before.host_low_s / after.host_low_s * work) - point,
         log(before.host_high_s / after.host_high_s * work) - point,
     ]
-    down, up = [max(0.0, -min(moved))], [max(0.0, max(moved))]
+    down, up = [REPEAT, max(0.0, -min(moved))], [REPEAT, max(0.0, max(moved))]
     sources: tuple[Source, ...] = ("device", "link", "host")
     for source in sources:
         errors = _errors(before, after, source)
