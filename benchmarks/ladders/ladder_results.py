@@ -15,6 +15,7 @@ from gpuscope.advice.ladder_figures import (
     best_trial,
     cut_short,
     failed,
+    paired_gain,
     steps,
     untried,
 )
@@ -106,7 +107,9 @@ class Found:
         ladder, best = self.ladder, self.best
         if ladder is None:
             return None
-        given = (ladder.low, ladder.speedup, ladder.high)
+        given = paired_gain(ladder.trials, ladder.best, self.patch) or (
+            ladder.low, ladder.speedup, ladder.high
+        )  # fmt: skip
         if not ladder.best and best is not None and not best.against:
             given = (best.low, best.speedup, best.high)
         low, middle, high = given

@@ -94,34 +94,24 @@ class Page(InLanguage):
         """What to know of the machines before their figures are read."""
         return self.t(
             "The machines differ in their hosts. Those of ViT, Llama, LSTM, DLRM and T5 dispatch an"
-            " operator in 9.3 µs and copy pageable memory at 9.6 GB/s (`gpuscope bench --quick`),"
-            " that of the experts in 8.6 µs and at 9.1 GB/s, that of the loader's case in 8.8 µs"
-            " and at 9.4 GB/s; predictions are for the calibrated host, about 1.4 and 2 times as"
-            " fast. The others were not benched. Predictions are those made before the run. That of"
-            " Llama (2.96×) did not know yet that cuDNN plans its attention anew for each new"
-            " length of the cache (34 ms a token); with it 9.88× is predicted. That of the experts"
-            " with `bf16-autocast` alone (2.91×, 2.16× measured) is of a process that has met all"
-            " sizes: as the router sends other tokens to an expert in every step, cuBLAS loads new"
-            " kernels for about a hundred steps ([measured]"
-            "(../validation/recordings/h200/micro/data_sized.json)), and the trial was over before"
-            " that; `experts-rewrite` makes one product of them, and has no such steps.\n\n"
+            " operator in 9.3 µs and copy pageable memory at 9.6 GB/s (`gpuscope bench --quick`);"
+            " the others were not benched. Predictions are for the calibrated host, about 1.4 and 2"
+            " times as fast, and were made before the run. That of Llama (2.96×) did not know yet"
+            " that cuDNN plans its attention anew for each new length of the cache (34 ms a token);"
+            " with it 9.88× is predicted.\n\n"
             "Of an expert's script that was measured several times, the quickest counts: under DDP"
             " that is 26.0 ms of another machine (29.5 ms, 28.3 to 35.4, on the machine of its"
-            " ladder). Those of the LSTM, of the mixture and of the loader's case ran on the same"
-            " machine as what they are held against; the loader's depends on the host's processors"
-            " most.",
+            " ladder). Those of the LSTM and of the loader's case ran on the same machine as what"
+            " they are held against, the others on one before; the loader's depends on the host's"
+            " processors most, and was timed for 6 s, since a loader has batches ready when timing"
+            " begins.",
             "这些机器的主机各不相同。ViT、Llama、LSTM、DLRM、T5 的主机分派一个算子需 9.3 µs，"
-            "可分页内存拷贝为 9.6 GB/s（`gpuscope bench --quick`）；混合专家案例的主机为 8.6 µs 和"
-            " 9.1 GB/s，数据加载案例的主机为 8.8 µs 和 9.4 GB/s；预测针对的是标定主机，快约 1.4"
-            " 倍和 2 倍。其余主机没有测过。预测均为运行之前所做。Llama 的预测（2.96×）当时还不知道"
-            " cuDNN 会为缓存的每个新长度重新规划注意力（每个词元 34 ms）；计入后预测为 9.88×。"
-            "混合专家单用 `bf16-autocast` 的预测（2.91×，实测 2.16×）针对已遇到过所有大小的进程："
-            "路由每步把不同的词元送给专家，cuBLAS 在大约一百步内不断加载新内核（[实测]"
-            "(../validation/recordings/h200/micro/data_sized.json)），而试验在此之前就结束了；"
-            "`experts-rewrite` 把它们合成一个乘法，没有这样的步。\n\n"
+            "可分页内存拷贝为 9.6 GB/s（`gpuscope bench --quick`）；其余主机没有测过。"
+            "预测针对的是标定主机，快约 1.4 倍和 2 倍，均为运行之前所做。"
+            "Llama 的预测（2.96×）当时还不知道 cuDNN 会为缓存的每个新长度重新规划注意力（每个词元 34 ms）；计入后预测为 9.88×。\n\n"
             "专家的脚本若测过多次，取最快的一次：DDP 的 26.0 ms 来自另一台机器（在其阶梯的机器上为"
-            " 29.5 ms，28.3 至 35.4）。LSTM、混合专家和数据加载案例的与其对照在同一台机器上运行；"
-            "数据加载案例最依赖主机的处理器。",
+            " 29.5 ms，28.3 至 35.4）。LSTM 和数据加载案例的与其对照在同一台机器上运行，"
+            "其余在此前的机器上；数据加载案例最依赖主机的处理器，并且计时 6 秒，因为计时开始时加载器已备好一些批次。",
         )
 
     def _ddp(self) -> str:

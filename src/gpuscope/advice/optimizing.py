@@ -14,6 +14,7 @@ from gpuscope.advice.budget import Budget
 from gpuscope.advice.candidates import Asked, Candidates, KnownChanges, find_candidates
 from gpuscope.advice.host_pace import FILE as HOST_FILE
 from gpuscope.advice.host_pace import HostBench
+from gpuscope.advice.ladder_figures import paired_gain
 from gpuscope.advice.ladder_store import LADDER_FILE, LadderStore, MadeOf, code_hash
 from gpuscope.advice.locating import Located, locate
 from gpuscope.advice.results import Ladder, Limits, Measured, Objective, Trial
@@ -36,6 +37,15 @@ _FOR_TRIALS = 0.5
 _LONGEST_TRIAL_S = 300.0
 _SHORTEST_LIMIT_S = 180.0
 """A script that waits for its data may need minutes until its pace is steady."""
+
+_PRODUCT = Words(
+    "The gain is the product of its steps: original and best were not compared directly.",
+    "总收益为各步之积：没有直接对比原始与最佳。",
+)
+_PATCHED = Words(
+    "The gain is that of the patched source: the changes made live were not compared directly with"
+    " the original.", "总收益为打补丁后的源码的收益：没有直接对比原始与现场改动。",
+)  # fmt: skip
 
 Names = tuple[str, ...]
 Say = Callable[[str], None]
@@ -256,10 +266,11 @@ class _Optimization:
         search, candidates, work = self._search, self.candidates, self.work
         assert search is not None
         assert self._baseline is not None
-        low, middle, high = search.gain() or (None, None, None)
         trials = [candidates.shown(t) for t in search.trials]
         if self._patch_trial is not None:
             trials.append(self._patch_trial)
+        paired = paired_gain(trials, search.best, bool(self._patch))
+        low, middle, high = paired or search.gain() or (None, None, None)
         earlier = self.before.seconds if self.before is not None else 0.0
         return Ladder(
             target=work.located.target, device=work.accelerator.name,
@@ -280,10 +291,8 @@ class _Optimization:
                       "已中断：以上是到那时为止的结果。用 --resume 继续。")
             )  # fmt: skip
         if self._search.best and not self._search.in_pairs():
-            notes.append(
-                Words("The gain is the product of its steps: original and best were not compared"
-                      " directly.", "总收益为各步之积：没有直接对比原始与最佳。")
-            )  # fmt: skip
+            known = self._patch_trial is not None and bool(self._patch)
+            notes.append(_PATCHED if known else _PRODUCT)
         if self._patch_note is not None:
             notes.append(self._patch_note)
         return tuple(notes)
