@@ -111,8 +111,8 @@ class Method(OfEvidence):
         recorded = "../validation/recordings/h200/micro/data_sized.json"
         return self.t(
             f"`{SIZED}` sends other tokens to each expert in every step, and cuBLAS loads new"
-            f" kernels for products of new sizes for about a hundred steps ([measured]({recorded}));"
-            " these were timed after about sixty. A forecast is of the steps after that, so that"
+            f" kernels for products of new sizes for about a hundred steps"
+            f" ([measured]({recorded})); these were timed after about sixty. A forecast is of the steps after that, so that"
             " 16-bit products, which have several hundred kernels, are predicted too fast here, and"
             " TF32's few are not.",
             f"`{SIZED}` 每步把不同的词元送给各个专家，而 cuBLAS 在大约一百步内不断为新大小的乘法"

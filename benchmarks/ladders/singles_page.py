@@ -172,7 +172,8 @@ class SinglesPage(OfEvidence):
             " fastest block over the change's median to the original's median over the change's"
             " fastest.",
             f"80 % 区间应有 80 % 包含实测值；实际为 {told}：{verdict}。区间含有安静机器上两次测量"
-            "相差的 1 %，不含繁忙机器受到的干扰。计时块留出的范围，是从原始代码最快的块除以改动的中位块，"
+            "相差的 1 %，不含繁忙机器受到的干扰。"
+            "计时块留出的范围，是从原始代码最快的块除以改动的中位块，"
             "到原始代码的中位块除以改动最快的块。",
         )
 
