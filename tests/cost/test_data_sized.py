@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 
 from gpuscope import predict  # noqa: E402
 from gpuscope.capturing import capture  # noqa: E402
-from gpuscope.cost.data_sized import TOLD, kernels_come_late, sized_by_data  # noqa: E402
+from gpuscope.cost.data_sized import LATE_S, TOLD, late_s, sized_by_data  # noqa: E402
+from gpuscope.cost.engine import cost_program  # noqa: E402
 from gpuscope.hardware import device  # noqa: E402
 from gpuscope.program.types import Program  # noqa: E402
 
@@ -69,12 +70,26 @@ def test_float32_has_few_kernels_and_is_not_told() -> None:
     ("name", "late"), [("h200", True), ("b200", True), ("a100", False), ("mi300x", False)]
 )
 def test_kernels_come_late_on_hopper_and_newer(name: str, late: bool) -> None:
-    assert kernels_come_late(picking(torch.float16), device(name)) is late
+    assert late_s(picking(torch.float16), device(name)) == (3 * LATE_S if late else 0.0)
 
 
 def test_the_user_is_told() -> None:
     assert TOLD in predict(picking(torch.bfloat16), on="h200").assumptions
     assert TOLD not in predict(picking(torch.bfloat16, masked=False), on="h200").assumptions
+
+
+def test_the_interval_reaches_to_the_first_steps() -> None:
+    """Three products, all of it the host's: 3 * 80 us more where the host is slow."""
+    program = picking(torch.bfloat16)
+    costed = cost_program(program, device("h200"))
+    plain = cost_program(picking(torch.float32), device("h200"))
+    host_s = sum(
+        o.host.before_s + o.host.per_launch_s * len(o.kernels) + o.host.after_s for o in costed.ops
+    )
+    assert (costed.host_spread - plain.host_spread) * host_s == pytest.approx(3 * LATE_S)
+    assert costed.host_faster == plain.host_faster
+    run = predict(program, on="h200")
+    assert run.step_time_interval_s[1] > run.step_time_s + 3 * LATE_S
 
 
 def test_what_was_measured_says_so() -> None:

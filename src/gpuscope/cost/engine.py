@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import hypot
@@ -90,13 +90,16 @@ def cost_program(
         assumptions.append(LEARNED)
     if plans.made:
         assumptions.append(TOLD)
-    if data_sized.kernels_come_late(program, device):
+    late_s = data_sized.late_s(program, device)
+    if late_s:
         assumptions.append(data_sized.TOLD)
     systematic = SYSTEMATIC_SPREAD if constants.calibrated else 0.2
     device_spread = constants.spread("device.scale", systematic)
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
     faster, slower = constants.sides("host.scale", 0.5)
+    if late_s:
+        slower += late_s / _host_s(ops)
     return CostedProgram(
         program=program, device_id=device.id, ops=tuple(ops),
         host_spread=slower, host_faster=faster,
@@ -108,6 +111,14 @@ def cost_program(
         graph_call_s=host.compiled.call_s if host.compiled.active else {},
         assumptions=tuple(assumptions),
     )  # fmt: skip
+
+
+def _host_s(ops: Iterable[CostedOp]) -> float:
+    """What the host spends on a step."""
+    return sum(
+        (o.host.before_s + o.host.per_launch_s * len(o.kernels) + o.host.after_s) * o.op.repeat
+        for o in ops
+    )
 
 
 class _Coster:
