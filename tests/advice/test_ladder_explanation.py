@@ -292,3 +292,39 @@ def test_the_gain_is_of_original_and_best_where_they_met() -> None:
     assert paired_gain((*chain, patch), best, False) is None
     assert paired_gain((*chain, replace(patch, outcome="parity")), best, True) is None
     assert paired_gain((patch,), (), True) is None
+
+
+def _said(made: Ladder) -> tuple[str, str]:
+    told = explain_ladder(made).summary
+    return " ".join(each.en for each in told), "".join(each.zh for each in told)
+
+
+def _predicted(step_s: float) -> Ladder:
+    """The ladder, with what the code as it is was predicted to take."""
+    made = ladder()
+    forecast = Forecast(("tf32",), "helps", Words("", ""), 2.0, step_time_s=step_s / 2)
+    return replace(made, trials=(replace(made.trials[0], forecast=forecast), *made.trials[1:]))
+
+
+def test_a_step_that_waits_for_its_loader_says_so() -> None:
+    predicted = 0.01
+    made = _predicted(predicted)
+    waiting = replace(_measured(6 * predicted), loader_s=5 * predicted)
+    english, chinese = _said(replace(made, baseline=waiting))
+    assert "are spent waiting for its data loader, after the changes 0" in english
+    assert "在等待数据加载器" in chinese
+    assert "The code as it was takes" not in english  # the rest takes what was predicted
+    slow = replace(waiting, loader_s=2 * predicted)
+    english, chinese = _said(replace(made, baseline=slow))
+    assert "beside its loader, predicted were" in english
+    assert "（不含数据加载）" in chinese
+
+
+def test_a_loader_that_works_beside_the_device_is_no_error() -> None:
+    step_s = 0.01
+    made = _predicted(step_s)
+    english, _ = _said(replace(made, baseline=replace(_measured(step_s), loader_s=0.5 * step_s)))
+    assert "waiting for its data loader" in english
+    assert "predicted were" not in english
+    english, _ = _said(replace(made, baseline=replace(_measured(step_s), loader_s=0.01 * step_s)))
+    assert "data loader" not in english

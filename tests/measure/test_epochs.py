@@ -229,6 +229,20 @@ def test_workers_in_a_cycle_end_at_once() -> None:
     assert not multiprocessing.active_children()
 
 
+def test_what_a_loader_takes_is_known() -> None:
+    class Slow(Numbers):
+        def __getitem__(self, index: int) -> torch.Tensor:
+            time.sleep(0.02)
+            return super().__getitem__(index)
+
+    with Epochs() as epochs:
+        step = epochs.restarting(asks(iter(DataLoader(Slow(), batch_size=2))))
+        assert epochs.waited_s == 0.0
+        for _ in range(5):  # three batches, then it begins again
+            step()
+    assert 0.2 <= epochs.waited_s < 0.4
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_measuring_goes_round_and_says_so(workers: int) -> None:
     def build() -> Callable[[], object]:

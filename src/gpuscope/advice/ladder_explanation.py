@@ -42,6 +42,8 @@ __all__ = ["explain_ladder"]
 
 _OFF = 1.25
 """A step that takes so many times as long or short as predicted is told."""
+_WAITS = 0.1
+"""A step that waits for its loader for such a share of its time is told."""
 _DRIFT = 0.05
 """Single measurements that are farther from the pairs than this are told apart from them."""
 
@@ -96,11 +98,11 @@ def _title(ladder: Ladder) -> Words:
 
 def _summary(ladder: Ladder) -> tuple[Words, ...]:
     if not ladder.best:
-        found = [_nothing(ladder), _other_pace(ladder), *_troubles(ladder), *_left_out(ladder),
-                 _took(ladder)]  # fmt: skip
+        found = [_nothing(ladder), _waits(ladder), _other_pace(ladder), *_troubles(ladder),
+                 *_left_out(ladder), _took(ladder)]  # fmt: skip
         return tuple(each for each in found if each is not None)
     found = [_gain(ladder), _drift(ladder), _kept(ladder), _agreement(ladder), _prediction(ladder),
-             _other_pace(ladder), *_troubles(ladder), *_left_out(ladder),
+             _waits(ladder), _other_pace(ladder), *_troubles(ladder), *_left_out(ladder),
              _took(ladder)]  # fmt: skip
     return tuple(each for each in found if each is not None)
 
@@ -242,19 +244,46 @@ def _prediction(ladder: Ladder) -> Words | None:
     )
 
 
-def _other_pace(ladder: Ladder) -> Words | None:
-    """Where the code as it is does not take what was predicted for it: gains are off, too."""
-    predicted, measured = predicted_step_s(ladder), ladder.baseline.step_s
-    if predicted is None or 1 / _OFF <= measured / predicted <= _OFF:
+def _waits(ladder: Ladder) -> Words | None:
+    """That the code waits for its data loader, before and after."""
+    before = ladder.baseline
+    if (before.loader_s or 0.0) < _WAITS * before.step_s:
         return None
+    waits, step = seconds(before.loader_s or 0.0), seconds(before.step_s)
+    en = f"Of the {step} that a step took, {waits} are spent waiting for its data loader"
+    zh = f"原始代码一步用时 {step}，其中 {waits} 在等待数据加载器"
+    best = best_trial(ladder)
+    after = best.measured if best is not None else None
+    if after is not None:
+        left, whole = seconds(after.loader_s or 0.0), seconds(after.step_s)
+        en += f", after the changes {left} of {whole}"
+        zh += f"，改动之后为 {whole} 中的 {left}"
+    return Words(
+        f"{en}; how fast it gives batches is not predicted.",
+        f"{zh}；它给出批次的快慢不在预测之内。",
+    )
+
+
+def _other_pace(ladder: Ladder) -> Words | None:
+    """Where the code as it is does not take what was predicted for it: gains are off, too.
+
+    Nothing is predicted of a loader, so what a step waits for it is no error.
+    """
+    predicted, whole = predicted_step_s(ladder), ladder.baseline.step_s
+    alone = whole - (ladder.baseline.loader_s or 0.0)
+    if predicted is None or (alone <= predicted * _OFF and whole * _OFF >= predicted):
+        return None
+    longer = whole > predicted
+    measured = alone if longer else whole
     times = three(max(measured / predicted, predicted / measured))
-    other = ("less", "少") if measured > predicted else ("more", "多")
+    side = ("less", "少") if longer else ("more", "多")
+    beside = Words(" beside its loader", "（不含数据加载）") if measured < whole else Words("", "")
     why = _WRONG if {BENCHED, SAVED} & set(ladder.notes) else _ANOTHER_MACHINE
     return Words(
-        f"The code as it was takes {seconds(measured)} a step, predicted were {seconds(predicted)}"
-        f" ({times}× {other[0]}): {why.en}",
-        f"原始代码一步用时 {seconds(measured)}，预测为 {seconds(predicted)}（{other[1]} {times}"
-        f" 倍）：{why.zh}",
+        f"The code as it was takes {seconds(measured)} a step{beside.en}, predicted were"
+        f" {seconds(predicted)} ({times}× {side[0]}): {why.en}",
+        f"原始代码一步用时 {seconds(measured)}{beside.zh}，预测为 {seconds(predicted)}（{side[1]}"
+        f" {times} 倍）：{why.zh}",
     )
 
 

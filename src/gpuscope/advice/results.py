@@ -123,6 +123,7 @@ class Measured:
             a processor.
         energy_j: of a step; None if unknown.
         ready_s: from the start of its process to the end of its warm-up (compile included).
+        loader_s: of a step, that its code waited for batches of data loaders; None without any.
     """
 
     step_s: float
@@ -133,6 +134,7 @@ class Measured:
     reserved_memory_bytes: int | None = None
     energy_j: float | None = None
     ready_s: float = 0.0
+    loader_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import atexit
 import functools
 import gc
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,12 @@ class Epochs:
         self._made: WeakSet[Any] = WeakSet()
         self._lengths: dict[int, None] = {}
         self._in_step = False
+        self._waited_s = 0.0
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds that loaders took until they gave a batch, all of them since `start`."""
+        return self._waited_s
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -164,6 +171,10 @@ class Epochs:
         """A loader was asked for an iterator."""
         self._made.add(iterator)
 
+    def waited(self, seconds: float) -> None:
+        """A loader was asked for a batch, and took so long."""
+        self._waited_s += seconds
+
     def ended(self, iterator: Any, end: StopIteration) -> None:
         """An iterator has no more batches."""
         if self._in_step:  # what the exception holds must not outlive the step
@@ -199,6 +210,7 @@ def _stand_in() -> None:
     def __next__(this: Any) -> Any:  # noqa: N807 - stands in for it
         reading = _readings.get(this)
         successor = None if reading is None else reading.successor
+        begun = time.perf_counter()
         try:
             return advance(this if successor is None else successor)
         except StopIteration as end:
@@ -206,6 +218,10 @@ def _stand_in() -> None:
                 for watch in _watching:
                     watch.ended(this, end)
             raise
+        finally:
+            waited_s = time.perf_counter() - begun
+            for watch in _watching:
+                watch.waited(waited_s)
 
     for stand_in, original in ((__init__, begin), (__next__, advance)):
         marked: Any = stand_in

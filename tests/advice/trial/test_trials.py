@@ -121,6 +121,10 @@ def test_a_loader_that_runs_out_begins_again(monkeypatch: pytest.MonkeyPatch) ->
     assert trial.parity.verdict == "agrees", "five steps are compared, and it has three batches"
     assert trial.why.en.endswith("The loader ran out after 3 batch(es) and began again.")
     assert trial.why.zh.endswith("数据加载器在 3 个批次后用完，已从头开始。")
+    assert trial.measured is not None
+    waits_s = trial.measured.loader_s
+    assert waits_s is not None
+    assert 0 < waits_s < trial.measured.step_s
 
 
 def test_an_original_that_fails_is_an_error() -> None:

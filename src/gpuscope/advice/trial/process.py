@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from gpuscope.advice.trial.channel import Channel
@@ -52,6 +53,7 @@ class Variant:
         environment: of its processes.
         say: told what it is doing.
         spent: what was timed is gone.
+        waits_s: how long a step waited for data loaders, by block that was timed.
         ran_out: batches after which loaders ran out and began again, as of the last `memory`.
     """
 
@@ -65,6 +67,7 @@ class Variant:
     device: str = ""
     kind: str = ""
     spent: bool = False
+    waits_s: list[float] = field(default_factory=list)
     ran_out: tuple[int, ...] = ()
     _processes: list[_Process] = field(default_factory=list)
     _broken: bool = False
@@ -140,8 +143,16 @@ class Variant:
         expected = max(self.step_s, 1e-6) * (steps + 1)
         until = time.perf_counter() + 30.0 + 20.0 * expected
         lead = int(self.step_s < SHORT_STEP_S)
-        answers = self._ask({"do": "time", "steps": steps, "lead": lead}, "seconds", until)
-        return max(float(each) for each in answers) / steps
+        self._send({"do": "time", "steps": steps, "lead": lead})
+        answers = [self._whole_answer(each, until) for each in self._processes]
+        self.waits_s.append(max(float(each["loader_s"]) for each in answers) / steps)
+        return max(float(each["seconds"]) for each in answers) / steps
+
+    @property
+    def loader_s(self) -> float | None:
+        """How long a step waits for data loaders, the median block; None without any."""
+        middle = median(self.waits_s) if self.waits_s else 0.0
+        return middle or None
 
     def memory(self) -> tuple[int | None, int | None]:
         """Most bytes allocated and reserved on the fullest device since the warm-up."""

@@ -28,6 +28,10 @@ class Subject(Protocol):
     def ran_out(self) -> tuple[int, ...]:
         """Batches after which loaders ran out and began again."""
 
+    @property
+    def loader_s(self) -> float:
+        """Seconds that the code has waited for batches of data loaders until now."""
+
     def advance(self, steps: int) -> float:
         """Run steps and wait for the device; returns the seconds from begin to end."""
 
@@ -62,6 +66,11 @@ class BuildSubject:
     def ran_out(self) -> tuple[int, ...]:
         """Batches after which loaders ran out and began again."""
         return self._epochs.lengths
+
+    @property
+    def loader_s(self) -> float:
+        """Seconds that the code has waited for batches of data loaders until now."""
+        return self._epochs.waited_s
 
     def drop(self) -> None:
         """Undo the changes, and let go of the model and of the loader's workers."""
@@ -130,6 +139,8 @@ class ScriptSubject:
         self._source = ""
         self._over = False
         self._error: BaseException | None = None
+        self._epochs = Epochs()
+        self._epochs.start()
 
     def run(self) -> None:
         """Run the script to its end; what it raises is told to whoever waits in `advance`."""
@@ -161,6 +172,11 @@ class ScriptSubject:
     def ran_out(self) -> tuple[int, ...]:
         """None: a script's loops end when their loader does."""
         return ()
+
+    @property
+    def loader_s(self) -> float:
+        """Seconds that the code has waited for batches of data loaders until now."""
+        return self._epochs.waited_s
 
     def first_boundary(self) -> None:
         """Wait until the script has come to its first boundary.

@@ -393,6 +393,7 @@ class Trials:
         return Measured(
             interval.median, interval.low, interval.high,
             len(blocks) * steps_of_block(variant.step_s), peak, reserved, energy, variant.ready_s,
+            variant.loader_s,
         )  # fmt: skip
 
     def _trial(self, contest: _Contest) -> Trial:

@@ -205,9 +205,11 @@ class _Timing:
         self._pausing.resume()
         if message["lead"]:
             self._subject.advance(int(message["lead"]))
+        before_s = self._subject.loader_s
         seconds = self._subject.advance(steps)
         self._pausing.pause()
-        return {"seconds": seconds, "steps": steps}
+        loader_s = self._subject.loader_s - before_s
+        return {"seconds": seconds, "steps": steps, "loader_s": loader_s}
 
     def _observe(self, message: dict[str, Any]) -> dict[str, Any]:
         """Give up what was timed, and build it again in this process: what is compiled is so."""
