@@ -311,7 +311,7 @@ def test_a_step_that_waits_for_its_loader_says_so() -> None:
     made = _predicted(predicted)
     waiting = replace(_measured(6 * predicted), loader_s=5 * predicted)
     english, chinese = _said(replace(made, baseline=waiting))
-    assert "are spent waiting for its data loader, after the changes 0" in english
+    assert "were spent waiting for its data loader, after the changes 0" in english
     assert "在等待数据加载器" in chinese
     assert "The code as it was takes" not in english  # the rest takes what was predicted
     slow = replace(waiting, loader_s=2 * predicted)

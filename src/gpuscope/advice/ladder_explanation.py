@@ -250,7 +250,7 @@ def _waits(ladder: Ladder) -> Words | None:
     if (before.loader_s or 0.0) < _WAITS * before.step_s:
         return None
     waits, step = seconds(before.loader_s or 0.0), seconds(before.step_s)
-    en = f"Of the {step} that a step took, {waits} are spent waiting for its data loader"
+    en = f"Of the {step} that a step took, {waits} were spent waiting for its data loader"
     zh = f"原始代码一步用时 {step}，其中 {waits} 在等待数据加载器"
     best = best_trial(ladder)
     after = best.measured if best is not None else None
