@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuscope.advice.results import Limits, Target
-from gpuscope.advice.trial import Trials, process
+from gpuscope.advice.trial import Trials, pairs, process
 
 HERE = Path(__file__).parent
 OWN = (str(HERE / "broken_changes.py"),)
@@ -19,6 +19,12 @@ def trials(**options: object) -> Trials:
     target = Target("build", f"{HERE / 'small_workloads.py'}:build")
     limits = Limits(120.0)
     return Trials(target, limits, device="cpu", own_changes=OWN, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told here does not depend on how many there are."""
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 8)
 
 
 @pytest.fixture
