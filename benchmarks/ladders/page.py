@@ -104,7 +104,8 @@ class Page(InLanguage):
             " ladder). Those of the LSTM and of the loader's case ran on the same machine as what"
             " they are held against, the others on one before; the loader's depends on the host's"
             " processors most, and was timed for 6 s, since a loader has batches ready when timing"
-            " begins.",
+            " begins. How fast a loader gives batches is not predicted: what is predicted of its"
+            " case is of the rest of the step.",
             "这些机器的主机各不相同。ViT、Llama、LSTM、DLRM、T5 的主机分派一个算子需 9.3 µs，"
             "可分页内存拷贝为 9.6 GB/s（`gpuscope bench --quick`）；其余主机没有测过。"
             "预测针对的是标定主机，快约 1.4 倍和 2 倍，均为运行之前所做。"
@@ -113,7 +114,8 @@ class Page(InLanguage):
             "专家的脚本若测过多次，取最快的一次：DDP 的 26.0 ms 来自另一台机器（在其阶梯的机器上为"
             " 29.5 ms，28.3 至 35.4）。LSTM 和数据加载案例的与其对照在同一台机器上运行，"
             "其余在此前的机器上；数据加载案例最依赖主机的处理器，"
-            "并且计时 6 秒，因为计时开始时加载器已备好一些批次。",
+            "并且计时 6 秒，因为计时开始时加载器已备好一些批次。加载器给出批次的快慢不在预测之内："
+            "该案例的预测只针对这一步的其余部分。",
         )
 
     def _ddp(self) -> str:
