@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tiny_changes import Tiny, build, half, known, twice
 
@@ -15,13 +17,18 @@ def _refuse(live):
 
 
 @pytest.fixture(scope="module")
-def told():
+def advice():
     changes = (
         Tiny("half", half, numerics="bf16"), Tiny("twice", twice), Tiny("refuses", _refuse),
         Tiny("far", applies=False),
     )  # fmt: skip
     with known(*changes):
-        yield explained(advise(build), "train.py:build")
+        yield advise(build)
+
+
+@pytest.fixture(scope="module")
+def told(advice):
+    return explained(advice, "train.py:build")
 
 
 def test_each_part_is_there(told):
@@ -37,6 +44,16 @@ def test_each_part_is_there(told):
     assert told.commands == ("gpuscope optimize train.py:build",)
     assert "half" in told.summary[0].en
     assert "twice (0.5" in " ".join(w.en for w in told.summary)
+
+
+def test_what_only_holds_of_the_best_is_told(advice):
+    base, end = advice.case.run, advice.path[-1]
+    told = explained(advice)
+    assert [words.en for words in told.assumptions] == list(base.assumptions)
+    run = replace(end.run, assumptions=(*end.run.assumptions, "Only then."))
+    changed = replace(advice, path=(*advice.path[:-1], replace(end, run=run)))
+    said = [words.en for words in explained(changed).assumptions]
+    assert said == [*base.assumptions, "Only then."]
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

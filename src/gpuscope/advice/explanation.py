@@ -68,8 +68,14 @@ def explained(advice: Advice, again: str = "") -> Explanation:
         summary=_summary(advice),
         sections=tuple(s for s in sections if s is not None),
         commands=commands,
-        assumptions=tuple(Words(text, text) for text in run.assumptions),
+        assumptions=tuple(Words(text, text) for text in _assumptions(advice)),
     )  # fmt: skip
+
+
+def _assumptions(advice: Advice) -> tuple[str, ...]:
+    """Those of the code as it is, then what holds of the best combination alone."""
+    runs = [advice.case.run, *(forecast.run for forecast in advice.path[-1:])]
+    return tuple(dict.fromkeys(text for run in runs if run is not None for text in run.assumptions))
 
 
 def added(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
