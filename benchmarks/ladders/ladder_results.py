@@ -15,11 +15,11 @@ from gpuscope.advice.ladder_figures import (
     best_trial,
     cut_short,
     failed,
-    paired_gain,
     steps,
     untried,
 )
 from gpuscope.advice.ladder_store import LADDER_FILE, read_ladder
+from gpuscope.advice.paired import paired_gain
 from gpuscope.advice.results import Ladder, Parity, Trial
 from gpuscope.atomic import write_atomically
 

@@ -12,7 +12,6 @@ from gpuscope.advice.ladder_figures import (
     best_parity,
     failed,
     pace,
-    paired_gain,
     predicted_step_s,
     quantity,
     steps,
@@ -270,28 +269,6 @@ def test_a_patch_that_differs_says_nothing_of_what_was_kept() -> None:
 def test_means_are_named_in_chinese() -> None:
     assert quantity("mean gradient norm").zh == "梯度范数均值"
     assert quantity("loss, first step").zh == "损失，第一步"
-
-
-def _pair(names: tuple[str, ...], against: tuple[str, ...], middle: float, **more) -> Trial:
-    known = {"outcome": "kept", **more}
-    return Trial(
-        names, names, against, known.pop("outcome"), speedup=middle, low=middle - 0.1,
-        high=middle + 0.1, **known,
-    )  # fmt: skip
-
-
-def test_the_gain_is_of_original_and_best_where_they_met() -> None:
-    best = ("tf32", "fused-optimizer")
-    chain = (_pair(("tf32",), (), 1.5), _pair(best, ("tf32",), 1.2))
-    patch = _pair(best, (), 1.95, purpose="patch")
-    final = _pair(best[::-1], (), 2.0, purpose="final", outcome="even")
-    assert paired_gain(chain, best, True) is None
-    assert paired_gain((*chain, patch), best, True) == pytest.approx((1.85, 1.95, 2.05))
-    assert paired_gain((*chain, final, patch), best, True) == pytest.approx((1.9, 2.0, 2.1))
-    # A patch that is not given, or whose results differ, is no evidence.
-    assert paired_gain((*chain, patch), best, False) is None
-    assert paired_gain((*chain, replace(patch, outcome="parity")), best, True) is None
-    assert paired_gain((patch,), (), True) is None
 
 
 def _said(made: Ladder) -> tuple[str, str]:

@@ -282,9 +282,7 @@ def _host_shares(costed: CostedProgram) -> dict[KernelKey, _Share]:
     for item in costed.ops:
         if costed.graph and item.op.phase in GRAPHED_PHASES:
             continue
-        host = item.host
-        each_s = host.before_s + host.per_launch_s * len(item.kernels) + host.after_s
-        sums[item.op.name] += each_s * item.op.repeat
+        sums[item.op.name] += item.host_s * item.op.repeat
     if costed.graph:
         sums["graphs"] = sum(costed.graph_call_s.values())
     total_s = sum(sums.values())

@@ -11,13 +11,9 @@ from gpuscope.explain.types import Bar, Bars, Cell, Column, Part, Table, Words
 
 __all__ = [
     "OUTCOMES", "best_parity", "best_trial", "duration", "failed", "failed_table", "joined",
-    "objective_gain", "pace", "paired_gain", "parity_table", "predicted_step_s", "quantity",
-    "share_of", "step_bars", "step_table", "steps", "title_of", "trial_table", "untried",
-    "untried_table",
+    "objective_gain", "pace", "parity_table", "predicted_step_s", "quantity", "share_of",
+    "step_bars", "step_table", "steps", "title_of", "trial_table", "untried", "untried_table",
 ]  # fmt: skip
-
-Gain = tuple[float, float, float]
-"""A quotient with its interval: low, middle, high."""
 
 OUTCOMES: dict[Outcome, Words] = {
     "kept": Words("faster", "更快"),
@@ -159,32 +155,6 @@ def best_trial(ladder: Ladder) -> Trial | None:
         if set(t.names) == set(ladder.best) and t.measured is not None and t.purpose != "patch"
     ]  # fmt: skip
     return same[-1] if same else None
-
-
-def paired_gain(trials: Sequence[Trial], best: Sequence[str], patched: bool) -> Gain | None:
-    """The original over the best (low, middle, high), from pairs of just these two.
-
-    Args:
-        trials: in order; of several measurements the last counts.
-        best: what is kept.
-        patched: the patch is given, so that the patched source's own gain counts where the changes
-            made live were only held against other sets.
-
-    Returns:
-        None where there is no such pair.
-    """
-    live, source = None, None
-    for trial in trials:
-        if set(trial.names) != set(best) or trial.against or not best:
-            continue
-        if trial.low is None or trial.speedup is None or trial.high is None:
-            continue
-        gain = trial.low, trial.speedup, trial.high
-        if trial.purpose != "patch":
-            live = gain
-        elif trial.outcome == "kept" and patched:
-            source = gain
-    return live or source
 
 
 def objective_gain(ladder: Ladder) -> float | None:

@@ -193,7 +193,9 @@ class Live:
                 raise
             if not callable(step):
                 return step
-            for edit in (*([innermost] if innermost else []), *self._step_edits):
+            if innermost is not None:
+                step = innermost(step)
+            for edit in self._step_edits:
                 step = edit(step)
             return self._changed_step(step)
 

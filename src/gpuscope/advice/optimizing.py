@@ -14,9 +14,9 @@ from gpuscope.advice.budget import Budget
 from gpuscope.advice.candidates import Asked, Candidates, KnownChanges, find_candidates
 from gpuscope.advice.host_pace import FILE as HOST_FILE
 from gpuscope.advice.host_pace import HostBench
-from gpuscope.advice.ladder_figures import paired_gain
 from gpuscope.advice.ladder_store import LADDER_FILE, LadderStore, MadeOf, code_hash
 from gpuscope.advice.locating import Located, locate
+from gpuscope.advice.paired import paired_gain
 from gpuscope.advice.results import Ladder, Limits, Measured, Objective, Trial
 from gpuscope.advice.search import Search
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError

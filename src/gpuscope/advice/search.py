@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpuscope.advice.budget import Budget
+from gpuscope.advice.paired import Gain, paired_gain
 from gpuscope.advice.results import Forecast, Purpose, Stopped, Trial
 from gpuscope.explain.types import Words
 
@@ -110,15 +111,16 @@ class Search:
             self._alone()
         self._untried()
 
-    def gain(self) -> tuple[float, float, float] | None:
+    def gain(self) -> Gain | None:
         """The original over the best (low, middle, high): measured in pairs where that was done,
         else the product of what was won step by step; None where nothing was won."""
         if not self.best:
             return None
-        direct = self._measured(self.best, ())
-        trials = [direct] if direct is not None else self._chain
+        direct = paired_gain(self.trials, self.best)
+        if direct is not None:
+            return direct
         low, middle, high = 1.0, 1.0, 1.0
-        for trial in trials:
+        for trial in self._chain:
             if trial.speedup is None or trial.low is None or trial.high is None:
                 return None
             low, middle, high = low * trial.low, middle * trial.speedup, high * trial.high
@@ -134,7 +136,7 @@ class Search:
 
     def in_pairs(self) -> bool:
         """Whether `gain` was measured directly, original against best."""
-        return self._measured(self.best, ()) is not None
+        return paired_gain(self.trials, self.best) is not None
 
     # -- phases ----------------------------------------------------------------------------------
 

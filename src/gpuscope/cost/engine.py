@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import hypot
@@ -99,7 +99,7 @@ def cost_program(
         device_spread = hypot(device_spread, COMPILED_SPREAD)
     faster, slower = constants.sides("host.scale", 0.5)
     if late_s:
-        slower += late_s / _host_s(ops)
+        slower += late_s / sum(each.host_s * each.op.repeat for each in ops)
     return CostedProgram(
         program=program, device_id=device.id, ops=tuple(ops),
         host_spread=slower, host_faster=faster,
@@ -111,14 +111,6 @@ def cost_program(
         graph_call_s=host.compiled.call_s if host.compiled.active else {},
         assumptions=tuple(assumptions),
     )  # fmt: skip
-
-
-def _host_s(ops: Iterable[CostedOp]) -> float:
-    """What the host spends on a step."""
-    return sum(
-        (o.host.before_s + o.host.per_launch_s * len(o.kernels) + o.host.after_s) * o.op.repeat
-        for o in ops
-    )
 
 
 class _Coster:

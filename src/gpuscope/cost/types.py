@@ -116,6 +116,11 @@ class CostedOp:
     kernels: tuple[Kernel, ...]
     host: HostCost
 
+    @property
+    def host_s(self) -> float:
+        """Seconds that the host spends on it, waits for the device left out."""
+        return self.host.before_s + self.host.per_launch_s * len(self.kernels) + self.host.after_s
+
 
 @dataclass(frozen=True, slots=True)
 class CostedProgram:

@@ -3,7 +3,8 @@
 A step that is measured runs more often than its data may last: the faster it is, the sooner its
 `DataLoader` runs out. Where the user's code asks one for its next batch and does not expect an end,
 the loader begins again and the step is called once more. Loops over a loader, code that catches
-`StopIteration` itself, and iterators that are not of a `DataLoader` are left as they are.
+`StopIteration` itself, and iterators that are not of a `DataLoader` are left as they are. How long
+the code waits for its loaders is known besides.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-__all__ = ["Epochs"]
+__all__ = ["RAN_OUT", "Epochs"]
+
+RAN_OUT = "The loader ran out after {n} batch(es) and began again."
+"""What the user is told of each of `Epochs.lengths`."""
 
 Step = Callable[[], object]
 
@@ -46,9 +50,6 @@ class _Reading:
 
 _readings: WeakKeyDictionary[Any, _Reading] = WeakKeyDictionary()
 _watching: list[Epochs] = []
-_OURS = 3
-"""References to an iterator that nobody else holds: a list's, a loop's, and an argument's."""
-
 _left: WeakSet[Any] = WeakSet()
 """Iterators that somebody still holds, to be ended with the process."""
 
@@ -79,8 +80,7 @@ class Epochs:
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence for each of `lengths`, in English."""
-        said = "The loader ran out after {n} batch(es) and began again."
-        return tuple(said.format(n=n) for n in self.lengths)
+        return tuple(RAN_OUT.format(n=n) for n in self.lengths)
 
     def __enter__(self) -> Epochs:
         self.start()
@@ -108,10 +108,8 @@ class Epochs:
             # are held meanwhile: collecting would finalize their queues before them, and what
             # tells their workers to end would not be sent.
             gc.collect()
-            for each in running:
-                if sys.getrefcount(each) <= _OURS:
-                    each._shutdown_workers()
-            del each, running
+            for each in _held_nowhere_else(running):
+                each._shutdown_workers()
         left = _with_workers(self._made)
         if left:
             _left.update(left)
@@ -261,6 +259,14 @@ def _with_workers(iterators: WeakSet[Any]) -> list[Any]:
         each for each in iterators
         if getattr(each, "_workers", None) and not getattr(each, "_shutdown", True)
     ]  # fmt: skip
+
+
+def _held_nowhere_else(held: list[Any]) -> list[Any]:
+    """Those that nothing but the list refers to."""
+    alone = [*held, object()]  # the last one shows how many references are our own
+    held.clear()
+    counts = [sys.getrefcount(each) for each in alone]
+    return [each for each, count in zip(alone[:-1], counts, strict=False) if count <= counts[-1]]
 
 
 def _end_workers() -> None:

@@ -23,14 +23,8 @@ class Subject(Protocol):
     live: Live
     result: object
     """What the last step returned; None of a script."""
-
-    @property
-    def ran_out(self) -> tuple[int, ...]:
-        """Batches after which loaders ran out and began again."""
-
-    @property
-    def loader_s(self) -> float:
-        """Seconds that the code has waited for batches of data loaders until now."""
+    epochs: Epochs
+    """Watches its data loaders; those of a script end when its loops do."""
 
     def advance(self, steps: int) -> float:
         """Run steps and wait for the device; returns the seconds from begin to end."""
@@ -53,41 +47,31 @@ class BuildSubject:
         self.live = live
         self.result: object = None
         self._accelerator = accelerator
-        self._epochs = Epochs()
-        self._epochs.start()
+        self.epochs = Epochs()
+        self.epochs.start()
         try:
             self._step = run_workload("build()", lambda: self._built(build))
             prepared()
         except BaseException:
-            self._epochs.close()
+            self.epochs.close()
             raise
-
-    @property
-    def ran_out(self) -> tuple[int, ...]:
-        """Batches after which loaders ran out and began again."""
-        return self._epochs.lengths
-
-    @property
-    def loader_s(self) -> float:
-        """Seconds that the code has waited for batches of data loaders until now."""
-        return self._epochs.waited_s
 
     def drop(self) -> None:
         """Undo the changes, and let go of the model and of the loader's workers."""
         self.live.forget()
         self.result = None
         self._step = _dropped
-        self._epochs.close()
+        self.epochs.close()
 
     def _built(self, build: Callable[[], Any]) -> Callable[[], object]:
         accelerator = self._accelerator
         if accelerator.is_gpu:
             accelerator.use()
-            return _step(self.live.wrap(build, self._epochs.restarting)())
+            return _step(self.live.wrap(build, self.epochs.restarting)())
         from gpuscope.measure.on_host import HostStep, on_host
 
         with on_host():
-            return HostStep(_step(self.live.wrap(build, self._epochs.restarting)()))
+            return HostStep(_step(self.live.wrap(build, self.epochs.restarting)()))
 
     def advance(self, steps: int) -> float:
         """Run steps and wait for the device; seconds.
@@ -139,8 +123,8 @@ class ScriptSubject:
         self._source = ""
         self._over = False
         self._error: BaseException | None = None
-        self._epochs = Epochs()
-        self._epochs.start()
+        self.epochs = Epochs()
+        self.epochs.start()
 
     def run(self) -> None:
         """Run the script to its end; what it raises is told to whoever waits in `advance`."""
@@ -167,16 +151,6 @@ class ScriptSubject:
             finder.stop()
             self._over = True
             self._done.release()
-
-    @property
-    def ran_out(self) -> tuple[int, ...]:
-        """None: a script's loops end when their loader does."""
-        return ()
-
-    @property
-    def loader_s(self) -> float:
-        """Seconds that the code has waited for batches of data loaders until now."""
-        return self._epochs.waited_s
 
     def first_boundary(self) -> None:
         """Wait until the script has come to its first boundary.

@@ -6,6 +6,7 @@ from gpuscope.advice.ladder_figures import quantity
 from gpuscope.advice.results import Objective, Outcome, Parity
 from gpuscope.analysis.wording import seconds
 from gpuscope.explain.types import Words
+from gpuscope.measure.epochs import RAN_OUT
 from gpuscope.measure.statistics import Interval
 
 __all__ = ["ALTERNATED", "outcome_words", "ran_out_words", "stopped_words"]
@@ -82,7 +83,7 @@ def ran_out_words(batches: int) -> Words:
         batches: that it had given.
     """
     return Words(
-        f"The loader ran out after {batches} batch(es) and began again.",
+        RAN_OUT.format(n=batches),
         f"数据加载器在 {batches} 个批次后用完，已从头开始。",
     )
 

@@ -205,10 +205,10 @@ class _Timing:
         self._pausing.resume()
         if message["lead"]:
             self._subject.advance(int(message["lead"]))
-        before_s = self._subject.loader_s
+        before_s = self._subject.epochs.waited_s
         seconds = self._subject.advance(steps)
         self._pausing.pause()
-        loader_s = self._subject.loader_s - before_s
+        loader_s = self._subject.epochs.waited_s - before_s
         return {"seconds": seconds, "steps": steps, "loader_s": loader_s}
 
     def _observe(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class _Timing:
         return {
             "peak_bytes": self._accelerator.peak_allocated_bytes(),
             "reserved_bytes": self._accelerator.peak_reserved_bytes(),
-            "ran_out": self._subject.ran_out,
+            "ran_out": self._subject.epochs.lengths,
         }
 
     def _energy(self, message: dict[str, Any]) -> dict[str, Any]:
