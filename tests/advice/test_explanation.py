@@ -48,12 +48,14 @@ def test_each_part_is_there(told):
 
 def test_what_only_holds_of_the_best_is_told(advice):
     base, end = advice.case.run, advice.path[-1]
-    told = explained(advice)
-    assert [words.en for words in told.assumptions] == list(base.assumptions)
     run = replace(end.run, assumptions=(*end.run.assumptions, "Only then."))
     changed = replace(advice, path=(*advice.path[:-1], replace(end, run=run)))
     said = [words.en for words in explained(changed).assumptions]
-    assert said == [*base.assumptions, "Only then."]
+    assert said[: len(base.assumptions)] == list(base.assumptions)
+    assert said[-1] == "With the best combination: Only then."
+    assert len(said) == len({*base.assumptions, *run.assumptions})
+    nothing = explained(replace(advice, path=()))
+    assert [words.en for words in nothing.assumptions] == list(base.assumptions)
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

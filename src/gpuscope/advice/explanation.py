@@ -74,8 +74,10 @@ def explained(advice: Advice, again: str = "") -> Explanation:
 
 def _assumptions(advice: Advice) -> tuple[str, ...]:
     """Those of the code as it is, then what holds of the best combination alone."""
-    runs = [advice.case.run, *(forecast.run for forecast in advice.path[-1:])]
-    return tuple(dict.fromkeys(text for run in runs if run is not None for text in run.assumptions))
+    base = advice.case.run.assumptions
+    best = advice.path[-1].run if advice.path else None
+    more = () if best is None else (text for text in best.assumptions if text not in base)
+    return (*base, *(f"With the best combination: {text}" for text in more))
 
 
 def added(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:

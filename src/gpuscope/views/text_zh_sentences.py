@@ -75,6 +75,7 @@ SENTENCES: dict[str, str] = {
     "The program ended in the middle of the recording.": "程序在记录中途结束。",
     "Ranks with a trace: {ranks}.": "有记录的 rank：{ranks}。",
     # Predicting.
+    "With the best combination: {sentence}": "采用最佳组合时：{sentence}",
     "{limit} lowers the clock to about {clock} in this step.": (
         "{limit}使这一步的频率降到约 {clock}。"
     ),
