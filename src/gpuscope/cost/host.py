@@ -142,8 +142,8 @@ class HostModel:
         memory, which an `empty` pays for alone; a library's product likewise (it chooses its kernel
         at every call). A recurrent layer alternates the two; the gradient of an embedding sorts,
         which alternates kernels and clearing memory (a bare launch); `index_put` that accumulates
-        calls an operator for each step of its index arithmetic (44.7 and 63.6 us with one and two
-        indices on a host 1.4 times slower than the calibrated one, 41 and 56 by this;
+        calls an operator for each step of its index arithmetic (52.9 and 64.8 us with one and two
+        indices on a host 1.4 times slower than the calibrated one, 41 and 57 by this;
         `validation/recordings/h200/micro/data_sized.json`). `host.further.*` overrides.
         """
         empty_s = get("host.op.empty.plain_s", DEFAULTS["factory"][0] / 2)
