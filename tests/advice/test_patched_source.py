@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpuscope.advice.patched_source import write_both
+import pytest
+
+from gpuscope.advice.patched_source import PATCHED, write_both
+from gpuscope.advice.registry import _CHANGES, find
 from gpuscope.advice.results import Target
+from gpuscope.advice.trial.own_changes import load_own
 
 TRAIN = """
 from parts.scale import FACTOR
@@ -64,6 +68,23 @@ def test_a_change_outside_of_the_folder_is_not_tried(tmp_path: Path) -> None:
     train = _project(tmp_path / "project")
     files = {str(tmp_path / "elsewhere.py"): "x = 1\n"}
     assert write_both(tmp_path / "out", train, Target("build", ""), "build", files, "exact") is None
+
+
+@pytest.mark.parametrize("function", ["build", ""])
+@pytest.mark.parametrize("redraws", [False, True])
+def test_it_is_compared_as_its_changes_are(tmp_path: Path, function: str, redraws: bool) -> None:
+    """A loader's workers draw other random numbers from a patch as they do live."""
+    train = _project(tmp_path / "project")
+    of = Target("build" if function else "script", str(train))
+    files = {str(train): TRAIN.replace("batch *", "2 * batch *")}
+    made = write_both(tmp_path / "out", train, of, function, files, "bf16", redraws)
+    assert made is not None
+    try:
+        load_own([str(made[1])])
+        change = find(PATCHED)
+    finally:
+        _CHANGES.pop(PATCHED, None)
+    assert (change.numerics, change.redraws) == ("bf16", redraws)
 
 
 SCRIPT = """

@@ -73,10 +73,13 @@ def patch_and_try(
     patch = patch_of(names, seen)
     if not patch.diff or located.file is None:
         return PatchMade(note=apply_note(names, located.function))
-    numerics = loosest(change.numerics for change in plan(names))
-    register(PatchedSource(numerics))
+    changes = plan(names)
+    numerics = loosest(change.numerics for change in changes)
+    redraws = any(change.redraws for change in changes)
+    register(PatchedSource(numerics, redraws))
     both = write_both(
         folder / "patched", located.file, located.target, located.function, patch.files, numerics,
+        redraws,
     )  # fmt: skip
     if both is None:
         note = Words("The patch was not run: it changes files outside of the code's folder.",

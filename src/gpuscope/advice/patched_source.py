@@ -32,6 +32,7 @@ class PatchedSource(Change):
 
     Args:
         numerics: the loosest of what the patch changes.
+        redraws: one of its changes draws other random numbers.
     """
 
     name = PATCHED
@@ -41,8 +42,9 @@ class PatchedSource(Change):
     wanted = False
     """Whether the patched source is to be built in this process."""
 
-    def __init__(self, numerics: Numerics = "exact") -> None:
+    def __init__(self, numerics: Numerics = "exact", redraws: bool = False) -> None:
         self.numerics = numerics
+        self.redraws = redraws
 
     def fits(self, case: Case) -> Fit:
         """It is no advice."""
@@ -55,7 +57,7 @@ class PatchedSource(Change):
 
 def build_of(
     original: str, patched: str, function: str, options: Mapping[str, object],
-    numerics: Numerics,
+    numerics: Numerics, redraws: bool = False,
 ) -> Callable[[], Callable[[], object]]:  # fmt: skip
     """A build that is the original's, or the patched one's where `PatchedSource` is installed.
 
@@ -63,9 +65,9 @@ def build_of(
         original, patched: paths of the two files.
         function: which builds the workload.
         options: of the workload.
-        numerics: of the patch.
+        numerics, redraws: of the patch.
     """
-    register(PatchedSource(numerics))
+    register(PatchedSource(numerics, redraws))
 
     def build() -> Callable[[], object]:
         from gpuscope.program.models.user_file import user_build
@@ -105,7 +107,7 @@ def _chosen(original: str, patched: str) -> Path:
 
 def write_both(
     folder: Path, original: Path, of: Target, function: str, files: Mapping[str, str],
-    numerics: Numerics,
+    numerics: Numerics, redraws: bool = False,
 ) -> tuple[Target, Path] | None:  # fmt: skip
     """Write patched files, and the file that stands for both.
 
@@ -115,7 +117,7 @@ def write_both(
         of: the target as it was given.
         function: which builds the workload; "" for a whole script.
         files: path -> patched text.
-        numerics: of the patch.
+        numerics, redraws: of the patch.
 
     Returns:
         what to try, and the file that registers the change; None where a file that the patch
@@ -135,7 +137,8 @@ def write_both(
     both = folder.resolve() / _BOTH
     two = (str(original.resolve()), str(folder.resolve() / original.name))
     if function:
-        write_atomically(both, _file("build_of", two, function, dict(of.options), numerics))
+        told = (function, dict(of.options), numerics, redraws)
+        write_atomically(both, _file("build_of", two, *told))
         return Target("build", f"{both}:build"), both
     registers = folder.resolve() / _REGISTERS
     write_atomically(both, _file("run_either", two))
@@ -144,7 +147,7 @@ def write_both(
         '"""The patched source, as a change."""\n\n'
         "from gpuscope.advice.patched_source import PatchedSource\n"
         "from gpuscope.advice.registry import register\n\n"
-        f"register(PatchedSource({numerics!r}))\n",
+        f"register(PatchedSource({numerics!r}, {redraws!r}))\n",
     )
     return Target("script", str(both), arguments=of.arguments), registers
 
