@@ -1,28 +1,32 @@
-# make demo   sets up a virtual environment and predicts a real training step, without a GPU
-# make test   sets up the same and runs the tests that need no GPU, but for the slow ones
+# make demo   sets up a small virtual environment and predicts a real training step, without a GPU
+# make test   sets up the one for development and runs the tests that need no GPU, but for the slow ones
 # make test-all   those, too (minutes more)
+# make check ROOM=cost   lint, types and tests of one room, in seconds (see CONTRIBUTING.md)
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 ON     ?= h200
+ROOM   ?= cost
+# The demo takes the environment for development where it is set up, else a smaller one of its own.
+DEMO   := $(if $(wildcard $(STAMP)),$(VENV),$(VENV)-demo)
 
-.PHONY: demo test test-all lint types web page clean validate validate-gpu residual validate-published \
+.PHONY: demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
         validate-distributed
 
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,models]"
-	touch $(STAMP)
+	@PYTHON=$(PYTHON) sh tools/setup.sh dev $(VENV)
 
-demo: $(STAMP)
+$(VENV)-demo/.ready: pyproject.toml constraints.txt
+	@PYTHON=$(PYTHON) sh tools/setup.sh demo $(VENV)-demo
+
+demo: $(DEMO)/.ready
 	mkdir -p demo
-	$(BIN)/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --on h200 \
+	$(DEMO)/bin/gpuscope predict gpt2 --task train --batch 8 --seq 1024 --on h200 \
 	  --report demo/gpt2-on-h200.html --trace demo/gpt2-on-h200.json.gz
-	$(BIN)/gpuscope explain matmul 8192 50257 768 --on h200 --quiet --report demo/matmul.html
-	$(BIN)/gpuscope learn --quiet --report demo/learn.html
-	$(BIN)/gpuscope claims --report demo/claims.html
+	$(DEMO)/bin/gpuscope explain matmul 8192 50257 768 --on h200 --quiet --report demo/matmul.html
+	$(DEMO)/bin/gpuscope learn --quiet --report demo/learn.html
+	$(DEMO)/bin/gpuscope claims --report demo/claims.html
 	@echo
 	@echo "Open in a browser:"
 	@echo "  demo/gpt2-on-h200.html   the training step, opened"
@@ -37,6 +41,23 @@ test: $(STAMP) lint types web
 test-all: $(STAMP) lint types web
 	$(BIN)/python -m pytest -m "not gpu" -n logical --dist loadfile -p no:cacheprovider
 
+# The lowest versions that pyproject.toml allows, in an environment of their own.
+test-lowest:
+	PYTHON=$(PYTHON) sh tools/lowest.sh $(VENV)-lowest
+
+# Known holes in what is installed; asks the index' database.
+audit: $(STAMP)
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --skip-editable
+
+# One room, also a part of one (ROOM=measurement/bench): its lint, types and tests.
+check: $(STAMP)
+	$(BIN)/ruff check --quiet src/gpuscope/$(ROOM) tests/$(ROOM)
+	$(BIN)/ruff format --check --quiet src/gpuscope/$(ROOM) tests/$(ROOM)
+	$(BIN)/mypy --no-error-summary src/gpuscope/$(ROOM)
+	$(BIN)/python -m pytest -m "not gpu and not slow" -n logical --dist loadfile -p no:cacheprovider \
+	  tests/$(ROOM)
+
 # The report's page: typed, tested, and the shipped file is the build of its sources.
 web:
 	@if command -v npm >/dev/null; then \
@@ -49,7 +70,8 @@ page:
 	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests tools hatch_build.py
+	$(BIN)/ruff format --check --quiet src tests tools hatch_build.py benchmarks validation
 
 types: $(STAMP)
 	$(BIN)/mypy --no-error-summary
@@ -80,4 +102,4 @@ validate-distributed: $(STAMP)
 	$(BIN)/python -W ignore validation/distributed/table.py
 
 clean:
-	rm -rf $(VENV) demo web/node_modules web/dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-demo $(VENV)-lowest demo web/node_modules web/dist .pytest_cache .mypy_cache .ruff_cache

@@ -40,17 +40,34 @@ def costed(kernels: int) -> CostedProgram:
         sync = "item" if index % 1000 == 999 else ""
         phase = ("forward", "backward", "optimizer")[index * 3 // kernels]
         op = Op(
-            index, name, inputs=(spec, spec), outputs=(spec,), phase=phase, sync=sync,
+            index,
+            name,
+            inputs=(spec, spec),
+            outputs=(spec,),
+            phase=phase,
+            sync=sync,
             module=f"layers.{layer}.block.{index % 7}",
-        )  # fmt: skip
+        )
         flops = 2.0 * 512 * width * 512 if kind == "matmul" else 512.0 * width
         moved = 3.0 * spec.nbytes
         kernel = Kernel(
-            f"{kind}_{width}", kind, index, duration_s, duration_s * 0.9, duration_s * 1.1,
-            flops=flops, read_bytes=moved, written_bytes=moved / 3, least_bytes=moved, grid=width,
-            waves=width / 132, limiter=limiter, dtype="bfloat16", compute_s=duration_s / 2,
+            f"{kind}_{width}",
+            kind,
+            index,
+            duration_s,
+            duration_s * 0.9,
+            duration_s * 1.1,
+            flops=flops,
+            read_bytes=moved,
+            written_bytes=moved / 3,
+            least_bytes=moved,
+            grid=width,
+            waves=width / 132,
+            limiter=limiter,
+            dtype="bfloat16",
+            compute_s=duration_s / 2,
             memory_s=duration_s / 3,
-        )  # fmt: skip
+        )
         ops.append(CostedOp(op, (kernel,), HostCost(4e-6, 3e-6, 1e-6, sync)))
     modules = tuple(
         ModuleInfo(f"layers.{layer}.block.{i}", "Block", 1000)
@@ -73,7 +90,7 @@ def main() -> None:
     seconds = []
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        analyze(timeline, program=step.program, device=h200, memory=memory)
+        analyze(timeline, program=step.program, on=h200, memory=memory)
         seconds.append(time.perf_counter() - begin)
     print(
         json.dumps(

@@ -22,8 +22,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--keep", type=Path, default=Path("bench-repeat"), help="folder for both")
     args, passed = parser.parse_known_args()
-    from gpuscope.measure.bench.compare import NOISE_SHARE, compare_benches
-    from gpuscope.measure.bench.store import load_bench
+    from gpuscope.measurement.bench.compare import NOISE_SHARE, compare_benches
+    from gpuscope.measurement.bench.store import load_bench
 
     folders, took = [args.keep / "first", args.keep / "second"], []
     for folder in folders:
@@ -40,14 +40,21 @@ def main() -> int:
     worst = max((abs(row["ratio"] - 1) for row in rows), default=0.0)
     for row in rows:
         sys.stdout.write(f"{row['family']:36} {row['points']:5} points  {row['ratio']:.4f}\n")
-    sys.stdout.write(f"worst family {worst:.2%}, {len(found.outliers)} single points stand out; "
-                     f"processes took {took[0]:.1f} and {took[1]:.1f} s\n")  # fmt: skip
+    sys.stdout.write(
+        f"worst family {worst:.2%}, {len(found.outliers)} single points stand out; "
+        f"processes took {took[0]:.1f} and {took[1]:.1f} s\n"
+    )
     if args.out is not None:
         machine = {k: v for k, v in found.machines[0].items() if k not in ("host", "uuid")}
         document = {
-            "limit": NOISE_SHARE, "worst": worst, "process_s": took, "arguments": passed,
-            "outliers": len(found.outliers), "machine": machine, "families": rows,
-        }  # fmt: skip
+            "limit": NOISE_SHARE,
+            "worst": worst,
+            "process_s": took,
+            "arguments": passed,
+            "outliers": len(found.outliers),
+            "machine": machine,
+            "families": rows,
+        }
         args.out.parent.mkdir(parents=True, exist_ok=True)
         args.out.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if worst <= NOISE_SHARE else 1

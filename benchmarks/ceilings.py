@@ -95,7 +95,7 @@ def plain_cases() -> dict[str, tuple[Callable[[], Callable[[], object]], int]]:
 
 def product_cases() -> dict[str, Any]:
     """The same calls as the product's benches make them."""
-    from gpuscope.measure.bench import attention, matmul, transfers, working_set
+    from gpuscope.measurement.bench import attention, matmul, transfers, working_set
 
     sizes = attention.square(4, 32, 2048, 128)
     return {
@@ -143,11 +143,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
-    from gpuscope.measure.accelerator import choose_accelerator
-    from gpuscope.measure.bench.harness import KernelTimer
-    from gpuscope.measure.bench.machine import facts
-    from gpuscope.measure.bench.run import check_profiler
-    from gpuscope.measure.sensors import open_sensor
+    from gpuscope.measurement.accelerator import choose_accelerator
+    from gpuscope.measurement.bench.harness import KernelTimer
+    from gpuscope.measurement.bench.machine import facts
+    from gpuscope.measurement.bench.run import check_profiler
+    from gpuscope.measurement.sensors import open_sensor
 
     accelerator = choose_accelerator()
     check_profiler(accelerator)
@@ -165,12 +165,20 @@ def main() -> int:
             time.sleep(REST_S)
         torch.cuda.empty_cache()
         a, b = statistics.median(plain), statistics.median(product)
-        rows.append({
-            "name": name, "loop_s": a, "bench_s": b, "difference": b / a - 1,
-            "fraction_of_limit": fraction, "loop_samples_s": plain, "bench_samples_s": product,
-        })  # fmt: skip
-        sys.stdout.write(f"{name:20} loop {a * 1e6:10.2f} us  bench {b * 1e6:10.2f} us  "
-                         f"{b / a - 1:+.2%}\n")  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "loop_s": a,
+                "bench_s": b,
+                "difference": b / a - 1,
+                "fraction_of_limit": fraction,
+                "loop_samples_s": plain,
+                "bench_samples_s": product,
+            }
+        )
+        sys.stdout.write(
+            f"{name:20} loop {a * 1e6:10.2f} us  bench {b * 1e6:10.2f} us  {b / a - 1:+.2%}\n"
+        )
     worst = max(abs(row["difference"]) for row in rows)
     sys.stdout.write(f"worst {worst:.2%}, limit {LIMIT:.0%}\n")
     if args.out is not None:

@@ -29,12 +29,17 @@ def host(rank: Rank) -> None:
             rank.write({"part": "host", "call": name, "failed": str(error)[:200]})
             continue
         by_rank = rank.all((median(first), median(second)))
-        rank.write({
-            "part": "host", "call": name, "ranks": rank.world,
-            "call_s": [r[0] for r in by_rank],
-            "wait_s": [r[1] for r in by_rank] if after else None,
-            "least_s": min(first), "n": len(first),
-        })  # fmt: skip
+        rank.write(
+            {
+                "part": "host",
+                "call": name,
+                "ranks": rank.world,
+                "call_s": [r[0] for r in by_rank],
+                "wait_s": [r[1] for r in by_rank] if after else None,
+                "least_s": min(first),
+                "n": len(first),
+            }
+        )
 
 
 Pair = tuple[Callable[[], Any], Callable[[Any], object] | None]
@@ -81,9 +86,9 @@ def _host_calls(rank: Rank) -> dict[str, Pair]:
 
     def ring() -> list[Any]:
         ahead, behind = (rank.rank + 1) % n, (rank.rank - 1) % n
-        return dist.batch_isend_irecv([
-            dist.P2POp(dist.isend, whole, ahead), dist.P2POp(dist.irecv, other, behind),
-        ])  # fmt: skip
+        return dist.batch_isend_irecv(
+            [dist.P2POp(dist.isend, whole, ahead), dist.P2POp(dist.irecv, other, behind)]
+        )
 
     def waited(work: Any) -> None:
         work.wait()
@@ -93,30 +98,39 @@ def _host_calls(rank: Rank) -> dict[str, Pair]:
         "all_reduce async": (lambda: dist.all_reduce(whole, async_op=True), waited),
         "all_reduce blocking": (lambda: dist.all_reduce(whole), None),
         "all_gather_into_tensor async": (
-            lambda: dist.all_gather_into_tensor(other, one, async_op=True), waited),
-        "all_gather_into_tensor blocking": (
-            lambda: dist.all_gather_into_tensor(other, one), None),
+            lambda: dist.all_gather_into_tensor(other, one, async_op=True),
+            waited,
+        ),
+        "all_gather_into_tensor blocking": (lambda: dist.all_gather_into_tensor(other, one), None),
         "reduce_scatter_tensor async": (
-            lambda: dist.reduce_scatter_tensor(one, whole, async_op=True), waited),
-        "reduce_scatter_tensor blocking": (
-            lambda: dist.reduce_scatter_tensor(one, whole), None),
+            lambda: dist.reduce_scatter_tensor(one, whole, async_op=True),
+            waited,
+        ),
+        "reduce_scatter_tensor blocking": (lambda: dist.reduce_scatter_tensor(one, whole), None),
         "all_to_all_single async": (
-            lambda: dist.all_to_all_single(other, whole, async_op=True), waited),
+            lambda: dist.all_to_all_single(other, whole, async_op=True),
+            waited,
+        ),
         "all_to_all_single blocking": (lambda: dist.all_to_all_single(other, whole), None),
         "broadcast blocking": (lambda: dist.broadcast(whole, 0), None),
         "functional all_reduce": (lambda: functional.all_reduce(whole, "max", name), wait),
         "functional all_gather_into_tensor": (
-            lambda: functional.all_gather_into_tensor(one, n, name), wait),
+            lambda: functional.all_gather_into_tensor(one, n, name),
+            wait,
+        ),
         "functional reduce_scatter_tensor": (
-            lambda: functional.reduce_scatter_tensor(whole, "max", n, name), wait),
+            lambda: functional.reduce_scatter_tensor(whole, "max", n, name),
+            wait,
+        ),
         "coalesced all_gather of 4": (coalesced, None),
         "batch_isend_irecv of 2": (ring, lambda works: [w.wait() for w in works]),
-    }  # fmt: skip
+    }
     if rank.on_gpu:
         stream, event = torch.cuda.Stream(), torch.cuda.Event()
         found["stream.wait_stream"] = (
-            lambda: stream.wait_stream(torch.cuda.current_stream()), None,
-        )  # fmt: skip
+            lambda: stream.wait_stream(torch.cuda.current_stream()),
+            None,
+        )
         found["event.record"] = (event.record, None)
     return found
 
@@ -132,18 +146,24 @@ def point(rank: Rank) -> None:
             data = torch.zeros(max(size // rank.dtype.itemsize, 1), device=rank.device).to(
                 rank.dtype
             )
-            ways = {"to and fro": lambda data=data: _to_and_fro(rank, data),
-                    "one way": lambda data=data: _one_way(rank, data)}  # fmt: skip
+            ways = {
+                "to and fro": lambda data=data: _to_and_fro(rank, data),
+                "one way": lambda data=data: _one_way(rank, data),
+            }
             for name, call in ways.items():
                 call()
                 times[name] = min(rank.loop_s(call, count, None) for _ in range(3))
         by_rank = rank.all(times)[:2]
         for name in times:
             legs = 2 if name == "to and fro" else 1
-            rank.write({
-                "part": "point", "way": name, "bytes": size,
-                "message_s": max(t[name] for t in by_rank) / legs,
-            })  # fmt: skip
+            rank.write(
+                {
+                    "part": "point",
+                    "way": name,
+                    "bytes": size,
+                    "message_s": max(t[name] for t in by_rank) / legs,
+                }
+            )
 
 
 def _to_and_fro(rank: Rank, data: torch.Tensor) -> None:

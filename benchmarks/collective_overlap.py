@@ -117,12 +117,20 @@ def _write_alone(
         mine = [rows[i] for rows in by_rank]
         times = [[k[0] for k in r["kernels"]][1:] for r in mine]  # the first lines the ranks up
         first = row["kernels"][-1] if row["kernels"] else (None, None, None, None)
-        rank.write({
-            "part": "alone", "operation": operation, "ranks": count, "bytes": row["bytes"],
-            "loop_s": [max(r["loop_s"][j] for r in mine) for j in range(LOOPS)],
-            "kernel_s": shortest(times), "kernel_rank0_s": times[0],
-            "grid": first[1], "block": first[2], "kernel": first[3],
-        })  # fmt: skip
+        rank.write(
+            {
+                "part": "alone",
+                "operation": operation,
+                "ranks": count,
+                "bytes": row["bytes"],
+                "loop_s": [max(r["loop_s"][j] for r in mine) for j in range(LOOPS)],
+                "kernel_s": shortest(times),
+                "kernel_rank0_s": times[0],
+                "grid": first[1],
+                "block": first[2],
+                "kernel": first[3],
+            }
+        )
 
 
 def backgrounds(rank: Rank) -> dict[str, tuple[Call, int]]:
@@ -140,9 +148,7 @@ def backgrounds(rank: Rank) -> dict[str, tuple[Call, int]]:
     }
 
 
-def side_by_side(
-    rank: Rank, sides: Sequence[tuple[Call, int]]
-) -> list[Recorded]:  # fmt: skip
+def side_by_side(rank: Rank, sides: Sequence[tuple[Call, int]]) -> list[Recorded]:
     """Kernels of loops that begin together, each issued from its own stream."""
     if not rank.on_gpu:
         for call, count in sides:
@@ -189,9 +195,14 @@ def overlap(rank: Rank) -> None:
 
 
 def _write_overlap(
-    rank: Rank, operation: str, size: int, name: str, base: float, alone: Sequence[float],
+    rank: Rank,
+    operation: str,
+    size: int,
+    name: str,
+    base: float,
+    alone: Sequence[float],
     both: Sequence[Recorded],
-) -> None:  # fmt: skip
+) -> None:
     moving = [k for k in both if k.is_collective]
     computing = [k for k in both if not k.is_collective]
     busy, at_work = union(moving), union(computing)
@@ -200,21 +211,30 @@ def _write_overlap(
     by_rank, theirs = rank.all(mine), rank.all((slowed, list(alone)))
     inside = [
         min(r[i][0] for r in by_rank)
-        for i in range(min(map(len, by_rank), default=0)) if all(r[i][1] for r in by_rank)
-    ]  # fmt: skip
-    rank.write({
-        "part": "overlap", "operation": operation, "ranks": rank.world, "bytes": size,
-        "beside": name, "collective_alone_s": base, "collective_s": inside,
-        "compute_alone_s": [median(a) for _, a in theirs],
-        "compute_s": [median(s) for s, _ in theirs], "compute_n": [len(s) for s, _ in theirs],
-        "grid": moving[0].grid if moving else None,
-        "compute_kernel": computing[0].name if computing else None,
-        "compute_grid": computing[0].grid if computing else None,
-        "rank0_s": [
-            (k.is_collective, round(k.start_s - both[0].start_s, 7), k.duration_s)
-            for k in both[:RAW]
-        ],
-    })  # fmt: skip
+        for i in range(min(map(len, by_rank), default=0))
+        if all(r[i][1] for r in by_rank)
+    ]
+    rank.write(
+        {
+            "part": "overlap",
+            "operation": operation,
+            "ranks": rank.world,
+            "bytes": size,
+            "beside": name,
+            "collective_alone_s": base,
+            "collective_s": inside,
+            "compute_alone_s": [median(a) for _, a in theirs],
+            "compute_s": [median(s) for s, _ in theirs],
+            "compute_n": [len(s) for s, _ in theirs],
+            "grid": moving[0].grid if moving else None,
+            "compute_kernel": computing[0].name if computing else None,
+            "compute_grid": computing[0].grid if computing else None,
+            "rank0_s": [
+                (k.is_collective, round(k.start_s - both[0].start_s, 7), k.duration_s)
+                for k in both[:RAW]
+            ],
+        }
+    )
 
 
 def two(rank: Rank) -> None:
@@ -227,8 +247,12 @@ def two(rank: Rank) -> None:
         made = [[(dist.new_group(r), r) for r in side] for side in (rows, columns)]
         mine = [next(g for g in side if rank.rank in g[1]) for side in made]
         places["rows and columns"] = (mine[0], mine[1])
-    pairs = (("all_reduce", "all_reduce"), ("all_gather", "reduce_scatter"),
-             ("all_gather", "all_to_all"), ("reduce_scatter", "reduce_scatter"))  # fmt: skip
+    pairs = (
+        ("all_reduce", "all_reduce"),
+        ("all_gather", "reduce_scatter"),
+        ("all_gather", "all_to_all"),
+        ("reduce_scatter", "reduce_scatter"),
+    )
     for where, (one, another) in places.items():
         for size in (64 * MIB, 2 * MIB) if rank.on_gpu else (64 * KIB,):
             for names in pairs:
@@ -255,15 +279,25 @@ def _two(
     for i, mine in enumerate(parts):
         busy = union(parts[1 - i])
         by_rank = rank.all([(k.duration_s, covered(k, busy)) for k in mine])
-        times.append([
-            min(r[j][0] for r in by_rank)
-            for j in range(min(map(len, by_rank), default=0)) if all(r[j][1] for r in by_rank)
-        ])  # fmt: skip
-    rank.write({
-        "part": "two", "where": where, "operations": list(names), "ranks": rank.world,
-        "bytes": size, "alone_s": base, "both_s": [median(t) for t in times],
-        "n": [len(t) for t in times],
-    })  # fmt: skip
+        times.append(
+            [
+                min(r[j][0] for r in by_rank)
+                for j in range(min(map(len, by_rank), default=0))
+                if all(r[j][1] for r in by_rank)
+            ]
+        )
+    rank.write(
+        {
+            "part": "two",
+            "where": where,
+            "operations": list(names),
+            "ranks": rank.world,
+            "bytes": size,
+            "alone_s": base,
+            "both_s": [median(t) for t in times],
+            "n": [len(t) for t in times],
+        }
+    )
 
 
 def _by_call(both: Sequence[Recorded], kernels: Sequence[str]) -> list[list[Recorded]]:
@@ -292,11 +326,17 @@ def protocols(rank: Rank) -> None:
                     call()
                     mine = [rank.loop_s(call, min(calls_of(size), 20), group) for _ in range(2)]
                     by_rank = rank.all(mine)
-                    rank.write({
-                        "part": "protocols", "algorithm": algorithm, "protocol": protocol,
-                        "operation": operation, "ranks": rank.world, "bytes": size,
-                        "loop_s": [max(r[j] for r in by_rank) for j in range(2)],
-                    })  # fmt: skip
+                    rank.write(
+                        {
+                            "part": "protocols",
+                            "algorithm": algorithm,
+                            "protocol": protocol,
+                            "operation": operation,
+                            "ranks": rank.world,
+                            "bytes": size,
+                            "loop_s": [max(r[j] for r in by_rank) for j in range(2)],
+                        }
+                    )
         finally:
             os.environ.pop("NCCL_ALGO"), os.environ.pop("NCCL_PROTO")
 
@@ -320,10 +360,15 @@ def symmetric(rank: Rank) -> None:
             call = lambda operator=operator, shared=shared: operator(shared, "sum", name)  # noqa: E731
             call()
             by_rank = rank.all([rank.loop_s(call, 20, group) for _ in range(LOOPS)])
-            rank.write({
-                "part": "symmetric", "operation": way, "ranks": rank.world, "bytes": size,
-                "loop_s": [max(r[j] for r in by_rank) for j in range(LOOPS)],
-            })  # fmt: skip
+            rank.write(
+                {
+                    "part": "symmetric",
+                    "operation": way,
+                    "ranks": rank.world,
+                    "bytes": size,
+                    "loop_s": [max(r[j] for r in by_rank) for j in range(LOOPS)],
+                }
+            )
 
 
 def main() -> None:
@@ -340,11 +385,14 @@ def main() -> None:
     rank.write(facts(rank))
     largest = args.largest or (GIB if rank.on_gpu else MIB)
     parts: dict[str, Callable[[], None]] = {
-        "overlap": lambda: overlap(rank), "alone": lambda: alone(rank, largest),
-        "host": lambda: host(rank), "point": lambda: point(rank),
-        "protocols": lambda: protocols(rank), "two": lambda: two(rank),
+        "overlap": lambda: overlap(rank),
+        "alone": lambda: alone(rank, largest),
+        "host": lambda: host(rank),
+        "point": lambda: point(rank),
+        "protocols": lambda: protocols(rank),
+        "two": lambda: two(rank),
         "symmetric": lambda: symmetric(rank),
-    }  # fmt: skip
+    }
     for name, part in parts.items():
         if args.only and name not in args.only.split(","):
             continue

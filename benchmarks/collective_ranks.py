@@ -151,9 +151,13 @@ def kernels(events: Iterable[dict[str, Any]]) -> Iterable[Recorded]:
         args = event.get("args", {})
         grid, block = args.get("grid", [0, 1, 1]), args.get("block", [0, 1, 1])
         yield Recorded(
-            event["name"], event["ts"] * 1e-6, event["dur"] * 1e-6, args.get("stream", -1),
-            grid[0] * grid[1] * grid[2], block[0] * block[1] * block[2],
-        )  # fmt: skip
+            event["name"],
+            event["ts"] * 1e-6,
+            event["dur"] * 1e-6,
+            args.get("stream", -1),
+            grid[0] * grid[1] * grid[2],
+            block[0] * block[1] * block[2],
+        )
 
 
 def make_call(rank: Rank, operation: str, nbytes: int, group: Any, ranks: Sequence[int]) -> Call:
@@ -224,11 +228,14 @@ def facts(rank: Rank) -> dict[str, Any]:
     known = ("NCCL_", "TORCH_NCCL_", "TORCH_SYMM", "GLOO_")
     version = ".".join(map(str, torch.cuda.nccl.version())) if rank.on_gpu else None
     return {
-        "part": "facts", "ranks": rank.world, "torch": torch.__version__, "nccl": version,
+        "part": "facts",
+        "ranks": rank.world,
+        "torch": torch.__version__,
+        "nccl": version,
         "device": torch.cuda.get_device_name() if rank.on_gpu else "cpu",
         "units": torch.cuda.get_device_properties(0).multi_processor_count if rank.on_gpu else None,
         "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(known)},
-    }  # fmt: skip
+    }
 
 
 def plain(kernel: Recorded) -> dict[str, Any]:

@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 4 benchmarks/collectives.py --out collectives_check.json
 
 For a few large messages the loop below (written without gpuscope: warm up, synchronise, two events
-around ten calls) and `gpuscope.measure.bench.collective_worker` take turns; the bus bandwidths of
-the medians have to agree within 5 %. Writes both and their ratio. `--device cpu` runs on Gloo.
+around ten calls) and `gpuscope.measurement.bench.collective_worker` take turns; the bus bandwidths
+of the medians have to agree within 5 %. Writes both and their ratio. `--device cpu` runs on Gloo.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def main() -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--sizes", default="16777216,268435456,1073741824")
     args = parser.parse_args()
-    from gpuscope.measure.bench.collective_calls import bandwidths, make_call
-    from gpuscope.measure.bench.collective_worker import Rank
+    from gpuscope.measurement.bench.collective_calls import bandwidths, make_call
+    from gpuscope.measurement.bench.collective_worker import Rank
 
     rank = Rank(args.device)
     rows = []
@@ -74,9 +74,7 @@ def main() -> None:
             count = size // dtype.itemsize // rank.world
             whole = torch.randn(count * rank.world, device=rank.device).to(dtype)
             part = torch.randn(count, device=rank.device).to(dtype)
-            call, true_bytes = make_call(
-                operation, size, dist.group.WORLD, rank.world, rank.device
-            )
+            call, true_bytes = make_call(operation, size, dist.group.WORLD, rank.world, rank.device)
             for _ in range(3):
                 call()
             plain, bench = [], []
@@ -85,20 +83,31 @@ def main() -> None:
                 plain.append(rank.slowest(own, dist.group.WORLD))
                 bench.append(rank.loop_s(call, CALLS, dist.group.WORLD))
             a, b = statistics.median(plain), statistics.median(bench)
-            rows.append({
-                "operation": operation, "ranks": rank.world, "bytes": true_bytes,
-                "plain_s": plain, "bench_s": bench, "bench_over_plain": b / a,
-                "plain_bus_bytes_per_s": bandwidths(operation, rank.world, true_bytes, a)[1],
-                "bench_bus_bytes_per_s": bandwidths(operation, rank.world, true_bytes, b)[1],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "operation": operation,
+                    "ranks": rank.world,
+                    "bytes": true_bytes,
+                    "plain_s": plain,
+                    "bench_s": bench,
+                    "bench_over_plain": b / a,
+                    "plain_bus_bytes_per_s": bandwidths(operation, rank.world, true_bytes, a)[1],
+                    "bench_bus_bytes_per_s": bandwidths(operation, rank.world, true_bytes, b)[1],
+                }
+            )
             del whole, part, call
     if rank.rank == 0:
-        args.out.write_text(json.dumps({
-            "device": torch.cuda.get_device_name() if args.device == "cuda" else "cpu",
-            "torch": torch.__version__,
-            "nccl": {k: v for k, v in sorted(os.environ.items()) if k.startswith("NCCL_")},
-            "rows": rows,
-        }, indent=1))  # fmt: skip
+        args.out.write_text(
+            json.dumps(
+                {
+                    "device": torch.cuda.get_device_name() if args.device == "cuda" else "cpu",
+                    "torch": torch.__version__,
+                    "nccl": {k: v for k, v in sorted(os.environ.items()) if k.startswith("NCCL_")},
+                    "rows": rows,
+                },
+                indent=1,
+            )
+        )
         for row in rows:
             print(row["operation"], row["bytes"], f"{row['bench_over_plain']:.3f}")
         worst = max(abs(r["bench_over_plain"] - 1) for r in rows)

@@ -44,8 +44,9 @@ def _rows(torch: Any, mib: float, columns: int, dtype: str, device: str) -> Any:
     return torch.randn(rows, columns, device=device).to(getattr(torch, dtype))
 
 
-def pointwise(torch: Any, mib: float, device: str, inputs: int = 1, dtype: str = "bfloat16",
-              out: str = "") -> tuple[Any, list[Any]]:
+def pointwise(
+    torch: Any, mib: float, device: str, inputs: int = 1, dtype: str = "bfloat16", out: str = ""
+) -> tuple[Any, list[Any]]:
     """Sum of products of some inputs, one result."""
     given = [_flat(torch, mib, dtype, device) for _ in range(inputs)]
     target = getattr(torch, out or dtype)
@@ -92,14 +93,16 @@ def cat(torch: Any, mib: float, device: str) -> tuple[Any, list[Any]]:
     return lambda a, b, c: torch.cat([a * 2, b, c], dim=1), given
 
 
-def row_sum(torch: Any, mib: float, device: str, columns: int = 1024,
-            dtype: str = "bfloat16") -> tuple[Any, list[Any]]:
+def row_sum(
+    torch: Any, mib: float, device: str, columns: int = 1024, dtype: str = "bfloat16"
+) -> tuple[Any, list[Any]]:
     """One sum a row."""
     return lambda x: (x.float() * x).sum(-1), [_rows(torch, mib, columns, dtype, device)]
 
 
-def column_sum(torch: Any, mib: float, device: str, columns: int = 768,
-               dtype: str = "bfloat16") -> tuple[Any, list[Any]]:
+def column_sum(
+    torch: Any, mib: float, device: str, columns: int = 768, dtype: str = "bfloat16"
+) -> tuple[Any, list[Any]]:
     """One sum a column (gradients of biases and of norms' weights)."""
     return lambda x: x.float().sum(0), [_rows(torch, mib, columns, dtype, device)]
 
@@ -109,8 +112,14 @@ def full_sum(torch: Any, mib: float, device: str) -> tuple[Any, list[Any]]:
     return lambda x: (x.float() * x).sum(), [_flat(torch, mib, "bfloat16", device)]
 
 
-def layer_norm(torch: Any, mib: float, device: str, columns: int = 768, residual: bool = True,
-               dropout: float = 0.0) -> tuple[Any, list[Any]]:
+def layer_norm(
+    torch: Any,
+    mib: float,
+    device: str,
+    columns: int = 768,
+    residual: bool = True,
+    dropout: float = 0.0,
+) -> tuple[Any, list[Any]]:
     """(Dropout,) residual addition and layer norm, as in a transformer."""
     functional = torch.nn.functional
     x = _rows(torch, mib, columns, "bfloat16", device)
@@ -138,8 +147,14 @@ def rms_norm(torch: Any, mib: float, device: str, columns: int = 4096) -> tuple[
     return run, [x, torch.randn_like(x), torch.randn(columns, device=device).bfloat16()]
 
 
-def softmax(torch: Any, mib: float, device: str, columns: int = 512,
-            dtype: str = "bfloat16", dropout: float = 0.0) -> tuple[Any, list[Any]]:
+def softmax(
+    torch: Any,
+    mib: float,
+    device: str,
+    columns: int = 512,
+    dtype: str = "bfloat16",
+    dropout: float = 0.0,
+) -> tuple[Any, list[Any]]:
     """Softmax of rows, as unfused attention has it."""
     functional = torch.nn.functional
 
@@ -155,8 +170,15 @@ def dropout(torch: Any, mib: float, device: str) -> tuple[Any, list[Any]]:
     return lambda a, b: torch.nn.functional.dropout(a, 0.1) + b, [x, torch.randn_like(x)]
 
 
-def batch_norm(torch: Any, mib: float, device: str, channels: int = 256, side: int = 56,
-               last: bool = True, residual: bool = False) -> tuple[Any, list[Any]]:
+def batch_norm(
+    torch: Any,
+    mib: float,
+    device: str,
+    channels: int = 256,
+    side: int = 56,
+    last: bool = True,
+    residual: bool = False,
+) -> tuple[Any, list[Any]]:
     """Batch norm in training, (residual,) and ReLU."""
     images = max(2, int(mib * MIB) // (channels * side * side * 2))
     x = torch.randn(images, channels, side, side, device=device).bfloat16()
@@ -180,8 +202,9 @@ def max_pool(torch: Any, mib: float, device: str) -> tuple[Any, list[Any]]:
     return lambda a: torch.nn.functional.max_pool2d(torch.relu(a), 3, 2, 1), [x]
 
 
-def cross_entropy(torch: Any, mib: float, device: str, columns: int = 50257,
-                  dtype: str = "bfloat16") -> tuple[Any, list[Any]]:
+def cross_entropy(
+    torch: Any, mib: float, device: str, columns: int = 50257, dtype: str = "bfloat16"
+) -> tuple[Any, list[Any]]:
     """A language model's loss of logits."""
     x = _rows(torch, mib, columns, dtype, device)
     labels = torch.randint(0, columns, (x.shape[0],), device=device)
@@ -223,12 +246,29 @@ def adamw(torch: Any, mib: float, device: str, tensors: int = 16) -> tuple[Any, 
 
 
 MAKERS: dict[str, Callable[..., tuple[Any, list[Any]]]] = {
-    m.__name__: m for m in (
-        pointwise, two_results, gelu, bias, transpose, cat, row_sum, column_sum, full_sum,
-        layer_norm, rms_norm, softmax, dropout, batch_norm, max_pool, cross_entropy, embedding,
-        rotary, adamw,
+    m.__name__: m
+    for m in (
+        pointwise,
+        two_results,
+        gelu,
+        bias,
+        transpose,
+        cat,
+        row_sum,
+        column_sum,
+        full_sum,
+        layer_norm,
+        rms_norm,
+        softmax,
+        dropout,
+        batch_norm,
+        max_pool,
+        cross_entropy,
+        embedding,
+        rotary,
+        adamw,
     )
-}  # fmt: skip
+}
 
 
 def make(case: Case, device: str) -> tuple[Any, list[Any]]:
@@ -246,8 +286,13 @@ def make(case: Case, device: str) -> tuple[Any, list[Any]]:
 def _cases() -> tuple[Case, ...]:
     made: list[Case] = []
 
-    def add(name: str, sizes: tuple[float, ...], backward: bool = False, first: float = 0.0,
-            **params: Any) -> None:
+    def add(
+        name: str,
+        sizes: tuple[float, ...],
+        backward: bool = False,
+        first: float = 0.0,
+        **params: Any,
+    ) -> None:
         made.extend(Case(name, s, params, backward, s == first) for s in sizes)
 
     add("pointwise", (1, 4, 16, 64, 256, 1024), first=64)

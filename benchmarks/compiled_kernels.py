@@ -80,13 +80,18 @@ def kernels_of(stretches: list[list[Any]]) -> list[dict[str, Any]]:
         times = sorted(s[at]["dur"] for s in same)
         rows.append(
             {
-                "name": event["name"], "grid": args.get("grid"), "block": args.get("block"),
+                "name": event["name"],
+                "grid": args.get("grid"),
+                "block": args.get("block"),
                 "registers": args.get("registers per thread"),
-                "shared_bytes": args.get("shared memory"), "bytes": args.get("bytes"),
-                "median_us": statistics.median(times), "min_us": times[0], "max_us": times[-1],
+                "shared_bytes": args.get("shared memory"),
+                "bytes": args.get("bytes"),
+                "median_us": statistics.median(times),
+                "min_us": times[0],
+                "max_us": times[-1],
                 "n": len(times),
             }
-        )  # fmt: skip
+        )
     return rows
 
 
@@ -115,11 +120,17 @@ def measured(case: Case) -> Iterator[dict[str, Any]]:
     torch.cuda.synchronize()
     compile_s = time.perf_counter() - started
     common = {
-        "bench": "kernel", "case": case.name, "mib": case.mib, "params": case.params,
-        "inputs": nbytes(given), "outputs": nbytes(out), "compile_s": round(compile_s, 3),
-    }  # fmt: skip
+        "bench": "kernel",
+        "case": case.name,
+        "mib": case.mib,
+        "params": case.params,
+        "inputs": nbytes(given),
+        "outputs": nbytes(out),
+        "compile_s": round(compile_s, 3),
+    }
 
     for state, rounds in ROUNDS.items():
+
         def body(mark: Callable[[], None], rounds: int = rounds) -> None:
             for _ in range(2):
                 forward()
@@ -144,6 +155,7 @@ def measured(case: Case) -> Iterator[dict[str, Any]]:
 
 def host_cases() -> Iterator[tuple[str, dict[str, Any], Callable[[], Any]]]:
     """Calls whose device work is tiny: (case, params, a maker of the call)."""
+
     def slices(count: int) -> Callable[[], Any]:
         import torch
 
@@ -171,8 +183,10 @@ def host_cases() -> Iterator[tuple[str, dict[str, Any], Callable[[], Any]]]:
                 return super().forward(x).sum()
 
         net = Summed(
-            *[torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.LayerNorm(64))
-              for _ in range(layers)]
+            *[
+                torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.LayerNorm(64))
+                for _ in range(layers)
+            ]
         ).cuda()
         x = torch.randn(64, 64, device="cuda")
 
@@ -193,8 +207,10 @@ def host_cases() -> Iterator[tuple[str, dict[str, Any], Callable[[], Any]]]:
         yield "library", {"count": count}, lambda count=count: matmuls(count)
     for layers in (1, 10, 40):
         for train in (False, True):
-            yield "layers", {"layers": layers, "train": train}, (
-                lambda layers=layers, train=train: blocks(layers, train)
+            yield (
+                "layers",
+                {"layers": layers, "train": train},
+                (lambda layers=layers, train=train: blocks(layers, train)),
             )
 
 
@@ -251,13 +267,20 @@ def host_row(case: str, params: dict[str, Any], maker: Any, mode: str) -> dict[s
 
     events = profiled(marked, HOT_BYTES)[-1]
     return {
-        "bench": "host", "case": case, "params": params, "mode": mode,
-        "wall_us": statistics.median(wall), "issue_us": statistics.median(issue),
-        "min_us": min(wall), "max_us": max(wall), **parts, "launches": len(events),
+        "bench": "host",
+        "case": case,
+        "params": params,
+        "mode": mode,
+        "wall_us": statistics.median(wall),
+        "issue_us": statistics.median(issue),
+        "min_us": min(wall),
+        "max_us": max(wall),
+        **parts,
+        "launches": len(events),
         "device_us": sum(e["dur"] for e in events),
         "parameters": len(list(net.parameters())) if net is not None else 0,
         "triton": sum("triton_" in e["name"] for e in events),
-    }  # fmt: skip
+    }
 
 
 def machine() -> dict[str, Any]:
@@ -266,9 +289,13 @@ def machine() -> dict[str, Any]:
     import triton
 
     return {
-        "bench": "machine", "gpu": torch.cuda.get_device_name(), "torch": torch.__version__,
-        "triton": triton.__version__, "cuda": torch.version.cuda, "cpus": os.cpu_count(),
-    }  # fmt: skip
+        "bench": "machine",
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "cuda": torch.version.cuda,
+        "cpus": os.cpu_count(),
+    }
 
 
 def check() -> int:
@@ -281,8 +308,12 @@ def check() -> int:
         out = run(*given)
         if case.backward:
             outs = [o for o in (out if isinstance(out, tuple) else (out,)) if o.requires_grad]
-            torch.autograd.grad(outs, [t for t in given if t.requires_grad],
-                                [torch.ones_like(o) for o in outs], allow_unused=True)
+            torch.autograd.grad(
+                outs,
+                [t for t in given if t.requires_grad],
+                [torch.ones_like(o) for o in outs],
+                allow_unused=True,
+            )
         print(case.name, case.mib, case.params, nbytes(out))
     return len(CASES)
 
@@ -305,6 +336,7 @@ def main() -> None:
     started = time.perf_counter()
     os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
     with options.out.open("w") as file:
+
         def write(row: dict[str, Any]) -> None:
             file.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
             file.flush()

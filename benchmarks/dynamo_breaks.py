@@ -24,8 +24,11 @@ def explained(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     import torch
     from torch.nn.modules import module
 
-    names = ("_global_forward_pre_hooks", "_global_forward_hooks",
-             "_global_forward_hooks_always_called")  # fmt: skip
+    names = (
+        "_global_forward_pre_hooks",
+        "_global_forward_hooks",
+        "_global_forward_hooks_always_called",
+    )
     held = [(hooks, dict(hooks)) for hooks in (getattr(module, name) for name in names)]
     started = time.perf_counter()
     for hooks, _ in held:
@@ -38,8 +41,10 @@ def explained(function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     finally:
         for hooks, before in held:
             hooks.update(before)
-    print(f"  Dynamo: {found.graph_count} graphs, {found.graph_break_count} breaks, "
-          f"{time.perf_counter() - started:.1f} s")  # fmt: skip
+    print(
+        f"  Dynamo: {found.graph_count} graphs, {found.graph_break_count} breaks, "
+        f"{time.perf_counter() - started:.1f} s"
+    )
     for reason in found.break_reasons:
         frame = reason.user_stack[-1]
         site = f"{Path(frame.filename).name}:{frame.lineno}"

@@ -1,7 +1,7 @@
 """What `explain transfer` and `explain memory` say, measured: `python benchmarks/explain_check.py`.
 
 Needs a GPU. Writes JSON to standard output (recorded: `benchmarks/results/explain_check.json`,
-held against the models by `tests/explain/test_explain_recorded.py`):
+held against the models by `tests/explanation/test_explain_recorded.py`):
 
 * copies of 1 GB each way, pinned and pageable; a copy in chunks beside products, two buffers;
 * GPT-2 training (batch 8 of 1,024 tokens, bfloat16 autocast, AdamW): peak and step time as it is
@@ -115,9 +115,11 @@ def training(options: dict[str, object]) -> dict[str, object]:
     except torch.cuda.OutOfMemoryError:
         return {"fits": False}
     return {
-        "fits": True, "step_s": seconds, "peak_bytes": torch.cuda.max_memory_allocated(),
+        "fits": True,
+        "step_s": seconds,
+        "peak_bytes": torch.cuda.max_memory_allocated(),
         "reserved_bytes": torch.cuda.max_memory_reserved(),
-    }  # fmt: skip
+    }
 
 
 def apart(options: dict[str, object]) -> dict[str, object]:
@@ -142,11 +144,20 @@ def main() -> None:
 
     changes = {name: apart(options) for name, options in VARIANTS.items()}
     batches = {str(batch): apart({"batch": batch}) for batch in BATCHES}
-    print(json.dumps({
-        "device": torch.cuda.get_device_name(), "torch": torch.__version__,
-        "bytes": NBYTES, "copies_s": copies(), "overlap": overlap(),
-        "gpt2_changes": changes, "gpt2_batches": batches,
-    }, indent=1))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "device": torch.cuda.get_device_name(),
+                "torch": torch.__version__,
+                "bytes": NBYTES,
+                "copies_s": copies(),
+                "overlap": overlap(),
+                "gpt2_changes": changes,
+                "gpt2_batches": batches,
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -71,23 +71,52 @@ def _backward(make: Callable[[], tuple[Any, list[Any]]]) -> Call:
 
 
 def recurrent() -> Iterator[Case]:
-    plain = [("LSTM", "tf32", h, n, 32, b, 1, 0.0)
-             for h, n, b in ((512, 1, 16), (512, 2, 16), (512, 4, 16), (1024, 1, 16), (1024, 2, 16),
-                             (1024, 3, 16), (1024, 2, 1), (1024, 2, 64), (1024, 2, 128),
-                             (2000, 2, 8), (2000, 2, 32), (2000, 2, 96), (256, 2, 64))]  # fmt: skip
+    plain = [
+        ("LSTM", "tf32", h, n, 32, b, 1, 0.0)
+        for h, n, b in (
+            (512, 1, 16),
+            (512, 2, 16),
+            (512, 4, 16),
+            (1024, 1, 16),
+            (1024, 2, 16),
+            (1024, 3, 16),
+            (1024, 2, 1),
+            (1024, 2, 64),
+            (1024, 2, 128),
+            (2000, 2, 8),
+            (2000, 2, 32),
+            (2000, 2, 96),
+            (256, 2, 64),
+        )
+    ]
     other = [
-        ("LSTM", "tf32", 1024, 2, 96, 16, 1, 0.0), ("LSTM", "tf32", 1024, 2, 32, 16, 1, 0.5),
-        ("LSTM", "tf32", 512, 1, 32, 16, 2, 0.0), ("LSTM", "tf32", 512, 2, 32, 64, 2, 0.0),
-        ("LSTM", "fp16", 1024, 2, 32, 16, 1, 0.0), ("LSTM", "fp16", 1024, 2, 32, 64, 1, 0.0),
-        ("LSTM", "bf16", 1024, 2, 32, 64, 1, 0.0), ("LSTM", "fp32", 1024, 2, 32, 16, 1, 0.0),
-        ("GRU", "tf32", 1024, 1, 32, 16, 1, 0.0), ("GRU", "tf32", 1024, 2, 32, 64, 1, 0.0),
-        ("GRU", "fp16", 512, 2, 32, 64, 1, 0.0), ("RNN", "tf32", 1024, 2, 32, 16, 1, 0.0),
-        ("RNN", "tf32", 1024, 2, 32, 64, 1, 0.0), ("RNN", "fp16", 512, 1, 32, 64, 1, 0.0),
-    ]  # fmt: skip
+        ("LSTM", "tf32", 1024, 2, 96, 16, 1, 0.0),
+        ("LSTM", "tf32", 1024, 2, 32, 16, 1, 0.5),
+        ("LSTM", "tf32", 512, 1, 32, 16, 2, 0.0),
+        ("LSTM", "tf32", 512, 2, 32, 64, 2, 0.0),
+        ("LSTM", "fp16", 1024, 2, 32, 16, 1, 0.0),
+        ("LSTM", "fp16", 1024, 2, 32, 64, 1, 0.0),
+        ("LSTM", "bf16", 1024, 2, 32, 64, 1, 0.0),
+        ("LSTM", "fp32", 1024, 2, 32, 16, 1, 0.0),
+        ("GRU", "tf32", 1024, 1, 32, 16, 1, 0.0),
+        ("GRU", "tf32", 1024, 2, 32, 64, 1, 0.0),
+        ("GRU", "fp16", 512, 2, 32, 64, 1, 0.0),
+        ("RNN", "tf32", 1024, 2, 32, 16, 1, 0.0),
+        ("RNN", "tf32", 1024, 2, 32, 64, 1, 0.0),
+        ("RNN", "fp16", 512, 1, 32, 64, 1, 0.0),
+    ]
     for mode, dtype, hidden, layers, seq, batch, ways, drop in plain + other:
         for direction in ("fwd", "bwd"):
-            params = {"dir": direction, "dtype": dtype, "hidden": hidden, "layers": layers,
-                      "seq": seq, "batch": batch, "ways": ways, "dropout": drop}  # fmt: skip
+            params = {
+                "dir": direction,
+                "dtype": dtype,
+                "hidden": hidden,
+                "layers": layers,
+                "seq": seq,
+                "batch": batch,
+                "ways": ways,
+                "dropout": drop,
+            }
             yield "recurrent", mode, params, lambda m=mode, p=params: _rnn(m, p)
 
 
@@ -112,20 +141,39 @@ def embeddings() -> Iterator[Case]:
     bags += [(rows, 16, 16384, 1, "fp32") for rows in (3, 20, 1000, 100_000, 4_000_000)]
     bags += [(rows, 64, 8192, 1, "fp32") for rows in (5, 500, 500_000)]
     bags += [(rows, 128, 4096, 1, "fp32") for rows in (5, 500, 500_000)]
-    bags += [(50, 32, 65536, 1, "fp32"), (50_000, 32, 65536, 1, "fp32"), (50, 16, 512, 1, "fp32"),
-             (1000, 16, 2048, 20, "fp32"), (1_000_000, 64, 2048, 20, "fp32"),
-             (100_000, 64, 8192, 4, "fp32"), (100_000, 64, 8192, 1, "fp16")]  # fmt: skip
+    bags += [
+        (50, 32, 65536, 1, "fp32"),
+        (50_000, 32, 65536, 1, "fp32"),
+        (50, 16, 512, 1, "fp32"),
+        (1000, 16, 2048, 20, "fp32"),
+        (1_000_000, 64, 2048, 20, "fp32"),
+        (100_000, 64, 8192, 4, "fp32"),
+        (100_000, 64, 8192, 1, "fp16"),
+    ]
     for mode in ("sum", "mean", "max"):
         for rows, width, batch, size, dtype in bags if mode == "sum" else bags[1::6]:
             for direction in ("fwd", "bwd"):
-                params = {"dir": direction, "mode": mode, "rows": rows, "width": width,
-                          "batch": batch, "bag": size, "dtype": dtype}  # fmt: skip
+                params = {
+                    "dir": direction,
+                    "mode": mode,
+                    "rows": rows,
+                    "width": width,
+                    "batch": batch,
+                    "bag": size,
+                    "dtype": dtype,
+                }
                 yield "embedding", "bag", params, lambda p=params: _bag(p)
     for rows, width, count, dtype in (
-        (3, 16, 16384, "fp32"), (50_000, 64, 512, "fp32"), (50_000, 64, 2048, "fp32"),
-        (50_000, 64, 4096, "bf16"), (32_000, 1024, 4096, "bf16"), (30, 64, 2048, "fp32"),
-        (2, 768, 32768, "fp32"), (512, 768, 65536, "bf16"), (1_000_000, 32, 262_144, "fp32"),
-    ):  # fmt: skip
+        (3, 16, 16384, "fp32"),
+        (50_000, 64, 512, "fp32"),
+        (50_000, 64, 2048, "fp32"),
+        (50_000, 64, 4096, "bf16"),
+        (32_000, 1024, 4096, "bf16"),
+        (30, 64, 2048, "fp32"),
+        (2, 768, 32768, "fp32"),
+        (512, 768, 65536, "bf16"),
+        (1_000_000, 32, 262_144, "fp32"),
+    ):
         params = {"rows": rows, "width": width, "count": count, "dtype": dtype}
         yield "embedding", "dense_backward", params, lambda p=params: _dense(p)
 
@@ -157,8 +205,14 @@ def _dense(p: dict[str, Any]) -> Call:
 
 def norms() -> Iterator[Case]:
     flat = ((512, 256), (64, 1024), (4096, 512), (128, 64), (16384, 128), (2048, 2048))
-    images = ((256, 64, 56, 56), (256, 256, 28, 28), (64, 512, 14, 14), (256, 512, 7, 7),
-              (32, 64, 112, 112), (8, 960, 16, 16))  # fmt: skip
+    images = (
+        (256, 64, 56, 56),
+        (256, 256, 28, 28),
+        (64, 512, 14, 14),
+        (256, 512, 7, 7),
+        (32, 64, 112, 112),
+        (8, 960, 16, 16),
+    )
     for dtype in ("fp32", "fp16", "bf16"):
         for direction in ("train", "eval", "bwd"):
             for shape in flat + images:
@@ -167,14 +221,23 @@ def norms() -> Iterator[Case]:
                     for weight in weights:
                         if weight == "float" and shape not in (flat[0], images[1], images[2]):
                             continue
-                        params = {"dir": direction, "dtype": dtype, "shape": shape,
-                                  "layout": layout, "weights": weight}  # fmt: skip
+                        params = {
+                            "dir": direction,
+                            "dtype": dtype,
+                            "shape": shape,
+                            "layout": layout,
+                            "weights": weight,
+                        }
                         yield "norm", "batch_norm", params, lambda p=params: _batch_norm(p)
     for shape in ((32, 96, 56, 56), (32, 384, 14, 14), (64, 768, 7, 7), (32, 56, 56, 96)):
         for dtype in ("fp32", "bf16"):
             for direction in ("fwd", "bwd"):
-                params = {"dir": direction, "dtype": dtype, "shape": shape,
-                          "permuted": shape[3] != 96}  # fmt: skip
+                params = {
+                    "dir": direction,
+                    "dtype": dtype,
+                    "shape": shape,
+                    "permuted": shape[3] != 96,
+                }
                 yield "norm", "layer_norm_channels", params, lambda p=params: _layer_norm(p)
 
 
@@ -231,12 +294,16 @@ def _point(name: str, p: dict[str, Any]) -> Call:
 
     x, y = (_random(p["n"], dtype=_dtype(p["dtype"])) for _ in "xy")
     calls: dict[str, Call] = {
-        "relu": lambda: functional.relu(x), "relu_": lambda: functional.relu_(x),
-        "add": lambda: x + y, "add_": lambda: x.add_(y), "gelu": lambda: functional.gelu(x),
-        "silu": lambda: functional.silu(x), "mul": lambda: x * y,
+        "relu": lambda: functional.relu(x),
+        "relu_": lambda: functional.relu_(x),
+        "add": lambda: x + y,
+        "add_": lambda: x.add_(y),
+        "gelu": lambda: functional.gelu(x),
+        "silu": lambda: functional.silu(x),
+        "mul": lambda: x * y,
         "to_float": lambda: x.to(torch.float32 if x.dtype != torch.float32 else torch.float16),
         "clone": lambda: x.clone(),
-    }  # fmt: skip
+    }
     return calls[name]
 
 
@@ -247,30 +314,55 @@ def convolutions() -> Iterator[Case]:
     """(rank, images, in, side, out, filter, stride, groups, dilation, transposed)."""
     shapes = [
         (2, 16, c, 28, k, 3, 1, 1, 1, False)
-        for c, k in ((256, 256), (257, 256), (260, 256), (256, 257), (257, 257), (130, 128),
-                     (96, 100), (3, 64), (1, 32), (12, 24))
-    ]  # fmt: skip
+        for c, k in (
+            (256, 256),
+            (257, 256),
+            (260, 256),
+            (256, 257),
+            (257, 257),
+            (130, 128),
+            (96, 100),
+            (3, 64),
+            (1, 32),
+            (12, 24),
+        )
+    ]
     shapes += [
-        (2, 16, 257, 28, 256, 1, 1, 1, 1, False), (2, 16, 260, 28, 256, 1, 1, 1, 1, False),
-        (2, 32, 128, 56, 128, 5, 1, 128, 1, False), (2, 32, 256, 28, 256, 3, 2, 256, 1, False),
-        (2, 32, 512, 14, 512, 9, 1, 512, 1, False), (2, 32, 64, 112, 64, 3, 1, 64, 1, False),
-        (2, 32, 256, 28, 256, 3, 1, 2, 1, False), (2, 32, 256, 28, 256, 3, 1, 8, 1, False),
-        (2, 32, 256, 28, 256, 3, 1, 64, 1, False), (2, 16, 256, 28, 256, 3, 1, 1, 2, False),
-        (2, 16, 256, 28, 256, 3, 1, 1, 4, False), (2, 16, 256, 16, 128, 4, 2, 1, 1, True),
-        (2, 16, 128, 32, 64, 2, 2, 1, 1, True), (2, 1, 512, 64, 512, 3, 1, 1, 1, False),
-        (1, 16, 512, 1500, 512, 3, 1, 1, 1, False), (1, 16, 256, 4096, 256, 7, 1, 1, 1, False),
+        (2, 16, 257, 28, 256, 1, 1, 1, 1, False),
+        (2, 16, 260, 28, 256, 1, 1, 1, 1, False),
+        (2, 32, 128, 56, 128, 5, 1, 128, 1, False),
+        (2, 32, 256, 28, 256, 3, 2, 256, 1, False),
+        (2, 32, 512, 14, 512, 9, 1, 512, 1, False),
+        (2, 32, 64, 112, 64, 3, 1, 64, 1, False),
+        (2, 32, 256, 28, 256, 3, 1, 2, 1, False),
+        (2, 32, 256, 28, 256, 3, 1, 8, 1, False),
+        (2, 32, 256, 28, 256, 3, 1, 64, 1, False),
+        (2, 16, 256, 28, 256, 3, 1, 1, 2, False),
+        (2, 16, 256, 28, 256, 3, 1, 1, 4, False),
+        (2, 16, 256, 16, 128, 4, 2, 1, 1, True),
+        (2, 16, 128, 32, 64, 2, 2, 1, 1, True),
+        (2, 1, 512, 64, 512, 3, 1, 1, 1, False),
+        (1, 16, 512, 1500, 512, 3, 1, 1, 1, False),
+        (1, 16, 256, 4096, 256, 7, 1, 1, 1, False),
         (1, 16, 512, 1500, 512, 15, 1, 512, 1, False),
-        (3, 2, 64, 32, 64, 3, 1, 1, 1, False), (3, 4, 16, 64, 32, 3, 1, 1, 1, False),
-        (3, 2, 128, 16, 256, 3, 2, 1, 1, False), (3, 8, 3, 32, 64, 3, 1, 1, 1, False),
-    ]  # fmt: skip
+        (3, 2, 64, 32, 64, 3, 1, 1, 1, False),
+        (3, 4, 16, 64, 32, 3, 1, 1, 1, False),
+        (3, 2, 128, 16, 256, 3, 2, 1, 1, False),
+        (3, 8, 3, 32, 64, 3, 1, 1, 1, False),
+    ]
     searched = (shapes[0], shapes[1], (2, 32, 256, 28, 256, 3, 2, 256, 1, False), shapes[-4])
     for shape in shapes:
         for dtype in ("bf16", "tf32") if shape[1] != 8 else ("bf16",):
             for layout in ("first", "last") if shape[0] > 1 else ("first",):
                 for search in (False, True) if shape in searched else (False,):
                     for direction in ("fwd", "dgrad", "wgrad"):
-                        params = {"dir": direction, "dtype": dtype, "layout": layout,
-                                  "search": search, "shape": shape}  # fmt: skip
+                        params = {
+                            "dir": direction,
+                            "dtype": dtype,
+                            "layout": layout,
+                            "search": search,
+                            "shape": shape,
+                        }
                         yield "convolution", f"conv{shape[0]}d", params, lambda p=params: _conv(p)
 
 
@@ -300,39 +392,87 @@ def _conv(p: dict[str, Any]) -> Call:
 
 def attention() -> Iterator[Case]:
     def case(**kw: Any) -> dict[str, Any]:
-        given = {"b": 4, "h": 16, "hkv": 16, "sq": 1024, "sk": 1024, "d": 64, "dtype": "bf16",
-                 "causal": False, "mask": "none", "p": 0.0, "backend": "default"}  # fmt: skip
+        given = {
+            "b": 4,
+            "h": 16,
+            "hkv": 16,
+            "sq": 1024,
+            "sk": 1024,
+            "d": 64,
+            "dtype": "bf16",
+            "causal": False,
+            "mask": "none",
+            "p": 0.0,
+            "backend": "default",
+        }
         return {**given, **kw}
 
-    found = [case(backend="efficient", d=d, dtype=t, causal=c)
-             for d in (32, 64, 96, 128, 160, 192, 256)
-             for t, c in (("bf16", False), ("fp16", True))]  # fmt: skip
+    found = [
+        case(backend="efficient", d=d, dtype=t, causal=c)
+        for d in (32, 64, 96, 128, 160, 192, 256)
+        for t, c in (("bf16", False), ("fp16", True))
+    ]
     found += [
         case(backend="efficient", sq=s, sk=s, b=b) for s, b in ((128, 32), (512, 8), (4096, 1))
     ]
     found += [case(backend="efficient", mask=m) for m in ("bool", "float")]
-    found += [case(backend="efficient", p=0.1), case(backend="efficient", dtype="fp32"),
-              case(backend="efficient", dtype="tf32", d=128)]  # fmt: skip
-    found += [case(mask=m, d=d, dtype=t) for m in ("bool", "float") for d in (64, 128)
-              for t in ("bf16", "fp32")]  # fmt: skip
-    found += [case(backend="math", mask=m, dtype=t) for m in ("none", "bool", "float")
-              for t in ("bf16", "fp32")]  # fmt: skip
-    found += [case(backend="math", sq=256, sk=256, causal=True), case(backend="flash", d=192),
-              case(backend="flash", d=256), case(d=192), case(d=160), case(d=256), case(d=72),
-              case(d=36), case(d=512), case(p=0.2), case(dtype="fp16", causal=True, d=96),
-              case(b=8, sq=1, sk=1000, mask="bool"), case(b=8, sq=4, sk=1000),
-              case(b=8, sq=16, sk=2048, d=128)]  # fmt: skip
+    found += [
+        case(backend="efficient", p=0.1),
+        case(backend="efficient", dtype="fp32"),
+        case(backend="efficient", dtype="tf32", d=128),
+    ]
+    found += [
+        case(mask=m, d=d, dtype=t)
+        for m in ("bool", "float")
+        for d in (64, 128)
+        for t in ("bf16", "fp32")
+    ]
+    found += [
+        case(backend="math", mask=m, dtype=t)
+        for m in ("none", "bool", "float")
+        for t in ("bf16", "fp32")
+    ]
+    found += [
+        case(backend="math", sq=256, sk=256, causal=True),
+        case(backend="flash", d=192),
+        case(backend="flash", d=256),
+        case(d=192),
+        case(d=160),
+        case(d=256),
+        case(d=72),
+        case(d=36),
+        case(d=512),
+        case(p=0.2),
+        case(dtype="fp16", causal=True, d=96),
+        case(b=8, sq=1, sk=1000, mask="bool"),
+        case(b=8, sq=4, sk=1000),
+        case(b=8, sq=16, sk=2048, d=128),
+    ]
     found += [case(sq=512, sk=2048, causal=True, backend=b) for b in ("default", "flash")]
-    found += [case(sq=77, sk=4096), case(sq=4096, sk=77), case(sq=777, sk=777, b=3, h=5, hkv=5),
-              case(sq=16384, sk=16384, b=1, h=8, hkv=8, d=128, causal=True),
-              case(sq=32768, sk=32768, b=1, h=4, hkv=4, d=128, causal=True),
-              case(hkv=4, d=128, causal=True), case(h=32, hkv=8, sq=4096, sk=4096, b=1, d=128,
-                                                    causal=True)]  # fmt: skip
-    decode = [(1, 32, 8, 4096, 128), (8, 32, 8, 1024, 128), (64, 32, 8, 2048, 128),
-              (1, 16, 16, 512, 64), (16, 12, 12, 2000, 64), (4, 64, 8, 16384, 128),
-              (1, 8, 1, 65536, 256), (32, 16, 2, 777, 96)]  # fmt: skip
-    found += [case(b=b, h=h, hkv=kv, sq=1, sk=s, d=d, backend=k)
-              for b, h, kv, s, d in decode for k in ("default", "flash")]  # fmt: skip
+    found += [
+        case(sq=77, sk=4096),
+        case(sq=4096, sk=77),
+        case(sq=777, sk=777, b=3, h=5, hkv=5),
+        case(sq=16384, sk=16384, b=1, h=8, hkv=8, d=128, causal=True),
+        case(sq=32768, sk=32768, b=1, h=4, hkv=4, d=128, causal=True),
+        case(hkv=4, d=128, causal=True),
+        case(h=32, hkv=8, sq=4096, sk=4096, b=1, d=128, causal=True),
+    ]
+    decode = [
+        (1, 32, 8, 4096, 128),
+        (8, 32, 8, 1024, 128),
+        (64, 32, 8, 2048, 128),
+        (1, 16, 16, 512, 64),
+        (16, 12, 12, 2000, 64),
+        (4, 64, 8, 16384, 128),
+        (1, 8, 1, 65536, 256),
+        (32, 16, 2, 777, 96),
+    ]
+    found += [
+        case(b=b, h=h, hkv=kv, sq=1, sk=s, d=d, backend=k)
+        for b, h, kv, s, d in decode
+        for k in ("default", "flash")
+    ]
     for params in found:
         for direction in ("fwd",) if params["sq"] == 1 else ("fwd", "bwd"):
             given = {"dir": direction, **params}
@@ -343,8 +483,12 @@ def _sdpa(p: dict[str, Any]) -> Call:
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    kinds = {"efficient": SDPBackend.EFFICIENT_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION,
-             "math": SDPBackend.MATH, "cudnn": SDPBackend.CUDNN_ATTENTION}  # fmt: skip
+    kinds = {
+        "efficient": SDPBackend.EFFICIENT_ATTENTION,
+        "flash": SDPBackend.FLASH_ATTENTION,
+        "math": SDPBackend.MATH,
+        "cudnn": SDPBackend.CUDNN_ATTENTION,
+    }
     dtype = _dtype(p["dtype"])
     train = p["sq"] > 1
     q = _random(p["b"], p["h"], p["sq"], p["d"], dtype=dtype, grad=train)
@@ -357,9 +501,14 @@ def _sdpa(p: dict[str, Any]) -> Call:
     def call() -> Any:
         def run() -> Any:
             return torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, attn_mask=mask, dropout_p=p["p"], is_causal=p["causal"],
+                q,
+                k,
+                v,
+                attn_mask=mask,
+                dropout_p=p["p"],
+                is_causal=p["causal"],
                 enable_gqa=p["h"] != p["hkv"],
-            )  # fmt: skip
+            )
 
         if p["backend"] == "default":
             return run()
@@ -375,19 +524,37 @@ def _sdpa(p: dict[str, Any]) -> Call:
 def products() -> Iterator[Case]:
     for m in (1, 4, 16, 64, 256):
         for n, k in ((4096, 4096), (11008, 4096), (128, 4096), (4096, 64)):
-            for op, dtype in (("scaled_mm", "fp8"), ("scaled_mm_rowwise", "fp8"), ("mm", "bf16"),
-                              ("int_mm", "int8"), ("mm", "fp32"), ("mm", "tf32")):  # fmt: skip
+            for op, dtype in (
+                ("scaled_mm", "fp8"),
+                ("scaled_mm_rowwise", "fp8"),
+                ("mm", "bf16"),
+                ("int_mm", "int8"),
+                ("mm", "fp32"),
+                ("mm", "tf32"),
+            ):
                 params = {"m": m, "n": n, "k": k, "dtype": dtype}
                 yield "product", op, params, lambda o=op, p=params: _product(o, p)
-    for b, m, n, k in ((64, 1024, 1024, 64), (64, 1024, 64, 1024), (192, 128, 128, 64),
-                       (192, 128, 64, 128), (512, 49, 49, 32), (512, 49, 32, 49),
-                       (32, 1, 2048, 128), (32, 1, 128, 2048), (16, 777, 777, 96),
-                       (1024, 27, 27, 16)):  # fmt: skip
+    for b, m, n, k in (
+        (64, 1024, 1024, 64),
+        (64, 1024, 64, 1024),
+        (192, 128, 128, 64),
+        (192, 128, 64, 128),
+        (512, 49, 49, 32),
+        (512, 49, 32, 49),
+        (32, 1, 2048, 128),
+        (32, 1, 128, 2048),
+        (16, 777, 777, 96),
+        (1024, 27, 27, 16),
+    ):
         for dtype in ("bf16", "fp16", "fp32", "tf32"):
             params = {"b": b, "m": m, "n": n, "k": k, "dtype": dtype}
             yield "product", "bmm", params, lambda p=params: _product("bmm", p)
-    for experts, tokens, n, k in ((8, 4096, 4096, 2048), (64, 4096, 1408, 2048),
-                                  (64, 256, 1408, 2048), (16, 16384, 2048, 1024)):  # fmt: skip
+    for experts, tokens, n, k in (
+        (8, 4096, 4096, 2048),
+        (64, 4096, 1408, 2048),
+        (64, 256, 1408, 2048),
+        (16, 16384, 2048, 1024),
+    ):
         params = {"experts": experts, "tokens": tokens, "n": n, "k": k, "dtype": "bf16"}
         yield "product", "grouped_mm", params, lambda p=params: _grouped(p)
 
@@ -426,10 +593,30 @@ def _grouped(p: dict[str, Any]) -> Call:
 
 
 def selections() -> Iterator[Case]:
-    for rows, columns in ((1, 1000), (1, 5000), (1, 1_000_000), (16, 128), (4096, 64), (4096, 128),
-                          (512, 1024), (64, 8192), (8, 100_000), (1, 10_000_000)):  # fmt: skip
-        for op in ("sort", "topk8", "argsort_int64", "cumsum", "nonzero", "unique", "scatter_add",
-                   "index_put", "bincount", "masked_fill"):  # fmt: skip
+    for rows, columns in (
+        (1, 1000),
+        (1, 5000),
+        (1, 1_000_000),
+        (16, 128),
+        (4096, 64),
+        (4096, 128),
+        (512, 1024),
+        (64, 8192),
+        (8, 100_000),
+        (1, 10_000_000),
+    ):
+        for op in (
+            "sort",
+            "topk8",
+            "argsort_int64",
+            "cumsum",
+            "nonzero",
+            "unique",
+            "scatter_add",
+            "index_put",
+            "bincount",
+            "masked_fill",
+        ):
             params = {"rows": rows, "columns": columns}
             yield "selection", op, params, lambda o=op, p=params: _select(o, p)
 
@@ -442,23 +629,39 @@ def _select(op: str, p: dict[str, Any]) -> Call:
     flat, spread = whole.flatten(), torch.zeros_like(x)
     k = min(8, p["columns"])
     calls: dict[str, Call] = {
-        "sort": lambda: x.sort(-1), "topk8": lambda: x.topk(k, -1),
-        "argsort_int64": lambda: whole.argsort(-1), "cumsum": lambda: x.cumsum(-1),
-        "nonzero": lambda: (x > 1).nonzero(), "unique": flat.unique,
+        "sort": lambda: x.sort(-1),
+        "topk8": lambda: x.topk(k, -1),
+        "argsort_int64": lambda: whole.argsort(-1),
+        "cumsum": lambda: x.cumsum(-1),
+        "nonzero": lambda: (x > 1).nonzero(),
+        "unique": flat.unique,
         "scatter_add": lambda: spread.scatter_add_(1, whole, x),
-        "index_put": lambda: spread.index_put_((torch.zeros_like(flat), flat), x.flatten(),
-                                               accumulate=True),
-        "bincount": lambda: torch.bincount(flat), "masked_fill": lambda: x.masked_fill(x > 1, 0.0),
-    }  # fmt: skip
+        "index_put": lambda: spread.index_put_(
+            (torch.zeros_like(flat), flat), x.flatten(), accumulate=True
+        ),
+        "bincount": lambda: torch.bincount(flat),
+        "masked_fill": lambda: x.masked_fill(x > 1, 0.0),
+    }
     return calls[op]
 
 
 def optimizers() -> Iterator[Case]:
-    mixes = {"image": [64 * 9 * 64, 64, 64, 256 * 64, 256, 256] * 25, "layers": [768 * 768] * 48,
-             "wide": [4096 * 4096] * 8, "tiny": [16] * 200}  # fmt: skip
+    mixes = {
+        "image": [64 * 9 * 64, 64, 64, 256 * 64, 256, 256] * 25,
+        "layers": [768 * 768] * 48,
+        "wide": [4096 * 4096] * 8,
+        "tiny": [16] * 200,
+    }
     for mix, sizes in mixes.items():
-        for op in ("AdamW_fused", "AdamW_foreach", "SGD_foreach", "SGD_fused", "Adagrad_foreach",
-                   "RMSprop_foreach", "clip_foreach"):  # fmt: skip
+        for op in (
+            "AdamW_fused",
+            "AdamW_foreach",
+            "SGD_foreach",
+            "SGD_fused",
+            "Adagrad_foreach",
+            "RMSprop_foreach",
+            "clip_foreach",
+        ):
             for dtype in ("fp32", "bf16"):
                 params = {"mix": mix, "tensors": len(sizes), "total": sum(sizes), "dtype": dtype}
                 yield "optimizer", op, params, lambda o=op, p=params, s=sizes: _optimize(o, p, s)
@@ -481,8 +684,17 @@ def _optimize(op: str, p: dict[str, Any], sizes: list[int]) -> Call:
 # --- the measurement
 
 
-GROUPS = (recurrent, embeddings, norms, attention, convolutions, products, pointwise, selections,
-          optimizers)  # fmt: skip
+GROUPS = (
+    recurrent,
+    embeddings,
+    norms,
+    attention,
+    convolutions,
+    products,
+    pointwise,
+    selections,
+    optimizers,
+)
 
 
 def _run(made: list[tuple[Case, Call]], flush: Any) -> Path:
@@ -510,8 +722,11 @@ def _run(made: list[tuple[Case, Call]], flush: Any) -> Path:
 
 def _calls(path: Path) -> list[list[dict[str, Any]]]:
     """Device events of each call, told apart by the markers on either side."""
-    events = [e for e in json.loads(path.read_text())["traceEvents"]
-              if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]  # fmt: skip
+    events = [
+        e
+        for e in json.loads(path.read_text())["traceEvents"]
+        if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
     events.sort(key=lambda e: e["ts"])
     calls: list[list[dict[str, Any]]] = []
     open_: list[dict[str, Any]] | None = None
@@ -545,22 +760,40 @@ def _row(case: Case, state: str, calls: list[list[dict[str, Any]]], peak: int) -
             kernels[e["name"][:160], grid, block, args.get("stream", -1)].append(e["dur"])
     n = len(calls)
     row = {
-        "group": group, "op": op, "params": params, "state": state, "calls": n,
+        "group": group,
+        "op": op,
+        "params": params,
+        "state": state,
+        "calls": n,
         "sum_us": round(median(sum(e["dur"] for e in c) for c in calls), 3),
         "union_us": round(median(map(_union_us, calls)), 3),
-        "span_us": round(median(c[-1]["ts"] + c[-1]["dur"] - c[0]["ts"] if c else 0.0
-                                for c in calls), 3),
+        "span_us": round(
+            median(c[-1]["ts"] + c[-1]["dur"] - c[0]["ts"] if c else 0.0 for c in calls), 3
+        ),
         "peak_bytes": peak,
         "kernels": [
-            {"name": k[0], "grid": k[1], "block": k[2], "stream": k[3],
-             "count": round(len(us) / n, 3), "us": round(median(us) * len(us) / n, 3)}
+            {
+                "name": k[0],
+                "grid": k[1],
+                "block": k[2],
+                "stream": k[3],
+                "count": round(len(us) / n, 3),
+                "us": round(median(us) * len(us) / n, 3),
+            }
             for k, us in kernels.items()
         ],
-    }  # fmt: skip
+    }
     if group == "recurrent" and state == "hot":
         first = calls[0][0]["ts"] if calls[0] else 0.0
-        row["timeline"] = [[e["args"].get("stream", -1), round(e["ts"] - first, 2),
-                            round(e["dur"], 2), e["name"][:28]] for e in calls[0]]  # fmt: skip
+        row["timeline"] = [
+            [
+                e["args"].get("stream", -1),
+                round(e["ts"] - first, 2),
+                round(e["dur"], 2),
+                e["name"][:28],
+            ]
+            for e in calls[0]
+        ]
     return row
 
 
@@ -635,8 +868,10 @@ def main() -> None:
                 for row in _measure(cases[at : at + AT_ONCE], flush):
                     file.write(json.dumps(row) + "\n")
                     written += 1
-            print(f"{group.__name__}: {len(cases)} cases, {time.monotonic() - start:.1f} s",
-                  flush=True)  # fmt: skip
+            print(
+                f"{group.__name__}: {len(cases)} cases, {time.monotonic() - start:.1f} s",
+                flush=True,
+            )
     print(written, "lines,", skipped, "cases left out:", args.out)
 
 

@@ -25,7 +25,7 @@ def main() -> None:
     args = parser.parse_args()
     import torch
 
-    from gpuscope.measure.bench import (
+    from gpuscope.measurement.bench import (
         host_calls,
         host_passes,
         host_programs,
@@ -33,16 +33,22 @@ def main() -> None:
         host_waits,
         launch,
     )
-    from gpuscope.measure.bench.host_timing import HostTimer
+    from gpuscope.measurement.bench.host_timing import HostTimer
 
     timer = HostTimer(args.device)
     parts = [
-        host_python.measure_python, host_calls.measure_operators, host_calls.measure_factories,
-        host_calls.measure_modules, host_calls.measure_autocast, host_passes.measure_backward,
-        host_passes.measure_optimizers, host_waits.measure_waits,
-        host_waits.measure_small_copies, host_waits.measure_allocation,
+        host_python.measure_python,
+        host_calls.measure_operators,
+        host_calls.measure_factories,
+        host_calls.measure_modules,
+        host_calls.measure_autocast,
+        host_passes.measure_backward,
+        host_passes.measure_optimizers,
+        host_waits.measure_waits,
+        host_waits.measure_small_copies,
+        host_waits.measure_allocation,
         host_programs.measure_programs,
-    ]  # fmt: skip
+    ]
     if timer.on_gpu:
         parts += [launch.measure_queue, launch.measure_graphs, launch.measure_latency]
     took = {}
@@ -55,22 +61,39 @@ def main() -> None:
         took[part.__name__] = round(time.perf_counter() - began, 2)
         print(part.__name__, took[part.__name__], "s", flush=True)
     cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-         if line.startswith("model name")), platform.processor(),
-    )  # fmt: skip
-    args.out.write_text(json.dumps({
-        "facts": {
-            "device": torch.cuda.get_device_name() if timer.on_gpu else "cpu", "cpu": cpu,
-            "torch": torch.__version__, "python": platform.python_version(),
-            "cuda": torch.version.cuda, "seconds": took,
-        },
-        "failures": timer.failures,
-        "samples": [
-            {"group": s.group, "name": s.name, "variant": s.variant, "per": s.per,
-             "unit": s.unit, "seconds": list(s.seconds)}
-            for s in timer.samples
-        ],
-    }))  # fmt: skip
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    args.out.write_text(
+        json.dumps(
+            {
+                "facts": {
+                    "device": torch.cuda.get_device_name() if timer.on_gpu else "cpu",
+                    "cpu": cpu,
+                    "torch": torch.__version__,
+                    "python": platform.python_version(),
+                    "cuda": torch.version.cuda,
+                    "seconds": took,
+                },
+                "failures": timer.failures,
+                "samples": [
+                    {
+                        "group": s.group,
+                        "name": s.name,
+                        "variant": s.variant,
+                        "per": s.per,
+                        "unit": s.unit,
+                        "seconds": list(s.seconds),
+                    }
+                    for s in timer.samples
+                ],
+            }
+        )
+    )
     print(len(timer.samples), "samples,", len(timer.failures), "failures", timer.failures[:5])
 
 

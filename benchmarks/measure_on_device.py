@@ -45,7 +45,7 @@ def sensors(out: Path, device: str) -> dict[str, object]:
     """Readings at rest and under load, how often the energy counter moves, and its power."""
     import torch
 
-    from gpuscope.measure.sensors import Recorder, energy_between, open_sensor
+    from gpuscope.measurement.sensors import Recorder, energy_between, open_sensor
 
     opened = open_sensor(0)
     if opened is None:
@@ -75,13 +75,16 @@ def sensors(out: Path, device: str) -> dict[str, object]:
     gaps = [b - a for a, b in itertools.pairwise(moved)]
     opened.close()
     return {
-        "info": str(sensor.info), "read_s": read_s, "first": str(rest[0]), "busy": str(load[-1]),
+        "info": str(sensor.info),
+        "read_s": read_s,
+        "first": str(rest[0]),
+        "busy": str(load[-1]),
         "rest_w": statistics.median(r.power_w for r in rest if r.power_w is not None),
         "load_w": statistics.median(r.power_w for r in load if r.power_w is not None),
         "counter_w": span.average_w if span else None,
         "counter_update_s": statistics.median(gaps) if gaps else None,
         "readings": len(sensor.readings),
-    }  # fmt: skip
+    }
 
 
 def workloads(out: Path, device: str) -> dict[str, object]:
@@ -89,12 +92,18 @@ def workloads(out: Path, device: str) -> dict[str, object]:
     from zoo import ZOO
 
     from gpuscope import api
-    from gpuscope.measure.run import measure
+    from gpuscope.atomic import write_document
+    from gpuscope.measurement.run import measure
     from gpuscope.program.workload import WorkloadOptions
-    from gpuscope.views.document import run_document, write_document
+    from gpuscope.run.document import run_document
 
-    names = ("gpt2-train-b8", "gpt2-train-tiny", "gpt2-decode-b1", "resnet50-train",
-             "llama-8b-decode-b1")  # fmt: skip
+    names = (
+        "gpt2-train-b8",
+        "gpt2-train-tiny",
+        "gpt2-decode-b1",
+        "resnet50-train",
+        "llama-8b-decode-b1",
+    )
     chosen = [e for e in ZOO if e.name in names] if device == "cuda" else []
     rows: dict[str, object] = {}
     for entry in chosen:
@@ -109,23 +118,31 @@ def workloads(out: Path, device: str) -> dict[str, object]:
         predicted = api.predict(entry.target, run.device_id or "h200", options=options)
         story = run.analysis.memory
         rows[entry.name] = {
-            "took_s": took, "step_s": run.step_time_s, "recorded_step_s": before["step_time_s"],
+            "took_s": took,
+            "step_s": run.step_time_s,
+            "recorded_step_s": before["step_time_s"],
             "ratio_to_recording": run.step_time_s / before["step_time_s"],
-            "interval_s": run.step_time_interval_s, "busy_s": run.device_busy_s,
-            "recorded_kernel_sum_s": before["kernel_sum_s"], "host_s": run.host_busy_s,
-            "recorded_issue_s": before["host_issue_s"], "peak_bytes": run.peak_memory_bytes,
+            "interval_s": run.step_time_interval_s,
+            "busy_s": run.device_busy_s,
+            "recorded_kernel_sum_s": before["kernel_sum_s"],
+            "host_s": run.host_busy_s,
+            "recorded_issue_s": before["host_issue_s"],
+            "peak_bytes": run.peak_memory_bytes,
             "recorded_peak_bytes": before["peak_allocated_bytes"],
-            "reserved_bytes": run.reserved_memory_bytes, "energy_j": run.energy_j,
+            "reserved_bytes": run.reserved_memory_bytes,
+            "energy_j": run.energy_j,
             "recorded_energy_j": before["energy_j"],
             "at_peak": dict(story.at_peak) if story else None,
-            "modules": len(run.analysis.modules), "steps": len(run.timeline.steps),
-            "predicted_step_s": predicted.step_time_s, "notes": run.assumptions,
+            "modules": len(run.analysis.modules),
+            "steps": len(run.timeline.steps),
+            "predicted_step_s": predicted.step_time_s,
+            "notes": run.assumptions,
             "profiled_over_bare": (run.measurement.profiled_step_s or 0) / run.step_time_s
             if run.measurement
             else None,
             "measurement": str(run.measurement)[:1500],
             "findings": [finding.title for finding in run.analysis.findings],
-        }  # fmt: skip
+        }
         print(entry.name, json.dumps(rows[entry.name], default=str)[:400], flush=True)
     return rows
 
@@ -135,28 +152,43 @@ def script(out: Path, device: str) -> dict[str, object]:
     path = out / "script.py"
     path.write_text(SCRIPT)
     alone, watched = [], []
-    profiled = [sys.executable, "-m", "gpuscope", "profile", "--memory-history", "--output-dir",
-                str(out / "profile")]  # fmt: skip
+    profiled = [
+        sys.executable,
+        "-m",
+        "gpuscope",
+        "profile",
+        "--memory-history",
+        "--output-dir",
+        str(out / "profile"),
+    ]
     for _ in range(3):
         for times, command in ((alone, [sys.executable]), (watched, profiled)):
             ended = subprocess.run(
-                [*command, str(path), device], capture_output=True, text=True, check=False,
+                [*command, str(path), device],
+                capture_output=True,
+                text=True,
+                check=False,
                 env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-            )  # fmt: skip
+            )
             if ended.returncode:
                 raise RuntimeError(ended.stderr[-2000:])
             blocks = [float(t) for t in ended.stdout.split("BLOCKS")[1].split()]
             times.append(statistics.median(blocks[3:]))  # the first blocks are warm-up, or recorded
-    from gpuscope.views.document_reader import load_runs
+    from gpuscope.run.reader import load_runs
 
     (run,) = load_runs(out / "profile" / "run.json.gz")
     return {
-        "alone_s": alone, "watched_s": watched, "step_s": run.step_time_s,
+        "alone_s": alone,
+        "watched_s": watched,
+        "step_s": run.step_time_s,
         "ratio": statistics.median(watched) / statistics.median(alone),
-        "busy_s": run.device_busy_s, "energy_j": run.energy_j, "peak_bytes": run.peak_memory_bytes,
-        "files": sorted(p.name for p in (out / "profile").iterdir()), "notes": run.assumptions,
+        "busy_s": run.device_busy_s,
+        "energy_j": run.energy_j,
+        "peak_bytes": run.peak_memory_bytes,
+        "files": sorted(p.name for p in (out / "profile").iterdir()),
+        "notes": run.assumptions,
         "said": ended.stderr[-1500:],
-    }  # fmt: skip
+    }
 
 
 def out_of_memory(out: Path, device: str) -> dict[str, object]:
@@ -164,7 +196,7 @@ def out_of_memory(out: Path, device: str) -> dict[str, object]:
     import torch
 
     from gpuscope.errors import GpuscopeError
-    from gpuscope.measure.run import measure
+    from gpuscope.measurement.run import measure
 
     if device == "cpu":  # a host promises memory that it does not have
         return {"kind": "not tried"}
@@ -173,18 +205,32 @@ def out_of_memory(out: Path, device: str) -> dict[str, object]:
         return lambda: torch.nn.functional.gelu(torch.empty(2**39, device=device))
 
     try:
-        measure(build, device=device)
+        measure(build, on=device)
     except GpuscopeError as error:
-        return {"kind": type(error).__name__, "what": error.what, "why": error.why,
-                "next": error.next_step}  # fmt: skip
+        return {
+            "kind": type(error).__name__,
+            "what": error.what,
+            "why": error.why,
+            "next": error.next_step,
+        }
     return {"kind": None}
 
 
 def overhead(out: Path, device: str) -> dict[str, object]:
     """benchmarks/measure_overhead.py, as a process of its own."""
     path = out / "measure_overhead.json"
-    command = [sys.executable, str(ROOT / "benchmarks/measure_overhead.py"), "--device", device,
-               "--rounds", "5", "--seconds", "1", "--out", str(path)]  # fmt: skip
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks/measure_overhead.py"),
+        "--device",
+        device,
+        "--rounds",
+        "5",
+        "--seconds",
+        "1",
+        "--out",
+        str(path),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     return {"table": ended.stdout}
 

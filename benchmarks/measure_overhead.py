@@ -22,8 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from gpuscope.measure.accelerator import Accelerator, choose_accelerator
-from gpuscope.measure.blocks import time_blocks
+from gpuscope.measurement.accelerator import Accelerator, choose_accelerator
+from gpuscope.measurement.blocks import time_blocks
 
 Step = Callable[[], object]
 
@@ -100,7 +100,7 @@ def bare(step: Step, accelerator: Accelerator, steps: int) -> float:
 
 def measured(step: Step, accelerator: Accelerator, seconds: float, rough_s: float) -> float:
     """The same by `measure`'s blocks, with its sensor."""
-    from gpuscope.measure.sensors import open_sensor
+    from gpuscope.measurement.sensors import open_sensor
 
     sensor = open_sensor(accelerator.index) if accelerator.is_gpu else None
     blocks = time_blocks(step, accelerator, seconds=seconds, rough_s=rough_s, sensor=sensor)
@@ -111,7 +111,7 @@ def measured(step: Step, accelerator: Accelerator, seconds: float, rough_s: floa
 
 def with_session(step: Step, accelerator: Accelerator, steps: int) -> float:
     """A plain loop beside a session that waits for its turn: its hooks are on at every step."""
-    from gpuscope.measure.script.session import Session, Settings
+    from gpuscope.measurement.script.session import Session, Settings
 
     session = Session(Settings(skip=10**9))
     session.start()
@@ -126,8 +126,8 @@ def recorded(step: Step, accelerator: Accelerator, marks: bool) -> float:
     """Seconds a step under the profiler, as `measure` records it."""
     from contextlib import nullcontext
 
-    from gpuscope.measure.module_marks import module_marks
-    from gpuscope.measure.profiling import make_profiler, step_mark
+    from gpuscope.measurement.module_marks import module_marks
+    from gpuscope.measurement.profiling import make_profiler, step_mark
 
     steps = 5
     profiler = make_profiler(accelerator, memory=accelerator.is_gpu)
@@ -164,8 +164,7 @@ def compare(step: Step, accelerator: Accelerator, seconds: float, rounds: int) -
         for name in columns
         if name != "bare"
     }
-    return {"bare_s": median["bare"], "median_s": median, "ratio_to_bare": ratios,
-            "all_s": columns}  # fmt: skip
+    return {"bare_s": median["bare"], "median_s": median, "ratio_to_bare": ratios, "all_s": columns}
 
 
 def main() -> None:
@@ -179,9 +178,12 @@ def main() -> None:
 
     accelerator = choose_accelerator(args.device)
     result: dict[str, object] = {
-        "device": accelerator.name, "torch": torch.__version__,
-        "python": platform.python_version(), "seconds": args.seconds, "rounds": args.rounds,
-    }  # fmt: skip
+        "device": accelerator.name,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "seconds": args.seconds,
+        "rounds": args.rounds,
+    }
     rows = {}
     for name, make in WORKLOADS.items():
         rows[name] = compare(make(accelerator.kind), accelerator, args.seconds, args.rounds)

@@ -71,8 +71,9 @@ def main() -> None:
     if parser.parse_args().measure:
         rows = [
             {"m": side, "n": side, "k": depth, "seconds": measured_s(side, depth)}
-            for side in SIDES for depth in DEPTHS
-        ]  # fmt: skip
+            for side in SIDES
+            for depth in DEPTHS
+        ]
         RESULTS.write_text(json.dumps(rows))
     errors: dict[str, list[float]] = {}
     rows: list[dict[str, Any]] = json.loads(RESULTS.read_text())
@@ -80,11 +81,15 @@ def main() -> None:
         predicted = predicted_s(row["m"], row["k"])
         error = predicted / row["seconds"] - 1
         errors.setdefault(_kind(row["k"]), []).append(abs(error))
-        print(f"{row['m']:5} x {row['k']:5} measured {row['seconds'] * 1e6:6.2f} µs, predicted"
-              f" {predicted * 1e6:6.2f} ({error:+.0%})")  # fmt: skip
+        print(
+            f"{row['m']:5} x {row['k']:5} measured {row['seconds'] * 1e6:6.2f} µs, predicted"
+            f" {predicted * 1e6:6.2f} ({error:+.0%})"
+        )
     for kind, found in errors.items():
-        print(f"depth {kind}: {len(found)} products, median error {statistics.median(found):.0%},"
-              f" largest {max(found):.0%}")  # fmt: skip
+        print(
+            f"depth {kind}: {len(found)} products, median error {statistics.median(found):.0%},"
+            f" largest {max(found):.0%}"
+        )
 
 
 if __name__ == "__main__":

@@ -92,8 +92,10 @@ def measured(job: Job) -> dict[str, Any]:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begun)
     found = {
-        "step_s": statistics.median(seconds), "fastest_s": min(seconds), "slowest_s": max(seconds)
-    }  # fmt: skip
+        "step_s": statistics.median(seconds),
+        "fastest_s": min(seconds),
+        "slowest_s": max(seconds),
+    }
     if cuda:
         found["peak_bytes"] = float(torch.cuda.max_memory_allocated())
         found["reserved_bytes"] = float(torch.cuda.max_memory_reserved())
@@ -121,10 +123,13 @@ def main(out: str) -> None:
             software = {**software, "grouped_experts": False}
         try:
             job = Job(
-                size=size_of(name, not cuda), plan=Parallelism(**plan),
-                software=Software(**software), tokens=TOKENS if cuda else 32, device=device,
+                size=size_of(name, not cuda),
+                plan=Parallelism(**plan),
+                software=Software(**software),
+                tokens=TOKENS if cuda else 32,
+                device=device,
                 compute_dtype="bfloat16" if cuda else "float32",
-            )  # fmt: skip
+            )
             line |= {"blocks": job.size.layers, "tokens": job.tokens, **measured(job)}
         except Exception as error:  # one plan that fails must not lose the others
             line["error"] = f"{type(error).__name__}: {error}"[:500]

@@ -26,8 +26,18 @@ Call = Callable[[], object]
 
 WARM_S, WINDOW_S, BATCH_S = 0.3, 0.9, 0.02
 DEADLINE_S = 92.0
-COLUMNS = ("load", "seconds", "energy_j", "mean_w", "sm_mhz_mean", "sm_mhz_min", "temp_c", "calls",
-           "first_us", "pace_us")  # fmt: skip
+COLUMNS = (
+    "load",
+    "seconds",
+    "energy_j",
+    "mean_w",
+    "sm_mhz_mean",
+    "sm_mhz_min",
+    "temp_c",
+    "calls",
+    "first_us",
+    "pace_us",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +86,11 @@ def _forward(
 
 
 def _backward(
-    function: Callable[..., Any], *shapes: tuple[int, ...], dtype: str = "bfloat16",
+    function: Callable[..., Any],
+    *shapes: tuple[int, ...],
+    dtype: str = "bfloat16",
     last: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Only the gradient runs; `last`: images in channels last."""
 
     def make(device: str) -> Call:
@@ -88,8 +100,10 @@ def _backward(
         if last:
             inputs = [
                 x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
-                if x.dim() == 4 else x for x in inputs
-            ]  # fmt: skip
+                if x.dim() == 4
+                else x
+                for x in inputs
+            ]
         out = function(*inputs)
         seed = torch.ones_like(out)
         return lambda: torch.autograd.grad(out, inputs, seed, retain_graph=True)
@@ -436,10 +450,14 @@ def _run(meter: _Meter, call: Call | None, count: int, pace_us: float) -> dict[s
     ends = [t for t in finished if t - began > WARM_S]
     per_s = count * (len(ends) - 1) / (ends[-1] - ends[0]) if len(ends) > 1 else 0.0
     return {
-        "seconds": t1 - t0, "energy_j": (e1 - e0) / 1e3, "mean_w": (e1 - e0) / 1e3 / (t1 - t0),
-        "sm_mhz_mean": sum(inside) / len(inside), "sm_mhz_min": min(inside),
-        "temp_c": meter.temperature_c(), "calls": per_s * (t1 - t0),
-    }  # fmt: skip
+        "seconds": t1 - t0,
+        "energy_j": (e1 - e0) / 1e3,
+        "mean_w": (e1 - e0) / 1e3 / (t1 - t0),
+        "sm_mhz_mean": sum(inside) / len(inside),
+        "sm_mhz_min": min(inside),
+        "temp_c": meter.temperature_c(),
+        "calls": per_s * (t1 - t0),
+    }
 
 
 def _measured(meter: _Meter, name: str) -> dict[str, object]:
@@ -482,10 +500,12 @@ def main() -> int:
         writer = csv.DictWriter(stream, COLUMNS)
         writer.writeheader()
         for row in rows:
-            writer.writerow({
-                k: f"{v:.6g}" if isinstance(v, float) and k != "energy_j" else v
-                for k, v in row.items()
-            })  # fmt: skip
+            writer.writerow(
+                {
+                    k: f"{v:.6g}" if isinstance(v, float) and k != "energy_j" else v
+                    for k, v in row.items()
+                }
+            )
     sys.stderr.write(f"{len(rows)} rows in {time.perf_counter() - began:.0f} s\n")
     return 0
 

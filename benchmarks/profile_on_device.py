@@ -59,14 +59,23 @@ dist.destroy_process_group()
 
 def tried(out: Path, name: str, script: str, options: list[str], arguments: list[str]) -> Any:
     """Profile one script; return what it says beside the script's own clock."""
-    from gpuscope.views.document_reader import load_runs
+    from gpuscope.run.reader import load_runs
 
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.py"
     path.write_text(script, encoding="utf-8")
-    command = [sys.executable, "-m", "gpuscope", "profile", "--output-dir", str(folder),
-               *options, str(path), *arguments]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "gpuscope",
+        "profile",
+        "--output-dir",
+        str(folder),
+        *options,
+        str(path),
+        *arguments,
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     (folder / "said.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
     truth = [line.split()[1:] for line in ended.stdout.splitlines() if line.startswith("TRUTH")]

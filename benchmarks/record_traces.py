@@ -153,9 +153,16 @@ def two_streams() -> Step:
 
 SINGLE = {
     f.__name__: f
-    for f in (compute_bound, host_bound, input_bound, sync_bound, pageable_copies, graph_decode,
-              two_streams)
-}  # fmt: skip
+    for f in (
+        compute_bound,
+        host_bound,
+        input_bound,
+        sync_bound,
+        pageable_copies,
+        graph_decode,
+        two_streams,
+    )
+}
 
 # -- several GPUs -------------------------------------------------------------------------------
 
@@ -225,10 +232,12 @@ def record(name: str, build: Callable[[], Step], out: Path, steps: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"rank-{RANK}.json.gz"
     with profile(
-        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], record_shapes=True,
-        schedule=schedule(wait=0, warmup=2, active=steps), with_stack=name == "host_bound",
+        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+        record_shapes=True,
+        schedule=schedule(wait=0, warmup=2, active=steps),
+        with_stack=name == "host_bound",
         on_trace_ready=lambda prof: prof.export_chrome_trace(str(path)),
-    ) as prof:  # fmt: skip
+    ) as prof:
         for _ in range(steps + 2):
             with record_function("gpuscope.step"):
                 step()

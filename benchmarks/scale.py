@@ -24,9 +24,10 @@ CASES: tuple[tuple[str, str, float, float], ...] = (
         "405B, tp 8, pp 16, dp 128, 16,384 GPUs",
         "llama-3.1-405b --task train --on 16384xh100 --tp 8 --pp 16 --dp 128 --global-batch 2048"
         " --seq 8192 --recompute selective",
-        15.0, 4.0,
+        15.0,
+        4.0,
     ),
-)  # fmt: skip
+)
 """Name, arguments of `gpuscope predict`, most seconds, most gigabytes."""
 
 
@@ -40,9 +41,11 @@ def measure(arguments: str) -> dict[str, float]:
     if status != 0:
         raise SystemExit(f"failed: {' '.join(command)}")
     return {
-        "wall_s": round(wall_s, 2), "cpu_s": round(used.ru_utime + used.ru_stime, 2),
-        "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 3), "load": round(os.getloadavg()[0], 1),
-    }  # fmt: skip
+        "wall_s": round(wall_s, 2),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 2),
+        "peak_gb": round(used.ru_maxrss * 1024 / 1e9, 3),
+        "load": round(os.getloadavg()[0], 1),
+    }
 
 
 def main() -> None:
@@ -50,10 +53,13 @@ def main() -> None:
     rows = []
     for name, arguments, most_s, most_gb in CASES:
         found = measure(arguments)
-        rows.append({"case": name, "arguments": arguments, "limit_s": most_s,
-                     "limit_gb": most_gb, **found})  # fmt: skip
-        print(f"{name:42} {found['wall_s']:6.1f} s wall {found['cpu_s']:6.1f} s cpu"
-              f" {found['peak_gb']:6.2f} GB  (limits {most_s:g} s, {most_gb:g} GB)")  # fmt: skip
+        rows.append(
+            {"case": name, "arguments": arguments, "limit_s": most_s, "limit_gb": most_gb, **found}
+        )
+        print(
+            f"{name:42} {found['wall_s']:6.1f} s wall {found['cpu_s']:6.1f} s cpu"
+            f" {found['peak_gb']:6.2f} GB  (limits {most_s:g} s, {most_gb:g} GB)"
+        )
     document = {"cpus": os.cpu_count(), "python": sys.version.split()[0], "rows": rows}
     RESULTS.write_text(json.dumps(document, indent=1) + "\n")
 

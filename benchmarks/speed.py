@@ -22,19 +22,39 @@ GPUSCOPE = [sys.executable, "-m", "gpuscope"]
 CASES: dict[str, tuple[list[str], float]] = {
     "help": (["--help"], 0.3),
     "gpt2 training step": (
-        ["predict", "gpt2", "--task", "train", "--on", "h200", "--json", "--quiet"], 4.0),
+        ["predict", "gpt2", "--task", "train", "--on", "h200", "--json", "--quiet"],
+        4.0,
+    ),
     "resnet50 training step (no transformers)": (
-        ["predict", "resnet50", "--task", "train", "--on", "h200", "--json", "--quiet"], 4.0),
+        ["predict", "resnet50", "--task", "train", "--on", "h200", "--json", "--quiet"],
+        4.0,
+    ),
     "llama-3.1-8b training step": (
-        ["predict", "llama-3.1-8b", "--task", "train", "--on", "h200", "--json", "--quiet"], 6.0),
+        ["predict", "llama-3.1-8b", "--task", "train", "--on", "h200", "--json", "--quiet"],
+        6.0,
+    ),
     "llama-3.1-70b training step": (
-        ["predict", "llama-3.1-70b", "--task", "train", "--on", "h200", "--json", "--quiet"], 8.0),
+        ["predict", "llama-3.1-70b", "--task", "train", "--on", "h200", "--json", "--quiet"],
+        8.0,
+    ),
     "llama-3.1-8b decode on four devices": (
-        ["predict", "llama-3.1-8b", "--task", "decode", "--on", "h100,h200,mi300x,rtx-4090",
-         "--json", "--quiet"], 8.0),
+        [
+            "predict",
+            "llama-3.1-8b",
+            "--task",
+            "decode",
+            "--on",
+            "h100,h200,mi300x,rtx-4090",
+            "--json",
+            "--quiet",
+        ],
+        8.0,
+    ),
     "analyze a recorded trace of 9,000 events": (
-        ["analyze", "tests/data/traces/h200/host_bound/rank-0.json.gz", "--json"], 1.0),
-}  # fmt: skip
+        ["analyze", "tests/data/traces/h200/host_bound/rank-0.json.gz", "--json"],
+        1.0,
+    ),
+}
 
 
 def run(arguments: list[str]) -> tuple[float, float, float]:
@@ -60,10 +80,12 @@ def main() -> None:
     for name, (arguments, target) in CASES.items():
         times = [run(arguments) for _ in range(args.repeat)]
         row = {
-            "case": name, "wall_s": round(min(t[0] for t in times), 3),
-            "processor_s": round(min(t[1] for t in times), 3), "target_s": target,
+            "case": name,
+            "wall_s": round(min(t[0] for t in times), 3),
+            "processor_s": round(min(t[1] for t in times), 3),
+            "target_s": target,
             "peak_memory_bytes_so_far": max(t[2] for t in times),
-        }  # fmt: skip
+        }
         results.append(row)
         print(json.dumps(row), flush=True)
     if args.write:

@@ -14,12 +14,8 @@ from pathlib import Path
 
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.program.types import Op, Program, Storage
-from gpuscope.timeline import (
-    simulate,
-    simulate_memory,
-    step_time_interval,
-    write_chrome_trace,
-)
+from gpuscope.timeline import simulate, simulate_memory, step_time_interval
+from gpuscope.timeline.perfetto import write_chrome_trace
 from gpuscope.timeline.schedule import build_schedule
 from gpuscope.timeline.walk import walk_steps
 

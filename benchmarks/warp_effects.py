@@ -94,15 +94,28 @@ def occupancy(units: int) -> Iterator[Row]:
     n = 2**28
     source, out = floats(n), floats(n)
     for name, width, unroll in (("copy4", 4, 1), ("copy16", 16, 1), ("copy16x4", 16, 4)):
-        for threads, blocks in ((32, 1), (64, 1), (128, 1), (256, 1), (256, 2), (256, 3), (256, 4),
-                                (256, 6), (256, 8)):  # fmt: skip
+        for threads, blocks in (
+            (32, 1),
+            (64, 1),
+            (128, 1),
+            (256, 1),
+            (256, 2),
+            (256, 3),
+            (256, 4),
+            (256, 6),
+            (256, 8),
+        ):
             count = n * 4 // width
             grid, block = (units * blocks, 1, 1), (threads, 1, 1)
             s = timed(lambda: K(name)(grid, block, [source, out, count]), 3, 1)
             yield {
-                "effect": "occupancy", "bytes_per_load": width, "loads_in_flight": unroll,
-                "threads_per_sm": threads * blocks, "time_s": s, "moved_bytes": 8 * n,
-            }  # fmt: skip
+                "effect": "occupancy",
+                "bytes_per_load": width,
+                "loads_in_flight": unroll,
+                "threads_per_sm": threads * blocks,
+                "time_s": s,
+                "moved_bytes": 8 * n,
+            }
 
 
 def atomics() -> Iterator[Row]:
@@ -113,9 +126,12 @@ def atomics() -> Iterator[Row]:
             counters = torch.zeros(addresses, dtype=dtype, device="cuda")
             s = timed(lambda: K(name)(grid, block, [counters, addresses - 1, n]), 3, 1)
             yield {
-                "effect": "atomics", "dtype": str(dtype)[6:], "addresses": addresses, "time_s": s,
+                "effect": "atomics",
+                "dtype": str(dtype)[6:],
+                "addresses": addresses,
+                "time_s": s,
                 "operations": n,
-            }  # fmt: skip
+            }
 
 
 def latency() -> Iterator[Row]:
@@ -176,8 +192,12 @@ def matmuls() -> Iterator[Row]:
         s = timed(lambda k=name: K(k)((n // 32, n // 32, 1), (32, 32, 1), [a, b, c, n]), 3, 1)
         assert torch.allclose(c, a @ b, atol=0.1, rtol=1e-3), name
         yield {"effect": "matmul", "kernel": name[7:], "time_s": s, "flops": flops}
-    for label, dtype, tf32 in (("float32", torch.float32, False), ("tf32", torch.float32, True),
-                               ("float16", torch.float16, False), ("bfloat16", torch.bfloat16, False)):  # fmt: skip
+    for label, dtype, tf32 in (
+        ("float32", torch.float32, False),
+        ("tf32", torch.float32, True),
+        ("float16", torch.float16, False),
+        ("bfloat16", torch.bfloat16, False),
+    ):
         torch.backends.cuda.matmul.allow_tf32 = tf32
         x, y = a.to(dtype), b.to(dtype)
         s = timed(lambda x=x, y=y: x @ y)
@@ -340,9 +360,11 @@ def powers(units: int) -> Iterator[Row]:
         torch.cuda.synchronize()
         spent = pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) - energy
         yield {
-            "effect": "power", "load": name, "average_w": spent * 1e-3 / (time.perf_counter() - since),
+            "effect": "power",
+            "load": name,
+            "average_w": spent * 1e-3 / (time.perf_counter() - since),
             "sm_clock_hz": statistics.median(clocks) * 1e6,
-        }  # fmt: skip
+        }
         time.sleep(0.5)
 
 
@@ -353,12 +375,20 @@ def main() -> None:
     properties = torch.cuda.get_device_properties(0)
     units = properties.multi_processor_count
     groups = {
-        "coalescing": coalescing, "banks": banks, "divergence": divergence,
-        "occupancy": lambda: occupancy(units), "atomics": atomics, "latency": latency,
-        "transposes": transposes, "matmuls": matmuls, "waves": lambda: waves(units),
-        "rates": lambda: rates(units), "sums": sums, "overlap": overlap,
+        "coalescing": coalescing,
+        "banks": banks,
+        "divergence": divergence,
+        "occupancy": lambda: occupancy(units),
+        "atomics": atomics,
+        "latency": latency,
+        "transposes": transposes,
+        "matmuls": matmuls,
+        "waves": lambda: waves(units),
+        "rates": lambda: rates(units),
+        "sums": sums,
+        "overlap": overlap,
         "powers": lambda: powers(units),
-    }  # fmt: skip
+    }
     rows: list[Row] = []
     for name, group in groups.items():
         try:
@@ -368,13 +398,16 @@ def main() -> None:
         torch.cuda.empty_cache()
         print(name, len(rows), flush=True)
     document = {
-        "schema": "gpuscope.effects", "version": 1,
+        "schema": "gpuscope.effects",
+        "version": 1,
         "machine": {
-            "device": properties.name, "sm_count": units, "torch": torch.__version__,
+            "device": properties.name,
+            "sm_count": units,
+            "torch": torch.__version__,
             "cuda": torch.version.cuda,
         },
         "effects": rows,
-    }  # fmt: skip
+    }
     lines = ",\n  ".join(json.dumps(row) for row in document.pop("effects"))
     head = json.dumps(document, indent=1)[:-2]
     out.write_text(f'{head},\n "effects": [\n  {lines}\n ]\n}}\n')

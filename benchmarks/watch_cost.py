@@ -24,7 +24,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
+from gpuscope.measurement.sensors.types import ProcessUse, Reading, SensorInfo
 from gpuscope.watch.recording import SampleWriter
 from gpuscope.watch.types import Activity, DeviceSample, Sample
 
@@ -36,12 +36,22 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 def recording(path: Path, devices: int, seconds: float) -> None:
     """Samples of busy devices at 1 Hz, a little longer than the run."""
     reading = Reading(
-        0.0, power_w=620.0, energy_j=1e6, sm_clock_hz=1.98e9, memory_clock_hz=3.2e9,
-        temperature_c=61.0, utilisation=0.99, memory_used_bytes=100 << 30,
-        memory_total_bytes=141 << 30, throttle_reasons=("software power cap",),
-        throttled_s={"power": 1.0}, power_limit_w=700.0, pcie_generation=5, pcie_width=16,
+        0.0,
+        power_w=620.0,
+        energy_j=1e6,
+        sm_clock_hz=1.98e9,
+        memory_clock_hz=3.2e9,
+        temperature_c=61.0,
+        utilisation=0.99,
+        memory_used_bytes=100 << 30,
+        memory_total_bytes=141 << 30,
+        throttle_reasons=("software power cap",),
+        throttled_s={"power": 1.0},
+        power_limit_w=700.0,
+        pcie_generation=5,
+        pcie_width=16,
         processes=(ProcessUse(4242, "python train.py", 99 << 30),),
-    )  # fmt: skip
+    )
     start_s = time.time()
     with SampleWriter(path) as writer:
         for number in range(int(seconds) + 60):

@@ -40,30 +40,41 @@ def ready():
     torch.cuda.synchronize(); print("ready", flush=True)
 """
 
-PRODUCTS = HEAD + """
+PRODUCTS = (
+    HEAD
+    + """
 a = torch.randn(8192, 8192, device=d, dtype=torch.bfloat16); b = torch.randn_like(a)
 a @ b; ready()
 while time.time() < end:
     for _ in range(50): a @ b
     torch.cuda.synchronize()
 """
+)
 
-STREAM = HEAD + """
+STREAM = (
+    HEAD
+    + """
 a = torch.empty(2**30, device=d, dtype=torch.float32); b = torch.empty_like(a)
 b.copy_(a); ready()
 while time.time() < end:
     for _ in range(50): b.copy_(a)
     torch.cuda.synchronize()
 """
+)
 
-SMALL = HEAD + """
+SMALL = (
+    HEAD
+    + """
 a = torch.randn(64, 64, device=d)
 a @ a; ready()
 while time.time() < end:
     for _ in range(1000): a = torch.relu(a) + 1e-3
 """
+)
 
-INPUT = HEAD + """
+INPUT = (
+    HEAD
+    + """
 a = torch.randn(8192, 8192, device=d, dtype=torch.bfloat16)
 host = torch.empty(2**29, dtype=torch.uint8).pin_memory(); on = torch.empty_like(host, device=d)
 a @ a; ready()
@@ -73,8 +84,11 @@ while time.time() < end:
     for _ in range(100): a @ a
     torch.cuda.synchronize()
 """
+)
 
-SLOW_DISK = HEAD + """
+SLOW_DISK = (
+    HEAD
+    + """
 a = torch.randn(8192, 8192, device=d, dtype=torch.bfloat16)
 a @ a; ready()
 while time.time() < end:
@@ -82,13 +96,19 @@ while time.time() < end:
     for _ in range(400): a @ a
     torch.cuda.synchronize()
 """
+)
 
-HOLD = HEAD + """
+HOLD = (
+    HEAD
+    + """
 a = torch.empty(2**30, device=d, dtype=torch.uint8)
 ready(); time.sleep(max(end - time.time(), 0))
 """
+)
 
-REDUCE = HEAD + """
+REDUCE = (
+    HEAD
+    + """
 import torch.distributed as dist
 dist.init_process_group("nccl"); x = torch.ones(2**28, device=d, dtype=torch.bfloat16)
 dist.all_reduce(x); ready()
@@ -98,14 +118,18 @@ while True:
     n.fill_(float(time.time() < end)); dist.all_reduce(n, op=dist.ReduceOp.MIN)
     if n.item() < 1: break
 """
+)
 
-WAIT = HEAD + """
+WAIT = (
+    HEAD
+    + """
 import torch.distributed as dist
 dist.init_process_group("nccl"); x = torch.ones(2**20, device=d)
 dist.all_reduce(x); ready()
 if dist.get_rank() == 1: time.sleep(max(end - time.time(), 0))
 dist.all_reduce(x); torch.cuda.synchronize()
 """
+)
 
 
 @dataclass(frozen=True)
@@ -138,8 +162,15 @@ def start(case: Case, seconds: float, folder: Path) -> subprocess.Popen[bytes] |
     script.write_text(case.code)
     words = [sys.executable, str(script), str(seconds)]
     if case.ranks > 1:
-        words = [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                 f"--nproc-per-node={case.ranks}", str(script), str(seconds + 15)]  # fmt: skip
+        words = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={case.ranks}",
+            str(script),
+            str(seconds + 15),
+        ]
     environment = {**os.environ, "NCCL_NVLS_ENABLE": "0"}
     process = subprocess.Popen(words, stdout=subprocess.PIPE, env=environment)
     process.stdout.readline()
@@ -151,9 +182,10 @@ def run(name: str, case: Case, seconds: float, folder: Path) -> dict[str, object
     process = start(case, seconds + 5, folder)
     samples: list[Sample] = []
     said: Counter[str] = Counter()
-    with Sampler(open_devices(), interval_s=0.5) as sampler, SampleWriter(
-        folder / f"{name.replace(' ', '_')}.jsonl"
-    ) as writer:
+    with (
+        Sampler(open_devices(), interval_s=0.5) as sampler,
+        SampleWriter(folder / f"{name.replace(' ', '_')}.jsonl") as writer,
+    ):
         begin = time.monotonic()
         while (passed := time.monotonic() - begin) < seconds:
             (sample,) = sampler.read()
@@ -170,15 +202,34 @@ def run(name: str, case: Case, seconds: float, folder: Path) -> dict[str, object
     right = sum(said[kind] for kind in case.kinds) / max(sum(said.values()), 1)
     w = window_of(samples, 0)
     return {
-        "case": name, "expected": case.kinds, "said": dict(said), "right_share": right,
-        "holds": right >= 0.8, "sentence": verdict.sentence.en, "sure": verdict.sure,
-        "window": {f: getattr(w, f) for f in (
-            "busy", "swing", "sm", "occupancy", "tensor", "memory_bandwidth", "power_share",
-            "power_held", "heat_held", "pcie_rx_bytes_per_s", "pcie_rx_share",
-            "nvlink_bytes_per_s", "host_cpu", "neighbours",
-        )},
+        "case": name,
+        "expected": case.kinds,
+        "said": dict(said),
+        "right_share": right,
+        "holds": right >= 0.8,
+        "sentence": str(verdict.sentence),
+        "sure": verdict.sure,
+        "window": {
+            f: getattr(w, f)
+            for f in (
+                "busy",
+                "swing",
+                "sm",
+                "occupancy",
+                "tensor",
+                "memory_bandwidth",
+                "power_share",
+                "power_held",
+                "heat_held",
+                "pcie_rx_bytes_per_s",
+                "pcie_rx_share",
+                "nvlink_bytes_per_s",
+                "host_cpu",
+                "neighbours",
+            )
+        },
         "notes": notes,
-    }  # fmt: skip
+    }
 
 
 def main() -> int:

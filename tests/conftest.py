@@ -1,9 +1,11 @@
-"""What holds for every test: examples drawn, threads, a small heap to search, `Live`s closed."""
+"""What holds for every test: examples drawn, threads, signals, a small heap to search, `Live`s
+closed."""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +14,13 @@ from hypothesis import settings
 # Tensors are tiny and tests run side by side: threads would only wait for each other. Set before
 # anything imports torch, and inherited by the processes that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts us in the background has interrupts ignored, `nohup` hang-ups, and so would
+# every process that tests start and signal. A handler that does nothing keeps us as deaf, and them
+# as usual.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda number, frame: None)
 
 # Property-based tests draw new examples on a developer's machine, the same ones in CI.
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -43,7 +52,7 @@ def _small_heap() -> None:
 def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every `Live` of a test is closed at its end, also where the test expects an error or runs an
     example that leaves it at work: it would slow and spoil those after it."""
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
     held: list[Live] = []
     start = Live.start

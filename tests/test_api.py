@@ -92,6 +92,22 @@ def test_one_capture_for_many_devices(program) -> None:
     assert runs[0].step_time_s == predict(program, "h200").step_time_s
 
 
+def test_an_incapable_device_is_a_row_that_says_why(tmp_path) -> None:
+    """As in the command's comparison: a TPU has no float64, the others go on."""
+
+    def build():
+        x = torch.randn(256, 256, dtype=torch.float64, device="cuda")
+        return lambda: x @ x
+
+    runs = predict_many(build, ["h200", "tpu-v5e", "a100-80gb"])
+    assert [type(run).__name__ for run in runs] == ["Run", "Refused", "Run"]
+    assert runs[1].device_id == "google-tpu-v5e"
+    assert "float64" in runs[1].what + runs[1].why
+    gs.write_report(runs, tmp_path / "all.html", "en", what_if=False)
+    with pytest.raises(gs.UnsupportedError):
+        predict_many(build, ["tpu-v5e", "tpu-v6e"])
+
+
 def test_what_if_the_device_were_better(program) -> None:
     plain = predict(program, "h200").step_time_s
     better = {"memory_bandwidth_bytes_per_s": 20e12}
@@ -140,7 +156,7 @@ def test_the_device_is_looked_up_before_anything_is_captured() -> None:
 
 def test_targets() -> None:
     assert resolve_target("8xh200").n_devices == 8
-    assert resolve_target(gs.device("mi300x")).device.id == gs.device("mi300x").id
+    assert resolve_target(gs.device("mi300x")) == resolve_target("mi300x")
     cluster = resolve_target("8xh200")
     assert resolve_target(cluster) is cluster
 
@@ -186,9 +202,12 @@ def test_assumptions_reach_the_run() -> None:
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gpuscope", *arguments], capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "gpuscope", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_a_build_that_prints_leaves_the_json_alone(tmp_path) -> None:

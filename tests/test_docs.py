@@ -11,9 +11,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
-    ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md",
-    ROOT / "benchmarks" / "README.md", ROOT / "tests" / "data" / "traces" / "README.md",
-]  # fmt: skip
+    ROOT / "README.md",
+    ROOT / "README.zh-CN.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "README.md",
+    ROOT / "tests" / "data" / "traces" / "README.md",
+]
 ENGLISH_ONLY = {"cost-bandwidth.md", "cost-matmul.md"}
 
 
@@ -45,9 +49,10 @@ def test_every_page_is_reached_from_the_readme(name: str) -> None:
 def test_the_index_names_every_page_of_its_language(name: str) -> None:
     chinese = name.endswith(".zh-CN.md")
     wanted = {
-        page.resolve() for page in (ROOT / "docs").glob("*.md")
+        page.resolve()
+        for page in (ROOT / "docs").glob("*.md")
         if page.name.endswith(".zh-CN.md") == chinese or (chinese and page.name in ENGLISH_ONLY)
-    }  # fmt: skip
+    }
     assert wanted - {ROOT / "docs" / name} <= _links(ROOT / "docs" / name)
 
 
@@ -94,5 +99,16 @@ def test_commands_name_existing_verbs_and_options(page: Path) -> None:
 
 
 def test_commands_are_found() -> None:
-    assert ["bench", "--quick", "--save"] in _commands(ROOT / "README.md")
+    assert ["bench", "--quick", "--save"] in _commands(ROOT / "docs" / "quickstart.md")
     assert len(_commands(ROOT / "docs" / "measure.md")) > 4
+
+
+@pytest.mark.parametrize("name", ["architecture.md", "architecture.zh-CN.md"])
+def test_the_architecture_names_every_room_and_no_other(name: str) -> None:
+    text = (ROOT / "docs" / name).read_text("utf-8")
+    source = ROOT / "src" / "gpuscope"
+    rooms = {path.name for path in source.iterdir() if (path / "__init__.py").exists()}
+    rooms |= {"program"}  # a room without an `__init__` of its own
+    table = {row.split("|")[1] for row in text.splitlines() if row.startswith("| `src/gpuscope/")}
+    named = set(re.findall(r"`(?:src/gpuscope/)?(\w+)`", " ".join(table)))
+    assert named == rooms

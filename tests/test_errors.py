@@ -51,10 +51,14 @@ def test_a_package_that_is_not_there_is_named_with_its_extra() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "predict gpt2", "predict resnet50", "measure gpt2 --device cpu", "measure resnet50",
-        "bench --quick", "bench --device cpu",
+        "predict gpt2",
+        "predict resnet50",
+        "measure gpt2 --device cpu",
+        "measure resnet50",
+        "bench --quick",
+        "bench --device cpu",
     ],
-)  # fmt: skip
+)
 def test_without_torch_the_command_line_says_what_to_install(command: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *command.split()], capture_output=True, text=True
@@ -67,8 +71,7 @@ def test_without_torch_the_command_line_says_what_to_install(command: str) -> No
 def test_traces_are_analyzed_without_torch() -> None:
     trace = Path(__file__).parent / "data" / "traces" / "h200" / "pageable_copies"
     ran = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, "analyze", str(trace)],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", WITHOUT_TORCH, "analyze", str(trace)], capture_output=True, text=True
+    )
     assert ran.returncode == 0, ran.stderr
     assert "NVIDIA H200" in ran.stdout

@@ -1,4 +1,4 @@
-"""What the README says is so: its Python runs, and the output that it shows is printed."""
+"""What README and quickstart say is so: their Python runs, and what they show is printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "README.zh-CN.md")
+PAGES = {
+    "README.md": 1,
+    "README.zh-CN.md": 1,
+    "docs/quickstart.md": 6,
+    "docs/quickstart.zh-CN.md": 6,
+}
+"""Each page with its number of commands whose output it shows."""
+README_BYTES = 9_000
 LEFT_OUT = "…"
 TOLERANCE = 0.1
 """Figures of a prediction move a little with its constants."""
@@ -49,7 +56,7 @@ def test_output_is_what_the_commands_print(
     (tmp_path / "tests").symlink_to(ROOT / "tests", target_is_directory=True)
     monkeypatch.chdir(tmp_path)
     shown = _with_output(page)
-    assert len(shown) == 6
+    assert len(shown) == PAGES[page]
     for command, lines in shown:
         result = CliRunner().invoke(app, command, env={"COLUMNS": "100"})
         assert result.exit_code == 0, result.output
@@ -57,6 +64,17 @@ def test_output_is_what_the_commands_print(
         for line in lines:
             if line.strip() != LEFT_OUT:
                 assert any(_same(_words(line), other) for other in printed), line
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_the_readme_stays_short(page: str) -> None:
+    """Who comes by reads one screen; the rest is in docs/."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(text.encode()) < README_BYTES
+    assert len(re.findall(r"!\[", text)) == 1
+    first = text[: text.index("## ")]
+    assert "make demo" in first
+    assert "![" in first
 
 
 def _words(line: str) -> list[str]:

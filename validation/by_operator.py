@@ -69,13 +69,17 @@ def main() -> None:
         m = measured(name)
         p, _ = predicted(name, args.counts)
         total_m, total_p = sum(v[1] for v in m.values()), sum(v[1] for v in p.values())
-        print(f"== {name}: step {record['step_time_s'] * 1e3:.2f} ms, kernels measured "
-              f"{total_m / 1e3:.2f} ms, predicted {total_p / 1e3:.2f} ms")
+        print(
+            f"== {name}: step {record['step_time_s'] * 1e3:.2f} ms, kernels measured "
+            f"{total_m / 1e3:.2f} ms, predicted {total_p / 1e3:.2f} ms"
+        )
         keys = sorted({*m, *p}, key=lambda k: -max(m[k][1], p[k][1], m[k][0] if args.counts else 0))
         for k in keys[:45]:
-            print(f"  {k:32s} measured {m[k][0]:6.0f} {m[k][1] / 1e3:10.3f} ms   predicted "
-                  f"{p[k][0]:6.0f} {p[k][1] / 1e3:10.3f} ms   diff "
-                  f"{(p[k][1] - m[k][1]) / max(total_m, 1e-9) * 100:+6.1f} %")
+            print(
+                f"  {k:32s} measured {m[k][0]:6.0f} {m[k][1] / 1e3:10.3f} ms   predicted "
+                f"{p[k][0]:6.0f} {p[k][1] / 1e3:10.3f} ms   diff "
+                f"{(p[k][1] - m[k][1]) / max(total_m, 1e-9) * 100:+6.1f} %"
+            )
 
 
 if __name__ == "__main__":

@@ -74,8 +74,9 @@ def alone() -> Iterator[Row]:
     for point in fitted.points():
         if point.size >= LEAST_BYTES and not point.protocol:
             seconds = fitted.predicted_s(point, tuning)
-            yield Row(point.operation, point.ranks, point.size, point.seconds, seconds,
-                      point.held_out)  # fmt: skip
+            yield Row(
+                point.operation, point.ranks, point.size, point.seconds, seconds, point.held_out
+            )
 
 
 def calls(path: Path) -> list[tuple[str, int, float, float]]:
@@ -84,8 +85,9 @@ def calls(path: Path) -> list[tuple[str, int, float, float]]:
         rows = list(csv.DictReader(stream))
     compute = [
         (float(r["start_us"]), float(r["start_us"]) + float(r["duration_us"]))
-        for r in rows if "nccl" not in r["kernel"] and float(r["duration_us"]) > 0
-    ]  # fmt: skip
+        for r in rows
+        if "nccl" not in r["kernel"] and float(r["duration_us"]) > 0
+    ]
     found = []
     for row in rows:
         match = KERNEL.match(row["kernel"])
@@ -96,8 +98,14 @@ def calls(path: Path) -> list[tuple[str, int, float, float]]:
             shape = shape[0]
         start, length = float(row["start_us"]), float(row["duration_us"])
         beside = sum(max(0.0, min(b, start + length) - max(a, start)) for a, b in compute)
-        found.append((NAMES[match[1]], math.prod(shape) * ITEM_BYTES[match[3]], length * 1e-6,
-                      min(beside / length, 1.0)))  # fmt: skip
+        found.append(
+            (
+                NAMES[match[1]],
+                math.prod(shape) * ITEM_BYTES[match[3]],
+                length * 1e-6,
+                min(beside / length, 1.0),
+            )
+        )
     return found
 
 
@@ -106,13 +114,12 @@ def inside() -> Iterator[Row]:
     from dataclasses import replace
 
     from gpuscope.cost.collective_ways import chosen, group_of, tuning_of
-    from gpuscope.cost.overlap import BY_COMPUTE
     from gpuscope.cost.registry import Constants
     from gpuscope.hardware import calibration_for, device, parse_target
 
     constants = Constants(calibration_for(device("h200")))
     tuning = replace(tuning_of(constants), nvls=False)
-    slower = constants.get("collective.overlap.by_compute", BY_COMPUTE)
+    slower = constants.value("collective.overlap.by_compute")
     group = group_of(parse_target("8xh200"), 2)
     for first in sorted(PROGRAMS.glob("*-2-rank0.csv.gz")):
         both = calls(first), calls(first.with_name(first.name.replace("rank0", "rank1")))
@@ -126,17 +133,25 @@ def inside() -> Iterator[Row]:
                 continue
             share = median(t[1] for t in times)
             taken_s = chosen(operation, group, nbytes, tuning).time_s
-            yield Row(operation, 2, nbytes, median(t[0] for t in times),
-                      taken_s * (1 + slower * share), True,
-                      first.name.removesuffix("-2-rank0.csv.gz"), share)  # fmt: skip
+            yield Row(
+                operation,
+                2,
+                nbytes,
+                median(t[0] for t in times),
+                taken_s * (1 + slower * share),
+                True,
+                first.name.removesuffix("-2-rank0.csv.gz"),
+                share,
+            )
 
 
 def by_operation(rows: Sequence[Row], zh: bool) -> list[str]:
     """A table: errors by operation and ranks."""
     head = (
-        "| 操作 | rank 数 | 点数 | 误差中位数 | 未参与拟合 | 最差 | 16 MiB | 256 MiB |" if zh else
-        "| operation | ranks | points | median error | held out | worst | 16 MiB | 256 MiB |"
-    )  # fmt: skip
+        "| 操作 | rank 数 | 点数 | 误差中位数 | 未参与拟合 | 最差 | 16 MiB | 256 MiB |"
+        if zh
+        else "| operation | ranks | points | median error | held out | worst | 16 MiB | 256 MiB |"
+    )
     lines = [head, "|---|---:|---:|---:|---:|---:|---:|---:|"]
     for key in sorted({(r.operation, r.ranks) for r in rows}):
         mine = [r for r in rows if (r.operation, r.ranks) == key]
@@ -159,9 +174,10 @@ def _at(rows: Sequence[Row], nbytes: int) -> str:
 def by_program(rows: Sequence[Row], zh: bool) -> list[str]:
     """A table: each program's collectives."""
     head = (
-        "| 程序 | 操作 | 消息 | 与计算重叠 | 实测 | 预测 | 误差 |" if zh else
-        "| program | operation | message | beside compute | measured | predicted | error |"
-    )  # fmt: skip
+        "| 程序 | 操作 | 消息 | 与计算重叠 | 实测 | 预测 | 误差 |"
+        if zh
+        else "| program | operation | message | beside compute | measured | predicted | error |"
+    )
     lines = [head, "|---|---|---:|---:|---:|---:|---:|"]
     for row in sorted(rows, key=lambda r: (r.where, r.operation, r.nbytes)):
         lines.append(
@@ -182,12 +198,12 @@ def summary(benches: Sequence[Row], programs: Sequence[Row], zh: bool) -> list[s
             f"64 KiB 起 {len(every)} 个点：误差中位数 {median(every):.1%}；其中 {len(held)} 个"
             f"未参与拟合：{median(held):.1%}（目标 ≤ {TARGET:.0%} {met}），"
             f"十分之九在 {_ninth(held):.0%} 以内。"
-            f"真实程序中的 {len(real)} 组：{median(real):.1%}。",
-        ]  # fmt: skip
+            f"真实程序中的 {len(real)} 组：{median(real):.1%}。"
+        ]
     return [
         f"{len(every)} points from 64 KiB on: median error {median(every):.1%}; of the {len(held)} "
         f"held out {median(held):.1%} (target ≤ {TARGET:.0%} {met}), nine in ten within "
-        f"{_ninth(held):.0%}. {len(real)} groups of calls inside programs: {median(real):.1%}.",
+        f"{_ninth(held):.0%}. {len(real)} groups of calls inside programs: {median(real):.1%}."
     ]
 
 
@@ -210,18 +226,30 @@ def write(benches: Sequence[Row], programs: Sequence[Row]) -> None:
         _, _, after = rest.partition("<!-- /collectives -->")
         if not rest:
             raise SystemExit(f"{name} has no markers for the collectives' tables.")
-        lines = [*summary(benches, programs, zh), "", *by_operation(benches, zh), "",
-                 *by_program(programs, zh)]  # fmt: skip
+        lines = [
+            *summary(benches, programs, zh),
+            "",
+            *by_operation(benches, zh),
+            "",
+            *by_program(programs, zh),
+        ]
         table = "\n".join(lines)
         write_atomically(
             path, f"{before}<!-- collectives -->\n{table}\n<!-- /collectives -->{after}"
-        )  # fmt: skip
+        )
     every = [
-        {"operation": r.operation, "ranks": r.ranks, "bytes": r.nbytes, "where": r.where,
-         "measured_s": r.measured_s, "predicted_s": r.predicted_s, "held_out": r.held_out,
-         "beside_compute": r.overlapped}
+        {
+            "operation": r.operation,
+            "ranks": r.ranks,
+            "bytes": r.nbytes,
+            "where": r.where,
+            "measured_s": r.measured_s,
+            "predicted_s": r.predicted_s,
+            "held_out": r.held_out,
+            "beside_compute": r.overlapped,
+        }
         for r in (*benches, *programs)
-    ]  # fmt: skip
+    ]
     write_atomically(RESULTS, json.dumps(every, indent=1) + "\n")
 
 
@@ -231,9 +259,18 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     benches, programs = list(alone()), list(inside())
-    sys.stdout.write("\n".join([*summary(benches, programs, False), "",
-                                *by_operation(benches, False), "",
-                                *by_program(programs, False), ""]))  # fmt: skip
+    sys.stdout.write(
+        "\n".join(
+            [
+                *summary(benches, programs, False),
+                "",
+                *by_operation(benches, False),
+                "",
+                *by_program(programs, False),
+                "",
+            ]
+        )
+    )
     if args.check:
         return int(median(_errors(benches, True)) > TARGET)
     write(benches, programs)

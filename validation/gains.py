@@ -29,18 +29,24 @@ DOCS = HERE.parent / "docs"
 
 SCRIPTS = (
     ("resnet50-first-benchmark", "resnet50-last-benchmark", "channels last", "channels last 布局"),
-    ("llama-8b-decode-b1", "llama-8b-decode-static", "static cache, CUDA graphs",
-     "静态缓存、CUDA graph"),
-)  # fmt: skip
+    (
+        "llama-8b-decode-b1",
+        "llama-8b-decode-static",
+        "static cache, CUDA graphs",
+        "静态缓存、CUDA graph",
+    ),
+)
 """Pairs of which one is a script of its own."""
 
 PRECISION = ("dtype", "amp")
 WORDS = {
-    "dtype": ("precision", "精度"), "compile": ("compilation", "编译"),
+    "dtype": ("precision", "精度"),
+    "compile": ("compilation", "编译"),
     "batch": ("batch", "批大小"),
-    "optimizer": ("optimizer", "优化器"), "attention": ("attention", "注意力"),
+    "optimizer": ("optimizer", "优化器"),
+    "attention": ("attention", "注意力"),
     "checkpointing": ("checkpointing", "重计算"),
-}  # fmt: skip
+}
 
 
 def pairs() -> list[tuple[Entry, Entry, str, str]]:
@@ -101,12 +107,10 @@ def _constants(entry: Entry) -> Any:
 def row_of(before: Entry, after: Entry, en: str, zh: str) -> dict[str, Any]:
     """One pair, predicted and measured."""
     import gpuscope as gs
-    from gpuscope.advice.gain import costs_of, speedup_interval
+    from gpuscope.advice.forecast.speedup import costs_of, speedup_interval
 
     cluster = gs.parse_target("h200")
-    costs = [
-        costs_of(predictions.program_of(e), cluster, _constants(e)) for e in (before, after)
-    ]
+    costs = [costs_of(predictions.program_of(e), cluster, _constants(e)) for e in (before, after)]
     work = work_of(before, after)
     predicted, low, high = speedup_interval(costs[0], costs[1], work)
     steps = [
@@ -115,20 +119,28 @@ def row_of(before: Entry, after: Entry, en: str, zh: str) -> dict[str, Any]:
     ]
     measured = steps[0] / steps[1] * work
     return {
-        "before": before.name, "after": after.name, "change": en, "change_zh": zh,
-        "predicted": predicted, "low": low, "high": high, "measured": measured,
-        "error": predicted / measured - 1, "hit": low <= measured <= high,
+        "before": before.name,
+        "after": after.name,
+        "change": en,
+        "change_zh": zh,
+        "predicted": predicted,
+        "low": low,
+        "high": high,
+        "measured": measured,
+        "error": predicted / measured - 1,
+        "hit": low <= measured <= high,
         "same_host": (before.name in NEWEST) == (after.name in NEWEST),
-    }  # fmt: skip
+    }
 
 
 def table(rows: list[dict[str, Any]], lang: str) -> str:
     """The pairs and what they come to."""
     zh = lang == "zh"
     heads = (
-        ("从", "到", "改动", "预测", "80 % 区间", "实测", "误差") if zh else
-        ("from", "to", "change", "predicted", "80 % interval", "measured", "error")
-    )  # fmt: skip
+        ("从", "到", "改动", "预测", "80 % 区间", "实测", "误差")
+        if zh
+        else ("from", "to", "change", "predicted", "80 % interval", "measured", "error")
+    )
     lines = [f"| {' | '.join(heads)} |", "|---|---|---|---:|---:|---:|---:|"]
     for r in rows:
         mark = "" if r["same_host"] else " *"
@@ -140,13 +152,17 @@ def table(rows: list[dict[str, Any]], lang: str) -> str:
     errors = [abs(r["error"]) for r in rows]
     hits = sum(r["hit"] for r in rows)
     middle, worst = statistics.median(errors) * 100, max(errors) * 100
-    lines += ["", (
-        f"{len(rows)} 对：误差中位数 {middle:.1f} %，最大 {worst:.0f} %；"
-        f"{hits} 对落在 80 % 区间内。"
-        "* 前后在两台主机上测量，各按自己的主机预测。" if zh else
-        f"{len(rows)} pairs: median error {middle:.1f} %, largest {worst:.0f} %; {hits} within the"
-        " 80 % interval. * Measured on two hosts; each step is predicted with its own."
-    )]  # fmt: skip
+    lines += [
+        "",
+        (
+            f"{len(rows)} 对：误差中位数 {middle:.1f} %，最大 {worst:.0f} %；"
+            f"{hits} 对落在 80 % 区间内。"
+            "* 前后在两台主机上测量，各按自己的主机预测。"
+            if zh
+            else f"{len(rows)} pairs: median error {middle:.1f} %, largest {worst:.0f} %; {hits} within the"
+            " 80 % interval. * Measured on two hosts; each step is predicted with its own."
+        ),
+    ]
     return "\n".join(lines)
 
 

@@ -44,20 +44,26 @@ def options(entry: Entry) -> object:
 def measure(entry: Entry, out: Path, seconds: float, device: str | None) -> None:
     """Measure one workload; its figures as JSON, the whole run beside them."""
     import gpuscope as gs
-    from gpuscope.views.document import run_document, write_document
+    from gpuscope.atomic import write_document
+    from gpuscope.run.document import run_document
 
-    run = gs.measure(workload(entry), options=options(entry), device=device, seconds=seconds)
+    run = gs.measure(workload(entry), options=options(entry), on=device, seconds=seconds)
     time_of = run.analysis.time.get(0)
     record = {
-        "name": entry.name, "target": run.target, "device_id": run.device_id,
-        "step_time_s": run.step_time_s, "interval_s": run.step_time_interval_s,
-        "device_busy_s": run.device_busy_s, "peak_memory_bytes": run.peak_memory_bytes,
-        "reserved_memory_bytes": run.reserved_memory_bytes, "energy_j": run.energy_j,
+        "name": entry.name,
+        "target": run.target,
+        "device_id": run.device_id,
+        "step_time_s": run.step_time_s,
+        "interval_s": run.step_time_interval_s,
+        "device_busy_s": run.device_busy_s,
+        "peak_memory_bytes": run.peak_memory_bytes,
+        "reserved_memory_bytes": run.reserved_memory_bytes,
+        "energy_j": run.energy_j,
         "host_busy_s": run.host_busy_s,
         "idle_by_cause": dict(time_of.idle_by_cause) if time_of else {},
         "findings": [f.kind for f in run.analysis.findings],
         "measurement": run_document(run, timeline=False).get("measurement"),
-    }  # fmt: skip
+    }
     write_document(run_document(run, max_events=20_000), out / "runs" / f"{entry.name}.json")
     (out / f"{entry.name}.json").write_text(json.dumps(record, indent=1))
     print(f"{entry.name:24s} {run.step_time_s * 1e3:10.3f} ms", flush=True)
@@ -65,12 +71,12 @@ def measure(entry: Entry, out: Path, seconds: float, device: str | None) -> None
 
 def measure_all(
     entries: Sequence[Entry], out: Path, seconds: float, budget_s: float, device: str | None
-) -> None:  # fmt: skip
+) -> None:
     """Measure what is not there yet, one forked process each, within the budget."""
     import torch  # noqa: F401  (imported once, before forking)
     import transformers  # noqa: F401
 
-    import gpuscope.measure.run
+    import gpuscope.measurement.run
     import gpuscope.program.workload  # noqa: F401
 
     (out / "runs").mkdir(parents=True, exist_ok=True)
@@ -114,8 +120,15 @@ def predict(name: str, on: str, calibration: str | None) -> tuple[str, Row]:
 
 
 def _figures(run: object) -> Row:
-    names = ("step_time_s", "step_time_interval_s", "device_busy_s", "peak_memory_bytes",
-             "reserved_memory_bytes", "energy_j", "host_busy_s")  # fmt: skip
+    names = (
+        "step_time_s",
+        "step_time_interval_s",
+        "device_busy_s",
+        "peak_memory_bytes",
+        "reserved_memory_bytes",
+        "energy_j",
+        "host_busy_s",
+    )
     return {name: getattr(run, name) for name in names}
 
 
@@ -182,14 +195,17 @@ def markdown(table: Sequence[Row]) -> str:
 
     for row in sorted(table, key=lambda r: -abs(_error(r, "shipped", "step_time_s") or 0)):
         cells = [
-            str(row["name"]), ms(row["measured"]["step_time_s"]),  # type: ignore[index]
-            ms(row["shipped"]["step_time_s"]), percent(_error(row, "shipped", "step_time_s")),  # type: ignore[index]
-        ]  # fmt: skip
+            str(row["name"]),
+            ms(row["measured"]["step_time_s"]),  # type: ignore[index]
+            ms(row["shipped"]["step_time_s"]),
+            percent(_error(row, "shipped", "step_time_s")),  # type: ignore[index]
+        ]
         if own:
             cells += (
                 [ms(row["own"]["step_time_s"]), percent(_error(row, "own", "step_time_s"))]  # type: ignore[index]
-                if "own" in row else ["not available"] * 2
-            )  # fmt: skip
+                if "own" in row
+                else ["not available"] * 2
+            )
         cells += [percent(_error(row, "shipped", k)) for k in ("peak_memory_bytes", "energy_j")]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -218,8 +234,11 @@ def main() -> int:
     if not table:
         print("Nothing was measured on a device of the catalogue.")
         return 1
-    sums = {which: summary([r for r in table if which in r], which)
-            for which in ("shipped", "own") if any(which in r for r in table)}  # fmt: skip
+    sums = {
+        which: summary([r for r in table if which in r], which)
+        for which in ("shipped", "own")
+        if any(which in r for r in table)
+    }
     text = json.dumps({"summary": sums, "rows": table}, indent=1, default=str)
     (args.out / "rows.json").write_text(text + "\n")
     (args.out / "table.md").write_text(markdown(table))

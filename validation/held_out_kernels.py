@@ -159,8 +159,11 @@ def row(
 ) -> dict[str, Any]:
     """The medians over the calls that launched what most of them launched."""
     out: dict[str, Any] = {
-        "kind": point.kind, "params": point.params, "state": state, "sealed": point.sealed,
-    }  # fmt: skip
+        "kind": point.kind,
+        "params": point.params,
+        "state": state,
+        "sealed": point.sealed,
+    }
     names = Counter(tuple(e["name"] for e in call) for call in calls)
     common = names.most_common(1)[0][0] if names else ()
     if not common:
@@ -169,10 +172,15 @@ def row(
     sums = sorted(sum(e["dur"] for e in call) for call in kept)
     spans = [max(e["ts"] + e["dur"] for e in c) - min(e["ts"] for e in c) for c in kept]
     out |= {
-        "us": round(statistics.median(sums), 3), "least_us": round(sums[0], 3),
-        "most_us": round(sums[-1], 3), "span_us": round(statistics.median(spans), 3),
-        "n": len(sums), "sm_mhz": mhz, "kernel_count": len(common), "kernels": _kernels(kept),
-    }  # fmt: skip
+        "us": round(statistics.median(sums), 3),
+        "least_us": round(sums[0], 3),
+        "most_us": round(sums[-1], 3),
+        "span_us": round(statistics.median(spans), 3),
+        "n": len(sums),
+        "sm_mhz": mhz,
+        "kernel_count": len(common),
+        "kernels": _kernels(kept),
+    }
     return out
 
 
@@ -181,9 +189,7 @@ def _kernels(kept: list[list[dict[str, Any]]]) -> list[list[Any]]:
     groups: dict[tuple[str, str, str], list[float]] = {}
     for call in kept:
         for e in call:
-            grid, block = (
-                "x".join(map(str, e["args"].get(k, []))) for k in ("grid", "block")
-            )
+            grid, block = ("x".join(map(str, e["args"].get(k, []))) for k in ("grid", "block"))
             groups.setdefault((e["name"][:160], grid, block), []).append(e["dur"])
     return [
         [*key, max(1, round(len(v) / len(kept))), round(statistics.median(v), 3)]
@@ -197,23 +203,32 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS)
     parser.add_argument("--seconds", type=float, default=235)
-    parser.add_argument("--calibration", nargs="*", type=int, metavar="SEED", default=[],
-                        help="instead: points that constants may be fitted to, from other seeds")
+    parser.add_argument(
+        "--calibration",
+        nargs="*",
+        type=int,
+        metavar="SEED",
+        default=[],
+        help="instead: points that constants may be fitted to, from other seeds",
+    )
     args = parser.parse_args()
     deadline_s = time.perf_counter() + args.seconds * 0.95
     import torch
 
     torch.cuda.init()
     drawn = (
-        calibration_points(args.kinds, args.calibration) if args.calibration
+        calibration_points(args.kinds, args.calibration)
+        if args.calibration
         else all_points(args.kinds)
-    )  # fmt: skip
+    )
     points = sorted(drawn, key=lambda p: zlib.crc32(b"order" + p.text.encode()))
     clock, done, failed = Clock(), 0, 0
     facts = {
-        "torch": torch.__version__, "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(), "gpu": torch.cuda.get_device_name(),
-    }  # fmt: skip
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "gpu": torch.cuda.get_device_name(),
+    }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     # An idle clock and the libraries' first loads are not the first point's.
     warm = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
@@ -228,8 +243,11 @@ def main() -> int:
                 failed += "failed" in made
                 done += "us" in made
                 out.write(json.dumps(made, separators=(",", ":")) + "\n")
-            print(f"{at + CHUNK} of {len(points)} points, {done} rows, {failed} failed, "
-                  f"{deadline_s - time.perf_counter():.0f} s left", flush=True)  # fmt: skip
+            print(
+                f"{at + CHUNK} of {len(points)} points, {done} rows, {failed} failed, "
+                f"{deadline_s - time.perf_counter():.0f} s left",
+                flush=True,
+            )
     return 0 if done else 1
 
 

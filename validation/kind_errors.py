@@ -51,8 +51,9 @@ def own_errors(program: Any) -> dict[str, tuple[float, float]]:
     for item in costed.ops:
         for k in item.kernels:
             entry = sums[k.kind, k.dtype, k.name, k.flops, k.least_bytes, k.grid, k.tile]
-            for at, seconds in enumerate((k.duration_s, k.duration_s - k.low_s,
-                                          k.high_s - k.duration_s)):  # fmt: skip
+            for at, seconds in enumerate(
+                (k.duration_s, k.duration_s - k.low_s, k.high_s - k.duration_s)
+            ):
                 entry[at] += max(0.0, seconds) * item.op.repeat
     total: dict[str, float] = defaultdict(float)
     below: dict[str, float] = defaultdict(float)
@@ -95,7 +96,7 @@ def shared_error(of_kind: list[Case]) -> float:
 
 def main() -> int:
     """Print the table."""
-    from gpuscope.advice.gain import KIND_SPREAD
+    from gpuscope.advice.forecast.speedup import KIND_SPREAD
     from gpuscope.cost.engine import SYSTEMATIC_SPREAD
 
     warnings.simplefilter("ignore")

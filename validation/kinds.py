@@ -104,6 +104,7 @@ def _point(rows: list[dict[str, Any]], on: str) -> list[Judged]:
     def build() -> Any:
         call = point.build()
         call()  # what only a first call does (an optimizer's state) is not timed
+
         def step() -> None:
             call()
             call()
@@ -120,14 +121,23 @@ def _point(rows: list[dict[str, Any]], on: str) -> list[Judged]:
 
 def _unknown(row: dict[str, Any]) -> Judged:
     names = tuple(k[0] for k in row["kernels"])
-    return Judged(row["kind"], row["params"], row["state"], row["sealed"], row["us"] * 1e-6,
-                  math.nan, math.nan, math.nan, names)  # fmt: skip
+    return Judged(
+        row["kind"],
+        row["params"],
+        row["state"],
+        row["sealed"],
+        row["us"] * 1e-6,
+        math.nan,
+        math.nan,
+        math.nan,
+        names,
+    )
 
 
 def _judged(row: dict[str, Any], program: Any, on: str) -> Judged:
     from gpuscope.cost.engine import cost_program
     from gpuscope.hardware import calibration_for, device
-    from gpuscope.measure.calibrate.cases import CLEAN, DIRTY, at_clock
+    from gpuscope.measurement.calibrate.cases import CLEAN, DIRTY, at_clock
     from gpuscope.timeline.uncertainty import device_error
 
     target = device(on)
@@ -154,9 +164,7 @@ def _with(base: Any, values: dict[str, float]) -> Any:
     return replace(base, entries=tuple(sorted(entries.items())))
 
 
-def judge_all(
-    rows: Sequence[dict[str, Any]], processes: int, on: str = "h200"
-) -> list[Judged]:
+def judge_all(rows: Sequence[dict[str, Any]], processes: int, on: str = "h200") -> list[Judged]:
     """`judge` on all cores."""
     if processes > 1:
         # The states of a point must come to one process: deal points out, not rows.
@@ -178,15 +186,19 @@ def figures(judged: Iterable[Judged]) -> dict[str, float | int | None]:
         return {"points": 0, "unpredicted": len(all_of)}
     errors = sorted(abs(j.error) for j in known)
     return {
-        "points": len(known), "unpredicted": len(all_of) - len(known),
-        "mean": round(statistics.mean(errors), 4), "median": round(statistics.median(errors), 4),
-        "p90": round(errors[int(0.9 * (len(errors) - 1))], 4), "worst": round(errors[-1], 3),
+        "points": len(known),
+        "unpredicted": len(all_of) - len(known),
+        "mean": round(statistics.mean(errors), 4),
+        "median": round(statistics.median(errors), 4),
+        "p90": round(errors[int(0.9 * (len(errors) - 1))], 4),
+        "worst": round(errors[-1], 3),
         "bias": round(statistics.median(j.error for j in known), 4),
-        "by_time": round(abs(sum(j.predicted_s for j in known) / sum(j.measured_s for j in known)
-                             - 1), 4),
+        "by_time": round(
+            abs(sum(j.predicted_s for j in known) / sum(j.measured_s for j in known) - 1), 4
+        ),
         "coverage": round(sum(j.hit for j in known) / len(known), 3),
         "width": round(statistics.median((j.high_s - j.low_s) / j.predicted_s for j in known), 3),
-    }  # fmt: skip
+    }
 
 
 def results(judged: Sequence[Judged]) -> dict[str, Any]:
@@ -204,16 +216,19 @@ def results(judged: Sequence[Judged]) -> dict[str, Any]:
             for label in labels(j.kind, j.params, j.state):
                 groups[label].append(j)
         out[kind] = {
-            "sealed": figures(sealed), "seen": figures(j for j in of_kind if not j.sealed),
+            "sealed": figures(sealed),
+            "seen": figures(j for j in of_kind if not j.sealed),
             "regimes": {k: figures(v) for k, v in sorted(groups.items()) if len(v) >= FEWEST},
-        }  # fmt: skip
+        }
     return out
 
 
 def show(found: dict[str, Any]) -> str:
     """A table for the terminal."""
-    lines = [f"{'kind':13s}{'regime':18s}{'n':>5s}{'mean':>8s}{'median':>8s}{'bias':>8s}"
-             f"{'in 80 %':>9s}{'width':>8s}"]  # fmt: skip
+    lines = [
+        f"{'kind':13s}{'regime':18s}{'n':>5s}{'mean':>8s}{'median':>8s}{'bias':>8s}"
+        f"{'in 80 %':>9s}{'width':>8s}"
+    ]
     for kind, entry in found.items():
         parts = [("", entry["sealed"]), ("(seen third)", entry["seen"]), *entry["regimes"].items()]
         for label, f in parts:
@@ -255,8 +270,9 @@ def main() -> int:
     rows = recorded(args.recording)
     if args.rows:
         rows = [r for r in rows if not r["sealed"]]
-    judged = judge_all([r for r in rows if not args.kinds or r["kind"] in args.kinds],
-                       args.processes, args.on)  # fmt: skip
+    judged = judge_all(
+        [r for r in rows if not args.kinds or r["kind"] in args.kinds], args.processes, args.on
+    )
     for why in sorted({j.why for j in judged if j.why}):
         print("not predicted:", why)
     found = results(judged)

@@ -87,13 +87,19 @@ def measure(entry: Entry, out: Path, seconds: float) -> dict[str, object]:
         issue.append(time.perf_counter() - t)
     torch.cuda.synchronize()
     record = {
-        "name": entry.name, "target": entry.target, "options": entry.options,
+        "name": entry.name,
+        "target": entry.target,
+        "options": entry.options,
         "group": entry.group,
-        "step_time_s": statistics.median(blocks), "blocks_s": blocks, "first_steps_s": firsts,
-        "steps": steps, "host_issue_s": statistics.median(issue),
+        "step_time_s": statistics.median(blocks),
+        "blocks_s": blocks,
+        "first_steps_s": firsts,
+        "steps": steps,
+        "host_issue_s": statistics.median(issue),
         "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
         "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
-        "first_peak_bytes": first_peak, "build_peak_bytes": build_peak,
+        "first_peak_bytes": first_peak,
+        "build_peak_bytes": build_peak,
         "resident_bytes": resident,
         "energy_j": (energy1 - energy0) / 1e3 / steps if energy0 and window_s > 1 else None,
         "average_w": (energy1 - energy0) / 1e3 / window_s if energy0 and window_s > 1 else None,
@@ -101,14 +107,25 @@ def measure(entry: Entry, out: Path, seconds: float) -> dict[str, object]:
             "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
             "tf32_cudnn": torch.backends.cudnn.allow_tf32,
         },
-    }  # fmt: skip
+    }
     rows = profile(step)
     record["kernel_count"] = len(rows)
     record["kernel_sum_s"] = sum(r[2] for r in rows) / 1e6
     with gzip.open(out / f"{entry.name}.csv.gz", "wt", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["start_us", "stream", "duration_us", "kernel", "grid", "block", "op",
-                         "shapes", "bytes"])
+        writer.writerow(
+            [
+                "start_us",
+                "stream",
+                "duration_us",
+                "kernel",
+                "grid",
+                "block",
+                "op",
+                "shapes",
+                "bytes",
+            ]
+        )
         writer.writerows(rows)
     record["total_s"] = time.perf_counter() - started
     return record
@@ -148,12 +165,19 @@ def profile(step: Callable[[], object]) -> list[tuple[object, ...]]:
         args = e["args"]
         tid, ts = launches.get(args.get("correlation"), (None, 0.0))
         op, shapes = _innermost(ops.get(tid, []), ts)
-        rows.append((
-            round(e["ts"] - first, 3), args.get("stream", 0), round(e["dur"], 3),
-            e["name"][:160], "x".join(map(str, args.get("grid", []))),
-            "x".join(map(str, args.get("block", []))), op, shapes[:300],
-            args.get("bytes", ""),
-        ))  # fmt: skip
+        rows.append(
+            (
+                round(e["ts"] - first, 3),
+                args.get("stream", 0),
+                round(e["dur"], 3),
+                e["name"][:160],
+                "x".join(map(str, args.get("grid", []))),
+                "x".join(map(str, args.get("block", []))),
+                op,
+                shapes[:300],
+                args.get("bytes", ""),
+            )
+        )
     return rows
 
 
@@ -173,9 +197,11 @@ def machine() -> dict[str, object]:
     import torch
 
     facts: dict[str, object] = {
-        "torch": torch.__version__, "cuda": torch.version.cuda, "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
         "cpus": os.cpu_count(),
-    }  # fmt: skip
+    }
     try:
         import transformers
 
@@ -220,8 +246,17 @@ def warm_compiler(entries: list[Entry]) -> None:
 
 def bench_host(out: Path) -> None:
     """This machine's own host constants, so that host-bound steps can be judged with them."""
-    command = [sys.executable, "-m", "gpuscope", "bench", "--only", "host,launch", "-o",
-               str(out / "bench"), "--quiet"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "gpuscope",
+        "bench",
+        "--only",
+        "host,launch",
+        "-o",
+        str(out / "bench"),
+        "--quiet",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
@@ -274,8 +309,9 @@ def main() -> None:
                     f"{record['host_issue_s'] * 1e3:.3f} ms, kernels "
                     f"{record['kernel_sum_s'] * 1e3:.3f} ms, peak "
                     f"{record['peak_allocated_bytes'] / 2**30:.3f} GiB, "
-                    f"{record['average_w'] or 0:.0f} W, {record['total_s']:.1f} s", flush=True,
-                )  # fmt: skip
+                    f"{record['average_w'] or 0:.0f} W, {record['total_s']:.1f} s",
+                    flush=True,
+                )
                 code = 0
             except BaseException as error:
                 text = str(error).strip().split("\n")[0][:300]

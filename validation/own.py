@@ -18,10 +18,17 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "src"), str(HERE), str(HERE / "workloads")]
 
 HOST_BOUND = (
-    "gpt2-decode-b1", "llama-8b-decode-b1", "qwen3-0.6b-decode", "gpt2-train-tiny",
-    "resnet18-train-b1", "user-mlp-small", "user-encoder", "bert-base-train", "t5-large-train",
+    "gpt2-decode-b1",
+    "llama-8b-decode-b1",
+    "qwen3-0.6b-decode",
+    "gpt2-train-tiny",
+    "resnet18-train-b1",
+    "user-mlp-small",
+    "user-encoder",
+    "bert-base-train",
+    "t5-large-train",
     "qwen2.5-0.5b-train",
-)  # fmt: skip
+)
 """Rows in which the host sets, or nearly sets, the pace."""
 
 
@@ -51,18 +58,23 @@ def main() -> None:
         shipped = gs.predict(program, on=args.on)
         own = gs.predict(program, on=args.on, calibration=args.calibration)
         low, high = own.step_time_interval_s
-        rows.append({
-            "name": entry.name, "measured_s": measured,
-            "shipped_error": shipped.step_time_s / measured - 1,
-            "own_error": own.step_time_s / measured - 1, "own_hit": low <= measured <= high,
-            "host_bound": own.host_busy_s > 1.1 * own.device_busy_s,
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": entry.name,
+                "measured_s": measured,
+                "shipped_error": shipped.step_time_s / measured - 1,
+                "own_error": own.step_time_s / measured - 1,
+                "own_hit": low <= measured <= high,
+                "host_bound": own.host_busy_s > 1.1 * own.device_busy_s,
+            }
+        )
         r = rows[-1]
         print(
             f"{entry.name:22s} {measured * 1e3:8.2f} ms   shipped {r['shipped_error']:+7.1%}   "
             f"own {r['own_error']:+7.1%}  {'' if r['own_hit'] else 'outside '}"
-            f"{'host-bound' if r['host_bound'] else ''}", flush=True,
-        )  # fmt: skip
+            f"{'host-bound' if r['host_bound'] else ''}",
+            flush=True,
+        )
     for label, chosen in (("all", rows), ("host-bound", [r for r in rows if r["host_bound"]])):
         if chosen:
             print(

@@ -13,14 +13,21 @@ from targets import TARGETS, Row, Target, met
 ROOT = Path(__file__).resolve().parent.parent
 
 KIND_WORDS = {
-    "matmul": ("matrix products", "矩阵乘法"), "attention": ("attention", "注意力"),
-    "convolution": ("convolution", "卷积"), "pointwise": ("pointwise", "逐元素"),
-    "copy": ("copies, casts", "拷贝、转换"), "reduction": ("reductions", "归约"),
-    "softmax": ("softmax", "softmax"), "norm": ("norms", "归一化"),
-    "gather": ("gathers, scatters", "聚集、散布"), "sort": ("sort, top-k", "排序、top-k"),
-    "optimizer": ("optimizers", "优化器"), "loss": ("losses", "损失"),
-    "recurrent": ("recurrent layers", "循环层"), "memory": ("memory-bound, together", "访存类合计"),
-}  # fmt: skip
+    "matmul": ("matrix products", "矩阵乘法"),
+    "attention": ("attention", "注意力"),
+    "convolution": ("convolution", "卷积"),
+    "pointwise": ("pointwise", "逐元素"),
+    "copy": ("copies, casts", "拷贝、转换"),
+    "reduction": ("reductions", "归约"),
+    "softmax": ("softmax", "softmax"),
+    "norm": ("norms", "归一化"),
+    "gather": ("gathers, scatters", "聚集、散布"),
+    "sort": ("sort, top-k", "排序、top-k"),
+    "optimizer": ("optimizers", "优化器"),
+    "loss": ("losses", "损失"),
+    "recurrent": ("recurrent layers", "循环层"),
+    "memory": ("memory-bound, together", "访存类合计"),
+}
 
 
 def splice(path: Path, marker: str, text: str, check: bool = False) -> bool:
@@ -59,9 +66,10 @@ def targets_table(got: dict[str, Row | None], why: dict[str, Row], lang: str, ca
     """Target, reached, coverage, verdict; with causes of what was missed."""
     zh = lang == "zh"
     head = (
-        "| 对象 | 目标 | 个数 | 平均 | 中位数 | 最差 | 80 % 区间命中 | 达标 |" if zh else
-        "| what | target | n | mean | median | worst | in the 80 % interval | met |"
-    )  # fmt: skip
+        "| 对象 | 目标 | 个数 | 平均 | 中位数 | 最差 | 80 % 区间命中 | 达标 |"
+        if zh
+        else "| what | target | n | mean | median | worst | in the 80 % interval | met |"
+    )
     lines = [head, "|---|---|---:|---:|---:|---:|---:|---|"]
     missed = []
     for target in TARGETS:
@@ -69,8 +77,10 @@ def targets_table(got: dict[str, Row | None], why: dict[str, Row], lang: str, ca
         name = target.zh if zh else target.en
         if of_it is None:
             dashes = " | ".join(["–"] * 5)
-            lines.append(f"| {name} | {_limits(target, lang)} | {dashes} | "
-                         f"{'未测' if zh else 'not measured'} |")  # fmt: skip
+            lines.append(
+                f"| {name} | {_limits(target, lang)} | {dashes} | "
+                f"{'未测' if zh else 'not measured'} |"
+            )
             continue
         ok = met(target, of_it)
         if not ok:
@@ -91,10 +101,30 @@ def kinds_table(kinds: Row, lang: str) -> str:
     """Errors of the held-out kernels by kind, with the widest and narrowest regimes."""
     zh = lang == "zh"
     heads = (
-        ("内核", "点数", "平均", "中位数", "90 % 分位", "偏差", "80 % 区间命中", "区间宽度",
-         "最差的类别") if zh else ("kernels", "points", "mean", "median", "90th percentile", "bias",
-                    "in the 80 % interval", "its width", "worst regimes")
-    )  # fmt: skip
+        (
+            "内核",
+            "点数",
+            "平均",
+            "中位数",
+            "90 % 分位",
+            "偏差",
+            "80 % 区间命中",
+            "区间宽度",
+            "最差的类别",
+        )
+        if zh
+        else (
+            "kernels",
+            "points",
+            "mean",
+            "median",
+            "90th percentile",
+            "bias",
+            "in the 80 % interval",
+            "its width",
+            "worst regimes",
+        )
+    )
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * 7 + "---|"]
     for kind, entry in kinds.items():
         f = entry["sealed"]
@@ -123,28 +153,49 @@ def model_kernels_table(rows: Sequence[Row], lang: str) -> str:
             kinds.setdefault(kind, []).append(pair)
     total = sum(p[0] for parts in kinds.values() for p in parts)
     lines = [
-        "| 种类 | 占实测时间 | 总时间误差 | 各模型平均误差（按时间加权） | 模型数 |" if zh else
-        "| kind | share of measured time | error of the total | mean error over models, by time |"
+        "| 种类 | 占实测时间 | 总时间误差 | 各模型平均误差（按时间加权） | 模型数 |"
+        if zh
+        else "| kind | share of measured time | error of the total | mean error over models, by time |"
         " models |",
         "|---|---:|---:|---:|---:|",
-    ]  # fmt: skip
+    ]
     for kind, parts in sorted(kinds.items(), key=lambda kv: -sum(p[0] for p in kv[1])):
         measured, predicted = (sum(p[i] for p in parts) for i in (0, 1))
         if measured < 1e-4 * total:
             continue
         weighted = sum(abs(p[1] - p[0]) for p in parts) / measured
         error = f"{predicted / measured - 1:+.1%}"
-        lines.append(f"| {kind} | {measured / total:.1%} | {error} | {weighted:.1%} | "
-                     f"{sum(p[0] > 0 for p in parts)} |")  # fmt: skip
+        lines.append(
+            f"| {kind} | {measured / total:.1%} | {error} | {weighted:.1%} | "
+            f"{sum(p[0] > 0 for p in parts)} |"
+        )
     return "\n".join(lines)
 
 
 HEADS = {
-    "en": ("workload", "measured", "predicted", "80 % interval", "error", "memory measured",
-           "memory error", "energy error", "note"),
-    "zh": ("工作负载", "实测", "预测", "80 % 区间", "误差", "实测显存",
-           "显存误差", "能耗误差", "说明"),
-}  # fmt: skip
+    "en": (
+        "workload",
+        "measured",
+        "predicted",
+        "80 % interval",
+        "error",
+        "memory measured",
+        "memory error",
+        "energy error",
+        "note",
+    ),
+    "zh": (
+        "工作负载",
+        "实测",
+        "预测",
+        "80 % 区间",
+        "误差",
+        "实测显存",
+        "显存误差",
+        "能耗误差",
+        "说明",
+    ),
+}
 
 
 def workloads_table(table: Sequence[Row], why: dict[str, Row], lang: str) -> str:
@@ -164,11 +215,12 @@ def workloads_table(table: Sequence[Row], why: dict[str, Row], lang: str) -> str
 
 
 QUANTITIES = (
-    ("step time", "每步时间", "step_time_s"), ("device busy time", "设备忙时", "device_busy_s"),
+    ("step time", "每步时间", "step_time_s"),
+    ("device busy time", "设备忙时", "device_busy_s"),
     ("peak allocated memory", "峰值已分配显存", "peak_memory_bytes"),
     ("peak reserved memory", "峰值保留显存", "reserved_memory_bytes"),
     ("energy per step", "每步能耗", "energy_j"),
-)  # fmt: skip
+)
 
 
 def summary(table: Sequence[Row]) -> dict[str, float]:
@@ -204,20 +256,34 @@ def groups(table: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
     eager = [r for r in table if r["mode"] == "eager"]
     return [
         ("Eager", "Eager 模式", eager),
-        ("Of these, measured after every constant was fixed", "其中在所有常数确定之后才测量的",
-         [r for r in eager if r["name"] in FRESH and r["name"] not in NEWEST]),
-        ("Of these, the newest: chosen, then measured once", "其中最新的：先选定，再各测一次",
-         [r for r in eager if r["name"] in NEWEST]),
-        ("Compiled, or in CUDA graphs", "经编译或使用 CUDA 图",
-         [r for r in table if r["mode"] != "eager"]),
-        ("Of these, the newest", "其中最新的",
-         [r for r in table if r["mode"] != "eager" and r["name"] in NEWEST]),
-    ]  # fmt: skip
+        (
+            "Of these, measured after every constant was fixed",
+            "其中在所有常数确定之后才测量的",
+            [r for r in eager if r["name"] in FRESH and r["name"] not in NEWEST],
+        ),
+        (
+            "Of these, the newest: chosen, then measured once",
+            "其中最新的：先选定，再各测一次",
+            [r for r in eager if r["name"] in NEWEST],
+        ),
+        (
+            "Compiled, or in CUDA graphs",
+            "经编译或使用 CUDA 图",
+            [r for r in table if r["mode"] != "eager"],
+        ),
+        (
+            "Of these, the newest",
+            "其中最新的",
+            [r for r in table if r["mode"] != "eager" and r["name"] in NEWEST],
+        ),
+    ]
 
 
 def _summary(s: dict[str, float], lang: str) -> str:
-    heads = {"en": "| absolute error | median | mean | worst |",
-             "zh": "| 绝对误差 | 中位数 | 平均 | 最差 |"}  # fmt: skip
+    heads = {
+        "en": "| absolute error | median | mean | worst |",
+        "zh": "| 绝对误差 | 中位数 | 平均 | 最差 |",
+    }
     lines = [heads[lang], "|---|---:|---:|---:|"]
     for en, zh, key in QUANTITIES:
         if f"{key}_median" in s:
@@ -227,12 +293,16 @@ def _summary(s: dict[str, float], lang: str) -> str:
             )
     hits, width = s["interval_hits"], s["interval_width_median"]
     if lang == "en":
-        lines.append(f"\n{s['rows']:.0f} workloads. The 80 % interval of the step time holds the "
-                     f"measurement in {hits:.0%} of them; its median width is {width:.0%}.")
+        lines.append(
+            f"\n{s['rows']:.0f} workloads. The 80 % interval of the step time holds the "
+            f"measurement in {hits:.0%} of them; its median width is {width:.0%}."
+        )
     else:
-        lines.append(f"\n共 {s['rows']:.0f} 个工作负载。"
-                     f"每步时间的 80 % 区间在其中 {hits:.0%} 包含实测值；"
-                     f"区间宽度的中位数为 {width:.0%}。")
+        lines.append(
+            f"\n共 {s['rows']:.0f} 个工作负载。"
+            f"每步时间的 80 % 区间在其中 {hits:.0%} 包含实测值；"
+            f"区间宽度的中位数为 {width:.0%}。"
+        )
     return "\n".join(lines)
 
 
@@ -240,10 +310,11 @@ def devices_table(devices: Row, lang: str) -> str:
     """Other devices' kernels with constants carried from the others alone."""
     zh = lang == "zh"
     lines = [
-        "| 设备 | 内核 | 点数 | 中位数 | 平均 | 偏差 | 80 % 区间命中 | 区间宽度 |" if zh else
-        "| device | kernels | points | median | mean | bias | in the 80 % interval | its width |",
+        "| 设备 | 内核 | 点数 | 中位数 | 平均 | 偏差 | 80 % 区间命中 | 区间宽度 |"
+        if zh
+        else "| device | kernels | points | median | mean | bias | in the 80 % interval | its width |",
         "|---|---|" + "---:|" * 6,
-    ]  # fmt: skip
+    ]
     for d in devices.values():
         words = d["kind_zh"] if zh else d["kind"]
         lines.append(
@@ -258,10 +329,10 @@ def hosts_table(rows: Sequence[Row], lang: str) -> str:
     """Newest rows that their host paces: with the shipped constants and with that host's own."""
     head = (
         "| 工作负载 | 实测 | 自带常数的误差 | 该主机自己常数的误差 | 其 80 % 区间 |"
-        if lang == "zh" else
-        "| workload | measured | error, shipped constants | error, its host's own |"
+        if lang == "zh"
+        else "| workload | measured | error, shipped constants | error, its host's own |"
         " its 80 % interval |"
-    )  # fmt: skip
+    )
     lines = [head, "|---|---:|---:|---:|---:|"]
     for r in rows:
         if "shipped" in r:
@@ -278,8 +349,10 @@ def write(results: dict[str, Any], why: dict[str, Row], check: bool = False) -> 
     """Write (or with `check` compare) every table; returns the pages that differed."""
     rows, kinds, devices = results["rows"], results["kinds"], results["devices"]
     got, changed = results["reached"], []
-    for lang, page, readme in (("en", "accuracy.md", "README.md"),
-                               ("zh", "accuracy.zh-CN.md", "README.zh-CN.md")):  # fmt: skip
+    for lang, page, readme in (
+        ("en", "accuracy.md", "README.md"),
+        ("zh", "accuracy.zh-CN.md", "README.zh-CN.md"),
+    ):
         doc, root = ROOT / "docs" / page, ROOT / readme
         texts = (
             (doc, "targets", targets_table(got, why, lang, causes=True)),

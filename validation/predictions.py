@@ -81,9 +81,10 @@ def program_of(entry: Entry) -> Any:
 # -- kernels by kind ----------------------------------------------------------------------------
 
 ALIASES = {
-    "clamp_min": "relu", "clamp_min_": "relu",
+    "clamp_min": "relu",
+    "clamp_min_": "relu",
     "_embedding_bag_dense_backward": "_embedding_bag_backward",
-}  # fmt: skip
+}
 """How a recording names what a captured program has under another name."""
 
 
@@ -142,18 +143,22 @@ def row_of(name: str, on: str = "h200") -> Row:
     peaks = (record["peak_allocated_bytes"], record["first_peak_bytes"])
     peak = max(peaks) if program.compiled in ("reduce-overhead", "max-autotune") else peaks[0]
     row: Row = {
-        "name": name, "group": entry.group, "task": entry.task,
+        "name": name,
+        "group": entry.group,
+        "task": entry.task,
         "mode": "compiled" if entry.compiled else entry.graphs or "eager",
         "host_bound": busy_s < HOST_BOUND * step_s,
         "host": "its own bench" if own else "shipped",
         "step_time_s": {
-            **_pair(run.step_time_s, step_s), "low": low, "high": high,
+            **_pair(run.step_time_s, step_s),
+            "low": low,
+            "high": high,
             "hit": low <= step_s <= high,
         },
         "device_busy_s": _pair(run.device_busy_s, busy_s),
         "peak_memory_bytes": _pair(run.peak_memory_bytes, peak),
         "reserved_memory_bytes": _pair(run.reserved_memory_bytes, record["peak_reserved_bytes"]),
-    }  # fmt: skip
+    }
     if record.get("energy_j") and run.energy_j:
         row["energy_j"] = _pair(run.energy_j, record["energy_j"])
     if own and row["host_bound"]:
@@ -170,8 +175,11 @@ def _pair(predicted: float, measured: float) -> Row:
 
 def recorded_names(names: Sequence[str] = ()) -> list[str]:
     """Workloads that were measured, in the zoo's order."""
-    return [e.name for e in ZOO if (RECORDINGS / f"{e.name}.json").exists()
-            and (not names or e.name in names)]  # fmt: skip
+    return [
+        e.name
+        for e in ZOO
+        if (RECORDINGS / f"{e.name}.json").exists() and (not names or e.name in names)
+    ]
 
 
 def rows(names: Sequence[str] = (), on: str = "h200", processes: int = 1) -> list[Row]:

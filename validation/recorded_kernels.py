@@ -43,7 +43,7 @@ def timeline_of(name: str) -> Any:
         RecordedDevice,
         Source,
         Timeline,
-    )  # fmt: skip
+    )
 
     with gzip.open(RECORDINGS / f"{name}.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
@@ -68,17 +68,39 @@ def timeline_of(name: str) -> Any:
             if row["op"] not in ("",) and key not in ops:
                 ops[key] = len(made)
                 made.append(_op(len(made), row["op"], row["shapes"], key[2], name))
-            events.append((start, 1, names.setdefault(row["op"], len(names)),
-                           EVENT_KINDS.index("operator"), 0, ops.get(key, -1), -1, len(events)))
+            events.append(
+                (
+                    start,
+                    1,
+                    names.setdefault(row["op"], len(names)),
+                    EVENT_KINDS.index("operator"),
+                    0,
+                    ops.get(key, -1),
+                    -1,
+                    len(events),
+                )
+            )
             call = len(events) - 1
         if main:
             seen.add(symbol)
-        kind = "memset" if symbol.startswith("Memset") else (
-            "memcpy" if symbol.startswith("Memcpy") else "kernel")
+        kind = (
+            "memset"
+            if symbol.startswith("Memset")
+            else ("memcpy" if symbol.startswith("Memcpy") else "kernel")
+        )
         op = events[call][5]
-        events.append((start, round(float(row["duration_us"]) * 1000),
-                       names.setdefault(symbol, len(names)), EVENT_KINDS.index(kind), 1, op, -1,
-                       len(events)))
+        events.append(
+            (
+                start,
+                round(float(row["duration_us"]) * 1000),
+                names.setdefault(symbol, len(names)),
+                EVENT_KINDS.index(kind),
+                1,
+                op,
+                -1,
+                len(events),
+            )
+        )
         launched.append((len(events) - 1, row["grid"], row["block"], row["bytes"], call))
     columns = np.array(events, np.int64).T
     order = np.arange(len(events))
@@ -92,17 +114,30 @@ def timeline_of(name: str) -> Any:
         return np.array([[int(n) for n in (x[at] or "-1x-1x-1").split("x")] for x in launched])
 
     recorded = Recorded(
-        event=order[[x[0] for x in launched]], grid=triples(1), block=triples(2), registers=none,
-        shared_bytes=none, occupancy=np.full(count, np.nan),
-        nbytes=np.array([int(x[3] or -1) for x in launched]), stream=none, graph=none,
-        launch=none, operator=np.array(of, np.int64), collective=none, sequence=none,
-    )  # fmt: skip
+        event=order[[x[0] for x in launched]],
+        grid=triples(1),
+        block=triples(2),
+        registers=none,
+        shared_bytes=none,
+        occupancy=np.full(count, np.nan),
+        nbytes=np.array([int(x[3] or -1) for x in launched]),
+        stream=none,
+        graph=none,
+        launch=none,
+        operator=np.array(of, np.int64),
+        collective=none,
+        sequence=none,
+    )
     board = RecordedDevice(0, "NVIDIA H200", 150109880320, (9, 0), 132, 32, 2048)
     return Timeline(
-        tuple(names), (Lane("host", "host", device=-1), Lane("stream 7", "stream")),
-        Events(*columns), ops=tuple(made), origin="measured", recorded=recorded,
+        tuple(names),
+        (Lane("host", "host", device=-1), Lane("stream 7", "stream")),
+        Events(*columns),
+        ops=tuple(made),
+        origin="measured",
+        recorded=recorded,
         sources=(Source(0, name, devices=(board,), with_shapes=True),),
-    )  # fmt: skip
+    )
 
 
 def _dtype(symbol: str) -> str:
@@ -112,8 +147,9 @@ def _dtype(symbol: str) -> str:
         return "bfloat16"
     if symbol.startswith("cudnn_generated_fort_native_sdpa") or "cudnn" in symbol:
         return "bfloat16" if "f32f32" not in symbol else "float32"
-    return symbol_dtype(symbol) or ("float32" if "f32f32" in symbol or "sgemm" in symbol
-                                    else "bfloat16")
+    return symbol_dtype(symbol) or (
+        "float32" if "f32f32" in symbol or "sgemm" in symbol else "bfloat16"
+    )
 
 
 def _op(index: int, name: str, shapes: str, dtype: str, run: str) -> Any:
@@ -137,9 +173,12 @@ def _op(index: int, name: str, shapes: str, dtype: str, run: str) -> Any:
     if short in ("sum", "mean") and len(positions) > 2 and flat:
         texts[1] = "[0]" if short == "sum" else "[-1]"
     causal = str(bool(DECODERS.search(run)))
-    for at in {"_cudnn_attention_forward": (10,), "_cudnn_attention_backward": (14,),
-               "_flash_attention_forward": (8,), "_flash_attention_backward": (11,),
-               }.get(short, ()):  # fmt: skip
+    for at in {
+        "_cudnn_attention_forward": (10,),
+        "_cudnn_attention_backward": (14,),
+        "_flash_attention_forward": (8,),
+        "_flash_attention_backward": (11,),
+    }.get(short, ()):
         texts[at] = causal
     if short == "cat":
         texts[1] = "-1"
@@ -162,9 +201,11 @@ def judge(names: list[str]) -> None:
         said = np.array([k.origin != "measured" for k in kernels])
         flops = np.array([k.flops > 0 for k in kernels])
         expected = np.array([k.duration_s for k in kernels]) * 1e3
-        print(f"{name:24s} {took.sum():9.2f} {took[said].sum() / took.sum():8.0%} "
-              f"{took[flops].sum() / took.sum():10.0%} "
-              f"{expected[said].sum() / max(took[said].sum(), 1e-9):10.2f}")
+        print(
+            f"{name:24s} {took.sum():9.2f} {took[said].sum() / took.sum():8.0%} "
+            f"{took[flops].sum() / took.sum():10.0%} "
+            f"{expected[said].sum() / max(took[said].sum(), 1e-9):10.2f}"
+        )
         for kernel, ms, mine, known in zip(kernels, took, expected, said, strict=True):
             for key in (kernel.kind, "all"):
                 row = total[key]
@@ -182,8 +223,10 @@ def judge(names: list[str]) -> None:
             order = np.argsort(errors)
             share = np.cumsum(np.array(weights)[order]) / sum(weights)
             by_time = np.array(errors)[order][np.searchsorted(share, 0.5)]
-            print(f"{key:14s} {ms:9.1f} {known / ms:8.0%} {flops_ms / ms:10.0%} "
-                  f"{np.median(errors):18.0%} {by_time:18.0%}")
+            print(
+                f"{key:14s} {ms:9.1f} {known / ms:8.0%} {flops_ms / ms:10.0%} "
+                f"{np.median(errors):18.0%} {by_time:18.0%}"
+            )
         else:
             print(f"{key:14s} {ms:9.1f} {0:8.0%}")
 

@@ -41,9 +41,12 @@ def assembled(rows: list[dict[str, Any]]) -> dict[str, Any]:
     kinds = json.loads(KINDS.read_text()) if KINDS.exists() else {}
     devices = json.loads(DEVICES.read_text()) if DEVICES.exists() else {}
     return {
-        "rows": rows, "kinds": kinds, "devices": devices,
-        "reached": reached(rows, kinds, devices), "summary": pages.summary(rows),
-    }  # fmt: skip
+        "rows": rows,
+        "kinds": kinds,
+        "devices": devices,
+        "reached": reached(rows, kinds, devices),
+        "summary": pages.summary(rows),
+    }
 
 
 def say(results: dict[str, Any]) -> None:
@@ -77,8 +80,11 @@ def main() -> int:
         print("over their target without a cause in why.json:", ", ".join(missing))
     if args.check:
         before = {r["name"]: r["step_time_s"]["predicted"] for r in old}
-        moved = [r["name"] for r in rows if abs(
-            r["step_time_s"]["predicted"] / before.get(r["name"], 1e9) - 1) > MOVED]  # fmt: skip
+        moved = [
+            r["name"]
+            for r in rows
+            if abs(r["step_time_s"]["predicted"] / before.get(r["name"], 1e9) - 1) > MOVED
+        ]
         differing = [] if args.names else pages.write(results, why(), check=True)
         print("moved:", moved, " pages that differ:", differing)
         return 1 if moved or differing or missing else 0

@@ -29,25 +29,49 @@ class Target:
 
 
 TARGETS: tuple[Target, ...] = (
-    Target("matmul", "matmul kernels, all dtypes and shapes", "矩阵乘法内核，各种精度与形状",
-           0.08, 0.05),
-    Target("attention", "attention kernels: forward, backward, decode",
-           "注意力内核：前向、反向、解码", 0.08),
+    Target(
+        "matmul",
+        "matmul kernels, all dtypes and shapes",
+        "矩阵乘法内核，各种精度与形状",
+        0.08,
+        0.05,
+    ),
+    Target(
+        "attention",
+        "attention kernels: forward, backward, decode",
+        "注意力内核：前向、反向、解码",
+        0.08,
+    ),
     Target("convolution", "convolution kernels and their gradients", "卷积内核及其梯度", 0.15),
-    Target("memory", "pointwise, copies, reductions, norms, gathers",
-           "逐元素、拷贝、归约、归一化、聚集", 0.08),
-    Target("train", "training step, eager, device-bound", "训练步，eager，设备受限", 0.05, None,
-           0.15),
+    Target(
+        "memory",
+        "pointwise, copies, reductions, norms, gathers",
+        "逐元素、拷贝、归约、归一化、聚集",
+        0.08,
+    ),
+    Target(
+        "train", "training step, eager, device-bound", "训练步，eager，设备受限", 0.05, None, 0.15
+    ),
     Target("compiled", "training step under torch.compile", "torch.compile 下的训练步", 0.08),
-    Target("serve", "prefill and decode, eager and with graphs", "预填充与解码，eager 与 CUDA 图",
-           0.06),
-    Target("host", "host-bound steps, the machine's own constants",
-           "主机受限的步，使用本机自己的常数", 0.10),
+    Target(
+        "serve", "prefill and decode, eager and with graphs", "预填充与解码，eager 与 CUDA 图", 0.06
+    ),
+    Target(
+        "host",
+        "host-bound steps, the machine's own constants",
+        "主机受限的步，使用本机自己的常数",
+        0.10,
+    ),
     Target("memory_peak", "peak allocated memory", "峰值已分配显存", 0.015, None, 0.05),
     Target("energy", "energy per step", "每步能耗", 0.10),
-    Target("devices", "other GPUs' kernels, leave one device out", "其他 GPU 的内核，逐一留出",
-           None, 0.15),
-)  # fmt: skip
+    Target(
+        "devices",
+        "other GPUs' kernels, leave one device out",
+        "其他 GPU 的内核，逐一留出",
+        None,
+        0.15,
+    ),
+)
 
 
 def row_class(row: Row) -> str:
@@ -73,9 +97,13 @@ def _of_rows(rows: Sequence[Row], key: str) -> Row | None:
         return None
     errors = [abs(p["error"]) for p in parts]
     out: Row = {
-        "n": len(parts), "mean": statistics.mean(errors), "median": statistics.median(errors),
-        "worst": max(errors), "coverage": None, "width": None,
-    }  # fmt: skip
+        "n": len(parts),
+        "mean": statistics.mean(errors),
+        "median": statistics.median(errors),
+        "worst": max(errors),
+        "coverage": None,
+        "width": None,
+    }
     if "hit" in parts[0]:
         out["coverage"] = sum(p["hit"] for p in parts) / len(parts)
         out["width"] = statistics.median((p["high"] - p["low"]) / p["predicted"] for p in parts)
@@ -86,8 +114,14 @@ def _kernels(kinds: Row, key: str) -> Row | None:
     f = kinds.get(key, {}).get("sealed")
     if not f or not f["points"]:
         return None
-    return {"n": f["points"], "mean": f["mean"], "median": f["median"], "worst": None,
-            "coverage": f["coverage"], "width": f["width"]}  # fmt: skip
+    return {
+        "n": f["points"],
+        "mean": f["mean"],
+        "median": f["median"],
+        "worst": None,
+        "coverage": f["coverage"],
+        "width": f["width"],
+    }
 
 
 def reached(rows: Sequence[Row], kinds: Row, devices: Row) -> dict[str, Row | None]:
@@ -99,10 +133,18 @@ def reached(rows: Sequence[Row], kinds: Row, devices: Row) -> dict[str, Row | No
     found["memory_peak"] = _of_rows(rows, "peak_memory_bytes")
     found["energy"] = _of_rows(rows, "energy_j")
     medians = [d["median"] for d in devices.values()]
-    found["devices"] = {
-        "n": len(medians), "mean": statistics.mean(medians), "median": statistics.median(medians),
-        "worst": max(medians), "coverage": None, "width": None,
-    } if medians else None  # fmt: skip
+    found["devices"] = (
+        {
+            "n": len(medians),
+            "mean": statistics.mean(medians),
+            "median": statistics.median(medians),
+            "worst": max(medians),
+            "coverage": None,
+            "width": None,
+        }
+        if medians
+        else None
+    )
     return found
 
 

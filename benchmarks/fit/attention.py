@@ -63,10 +63,15 @@ def main() -> None:
     ]
 
     def put(name: str, value: float, spread: float, unit: str, note: str = "") -> None:
-        lines.extend([
-            f"[{name}]", f"value = {value:.4g}", f"low = {value * (1 - spread):.4g}",
-            f"high = {value * (1 + spread):.4g}", f'unit = "{unit}"',
-        ])  # fmt: skip
+        lines.extend(
+            [
+                f"[{name}]",
+                f"value = {value:.4g}",
+                f"low = {value * (1 - spread):.4g}",
+                f"high = {value * (1 + spread):.4g}",
+                f'unit = "{unit}"',
+            ]
+        )
         if note:
             lines.append(f'note = "{note}"')
         lines.append("")
@@ -78,12 +83,15 @@ def main() -> None:
                 for drop in (False, True):
                     for dtype in ("half", "float32"):
                         points = [
-                            r for r in rows
-                            if needle in r["kernel"] and r["p"]["sq"] > 1
-                            and width(r["p"]["d"]) == w and (r["p"]["p"] > 0) == drop
+                            r
+                            for r in rows
+                            if needle in r["kernel"]
+                            and r["p"]["sq"] > 1
+                            and width(r["p"]["d"]) == w
+                            and (r["p"]["p"] > 0) == drop
                             and (r["p"]["dtype"] == "fp32") == (dtype == "float32")
                             and (r["p"]["dir"] == "bwd") == is_backward
-                        ]  # fmt: skip
+                        ]
                         fit(backend, is_backward, w, drop, dtype, points, put)
     stream(rows, put)
     dropout(rows, put)
@@ -131,10 +139,12 @@ def fit(backend, is_backward, w, drop, dtype, points, put) -> None:
     key = f"attention.{backend}.{'backward' if is_backward else 'forward'}.d{w}"
     key += ".dropout" if drop else ""
     key += ".float32" if dtype == "float32" else ""
-    print(f"{key:48s} n {len(t):3d} start {x[0] * 1e6:5.2f} tile {x[1] * 1e6:5.2f} block "
-          f"{x[2] * 1e6:6.3f} us  eff {efficiency:.3f}  held-out mean "
-          f"{np.abs(error[judge]).mean() if judge.any() else float('nan'):.1%} "
-          f"bias {error[judge].mean() if judge.any() else float('nan'):+.1%} 80% {spread:.1%}")
+    print(
+        f"{key:48s} n {len(t):3d} start {x[0] * 1e6:5.2f} tile {x[1] * 1e6:5.2f} block "
+        f"{x[2] * 1e6:6.3f} us  eff {efficiency:.3f}  held-out mean "
+        f"{np.abs(error[judge]).mean() if judge.any() else float('nan'):.1%} "
+        f"bias {error[judge].mean() if judge.any() else float('nan'):+.1%} 80% {spread:.1%}"
+    )
     note = f"held-out mean error {np.abs(error[judge]).mean():.1%} on {int(judge.sum())} points"
     put(f"{key}.efficiency", efficiency, max(spread, 0.03), "1", note)
     put(f"{key}.tile_s", max(x[1], 1e-9), 0.2, "s")
@@ -188,16 +198,22 @@ def dropout(rows, put) -> None:
                 if scores > 1e7:
                     added.append((seconds - plain[0]) / (scores / UNITS))
         print("dropout", direction, added)
-        put(f"attention.dropout.{direction}.score_s", float(np.median(added)), 0.2, "s",
-            f"{len(added)} pairs of points with and without dropout")
+        put(
+            f"attention.dropout.{direction}.score_s",
+            float(np.median(added)),
+            0.2,
+            "s",
+            f"{len(added)} pairs of points with and without dropout",
+        )
 
 
 def decode(rows, put) -> None:
     """One query a head: K and V streamed once per group of heads."""
     points = [
-        r for r in rows
+        r
+        for r in rows
         if "wmma_f16" in r["kernel"] and "wgmma" not in r["kernel"] and r["p"]["sq"] == 1
-    ]  # fmt: skip
+    ]
     big = []
     for r in points:
         p = r["p"]

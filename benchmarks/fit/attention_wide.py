@@ -57,6 +57,7 @@ class Timed:
 
 def calls() -> Iterator[Timed]:
     """Every kernel of both recordings."""
+
     def blocks(grid: str) -> int:
         return math.prod(int(n) for n in grid.split("x") if n)
 
@@ -109,9 +110,15 @@ def features(call: Timed, group: Group) -> tuple[float, ...] | None:
     """The multipliers of the constants; None where memory sets the time."""
     p = call.p
     tiles, steps, _ = unit_load(
-        p["b"] * p["h"], p["sq"], p["skv"], p["causal"], group.tile_q, group.tile_k, UNITS,
+        p["b"] * p["h"],
+        p["sq"],
+        p["skv"],
+        p["causal"],
+        group.tile_q,
+        group.tile_k,
+        UNITS,
         by_key=group.by_key,
-    )  # fmt: skip
+    )
     size = 4 if p["dtype"] == "fp32" else 2
     queries = p["b"] * p["h"] * p["sq"] * p["d"] * size
     keys = 2 * p["b"] * p["hkv"] * p["skv"] * p["d"] * size
@@ -120,9 +127,14 @@ def features(call: Timed, group: Group) -> tuple[float, ...] | None:
         return None
     masked, odd = p["mask"] != "none", p["skv"] * size % 16 != 0
     return (
-        1.0, tiles, steps, steps * (masked and not odd), steps * (masked and odd),
-        steps * (p["dropout"] > 0), float(call.state == "cold"),
-    )  # fmt: skip
+        1.0,
+        tiles,
+        steps,
+        steps * (masked and not odd),
+        steps * (masked and odd),
+        steps * (p["dropout"] > 0),
+        float(call.state == "cold"),
+    )
 
 
 def nonnegative(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -150,8 +162,13 @@ def solve(x: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 def fit_group(group: Group, all_of: list[Timed]) -> dict[str, tuple[float, str]]:
     """Constants of one kernel, and how well they do on calls they have not seen."""
-    kept = [(c, f) for c in all_of if c.p["sq"] > 1 and re.search(group.pattern, c.name)
-            and (f := features(c, group)) is not None]  # fmt: skip
+    kept = [
+        (c, f)
+        for c in all_of
+        if c.p["sq"] > 1
+        and re.search(group.pattern, c.name)
+        and (f := features(c, group)) is not None
+    ]
     if len(kept) < 6:
         return {}
     x = np.array([f for _, f in kept], float)
@@ -168,9 +185,11 @@ def fit_group(group: Group, all_of: list[Timed]) -> dict[str, tuple[float, str]]
         f"median {np.median(judged):5.1%}  spread {spread:.1%}\n"
     )
     values = {
-        "efficiency": (flops / step / (PEAK[group.rate] / UNITS), "1"), "tile_s": (tile, "s"),
-        "start_s": (start, "s"), "cold_s": (cold, "s"),
-    }  # fmt: skip
+        "efficiency": (flops / step / (PEAK[group.rate] / UNITS), "1"),
+        "tile_s": (tile, "s"),
+        "start_s": (start, "s"),
+        "cold_s": (cold, "s"),
+    }
     for name, value in (("mask_s", mask), ("mask_odd_s", odd), ("dropout_s", drop)):
         if value > 0:
             values[name] = (value / area, "s")
@@ -179,8 +198,16 @@ def fit_group(group: Group, all_of: list[Timed]) -> dict[str, tuple[float, str]]
     return out | {f"{base}.spread": (spread, "")}
 
 
-NAMES = ("start_s", "alone_s", "shared_s", "mask_s", "mask_odd_s", "cold_s", "bandwidth_efficiency",
-         "l2_ratio")  # fmt: skip
+NAMES = (
+    "start_s",
+    "alone_s",
+    "shared_s",
+    "mask_s",
+    "mask_odd_s",
+    "cold_s",
+    "bandwidth_efficiency",
+    "l2_ratio",
+)
 BEGIN: tuple[float, ...] = (2.5e-6, 5e-7, 5e-7, 3e-7, 3e-7, 1e-6, 0.9, 1.3)
 
 
@@ -193,15 +220,22 @@ def fit_decode(width: int, all_of: list[Timed]) -> dict[str, tuple[float, str]]:
         rates = DecodeRates(**dict(zip(NAMES, values, strict=True)))
         return [
             decode_s(
-                rates, width, UNITS, BANDWIDTH, blocks=c.blocks, keys=c.p["skv"],
+                rates,
+                width,
+                UNITS,
+                BANDWIDTH,
+                blocks=c.blocks,
+                keys=c.p["skv"],
                 splits=c.blocks // (c.p["b"] * c.p["hkv"]) // (2 if width > 128 else 1),
                 read_bytes=4.0 * c.p["b"] * c.p["hkv"] * c.p["skv"] * c.p["d"],
                 hot=c.state == "hot"
                 and 4.0 * c.p["b"] * c.p["hkv"] * c.p["skv"] * c.p["d"] < 0.75 * L2_BYTES,
                 masked=c.p["mask"] != "none",
-            )[0] / c.seconds - 1
+            )[0]
+            / c.seconds
+            - 1
             for c in over
-        ]  # fmt: skip
+        ]
 
     def descend(over: list[Timed]) -> tuple[float, ...]:
         values, step = BEGIN, 1.5
@@ -217,12 +251,15 @@ def fit_decode(width: int, all_of: list[Timed]) -> dict[str, tuple[float, str]]:
             step = math.sqrt(step)
         return values
 
-    judged = np.abs(error(descend([c for c in kept if c.fitted]),
-                          [c for c in kept if not c.fitted]))  # fmt: skip
+    judged = np.abs(
+        error(descend([c for c in kept if c.fitted]), [c for c in kept if not c.fitted])
+    )
     values = descend(kept)
     spread = float(np.quantile(np.abs(error(values, kept)), 0.8))
-    sys.stdout.write(f"decode d{width:3d} n {len(kept):4d}  judged: mean {judged.mean():5.1%} "
-                     f"median {np.median(judged):5.1%}  spread {spread:.1%}\n")  # fmt: skip
+    sys.stdout.write(
+        f"decode d{width:3d} n {len(kept):4d}  judged: mean {judged.mean():5.1%} "
+        f"median {np.median(judged):5.1%}  spread {spread:.1%}\n"
+    )
     base = f"attention.decode.d{width}"
     out = {
         f"{base}.{n}": (v, "s" if n.endswith("_s") else "1")
@@ -252,17 +289,20 @@ def write(found: dict[str, tuple[float, str]], drop: Callable[[str], bool]) -> N
             if name.rsplit(".", 1)[1] not in ("efficiency", "bandwidth_efficiency"):
                 spread = 0.2
             entries[name] = {
-                "value": value, "low": value * (1 - spread), "high": value * (1 + spread),
+                "value": value,
+                "low": value * (1 - spread),
+                "high": value * (1 + spread),
                 "unit": unit,
-            }  # fmt: skip
-    lines = ["# Attention kernels on an H200. Written by benchmarks/fit/attention_wide.py and",
-             "# benchmarks/fit/attention.py from validation/recordings/h200/micro.", ""]
+            }
+    lines = [
+        "# Attention kernels on an H200. Written by benchmarks/fit/attention_wide.py and",
+        "# benchmarks/fit/attention.py from validation/recordings/h200/micro.",
+        "",
+    ]
     for name, entry in sorted(entries.items()):
         lines.append(f"[{name}]")
         for key, value in entry.items():
-            lines.append(
-                f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value:.4g}"
-            )
+            lines.append(f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value:.4g}")
         lines.append("")
     OUT.write_text("\n".join(lines))
 
@@ -280,8 +320,13 @@ def main() -> None:
         found |= fit_decode(width, all_of)
     if args.write:
         fitted = {name.rsplit(".", 1)[0] for name in found}
-        write(found, lambda n: n.rsplit(".", 1)[0] in fitted
-              or (".dropout." in n and n.startswith("attention.cudnn")))  # fmt: skip
+        write(
+            found,
+            lambda n: (
+                n.rsplit(".", 1)[0] in fitted
+                or (".dropout." in n and n.startswith("attention.cudnn"))
+            ),
+        )
 
 
 if __name__ == "__main__":

@@ -20,39 +20,59 @@ from recorded_points import MICRO, kernel_points
 
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import calibration_for, device
-from gpuscope.measure.calibrate.cases import CLEAN, DIRTY, Case, case_of, trial
+from gpuscope.measurement.calibrate.cases import CLEAN, DIRTY, CalibrationCase, case_of, trial
 
 PREFIX = "normalization.batch."
 STARTS: Mapping[str, Mapping[str, float]] = {
     "batch_norm_transform": {
-        "transform.cycles": 0.3, "transform.base_s": 1e-6, "transform.step_s": 0.15e-6,
-        "transform.load": 0.65},
+        "transform.cycles": 0.3,
+        "transform.base_s": 1e-6,
+        "transform.step_s": 0.15e-6,
+        "transform.load": 0.65,
+    },
     "batch_norm_statistics": {
-        "statistics.cycles": 0.5, "statistics.load": 0.65, "statistics.base_s": 1.5e-6},
+        "statistics.cycles": 0.5,
+        "statistics.load": 0.65,
+        "statistics.base_s": 1.5e-6,
+    },
     "batch_norm_backward": {
-        "backward.cycles": 1.2, "backward.load": 1.15, "backward.base_s": 1.5e-6},
+        "backward.cycles": 1.2,
+        "backward.load": 1.15,
+        "backward.base_s": 1.5e-6,
+    },
     **{
         f"batch_norm_{key}_channels_last": {
-            f"nhwc.{key}.cycles": values[0], f"nhwc.{key}.base_s": values[1],
-            f"nhwc.{key}.step_s": values[2], f"nhwc.{key}.load": values[3],
-            **({"nhwc.together_s": 3e-6} if key == "statistics" else {})}
+            f"nhwc.{key}.cycles": values[0],
+            f"nhwc.{key}.base_s": values[1],
+            f"nhwc.{key}.step_s": values[2],
+            f"nhwc.{key}.load": values[3],
+            **({"nhwc.together_s": 3e-6} if key == "statistics" else {}),
+        }
         for key, values in {
-            "transform": (0.32, 1e-6, 0.1e-6, 0.6), "statistics": (0.85, 0.4e-6, 0.22e-6, 2.5),
+            "transform": (0.32, 1e-6, 0.1e-6, 0.6),
+            "statistics": (0.85, 0.4e-6, 0.22e-6, 2.5),
             "backward_reduce": (0.5, 0.5e-6, 0.1e-6, 1.0),
-            "backward_apply": (0.4, 1.2e-6, 0.1e-6, 0.8)}.items()
+            "backward_apply": (0.4, 1.2e-6, 0.1e-6, 0.8),
+        }.items()
     },
-}  # fmt: skip
+}
 SMALL = ("invstd", "update", "memset", "fill", "copy")
 """Parts of the names of modelled kernels that are not judged here."""
-TELLING = ("collect_stat", "transform_input", "batch_norm_backward", "bn_fw", "bn_bw",
-           "native::batch_norm")  # fmt: skip
+TELLING = (
+    "collect_stat",
+    "transform_input",
+    "batch_norm_backward",
+    "bn_fw",
+    "bn_bw",
+    "native::batch_norm",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A recorded call and the times of its main kernels, in order, microseconds."""
 
-    case: Case
+    case: CalibrationCase
     state: str
     times_us: tuple[float, ...]
 
@@ -127,13 +147,17 @@ def main() -> None:
         found = errors(points, over, name)
         judged = [e for e, p, *_ in found if p.case.held_out]
         mean = sum(abs(math.expm1(e)) for e in judged) / len(judged)
-        sys.stdout.write(f"{name}: {len(judged)} judged, mean {mean:.1%}, "
-                         f"{ {k: float(f'{v:.3g}') for k, v in over.items()} }\n")  # fmt: skip
+        sys.stdout.write(
+            f"{name}: {len(judged)} judged, mean {mean:.1%}, "
+            f"{ {k: float(f'{v:.3g}') for k, v in over.items()} }\n"
+        )
         if name in sys.argv[1:]:
-            sys.stdout.write("".join(
-                f"    {math.expm1(e):+6.0%} {us:8.1f} us {p.state:5s} {dict(p.case.point.params)}\n"
-                for e, p, us, _ in found
-            ))  # fmt: skip
+            sys.stdout.write(
+                "".join(
+                    f"    {math.expm1(e):+6.0%} {us:8.1f} us {p.state:5s} {dict(p.case.point.params)}\n"
+                    for e, p, us, _ in found
+                )
+            )
 
 
 if __name__ == "__main__":

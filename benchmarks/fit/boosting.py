@@ -57,8 +57,15 @@ class Data:
         """The calls of a mask."""
         keep = calls[self.call]
         new = np.cumsum(calls) - 1
-        return Data(self.x[keep], new[self.call[keep]], self.group[keep], self.level[keep],
-                    self.physical_s[keep], self.bound[keep], self.measured_s[calls])  # fmt: skip
+        return Data(
+            self.x[keep],
+            new[self.call[keep]],
+            self.group[keep],
+            self.level[keep],
+            self.physical_s[keep],
+            self.bound[keep],
+            self.measured_s[calls],
+        )
 
     def predicted_s(self, r: Floats) -> Floats:
         """What the calls take with these residuals."""
@@ -97,9 +104,11 @@ class Fitted:
 
 
 def fit(
-    data: Data, rounds: int, features: Sequence[int] | None = None,
+    data: Data,
+    rounds: int,
+    features: Sequence[int] | None = None,
     watch: Callable[[int, Fitted], None] | None = None,
-) -> Fitted:  # fmt: skip
+) -> Fitted:
     """Levels, then `rounds` trees a group.
 
     Args:
@@ -185,8 +194,9 @@ class _Binned:
             asked.append(asked[-1])
             above.append(NEVER)
             values = np.repeat(values, 2)
-        return Tree(np.array(asked), np.array(above),
-                    np.array([float(f"{RATE * v:.4f}") for v in values]))  # fmt: skip
+        return Tree(
+            np.array(asked), np.array(above), np.array([float(f"{RATE * v:.4f}") for v in values])
+        )
 
     def _split(
         self, leaf: Ints, leaves: int, pull: Floats, weight: Floats

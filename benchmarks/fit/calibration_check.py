@@ -1,10 +1,10 @@
 """Does a short bench find a machine? `python benchmarks/fit/calibration_check.py`.
 
-Two checks of `gpuscope.measure.calibrate` on recorded benches of H200s. *Displaced*: every kernel
-constant is moved by a random factor (up to 1.4), as if only another machine were known; a sixth of
-the recorded points (about what `gpuscope bench` takes) brings them back, the rest judges. *Second
-machine*: the `back_to_back` recording, of another H200 without rests between loads, a third judges.
-Writes benchmarks/results/calibration.json.
+Two checks of `gpuscope.measurement.calibrate` on recorded benches of H200s. *Displaced*: every
+kernel constant is moved by a random factor (up to 1.4), as if only another machine were known; a
+sixth of the recorded points (about what `gpuscope bench` takes) brings them back, the rest judges.
+*Second machine*: the `back_to_back` recording, of another H200 without rests between loads, a third
+judges. Writes benchmarks/results/calibration.json.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from own_calibration import errors
 from recorded_points import MICRO, kernel_points
 
 from gpuscope.hardware import Calibration, calibration_for, device
-from gpuscope.measure.bench.types import Point, params_key
-from gpuscope.measure.calibrate import calibrate
+from gpuscope.measurement.bench.types import Point, params_key
+from gpuscope.measurement.calibrate import calibrate
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "calibration.json"
 MOST = 1.4
@@ -63,14 +63,15 @@ def main() -> None:
     own = calibrate(few, target, base=start)
     result: dict[str, object] = {
         "displaced": {
-            "points": len(few), "seconds": round(time.perf_counter() - began, 1),
+            "points": len(few),
+            "seconds": round(time.perf_counter() - began, 1),
             "median_error": {
                 "displaced": figures(errors(rest, target, start)),
                 "calibrated": figures(errors(rest, target, own)),
                 "shipped": figures(errors(rest, target, base)),
             },
         }
-    }  # fmt: skip
+    }
     second = kernel_points(MICRO / "back_to_back")
     own = calibrate(second, target)
     result["second_machine"] = {

@@ -81,9 +81,13 @@ def _write(found: dict[str, list[float]]) -> None:
     entries = {n: old.entry(n) for n in old.names("collective")}
     for name, values in found.items():
         entries[f"collective.overlap.{name}"] = CalibratedValue(
-            median(values), "1", "calibrated", min(values), max(values),
+            median(values),
+            "1",
+            "calibrated",
+            min(values),
+            max(values),
             "2 ranks, 64 MiB, five operations: median, least and most",
-        )  # fmt: skip
+        )
     write_toml(CALIBRATIONS / H200.id / "collective.toml", old_source(), entries)
 
 

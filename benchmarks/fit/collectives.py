@@ -39,8 +39,11 @@ MEASURED_WITH = (
     "2 and 4 H200 SXM, torch 2.11.0+cu130, NCCL 2.28.9, NVLS off, 2026-11-21; eight ranks: "
     "published tables of aiconfigurator-core 0.12.0 (Apache-2.0)"
 )
-OTHER_SUMS = {("collectives-4", "all_reduce"), ("overlap", "all_reduce"),
-              ("overlap", "reduce_scatter")}  # fmt: skip
+OTHER_SUMS = {
+    ("collectives-4", "all_reduce"),
+    ("overlap", "all_reduce"),
+    ("overlap", "reduce_scatter"),
+}
 """Recorded with the largest value as the reduction, not the sum."""
 
 EIGHT_S, EIGHT_BYTES = 5.2e-3, 2**30
@@ -80,9 +83,10 @@ def gap_s() -> float:
     found = [
         median(r["loop_s"]) - median(r["kernel_s"])
         for r in rows("overlap-2.jsonl")
-        if r["part"] == "alone" and r["operation"] in ("all_reduce", "all_gather", "broadcast")
+        if r["part"] == "alone"
+        and r["operation"] in ("all_reduce", "all_gather", "broadcast")
         and r["bytes"] <= 1 << 20
-    ]  # fmt: skip
+    ]
     return median(found)
 
 
@@ -98,8 +102,9 @@ def step_s() -> float:
     steps = {"all_reduce": 4, "all_gather": 2, "reduce_scatter": 2}
     return median(
         (found[name, size, 4] - found[name, size, 2]) / steps[name]
-        for name, size, ranks in found if ranks == 2 and name in steps and size >= 1 << 14
-    )  # fmt: skip
+        for name, size, ranks in found
+        if ranks == 2 and name in steps and size >= 1 << 14
+    )
 
 
 def points() -> Iterator[Point]:
@@ -108,8 +113,9 @@ def points() -> Iterator[Point]:
     for r in rows("overlap-2.jsonl"):
         other = ("overlap", r.get("operation")) in OTHER_SUMS
         if r["part"] == "protocols" and r["algorithm"] == "Ring":
-            yield Point(r["operation"], r["ranks"], r["bytes"], min(r["loop_s"]) - gap,
-                        r["protocol"], other)  # fmt: skip
+            yield Point(
+                r["operation"], r["ranks"], r["bytes"], min(r["loop_s"]) - gap, r["protocol"], other
+            )
         elif r["part"] == "point" and r["way"] == "one way":
             yield Point("send", 2, r["bytes"], r["message_s"] - gap)
         elif r["part"] == "alone":
@@ -149,13 +155,24 @@ def errors(over: list[Point], values: Mapping[str, float]) -> list[float]:
 def start() -> dict[str, float]:
     """Where the search begins: NCCL's latencies."""
     values = {
-        "LL.base_s": 5e-6, "LL.link_s": step_s(), "LL.share": 0.4, "LL128.base_s": 9e-6,
-        "LL128.link_s": 1.9e-6, "LL128.share": 0.9, "Simple.base_s": 12e-6,
-        "Simple.link_s": 3.4e-6, "other_sum.extra_s": 1.5e-6, "send_recv.extra_s": 6e-6,
-        "send_recv.efficiency_2": 0.75, "exchange.efficiency_2": 0.6, "all_to_all.extra_s": 0.5e-6,
-        "all_reduce.extra_s": 1e-6, "all_gather.extra_s": 0.5e-6,
-        "rate.growth": 0.2, "pairs.growth": 0.3,
-    }  # fmt: skip
+        "LL.base_s": 5e-6,
+        "LL.link_s": step_s(),
+        "LL.share": 0.4,
+        "LL128.base_s": 9e-6,
+        "LL128.link_s": 1.9e-6,
+        "LL128.share": 0.9,
+        "Simple.base_s": 12e-6,
+        "Simple.link_s": 3.4e-6,
+        "other_sum.extra_s": 1.5e-6,
+        "send_recv.extra_s": 6e-6,
+        "send_recv.efficiency_2": 0.75,
+        "exchange.efficiency_2": 0.6,
+        "all_to_all.extra_s": 0.5e-6,
+        "all_reduce.extra_s": 1e-6,
+        "all_gather.extra_s": 0.5e-6,
+        "rate.growth": 0.2,
+        "pairs.growth": 0.3,
+    }
     for operation in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"):
         values[f"{operation}.efficiency_2"] = values[f"{operation}.efficiency_4"] = 0.7
     return values
@@ -196,9 +213,10 @@ def _write(values: dict[str, float], found: list[float]) -> None:
     """Store them, with the shares for eight ranks that others measured."""
     old = dict(calibration_for(H200).entries)
     kept = {
-        name.removeprefix("collective."): entry.value for name, entry in old.items()
+        name.removeprefix("collective."): entry.value
+        for name, entry in old.items()
         if name.startswith("collective.") and name.endswith("_8")
-    }  # fmt: skip
+    }
     simple_s = values["Simple.base_s"] + 14 * values["Simple.link_s"]
     kept["all_reduce.efficiency_8"] = 1.75 * EIGHT_BYTES / (EIGHT_S - simple_s) / 450e9
     half = math.hypot(spread(found), ANOTHER_JOB)
@@ -215,9 +233,13 @@ def _write(values: dict[str, float], found: list[float]) -> None:
     }
     entries |= {n: e for n, e in old.items() if n.startswith("collective.nvls.efficiency")}
     entries["collective.scale"] = CalibratedValue(
-        1.0, "1", "calibrated", 1 - half, 1 + half,
+        1.0,
+        "1",
+        "calibrated",
+        1 - half,
+        1 + half,
         f"measured over predicted, {len(found)} held-out points from 64 KiB on, 2 and 4 ranks",
-    )  # fmt: skip
+    )
     path = CALIBRATIONS / H200.id / "collective.toml"
     entries |= {n: e for n, e in old.items() if n.startswith("collective.overlap.")}
     write_toml(path, MEASURED_WITH, entries)

@@ -81,9 +81,12 @@ def points(path: Path, device: Any, calibration: Any = None) -> Iterator[Point |
             known[key] = cost_program(fused, device, calibration)
         phase = row["part"]
         kernels = [
-            (c.op, k) for c in known[key].ops if c.op.region for k in c.kernels
+            (c.op, k)
+            for c in known[key].ops
+            if c.op.region
+            for k in c.kernels
             if (c.op.phase == "backward") == (phase == "backward")
-        ]  # fmt: skip
+        ]
         if len(kernels) != len(row["kernels"]):
             yield (
                 f"{case.name} {case.mib} {case.params} {phase}: recorded"
@@ -98,10 +101,11 @@ def points(path: Path, device: Any, calibration: Any = None) -> Iterator[Point |
 def _has_backward(path: Path, row: dict[str, Any]) -> bool:
     same = (row["case"], row["mib"], row["params"])
     return any(
-        r["bench"] == "kernel" and r["part"] == "backward"
+        r["bench"] == "kernel"
+        and r["part"] == "backward"
         and (r["case"], r["mib"], r["params"]) == same
         for r in rows_of(path)
-    )  # fmt: skip
+    )
 
 
 def summary(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Fit the convolution model to recorded kernel durations; print residuals, write the TOML.
 
-    python benchmarks/fit/convolution.py [--write FILE.toml]
+python benchmarks/fit/convolution.py [--write FILE.toml]
 """
 
 from __future__ import annotations
@@ -27,21 +27,31 @@ from recorded import (
 
 from gpuscope.hardware import Device, calibration_for, device
 from gpuscope.hardware.calibration import CalibratedValue
-from gpuscope.measure.calibrate.product_operators import convolution
+from gpuscope.measurement.calibrate.product_operators import convolution
 
 PASSES = {"fwd": "forward", "dgrad": "data_gradient", "wgrad": "weight_gradient"}
 START = {
-    "efficiency": 0.7, "l2_bytes_per_clock_per_unit": 30.0,
-    "store_bytes_per_clock_per_unit": 20.0, "bandwidth_efficiency": 0.8, "floor_s": 3e-6,
-    "tile_s": 1e-6, "split_s": 2e-6, "overlap": 3.0, "few_channels": 2.0,
-}  # fmt: skip
+    "efficiency": 0.7,
+    "l2_bytes_per_clock_per_unit": 30.0,
+    "store_bytes_per_clock_per_unit": 20.0,
+    "bandwidth_efficiency": 0.8,
+    "floor_s": 3e-6,
+    "tile_s": 1e-6,
+    "split_s": 2e-6,
+    "overlap": 3.0,
+    "few_channels": 2.0,
+}
 STREAM = {
-    "convolution.stream.bandwidth_efficiency": 0.75, "convolution.stream.floor_s": 1.6e-6,
+    "convolution.stream.bandwidth_efficiency": 0.75,
+    "convolution.stream.floor_s": 1.6e-6,
     "convolution.convert.elements_per_clock_per_unit": 2.3,
-}  # fmt: skip
+}
 DEPTHWISE = {
-    "efficiency": 0.1, "floor_s": 2e-6, "bandwidth_efficiency": 0.6, "multiplies_per_output": 8.0,
-}  # fmt: skip
+    "efficiency": 0.1,
+    "floor_s": 2e-6,
+    "bandwidth_efficiency": 0.6,
+    "multiplies_per_output": 8.0,
+}
 DEPTHWISE_WEIGHT = {"clocks_per_multiply": 1.33, "clocks_per_image": 200.0}
 
 
@@ -76,10 +86,11 @@ def intervals(cases: list[Case], values: Mapping[str, float], target: Device) ->
     for short, long in PASSES.items():
         for depthwise in (False, True):
             some = [
-                c for c in held
+                c
+                for c in held
                 if c.recorded.params["dir"] == short
                 and kind(c).startswith("depthwise") == depthwise
-            ]  # fmt: skip
+            ]
             errors = sorted(abs(e) for e in log_errors(some, target, values))
             name = f"convolution.depthwise.{long}" if depthwise else f"convolution.{long}"
             out[name] = math.expm1(errors[int(0.8 * (len(errors) - 1))])
@@ -102,9 +113,10 @@ def fitted(cases: list[Case], values: dict[str, float], target: Device) -> dict[
         mine = [c for c in train if c.recorded.params["dir"] == short]
         for dtype in ("bf16", "tf32", "fp32"):
             some = [
-                c for c in mine
+                c
+                for c in mine
                 if c.recorded.params["dtype"] == dtype and kind(c).startswith("implicit")
-            ]  # fmt: skip
+            ]
             key = f"convolution.{long}.{dtype}."
             values |= {key + n: v for n, v in START.items()}
             values = fit(values, score(some), [key + n for n in START], 6)
@@ -130,9 +142,7 @@ def main() -> int:
     args = parser.parse_args()
     target = device("h200")
     cases = [case(r) for r in read(MICRO / "convolution.csv.gz") if r.kernels]
-    products = {
-        n: e.value for n, e in calibration_for(target).entries if n.startswith("matmul.")
-    }
+    products = {n: e.value for n, e in calibration_for(target).entries if n.startswith("matmul.")}
     values = fitted(cases, products, target)
     report(cases, values, target)
     if args.write:
@@ -143,9 +153,13 @@ def main() -> int:
         }
         for name, half in intervals(cases, values, target).items():
             entries[f"{name}.scale"] = CalibratedValue(
-                1.0, "1", "calibrated", max(1.0 - half, 0.01), 1.0 + half,
+                1.0,
+                "1",
+                "calibrated",
+                max(1.0 - half, 0.01),
+                1.0 + half,
                 "measured over predicted on held-out points",
-            )  # fmt: skip
+            )
         write_toml(args.write, MEASURED_WITH, entries)
     return 0
 

@@ -1,7 +1,7 @@
 """Host constants from the recorded micro-benchmarks: `python benchmarks/fit/host.py`.
 
 Reads the recorded host calls (`--micro FOLDER`, back to back by default: no slow while in it) and
-writes the shipped calibration's host.toml by `gpuscope.measure.calibrate.host_constants`: each
+writes the shipped calibration's host.toml by `gpuscope.measurement.calibrate.host_constants`: each
 constant is the median of one measurement, or a difference of two, said in its note; intervals are
 the least and the 90th percentile seen.
 """
@@ -15,7 +15,7 @@ from recorded import write_toml
 from recorded_points import MICRO, host_points
 
 from gpuscope.hardware import CalibratedValue, Calibration
-from gpuscope.measure.calibrate.host_constants import host_constants
+from gpuscope.measurement.calibrate.host_constants import host_constants
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "src/gpuscope/hardware/catalogue/calibrations/nvidia-h200-sxm/host.toml"
@@ -24,9 +24,13 @@ WITH = (
     "2026-11-21"
 )
 OTHER_HOSTS = CalibratedValue(
-    1.0, "1", "estimated", 0.8, 2.2,
+    1.0,
+    "1",
+    "estimated",
+    0.8,
+    2.2,
     "other hosts: calls on five with the same device took 1, 1.3, 1.4, 2.1 and 2.6 of these times",
-)  # fmt: skip
+)
 
 
 def main() -> None:

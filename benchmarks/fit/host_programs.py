@@ -1,7 +1,7 @@
 """What host calls lack in a program: `python benchmarks/fit/host_programs.py`.
 
-Fits the terms of `gpuscope.measure.calibrate.host_terms` to the recorded times of made-up programs
-and writes the shipped host_programs.toml. Run `host.py` first.
+Fits the terms of `gpuscope.measurement.calibrate.host_terms` to the recorded times of made-up
+programs and writes the shipped host_programs.toml. Run `host.py` first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from recorded import write_toml
 from recorded_points import host_points
 
 from gpuscope.hardware import calibration_for, device
-from gpuscope.measure.calibrate.host_terms import host_terms
+from gpuscope.measurement.calibrate.host_terms import host_terms
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "src/gpuscope/hardware/catalogue/calibrations/nvidia-h200-sxm/host_programs.toml"

@@ -29,7 +29,7 @@ from gpuscope.cost.collective_ways import tuning_of
 from gpuscope.cost.engine import COMMON_SPREAD
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import Calibration, Device, device
+from gpuscope.hardware import CalibratedValue, Calibration, Device, device
 from gpuscope.hardware import calibration as calibrations
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "leave_one_out.json"
@@ -49,19 +49,21 @@ def without(target: Device) -> Calibration:
     if target.id == HOME:
         kept = tuple((n, e) for n, e in home.entries if not n.startswith(TABLED))
         home = replace(home, entries=kept)
-    distance = calibrations._distance(target, device(HOME))
-    carried = calibrations._carried(home, target, distance)
-    near = calibrations._neighbour(target, known, {})
-    return carried if near is None else calibrations._overlaid(carried, near, target)
+    lenders = calibrations._relatives(target, {**known, HOME: home})
+    entries: dict[str, CalibratedValue] = {}
+    for each in reversed(lenders):
+        entries.update(each.entries)
+    whole = next(each for each in lenders if each.names("host"))
+    return replace(whole, entries=tuple(sorted(entries.items())))
 
 
 def source_of(target: Device) -> str:
     """Which device's products it gets."""
     known = dict(calibrations._catalogued(calibrations.CALIBRATIONS))
-    known.pop(HOME)
     known.pop(target.id, None)
-    near = calibrations._neighbour(target, known, {})
-    return near.measured_on if near is not None and near.measured_on else HOME
+    lenders = calibrations._relatives(target, known)
+    found = next(each for each in lenders if each.names("matmul"))
+    return found.measured_on or HOME
 
 
 def interval(kernels: Sequence[Kernel], common: float, own: float) -> tuple[float, float, float]:
@@ -104,8 +106,9 @@ def messages(systems: Path, folder: str, target: Device) -> Iterator[Judged]:
     """Collectives; the interval is not the model's own (that of a whole job), so there is none."""
     tuning = tuning_of(Constants(without(target)))
     points = nccl.read(systems, folder)[1::2]
-    for (_, _, _, seconds), error in zip(points, nccl.errors(target.id, points, tuning),
-                                         strict=True):  # fmt: skip
+    for (_, _, _, seconds), error in zip(
+        points, nccl.errors(target.id, points, tuning), strict=True
+    ):
         yield seconds, seconds * math.exp(error), math.nan, math.nan
 
 
@@ -114,19 +117,22 @@ def figures(judged: Sequence[Judged]) -> dict[str, float | int | None]:
     errors = sorted(abs(p / m - 1) for m, p, _, _ in judged)
     bounded = [j for j in judged if not math.isnan(j[2])]
     return {
-        "points": len(judged), "median": round(median(errors), 4),
+        "points": len(judged),
+        "median": round(median(errors), 4),
         "mean": round(sum(errors) / len(errors), 4),
         "bias": round(median(p / m - 1 for m, p, _, _ in judged), 4),
         "coverage": round(sum(lo <= m <= hi for m, _, lo, hi in bounded) / len(bounded), 3)
-        if bounded else None,
+        if bounded
+        else None,
         "width": round(median((hi - lo) / p for _, p, lo, hi in bounded), 3) if bounded else None,
-    }  # fmt: skip
+    }
 
 
 KINDS = {
-    "products": ("products", "矩阵乘法"), "prefill": ("attention, prefill", "注意力预填充"),
+    "products": ("products", "矩阵乘法"),
+    "prefill": ("attention, prefill", "注意力预填充"),
     "collectives": ("collectives in a node", "节点内集合通信"),
-}  # fmt: skip
+}
 
 
 def run(systems: Path) -> dict[str, dict[str, object]]:
@@ -145,9 +151,12 @@ def run(systems: Path) -> dict[str, dict[str, object]]:
                 row = figures(judged)
                 en, zh = KINDS[kind]
                 found[f"{device_id} {kind}"] = {
-                    "device": target.name, "kind": en, "kind_zh": zh, "from": source_of(target),
+                    "device": target.name,
+                    "kind": en,
+                    "kind_zh": zh,
+                    "from": source_of(target),
                     **row,
-                }  # fmt: skip
+                }
                 sys.stdout.write(f"{device_id:30s} {kind:12s} from {source_of(target):22s} {row}\n")
     return found
 

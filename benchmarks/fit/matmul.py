@@ -1,6 +1,6 @@
 """Fit the matrix product model to recorded kernel durations; print residuals, write the TOML.
 
-    python benchmarks/fit/matmul.py [--only bf16 fp32] [--write FILE.toml]
+python benchmarks/fit/matmul.py [--only bf16 fp32] [--write FILE.toml]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from recorded import (
 from gpuscope.cost.matmul import alignment_bytes
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CalibratedValue
-from gpuscope.measure.calibrate.product_operators import product
+from gpuscope.measurement.calibrate.product_operators import product
 
 
 def case(recorded: Recorded) -> Case:
@@ -39,23 +39,43 @@ def case(recorded: Recorded) -> Case:
 
 
 FREE = {
-    "efficiency": 0.85, "l2_bytes_per_clock_per_unit": 44.0,
-    "store_bytes_per_clock_per_unit": 30.0, "bandwidth_efficiency": 0.89, "floor_s": 1.8e-6,
-    "tile_s": 5e-7, "split_s": 1.8e-6, "cold_s": 7e-7, "overlap": 4.0,
+    "efficiency": 0.85,
+    "l2_bytes_per_clock_per_unit": 44.0,
+    "store_bytes_per_clock_per_unit": 30.0,
+    "bandwidth_efficiency": 0.89,
+    "floor_s": 1.8e-6,
+    "tile_s": 5e-7,
+    "split_s": 1.8e-6,
+    "cold_s": 7e-7,
+    "overlap": 4.0,
     "bias_store": 1.8,
-}  # fmt: skip
+}
 """Constants that are fitted for every dtype, with where to start."""
 
 UNALIGNED = {
-    "efficiency": 0.15, "wider_rows": 1.7, "gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8,
-    "l2_bytes_per_clock_per_unit": 20.0, "store_bytes_per_clock_per_unit": 200.0,
-    "tile_s": 5e-7, "bandwidth_efficiency": 0.8, "split_s": 1.0e-6, "layout_nt": 1.4,
-    "step_s_per_byte": 1e-9, "floor_s": 2.5e-6,
-}  # fmt: skip
+    "efficiency": 0.15,
+    "wider_rows": 1.7,
+    "gemv_s": 2.2e-6,
+    "gemv_bandwidth_efficiency": 0.8,
+    "l2_bytes_per_clock_per_unit": 20.0,
+    "store_bytes_per_clock_per_unit": 200.0,
+    "tile_s": 5e-7,
+    "bandwidth_efficiency": 0.8,
+    "split_s": 1.0e-6,
+    "layout_nt": 1.4,
+    "step_s_per_byte": 1e-9,
+    "floor_s": 2.5e-6,
+}
 OWN_GEMV = {"gemv_s": 2.2e-6, "gemv_bandwidth_efficiency": 0.8}
 THROTTLE = {"throttle": 0.2, "throttle_s": 8e-4}
-UNIT = {"floor_s": "s", "tile_s": "s", "split_s": "s", "cold_s": "s", "throttle_s": "s",
-        "gemv_s": "s"}  # fmt: skip
+UNIT = {
+    "floor_s": "s",
+    "tile_s": "s",
+    "split_s": "s",
+    "cold_s": "s",
+    "throttle_s": "s",
+    "gemv_s": "s",
+}
 DTYPES = ["bf16", "fp32", "tf32", "fp16", "int8", "fp8"]
 FULL_CLOCK = 0.95
 """Above this share of its clock the device is not limited by power."""
@@ -129,9 +149,12 @@ def report(cases: list[Case], values: Mapping[str, float], target: Device) -> No
     for found, error in zip(held, log_errors(held, target, values), strict=True):
         row = "16-byte rows" if aligned(found) else "misaligned rows"
         for name in (
-            "all", f"{found.recorded.bench}, {row}", f"layout {found.recorded.params['layout']}",
-            f"{found.recorded.state}", f"{found.recorded.bench} {regime(found)}",
-        ):  # fmt: skip
+            "all",
+            f"{found.recorded.bench}, {row}",
+            f"layout {found.recorded.params['layout']}",
+            f"{found.recorded.state}",
+            f"{found.recorded.bench} {regime(found)}",
+        ):
             groups[name].append(error)
     for name in sorted(groups):
         sys.stdout.write(f"  held out, {name:34s} {summary(groups[name])}\n")
@@ -151,9 +174,13 @@ def intervals(
         ordered = sorted(abs(math.log(r)) for r in found_ratios)
         half = math.expm1(ordered[int(0.8 * (len(ordered) - 1))])
         out[f"matmul.{limiter}.scale"] = CalibratedValue(
-            1.0, "1", "calibrated", 1.0 - half, 1.0 + half,
+            1.0,
+            "1",
+            "calibrated",
+            1.0 - half,
+            1.0 + half,
             f"measured over predicted, {len(ordered)} held-out points",
-        )  # fmt: skip
+        )
     return out
 
 
@@ -174,9 +201,10 @@ def main() -> int:
         few = len(by_dtype[dtype]) < 150
         like = {n: v for n, v in values.items() if ".bf16" in n or "dirty" in n}
         found = (
-            few_points(dtype, by_dtype[dtype], target, like) if few
+            few_points(dtype, by_dtype[dtype], target, like)
+            if few
             else fit_dtype(dtype, by_dtype[dtype], target)
-        )  # fmt: skip
+        )
         report(by_dtype[dtype], found, target)
         values |= found
     if args.write:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuscope.measure.calibrate.memory_operators import BUILDERS
+from gpuscope.measurement.calibrate.memory_operators import BUILDERS
 from gpuscope.program.types import Op
 
 DATA = Path(__file__).resolve().parents[2] / "validation/recordings/h200/micro"
@@ -25,10 +25,15 @@ L2_BYTES = 0.75 * 62_914_560
 """What the engine takes as usable L2 of an H200."""
 
 FILES = {
-    "pointwise": "pointwise", "working_set": "pointwise", "reduction": "reduction",
-    "image_reduction": "reduction", "gather": "gather", "optimizer": "optimizers",
-    "transfer": "transfers", "rnn": "recurrent",
-}  # fmt: skip
+    "pointwise": "pointwise",
+    "working_set": "pointwise",
+    "reduction": "reduction",
+    "image_reduction": "reduction",
+    "gather": "gather",
+    "optimizer": "optimizers",
+    "transfer": "transfers",
+    "rnn": "recurrent",
+}
 """Family of points -> recording."""
 
 Params = dict[str, Any]

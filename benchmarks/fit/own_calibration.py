@@ -3,9 +3,9 @@
     python benchmarks/fit/own_calibration.py OUT.toml [--micro DIR] [--host JSON] [--bench DIR]
 
 Reads recorded points (the micro recordings by default, or the folder of `gpuscope bench`), fits
-`gpuscope.measure.calibrate` to two thirds of them, and prints the errors on the other third under
-the shipped constants and under the fitted ones. Step times of whole models:
-`python validation/own.py OUT.toml`.
+`gpuscope.measurement.calibrate` to two thirds of them, and prints the errors on the other third
+under the shipped constants and under the fitted ones. Step times of whole models: `python
+validation/own.py OUT.toml`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from recorded import summary
 from recorded_points import MICRO, host_points, kernel_points
 
 from gpuscope.hardware import Calibration, Device, calibration_for, device
-from gpuscope.measure.bench.types import Point, p90
-from gpuscope.measure.calibrate import calibrate, save_calibration
-from gpuscope.measure.calibrate.cases import case_of, log_errors
+from gpuscope.measurement.bench.types import Point, p90
+from gpuscope.measurement.calibrate import calibrate, save_calibration
+from gpuscope.measurement.calibrate.cases import case_of, log_errors
 
 
 def host_json(path: Path) -> list[Point]:
@@ -34,10 +34,18 @@ def host_json(path: Path) -> list[Point]:
             continue
         seconds = sorted(s["seconds"])
         bench = "launch" if s["group"].startswith(("launch", "queue", "graph")) else "host"
-        found.append(Point(
-            bench, s["group"], {"name": s["name"], "variant": s["variant"]}, "host",
-            seconds[len(seconds) // 2], seconds[0], p90(seconds), len(seconds),
-        ))  # fmt: skip
+        found.append(
+            Point(
+                bench,
+                s["group"],
+                {"name": s["name"], "variant": s["variant"]},
+                "host",
+                seconds[len(seconds) // 2],
+                seconds[0],
+                p90(seconds),
+                len(seconds),
+            )
+        )
     return found
 
 
@@ -63,7 +71,7 @@ def main() -> None:
     args = parser.parse_args()
     target = device(args.on)
     if args.bench:
-        from gpuscope.measure.bench.store import load_bench
+        from gpuscope.measurement.bench.store import load_bench
 
         points = list(load_bench(args.bench).points)
     else:

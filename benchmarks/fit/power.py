@@ -31,20 +31,14 @@ from recorded import MAX_MHZ, MEASURED_WITH, MICRO, write_toml
 
 from gpuscope.api import capture as record
 from gpuscope.cost.engine import cost_program
-from gpuscope.cost.power import (
-    PJ_PER_BIT,
-    limit_power,
-    on_matrix_units,
-    power_model,
-    rate_of,
-)
+from gpuscope.cost.power import PJ_PER_BIT, limit_power, on_matrix_units, power_model, rate_of
 from gpuscope.cost.types import Kernel
 from gpuscope.cost.workspace import with_workspaces
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import calibration_for, device
 from gpuscope.hardware.calibration import CalibratedValue
-from gpuscope.measure.bench.power_loads import LOADS
-from gpuscope.measure.bench.power_loads import Load as BenchLoad
+from gpuscope.measurement.bench.power_loads import LOADS
+from gpuscope.measurement.bench.power_loads import Load as BenchLoad
 from gpuscope.program.capture import capture
 from gpuscope.program.workload import WorkloadOptions
 from gpuscope.timeline import simulate
@@ -94,8 +88,11 @@ def read(name: str) -> dict[str, dict[str, str]]:
 
 def at_rest(rows: dict[str, dict[str, str]]) -> float:
     """Mean power with a context open and the clock up."""
-    idle = [float(r["mean_w"]) for n, r in rows.items()
-            if n.startswith("idle") and float(r["sm_mhz_mean"]) > 0.9 * MAX_MHZ]  # fmt: skip
+    idle = [
+        float(r["mean_w"])
+        for n, r in rows.items()
+        if n.startswith("idle") and float(r["sm_mhz_mean"]) > 0.9 * MAX_MHZ
+    ]
     return sum(idle) / len(idle)
 
 
@@ -125,9 +122,14 @@ def busy_share(name: str, row: dict[str, str]) -> float:
 
 
 def load(
-    name: str, row: dict[str, str], rest_w: float, full: dict[str, str], kernels: list[Kernel],
-    clocks: Column, exponent: float,
-) -> Load:  # fmt: skip
+    name: str,
+    row: dict[str, str],
+    rest_w: float,
+    full: dict[str, str],
+    kernels: list[Kernel],
+    clocks: Column,
+    exponent: float,
+) -> Load:
     """A recorded load with its work; a duty load's clock is told by its rate.
 
     Kernels of a load that is always busy are stretched to fill the time.
@@ -184,9 +186,12 @@ def own_clock(rate: str, share: float, flops_per_s: float) -> float:
         for row in csv.DictReader(stream):
             p = json.loads(row["params"])
             if (
-                row["bench"] == name and p["dtype"] == rate and row["state"] == "hot"
-                and p["m"] == p["n"] == p["k"] == 8192 and row["category"] == "kernel"
-            ):  # fmt: skip
+                row["bench"] == name
+                and p["dtype"] == rate
+                and row["state"] == "hot"
+                and p["m"] == p["n"] == p["k"] == 8192
+                and row["category"] == "kernel"
+            ):
                 alone = 2 * 8192**3 / (float(row["median_us"]) * 1e-6)
                 return min(1.0, share * alone / flops_per_s)
     raise SystemExit(f"no lone {rate} product of 8192 in the recording")
@@ -211,12 +216,14 @@ def entries(
     """The constants as shares (see `gpuscope.cost.power`)."""
     board_w = DEVICE.require("tdp_w")
     values = {
-        "idle_share": idle_w / board_w, "active_share": found["active"] / board_w,
+        "idle_share": idle_w / board_w,
+        "active_share": found["active"] / board_w,
         "vector_share": found["vector"] / board_w,
         "byte_factor": found["byte"] / MEMORY_PJ_PER_BYTE,
         "l2_byte_factor": found["l2_byte"] / MEMORY_PJ_PER_BYTE,
-        "voltage_exponent": exponent, "limit_share": held_w / board_w,
-    }  # fmt: skip
+        "voltage_exponent": exponent,
+        "limit_share": held_w / board_w,
+    }
     plain = found["flop.bf16.matmul"]
     for kind in ("attention", "convolution", "recurrent"):
         values[f"flop_factor.{kind}"] = found[f"flop.bf16.{kind}"] / plain
@@ -252,8 +259,9 @@ def fitted() -> tuple[Column, Column, float, float, float, list[Load]]:
         loads = [load(*job, clocks, exponent) for job in jobs]
         found = least_squares(loads)
         exponent = exponent_of(loads, found, clocks, exponent)
-    held = [x.total_w for x in loads
-            if "_duty_" not in x.name and x.share < 0.9 and x.total_w > 600]  # fmt: skip
+    held = [
+        x.total_w for x in loads if "_duty_" not in x.name and x.share < 0.9 and x.total_w > 600
+    ]
     machines = [at_rest(r) for r in (steady, terms, read("back_to_back/power.csv.gz"))]
     return found, clocks, exponent, sum(machines) / 3, sum(held) / len(held), loads
 
@@ -288,28 +296,38 @@ def check() -> None:
         steps = [simulate(costed).step_time_s, simulate(limited).step_time_s]
         above_j = sum(
             sum(model.work_j(k)) * item.op.repeat
-            for item in costed.ops for k in item.kernels if k.lane == "compute"
-        )  # fmt: skip
+            for item in costed.ops
+            for k in item.kernels
+            if k.lane == "compute"
+        )
 
         def energy_j(step_s: float, above_j: float = above_j) -> float:
             return min(model.idle_w * step_s + above_j, model.limit_w * step_s)
 
         measured_s, measured_j = recording["step_time_s"], recording["energy_j"]
         found = (
-            energy_j(measured_s) / measured_j - 1, energy_j(steps[1]) / measured_j - 1,
-            steps[0] / measured_s - 1, steps[1] / measured_s - 1,
-        )  # fmt: skip
+            energy_j(measured_s) / measured_j - 1,
+            energy_j(steps[1]) / measured_j - 1,
+            steps[0] / measured_s - 1,
+            steps[1] / measured_s - 1,
+        )
         errors.append(found)
         if limited is not costed:
             limited_errors.append(found[2:])
-        say(f"{path.stem:22s} power {found[0]:+6.1%}  energy {found[1]:+6.1%}"
-            f"  step {found[2]:+6.1%}, limited {found[3]:+6.1%}\n")  # fmt: skip
+        say(
+            f"{path.stem:22s} power {found[0]:+6.1%}  energy {found[1]:+6.1%}"
+            f"  step {found[2]:+6.1%}, limited {found[3]:+6.1%}\n"
+        )
     size = np.abs(errors)
-    say(f"mean errors {size.mean(0).round(3)}, medians {np.median(size, 0).round(3)}, "
-        f"bias {np.mean(errors, 0).round(3)}\n")  # fmt: skip
+    say(
+        f"mean errors {size.mean(0).round(3)}, medians {np.median(size, 0).round(3)}, "
+        f"bias {np.mean(errors, 0).round(3)}\n"
+    )
     if limited_errors:
-        say(f"step of {len(limited_errors)} limited ones: without, with the limit "
-            f"{np.abs(limited_errors).mean(0).round(3)}\n")  # fmt: skip
+        say(
+            f"step of {len(limited_errors)} limited ones: without, with the limit "
+            f"{np.abs(limited_errors).mean(0).round(3)}\n"
+        )
 
 
 def main() -> None:
@@ -330,8 +348,10 @@ def main() -> None:
     errors = []
     for x in sorted(loads, key=lambda x: predicted_w(x, found) / x.total_w):
         errors.append(predicted_w(x, found) / x.total_w - 1)
-        say(f"{x.name:32s} {x.total_w:6.1f} W, {predicted_w(x, found):6.1f} W {errors[-1]:+7.1%}"
-            f"  clock {x.share:.3f}\n")  # fmt: skip
+        say(
+            f"{x.name:32s} {x.total_w:6.1f} W, {predicted_w(x, found):6.1f} W {errors[-1]:+7.1%}"
+            f"  clock {x.share:.3f}\n"
+        )
     say(f"mean error {np.mean(np.abs(errors)):.1%}, median {np.median(np.abs(errors)):.1%}\n")
     if given.write:
         write_toml(given.write, MEASURED_WITH, entries(found, clocks, exponent, idle_w, held_w))

@@ -32,7 +32,7 @@ from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration
-from gpuscope.measure.calibrate.product_operators import dense, turned
+from gpuscope.measurement.calibrate.product_operators import dense, turned
 from gpuscope.program.types import Op
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,20 +40,32 @@ RESULTS = ROOT / "benchmarks" / "results" / "published_matmul.json"
 HOME = "h200_sxm"
 
 DEVICES = {
-    "a100_sxm": "nvidia-a100-sxm-80gb", "h100_sxm": "nvidia-h100-sxm", HOME: "nvidia-h200-sxm",
-    "b200_sxm": "nvidia-b200", "b300_sxm": "nvidia-b300", "gb200": "nvidia-gb200",
-    "gb300": "nvidia-gb300", "l40s": "nvidia-l40s",
+    "a100_sxm": "nvidia-a100-sxm-80gb",
+    "h100_sxm": "nvidia-h100-sxm",
+    HOME: "nvidia-h200-sxm",
+    "b200_sxm": "nvidia-b200",
+    "b300_sxm": "nvidia-b300",
+    "gb200": "nvidia-gb200",
+    "gb300": "nvidia-gb300",
+    "l40s": "nvidia-l40s",
     "rtx_pro_6000_server": "nvidia-rtx-pro-6000-blackwell",
-}  # fmt: skip
+}
 """Folder of the tables -> catalogue id, for devices with products measured by shape."""
 
 RATES = {"bfloat16": ("bf16", "bfloat16")}
 """Name in the tables -> (rate, torch's dtype)."""
 
 FITTED = (
-    "efficiency", "bandwidth_efficiency", "l2_bytes_per_clock_per_unit", "floor_s", "tile_s",
-    "store_bytes_per_clock_per_unit", "split_s", "throttle", "throttle_s",
-)  # fmt: skip
+    "efficiency",
+    "bandwidth_efficiency",
+    "l2_bytes_per_clock_per_unit",
+    "floor_s",
+    "tile_s",
+    "store_bytes_per_clock_per_unit",
+    "split_s",
+    "throttle",
+    "throttle_s",
+)
 """`cold_s` is not among them: a call that is repeated finds small operands in the L2, and beside a
 large one's transfer the latency of the first loads cannot be told from bandwidth. It is the
 H200's."""

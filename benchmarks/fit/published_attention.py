@@ -23,13 +23,14 @@ from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue
-from gpuscope.measure.calibrate.product_operators import dense
+from gpuscope.measurement.calibrate.product_operators import dense
 from gpuscope.program.types import Op
 
 DEVICES = {
-    "a100_sxm": "nvidia-a100-sxm-80gb", "l40s": "nvidia-l40s",
+    "a100_sxm": "nvidia-a100-sxm-80gb",
+    "l40s": "nvidia-l40s",
     "rtx_pro_6000_server": "nvidia-rtx-pro-6000-blackwell",
-}  # fmt: skip
+}
 WIDTHS = {64: "d64", 128: "d128", 256: "d256"}
 TILE_S, START_S = 2.0e-6, 3.0e-6
 """Start of a tile and of the kernel, as the model has them for devices nobody measured."""
@@ -89,17 +90,22 @@ def main() -> int:
                 lambda v, train=train, fixed=fixed, target=target: loss(
                     errors(train, target, trial(target, {**v, **fixed}))
                 ),
-                [f"{base}.efficiency"], 8,
-            )  # fmt: skip
+                [f"{base}.efficiency"],
+                8,
+            )
             judged = errors(held, target, trial(target, {**found, **fixed}))
             value = found[f"{base}.efficiency"]
             sys.stdout.write(f"{device_id} {key} {value:.3f} {summary(judged)}\n")
             half = spread(judged)
             for constant, value in found.items():
                 entries[constant] = CalibratedValue(
-                    value, "1", "calibrated", value * (1 - half), value * (1 + half),
+                    value,
+                    "1",
+                    "calibrated",
+                    value * (1 - half),
+                    value * (1 + half),
                     f"held-out half of {len(points)} prefills",
-                )  # fmt: skip
+                )
             entries |= {n: CalibratedValue(v, "s", "calibrated", v, v) for n, v in fixed.items()}
         if args.write and entries:
             file = CALIBRATIONS / device_id / "attention.toml"

@@ -38,17 +38,24 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "published_collectives.json"
 
 DEVICES = {
-    "a100_sxm": "nvidia-a100-sxm-80gb", "h100_sxm": "nvidia-h100-sxm", "b200_sxm": "nvidia-b200",
-    "b300_sxm": "nvidia-b300", "gb200": "nvidia-gb200", "gb300": "nvidia-gb300",
-    "h200_sxm": "nvidia-h200-sxm", "rtx_pro_6000_server": "nvidia-rtx-pro-6000-blackwell",
-}  # fmt: skip
+    "a100_sxm": "nvidia-a100-sxm-80gb",
+    "h100_sxm": "nvidia-h100-sxm",
+    "b200_sxm": "nvidia-b200",
+    "b300_sxm": "nvidia-b300",
+    "gb200": "nvidia-gb200",
+    "gb300": "nvidia-gb300",
+    "h200_sxm": "nvidia-h200-sxm",
+    "rtx_pro_6000_server": "nvidia-rtx-pro-6000-blackwell",
+}
 """Folder of the tables -> catalogue id. The L40S is left out: its node's PCIe switches set the
 time there (8 devices share what one has), which no figure of the device tells."""
 
 TIMES = {
-    "all_reduce": all_reduce_s, "all_gather": gather_s, "reduce_scatter": reduce_scatter_s,
+    "all_reduce": all_reduce_s,
+    "all_gather": gather_s,
+    "reduce_scatter": reduce_scatter_s,
     "alltoall": all_to_all_s,
-}  # fmt: skip
+}
 NAMES = {"alltoall": "all_to_all"}
 
 Point = tuple[str, int, float, float]
@@ -116,8 +123,9 @@ def run(systems: Path, write: bool) -> dict[str, object]:
     for name, device_id in DEVICES.items():
         points = read(systems, name)
         train, held = points[::2], points[1::2]
-        values = {f"{p.name}.{part}": getattr(p, part) for p in PROTOCOLS
-                  for part in ("base_s", "link_s")}  # fmt: skip
+        values = {
+            f"{p.name}.{part}": getattr(p, part) for p in PROTOCOLS for part in ("base_s", "link_s")
+        }
         for operation, ranks in sorted({(NAMES.get(p[0], p[0]), p[1]) for p in points}):
             values[f"{operation}.efficiency_{ranks}"] = 0.75
 
@@ -131,8 +139,11 @@ def run(systems: Path, write: bool) -> dict[str, object]:
         after = errors(device_id, held, tuning_from(values))
         sys.stdout.write(f"{device_id:30s} carried {summary(before)}\n")
         sys.stdout.write(f"{'':30s} fitted  {summary(after)}\n")
-        results[device_id] = {"points": len(held), "carried": figures(before),
-                              "fitted": figures(after)}  # fmt: skip
+        results[device_id] = {
+            "points": len(held),
+            "carried": figures(before),
+            "fitted": figures(after),
+        }
         if write and device_id != OWN:
             _write(device_id, values, after)
     return results
@@ -148,10 +159,14 @@ def _write(device_id: str, values: Mapping[str, float], found: list[float]) -> N
         for name, value in values.items()
     }
     entries["collective.scale"] = CalibratedValue(
-        1.0, "1", "calibrated", 1 - half, 1 + half,
+        1.0,
+        "1",
+        "calibrated",
+        1 - half,
+        1 + half,
         f"measured over predicted, {len(found)} held-out points; large all-reduces use the "
         "switches' own additions (NVLS) where there are some",
-    )  # fmt: skip
+    )
     write_toml(CALIBRATIONS / device_id / "collective.toml", source("NCCL in one node"), entries)
 
 

@@ -28,7 +28,7 @@ from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration
-from gpuscope.measure.calibrate.product_operators import dense, turned
+from gpuscope.measurement.calibrate.product_operators import dense, turned
 from gpuscope.program.types import Op, TensorSpec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,16 +48,30 @@ of 128 KiB and more fall on the same channels of the memory): not modelled, left
 
 PRODUCTS = {"bmm": "aten::bmm", "linear": "aten::addmm"}
 ELEMENTWISE = {
-    "add": "aten::add", "mul": "aten::mul", "div": "aten::div", "addu": "aten::add",
-    "mulu": "aten::mul", "gelu": "aten::gelu", "tanh": "aten::tanh", "relu": "aten::relu",
-}  # fmt: skip
+    "add": "aten::add",
+    "mul": "aten::mul",
+    "div": "aten::div",
+    "addu": "aten::add",
+    "mulu": "aten::mul",
+    "gelu": "aten::gelu",
+    "tanh": "aten::tanh",
+    "relu": "aten::relu",
+}
 """Name in the tables -> operator; a last "u" is one tensor and a number."""
 
 START = {
-    "efficiency": 0.7, "bandwidth_efficiency": 0.8, "l2_bytes_per_clock_per_unit": 44.0,
-    "tile_s": 5e-7, "store_bytes_per_clock_per_unit": 30.0, "narrow": 8.0, "layout_nt": 1.0,
-    "throttle": 0.1, "throttle_s": 1e-2, "bias_store": 1.0, "reach": 1.0,
-}  # fmt: skip
+    "efficiency": 0.7,
+    "bandwidth_efficiency": 0.8,
+    "l2_bytes_per_clock_per_unit": 44.0,
+    "tile_s": 5e-7,
+    "store_bytes_per_clock_per_unit": 30.0,
+    "narrow": 8.0,
+    "layout_nt": 1.0,
+    "throttle": 0.1,
+    "throttle_s": 1e-2,
+    "bias_store": 1.0,
+    "reach": 1.0,
+}
 FITTED = tuple(name for name in START if name not in ("throttle_s", "bias_store", "reach"))
 """`throttle_s` cannot be told from `throttle` in the best five of 25 calls; a bias is copied to the
 result beforehand, so adding it costs nothing of its own; `reach` is for constants of other vendors'
@@ -65,18 +79,21 @@ devices."""
 
 MEMORY = {
     "pointwise": {
-        "bandwidth.read_efficiency": 0.92, "bandwidth.write_efficiency": 0.9,
+        "bandwidth.read_efficiency": 0.92,
+        "bandwidth.write_efficiency": 0.9,
         "bandwidth.turnaround": 0.09,
     },
     "softmax": {
-        "softmax.block.forward_cycles": 0.39, "softmax.block.forward_row_cycles": 4000.0,
+        "softmax.block.forward_cycles": 0.39,
+        "softmax.block.forward_row_cycles": 4000.0,
         "softmax.block.forward_shared_cycles": 0.7,
         "softmax.block.forward_shared_row_cycles": 900.0,
     },
     "normalization": {
-        "normalization.layer.wide.row_cycles": 40.0, "normalization.layer.wide.step_cycles": 345.0,
+        "normalization.layer.wide.row_cycles": 40.0,
+        "normalization.layer.wide.step_cycles": 345.0,
     },
-}  # fmt: skip
+}
 """Constants by the calls that tell them, in the order of fitting, with their defaults."""
 
 
@@ -88,9 +105,11 @@ def read(folder: Path) -> Iterator[Case]:
             for row in csv.DictReader(stream):
                 seconds = float(row["Latency"]) * 1e-3 - EVENTS_S
                 sizes = {k: int(row[k]) for k in ("B", "M", "N", "K", "H") if k in row}
-                case = _product(name, sizes, seconds) if name in PRODUCTS else _memory(
-                    name, sizes, seconds
-                )  # fmt: skip
+                case = (
+                    _product(name, sizes, seconds)
+                    if name in PRODUCTS
+                    else _memory(name, sizes, seconds)
+                )
                 if case is not None:
                     yield case
 
@@ -119,8 +138,14 @@ def _memory(name: str, sizes: Mapping[str, int], seconds: float) -> Case | None:
         op = _op("aten::_softmax", (x,), x, dim=-1)
     elif name == "ln":
         weight, moment = _floats(columns), _floats(rows, 1)
-        op = _op("aten::native_layer_norm", (x, weight, weight), x, moment, moment,
-                 normalized_shape=(columns,))  # fmt: skip
+        op = _op(
+            "aten::native_layer_norm",
+            (x, weight, weight),
+            x,
+            moment,
+            moment,
+            normalized_shape=(columns,),
+        )
     else:
         inputs = (x, x) if name in ("add", "mul", "div") else (x,)
         op = _op(ELEMENTWISE[name], inputs, x)
@@ -148,9 +173,10 @@ def run(folder: Path, write: bool) -> dict[str, dict[str, object]]:
     for case in read(folder):
         cases.setdefault(_family(case), []).append(case)
     carried = {
-        name: entry.value for name, entry in load_calibration(CALIBRATIONS / HOME).entries
+        name: entry.value
+        for name, entry in load_calibration(CALIBRATIONS / HOME).entries
         if entry.unit in ("1", "s")
-    } | {"matmul.fp32_matrix.reach": 0.65}  # fmt: skip
+    } | {"matmul.fp32_matrix.reach": 0.65}
     known = dict(carried)
     results: dict[str, dict[str, object]] = {}
     entries: dict[str, dict[str, CalibratedValue]] = {}
@@ -163,8 +189,10 @@ def run(folder: Path, write: bool) -> dict[str, dict[str, object]]:
         known = fit(known, lambda v, t=train: _loss(t, target, v), list(names), 5)
         after = log_errors(held, target, known)
         results[family] = {
-            "points": len(held), "carried": figures(before), "fitted": figures(after),
-        }  # fmt: skip
+            "points": len(held),
+            "carried": figures(before),
+            "fitted": figures(after),
+        }
         entries[family] = _entries(known, own, after)
         _say(family, held, before, after)
     if write:

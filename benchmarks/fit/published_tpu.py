@@ -24,7 +24,7 @@ from recorded import Case, Recorded, fit, log_errors, loss, summary, write_toml
 
 from gpuscope.hardware import Device, device
 from gpuscope.hardware.calibration import CALIBRATIONS, CalibratedValue, load_calibration
-from gpuscope.measure.calibrate.product_operators import dense
+from gpuscope.measurement.calibrate.product_operators import dense
 from gpuscope.program.types import Op
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,27 +39,42 @@ V6E_COPY_S = {33_554_432: 4.9359414e-5}
 """Bytes of the tensor -> seconds; each is read and written."""
 
 TPU7X_TFLOPS = {
-    128: 2.589961271, 256: 18.28645367, 512: 105.0783466, 1024: 349.7270639, 2048: 679.284728,
-    4096: 892.9445127, 16384: 950.1286983, 32768: 956.3824592,
-}  # fmt: skip
+    128: 2.589961271,
+    256: 18.28645367,
+    512: 105.0783466,
+    1024: 349.7270639,
+    2048: 679.284728,
+    4096: 892.9445127,
+    16384: 950.1286983,
+    32768: 956.3824592,
+}
 """Rows, columns and depth -> TFLOP/s of one core."""
 
 TPU7X_GBPS = {
-    2097152: 1379.335021, 4194304: 2249.746091, 8388608: 2246.129937, 16777216: 2757.308985,
-    33554432: 3009.83593, 67108864: 3097.217778, 134217728: 3176.50274, 268435456: 3167.144485,
-    536870912: 3199.020504, 1073741824: 3198.414211, 2147483648: 3203.486119,
-    4294967296: 3197.879607, 8589934592: 3210.480912,
-}  # fmt: skip
+    2097152: 1379.335021,
+    4194304: 2249.746091,
+    8388608: 2246.129937,
+    16777216: 2757.308985,
+    33554432: 3009.83593,
+    67108864: 3097.217778,
+    134217728: 3176.50274,
+    268435456: 3167.144485,
+    536870912: 3199.020504,
+    1073741824: 3198.414211,
+    2147483648: 3203.486119,
+    4294967296: 3197.879607,
+    8589934592: 3210.480912,
+}
 """Bytes of the tensor -> GB/s of one core, read and written together."""
 
 UNSURE = 0.10
 """Relative half-width where one figure is all there is (a judgement)."""
 
-FIXED = {"matmul.bf16.throttle": 0.0, "matmul.bf16.reach": 1.0}
+FIXED = {"matmul.bf16.throttle": 0.0, "gemm.reach": 1.0}
 FITTED = {
     "matmul": ("matmul.bf16.efficiency", "matmul.bf16.floor_s"),
     "bandwidth": ("bandwidth.write_efficiency", "bandwidth.read_efficiency", "bandwidth.floor_s"),
-}  # fmt: skip
+}
 
 
 def products(seconds: Mapping[int, float]) -> list[Case]:
@@ -90,14 +105,15 @@ def core(chip: Device) -> Device:
     """One core of a chip of several, with its share of the memory."""
     share = 1.0 / (chip.compute_units or 1)
     return chip.replace(
-        compute_units=1, memory_bandwidth_bytes_per_s=chip.memory_bandwidth_bytes_per_s * share,
+        compute_units=1,
+        memory_bandwidth_bytes_per_s=chip.memory_bandwidth_bytes_per_s * share,
         on_chip_sram_bytes=(chip.on_chip_sram_bytes or 0) * share,
-    )  # fmt: skip
+    )
 
 
 def fitted(
     target: Device, family: str, cases: Sequence[Case], known: dict[str, float]
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """The constants that give the cases' times best; floors only where there are several."""
     names = [n for n in FITTED[family] if len(cases) > 1 or not n.endswith("_s")]
     if len(cases) == 1:  # one figure cannot tell reading from writing
@@ -129,7 +145,7 @@ def run(write: bool) -> dict[str, dict[str, object]]:
         ("google-tpu-v7", "bandwidth"): (v7, copies(moved)),
         ("google-tpu-v6e", "matmul"): (device("google-tpu-v6e"), products(V6E_PRODUCT_S)),
         ("google-tpu-v6e", "bandwidth"): (device("google-tpu-v6e"), copies(V6E_COPY_S)),
-    }  # fmt: skip
+    }
     results: dict[str, dict[str, object]] = {}
     floors: dict[str, float] = {}
     for (name, family), (target, cases) in sets.items():
@@ -138,9 +154,10 @@ def run(write: bool) -> dict[str, dict[str, object]]:
         if held:
             floors |= {n: known[n] for n in FITTED[family] if n.endswith("_s")}
             results[f"{name} {family}"] = {
-                "points": len(held), "carried": figures(log_errors(held, target, carried)),
+                "points": len(held),
+                "carried": figures(log_errors(held, target, carried)),
                 "fitted": figures(log_errors(held, target, known)),
-            }  # fmt: skip
+            }
         judged = held or train
         before, after = (summary(log_errors(judged, target, v)) for v in (carried, known))
         sys.stdout.write(f"{name:16s}{family:10s} carried {before}\n{'':26s} fitted  {after}\n")

@@ -15,7 +15,7 @@ from statistics import mean, median
 
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import Calibration, Device
+from gpuscope.hardware import Calibration, Device, Distance
 from gpuscope.hardware.calibration import CalibratedValue
 from gpuscope.program.types import Op
 
@@ -110,7 +110,7 @@ def trial(device: Device, values: Mapping[str, float]) -> Constants:
         (name, CalibratedValue(value, "1", "calibrated", value, value))
         for name, value in values.items()
     )
-    return Constants(Calibration(device.id, device.id, "same device", "", tuple(entries)))
+    return Constants(Calibration(device.id, device.id, Distance.SAME_DEVICE, "", tuple(entries)))
 
 
 @lru_cache(maxsize=64)
@@ -134,9 +134,10 @@ def log_errors(
     plain = {k: v for k, v in values.items() if not k.startswith("dirty.")}
     dirty = {k.removeprefix("dirty."): v for k, v in values.items() if k.startswith("dirty.")}
     constants = {
-        "hot": trial(device, plain), "cold_clean": trial(device, plain),
+        "hot": trial(device, plain),
+        "cold_clean": trial(device, plain),
         "cold": trial(device, {**plain, **dirty}),
-    }  # fmt: skip
+    }
     return [
         math.log(
             c.predicted_s(
@@ -155,9 +156,12 @@ def loss(errors: Sequence[float]) -> float:
 
 
 def fit(
-    values: dict[str, float], evaluate: Callable[[Mapping[str, float]], float],
-    names: Sequence[str], rounds: int = 4, say: Callable[[str], object] = lambda _: None,
-) -> dict[str, float]:  # fmt: skip
+    values: dict[str, float],
+    evaluate: Callable[[Mapping[str, float]], float],
+    names: Sequence[str],
+    rounds: int = 4,
+    say: Callable[[str], object] = lambda _: None,
+) -> dict[str, float]:
     """Coordinate descent by factors: each constant up and down, the step halved every round."""
     best, step = evaluate(values), 1.5
     for _ in range(rounds):

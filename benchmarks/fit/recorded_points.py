@@ -1,4 +1,4 @@
-"""Recorded micro-benchmarks as points of `gpuscope.measure.bench`, for fits and checks."""
+"""Recorded micro-benchmarks as points of `gpuscope.measurement.bench`, for fits and checks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import gzip
 import json
 from pathlib import Path
 
-from gpuscope.measure.bench.types import KernelTime, Point
+from gpuscope.measurement.bench.types import KernelTime, Point
 
 MICRO = Path(__file__).resolve().parents[2] / "validation" / "recordings" / "h200" / "micro"
 BENCHES = (
-    "matmul", "attention", "convolution", "pointwise", "reduction", "gather", "optimizers",
-    "transfers", "recurrent",
-)  # fmt: skip
+    "matmul",
+    "attention",
+    "convolution",
+    "pointwise",
+    "reduction",
+    "gather",
+    "optimizers",
+    "transfers",
+    "recurrent",
+)
 
 
 def kernel_points(folder: Path = MICRO) -> list[Point]:
@@ -42,17 +49,29 @@ def _point(bench: str, key: tuple[str, str, str], rows: list[dict[str, str]]) ->
 
     kernels = tuple(
         KernelTime(
-            r["kernel"], r["category"], int(r["count"]), float(r["median_us"]) * 1e-6,
-            float(r["min_us"]) * 1e-6, float(r["p90_us"]) * 1e-6, grid=r["grid"],
+            r["kernel"],
+            r["category"],
+            int(r["count"]),
+            float(r["median_us"]) * 1e-6,
+            float(r["min_us"]) * 1e-6,
+            float(r["p90_us"]) * 1e-6,
+            grid=r["grid"],
         )
         for r in rows
-    )  # fmt: skip
+    )
     mhz = rows[0]["sm_mhz"]
     return Point(
-        bench, key[0], json.loads(key[1]), key[2], total("median_us"), total("min_us"),
-        total("p90_us"), int(rows[0]["n"]), kernels=kernels,
+        bench,
+        key[0],
+        json.loads(key[1]),
+        key[2],
+        total("median_us"),
+        total("min_us"),
+        total("p90_us"),
+        int(rows[0]["n"]),
+        kernels=kernels,
         sm_clock_hz=float(mhz) * 1e6 if mhz else None,
-    )  # fmt: skip
+    )
 
 
 def host_points(folder: Path = MICRO) -> list[Point]:
@@ -77,8 +96,14 @@ def host_points(folder: Path = MICRO) -> list[Point]:
             mode, _, name = row["case"].partition(":")
             for kind, column in (("latency", "latency_us"), ("gap", "gap_us"), ("call", "api_us")):
                 if row[column] and "spin" not in row["kernel"]:
-                    found.append(Point(
-                        "launch", f"launch_{kind}", {"name": name, "variant": mode}, "host",
-                        float(row[column]) * 1e-6, n=int(row["n"]),
-                    ))  # fmt: skip
+                    found.append(
+                        Point(
+                            "launch",
+                            f"launch_{kind}",
+                            {"name": name, "variant": mode},
+                            "host",
+                            float(row[column]) * 1e-6,
+                            n=int(row["n"]),
+                        )
+                    )
     return found

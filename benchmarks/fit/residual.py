@@ -95,7 +95,7 @@ def operators(row: dict[str, Any], program: Any, on: str) -> Iterator[tuple[Any,
     from gpuscope.cost.engine import _Coster, _residency
     from gpuscope.cost.registry import Constants, Work
     from gpuscope.hardware import calibration_for, device
-    from gpuscope.measure.calibrate.cases import CLEAN, DIRTY, at_clock
+    from gpuscope.measurement.calibrate.cases import CLEAN, DIRTY, at_clock
 
     target = device(on)
     highest = (target.clock_hz or 0) * 1e-6
@@ -131,9 +131,14 @@ def data_of(rows: Rows, captured: dict[str, Any], on: str) -> tuple[Rows, Data]:
     x, kinds, names, seconds, bound = zip(*found, strict=True)
     level = [f"{k} {n}" for k, n in zip(kinds, names, strict=True)]
     return used, Data(
-        np.array(x, float), np.array(call), np.array(kinds), np.array(level),
-        np.array(seconds), np.array(bound), np.array([r["us"] * 1e-6 for r in used]),
-    )  # fmt: skip
+        np.array(x, float),
+        np.array(call),
+        np.array(kinds),
+        np.array(level),
+        np.array(seconds),
+        np.array(bound),
+        np.array([r["us"] * 1e-6 for r in used]),
+    )
 
 
 def folds_of(rows: Rows) -> list[int]:
@@ -151,9 +156,12 @@ def main_kinds(data: Data) -> list[str]:
 
 
 def content(
-    device_id: str, found: Fitted, data: Data, rounds: dict[str, int],
+    device_id: str,
+    found: Fitted,
+    data: Data,
+    rounds: dict[str, int],
     quantiles: dict[str, list[list[float | None]]],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The file: what `residual.load` reads."""
     kinds, operators_ = {}, {}
     for kind in sorted(rounds):
@@ -163,17 +171,27 @@ def content(
         x = data.x[at]
         ranges = {NAMES[f]: [_short(x[:, f].min()), _short(x[:, f].max())] for f in asked}
         kinds[kind] = {
-            "quantiles": quantiles.get(kind, []), "ranges": ranges,
-            "trees": [{"if": [NAMES[f] for f in t.feature], "above": t.threshold.tolist(),
-                       "r": t.leaf.tolist()} for t in trees],
-        }  # fmt: skip
+            "quantiles": quantiles.get(kind, []),
+            "ranges": ranges,
+            "trees": [
+                {
+                    "if": [NAMES[f] for f in t.feature],
+                    "above": t.threshold.tolist(),
+                    "r": t.leaf.tolist(),
+                }
+                for t in trees
+            ],
+        }
         for name in sorted(set(data.level[at])) if rounds[kind] else ():
             span = data.x[data.level == name, 0]
             operators_[name] = [found.levels[name], _short(span.min()), _short(span.max())]
     return {
-        "version": residual.VERSION, "device": device_id,
-        "fitted_by": "benchmarks/fit/residual.py", "operators": operators_, "kinds": kinds,
-    }  # fmt: skip
+        "version": residual.VERSION,
+        "device": device_id,
+        "fitted_by": "benchmarks/fit/residual.py",
+        "operators": operators_,
+        "kinds": kinds,
+    }
 
 
 def _short(value: float) -> float:
@@ -202,11 +220,13 @@ def crossed(data: Data, folds: Floats, mains: Floats) -> tuple[dict[str, int], F
             errors[i, folds == fold] = abs(unseen.predicted_s(r) / unseen.measured_s - 1)
     physical = abs(data.predicted_s(np.zeros(len(data.x))) / data.measured_s - 1)
     rounds = {
-        kind: chosen(errors[:, mains == kind], physical[mains == kind],
-                     data.measured_s[mains == kind])
-        if kind not in residual._NOT_LEARNED else 0
+        kind: chosen(
+            errors[:, mains == kind], physical[mains == kind], data.measured_s[mains == kind]
+        )
+        if kind not in residual._NOT_LEARNED
+        else 0
         for kind in sorted(set(mains.tolist()))
-    }  # fmt: skip
+    }
     unseen_s = np.zeros(len(data.measured_s))
     for fold, found in fits.items():
         made = content("", found, data.only(folds != fold), rounds, {})

@@ -1,6 +1,6 @@
 """Data parallelism on two GPUs: sets of changes chosen by hand, tried in pairs, with parity.
 
-    python benchmarks/ladders/ddp.py OUT.json
+python benchmarks/ladders/ddp.py OUT.json
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ from gpuscope.advice.trial.trials import Trials
 HERE = Path(__file__).resolve().parent
 SETS = (
     ("bf16-autocast", "sdpa", "pad-vocabulary", "fused-optimizer"),
-    ("bf16-autocast", "sdpa", "pad-vocabulary", "fused-optimizer", "ddp-bucket-view",
-     "ddp-static-graph"),
+    (
+        "bf16-autocast",
+        "sdpa",
+        "pad-vocabulary",
+        "fused-optimizer",
+        "ddp-bucket-view",
+        "ddp-static-graph",
+    ),
     ("bf16-autocast", "sdpa", "pad-vocabulary", "fused-optimizer", "compile-unmasked"),
-)  # fmt: skip
+)
 
 
 def main() -> None:
@@ -33,8 +39,15 @@ def main() -> None:
         for names in SETS:
             trial = trials.contest(best, names)
             rows.append(asdict(trial))
-            print(f"{time.perf_counter() - begin:.0f} s", names, trial.outcome, trial.speedup,
-                  trial.why.en, trial.parity and trial.parity.verdict, flush=True)  # fmt: skip
+            print(
+                f"{time.perf_counter() - begin:.0f} s",
+                names,
+                trial.outcome,
+                trial.speedup,
+                str(trial.why),
+                trial.parity and trial.parity.verdict,
+                flush=True,
+            )
             Path(sys.argv[1]).write_text(json.dumps(rows, default=str, indent=1))
             if trial.outcome == "kept":
                 best = names

@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ladder_cases import CASES, Case
 
-from gpuscope.advice.ladder_figures import (
-    best_parity,
-    best_trial,
-    cut_short,
-    failed,
-    steps,
-    untried,
-)
-from gpuscope.advice.ladder_store import LADDER_FILE, read_ladder
-from gpuscope.advice.paired import paired_gain
 from gpuscope.advice.results import Ladder, Parity, Trial
+from gpuscope.advice.trial.ladder_figures import best_parity, best_trial, cut_short, failed, untried
+from gpuscope.advice.trial.ladder_store import LADDER_FILE, read_ladder
+from gpuscope.advice.trial.paired_gain import paired_gain
+from gpuscope.advice.trial.rungs import Rung, rungs
 from gpuscope.atomic import write_atomically
 
 __all__ = ["MEASURED", "PATCH", "Found", "Gain", "Script", "find", "gains", "take", "without_paths"]
@@ -108,8 +102,10 @@ class Found:
         if ladder is None:
             return None
         given = paired_gain(ladder.trials, ladder.best, self.patch) or (
-            ladder.low, ladder.speedup, ladder.high
-        )  # fmt: skip
+            ladder.low,
+            ladder.speedup,
+            ladder.high,
+        )
         if not ladder.best and best is not None and not best.against:
             given = (best.low, best.speedup, best.high)
         low, middle, high = given
@@ -124,9 +120,10 @@ class Found:
         if self.ladder is None or best is None:
             return None
         told = [
-            t.forecast.speedup for t in self.ladder.trials
+            t.forecast.speedup
+            for t in self.ladder.trials
             if set(t.names) == set(best.names) and t.forecast is not None and t.forecast.speedup
-        ]  # fmt: skip
+        ]
         return told[-1] if told else None
 
     @property
@@ -137,18 +134,20 @@ class Found:
         return best_parity(self.ladder) or (self.best.parity if self.best is not None else None)
 
     @property
-    def steps(self) -> tuple[Trial, ...]:
-        """Its rungs; where they do not reach the top, the trial of all of it at once, too."""
-        if self.ladder is None:
+    def told(self) -> Ladder | None:
+        """The ladder with the gain that the page tells as its whole one."""
+        gain = self.speedup
+        if self.ladder is None or gain is None:
+            return self.ladder
+        return replace(self.ladder, low=gain[0], speedup=gain[1], high=gain[2])
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        """Its rungs; of a search that was cut off, what had won until then."""
+        ladder, best = self.told, self.best
+        if ladder is None or best is None:
             return ()
-        rungs, best = steps(self.ladder), self.best
-        if best is None or (rungs and set(rungs[-1].names) == set(best.names)):
-            return rungs
-        whole = [
-            t for t in self.ladder.trials
-            if set(t.names) == set(best.names) and not t.against and t.speedup is not None
-        ]  # fmt: skip
-        return (*rungs, *(whole[:1] or [best]))
+        return rungs(ladder if ladder.best else replace(ladder, best=best.names))
 
     @property
     def short_of_time(self) -> bool:
@@ -279,6 +278,10 @@ def _found(case: Case, folder: Path, scripts: dict[str, Script]) -> Found:
         ladder = read_ladder(path)
         finished = bool(json.loads(path.read_text(encoding="utf-8")).get("finished"))
     return Found(
-        case, ladder, finished, scripts.get(f"naive/{case.name}"), scripts.get(case.by_hand),
+        case,
+        ladder,
+        finished,
+        scripts.get(f"naive/{case.name}"),
+        scripts.get(case.by_hand),
         (folder / case.name / PATCH).is_file(),
-    )  # fmt: skip
+    )

@@ -21,9 +21,16 @@ HERE = Path(__file__).resolve().parent
 def measured(name: str, seconds: float, limit_s: float) -> dict[str, object]:
     """One script's step, or why there is none."""
     command = [
-        sys.executable, "-m", "gpuscope", "measure", f"{HERE / name}.py:build", "--json",
-        "--no-profile", "--seconds", str(seconds),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "gpuscope",
+        "measure",
+        f"{HERE / name}.py:build",
+        "--json",
+        "--no-profile",
+        "--seconds",
+        str(seconds),
+    ]
     begin = time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
@@ -55,11 +62,13 @@ def measured_on_several(name: str, gpus: int, limit_s: float) -> dict[str, objec
     except GpuscopeError as error:
         return {"name": name, "error": f"{error.what} {error.why}"[-600:]}
     return {
-        "name": name, "step_time_s": found.step_s,
+        "name": name,
+        "step_time_s": found.step_s,
         "step_time_interval_s": [found.low_s, found.high_s],
-        "peak_memory_bytes": found.peak_memory_bytes, "energy_j": found.energy_j,
+        "peak_memory_bytes": found.peak_memory_bytes,
+        "energy_j": found.energy_j,
         "seconds": round(time.perf_counter() - begin, 1),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -72,9 +81,10 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.names:
         found = (
-            measured(name, given.seconds, given.limit) if given.gpus == 1
+            measured(name, given.seconds, given.limit)
+            if given.gpus == 1
             else measured_on_several(name, given.gpus, given.limit)
-        )  # fmt: skip
+        )
         row = json.dumps(found)
         print(row, flush=True)
         if given.out:

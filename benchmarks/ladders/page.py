@@ -2,7 +2,7 @@
 
 Reads `benchmarks/results/ladders/CASE/ladder.json` (of `gpuscope optimize`) and `measured.jsonl`
 there (the scripts measured as they are), and writes `docs/ladders.md`, its Chinese twin, and the
-table of both READMEs; and, by `singles_page.py`, `docs/single-changes.md` and its twin. `--take
+sum in both READMEs; and, by `singles_page.py`, `docs/single-changes.md` and its twin. `--take
 FOLDER ...` first copies the ladders of a run (FOLDER/CASE/...) and their patches, without that
 machine's paths. `--check` writes nothing and fails where a page differs.
 """
@@ -29,11 +29,12 @@ from singles_page import write as write_singles  # noqa: E402
 
 from gpuscope.advice.results import Parity  # noqa: E402
 from gpuscope.atomic import write_atomically  # noqa: E402
-from gpuscope.explain.numbers import seconds, size, three  # noqa: E402
+from gpuscope.document import format as written  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "ladders"
 EXPERT = 0.95
 """Share of an expert's speed that was aimed at."""
+
 
 class Page(InLanguage):
     """One language of the page.
@@ -45,8 +46,9 @@ class Page(InLanguage):
         singles: what to say of single changes measured beside the ladders; "" for nothing.
     """
 
-    def __init__(self, found: Sequence[Found], zh: bool, recorded: Sequence[dict] = (),
-                 singles: str = "") -> None:  # fmt: skip
+    def __init__(
+        self, found: Sequence[Found], zh: bool, recorded: Sequence[dict] = (), singles: str = ""
+    ) -> None:
         super().__init__(zh)
         self.found, self.recorded, self.singles = found, recorded, singles
         self.cases = CaseSection(zh)
@@ -55,8 +57,10 @@ class Page(InLanguage):
         """The whole page."""
         t = self.t
         twin = t("[中文](ladders.zh-CN.md)", "[English](ladders.md)")
-        head = t("# Ladders: naive scripts, optimized, beside an expert's",
-                 "# 阶梯：朴素脚本、自动优化与专家手工优化的对比")  # fmt: skip
+        head = t(
+            "# Ladders: naive scripts, optimized, beside an expert's",
+            "# 阶梯：朴素脚本、自动优化与专家手工优化的对比",
+        )
         intro = t(
             "Ordinary scripts as people first write them (float32, attention by hand, pageable"
             " input, the loss read every step) were given to `gpuscope optimize`; an expert tuned"
@@ -72,9 +76,16 @@ class Page(InLanguage):
             f" [page.py]({LINKS}/ladders/page.py) 根据[实测结果]({LINKS}/results/ladders)生成。",
         )
         parts = [
-            head, twin, intro, self._where(), self.table(), self._sum(), self._hosts(), self._ddp(),
+            head,
+            twin,
+            intro,
+            self._where(),
+            self.table(),
+            self._sum(),
+            self._hosts(),
+            self._ddp(),
             gains_section(self.found, self.zh, self.recorded, self.singles),
-        ]  # fmt: skip
+        ]
         parts += [self.cases.text(each) for each in self.found if each.ladder is not None]
         parts += [self._not_run(), self._again()]
         return "\n\n".join(part for part in parts if part) + "\n"
@@ -131,50 +142,60 @@ class Page(InLanguage):
             verdict = VERDICTS[row["parity"]["verdict"]][self.zh] if row["parity"] else "–"
             said.append(
                 self.t(
-                    f"{names}: {three(row['speedup'])}× ({seconds(row['measured']['step_s'])};"
+                    f"{names}: {written.digits(row['speedup'])}× ({written.time(row['measured']['step_s'])};"
                     f" results {verdict})",
-                    f"{names}：{three(row['speedup'])}×（{seconds(row['measured']['step_s'])}；"
+                    f"{names}：{written.digits(row['speedup'])}×（{written.time(row['measured']['step_s'])}；"
                     f"结果{verdict}）",
                 )
             )
         return self.t(
-            f"GPT-2 small under DDP on two GPUs takes {seconds(before)} a step as first written."
+            f"GPT-2 small under DDP on two GPUs takes {written.time(before)} a step as first written."
             f" Sets chosen by hand, tried in pairs ({LINKS}/ladders/ddp.py): {'; '.join(said)}."
             " There was no machine of eight.",
-            f"GPT-2 small 在两块 GPU 上用 DDP，最初写法每步 {seconds(before)}。手工选择的组合，"
+            f"GPT-2 small 在两块 GPU 上用 DDP，最初写法每步 {written.time(before)}。手工选择的组合，"
             f"成对试验（{LINKS}/ladders/ddp.py）：{'；'.join(said)}。没有八卡机器。",
         )
 
     def short(self) -> str:
-        """For the README: what was run, in five columns."""
-        ran = [each for each in self.found if each.ladder is not None]
-        if not ran:
+        """For the README: the sum of it, and where the rest is."""
+        if not any(each.ladder is not None for each in self.found):
             return self.t("The ladders were not run yet.", "这些阶梯尚未运行。")
-        heads = self.t(
-            "case|as first written|by `optimize`|by an expert|of the expert's",
-            "案例|最初写法|`optimize`|专家|达到专家的",
-        ).split("|")
-        place = self.t("docs/ladders.md", "docs/ladders.zh-CN.md")
-        rows = table(heads, (self._row(each, place)[:5] for each in ran), "lrrrr")
+        every = self.t(
+            "Each with its steps, failures and patch: [docs/ladders.md](docs/ladders.md).",
+            "每个案例的步骤、失败和补丁：[docs/ladders.zh-CN.md](docs/ladders.zh-CN.md)。",
+        )
         told = self.singles.replace("](", "](docs/")
-        return "\n\n".join(part for part in (rows, self._sum(), told) if part)
+        return "\n\n".join(part for part in (f"{self._reached()} {every}".strip(), told) if part)
 
-    def _row(self, found: Found, place: str = "") -> list[str]:
+    def _row(self, found: Found) -> list[str]:
         name = found.case.zh if self.zh else found.case.en
         if found.ladder is not None:
-            name = f"[{name}]({place}#{found.case.name})"
+            name = f"[{name}](#{found.case.name})"
         end = found.best
         gain = found.speedup
-        kept = "" if gain is None else f"{three(gain[1])}× ({three(gain[0])}–{three(gain[2])})"
+        kept = (
+            ""
+            if gain is None
+            else f"{written.digits(gain[1])}× ({written.digits(gain[0])}–{written.digits(gain[2])})"
+        )
         if end is None and found.ours_s is not None:
-            kept = self.t("nothing found in time", "时间内未找到") if found.short_of_time else (
-                self.t("nothing to change", "无需改动"))  # fmt: skip
-        predicted = f"{three(found.predicted)}×" if found.predicted else "–"
+            kept = (
+                self.t("nothing found in time", "时间内未找到")
+                if found.short_of_time
+                else (self.t("nothing to change", "无需改动"))
+            )
+        predicted = f"{written.digits(found.predicted)}×" if found.predicted else "–"
         return [
-            name, self._rate(found, found.naive_s), self._ours(found),
-            self._rate(found, found.expert_s), _of_expert(found), kept or "–", predicted,
-            self._verdict(found.parity), _memory(found),
-        ]  # fmt: skip
+            name,
+            self._rate(found, found.naive_s),
+            self._ours(found),
+            self._rate(found, found.expert_s),
+            _of_expert(found),
+            kept or "–",
+            predicted,
+            self._verdict(found.parity),
+            _memory(found),
+        ]
 
     def _ours(self, found: Found) -> str:
         if found.ladder is None:
@@ -197,32 +218,42 @@ class Page(InLanguage):
     def _where(self) -> str:
         devices = dict.fromkeys(f.ladder.device for f in self.found if f.ladder is not None)
         if not devices:
-            return self.t("No ladder was run yet; scripts were measured as they are.",
-                          "尚未运行任何阶梯；脚本按原样测量。")  # fmt: skip
+            return self.t(
+                "No ladder was run yet; scripts were measured as they are.",
+                "尚未运行任何阶梯；脚本按原样测量。",
+            )
         told = ", ".join(devices)
         return self.t(
             f"Measured on {told}. A gain is the median of interleaved pairs, original against best,"
-            " with its 95 % interval; rates are of single measurements. Memory is what the"
-            " allocator held (reserved).",
+            " with its 95 % interval; rates are of single measurements. Rungs multiply to the whole"
+            " gain, and the step after each is the original's, divided by the gains until there."
+            " Memory is what the allocator held (reserved).",
             f"在 {told} 上测量。提速是原始与最佳交错成对测量的中位数，附 95% 区间；速度为单次测量。"
+            "各级提速连乘即为总提速，每级之后的步时间为原始步时间除以到此为止的提速。"
             "显存为分配器所占（reserved）。",
         )
 
     def _sum(self) -> str:
+        note = self.t(
+            " ¹ There was no time for all trials: what was found until then.",
+            " ¹ 时间不足以完成所有试验：截至当时的结果。",
+        )
+        reached = self._reached()
+        return reached + (note if reached and any(f.short_of_time for f in self.found) else "")
+
+    def _reached(self) -> str:
+        """How many cases come near the expert's speed."""
         shares = [x for x in map(_share, self.found) if x is not None]
         if not shares:
             return ""
         good = sum(x >= EXPERT for x in shares)
         told = f"{EXPERT * 100:.0f} %"
-        text = self.t(
+        return self.t(
             f"{good} of {len(shares)} cases reach {told} of the expert's speed or more; the median"
             f" is {percent(statistics.median(shares))}.",
             f"{len(shares)} 个案例中有 {good} 个达到专家速度的 {told} 或以上；中位数为"
             f" {percent(statistics.median(shares))}。",
         )
-        note = self.t(" ¹ There was no time for all trials: what was found until then.",
-                      " ¹ 时间不足以完成所有试验：截至当时的结果。")  # fmt: skip
-        return text + (note if any(f.short_of_time for f in self.found) else "")
 
     def _not_run(self) -> str:
         """Cases without a ladder, each with its scripts."""
@@ -236,12 +267,17 @@ class Page(InLanguage):
         return "\n".join([self.t("## Not run yet", "## 尚未运行"), "", *lines])
 
     def _again(self) -> str:
-        return "\n".join([
-            self.t("## Run it again", "## 重新运行"), "", "```",
-            "python benchmarks/ladders/run.py --out ladders cuda:0=gpt2,vit_b16",
-            f"python benchmarks/ladders/measure.py naive/gpt2 expert/gpt2 --out {MEASURED}",
-            "python benchmarks/ladders/page.py --take ladders", "```",
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                self.t("## Run it again", "## 重新运行"),
+                "",
+                "```",
+                "python benchmarks/ladders/run.py --out ladders cuda:0=gpt2,vit_b16",
+                f"python benchmarks/ladders/measure.py naive/gpt2 expert/gpt2 --out {MEASURED}",
+                "python benchmarks/ladders/page.py --take ladders",
+                "```",
+            ]
+        )
 
 
 def _share(found: Found) -> float | None:
@@ -266,7 +302,7 @@ def _memory(found: Found) -> str:
     new = best.measured.reserved_memory_bytes if best is not None and best.measured else None
     if old is None:
         return "–"
-    return f"{size(old)} → {size(new)}" if new is not None else size(old)
+    return f"{written.size(old)} → {written.size(new)}" if new is not None else written.size(old)
 
 
 def main() -> None:

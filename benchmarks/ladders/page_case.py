@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from ladder_results import Found, without_paths
 from page_words import LINKS, VERDICTS, InLanguage, cell, interval, named, table, times
 
-from gpuscope.advice.ladder_figures import OUTCOMES, predicted_step_s, quantity, share_of
-from gpuscope.advice.patching import parts_of
-from gpuscope.advice.results import Trial
-from gpuscope.explain.numbers import seconds
+from gpuscope.advice.results import Parity, Trial
+from gpuscope.advice.source.patches import parts_of
+from gpuscope.advice.trial.ladder_figures import OUTCOMES, predicted_step_s, quantity, share_of
+from gpuscope.advice.trial.rungs import Rung, product
+from gpuscope.document import format as written
+from gpuscope.document.text import render
 
 __all__ = ["CaseSection"]
 
@@ -26,14 +28,22 @@ class CaseSection(InLanguage):
         case = found.case
         title = case.zh if self.zh else case.en
         parts = [f'<a id="{case.name}"></a>\n\n## {title}']
-        if found.steps:
+        if found.rungs:
             parts.append(self._step_table(found))
         elif found.short_of_time:
-            parts.append(self.t("The time was over before anything could be kept.",
-                                "在得到任何可保留的改动之前时间已用完。"))  # fmt: skip
+            parts.append(
+                self.t(
+                    "The time was over before anything could be kept.",
+                    "在得到任何可保留的改动之前时间已用完。",
+                )
+            )
         else:
-            parts.append(self.t("Nothing of what was tried makes it better; it was left as it is.",
-                                "试过的改动都没有带来改善；保持原样。"))  # fmt: skip
+            parts.append(
+                self.t(
+                    "Nothing of what was tried makes it better; it was left as it is.",
+                    "试过的改动都没有带来改善；保持原样。",
+                )
+            )
         parts += [self._agreement(found), self._refused(found), self._untried(found)]
         return "\n\n".join(part for part in [*parts, *self.scripts(found)] if part)
 
@@ -43,33 +53,54 @@ class CaseSection(InLanguage):
             "改动|预测|实测|95% 区间|步时间|结果",
         ).split("|")
         assert found.ladder is not None
-        before = seconds(found.ladder.baseline.step_s)
+        before = written.time(found.ladder.baseline.step_s)
         expected = predicted_step_s(found.ladder)
-        predicted = seconds(expected) if expected else ""
+        predicted = written.time(expected) if expected else ""
         start = [self.t("as it is", "原始代码"), predicted, "", "", before, ""]
         rows = [
             [
-                self._rung(t, at), times(t.expected), times(t.speedup), interval(t.low, t.high),
-                seconds(t.measured.step_s) if t.measured is not None else "–",
-                VERDICTS[t.parity.verdict][self.zh] if t.parity is not None else "–",
+                self._rung(rung),
+                times(rung.expected),
+                times(rung.speedup),
+                interval(rung.low, rung.high),
+                written.time(rung.step_s),
+                self._result(rung, found.parity),
             ]
-            for at, t in enumerate(found.steps)
-        ]  # fmt: skip
-        return table(heads, [start, *rows], "lrrrrl")
+            for rung in found.rungs
+        ]
+        return table(heads, [start, *rows, *self._whole(found)], "lrrrrl")
 
-    def _rung(self, trial: Trial, at: int) -> str:
-        """What one row adds; a row that begins at the original again is all of it at once."""
-        if at and not trial.against:
-            return self.t(f"all at once: {named(trial.added)}", f"一次全上：{named(trial.added)}")
-        return f"+ {named(trial.added)}"
+    def _rung(self, rung: Rung) -> str:
+        """What one row adds or leaves out; the last one, where it is what the others leave."""
+        if not rung.added:
+            return self.t(f"without {named(rung.removed)}", f"去掉 {named(rung.removed)}")
+        left = self.t(" (what the others leave of the whole)", "（整体提速中其余各级之外的部分）")
+        return f"+ {named(rung.added)}{left if rung.trial is None and rung.expected else ''}"
+
+    def _result(self, rung: Rung, parity: Parity | None) -> str:
+        return self._verdict(rung.trial.parity if rung.trial is not None else parity)
+
+    def _whole(self, found: Found) -> list[list[str]]:
+        """Original against best, where that was measured beside the rungs."""
+        ladder = found.told
+        if ladder is None or not ladder.speedup or len(found.rungs) < 2:
+            return []
+        if abs(product(found.rungs) / ladder.speedup - 1) < 1e-9:
+            return []
+        name = self.t("original against best, in pairs", "原始与最佳，成对测量")
+        step = written.time(ladder.baseline.step_s / ladder.speedup)
+        gain = [times(ladder.speedup), interval(ladder.low, ladder.high)]
+        return [[name, "", *gain, step, self._verdict(found.parity)]]
+
+    def _verdict(self, parity: Parity | None) -> str:
+        return VERDICTS[parity.verdict][self.zh] if parity is not None else "–"
 
     def _agreement(self, found: Found) -> str:
         parity = found.parity
         if parity is None or not parity.compared:
             return ""
         told = [
-            f"{quantity(c.what).zh if self.zh else c.what} {share_of(c.largest)}"
-            f" ({share_of(c.tolerance)})"
+            f"{render(quantity(c.what), self.lang)} {share_of(c.largest)} ({share_of(c.tolerance)})"
             for c in parity.compared
         ]
         return self.t(
@@ -80,15 +111,19 @@ class CaseSection(InLanguage):
     def _refused(self, found: Found) -> str:
         if not found.refused:
             return ""
-        heads = self.t("tried, not kept|outcome|predicted|measured|why",
-                       "试过但未保留|结果|预测|实测|原因").split("|")  # fmt: skip
+        heads = self.t(
+            "tried, not kept|outcome|predicted|measured|why", "试过但未保留|结果|预测|实测|原因"
+        ).split("|")
         rows = [
             [
-                named(t.added), getattr(OUTCOMES[t.outcome], "zh" if self.zh else "en"),
-                times(t.expected), times(t.speedup), cell(t.why.zh if self.zh else t.why.en),
+                named(t.added),
+                render(OUTCOMES[t.outcome], self.lang),
+                times(t.expected),
+                times(t.speedup),
+                cell(render(t.why, self.lang)),
             ]
             for t in found.refused
-        ]  # fmt: skip
+        ]
         return table(heads, rows, "llrrl")
 
     def _untried(self, found: Found) -> str:
@@ -107,10 +142,13 @@ class CaseSection(InLanguage):
         if harm:
             parts.append(self.t(f"to harm {told(harm)}", f"有害 {told(harm)}"))
         if little:
-            parts.append(self.t(f"little or nothing: {little} more",
-                                f"几乎没有影响：另 {little} 项"))  # fmt: skip
-        return self.t(f"Only predicted, alone, against the code as it is: {'; '.join(parts)}.",
-                      f"只做了预测（单独，对比原始代码）：{'；'.join(parts)}。")  # fmt: skip
+            parts.append(
+                self.t(f"little or nothing: {little} more", f"几乎没有影响：另 {little} 项")
+            )
+        return self.t(
+            f"Only predicted, alone, against the code as it is: {'; '.join(parts)}.",
+            f"只做了预测（单独，对比原始代码）：{'；'.join(parts)}。",
+        )
 
     def scripts(self, found: Found) -> list[str]:
         """Links; and what could not be measured."""
@@ -126,8 +164,12 @@ class CaseSection(InLanguage):
         for what, script in (("naive", found.naive), ("expert", found.expert)):
             if script is not None and script.error:
                 told = cell(without_paths(script.error))[-300:]
-                parts.append(self.t(f"The {what} script could not be measured: {told}",
-                                    f"{what} 脚本无法测量：{told}"))  # fmt: skip
+                parts.append(
+                    self.t(
+                        f"The {what} script could not be measured: {told}",
+                        f"{what} 脚本无法测量：{told}",
+                    )
+                )
         return [*parts, " · ".join(links)]
 
     def _plain(self, found: Found) -> str:

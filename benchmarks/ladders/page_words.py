@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuscope.explain.numbers import three
+from gpuscope.document import format as written
 
 __all__ = [
-    "LINKS", "VERDICTS", "InLanguage", "cell", "count", "interval", "named", "percent", "signed",
-    "table", "times",
-]  # fmt: skip
+    "LINKS",
+    "VERDICTS",
+    "InLanguage",
+    "cell",
+    "count",
+    "interval",
+    "named",
+    "percent",
+    "signed",
+    "table",
+    "times",
+]
 
 LINKS = "../benchmarks"
 """From a page to this folder's."""
 
 VERDICTS = {
-    "agrees": ("agree", "一致"), "differs": ("differ", "不一致"),
-    "overflow": ("overflow", "溢出"), "distribution": ("agree in distribution", "分布一致"),
+    "agrees": ("agree", "一致"),
+    "differs": ("differ", "不一致"),
+    "overflow": ("overflow", "溢出"),
+    "distribution": ("agree in distribution", "分布一致"),
     "unchecked": ("not checked", "未检查"),
-}  # fmt: skip
+}
 
 
 class InLanguage:
@@ -30,6 +41,11 @@ class InLanguage:
 
     def __init__(self, zh: bool) -> None:
         self.zh = zh
+
+    @property
+    def lang(self) -> str:
+        """Its code."""
+        return "zh" if self.zh else "en"
 
     def t(self, en: str, zh: str) -> str:
         """The words of this language."""
@@ -50,17 +66,17 @@ def percent(value: float) -> str:
 
 def count(value: float) -> str:
     """A number of things, or of parts of them."""
-    return f"{value:,.0f}" if value >= 100 else three(value)
+    return f"{value:,.0f}" if value >= 100 else written.digits(value)
 
 
 def times(value: float | None) -> str:
     """A gain: 1.25×."""
-    return "–" if value is None else f"{three(value)}×"
+    return "–" if value is None else f"{written.digits(value)}×"
 
 
 def interval(low: float | None, high: float | None) -> str:
     """From the least to the most."""
-    return "–" if low is None or high is None else f"{three(low)}–{three(high)}"
+    return "–" if low is None or high is None else f"{written.digits(low)}–{written.digits(high)}"
 
 
 def signed(value: float) -> str:

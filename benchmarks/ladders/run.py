@@ -56,15 +56,22 @@ class Queue:
             if process.poll() is None:
                 os.killpg(process.pid, sign)
 
-    def _started(
-        self, name: str, budget: float
-    ) -> tuple[str, IO[str], subprocess.Popen[bytes]]:
+    def _started(self, name: str, budget: float) -> tuple[str, IO[str], subprocess.Popen[bytes]]:
         out = self.given.out
         command = [
-            sys.executable, "-m", "gpuscope", "optimize", f"{HERE / 'naive' / name}.py:build",
-            "--device", self.device, "--budget", f"{budget:.0f}s", "--out", str(out / name),
+            sys.executable,
+            "-m",
+            "gpuscope",
+            "optimize",
+            f"{HERE / 'naive' / name}.py:build",
+            "--device",
+            self.device,
+            "--budget",
+            f"{budget:.0f}s",
+            "--out",
+            str(out / name),
             *self.more,
-        ]  # fmt: skip
+        ]
         if self.given.slots > 1:
             command += ["--share", str(out / f"timing-{self.device.replace(':', '')}")]
         advice = HERE / "advice" / f"{name}.json"
@@ -72,9 +79,12 @@ class Queue:
             command += ["--advice", str(advice)]
         log = (out / f"{name}.log").open("w")
         process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             env={**os.environ, "COLUMNS": "110"},
-        )  # fmt: skip
+        )
         return name, log, process
 
 

@@ -20,10 +20,27 @@ from gpuscope.errors import InputFileError
 from gpuscope.hardware import device
 
 __all__ = [
-    "APART", "BIG", "FILES", "HARM", "LEARNT", "NEAR", "NOT_COUNTED", "NOT_PREDICTED", "UNSTEADY",
-    "Evidence", "Failure", "Order", "Original", "SingleGain", "Summary", "Verdict", "order", "read",
-    "summary", "verdict",
-]  # fmt: skip
+    "APART",
+    "BIG",
+    "FILES",
+    "HARM",
+    "LEARNT",
+    "NEAR",
+    "NOT_COUNTED",
+    "NOT_PREDICTED",
+    "UNSTEADY",
+    "Evidence",
+    "Failure",
+    "Order",
+    "Original",
+    "SingleGain",
+    "Summary",
+    "Verdict",
+    "order",
+    "read",
+    "summary",
+    "verdict",
+]
 
 FILES = "singles*.jsonl"
 BIG = 0.03
@@ -250,13 +267,16 @@ def summary(gains: Sequence[SingleGain]) -> Summary | None:
         return None
     errors, count = [abs(gain.error) for gain in gains], len(gains)
     return Summary(
-        count, statistics.median(errors), statistics.fmean(errors),
+        count,
+        statistics.median(errors),
+        statistics.fmean(errors),
         sum(error <= NEAR for error in errors) / count,
         sum(gain.inside for gain in gains) / count,
         sum(gain.nearly_inside for gain in gains) / count,
         sum(gain.meets for gain in gains) / count,
-        sum(gain.error > 0 for gain in gains) / count, max(errors),
-    )  # fmt: skip
+        sum(gain.error > 0 for gain in gains) / count,
+        max(errors),
+    )
 
 
 def order(gains: Iterable[SingleGain]) -> Order:
@@ -316,9 +336,10 @@ class _Forecasts:
         path = folder / f"{case}.json"
         if not path.is_file():
             raise InputFileError(
-                f"There are no forecasts for {case}.", f"{path.name} is not in {folder.name}/.",
+                f"There are no forecasts for {case}.",
+                f"{path.name} is not in {folder.name}/.",
                 f"Type: gpuscope advise naive/{case}.py:build --save advice/{case}.json",
-            )  # fmt: skip
+            )
         kept = json.loads(path.read_text(encoding="utf-8"))
         self.device: str = kept["of"]["device"]
         self.singles: dict[Names, dict[str, Any]] = {
@@ -356,24 +377,34 @@ def _of_case(
     for name in devices:
         if device(name).id != device(kept.device).id:
             raise InputFileError(
-                f"{path.name} measured {case} on {name}.", f"It was predicted for {kept.device}.",
+                f"{path.name} measured {case} on {name}.",
+                f"It was predicted for {kept.device}.",
                 "Keep forecasts for the device that ran it, or move its lines to another folder.",
-            )  # fmt: skip
+            )
     own = times.pop((), [])
     if not own:
         raise InputFileError(
             f"{path.name} has changes of {case}, but not the code as it is.",
-            "A gain is measured against it.", f"Type: singles.py {case} --out {path.name}",
-        )  # fmt: skip
+            "A gain is measured against it.",
+            f"Type: singles.py {case} --out {path.name}",
+        )
     step_s, spread = middle(own), max(own) / min(own) - 1
     known = {names: kept.singles[names] for names in times if names in kept.singles}
     gains = tuple(
         SingleGain(
-            path.stem, case, names, f["speedup"], f["low"], f["high"], f["effect"],
-            step_s / middle(times[names]), spread, *_open(blocks[()], blocks[names]),
+            path.stem,
+            case,
+            names,
+            f["speedup"],
+            f["low"],
+            f["high"],
+            f["effect"],
+            step_s / middle(times[names]),
+            spread,
+            *_open(blocks[()], blocks[names]),
         )
         for names, f in known.items()
-    )  # fmt: skip
+    )
     failures = tuple(
         Failure(path.stem, case, names, error)
         for names, error in errors.items()

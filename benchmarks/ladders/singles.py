@@ -45,9 +45,10 @@ def wanted(case: str, compiling: str) -> list[Names]:
     singles = [tuple(f["names"]) for f in advice["singles"] if f["speedup"] is not None]
     changes = {names: find(names[-1]) for names in singles}
     fit = [
-        n for n, change in changes.items()
+        n
+        for n, change in changes.items()
         if not change.environment() and change.group != "distributed" and n[-1] not in LEFT_OUT
-    ]  # fmt: skip
+    ]
     quick = [n for n in fit if not changes[n].compiles] if compiling != "only" else []
     slow = [n for n in fit if changes[n].compiles] if compiling != "none" else []
     return list(_with_original(quick + slow))
@@ -73,8 +74,8 @@ class Case:
     def __init__(self, name: str, device: str | None, share: str) -> None:
         import torch
 
-        from gpuscope.advice.sharing import Sharing
-        from gpuscope.measure.accelerator import choose_accelerator
+        from gpuscope.advice.trial.device_sharing import Sharing
+        from gpuscope.measurement.accelerator import choose_accelerator
         from gpuscope.program.workload import resolve
 
         self.name, self.torch, self.sharing = name, torch, Sharing(share)
@@ -84,13 +85,13 @@ class Case:
 
     def measured(self, names: Names) -> dict[str, Any]:
         """One set: seconds of a step, block by block."""
-        from gpuscope.advice.live import Live
+        from gpuscope.advice.changes.hooks.live import Live
         from gpuscope.advice.registry import plan
         from gpuscope.advice.trial.pairs import steps_of_block
         from gpuscope.advice.trial.rebuilding import COMPILING_STEPS
         from gpuscope.advice.trial.seeding import seed_all
-        from gpuscope.advice.trial.subjects import BuildSubject
-        from gpuscope.measure.warmup import warm_up
+        from gpuscope.advice.trial.workloads import BuildSubject
+        from gpuscope.measurement.warmup import warm_up
 
         begin = time.perf_counter()
         changes = plan(names)
@@ -107,9 +108,7 @@ class Case:
             self.accelerator.reset_peaks()
             with self.sharing.timing():
                 subject.advance(steps)
-                row["blocks_s"] = [
-                    round(subject.advance(steps) / steps, 9) for _ in range(BLOCKS)
-                ]  # fmt: skip
+                row["blocks_s"] = [round(subject.advance(steps) / steps, 9) for _ in range(BLOCKS)]
             row["steps_of_block"] = steps
             row["peak_bytes"] = self.accelerator.peak_allocated_bytes()
             row["work"] = _work(changes)
@@ -146,8 +145,9 @@ def _work(changes: Any) -> float:
     return work
 
 
-def _child(name: str, sets: list[Names], given: argparse.Namespace, cores: set[int],
-           out: Any) -> None:  # fmt: skip
+def _child(
+    name: str, sets: list[Names], given: argparse.Namespace, cores: set[int], out: Any
+) -> None:
     """Measure the sets, one after the other; each is told before it begins and once it is over.
 
     Ends where the device can do nothing more for this process.
@@ -156,9 +156,11 @@ def _child(name: str, sets: list[Names], given: argparse.Namespace, cores: set[i
         os.sched_setaffinity(0, cores)
     case = Case(name, given.device, str(given.out.absolute()) if given.slots > 1 else "")
     where = {
-        "device": case.accelerator.name, "torch": case.torch.__version__,
-        "system": platform.release(), "slots": given.slots,
-    }  # fmt: skip
+        "device": case.accelerator.name,
+        "torch": case.torch.__version__,
+        "system": platform.release(),
+        "slots": given.slots,
+    }
     for names in sets:
         out.put(None)
         row = case.measured(names)

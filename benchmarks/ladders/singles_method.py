@@ -6,7 +6,7 @@ from ladder_results import without_paths
 from page_words import InLanguage, cell, named, percent, table
 from single_gains import LEARNT, NOT_COUNTED, NOT_PREDICTED, Evidence, Original, summary
 
-from gpuscope.explain.numbers import seconds
+from gpuscope.document import format as written
 
 __all__ = ["Method", "OfEvidence"]
 
@@ -47,12 +47,18 @@ class Method(OfEvidence):
                 "原始代码可选的块更多，而某项改动的所有块可能都受过干扰：实测提速宁偏小而不偏大。",
             ),
             self._shared(),
-            *(self._unsteady(o) for o in self.found.originals
-              if o.unsteady and o.case not in NOT_COUNTED),
+            *(
+                self._unsteady(o)
+                for o in self.found.originals
+                if o.unsteady and o.case not in NOT_COUNTED
+            ),
             *(self._waits(o) for o in self.found.originals if o.case in NOT_PREDICTED),
             *(self._learnt(o) for o in self.found.originals if o.case in LEARNT),
-            self._sized(), self._median(), self._unmeasured(), self._failures(),
-        ]  # fmt: skip
+            self._sized(),
+            self._median(),
+            self._unmeasured(),
+            self._failures(),
+        ]
         return "\n\n".join(part for part in parts if part)
 
     def _shared(self) -> str:
@@ -67,39 +73,39 @@ class Method(OfEvidence):
 
     def _unsteady(self, of: Original) -> str:
         return self.t(
-            f"`{of.case}` as it is took {seconds(of.step_s)} a step in its fastest block and"
-            f" {seconds(of.slowest_s)} in its slowest; by what it was disturbed is not known. Its"
+            f"`{of.case}` as it is took {written.time(of.step_s)} a step in its fastest block and"
+            f" {written.time(of.slowest_s)} in its slowest; by what it was disturbed is not known. Its"
             " gains are listed and counted, but these measurements cannot tell a wrong forecast"
             " from a disturbance; the table above also shows the figures without it.",
-            f"`{of.case}` 原始代码每步最快的块为 {seconds(of.step_s)}，最慢的块为"
-            f" {seconds(of.slowest_s)}；受何干扰不得而知。其提速照列并计入，"
+            f"`{of.case}` 原始代码每步最快的块为 {written.time(of.step_s)}，最慢的块为"
+            f" {written.time(of.slowest_s)}；受何干扰不得而知。其提速照列并计入，"
             "但这些测量无法区分预测错误与干扰；上表也给出不含它的数字。",
         )
 
     def _waits(self, of: Original) -> str:
         number = sum(gain.case == of.case for gain in self.found.gains)
-        predicted = seconds(of.predicted_s) if of.predicted_s else "–"
+        predicted = written.time(of.predicted_s) if of.predicted_s else "–"
         return self.t(
             f"`{of.case}` waits for its loader, whose own time is not predicted:"
-            f" {seconds(of.step_s)} as it is, {predicted} predicted without it. Its gains"
+            f" {written.time(of.step_s)} as it is, {predicted} predicted without it. Its gains"
             f" ({number}) are in the list at the end, marked *, and in nothing else.",
             f"`{of.case}` 等待数据加载，而加载本身的用时不在预测之内：原始代码"
-            f" {seconds(of.step_s)}，不计加载的预测为 {predicted}。其 {number} 项提速"
+            f" {written.time(of.step_s)}，不计加载的预测为 {predicted}。其 {number} 项提速"
             "只列在末尾的列表中（标 *），不计入其他统计。",
         )
 
     def _learnt(self, of: Original) -> str:
-        predicted = seconds(of.predicted_s) if of.predicted_s else "–"
+        predicted = written.time(of.predicted_s) if of.predicted_s else "–"
         return self.t(
-            f"`{of.case}` showed what no model knew: a step takes {seconds(of.step_s)} where the"
+            f"`{of.case}` showed what no model knew: a step takes {written.time(of.step_s)} where the"
             " process has met the cache's length before, and up to"
-            f" {seconds(of.slowest_s)} where it is new, since cuDNN then plans its attention anew"
+            f" {written.time(of.slowest_s)} where it is new, since cuDNN then plans its attention anew"
             f" (34 ms). Now that is predicted ({predicted} as it is), so these rows are no evidence"
             " any more; and which of their blocks had met their lengths is not known. They are in"
             " the list at the end, marked *, and in nothing else.",
             f"`{of.case}` 揭示了此前模型不知道的事：缓存长度若进程已经遇到过，每步"
-            f" {seconds(of.step_s)}；若是新长度，cuDNN 要重新规划注意力（34 ms），最多"
-            f" {seconds(of.slowest_s)}。现在已能预测（原始代码 {predicted}），因此这些行不再是"
+            f" {written.time(of.step_s)}；若是新长度，cuDNN 要重新规划注意力（34 ms），最多"
+            f" {written.time(of.slowest_s)}。现在已能预测（原始代码 {predicted}），因此这些行不再是"
             "证据；而且不知道哪些块遇到的是旧长度。"
             "它们只列在末尾的列表中（标 *），不计入其他统计。",
         )
@@ -141,8 +147,10 @@ class Method(OfEvidence):
                 f"{case}: {named([n[-1] for c, n in self.found.missing if c == case])}"
                 for case in cases
             )
-            title = self.t(f"Predicted for these cases, but not measured ({number})",
-                           f"这些案例中有预测但未测量的（{number} 项）")  # fmt: skip
+            title = self.t(
+                f"Predicted for these cases, but not measured ({number})",
+                f"这些案例中有预测但未测量的（{number} 项）",
+            )
             why = self.t(
                 "Left out: what searches for minutes, needs another package or another process's"
                 " environment; for the others the time was over.",
@@ -150,10 +158,12 @@ class Method(OfEvidence):
             )
             parts.append(f"<details><summary>{title}</summary>\n\n{why} {told}.\n\n</details>")
         if self.found.unforecast:
-            parts.append(self.t(
-                f"Measured without a kept forecast, left out: {self.found.unforecast}.",
-                f"已测量但没有保存的预测，未计入：{self.found.unforecast}。",
-            ))  # fmt: skip
+            parts.append(
+                self.t(
+                    f"Measured without a kept forecast, left out: {self.found.unforecast}.",
+                    f"已测量但没有保存的预测，未计入：{self.found.unforecast}。",
+                )
+            )
         return "\n\n".join(parts)
 
     def _failures(self) -> str:

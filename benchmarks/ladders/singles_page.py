@@ -20,23 +20,13 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(HERE)]
 
 from page_words import LINKS, named, percent, table  # noqa: E402
-from single_gains import (  # noqa: E402
-    APART,
-    BIG,
-    NEAR,
-    NOT_COUNTED,
-    Evidence,
-    SingleGain,
-    order,
-    read,
-    summary,
-)
+from single_gains import APART, BIG, NEAR, NOT_COUNTED, Evidence, SingleGain, order, read, summary  # noqa: E402
 from singles_method import Method, OfEvidence  # noqa: E402
 from singles_rows import KINDS, Rows  # noqa: E402
 
 from gpuscope.advice.registry import find  # noqa: E402
 from gpuscope.atomic import write_atomically  # noqa: E402
-from gpuscope.explain.numbers import seconds  # noqa: E402
+from gpuscope.document import format as written  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "ladders"
 ADVICE = HERE / "advice"
@@ -58,10 +48,16 @@ class SinglesPage(OfEvidence):
         parts = [
             t("# Single changes: predicted and measured", "# 单项改动：预测与实测"),
             t("[中文](single-changes.zh-CN.md)", "[English](single-changes.md)"),
-            self._intro(), self._headline(), Method(self.found, self.zh, self.typical).text(),
-            self._by_kind(), self._by_case(), self._misses(), Rows(self.zh).harm(self.found),
-            self._every(), self._again(),
-        ]  # fmt: skip
+            self._intro(),
+            self._headline(),
+            Method(self.found, self.zh, self.typical).text(),
+            self._by_kind(),
+            self._by_case(),
+            self._misses(),
+            Rows(self.zh).harm(self.found),
+            self._every(),
+            self._again(),
+        ]
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def short(self) -> str:
@@ -114,14 +110,16 @@ class SinglesPage(OfEvidence):
         big = f"{BIG * 100:.0f} %"
         groups = [
             (self.t("all", "全部"), self.found.counted),
-            (self.t(f"that gain or lose more than {big}", f"增减超过 {big} 的"),
-             _big(self.found.counted)),
-        ]  # fmt: skip
+            (
+                self.t(f"that gain or lose more than {big}", f"增减超过 {big} 的"),
+                _big(self.found.counted),
+            ),
+        ]
         if rough:
             groups += [
                 (self.t(f"all without {rough}", f"全部，不含 {rough}"), steady),
                 (self.t(f"of these, more than {big}", f"其中增减超过 {big} 的"), _big(steady)),
-            ]  # fmt: skip
+            ]
         rows = [self._figures(name, gains) for name, gains in groups if gains]
         heads = self.t(
             f"gains|number|median error|mean error|within {NEAR * 100:.0f} %|in the 80 % interval"
@@ -152,9 +150,7 @@ class SinglesPage(OfEvidence):
         got = summary(gains)
         assert got is not None
         shares = (got.near, got.inside, got.nearly, got.meets, got.over)
-        return [
-            name, str(got.count), percent(got.median), percent(got.mean), *map(percent, shares),
-        ]  # fmt: skip
+        return [name, str(got.count), percent(got.median), percent(got.mean), *map(percent, shares)]
 
     def _width(self, inside: float) -> str:
         """What the share within the intervals says of them."""
@@ -190,10 +186,17 @@ class SinglesPage(OfEvidence):
         }
         got = {kind: of for kind, of in found.items() if of is not None}
         rows = [
-            [KINDS[kind][self.zh], str(of.count), percent(of.median), percent(of.mean),
-             percent(of.largest), percent(of.inside), percent(of.over)]
+            [
+                KINDS[kind][self.zh],
+                str(of.count),
+                percent(of.median),
+                percent(of.mean),
+                percent(of.largest),
+                percent(of.inside),
+                percent(of.over),
+            ]
             for kind, of in got.items()
-        ]  # fmt: skip
+        ]
         section = self._section("## By kind of change", "## 按改动类别", heads, rows, "lrrrrrr")
         if not got:
             return section
@@ -214,19 +217,26 @@ class SinglesPage(OfEvidence):
         ).split("|")
         rows = []
         for of in self.found.originals:
-            gains = [
-                g for g in self.found.counted if (g.source, g.case) == (of.source, of.case)
-            ]  # fmt: skip
+            gains = [g for g in self.found.counted if (g.source, g.case) == (of.source, of.case)]
             got, pairs = summary(gains), order(gains)
             name = of.case + (" *" if of.case in NOT_COUNTED else "")
             row = [
-                name, seconds(of.predicted_s) if of.predicted_s else "–", seconds(of.step_s),
+                name,
+                written.time(of.predicted_s) if of.predicted_s else "–",
+                written.time(of.step_s),
                 percent(of.spread),
-            ]  # fmt: skip
-            row += [
-                str(got.count), percent(got.median), percent(got.largest), percent(got.inside),
-                f"{pairs.same} / {pairs.pairs}",
-            ] if got is not None else ["–"] * 5  # fmt: skip
+            ]
+            row += (
+                [
+                    str(got.count),
+                    percent(got.median),
+                    percent(got.largest),
+                    percent(got.inside),
+                    f"{pairs.same} / {pairs.pairs}",
+                ]
+                if got is not None
+                else ["–"] * 5
+            )
             rows.append(row)
         section = self._section("## Case by case", "## 逐个案例", heads, rows, "lrrrrrrrr")
         return f"{section}\n\n{self._order()}" if section else ""
@@ -262,8 +272,10 @@ class SinglesPage(OfEvidence):
         if not self.found.gains:
             return ""
         number = len(self.found.gains)
-        title = self.t(f"Every gain that was predicted and measured ({number})",
-                       f"所有既有预测又有实测的提速（{number} 项）")  # fmt: skip
+        title = self.t(
+            f"Every gain that was predicted and measured ({number})",
+            f"所有既有预测又有实测的提速（{number} 项）",
+        )
         listed = Rows(self.zh).list(self.found.gains)
         return f"<details><summary>{title}</summary>\n\n{listed}\n\n</details>"
 
@@ -273,12 +285,17 @@ class SinglesPage(OfEvidence):
         return f"{self.t(en, zh)}\n\n{table(heads, rows, sides)}" if rows else ""
 
     def _again(self) -> str:
-        return "\n".join([
-            self.t("## Run it again", "## 重新运行"), "", "```",
-            "python benchmarks/ladders/singles.py gpt2 resnet50 --slots 2 --seconds 500 \\",
-            "  --out benchmarks/results/ladders/singles-mine.jsonl",
-            "python benchmarks/ladders/page.py", "```",
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                self.t("## Run it again", "## 重新运行"),
+                "",
+                "```",
+                "python benchmarks/ladders/singles.py gpt2 resnet50 --slots 2 --seconds 500 \\",
+                "  --out benchmarks/results/ladders/singles-mine.jsonl",
+                "python benchmarks/ladders/page.py",
+                "```",
+            ]
+        )
 
 
 def _big(gains: Sequence[SingleGain]) -> list[SingleGain]:

@@ -10,18 +10,26 @@ from single_gains import HARM, Evidence, SingleGain
 __all__ = ["EFFECTS", "KINDS", "Rows"]
 
 KINDS = {
-    "precision": ("precision", "精度"), "compilation": ("compilation", "编译"),
-    "operators": ("operators", "算子"), "input": ("input", "输入"), "memory": ("memory", "显存"),
-    "inference": ("inference", "推理"), "distributed": ("distributed", "分布式"),
-}  # fmt: skip
+    "precision": ("precision", "精度"),
+    "compilation": ("compilation", "编译"),
+    "operators": ("operators", "算子"),
+    "input": ("input", "输入"),
+    "memory": ("memory", "显存"),
+    "inference": ("inference", "推理"),
+    "distributed": ("distributed", "分布式"),
+}
 EFFECTS = {
-    "helps": ("helps", "有帮助"), "little": ("little", "影响小"), "hurts": ("hurts", "有害"),
-    "does not fit": ("does not fit", "放不下"), "fails": ("fails", "失败"),
-}  # fmt: skip
+    "helps": ("helps", "有帮助"),
+    "little": ("little", "影响小"),
+    "hurts": ("hurts", "有害"),
+    "does not fit": ("does not fit", "放不下"),
+    "fails": ("fails", "失败"),
+}
 FORESEEN = {
-    "gain": ("no: a gain", "否：预测有收益"), "loss": ("yes", "是"),
+    "gain": ("no: a gain", "否：预测有收益"),
+    "loss": ("yes", "是"),
     "nothing": ("no: next to nothing", "否：预测几乎无影响"),
-}  # fmt: skip
+}
 
 
 class Rows(InLanguage):
@@ -34,8 +42,10 @@ class Rows(InLanguage):
             gains: in the order to be shown.
             judged: also whether a loss was foreseen, beside its original's spread.
         """
-        heads = self.t("case|change|said|predicted|80 % interval|measured|error",
-                       "案例|改动|预测结论|预测|80 % 区间|实测|误差")  # fmt: skip
+        heads = self.t(
+            "case|change|said|predicted|80 % interval|measured|error",
+            "案例|改动|预测结论|预测|80 % 区间|实测|误差",
+        )
         if judged:
             heads += self.t("|foreseen?|original's spread", "|是否预见|原始代码波动")
         rows = [
@@ -47,10 +57,14 @@ class Rows(InLanguage):
     def _row(self, gain: SingleGain) -> list[str]:
         mark = "" if gain.inside else " ✗"
         return [
-            gain.case + ("" if gain.counts else " *"), named(gain.names),
-            EFFECTS[gain.effect][self.zh], f"{gain.predicted:.3f}×",
-            f"{gain.low:.3f}–{gain.high:.3f}{mark}", f"{gain.measured:.3f}×", signed(gain.error),
-        ]  # fmt: skip
+            gain.case + ("" if gain.counts else " *"),
+            named(gain.names),
+            EFFECTS[gain.effect][self.zh],
+            f"{gain.predicted:.3f}×",
+            f"{gain.low:.3f}–{gain.high:.3f}{mark}",
+            f"{gain.measured:.3f}×",
+            signed(gain.error),
+        ]
 
     def harm(self, found: Evidence) -> str:
         """What was measured to lose, and whether it was foreseen; and the reverse."""
@@ -63,10 +77,12 @@ class Rows(InLanguage):
         parts = [self.t("## What harms", "## 有害的改动"), self._crossed(found)]
         if lost:
             parts += [self._foreseen(lost) + self._small(lost, found), self.list(lost, True)]
-        parts.append(self.t(
-            f"Said to hurt, but measured to gain: {len(denied) or 'none'}.",
-            f"预测“有害”而实测有收益的：{len(denied) or '没有'}。",
-        ))  # fmt: skip
+        parts.append(
+            self.t(
+                f"Said to hurt, but measured to gain: {len(denied) or 'none'}.",
+                f"预测“有害”而实测有收益的：{len(denied) or '没有'}。",
+            )
+        )
         return "\n\n".join([*parts, self.list(denied)] if denied else parts)
 
     def _foreseen(self, lost: list[SingleGain]) -> str:

@@ -57,9 +57,13 @@ def _blas(facts: _Facts) -> None:
 
 
 CONVOLUTIONS = (
-    (16, 64, 56, 64, 3, 1, 1), (16, 256, 56, 64, 1, 1, 1), (64, 3, 224, 64, 7, 2, 1),
-    (16, 512, 7, 512, 3, 1, 1), (4, 320, 64, 320, 3, 1, 1), (16, 96, 56, 96, 7, 1, 96),
-)  # fmt: skip
+    (16, 64, 56, 64, 3, 1, 1),
+    (16, 256, 56, 64, 1, 1, 1),
+    (64, 3, 224, 64, 7, 2, 1),
+    (16, 512, 7, 512, 3, 1, 1),
+    (4, 320, 64, 320, 3, 1, 1),
+    (16, 96, 56, 96, 7, 1, 96),
+)
 """(batch, channels in, height = width, channels out, kernel, stride, groups)."""
 
 
@@ -100,16 +104,19 @@ def _recurrence(
     weights = sum(p.nbytes for p in net.parameters())
     out: Any = facts.call("rnn", f"fwd:{label}", lambda: net(x), f"y={x.nbytes},weights={weights}")
     facts.call(
-        "rnn",
-        f"bwd:{label}",
-        lambda: torch.autograd.grad(out[0].sum(), (x, *net.parameters())),
+        "rnn", f"bwd:{label}", lambda: torch.autograd.grad(out[0].sum(), (x, *net.parameters()))
     )
 
 
 def _recurrent(facts: _Facts) -> None:
     for kind in ("LSTM", "GRU"):
-        for shape in ((1024, 1, 128, 64), (1024, 2, 128, 64), (256, 1, 35, 16), (650, 2, 35, 20),
-                      (512, 1, 512, 64)):  # fmt: skip
+        for shape in (
+            (1024, 1, 128, 64),
+            (1024, 2, 128, 64),
+            (256, 1, 35, 16),
+            (650, 2, 35, 20),
+            (512, 1, 512, 64),
+        ):
             for dtype in (torch.float32, torch.bfloat16):
                 _recurrence(facts, kind, *shape, dtype)
 
@@ -155,28 +162,36 @@ def _saved(facts: _Facts) -> None:
     img = torch.randn(16, 64, 56, 56, device="cuda", requires_grad=True)
     g, m, v = (torch.ones(64, device="cuda") for _ in range(3))
     calls: dict[str, Callable[[], object]] = {
-        "add": lambda: x + x, "dropout": lambda: functional.dropout(x, 0.1),
-        "gelu": lambda: functional.gelu(x), "softmax": lambda: x.softmax(-1),
+        "add": lambda: x + x,
+        "dropout": lambda: functional.dropout(x, 0.1),
+        "gelu": lambda: functional.gelu(x),
+        "softmax": lambda: x.softmax(-1),
         "layer_norm": lambda: functional.layer_norm(x, (1024,), w, w),
         "rms_norm": lambda: functional.rms_norm(x, (1024,), w),
         "cross_entropy_fp32": lambda: functional.cross_entropy(x, target),
         "cross_entropy_bf16": lambda: functional.cross_entropy(h, target),
         "batch_norm": lambda: functional.batch_norm(img, m, v, g, g, training=True),
         "max_pool": lambda: functional.max_pool2d(img, 3, 2, 1),
-        "sum": lambda: x.sum(), "sort": lambda: x.detach().sort(-1),
+        "sum": lambda: x.sum(),
+        "sort": lambda: x.detach().sort(-1),
         "embedding_backward": lambda: torch.ops.aten.embedding_dense_backward(
             x, target, 50257, -1, False
         ),
-        "cumsum": lambda: x.detach().cumsum(-1), "nonzero": lambda: (x > 0).nonzero(),
-        "norm": lambda: torch.linalg.vector_norm(x), "argmax": lambda: x.argmax(-1),
-    }  # fmt: skip
+        "cumsum": lambda: x.detach().cumsum(-1),
+        "nonzero": lambda: (x > 0).nonzero(),
+        "norm": lambda: torch.linalg.vector_norm(x),
+        "argmax": lambda: x.argmax(-1),
+    }
     for name, call in calls.items():
         facts.call("saved", name, call, "1024x1024 inputs (images: 16x64x56x56)")
     params = [torch.nn.Parameter(torch.randn(1000, 1000, device="cuda")) for _ in range(10)]
     for p in params:
         p.grad = torch.randn_like(p)
-    for name, options in (("foreach", {"foreach": True}), ("fused", {"fused": True}),
-                          ("single", {"foreach": False, "fused": False})):  # fmt: skip
+    for name, options in (
+        ("foreach", {"foreach": True}),
+        ("fused", {"fused": True}),
+        ("single", {"foreach": False, "fused": False}),
+    ):
         opt = torch.optim.AdamW(params, **options)  # type: ignore[arg-type]
         facts.call("optimizer", f"adamw_{name}_first_step", opt.step, "10 x 4,000,000 bytes")
         facts.call("optimizer", f"adamw_{name}_second_step", opt.step)
@@ -185,9 +200,27 @@ def _saved(facts: _Facts) -> None:
 
 def _allocator(facts: _Facts) -> None:
     torch.cuda.empty_cache()
-    for size in (1, 511, 512, 513, 1000, 2**20 - 1, 2**20, 2**20 + 1, 2**21, 2**21 + 1, 5 * 2**20,
-                 10 * 2**20 - 512, 10 * 2**20, 10 * 2**20 + 1, 15 * 2**20 + 7, 20 * 2**20,
-                 20 * 2**20 + 1, 100 * 2**20 + 5, 1000 * 2**20 + 5):  # fmt: skip
+    for size in (
+        1,
+        511,
+        512,
+        513,
+        1000,
+        2**20 - 1,
+        2**20,
+        2**20 + 1,
+        2**21,
+        2**21 + 1,
+        5 * 2**20,
+        10 * 2**20 - 512,
+        10 * 2**20,
+        10 * 2**20 + 1,
+        15 * 2**20 + 7,
+        20 * 2**20,
+        20 * 2**20 + 1,
+        100 * 2**20 + 5,
+        1000 * 2**20 + 5,
+    ):
         torch.cuda.empty_cache()
         base = torch.cuda.memory_reserved()
         kept = facts.call(
@@ -198,9 +231,11 @@ def _allocator(facts: _Facts) -> None:
         facts.rows[-1][-1] = f"reserved_delta={torch.cuda.memory_reserved() - base}"
         del kept
     sequences = {
-        "3x600KiB": [600 * 1024] * 3, "4x6MiB": [6 * 2**20] * 4,
+        "3x600KiB": [600 * 1024] * 3,
+        "4x6MiB": [6 * 2**20] * 4,
         "12MiB_then_3MiB": [12 * 2**20, 3 * 2**20],
-        "2x11MiB": [11 * 2**20] * 2, "40MiB_free_then_30MiB": [40 * 2**20, -1, 30 * 2**20],
+        "2x11MiB": [11 * 2**20] * 2,
+        "40MiB_free_then_30MiB": [40 * 2**20, -1, 30 * 2**20],
         "40MiB_free_then_39.5MiB": [40 * 2**20, -1, int(39.5 * 2**20)],
         "40MiB_free_then_18MiB_x2": [40 * 2**20, -1, 18 * 2**20, 18 * 2**20],
         "1.5MiB_x10": [3 * 2**19] * 10,
@@ -208,7 +243,7 @@ def _allocator(facts: _Facts) -> None:
         "100MiB_free_then_120MiB": [100 * 2**20, -1, 120 * 2**20],
         "21MiB_free_then_19MiB": [21 * 2**20, -1, 19 * 2**20],
         "19MiB_free_then_10MiB_x2": [19 * 2**20, -1, 10 * 2**20, 10 * 2**20],
-    }  # fmt: skip
+    }
     for name, steps in sequences.items():
         facts.rows.append(_sequence(name, steps))
 

@@ -77,8 +77,11 @@ def _attention(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _bandwidth(folder: Path) -> Iterator[tuple[str, str]]:
     sets = [c for c in calls(folder, "pointwise") if c["bench"] == "working_set"]
-    for op, label in (("ws_copy", "copy (read + written)"), ("ws_read", "read (sum)"),
-                      ("ws_write", "write (fill)")):  # fmt: skip
+    for op, label in (
+        ("ws_copy", "copy (read + written)"),
+        ("ws_read", "read (sum)"),
+        ("ws_write", "write (fill)"),
+    ):
         rates = {c["p_mib"]: c["p_mib"] * 1.048576 / c["us"] for c in sets if c["p_op"] == op}
         large = max(rates)
         small = max((m for m in rates if m <= 48), key=lambda m: rates[m])
@@ -99,32 +102,57 @@ def _launch(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 HOST = (
-    ("op", "add", "no_grad"), ("op", "add", "grad"), ("op", "add", "inference_mode"),
-    ("op", "mm", "no_grad"), ("op", "linear", "no_grad"), ("op", "linear", "grad"),
-    ("op", "layer_norm", "grad"), ("op", "softmax", "grad"), ("op", "sdpa_causal", "no_grad"),
-    ("op", "sdpa_causal", "grad"), ("op", "conv2d", "grad"), ("op", "batch_norm_train", "grad"),
-    ("op", "cross_entropy", "grad"), ("op", "view", "grad"), ("op", "transpose", "no_grad"),
-    ("op", "empty", "no_grad"), ("op", "cat", "grad"), ("op", "embedding", "grad"),
-    ("module", "empty_module", "grad"), ("module", "nn_linear", "grad"),
-    ("backward_per_node", "mul_scalar", "chain100"), ("backward_per_node", "linear", "chain100"),
-    ("backward_per_node", "layer_norm", "chain100"), ("backward_per_node", "view", "chain100"),
+    ("op", "add", "no_grad"),
+    ("op", "add", "grad"),
+    ("op", "add", "inference_mode"),
+    ("op", "mm", "no_grad"),
+    ("op", "linear", "no_grad"),
+    ("op", "linear", "grad"),
+    ("op", "layer_norm", "grad"),
+    ("op", "softmax", "grad"),
+    ("op", "sdpa_causal", "no_grad"),
+    ("op", "sdpa_causal", "grad"),
+    ("op", "conv2d", "grad"),
+    ("op", "batch_norm_train", "grad"),
+    ("op", "cross_entropy", "grad"),
+    ("op", "view", "grad"),
+    ("op", "transpose", "no_grad"),
+    ("op", "empty", "no_grad"),
+    ("op", "cat", "grad"),
+    ("op", "embedding", "grad"),
+    ("module", "empty_module", "grad"),
+    ("module", "nn_linear", "grad"),
+    ("backward_per_node", "mul_scalar", "chain100"),
+    ("backward_per_node", "linear", "chain100"),
+    ("backward_per_node", "layer_norm", "chain100"),
+    ("backward_per_node", "view", "chain100"),
     ("backward_per_node", "sum_only_whole_call", "chain1"),
-    ("optimizer_step", "adamw_foreach", "100"), ("optimizer_step", "adamw_fused", "100"),
-    ("optimizer_step", "adamw_single", "100"), ("clip_grad_norm", "foreach", "100"),
-    ("zero_grad", "set_to_none", "100"), ("autocast", "linear", "cached_weights"),
-    ("autocast", "linear", "uncached"), ("sync", "item", "round_trip"),
-    ("sync", "synchronize_idle", "round_trip"), ("graph", "replay_launch_host", "100"),
-    ("graph", "replay_device", "1000"), ("queue", "add_", "device_ns_per_call_saturated"),
-    ("queue", "launches_before_blocking", "count"), ("copy", "h2d_pinned_non_blocking", "65536"),
-    ("copy", "h2d_pageable", "65536"), ("memory", "cuda_malloc", "33554432"),
-    ("profiler", "add", "before"), ("profiler", "add", "on"),
+    ("optimizer_step", "adamw_foreach", "100"),
+    ("optimizer_step", "adamw_fused", "100"),
+    ("optimizer_step", "adamw_single", "100"),
+    ("clip_grad_norm", "foreach", "100"),
+    ("zero_grad", "set_to_none", "100"),
+    ("autocast", "linear", "cached_weights"),
+    ("autocast", "linear", "uncached"),
+    ("sync", "item", "round_trip"),
+    ("sync", "synchronize_idle", "round_trip"),
+    ("graph", "replay_launch_host", "100"),
+    ("graph", "replay_device", "1000"),
+    ("queue", "add_", "device_ns_per_call_saturated"),
+    ("queue", "launches_before_blocking", "count"),
+    ("copy", "h2d_pinned_non_blocking", "65536"),
+    ("copy", "h2d_pageable", "65536"),
+    ("memory", "cuda_malloc", "33554432"),
+    ("profiler", "add", "before"),
+    ("profiler", "add", "on"),
     ("python", "int_loop_1e6", "per_iteration"),
-)  # fmt: skip
+)
 
 
 def _host(folder: Path) -> Iterator[tuple[str, str]]:
-    found = {(r["group"], r["name"], r["variant"]): float(r["median_ns"])
-             for r in rows(folder, "host")}  # fmt: skip
+    found = {
+        (r["group"], r["name"], r["variant"]): float(r["median_ns"]) for r in rows(folder, "host")
+    }
     for key in HOST:
         if key in found:
             ns = found[key]
@@ -139,8 +167,11 @@ def _transfers(folder: Path) -> Iterator[tuple[str, str]]:
         rate = call["p_bytes"] / call["us"] / 1e3
         if rate > best.get(call["p_op"], (0.0, 0))[0]:
             best[call["p_op"]] = (rate, call["p_bytes"])
-    large = {c["p_op"]: c["p_bytes"] / c["us"] / 1e3 for c in calls(folder, "transfers")
-             if c["p_bytes"] == 1 << 30}  # fmt: skip
+    large = {
+        c["p_op"]: c["p_bytes"] / c["us"] / 1e3
+        for c in calls(folder, "transfers")
+        if c["p_bytes"] == 1 << 30
+    }
     for op, (rate, size) in best.items():
         yield f"copy {op}", f"best {rate:.1f} GB/s ({size} B), 1 GiB {large[op]:.1f} GB/s"
 

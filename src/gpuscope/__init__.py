@@ -10,36 +10,61 @@ Everything heavy (torch included) is imported when it is first used.
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False
+"""As `typing` has it, which takes longer to import than all that stands here."""
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "advise": "gpuscope.advice.forecasting",
-    "analyze": "gpuscope.analysis",
+    "Advice": "gpuscope.advice.results",
+    "advise": "gpuscope.advice.forecast.advise",
+    "Analysis": "gpuscope.analysis.types",
+    "analyze": "gpuscope.analysis.analyze",
     "apply": "gpuscope.advice.apply",
-    "capture": "gpuscope.capturing",
     "Calibration": "gpuscope.hardware",
+    "capture": "gpuscope.capturing",
+    "CaptureError": "gpuscope.errors",
+    "CatalogueError": "gpuscope.errors",
     "Cluster": "gpuscope.hardware",
     "compare": "gpuscope.analysis.compare",
+    "Comparison": "gpuscope.analysis.compare",
     "Device": "gpuscope.hardware",
     "device": "gpuscope.hardware",
     "devices": "gpuscope.hardware",
-    "explain": "gpuscope.explain.registry",
+    "DoesNotFitError": "gpuscope.errors",
+    "explain": "gpuscope.explanation.registry",
+    "Explanation": "gpuscope.document.blocks",
+    "Finding": "gpuscope.analysis.types",
+    "Forecast": "gpuscope.advice.results",
     "GpuscopeError": "gpuscope.errors",
-    "lens": "gpuscope.lens.runner",
+    "HangError": "gpuscope.errors",
+    "InputFileError": "gpuscope.errors",
+    "InvalidValueError": "gpuscope.errors",
+    "Ladder": "gpuscope.advice.results",
+    "Lens": "gpuscope.kernel_lens.types",
+    "lens": "gpuscope.kernel_lens.runner",
     "load": "gpuscope.loading",
-    "measure": "gpuscope.measure.run",
-    "optimize": "gpuscope.advice.optimizing",
+    "measure": "gpuscope.measurement.run",
+    "MissingPackageError": "gpuscope.errors",
+    "optimize": "gpuscope.advice.trial.optimize",
+    "OutOfDeviceMemoryError": "gpuscope.measurement.failure",
     "parse_target": "gpuscope.hardware",
     "predict": "gpuscope.api",
     "predict_many": "gpuscope.api",
-    "profile": "gpuscope.measure.script.context",
+    "profile": "gpuscope.measurement.script.context",
     "Program": "gpuscope.program.types",
     "recost": "gpuscope.api",
+    "Recosted": "gpuscope.timeline.recost",
+    "RecostedJob": "gpuscope.timeline.recost_ranks",
+    "Refused": "gpuscope.run",
     "Run": "gpuscope.run",
     "sweep": "gpuscope.api",
+    "Timeline": "gpuscope.timeline.types",
+    "Trial": "gpuscope.advice.results",
+    "UnknownNameError": "gpuscope.errors",
+    "UnsupportedError": "gpuscope.errors",
+    "WorkloadError": "gpuscope.errors",
     "WorkloadOptions": "gpuscope.program.workload",
     "write_chrome_trace": "gpuscope.timeline.perfetto",
     "write_report": "gpuscope.views.html",
@@ -49,35 +74,52 @@ _WHERE = {
 __all__ = sorted(_WHERE)
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from gpuscope.advice.apply import apply
-    from gpuscope.advice.forecasting import advise
-    from gpuscope.advice.optimizing import optimize
+    from gpuscope.advice.forecast.advise import advise
+    from gpuscope.advice.results import Advice, Forecast, Ladder, Trial
+    from gpuscope.advice.trial.optimize import optimize
     from gpuscope.analysis.analyze import analyze
-    from gpuscope.analysis.compare import compare
+    from gpuscope.analysis.compare import Comparison, compare
+    from gpuscope.analysis.types import Analysis, Finding
     from gpuscope.api import capture, predict, predict_many, recost, sweep
-    from gpuscope.errors import GpuscopeError
-    from gpuscope.explain.registry import explain
-    from gpuscope.hardware import (
-        Calibration,
-        Cluster,
-        Device,
-        device,
-        devices,
-        parse_target,
+    from gpuscope.document.blocks import Explanation
+    from gpuscope.errors import (
+        CaptureError,
+        CatalogueError,
+        DoesNotFitError,
+        GpuscopeError,
+        HangError,
+        InputFileError,
+        InvalidValueError,
+        MissingPackageError,
+        UnknownNameError,
+        UnsupportedError,
+        WorkloadError,
     )
-    from gpuscope.lens.runner import lens
+    from gpuscope.explanation.registry import explain
+    from gpuscope.hardware import Calibration, Cluster, Device, device, devices, parse_target
+    from gpuscope.kernel_lens.runner import lens
+    from gpuscope.kernel_lens.types import Lens
     from gpuscope.loading import load
-    from gpuscope.measure.run import measure
-    from gpuscope.measure.script.context import profile
+    from gpuscope.measurement.failure import OutOfDeviceMemoryError
+    from gpuscope.measurement.run import measure
+    from gpuscope.measurement.script.context import profile
     from gpuscope.program.types import Program
     from gpuscope.program.workload import WorkloadOptions
-    from gpuscope.run import Run
+    from gpuscope.run import Refused, Run
     from gpuscope.timeline.perfetto import write_chrome_trace
+    from gpuscope.timeline.recost import Recosted
+    from gpuscope.timeline.recost_ranks import RecostedJob
+    from gpuscope.timeline.types import Timeline
     from gpuscope.views.html import write_report
 
 
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
+        from importlib import import_module
+
         return getattr(import_module(_WHERE[name]), name)
     raise AttributeError(f"module 'gpuscope' has no attribute '{name}'")
 

@@ -1,6 +1,6 @@
 """`python -m gpuscope`."""
 
-from gpuscope.cli.app import main
+from gpuscope.cli import main
 
 if __name__ == "__main__":
     main()

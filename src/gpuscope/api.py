@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuscope.capturing import (
-    Workload,
-    capture,
-    capture_each,
-    capture_job,
-    for_cluster,
-)
-from gpuscope.errors import InvalidValueError
+from gpuscope.capturing import Workload, capture, capture_each, capture_job, for_cluster
+from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import (
     Calibration,
     Cluster,
@@ -27,7 +20,7 @@ from gpuscope.hardware import (
 from gpuscope.hardware.own import is_this, this_target
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
-from gpuscope.run import Run
+from gpuscope.run import Refused, Run
 
 if TYPE_CHECKING:
     from gpuscope.program.workload import WorkloadOptions
@@ -35,19 +28,32 @@ if TYPE_CHECKING:
     from gpuscope.timeline.recost_ranks import RecostedJob
 
 __all__ = [
-    "capture", "capture_each", "capture_job", "for_cluster", "predict", "predict_many", "recost",
-    "resolve_calibration", "resolve_target", "sweep",
-]  # fmt: skip
+    "capture",
+    "capture_each",
+    "capture_job",
+    "for_cluster",
+    "predict",
+    "predict_many",
+    "recost",
+    "refused",
+    "resolve_calibration",
+    "resolve_target",
+    "sweep",
+]
 
 Own = Calibration | str | Path
 Target = str | Device | Cluster
 
 
 def predict(
-    workload: Workload, on: Target = "h200", *,
-    options: WorkloadOptions | None = None, calibration: Own | None = None,
-    overrides: Mapping[str, Any] | None = None, strict: bool = False,
-) -> Run:  # fmt: skip
+    workload: Workload,
+    on: Target = "h200",
+    *,
+    options: WorkloadOptions | None = None,
+    calibration: Own | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    strict: bool = False,
+) -> Run:
     """Predict a step of `workload` on `on`, without the device.
 
     Args:
@@ -72,15 +78,25 @@ def predict(
     cluster = resolve_target(on)
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
-        cluster = replace(cluster, device=cluster.device.replace(**overrides))
-    return _predict(capture_job(workload, cluster, options, strict), cluster, constants, strict)
+        cluster = cluster.with_device(cluster.device.replace(**overrides))
+    from gpuscope.prediction import predict_captured
+    from gpuscope.program.capture.patches import alone
+
+    with alone():
+        captured = capture_job(workload, cluster, options, strict)
+        return predict_captured(captured, cluster, constants, strict)
 
 
 def recost(
-    workload: Workload, on: Target = "h200", *,
-    options: WorkloadOptions | None = None, calibration: Own | None = None,
-    overrides: Mapping[str, Any] | None = None, interval: bool = True, memory: bool = True,
-) -> Recosted | RecostedJob:  # fmt: skip
+    workload: Workload,
+    on: Target = "h200",
+    *,
+    options: WorkloadOptions | None = None,
+    calibration: Own | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    interval: bool = True,
+    memory: bool = True,
+) -> Recosted | RecostedJob:
     """Time, traffic, power and memory of a step on another machine, without a timeline.
 
     For curves over many machines: the figures are those of `predict`, many times quicker where
@@ -97,7 +113,7 @@ def recost(
     cluster = resolve_target(on)
     constants = resolve_calibration(on, calibration) or calibration_for(cluster.device)
     if overrides:
-        cluster = replace(cluster, device=cluster.device.replace(**overrides))
+        cluster = cluster.with_device(cluster.device.replace(**overrides))
     captured = (
         workload if isinstance(workload, Program) else capture_job(workload, cluster, options)
     )
@@ -132,97 +148,85 @@ def resolve_calibration(on: Target, calibration: Own | None = None) -> Calibrati
 
 
 def predict_many(
-    workload: Workload, targets: Sequence[Target], *,
-    options: WorkloadOptions | None = None, calibration: Own | None = None,
-    overrides: Mapping[str, Any] | None = None, strict: bool = False,
-) -> list[Run]:  # fmt: skip
-    """Predict on several devices with one capture; same arguments and errors as `predict`.
+    workload: Workload,
+    targets: Sequence[Target],
+    *,
+    options: WorkloadOptions | None = None,
+    calibration: Own | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    strict: bool = False,
+) -> list[Run | Refused]:
+    """Predict on several devices with one capture; same arguments as `predict`.
 
     Distributed code is captured once for each number of devices.
+
+    Returns:
+        For each target its run, or a `Refused` that says why the device cannot run it: as in the
+        command's comparison, one incapable device does not end it.
+
+    Raises:
+        UnsupportedError: none of them can.
+        GpuscopeError: else as `predict`.
     """
     clusters = [resolve_target(target) for target in targets]
     programs = capture_each(workload, clusters, options, strict)
-    return [
-        predict(
-            program, target, calibration=calibration, overrides=overrides, strict=strict
-        )
-        for program, target in zip(programs, targets, strict=True)
-    ]  # fmt: skip
+    found: list[Run | Refused] = []
+    errors: list[UnsupportedError] = []
+    for program, target, cluster in zip(programs, targets, clusters, strict=True):
+        try:
+            found.append(
+                predict(
+                    program, target, calibration=calibration, overrides=overrides, strict=strict
+                )
+            )
+        except UnsupportedError as error:
+            errors.append(error)
+            found.append(refused(cluster, error))
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    return found
+
+
+def refused(cluster: Cluster, error: UnsupportedError) -> Refused:
+    """Return one machine of several that cannot run it: the comparison goes on without."""
+    return Refused(cluster.device.id, cluster.name, error.what, error.why)
 
 
 def sweep(
-    workload: Workload, on: Target, field: str, values: Sequence[float], *,
-    options: WorkloadOptions | None = None, calibration: Own | None = None,
-    overrides: Mapping[str, Any] | None = None, strict: bool = False,
-) -> list[tuple[float, Run]]:  # fmt: skip
+    workload: Workload,
+    on: Target,
+    field: str,
+    values: Sequence[float],
+    *,
+    options: WorkloadOptions | None = None,
+    calibration: Own | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    strict: bool = False,
+) -> list[tuple[float, Run]]:
     """Predict over a range of one quantity.
 
     Args:
-        field: a device field (one capture serves all points), a workload option such as "batch"
-            or "seq" (a capture each), or "devices": how many (distributed code is captured for
-            each).
-        values: the points.
+        workload, on, options, calibration, overrides, strict: as `predict` takes them.
+        field: a figure of the device ("memory_bandwidth", "bf16"; one capture serves all points),
+            a setting of a built-in workload ("batch", "seq", "image", "context", "layers"; a
+            capture each), or "devices": how many (distributed code is captured for each).
+        values: the points, in SI base units.
+
+    Raises:
+        UnknownNameError: no such figure.
+        InvalidValueError: the workload has no such size, or a value cannot be.
     """
-    if field == "devices":
-        return _over_devices(workload, on, values, options, calibration, overrides, strict)
-    if field in ("batch", "seq", "image", "context", "layers"):
-        from gpuscope.program.workload import WorkloadOptions
+    from gpuscope.sweeping import checked_sweep, run_sweep
 
-        if not isinstance(workload, str):
-            raise InvalidValueError(
-                f"Cannot sweep '{field}' of this workload.",
-                "Its size is fixed in its own code.",
-                "Use a built-in model, or sweep a device field such as memory_bandwidth.",
-            )
-        base = options or WorkloadOptions()
-        return [
-            (
-                value,
-                predict(
-                    workload, on, options=_with(base, field, int(value)),
-                    calibration=calibration, overrides=overrides, strict=strict,
-                ),
-            )
-            for value in values
-        ]  # fmt: skip
-    program = capture_job(workload, resolve_target(on), options, strict)
-    return [
-        (
-            value,
-            predict(
-                program, on, calibration=calibration,
-                overrides={**(overrides or {}), field: value}, strict=strict,
-            ),
-        )
-        for value in values
-    ]  # fmt: skip
-
-
-def _over_devices(
-    workload: Workload, on: Target, values: Sequence[float], options: WorkloadOptions | None,
-    calibration: Own | None, overrides: Mapping[str, Any] | None, strict: bool,
-) -> list[tuple[float, Run]]:  # fmt: skip
-    """Predict on several numbers of one device."""
-    base = resolve_target(on)
-    for value in values:
-        if value != int(value) or value < 1:
-            raise InvalidValueError(
-                f"{value:g} devices cannot be.", "Devices are counted: 1, 2, 3, ...",
-                "Give whole numbers to sweep over.",
-            )  # fmt: skip
-    clusters = [
-        parse_target(f"{int(value)}x{base.device.id}").with_device(base.device) for value in values
-    ]
-    runs = predict_many(
-        workload, clusters, options=options, overrides=overrides, strict=strict,
-        calibration=resolve_calibration(on, calibration),
-    )  # fmt: skip
-    return list(zip(values, runs, strict=True))
-
-
-def _with(options: WorkloadOptions, field: str, value: int) -> WorkloadOptions:
-    changes: dict[str, Any] = {field: value}
-    return replace(options, **changes)
+    cluster = resolve_target(on)
+    constants = resolve_calibration(on, calibration)
+    if overrides:
+        cluster = cluster.with_device(cluster.device.replace(**overrides))
+    plan = checked_sweep(workload, cluster, field, values)
+    swept = run_sweep(
+        workload, cluster, plan, options=options, calibration=constants, strict=strict
+    )
+    return list(swept.points)
 
 
 def resolve_target(on: Target) -> Cluster:
@@ -232,15 +236,5 @@ def resolve_target(on: Target) -> Cluster:
     if isinstance(on, str) and is_this(on):
         return parse_target(this_target(on)[0])
     if isinstance(on, Device):
-        return replace(parse_target("h200"), device=on, n_devices=1)
+        return Cluster.of(on)
     return parse_target(on)
-
-
-def _predict(
-    captured: Program | RankPrograms, cluster: Cluster, constants: Calibration, strict: bool
-) -> Run:
-    from gpuscope.prediction import predict_job, predict_program
-
-    if isinstance(captured, RankPrograms):
-        return predict_job(captured, cluster, constants, strict)
-    return predict_program(captured, cluster, constants, strict)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, WorkloadError
 from gpuscope.hardware import Cluster
 from gpuscope.program.models.parallel.size import TransformerSize
@@ -13,23 +14,33 @@ from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
+    from gpuscope.program.script import Script
     from gpuscope.program.workload import Workload as Resolved
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.program.world import World
 
 __all__ = [
-    "Build", "Workload", "capture", "capture_each", "capture_job", "capture_resolved",
+    "Build",
+    "Workload",
+    "capture",
+    "capture_each",
+    "capture_job",
+    "capture_resolved",
     "for_cluster",
-]  # fmt: skip
+    "script_elsewhere",
+]
 
 Build = Callable[[], Callable[[], object]]
 Workload = Build | str | TransformerSize | Program | RankPrograms
 
 
 def capture(
-    workload: Build | str | TransformerSize | Program, *, options: WorkloadOptions | None = None,
-    strict: bool = False, world: World | None = None,
-) -> Program:  # fmt: skip
+    workload: Build | str | TransformerSize | Program,
+    *,
+    options: WorkloadOptions | None = None,
+    strict: bool = False,
+    world: World | None = None,
+) -> Program:
     """Record one step of a workload, once for all devices.
 
     Args:
@@ -49,9 +60,10 @@ def capture(
         return record(workload, strict=strict, world=world)
     if not isinstance(workload, (str, TransformerSize)):
         raise WorkloadError(
-            f"A workload cannot be a {type(workload).__name__}.", "",
-            "Give a build function, a model name, or a path.",
-        )  # fmt: skip
+            Text("A workload cannot be a {name}.", name=type(workload).__name__),
+            "",
+            Text("Give a build function, a model name, or a path."),
+        )
     from gpuscope.program.workload import WorkloadOptions, resolve
 
     return _resolved(resolve(workload, options or WorkloadOptions()), strict, world)
@@ -59,6 +71,13 @@ def capture(
 
 def _resolved(found: Resolved, strict: bool, world: World | None = None) -> Program:
     """One rank of a workload that was given by name, with what its reader should know."""
+    if found.script is not None:
+        program: Program = script_elsewhere(found.script, _recorded, found, strict, world)
+        return program
+    return _recorded(found, strict, world)
+
+
+def _recorded(found: Resolved, strict: bool, world: World | None) -> Program:
     from gpuscope.program.fold import capture_workload
 
     program = capture_workload(found, strict=strict, world=world or found.world)
@@ -70,9 +89,11 @@ def _noted(program: Program, found: Resolved) -> Program:
 
 
 def capture_job(
-    workload: Workload, cluster: Cluster, options: WorkloadOptions | None = None,
+    workload: Workload,
+    cluster: Cluster,
+    options: WorkloadOptions | None = None,
     strict: bool = False,
-) -> Program | RankPrograms:  # fmt: skip
+) -> Program | RankPrograms:
     """Record one step of every distinct rank of a workload on a cluster.
 
     Code that joins a process group runs as every rank that differs; code that does not is captured
@@ -118,6 +139,46 @@ def capture_resolved(
         resolved: what `gpuscope.program.workload.resolve` gave; its `build` may have been wrapped.
         cluster, strict: see `capture_job`.
     """
+    if resolved.script is not None:
+        found: Program | RankPrograms = script_elsewhere(
+            resolved.script, _job_recorded, resolved, cluster, strict
+        )
+        return found
+    return _job_recorded(resolved, cluster, strict)
+
+
+def script_elsewhere(script: Script, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call what runs a script in a process of its own, where it leaves nothing behind.
+
+    Args:
+        script: the script.
+        function: at the top level of a module; returns what was captured, or a tuple that begins
+            with it.
+        arguments: the function's.
+
+    Returns:
+        The same, with a note in what was captured of how the files were kept.
+    """
+    from gpuscope.program.guard.elsewhere import call_elsewhere
+
+    value, held = call_elsewhere(
+        function, *arguments, script=script.target, guarded=not script.allow_writes
+    )
+    if held is None:
+        return value
+    if isinstance(value, tuple):
+        return (_with_note(value[0], held.note), *value[1:])
+    return _with_note(value, held.note)
+
+
+def _with_note(captured: Program | RankPrograms, note: Text) -> Program | RankPrograms:
+    if isinstance(captured, Program):
+        return replace(captured, assumptions=(*captured.assumptions, note))
+    noted = (replace(p, assumptions=(*p.assumptions, note)) for p in captured.programs)
+    return replace(captured, programs=tuple(noted))
+
+
+def _job_recorded(resolved: Resolved, cluster: Cluster, strict: bool) -> Program | RankPrograms:
     if resolved.job is not None and resolved.job.plan.pp > 1:
         from gpuscope.program.pipeline.job_programs import rank_programs
 
@@ -126,13 +187,14 @@ def capture_resolved(
             resolved.job, local_size=cluster.devices_per_node, strict=strict, name=resolved.title
         )
         return replace(made, programs=tuple(_noted(p, resolved) for p in made.programs))
-    if resolved.job is None and resolved.at_depth is None and cluster.n_devices > 1:
+    code = resolved.job is None and resolved.at_depth is None and resolved.world is None
+    if code and cluster.n_devices > 1:
         from gpuscope.program.ranks import capture_ranks
 
         return _one_or_many(
             capture_ranks(resolved.build, _world(cluster), name=resolved.name, strict=strict)
         )
-    return _whole_job(_resolved(resolved, strict), cluster)
+    return _whole_job(_recorded(resolved, strict, None), cluster)
 
 
 def _as_software(program: Program, resolved: Resolved) -> Program:
@@ -169,16 +231,22 @@ def _whole_job(program: Program, cluster: Cluster) -> Program | RankPrograms:
 def _check_size(ranks: int, cluster: Cluster) -> None:
     if ranks != cluster.n_devices:
         raise InvalidValueError(
-            f"A job of {ranks} ranks does not run on {cluster.n_devices} devices.",
-            "It was captured for one rank a device.",
-            f"Type for example: --on {ranks}x{cluster.device.id}",
+            Text(
+                "A job of {ranks} ranks does not run on {n_devices} devices.",
+                ranks=ranks,
+                n_devices=cluster.n_devices,
+            ),
+            Text("It was captured for one rank a device."),
+            Text("Type for example: --on {ranks}x{id}", ranks=ranks, id=cluster.device.id),
         )
 
 
 def capture_each(
-    workload: Workload, clusters: Sequence[Cluster], options: WorkloadOptions | None = None,
+    workload: Workload,
+    clusters: Sequence[Cluster],
+    options: WorkloadOptions | None = None,
     strict: bool = False,
-) -> list[Program | RankPrograms]:  # fmt: skip
+) -> list[Program | RankPrograms]:
     """What `capture_job` gives for each cluster, captured once for each number of devices.
 
     Arguments and errors as `capture_job`.
@@ -203,9 +271,17 @@ def _job_key(cluster: Cluster) -> tuple[int, int]:
 def for_cluster(options: WorkloadOptions | None, cluster: Cluster) -> WorkloadOptions | None:
     """The same options, with a parallel job laid over all devices of a cluster.
 
-    Options without a parallel job, or with one whose number of ranks is said, stay as they are.
+    A job whose number of ranks is said stays as it is; without one, a model that is trained on
+    several devices is data parallel.
     """
-    if options is None or options.parallel is None or options.parallel.world is not None:
+    if options is None or options.parallel is None:
+        if cluster.n_devices == 1:
+            return options
+        from gpuscope.program.workload import WorkloadOptions
+
+        replicas = cluster.n_devices, cluster.devices_per_node
+        return replace(options or WorkloadOptions(), replicas=replicas)
+    if options.parallel.world is not None:
         return options
     laid = replace(options.parallel, world=cluster.n_devices, node=cluster.devices_per_node)
     return replace(options, parallel=laid)

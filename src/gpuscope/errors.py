@@ -22,6 +22,8 @@ import difflib
 import importlib.util
 from collections.abc import Iterable
 
+from gpuscope.document.text import Text
+
 
 class GpuscopeError(Exception):
     """Base of all errors raised on purpose.
@@ -59,12 +61,12 @@ class UnknownNameError(GpuscopeError):
         if not self.near:
             self.near = tuple(n for n in known_names if name and name.lower() in n)[:5]
         if self.near:
-            why = "Did you mean: " + ", ".join(self.near) + "?"
+            why: str = Text("Did you mean: {near}?", near=", ".join(self.near))
         elif len(known_names) <= 12:
-            why = "Known: " + ", ".join(known_names) + "."
+            why = Text("Known: {names}.", names=", ".join(known_names))
         else:
             why = ""
-        super().__init__(f"Unknown {kind} '{name}'.", why, next_step)
+        super().__init__(Text("Unknown {kind} '{name}'.", kind=kind, name=name), why, next_step)
 
 
 class InvalidValueError(GpuscopeError):
@@ -81,6 +83,18 @@ class WorkloadError(GpuscopeError):
 
 class CaptureError(WorkloadError):
     """The step runs, but cannot be captured."""
+
+
+class RefusedError(BaseException):
+    """What a script sees where it would leave something behind; no `except Exception` catches it.
+
+    Args:
+        error: the same for the reader.
+    """
+
+    def __init__(self, error: WorkloadError) -> None:
+        self.error = error
+        super().__init__(str(error))
 
 
 class UnsupportedError(GpuscopeError):
@@ -104,11 +118,18 @@ class HangError(GpuscopeError):
     """
 
     def __init__(
-        self, what: str, why: str = "", next_step: str = "",
+        self,
+        what: str,
+        why: str = "",
+        next_step: str = "",
         waiting: tuple[tuple[int, str], ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.waiting = waiting
         super().__init__(what, why, next_step)
+
+
+UPDATE = Text("Update gpuscope, the way you installed it.")
+"""What to do about a file of a newer version; no package index has gpuscope."""
 
 
 class InputFileError(GpuscopeError):
@@ -121,14 +142,22 @@ class MissingPackageError(GpuscopeError):
     Args:
         package: its name on the package index.
         needed_for: what the user asked for.
-        extra: the gpuscope extra that brings it.
+        extra: the gpuscope extra that brings it; None for what is not ours to name.
     """
 
-    def __init__(self, package: str, needed_for: str, extra: str) -> None:
+    def __init__(self, package: str, needed_for: str, extra: str | None) -> None:
+        if extra is None:
+            how = Text("Install it, or put the folder that holds it in PYTHONPATH.")
+        else:
+            how = Text('Type: pip install "gpuscope[{extra}]"', extra=extra)
         super().__init__(
-            f"{needed_for} needs the package '{package}', which is not installed.",
+            Text(
+                "{needed_for} needs the package '{package}', which is not installed.",
+                needed_for=needed_for,
+                package=package,
+            ),
             "",
-            f'Type: pip install "gpuscope[{extra}]"',
+            how,
         )
 
 

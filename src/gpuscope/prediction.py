@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuscope.analysis import analyze
+from gpuscope.analysis.limiters import with_limiters
 from gpuscope.analysis.types import Analysis
+from gpuscope.cost.anew import Made, costed_anew
+from gpuscope.cost.power import clocks_together, step_energy
 from gpuscope.cost.skew import DEVICE_BOUND, HOST_BOUND, Waiting, waiting
 from gpuscope.cost.types import CostedProgram
-from gpuscope.hardware import Calibration, Cluster
+from gpuscope.document.quantities import Seconds
+from gpuscope.document.text import Text
+from gpuscope.hardware import Calibration, Cluster, Distance
+from gpuscope.outcomes import with_outcomes
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
-from gpuscope.run import JobPlace, RankResult, Run
+from gpuscope.run import Basis, JobPlace, RankResult, Run
 from gpuscope.timeline import attach_memory, simulate, simulate_memory, step_time_interval
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import MemoryTrace
-from gpuscope.timeline.pipeline_fold import ranks_anew
-from gpuscope.timeline.rank_walk import build_job
-from gpuscope.timeline.recost import Made, average_w, costed_anew
-from gpuscope.timeline.simulate_ranks import RankSimulation, simulate_ranks
-from gpuscope.timeline.uncertainty import job_time_interval
+
+if TYPE_CHECKING:
+    from gpuscope.timeline.simulate_ranks import RankSimulation
 
 __all__ = ["predict_job", "predict_program"]
 
@@ -36,6 +41,15 @@ class _Costed:
     alone: CostedProgram
     limited: CostedProgram
     memory: MemoryTrace
+
+
+def predict_captured(
+    captured: Program | RankPrograms, cluster: Cluster, constants: Calibration, strict: bool
+) -> Run:
+    """Predict what was captured: one program, or every distinct rank of a job."""
+    if isinstance(captured, RankPrograms):
+        return predict_job(captured, cluster, constants, strict)
+    return predict_program(captured, cluster, constants, strict)
 
 
 def predict_program(
@@ -58,22 +72,47 @@ def predict_program(
     overlap = DeviceOverlap.of(device, constants)
     simulation = simulate(costed.limited, overlap=overlap)
     low, high = step_time_interval(costed.limited, overlap=overlap)
-    timeline = attach_memory(simulation.timeline, costed.memory)
+    timeline = with_limiters(attach_memory(simulation.timeline, costed.memory), device)
     analysis = analyze(
-        timeline, program=costed.program, device=device, memory=costed.memory,
-        step_time_s=simulation.step_time_s, calibration=constants,
-    )  # fmt: skip
+        timeline,
+        program=costed.program,
+        on=device,
+        memory=costed.memory,
+        step_time_s=simulation.step_time_s,
+        calibration=constants,
+        step_energy=step_energy(costed.alone, device, constants, simulation.step_time_s),
+    )
+    told = with_outcomes(analysis.findings, program, timeline, cluster, constants, costed.limited)
     run = Run(
-        name=program.name, target=device.name, device_id=device.id, origin="predicted",
-        step_time_s=simulation.step_time_s, step_time_interval_s=(low, high),
-        device_busy_s=simulation.device_busy_s, host_busy_s=simulation.host_busy_s,
-        peak_memory_bytes=None, reserved_memory_bytes=None, energy_j=None, fits=None,
-        timeline=timeline, analysis=analysis, samples=program.samples, tokens=program.tokens,
-    )  # fmt: skip
+        name=program.name,
+        target=device.name,
+        device_id=device.id,
+        origin="predicted",
+        step_time_s=simulation.step_time_s,
+        step_time_interval_s=(low, high),
+        device_busy_s=_busy_s(analysis, 0),
+        host_busy_s=simulation.host_busy_s,
+        peak_memory_bytes=None,
+        reserved_memory_bytes=None,
+        energy_j=None,
+        fits=None,
+        timeline=timeline,
+        analysis=replace(analysis, findings=told),
+        samples=program.samples,
+        tokens=program.tokens,
+        basis=Basis(program, cluster, constants, holder=costed.program),
+    )
     copies = cluster.n_devices > 1 and program.world_size == 1
     said = (
-        f"No collective in the program: each of the {cluster.n_devices} devices runs its own copy.",
-    ) if copies else ()  # fmt: skip
+        (
+            Text(
+                "No collective in the program: each of the {n_devices} devices runs its own copy.",
+                n_devices=cluster.n_devices,
+            ),
+        )
+        if copies
+        else ()
+    )
     return _completed(run, costed, constants, (*said, *cluster.assumptions))
 
 
@@ -95,6 +134,12 @@ def predict_job(
         UnsupportedError: the device lacks a dtype that a program needs.
         HangError: the ranks would wait for each other for ever.
     """
+    # What plays several ranks: one device's step needs none of it.
+    from gpuscope.timeline.pipeline_fold import ranks_anew
+    from gpuscope.timeline.rank_walk import build_job
+    from gpuscope.timeline.simulate_ranks import simulate_ranks
+    from gpuscope.timeline.uncertainty_ranks import job_time_interval
+
     device = cluster.device
     costed = [
         _with_memory(made, cluster)
@@ -109,36 +154,65 @@ def predict_job(
         build_job(limited, programs.members), overlap=overlap, skew_s=skew_s
     )
     step_s = simulation.step_time_s + late.mean_s
-    first = costed[0]
-    timeline = attach_memory(simulation.timeline, first.memory)
+    first, fullest = costed[0], _fullest(costed)
+    at = next(n for n, each in enumerate(costed) if each is fullest)
+    holder_op = sum(len(each.limited.ops) for each in costed[:at])
+    drawn = attach_memory(simulation.timeline, fullest.memory, holder_op)
+    timeline = with_limiters(drawn, device)
     analysis = analyze(
-        timeline, program=first.program, device=device, memory=_fullest(costed).memory,
-        step_time_s=step_s, calibration=constants, fullest=_fullest(costed).program.rank,
-    )  # fmt: skip
+        timeline,
+        program=first.program,
+        on=device,
+        memory=fullest.memory,
+        step_time_s=step_s,
+        calibration=constants,
+        chance_s=late.mean_s,
+        step_energy=step_energy(first.alone, device, constants, step_s),
+        fullest=fullest.program.rank,
+    )
+    if len(costed) == 1:
+        (program,) = programs.programs
+        told = with_outcomes(
+            analysis.findings, program, timeline, cluster, constants, first.limited, late.mean_s
+        )
+        analysis = replace(analysis, findings=told)
     by_rank = {each.rank: each for each in simulation.ranks}
     own = by_rank[first.program.rank]
     run = Run(
-        name=first.program.name, target=f"{cluster.n_devices}× {device.name}",
-        device_id=device.id, origin="predicted", step_time_s=step_s,
+        name=first.program.name,
+        target=f"{cluster.n_devices}× {device.name}",
+        device_id=device.id,
+        origin="predicted",
+        step_time_s=step_s,
         step_time_interval_s=(low + late.mean_s, high + late.mean_s),
-        device_busy_s=own.device_busy_s, host_busy_s=own.host_busy_s, peak_memory_bytes=None,
-        reserved_memory_bytes=None, energy_j=None, fits=None, timeline=timeline,
-        analysis=analysis, ranks=tuple(sorted(by_rank)),
-        samples=first.program.samples, tokens=first.program.tokens,
+        device_busy_s=_busy_s(analysis, own.rank),
+        host_busy_s=own.host_busy_s,
+        peak_memory_bytes=None,
+        reserved_memory_bytes=None,
+        energy_j=None,
+        fits=None,
+        timeline=timeline,
+        analysis=analysis,
+        ranks=tuple(sorted(by_rank)),
+        samples=first.program.samples,
+        tokens=first.program.tokens,
         world_size=programs.world_size,
-        rank_results=_rank_results(costed, programs, simulation, cluster, constants, step_s),
+        rank_results=_rank_results(
+            costed, programs, simulation, analysis, cluster, constants, step_s
+        ),
         place=_place(cluster),
-    )  # fmt: skip
+        basis=Basis(programs, cluster, constants, late.mean_s, fullest.program, holder_op),
+    )
     return _completed(
-        run, _fullest(costed), constants,
+        run,
+        fullest,
+        constants,
         (*_waiting_words(late), *_own_assumptions(costed), *cluster.assumptions),
         first.program,
-    )  # fmt: skip
+    )
 
 
-def _costed(
-    program: Program, cluster: Cluster, constants: Calibration, strict: bool
-) -> _Costed:
+def _costed(program: Program, cluster: Cluster, constants: Calibration, strict: bool) -> _Costed:
     made = costed_anew(program, cluster.device, constants, cluster, strict=strict)
     return _with_memory(made, cluster)
 
@@ -149,12 +223,15 @@ def _with_memory(made: Made, cluster: Cluster) -> _Costed:
 
 
 def _completed(
-    run: Run, costed: _Costed, constants: Calibration, assumptions: Sequence[str],
+    run: Run,
+    costed: _Costed,
+    constants: Calibration,
+    assumptions: Sequence[str],
     program: Program | None = None,
-) -> Run:  # fmt: skip
+) -> Run:
     """The run with its memory, energy, origins and assumptions."""
     usable = costed.memory.capacity_bytes
-    measured = constants.distance == "same device" and not costed.program.compiled
+    measured = constants.distance is Distance.SAME_DEVICE and not costed.program.compiled
     origin = "calibrated" if measured else "estimated"
     return replace(
         run,
@@ -163,13 +240,23 @@ def _completed(
         energy_j=_energy_j(run.analysis),
         fits=usable is None or costed.memory.peak_allocated_bytes <= usable,
         program=program or costed.program,
-        assumptions=tuple(dict.fromkeys((*costed.limited.assumptions, *assumptions))),
+        evidence=constants.evidence,
+        assumptions=clocks_together((*costed.limited.assumptions, *assumptions)),
         origins={
-            "step_time_s": origin, "device_busy_s": origin, "host_busy_s": origin,
-            "peak_memory_bytes": "calibrated", "reserved_memory_bytes": "estimated",
+            "step_time_s": origin,
+            "device_busy_s": origin,
+            "host_busy_s": origin,
+            "peak_memory_bytes": "calibrated",
+            "reserved_memory_bytes": "estimated",
             "energy_j": origin,
         },
-    )  # fmt: skip
+    )
+
+
+def _busy_s(analysis: Analysis, rank: int) -> float:
+    """Device time of a rank's step, as the timeline has it."""
+    time = analysis.time.get(rank)
+    return 0.0 if time is None else time.busy_s
 
 
 def _energy_j(analysis: Analysis) -> float | None:
@@ -199,18 +286,25 @@ def _waiting_words(late: Waiting) -> tuple[str, ...]:
     if not late.mean_s:
         return ()
     return (
-        f"Ranks vary by chance: waiting for the last of {late.last_of} is taken as"
-        f" {late.mean_s * 1e3:.3g} ms a step ({late.low_s * 1e3:.3g} to {late.high_s * 1e3:.3g}).",
+        Text(
+            "Ranks vary by chance: waiting for the last of {ranks} is taken as {mean} a step "
+            "({low} to {high}).",
+            ranks=late.last_of,
+            mean=Seconds(late.mean_s),
+            low=Seconds(late.low_s),
+            high=Seconds(late.high_s),
+        ),
     )
 
 
 def _place(cluster: Cluster) -> JobPlace:
     return JobPlace(
-        devices_per_node=cluster.devices_per_node, domain_devices=cluster.scale_up_domain_devices,
+        devices_per_node=cluster.devices_per_node,
+        domain_devices=cluster.scale_up_domain_devices,
         within=cluster.scale_up.name if cluster.scale_up else "",
         between=cluster.scale_out.name if cluster.scale_out else "",
         price_usd_per_hour=cluster.price_usd_per_hour,
-    )  # fmt: skip
+    )
 
 
 def _own_assumptions(costed: Sequence[_Costed]) -> tuple[str, ...]:
@@ -218,24 +312,34 @@ def _own_assumptions(costed: Sequence[_Costed]) -> tuple[str, ...]:
 
 
 def _rank_results(
-    costed: Sequence[_Costed], programs: RankPrograms, simulation: RankSimulation,
-    cluster: Cluster, constants: Calibration, step_s: float,
-) -> tuple[RankResult, ...]:  # fmt: skip
+    costed: Sequence[_Costed],
+    programs: RankPrograms,
+    simulation: RankSimulation,
+    analysis: Analysis,
+    cluster: Cluster,
+    constants: Calibration,
+    step_s: float,
+) -> tuple[RankResult, ...]:
+    """What each distinct rank does; times on the device are those of the timeline."""
     by_rank = {each.rank: each for each in simulation.ranks}
     results = []
     for each, members in zip(costed, programs.members, strict=True):
         own = by_rank[each.program.rank]
-        watts = average_w(each.alone, cluster.device, constants, step_s)
-        peak = each.memory.peak_allocated_bytes
+        energy = step_energy(each.alone, cluster.device, constants, step_s)
+        peak, time = each.memory.peak_allocated_bytes, analysis.time.get(own.rank)
         results.append(
             RankResult(
-                rank=own.rank, members=members, device_busy_s=own.device_busy_s,
-                host_busy_s=own.host_busy_s, communication_s=own.communication_s,
-                exposed_communication_s=own.exposed_communication_s,
-                waiting_s=dict(own.waiting_s), peak_memory_bytes=peak,
+                rank=own.rank,
+                members=members,
+                device_busy_s=_busy_s(analysis, own.rank),
+                host_busy_s=own.host_busy_s,
+                communication_s=0.0 if time is None else time.communication_s,
+                exposed_communication_s=0.0 if time is None else time.exposed_communication_s,
+                waiting_s=dict(own.waiting_s),
+                peak_memory_bytes=peak,
                 reserved_memory_bytes=each.memory.peak_reserved_bytes,
                 fits=peak <= cluster.device.memory_usable_bytes,
-                energy_j=None if watts is None else watts * step_s,
+                energy_j=None if energy is None else energy.total_j,
             )
-        )  # fmt: skip
+        )
     return tuple(results)

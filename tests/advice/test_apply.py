@@ -87,8 +87,9 @@ def test_the_prediction_is_of_the_changed_code() -> None:
 
 
 def test_a_ladder_stands_for_what_it_kept() -> None:
-    ladder = Ladder(Target("build", "a.py:build"), "cpu", "time", Measured(1, 1, 1, 3), (),
-                    ("tf32",))  # fmt: skip
+    ladder = Ladder(
+        Target("build", "a.py:build"), "cpu", "time", Measured(1, 1, 1, 3), (), ("tf32",)
+    )
     assert gs.apply(ladder, "fused-optimizer").names == ("fused-optimizer", "tf32")
     assert repr(gs.apply(ladder)) == "gs.apply('tf32')"
 
@@ -102,10 +103,13 @@ def test_a_ladder_that_kept_nothing_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("plan", "error"),
     [
-        ((), InvalidValueError), (("tf33",), UnknownNameError), ((3,), InvalidValueError),
-        (("no/such/ladder.json",), InputFileError), ((Path("nothing"),), InputFileError),
+        ((), InvalidValueError),
+        (("tf33",), UnknownNameError),
+        ((3,), InvalidValueError),
+        (("no/such/ladder.json",), InputFileError),
+        ((Path("nothing"),), InputFileError),
     ],
-)  # fmt: skip
+)
 def test_wrong_plans(plan: tuple[str, ...], error: type[GpuscopeError]) -> None:
     with pytest.raises(error):
         gs.apply(*plan)

@@ -8,8 +8,8 @@ from typing import Any
 
 from gpuscope.advice import registry
 from gpuscope.advice.change import Change
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text, verbatim
 
 
 class Tiny(Change):
@@ -18,35 +18,34 @@ class Tiny(Change):
     group = "operators"
 
     def __init__(
-        self, name: str, install: Callable[[Any], None] = lambda live: None, *,
-        applies: bool = True, work: float = 1.0, numerics: Any = "exact", excludes: Any = (),
-    ) -> None:  # fmt: skip
-        self.name, self.title = name, Words(name, name)
+        self,
+        name: str,
+        install: Callable[[Any], None] = lambda live: None,
+        *,
+        applies: bool = True,
+        work: float = 1.0,
+        numerics: Any = "exact",
+        excludes: Any = (),
+    ) -> None:
+        self.name, self.title = name, verbatim(name)
         self._install, self._applies, self._work = install, applies, work
         self.numerics, self.excludes = numerics, frozenset(excludes)
 
-    def fits(self, case: Case) -> Fit:
-        return Fit(self._applies, Words("said so", "如此"))
+    def fits(self, case: ChangeCase) -> Fit:
+        return Fit(self._applies, Text("said so"))
 
     def install(self, live: Any) -> None:
         self._install(live)
 
-    def work_factor(self, case: Case) -> float:
+    def work_factor(self, case: ChangeCase) -> float:
         return self._work
 
 
 @contextmanager
 def known(*changes: Change) -> Iterator[None]:
     """These changes alone are known."""
-    registry.changes()
-    before = dict(registry._CHANGES)
-    registry._CHANGES.clear()
-    registry._CHANGES.update({c.name: c for c in changes})
-    try:
+    with registry.CHANGES.replaced({c.name: c for c in changes}):
         yield
-    finally:
-        registry._CHANGES.clear()
-        registry._CHANGES.update(before)
 
 
 def twice(live: Any) -> None:

@@ -56,8 +56,15 @@ class RankBuilder(TimelineBuilder):
         for rank, arrival in arrivals_us.items():
             skew = self.skew_us.get(rank, 0.0)
             launch = None if launch_before_us is None else arrival + skew - launch_before_us
-            self.work(arrival + skew, leave + skew, kind="communication", name=kernel,
-                      stream=stream, rank=rank, launch_us=launch)  # fmt: skip
+            self.work(
+                arrival + skew,
+                leave + skew,
+                kind="communication",
+                name=kernel,
+                stream=stream,
+                rank=rank,
+                launch_us=launch,
+            )
             self.meta[rank, stream, round((arrival + skew) * US)] = index, sequence
         return leave
 
@@ -76,11 +83,20 @@ class RankBuilder(TimelineBuilder):
             launch[i] = calls.get(int(events.correlation[row]), -1)
         ranks = sorted({lane.rank for lane in plain.lanes})
         recorded = Recorded(
-            event=rows, grid=np.ones((len(rows), 3), np.int64),
-            block=np.ones((len(rows), 3), np.int64), registers=unknown, shared_bytes=unknown,
-            occupancy=np.full(len(rows), np.nan), nbytes=unknown, stream=unknown, graph=unknown,
-            launch=launch, operator=unknown, collective=collective, sequence=sequence,
-        )  # fmt: skip
+            event=rows,
+            grid=np.ones((len(rows), 3), np.int64),
+            block=np.ones((len(rows), 3), np.int64),
+            registers=unknown,
+            shared_bytes=unknown,
+            occupancy=np.full(len(rows), np.nan),
+            nbytes=unknown,
+            stream=unknown,
+            graph=unknown,
+            launch=launch,
+            operator=unknown,
+            collective=collective,
+            sequence=sequence,
+        )
         sources = self.sources or [
             Source(rank, f"rank-{rank}.json", rank_known=True, world_size=len(ranks))
             for rank in ranks

@@ -9,13 +9,7 @@ import numpy as np
 from builders import TimelineBuilder
 
 from gpuscope.program.types import TensorSpec
-from gpuscope.timeline.types import (
-    DEVICE_KINDS,
-    Recorded,
-    RecordedDevice,
-    Source,
-    Timeline,
-)
+from gpuscope.timeline.types import DEVICE_KINDS, Recorded, RecordedDevice, Source, Timeline
 
 TRACES = Path(__file__).resolve().parents[1] / "data" / "traces"
 H200_BOARD = RecordedDevice(0, "NVIDIA H200", 150109880320, (9, 0), 132, 32, 2048)
@@ -70,14 +64,20 @@ class Recording:
         none = np.full(len(rows), -1, np.int64)
         one = np.ones(len(rows), np.int64)
         recorded = Recorded(
-            event=rows, grid=np.stack(([s.grid for s in shapes], one, one), axis=1),
+            event=rows,
+            grid=np.stack(([s.grid for s in shapes], one, one), axis=1),
             block=np.stack(([s.block for s in shapes], one, one), axis=1),
             registers=np.array([s.registers for s in shapes]),
             shared_bytes=np.array([s.shared for s in shapes]),
-            occupancy=np.full(len(rows), np.nan), nbytes=np.array([s.nbytes for s in shapes]),
-            stream=none, graph=none, launch=none, operator=np.array(operator, np.int64),
-            collective=none, sequence=none,
-        )  # fmt: skip
+            occupancy=np.full(len(rows), np.nan),
+            nbytes=np.array([s.nbytes for s in shapes]),
+            stream=none,
+            graph=none,
+            launch=none,
+            operator=np.array(operator, np.int64),
+            collective=none,
+            sequence=none,
+        )
         source = Source(0, "by hand", devices=(self.board,), with_shapes=True)
         return replace(timeline, recorded=recorded, sources=(source,))
 

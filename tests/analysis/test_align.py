@@ -56,6 +56,37 @@ def test_gradients_are_told_by_their_symbols() -> None:
     assert [k.flops for k in found] == [3.0, 1.0]
 
 
+def test_preparing_a_workspace_gets_no_flops() -> None:
+    """CUTLASS starts its one-thread preparation while the kernel before runs: it is no product."""
+    data = kernel(10.0, name="conv_dgrad", kind="convolution", flops=1.0)
+    weight = kernel(10.0, name="conv_wgrad", kind="convolution", flops=3.0)
+    prepares = "cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<implicit_gemm>"
+    one_thread = Launch("some_implicit_gemm_prologue", "kernel", 3e-6, grid=1, block=1)
+    found = align(
+        [data, weight],
+        [
+            launch("sm90_xmma_dgrad_x", 9.0),
+            launch(prepares, 29.0),
+            one_thread,
+            launch("sm90_xmma_wgrad_x", 9.0),
+        ],
+    )
+    assert found is not None
+    assert [k.flops for k in found] == [1.0, 0.0, 0.0, 3.0]
+
+
+def test_no_launch_is_given_more_than_the_device_can_do() -> None:
+    def peak(dtype: str, kind: str) -> float:
+        return 1e15
+
+    two = [MAIN, kernel(10.0, kind="matmul", flops=1e9)]
+    found = align(two, [launch(GEMM, 19.0), launch(GEMM, 0.1)], peak)
+    assert found is not None
+    assert all(k.flops <= 1e15 * 1e-6 * us for k, us in zip(found, (19.0, 0.1), strict=True))
+    assert sum(k.flops for k in found) == pytest.approx(2e9)
+    assert align([MAIN], [launch(GEMM, 0.5)], peak) is None  # 2 PFLOP/s
+
+
 def test_other_kernels_than_the_models_are_not_taken_for_it() -> None:
     assert align([MAIN], [launch("Memset (Device)", 1.0, "memset")]) is None
     assert align([MAIN], [launch("void at::native::reduce_kernel<512>", 1.0)]) is None
@@ -71,8 +102,11 @@ def test_a_far_slower_kernel_is_not_limited_by_what_its_model_says() -> None:
 def test_copies_know_their_bytes_without_a_model() -> None:
     up = bare(launch("Memcpy HtoD (Pageable -> Device)", 5.0, "memcpy", 100))
     assert (up.kind, up.lane, up.least_bytes, up.written_bytes) == (
-        "transfer", "copy_h2d", 100.0, 100.0,
-    )  # fmt: skip
+        "transfer",
+        "copy_h2d",
+        100.0,
+        100.0,
+    )
     within = bare(launch("Memcpy DtoD (Device -> Device)", 5.0, "memcpy", 100))
     assert (within.kind, within.least_bytes) == ("copy", 200.0)
     assert within.limiter == "unknown"
@@ -82,8 +116,9 @@ names = st.sampled_from([GEMM, "splitKreduce_kernel", "Memset (Device)", "nchwTo
 launches = st.lists(st.tuples(names, st.floats(0.1, 1e3)), min_size=1, max_size=6)
 models = st.lists(
     st.tuples(st.floats(0, 1e12), st.floats(0, 1e9), st.sampled_from(["matmul", "copy", "memset"])),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 
 
 @given(models, launches)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpuscope.analysis.job import job_story, place_of
 from gpuscope.analysis.job_types import JobStory
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
+from gpuscope.document.text import render
 from gpuscope.program.types import MeshDimension, Op, ProcessGroup, Program, TensorSpec
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 
@@ -31,9 +32,8 @@ def _rank(rank: int, compute_ms: float, *, beside: bool = False, pair: int = -1)
         talk = Op(1, name, inputs=(NUMBERS,), group=0, peer=pair, waits=second)
     ops = tuple(sorted((work, talk), key=lambda op: op.index))
     program = Program(
-        "two", ops, rank=rank, world_size=2, groups=(group,),
-        mesh=(MeshDimension(group.label, 2),),
-    )  # fmt: skip
+        "two", ops, rank=rank, world_size=2, groups=(group,), mesh=(MeshDimension(group.label, 2),)
+    )
 
     def kernel(op: Op) -> Kernel:
         if op is talk:
@@ -48,9 +48,10 @@ def _rank(rank: int, compute_ms: float, *, beside: bool = False, pair: int = -1)
 def _story(*ranks: CostedProgram, step_s: float | None = None) -> JobStory:
     found = simulate_ranks(ranks, [(rank.program.rank,) for rank in ranks])
     story = job_story(
-        found.timeline, step_time_s=found.step_time_s if step_s is None else step_s,
+        found.timeline,
+        step_time_s=found.step_time_s if step_s is None else step_s,
         program=ranks[0].program,
-    )  # fmt: skip
+    )
     assert story is not None
     return story
 
@@ -64,7 +65,7 @@ def test_the_faster_rank_waits_and_both_move_data() -> None:
     assert slow.bubble_s == fast.bubble_s == 0.0
     assert story.mean_model_flops == pytest.approx(7.0)
     assert story.limit.startswith("Unequal ranks limit scaling: they wait for each other 25 %")
-    assert "25 %" in story.limit_zh
+    assert "25 %" in render(story.limit, "zh")
 
 
 def test_waiting_for_another_stage_is_the_bubble() -> None:

@@ -121,8 +121,10 @@ def behind(lag_us: float) -> Timeline:
 def test_steps_of_a_device_that_runs_far_behind_are_its_own() -> None:
     timeline = behind(100)
     assert [(s.start_ns, s.end_ns) for s in marked_steps(timeline, 0)] == [
-        (4_000, 104_000), (104_000, 204_000), (204_000, 304_000),
-    ]  # fmt: skip
+        (4_000, 104_000),
+        (104_000, 204_000),
+        (204_000, 304_000),
+    ]
     assert choose_window(timeline, 0) == Window(4_000, 304_000, 3)
     assert host_window(timeline, 0, Window(4_000, 304_000, 3)) == Window(0, 30_000, 3)
 

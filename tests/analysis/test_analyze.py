@@ -9,7 +9,7 @@ from gpuscope.analysis import analyze
 
 
 def test_an_empty_timeline_has_nothing_to_say() -> None:
-    found = analyze(TimelineBuilder().build(), device=H200)
+    found = analyze(TimelineBuilder().build(), on=H200)
     assert found.step_s == 0
     assert found.time == {}
     assert found.classes == found.operators == found.findings == ()
@@ -44,7 +44,7 @@ def test_breakdowns_are_of_the_first_rank_and_times_of_all() -> None:
     b = TimelineBuilder()
     b.work(0, 40, cost=matmul(40), rank=2)
     b.work(0, 90, cost=streaming(90), rank=5)
-    found = analyze(b.build(), device=H200)
+    found = analyze(b.build(), on=H200)
     assert sorted(found.time) == [2, 5]
     assert found.time[5].busy_s == pytest.approx(90e-6)
     assert found.step_s == pytest.approx(40e-6)

@@ -31,15 +31,25 @@ def mixed() -> Analysis:
     b.work(100, 150, cost=streaming(50), launch_us=-8, op=add)
     b.work(150, 152.5, cost=kernel(2.5, limiter="latency"), launch_us=-7, op=add)
     b.work(
-        140, 200, kind="communication", launch_us=-6, op=reduce, stream="link",
+        140,
+        200,
+        kind="communication",
+        launch_us=-6,
+        op=reduce,
+        stream="link",
         cost=kernel(60, name="all_reduce", kind="collective", limiter="link"),
-    )  # fmt: skip
+    )
     b.work(
-        190, 240, kind="memcpy", launch_us=-5, op=copy, stream="copy H2D",
+        190,
+        240,
+        kind="memcpy",
+        launch_us=-5,
+        op=copy,
+        stream="copy H2D",
         cost=kernel(50, name="memcpy_h2d", kind="transfer", limiter="link", least_bytes=1e6),
-    )  # fmt: skip
+    )
     b.step(0, 300)
-    return analyze(b.build(), device=H200)
+    return analyze(b.build(), on=H200)
 
 
 def test_classes_add_up_to_the_step(mixed: Analysis) -> None:
@@ -127,7 +137,7 @@ def test_several_steps_are_averaged() -> None:
     for start in (0, 100):
         b.work(start, start + 40, cost=matmul(40), launch_us=start - 5)
         b.step(start, start + 100)
-    found = analyze(b.build(), device=H200)
+    found = analyze(b.build(), on=H200)
     assert found.step_s == pytest.approx(100e-6)
     compute = next(share for share in found.classes if share.label == "compute-bound")
     assert compute.time_s == pytest.approx(40e-6)
@@ -150,7 +160,7 @@ def test_a_known_step_time_below_the_device_time_scales_it() -> None:
     b = TimelineBuilder()
     b.work(0, 60, cost=matmul(60), launch_us=-5)
     b.step(0, 100)
-    found = analyze(b.build(), device=H200, step_time_s=50e-6)
+    found = analyze(b.build(), on=H200, step_time_s=50e-6)
     assert by_label(found.classes) == pytest.approx({"compute-bound": 50e-6})
     assert found.classes[0].best_s == pytest.approx(35e-6)
 
@@ -180,12 +190,17 @@ def test_everything_adds_up_whatever_overlaps(
     for start, length, kind, stream, known in events:
         cost = streaming(length) if known else None
         b.work(
-            start, start + length, kind=kind, stream=stream, cost=cost, op=op if known else -1,
+            start,
+            start + length,
+            kind=kind,
+            stream=stream,
+            cost=cost,
+            op=op if known else -1,
             launch_us=start - 3,
-        )  # fmt: skip
+        )
     for step in range(steps):
         b.step(500 * step / steps, 500 * (step + 1) / steps)
-    found = analyze(b.build(), device=H200)
+    found = analyze(b.build(), on=H200)
     busy = sum(s.time_s for s in found.classes if not s.label.startswith("idle"))
     assert total(found.classes) == pytest.approx(found.step_s, rel=1e-9)
     for shares in (found.operators, found.kinds, found.phases):

@@ -53,7 +53,10 @@ def test_groups_that_share_ranks_are_joined() -> None:
     across = {0: Offset(0, 5, 2), 2: Offset(1_000, 5, 2)}
     found = joint_offsets([first, second, across])
     assert {rank: offset.offset_ns for rank, offset in found.items()} == {
-        0: 0, 1: 0, 2: 1_000, 3: 1_000,
-    }  # fmt: skip
+        0: 0,
+        1: 0,
+        2: 1_000,
+        3: 1_000,
+    }
     assert found[0].spread_ns == 5
     assert found[0].readings == 11

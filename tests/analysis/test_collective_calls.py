@@ -30,8 +30,9 @@ def test_members_may_come_from_the_file() -> None:
     b.meet({0: 0}, 10, group="tp", members=(), size=2)
     b.meet({2: 0}, 10, group="tp", members=(), size=2)
     b.sources = [
-        Source(0, "a.json", groups={"tp": (0, 1)}), Source(2, "b.json", groups={"tp": (2, 3)}),
-    ]  # fmt: skip
+        Source(0, "a.json", groups={"tp": (0, 1)}),
+        Source(2, "b.json", groups={"tp": (2, 3)}),
+    ]
     calls = communication_calls(b.timeline())
     assert sorted(members for _, members, _ in calls.groups) == [(0, 1), (2, 3)]
 

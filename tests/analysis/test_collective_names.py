@@ -17,8 +17,10 @@ from gpuscope.timeline.types import Collective
         ("allgather_into_tensor_coalesced", "all_gather"),
         ("all_to_allv", "all_to_all"),
         ("alltoall_base", "all_to_all"),
-        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-         "all_reduce"),
+        (
+            "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "all_reduce",
+        ),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "send_recv"),
         ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", "reduce_scatter"),
         ("ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclDevComm*)", "broadcast"),
@@ -29,18 +31,34 @@ from gpuscope.timeline.types import Collective
         ("scatter", "scatter"),
         ("something else", ""),
     ],
-)  # fmt: skip
+)
 def test_every_spelling_has_one_name(name: str, sort: str) -> None:
     assert sort_of(name) == sort
 
 
 @pytest.mark.parametrize(
     ("dtype", "size"),
-    [("Float", 4), ("float32", 4), ("BFloat16", 2), ("Half", 2), ("float16", 2), ("Double", 8),
-     ("Long", 8), ("int64", 8), ("Int", 4), ("Byte", 1), ("Char", 1), ("Bool", 1),
-     ("Float8_e4m3fn", 1), ("float8_e5m2", 1), ("complex64", 8),
-     ("ComplexDouble", 16), ("ComplexFloat", 8), ("nonsense", None)],
-)  # fmt: skip
+    [
+        ("Float", 4),
+        ("float32", 4),
+        ("BFloat16", 2),
+        ("Half", 2),
+        ("float16", 2),
+        ("Double", 8),
+        ("Long", 8),
+        ("int64", 8),
+        ("Int", 4),
+        ("Byte", 1),
+        ("Char", 1),
+        ("Bool", 1),
+        ("Float8_e4m3fn", 1),
+        ("float8_e5m2", 1),
+        ("complex64", 8),
+        ("ComplexDouble", 16),
+        ("ComplexFloat", 8),
+        ("nonsense", None),
+    ],
+)
 def test_bytes_of_an_element(dtype: str, size: int | None) -> None:
     assert item_bytes(dtype) == size
 

@@ -20,10 +20,11 @@ def test_distinct(values: npt.NDArray[np.int64]) -> None:
 
 @given(
     arrays.arrays(
-        np.int64, st.tuples(st.integers(1, 4), st.integers(0, 40)),
+        np.int64,
+        st.tuples(st.integers(1, 4), st.integers(0, 40)),
         elements=st.one_of(st.integers(-2, 3), st.integers(-(2**61), 2**61)),
     )
-)  # fmt: skip
+)
 def test_group_rows(table: npt.NDArray[np.int64]) -> None:
     first, code = group_rows(*table)
     keys, expected = np.unique(table, axis=1, return_inverse=True)

@@ -8,12 +8,7 @@ from builders import TimelineBuilder, streaming
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.analysis.critical_path import (
-    PATH_KINDS,
-    CriticalPath,
-    critical_path,
-    last_arrivals,
-)
+from gpuscope.analysis.critical_path import PATH_KINDS, CriticalPath, critical_path, last_arrivals
 from gpuscope.analysis.window import COMMUNICATION, Window, choose_window
 from gpuscope.timeline.types import Timeline
 
@@ -149,8 +144,9 @@ def test_a_collective_leads_to_the_rank_that_came_last() -> None:
     b = TimelineBuilder(origin="measured")
     b.work(0, 50, kind="communication", name="ncclAllReduce", stream="stream 20", launch_us=-5)
     b.work(-9, 40, name="slow", launch_us=-15, rank=1)
-    b.work(40, 50, kind="communication", name="ncclAllReduce", stream="stream 20", rank=1,
-           launch_us=-6)  # fmt: skip
+    b.work(
+        40, 50, kind="communication", name="ncclAllReduce", stream="stream 20", rank=1, launch_us=-6
+    )
     data = b.build()
     rows = np.flatnonzero(data.events.kind == COMMUNICATION)
     last = last_arrivals(rows, np.zeros(2, np.int64), data.events.start_ns[rows], len(data.events))
@@ -236,14 +232,18 @@ times = st.integers(-50, 300)
 @given(
     st.lists(
         st.tuples(
-            times, st.integers(0, 60), st.integers(-5, 120), st.sampled_from(["7", "20", "24"]),
+            times,
+            st.integers(0, 60),
+            st.integers(-5, 120),
+            st.sampled_from(["7", "20", "24"]),
             st.sampled_from(["kernel", "communication", "memcpy", "memset"]),
         ),
-        min_size=1, max_size=12,
+        min_size=1,
+        max_size=12,
     ),
     st.lists(st.tuples(times, st.integers(0, 90), st.booleans(), st.booleans()), max_size=8),
     st.lists(st.tuples(times, st.integers(1, 80)), max_size=2),
-)  # fmt: skip
+)
 def test_segments_cover_the_window_once(
     works: list[tuple[int, int, int, str, str]],
     host: list[tuple[int, int, bool, bool]],

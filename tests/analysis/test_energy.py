@@ -7,19 +7,30 @@ from builders import BANDWIDTH, H200, PEAK_BF16, TimelineBuilder, kernel, matmul
 
 from gpuscope.analysis import Energy, analyze
 from gpuscope.cost.power import power_model
-from gpuscope.hardware import calibration_for, device
+from gpuscope.hardware import CalibratedValue, Calibration, Distance, calibration_for, device
 from gpuscope.hardware.device import Device
 
 BOARD_W = H200.require("tdp_w")
-CONSTANTS = {
-    "power.idle_share": 0.2, "power.active_share": 0.1, "power.vector_share": 0.3,
+SHARES = {
+    "power.idle_share": 0.2,
+    "power.active_share": 0.1,
+    "power.vector_share": 0.3,
     "power.flop_share.bf16": 0.5,
-    "power.byte_factor": 2.0, "power.l2_byte_factor": 1.0, "power.limit_share": 1.0,
-}  # fmt: skip
+    "power.byte_factor": 2.0,
+    "power.l2_byte_factor": 1.0,
+    "power.limit_share": 1.0,
+}
+CONSTANTS = Calibration(
+    H200.id,
+    H200.id,
+    Distance.SAME_DEVICE,
+    "",
+    tuple(sorted((n, CalibratedValue(v, "1", "calibrated", v, v)) for n, v in SHARES.items())),
+)
 
 
 def measure(builder: TimelineBuilder, on: Device = H200, **options: object) -> Energy:
-    found = analyze(builder.build(), device=on, **options).energy  # type: ignore[arg-type]
+    found = analyze(builder.build(), on=on, **options).energy  # type: ignore[arg-type]
     assert found is not None
     return found
 

@@ -126,16 +126,16 @@ def test_pieces_cover_each_interval_once(
 
 
 def test_the_merged_line_follows_the_work_between_threads() -> None:
-    data = timeline([
-        [(0, 100, PYTHON), (0, 20, OPERATOR), (80, 90, OPERATOR)],
-        [(30, 70, OPERATOR), (40, 50, SYNC)],
-    ])  # fmt: skip
+    data = timeline(
+        [
+            [(0, 100, PYTHON), (0, 20, OPERATOR), (80, 90, OPERATOR)],
+            [(30, 70, OPERATOR), (40, 50, SYNC)],
+        ]
+    )
     found = host_threads(data, 0)
     rows = found.merged.at(np.array([10, 25, 35, 45, 60, 75, 85, 95, 100]))
     kinds = [int(data.events.kind[row]) if row >= 0 else -1 for row in rows.tolist()]
-    assert kinds == [
-        OPERATOR, PYTHON, OPERATOR, SYNC, OPERATOR, PYTHON, OPERATOR, PYTHON, -1,
-    ]  # fmt: skip
+    assert kinds == [OPERATOR, PYTHON, OPERATOR, SYNC, OPERATOR, PYTHON, OPERATOR, PYTHON, -1]
 
 
 def test_a_silent_busy_thread_does_not_hide_the_python_of_another() -> None:

@@ -19,17 +19,26 @@ def timeline(rows: list[tuple[int, int, str, int]]) -> Timeline:
     none = np.full(len(rows), -1, np.int64)
     lane = np.zeros(len(rows), np.int64)
     return Timeline(
-        names, (Lane("host", "host", 0, -1),),
-        Events(*columns.T[:3], columns[:, 3], lane, none, none, none), origin="measured",
-    )  # fmt: skip
+        names,
+        (Lane("host", "host", 0, -1),),
+        Events(*columns.T[:3], columns[:, 3], lane, none, none, none),
+        origin="measured",
+    )
 
 
 def test_own_time_is_without_what_is_inside() -> None:
     found = host_operators(
-        timeline([(0, 100, "a", OPERATOR), (10, 30, "b", OPERATOR), (50, 20, "b", OPERATOR),
-                  (200, 5, "c", OPERATOR)]),
-        0, None,
-    )  # fmt: skip
+        timeline(
+            [
+                (0, 100, "a", OPERATOR),
+                (10, 30, "b", OPERATOR),
+                (50, 20, "b", OPERATOR),
+                (200, 5, "c", OPERATOR),
+            ]
+        ),
+        0,
+        None,
+    )
     assert [(s.label, s.count) for s in found] == [("a", 1), ("b", 2), ("c", 1)]
     assert [s.time_s for s in found] == pytest.approx([50e-9, 50e-9, 5e-9])
     assert sum(s.time_s for s in found) == pytest.approx(105e-9)

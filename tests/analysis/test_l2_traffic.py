@@ -11,9 +11,14 @@ from gpuscope.analysis.l2_traffic import is_tiled, l2_bytes
 def test_a_product_draws_its_operands_once_a_tile() -> None:
     m, n, k = 1024, 2048, 512
     one = matmul(
-        10.0, flops=2.0 * m * n * k, tile=(128, 256, 32), grid=64, read_bytes=0.0,
-        written_bytes=2.0 * m * n, least_bytes=2.0 * (m * k + k * n + m * n),
-    )  # fmt: skip
+        10.0,
+        flops=2.0 * m * n * k,
+        tile=(128, 256, 32),
+        grid=64,
+        read_bytes=0.0,
+        written_bytes=2.0 * m * n,
+        least_bytes=2.0 * (m * k + k * n + m * n),
+    )
     tiles = (m // 128) * (n // 256)
     by_hand = tiles * (128 + 256) * k * 2.0 + 2.0 * m * n
     assert is_tiled(one)

@@ -91,8 +91,11 @@ def test_lateness_that_is_carried_on_keeps_its_reason() -> None:
             begin = 10 + late + 50 * i
             b.work(begin, begin + 50, rank=rank, launch_us=3 + late + i)
     for i in range(3):
-        b.meet({0: 60 + 50.0 * i if i == 0 else 262.0 + 50 * i - 50, 1: 260 + 50.0 * i}, 2,
-               launch_before_us=4)  # fmt: skip
+        b.meet(
+            {0: 60 + 50.0 * i if i == 0 else 262.0 + 50 * i - 50, 1: 260 + 50.0 * i},
+            2,
+            launch_before_us=4,
+        )
     assert looked_at(b, (False, False))[1][1:] == ["host dispatching"] * 3
 
 

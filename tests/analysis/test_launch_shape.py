@@ -96,10 +96,13 @@ def test_recorded_h200_traces_agree(name: str) -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared traces are not here")
 @pytest.mark.parametrize(
-    "name", ["param/dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz",
-             "hta/trace_diff_test/test.json.gz",
-             "kineto_tb_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz"],
-)  # fmt: skip
+    "name",
+    [
+        "param/dlrm_8rank/worker0_step_12.1694128201545.pt.trace.json.gz",
+        "hta/trace_diff_test/test.json.gz",
+        "kineto_tb_samples/resnet50_num_workers_0/worker0.1623143089861.pt.trace.json.gz",
+    ],
+)
 def test_foreign_traces_agree(name: str) -> None:
     compared, differ = _agreement(SHARED / name)
     assert compared > 200

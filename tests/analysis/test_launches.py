@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import TimelineBuilder
+from builders import TimelineBuilder, kernel
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.analysis.launches import CURVE_POINTS, launches
+from gpuscope.timeline.types import Step
 
 
 def test_launches_into_an_empty_and_into_a_full_queue() -> None:
@@ -38,6 +39,47 @@ def test_launches_into_an_empty_and_into_a_full_queue() -> None:
     assert found.graph_launches == 0
     assert found.kernels_per_graph is None
     assert [(t.thread, t.count) for t in found.threads] == [("host main", 4)]
+
+
+def test_a_free_stream_is_no_free_device() -> None:
+    """What waits for another stream's work does not tell how long the device takes to answer."""
+    b = TimelineBuilder(origin="measured")
+    b.work(0, 40, launch_us=-4)
+    b.work(60, 100, launch_us=56)
+    b.work(100, 120, launch_us=70, stream="stream 8")
+    found = launches(b.build(), 0)
+    assert found is not None
+    assert found.empty_share == pytest.approx(1.0)
+    assert found.latency_empty_median_s == pytest.approx(4e-6)
+
+
+def test_what_the_step_before_left_keeps_the_device() -> None:
+    b = TimelineBuilder()
+    b.work(1000, 1040, launch_us=200)
+    b.work(1050, 1060, launch_us=1046)
+    b.steps.append(Step(1_000_000, 1_060_000))
+    found = launches(b.build(), 0)
+    assert found is not None
+    assert found.empty_share == pytest.approx(1 / 2)
+    assert found.latency_empty_median_s == pytest.approx(4e-6)
+
+
+def test_calls_that_wait_for_room_in_a_full_queue_are_told() -> None:
+    b = TimelineBuilder(origin="measured")
+    for i in range(1200):
+        b.work(10 * i, 10 * i + 10, launch_us=2 * i - 2400)
+    start, _, *rest = b.rows[-2]
+    b.rows[-2] = (start - 500_000, 500_000, *rest)
+    found = launches(b.build(), 0)
+    assert found is not None
+    assert found.call_full_s == pytest.approx(500e-6)
+    assert found.call_total_s == pytest.approx(500e-6 + 1199e-6)
+
+
+def test_blocks_timed_as_wholes_have_no_calls_to_tell() -> None:
+    b = TimelineBuilder()
+    b.work(0, 40, launch_us=-4, cost=kernel(40.0, launches=114))
+    assert launches(b.build(), 0) is None
 
 
 def test_a_graph_launch_brings_many_kernels() -> None:
@@ -87,9 +129,10 @@ def test_figures_are_of_one_step() -> None:
 @given(
     st.lists(
         st.tuples(st.integers(0, 200), st.integers(1, 20), st.integers(1, 60)),
-        min_size=1, max_size=15,
+        min_size=1,
+        max_size=15,
     )
-)  # fmt: skip
+)
 def test_the_queue_against_counting_every_nanosecond(works: list[tuple[int, int, int]]) -> None:
     b = TimelineBuilder(origin="measured")
     for start, length, lead in works:

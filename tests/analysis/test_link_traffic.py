@@ -40,10 +40,20 @@ def test_a_recorded_call_is_sized_by_what_was_recorded(size: int | None, sent: f
     timeline = made.build()
     none = np.full(1, -1, np.int64)
     recorded = Recorded(
-        event=np.array([0]), grid=np.full((1, 3), -1), block=np.full((1, 3), -1), registers=none,
-        shared_bytes=none, occupancy=np.full(1, np.nan), nbytes=none, stream=none, graph=none,
-        launch=none, operator=none, collective=np.array([0]), sequence=none,
-    )  # fmt: skip
+        event=np.array([0]),
+        grid=np.full((1, 3), -1),
+        block=np.full((1, 3), -1),
+        registers=none,
+        shared_bytes=none,
+        occupancy=np.full(1, np.nan),
+        nbytes=none,
+        stream=none,
+        graph=none,
+        launch=none,
+        operator=none,
+        collective=np.array([0]),
+        sequence=none,
+    )
     call = Collective("all_reduce", "g", size, dtype="Float", in_elements=1000, out_elements=1000)
     timeline = replace(timeline, recorded=recorded, collectives=(call,))
     found = link_bytes(timeline, np.array([0]))

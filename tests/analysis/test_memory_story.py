@@ -34,12 +34,10 @@ def timeline() -> TimelineBuilder:
 
 
 def test_story_of_a_simulated_step() -> None:
-    story = analyze(timeline().build(), memory=simulate_memory(program()), device=H200).memory
+    story = analyze(timeline().build(), memory=simulate_memory(program()), on=H200).memory
     assert story is not None
     assert story.peak_bytes == 196 * MIB
-    assert story.at_peak == {
-        "parameter": 100 * MIB, "activation": 64 * MIB, "temporary": 32 * MIB,
-    }  # fmt: skip
+    assert story.at_peak == {"parameter": 100 * MIB, "activation": 64 * MIB, "temporary": 32 * MIB}
     assert sum(story.at_peak.values()) == story.peak_bytes
     assert story.peak_time_s == pytest.approx(20e-6)
     assert story.holders[0] == ("fc weight", 100 * MIB)
@@ -53,7 +51,7 @@ def test_story_of_a_simulated_step() -> None:
 
 def test_a_step_that_does_not_fit_says_by_how_much() -> None:
     trace = simulate_memory(program(), capacity_bytes=150 * MIB)
-    story = analyze(timeline().build(), memory=trace, device=H200).memory
+    story = analyze(timeline().build(), memory=trace, on=H200).memory
     assert story is not None
     assert story.fits is False
     assert story.capacity_bytes == 150 * MIB
@@ -75,4 +73,4 @@ def test_recorded_counters_give_a_curve_without_categories() -> None:
 
 
 def test_no_memory_data_no_story() -> None:
-    assert analyze(timeline().build(), device=H200).memory is None
+    assert analyze(timeline().build(), on=H200).memory is None

@@ -44,16 +44,23 @@ def test_an_all_reduce_of_four_ranks_sends_each_other_one_half_of_the_message() 
             st.sampled_from([(0, 1), (2, 3), (0, 1, 2, 3), (1, 3)]),
             st.integers(1, 10**6),
         ),
-        min_size=1, max_size=8,
+        min_size=1,
+        max_size=8,
     )
-)  # fmt: skip
+)
 def test_what_a_rank_sends_in_all_is_what_its_peers_get_from_it(
     calls: list[tuple[str, tuple[int, ...], int]],
 ) -> None:
     b, now, due = RankBuilder(), 0.0, dict.fromkeys(range(4), 0.0)
     for name, ranks, elements in calls:
-        now = b.meet(dict.fromkeys(ranks, now + 1), 5.0, name=name, group=str(ranks),
-                     elements=elements, stream=f"stream {ranks}")  # fmt: skip
+        now = b.meet(
+            dict.fromkeys(ranks, now + 1),
+            5.0,
+            name=name,
+            group=str(ranks),
+            elements=elements,
+            stream=f"stream {ranks}",
+        )
         for rank in ranks:
             due[rank] += 4 * elements * (bus_factor(name, len(ranks)) or 0.0)
     found = _mesh(b)
@@ -68,8 +75,14 @@ def test_what_a_rank_sends_in_all_is_what_its_peers_get_from_it(
 def test_a_send_goes_to_the_rank_that_receives_it() -> None:
     b = RankBuilder()
     for rank, name in ((0, "send"), (1, "recv")):
-        b.meet({rank: 10.0}, 20.0, name=name, members=(0, 1), elements=256,
-               kernel="ncclDevKernel_SendRecv")  # fmt: skip
+        b.meet(
+            {rank: 10.0},
+            20.0,
+            name=name,
+            members=(0, 1),
+            elements=256,
+            kernel="ncclDevKernel_SendRecv",
+        )
     found = _mesh(b)
     assert [(f.sender, f.receiver, f.sent_bytes) for f in found.flows] == [(0, 1, 1024.0)]
 

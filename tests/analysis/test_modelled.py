@@ -51,7 +51,7 @@ def test_equal_grids_of_different_shapes_keep_their_own_work() -> None:
     recording = Recording()
     small, large = product(recording, 2048, 2048, 512), product(recording, 2048, 2048, 4096)
     for op in (small, large, small):
-        recording.call(op, (GEMM, 30.0, Shape()))
+        recording.call(op, (GEMM, 60.0, Shape()))
     found = kernels_of(modelled(recording.build(), H200))
     assert [k.flops for k in found] == [2.0 * 2048**2 * k for k in (512, 4096, 512)]
 
@@ -85,8 +85,11 @@ def test_without_a_model_the_family_and_the_time_remain() -> None:
     for device in (H200, None):
         gemm, add = kernels_of(modelled(timeline, device))
         assert (gemm.kind, gemm.flops, gemm.limiter, gemm.origin) == (
-            "matmul", 0.0, "unknown", "measured",
-        )  # fmt: skip
+            "matmul",
+            0.0,
+            "unknown",
+            "measured",
+        )
         assert gemm.duration_s == pytest.approx(30e-6)
         assert (add.kind, add.name) == ("pointwise", "elementwise add")
 
@@ -143,7 +146,7 @@ def test_the_layers_of_the_recorded_network_add_up() -> None:
 
 def test_analysis_of_a_recording_has_roofline_symbols_and_lost_time() -> None:
     timeline = read_trace(TRACES / "h200" / "compute_bound" / "rank-0.json.gz")
-    found = analyze(timeline, device=device_of(timeline))
+    found = analyze(timeline, on=device_of(timeline))
     assert found.roofline is not None
     assert found.roofline.points
     matmul = next(share for share in found.kinds if share.label == "matmul")
@@ -159,7 +162,7 @@ def test_analysis_of_a_recording_has_roofline_symbols_and_lost_time() -> None:
 
 def test_flops_are_not_stated_where_products_have_no_shapes() -> None:
     timeline = read_trace(TRACES / "h200" / "graph_decode" / "rank-0.json.gz")
-    found = analyze(timeline, device=device_of(timeline))
+    found = analyze(timeline, on=device_of(timeline))
     assert found.utilisation is None
     assert found.energy is not None
     assert found.energy.total_j is None

@@ -63,16 +63,30 @@ def test_work_of_the_optimizer_stands_beside_the_model() -> None:
 def test_the_tree_is_in_depth_first_order() -> None:
     paths = [row.path for row in tree(2)]
     assert paths == [
-        "", "h", "h.0", "h.0.attn", "h.0.mlp", "h.1", "h.1.attn", "h.1.mlp", "lm_head",
+        "",
+        "h",
+        "h.0",
+        "h.0.attn",
+        "h.0.mlp",
+        "h.1",
+        "h.1.attn",
+        "h.1.mlp",
+        "lm_head",
         "(optimizer)",
-    ]  # fmt: skip
+    ]
 
 
 def test_equal_layers_fold_into_one_row() -> None:
     rows = {row.path: row for row in fold_layers(tree(12))}
     assert list(rows) == [
-        "", "h", "h.{0..11}", "h.{0..11}.attn", "h.{0..11}.mlp", "lm_head", "(optimizer)",
-    ]  # fmt: skip
+        "",
+        "h",
+        "h.{0..11}",
+        "h.{0..11}.attn",
+        "h.{0..11}.mlp",
+        "lm_head",
+        "(optimizer)",
+    ]
     layer = rows["h.{0..11}"]
     assert layer.count == rows["h.{0..11}.mlp"].count == 12
     assert layer.time_s == pytest.approx(12 * 60e-6)

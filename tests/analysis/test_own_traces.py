@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpuscope.analysis import Analysis, analyze
+from gpuscope.document.format import time as format_time
+from gpuscope.loading import load
 from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.ranks import merge
+from gpuscope.views.terminal import make_console
+from gpuscope.views.terminal.headline import headline
+from gpuscope.views.terminal.symbol_panel import symbols
 
 TRACES = Path(__file__).parents[1] / "data" / "traces" / "h200"
 
@@ -113,3 +118,36 @@ def test_the_path_crosses_to_the_rank_that_holds_the_others_up(
     assert on_rank[rank] > 0.9 * sum(on_rank.values())
     assert next(iter(path.time_s)) == kind
     assert path.gain_s["host" if kind == "python" else kind] > 0.5 * sum(path.time_s.values())
+
+
+def test_a_launch_of_a_kernel_is_told_as_long_as_it_ran() -> None:
+    """It was 1.14 ms: what is counted of it beside others, over its launches."""
+    run = load(TRACES.parent / "4xh200" / "ddp_slow_host")
+    share = next(s for s in run.analysis.symbols if "AllReduce" in s.label)
+    assert share.running_s is not None
+    assert share.running_s > share.time_s
+    console = make_console()
+    with console.capture() as shown:
+        console.print(symbols(run, "en", 10))
+    line = next(text for text in shown.get().splitlines() if "AllReduce" in text)
+    assert format_time(share.time_s) in line
+    assert format_time(share.running_s / share.count) in line
+
+
+def test_the_device_does_not_set_the_pace_while_it_waits_for_other_ranks() -> None:
+    """It "works 98.5 % of a step", half of which it waits for rank 1's host."""
+    run = load(TRACES.parent / "4xh200" / "ddp_slow_host")
+    console = make_console()
+    with console.capture() as shown:
+        console.print(headline(run, "en"))
+    assert "7.30 ms of that waiting for other ranks" in " ".join(
+        shown.get().replace("│", "").split()
+    )
+
+
+def test_batch_norm_is_named_where_it_takes_most_of_a_clean_recording() -> None:
+    found = load(TRACES / "resnet50_channels_last").analysis
+    (norms,) = (f for f in found.findings if f.kind == "pointwise_bound")
+    assert "native_batch_norm" in norms.evidence
+    assert "untrusted_trace" not in {finding.kind for finding in found.findings}
+    assert found.step_s == pytest.approx(56.7e-3, rel=0.01)

@@ -6,22 +6,18 @@ from builders import TimelineBuilder
 
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.host_activity import Hosts
-from gpuscope.analysis.path_walk import (
-    GAP,
-    HAND_OVER,
-    HOST,
-    LATENCY,
-    NONE,
-    RETURN,
-    WORK,
-    Walker,
-)
+from gpuscope.analysis.path_walk import GAP, HAND_OVER, HOST, LATENCY, NONE, RETURN, WORK, Walker
 from gpuscope.analysis.window import Window
 
 NAMES = {
-    WORK: "work", GAP: "gap", LATENCY: "latency", HOST: "host", RETURN: "return",
-    HAND_OVER: "hand over", NONE: "none",
-}  # fmt: skip
+    WORK: "work",
+    GAP: "gap",
+    LATENCY: "latency",
+    HOST: "host",
+    RETURN: "return",
+    HAND_OVER: "hand over",
+    NONE: "none",
+}
 
 
 def walk(b: TimelineBuilder, low: float, high: float) -> list[tuple[str, float, float]]:

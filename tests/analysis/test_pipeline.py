@@ -26,8 +26,14 @@ class _Schedule:
             at = start + half * length / 2
             self.b.work(at, at + length / 2 - (1.0 if half else 0.0), op=self.op[phase], rank=rank)
         if self.talks:
-            self.b.meet({rank: start + length - 1.0}, 1.0, name="send", members=(0, 1),
-                        kernel="ncclDevKernel_SendRecv", stream="stream 9")  # fmt: skip
+            self.b.meet(
+                {rank: start + length - 1.0},
+                1.0,
+                name="send",
+                members=(0, 1),
+                kernel="ncclDevKernel_SendRecv",
+                stream="stream 9",
+            )
 
     def found(self) -> Pipeline | None:
         return pipeline(self.b.timeline())

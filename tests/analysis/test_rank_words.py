@@ -15,6 +15,12 @@ from gpuscope.analysis.recorded_types import (
     RankStory,
     Straggler,
 )
+from gpuscope.document.text import render
+
+
+def spoken(of: RankStory) -> tuple[str, str]:
+    said = rank_sentences(of)
+    return said, render(said, "zh")
 
 
 def story(reason: str) -> RankStory:
@@ -26,25 +32,33 @@ def story(reason: str) -> RankStory:
         "all_reduce", "0", 0, 0, (0, 1), (3e-3, 0.0), 1e-3, 1, 3e-3, 3e-3, reason, "aten::mm", 2e-3
     )
     return RankStory(
-        ranks=shares, matched=1, unmatched=0, steps=1, span_s=1e-2, sorts=(), calls=(call,),
-        waiting_by_reason={reason: 3e-3}, causes=((1, reason, 3e-3),),
-        straggler=Straggler(1, 1.0, reason, (3e-3, 0.0), None, None), complete=True,
-    )  # fmt: skip
+        ranks=shares,
+        matched=1,
+        unmatched=0,
+        steps=1,
+        span_s=1e-2,
+        sorts=(),
+        calls=(call,),
+        waiting_by_reason={reason: 3e-3},
+        causes=((1, reason, 3e-3),),
+        straggler=Straggler(1, 1.0, reason, (3e-3, 0.0), None, None),
+        complete=True,
+    )
 
 
 @pytest.mark.parametrize("reason", LATE_REASONS)
 def test_every_reason_has_words_and_a_hint(reason: str) -> None:
-    english, chinese = rank_sentences(story(reason))
+    english, chinese = spoken(story(reason))
     assert "Rank 1 causes 100 % of the waiting" in english
     assert "rank 1 造成了 100 % 的等待" in chinese
-    assert REASONS[reason][0] in english
+    assert REASONS[reason] in english
     assert reason in SHORT
     if reason != "began late":  # that is the recorder's: no straggler, no hint
         assert _KINDS.get(reason, reason) in _HINTS
 
 
 def test_a_late_recording_is_the_recorders_and_no_verdict() -> None:
-    english, chinese = rank_sentences(replace(story("began late"), straggler=None))
+    english, chinese = spoken(replace(story("began late"), straggler=None))
     assert "3.00 ms of the waiting is the recorder's, not the program's" in english
     assert "the recording of rank 1 began late" in english
     assert "causes" not in english
@@ -61,23 +75,21 @@ def test_a_late_recording_is_the_recorders_and_no_verdict() -> None:
 def test_a_verdict_from_too_little_says_so(seen: str, words: str, words_zh: str) -> None:
     told = story("more work")
     assert told.straggler is not None
-    english, chinese = rank_sentences(
-        replace(told, straggler=replace(told.straggler, seen=seen))
-    )
+    english, chinese = spoken(replace(told, straggler=replace(told.straggler, seen=seen)))
     assert words in english
     assert "Record more steps" in english
     assert words_zh in chinese
     assert "记录更多训练步" in chinese
-    assert "Record more" not in rank_sentences(told)[0]
+    assert "Record more" not in rank_sentences(told)
 
 
 def test_shares_are_of_transfer_and_waiting() -> None:
-    english, _ = rank_sentences(story("more work"))
+    english, _ = spoken(story("more work"))
     assert "of 5.00 ms in their kernels" in english
     assert "40 % is transfer and 60 % is waiting" in english
 
 
 def test_missing_ranks_are_told() -> None:
-    english, chinese = rank_sentences(replace(story("more work"), complete=False))
+    english, chinese = spoken(replace(story("more work"), complete=False))
     assert "Not every rank is recorded" in english
-    assert "并非所有进程都有记录" in chinese
+    assert "并非所有 rank 都有记录" in chinese

@@ -11,6 +11,7 @@ import pytest
 from gpuscope.analysis import Analysis, analyze
 from gpuscope.analysis.columns import OpColumns
 from gpuscope.analysis.critical_path import critical_path
+from gpuscope.analysis.found_steps import with_steps
 from gpuscope.analysis.host_activity import Hosts
 from gpuscope.analysis.idle import causes_of, idle_pieces
 from gpuscope.analysis.window import Window, choose_window, device_ranks, device_work
@@ -46,7 +47,7 @@ def all_places() -> list[str]:
 
 @pytest.mark.parametrize("place", all_places())
 def test_idle_time_and_path_add_up_to_the_nanosecond(place: str) -> None:
-    timeline = read(place)
+    timeline = with_steps(read(place))
     for rank in device_ranks(timeline):
         window = choose_window(timeline, rank)
         assert window is not None

@@ -48,8 +48,9 @@ def test_sound_recordings_raise_no_doubt(name: str) -> None:
     assert severe(one(name)) == {}
 
 
-@pytest.mark.parametrize("name", ["ddp_slow_host", "ddp_imbalance", "fsdp",
-                                  "tensor_parallel_host_bound"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["ddp_slow_host", "ddp_imbalance", "fsdp", "tensor_parallel_host_bound"]
+)
 def test_sound_recordings_of_four_ranks_raise_no_doubt(name: str) -> None:
     assert severe(merge(four(name))) == {}
 

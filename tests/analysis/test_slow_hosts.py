@@ -8,22 +8,41 @@ import pytest
 
 from gpuscope.analysis.recorded_types import RankShare, RankStory, Straggler
 from gpuscope.analysis.slow_hosts import slow_hosts, slowest_host
+from gpuscope.document.text import render
 
 
 def story(*host_ms: float | None, device_ms: float = 4.0, steps: int = 2) -> RankStory:
     """Ranks with these host times a step; rank 0 is the straggler, its device busy as given."""
     shares = tuple(
         RankShare(
-            rank, 1e-3, 0.0, 0.0, 0.0, 0, 0.0, 0.0, None, device_ms * 1e-3 * steps, 0.0,
+            rank,
+            1e-3,
+            0.0,
+            0.0,
+            0.0,
+            0,
+            0.0,
+            0.0,
+            None,
+            device_ms * 1e-3 * steps,
+            0.0,
             host_s=None if time is None else time * 1e-3,
         )
         for rank, time in enumerate(host_ms)
-    )  # fmt: skip
+    )
     return RankStory(
-        ranks=shares, matched=1, unmatched=0, steps=steps, span_s=1e-2, sorts=(), calls=(),
-        waiting_by_reason={}, causes=(), complete=True,
+        ranks=shares,
+        matched=1,
+        unmatched=0,
+        steps=steps,
+        span_s=1e-2,
+        sorts=(),
+        calls=(),
+        waiting_by_reason={},
+        causes=(),
+        complete=True,
         straggler=Straggler(0, 1.0, "host dispatching", (), None, None),
-    )  # fmt: skip
+    )
 
 
 def test_one_slow_host_is_alone() -> None:
@@ -33,18 +52,18 @@ def test_one_slow_host_is_alone() -> None:
     assert (found.slowest_s, found.second_s, found.fastest_s) == (20e-3, 6e-3, 5e-3)
     assert found.lead_s == pytest.approx(14e-3)
     assert found.device_s == pytest.approx(4e-3)
-    assert "rank 0 20.0 ms, the others 5.00 ms to 6.00 ms" in found.told[0]
-    assert "4.00 ms" in found.told[1]
+    assert "rank 0 20.0 ms, the others 5.00 ms to 6.00 ms" in found.told
+    assert "4.00 ms" in render(found.told, "zh")
 
 
 def test_hosts_that_are_all_slow_share_the_cause() -> None:
     found = slow_hosts(story(20, 18, 12))
     assert found is not None
     assert found.alike
-    assert "2.00 ms a step" in found.hint[0]
-    assert "2.00 ms" in found.hint[1]
-    assert "rank 0" in found.title(1e-3, 0.5)[0]
-    assert "50 %" in found.title(1e-3, 0.5)[1]
+    assert "2.00 ms a step" in found.hint
+    assert "2.00 ms" in render(found.hint, "zh")
+    assert "rank 0" in found.title(1e-3, 0.5)
+    assert "50 %" in render(found.title(1e-3, 0.5), "zh")
 
 
 def test_alike_begins_at_three_quarters_and_needs_hosts_slower_than_the_device() -> None:
@@ -77,8 +96,8 @@ def test_the_slowest_host_behind_a_late_recording() -> None:
     found = slowest_host(late(11.5, 9.7, 15.9, 8.4))
     assert found is not None
     assert (found.rank, found.slowest_s, found.second_s) == (2, 15.9e-3, 11.5e-3)
-    assert "all ranks wait for the host of rank 2" in found.after_a_late_start[0]
-    assert "rank 2" in found.after_a_late_start[1]
+    assert "all ranks wait for the host of rank 2" in found.after_a_late_start
+    assert "rank 2" in render(found.after_a_late_start, "zh")
 
 
 @pytest.mark.parametrize(

@@ -41,31 +41,56 @@ KNOWN = [
     (CUTLASS, "matmul", "cutlass gemm bf16 256x128x32"),
     (XMMA, "matmul", "xmma gemm tf32 64x64x32"),
     ("volta_sgemm_128x64_nn", "matmul", "volta_sgemm_128x64_nn"),
-    ("Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1", "matmul",
-     "Tensile gemm 256x192x64"),
+    (
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1",
+        "matmul",
+        "Tensile gemm 256x192x64",
+    ),
     (ADD, "pointwise", "elementwise add"),
     (GELU, "pointwise", "elementwise gelu"),
     (FOREACH, "pointwise", "multi-tensor add"),
-    ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_cga1x1x1"
-     "_kernel0_0", "attention", "cuDNN attention backward 64x64x128"),
-    ("void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128>>",
-     "attention", "flash attention forward"),
-    ("fmha_cutlassB_f32_aligned_64x64_k64_dropout_sm80(PyTorchMemEffAttention::X)", "attention",
-     "efficient attention backward"),
-    ("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>(cudnnTensorStruct)", "normalization",
-     "bn_fw_tr_1C11_kernel_NCHW"),
-    ("igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt128x256x32_wt32x32x8", "convolution",
-     "MIOpen conv weight gradient bf16 128x256x32"),
-    ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "collective",
-     "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"),
+    (
+        "cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26_64x64x128_1x4x1_cga1x1x1"
+        "_kernel0_0",
+        "attention",
+        "cuDNN attention backward 64x64x128",
+    ),
+    (
+        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128>>",
+        "attention",
+        "flash attention forward",
+    ),
+    (
+        "fmha_cutlassB_f32_aligned_64x64_k64_dropout_sm80(PyTorchMemEffAttention::X)",
+        "attention",
+        "efficient attention backward",
+    ),
+    (
+        "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>(cudnnTensorStruct)",
+        "normalization",
+        "bn_fw_tr_1C11_kernel_NCHW",
+    ),
+    (
+        "igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt128x256x32_wt32x32x8",
+        "convolution",
+        "MIOpen conv weight gradient bf16 128x256x32",
+    ),
+    (
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "collective",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+    ),
     ("triton_poi_fused_add_mul_3", "fused", "triton add_mul_3"),
-    ("void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float>", "reduction",
-     "softmax forward"),
+    (
+        "void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float, float>",
+        "reduction",
+        "softmax forward",
+    ),
     ("void cub::DeviceRadixSortOnesweepKernel<cub::Policy>(int*)", "sort", "radix sort"),
     ("Memcpy HtoD (Pageable -> Device)", "transfer", None),
     ("Memset (Device)", "memset", None),
     ("pe_exe", "other", "pe_exe"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("symbol", "family", "short"), KNOWN)

@@ -20,14 +20,14 @@ from gpuscope.hardware import calibration_for, device
 @pytest.mark.parametrize(
     ("grid", "waves", "share"),
     [
-        (66, 0.5, 0.5),          # one block a unit, half of the units
-        (132, 0.125, 1.0),       # eight fit on each, but every unit has one
+        (66, 0.5, 0.5),  # one block a unit, half of the units
+        (132, 0.125, 1.0),  # eight fit on each, but every unit has one
         (132, 1.0, 1.0),
         (264, 2.0, 1.0),
-        (198, 1.5, 0.75),        # all, then half of them
+        (198, 1.5, 0.75),  # all, then half of them
         (1, 1 / 132, 1 / 132),
     ],
-)  # fmt: skip
+)
 def test_multiprocessors_with_a_block(grid: int, waves: float, share: float) -> None:
     assert sm_share(kernel(1.0, grid=grid, waves=waves), 132) == pytest.approx(share)
 

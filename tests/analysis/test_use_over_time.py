@@ -50,8 +50,9 @@ kernels = st.lists(
         st.tuples(st.integers(1, 300), st.floats(0.01, 0.9)).map(lambda x: matmul(*x)),
         st.tuples(st.integers(1, 300), st.floats(0.01, 0.9)).map(lambda x: streaming(*x)),
     ),
-    min_size=1, max_size=20,
-)  # fmt: skip
+    min_size=1,
+    max_size=20,
+)
 
 
 @given(kernels, st.integers(1, 60))
@@ -76,7 +77,7 @@ def test_power_adds_up_to_the_energy_of_the_step() -> None:
     made.chain([matmul(500.0, 0.3), streaming(300.0, 0.5)])
     timeline = made.build()
     found = use_over_time(timeline, H200)
-    told = analyze(timeline, device=H200).energy
+    told = analyze(timeline, on=H200).energy
     assert found is not None
     assert told is not None
     power = series(found, "power")
@@ -109,13 +110,21 @@ def test_multiprocessors_are_not_guessed() -> None:
 def test_copies_and_collectives_have_their_own_curves() -> None:
     made = TimelineBuilder()
     copy = kernel(
-        20.0, name="memcpy_h2d_pinned", kind="transfer", lane="copy_h2d", least_bytes=1e6,
+        20.0,
+        name="memcpy_h2d_pinned",
+        kind="transfer",
+        lane="copy_h2d",
+        least_bytes=1e6,
         written_bytes=1e6,
-    )  # fmt: skip
+    )
     talk = kernel(
-        40.0, name="collective_all_reduce", kind="collective", lane="link", read_bytes=8e6,
+        40.0,
+        name="collective_all_reduce",
+        kind="collective",
+        lane="link",
+        read_bytes=8e6,
         note="8 ranks in one scale-up domain",
-    )  # fmt: skip
+    )
     made.work(0, 20, kind="memcpy", stream="copy H2D", cost=copy)
     made.work(20, 60, kind="communication", stream="link", cost=talk)
     made.work(60, 100, cost=matmul(40.0))
@@ -137,8 +146,9 @@ def test_phases_follow_the_operators() -> None:
     found = use_over_time(made.build(), H200, bins=10)
     assert found is not None
     assert [(p.name, p.start_ns, p.end_ns) for p in found.phases] == [
-        ("forward", 0, 50_000), ("backward", 50_000, 100_000),
-    ]  # fmt: skip
+        ("forward", 0, 50_000),
+        ("backward", 50_000, 100_000),
+    ]
 
 
 def test_of_several_steps_the_median_one_is_taken() -> None:

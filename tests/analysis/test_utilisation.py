@@ -10,7 +10,7 @@ from gpuscope.timeline.types import Timeline
 
 
 def used(timeline: Timeline, **options: object) -> Utilisation:
-    found = analyze(timeline, device=H200, **options).utilisation  # type: ignore[arg-type]
+    found = analyze(timeline, on=H200, **options).utilisation  # type: ignore[arg-type]
     assert found is not None
     return found
 

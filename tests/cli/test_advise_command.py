@@ -12,7 +12,7 @@ from gpuscope.cli.app import app
 
 TRACES = Path(__file__).resolve().parents[1] / "data" / "traces" / "h200"
 
-BUILD = '''
+BUILD = """
 import torch
 
 def build(batch=512):
@@ -26,7 +26,7 @@ def build(batch=512):
         optimizer.step()
 
     return step
-'''
+"""
 
 
 def _run(*arguments: str):

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "measure" / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "measurement" / "bench"))
 
 from bench_builders import result, slowed
 
 from gpuscope.cli.app import app
-from gpuscope.measure.bench.store import save_bench
+from gpuscope.measurement.bench.store import save_bench
 
 
 @pytest.fixture

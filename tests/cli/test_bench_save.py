@@ -10,17 +10,22 @@ from typer.testing import CliRunner
 
 from gpuscope.cli.app import app
 from gpuscope.hardware import calibration_for, device
-from gpuscope.measure.bench.store import save_bench
-from gpuscope.measure.bench.types import BenchResult, Point
+from gpuscope.measurement.bench.store import save_bench
+from gpuscope.measurement.bench.types import BenchResult, Point
 
 
 def saved(folder: Path, device_id: str = "nvidia-h200-sxm") -> Path:
     base = calibration_for(device("h200"))
     points = tuple(
-        Point("host", "op", {"name": n, "variant": "no_grad"}, "host",
-              3 * base.value(f"host.op.{n}.plain_s"))
+        Point(
+            "host",
+            "op",
+            {"name": n, "variant": "no_grad"},
+            "host",
+            3 * base.value(f"host.op.{n}.plain_s"),
+        )
         for n in ("mm", "add", "mul", "exp", "neg")
-    )  # fmt: skip
+    )
     save_bench(BenchResult({"device": "NVIDIA H200"}, device_id, points), folder)
     return folder
 

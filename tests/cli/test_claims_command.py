@@ -23,7 +23,7 @@ def test_words_verdict_and_topic_narrow_it() -> None:
     shown = _invoke("nvlink", "--verdict", "wrong", "--topic", "interconnect")
     assert shown.exit_code == 0
     assert "C-022" in shown.stdout
-    assert "E-052" not in shown.stdout       # right
+    assert "E-052" not in shown.stdout  # right
     assert "No claim matches." in _invoke("no such words").stdout
 
 

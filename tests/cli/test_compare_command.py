@@ -10,8 +10,9 @@ import pytest
 from run_builders import gpt_run
 from typer.testing import CliRunner
 
+from gpuscope.atomic import write_document
 from gpuscope.cli.app import app
-from gpuscope.views.document import run_document, runs_document, write_document
+from gpuscope.run.document import run_document, runs_document
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "loading"))
 

@@ -60,7 +60,9 @@ def test_plans_that_cannot_be_are_passed_over(monkeypatch) -> None:
 
 
 def test_without_a_parallel_job_nothing_is_tried() -> None:
-    assert fit_trials("gpt2", CLUSTER, WorkloadOptions(), None, pytest.fail) == ()
+    """Inference has no plan; training on several devices is data parallel, and has one."""
+    options = WorkloadOptions(task="prefill")
+    assert fit_trials("gpt2", CLUSTER, options, None, pytest.fail) == ()
 
 
 def test_the_story_names_the_rank_and_what_fits() -> None:

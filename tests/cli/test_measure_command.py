@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from gpuscope import api
 from gpuscope.cli.app import app
-from gpuscope.measure import run as measuring
+from gpuscope.measurement import run as measuring
 from gpuscope.run import Measurement
-from gpuscope.views.document_reader import load_runs
+from gpuscope.run.reader import load_runs
 
 
 @pytest.fixture
@@ -25,11 +25,20 @@ def asked(monkeypatch) -> list:
 
     def measure(workload, **options):
         made.append((workload, options))
-        options["say"]("Warming up …")
-        how = Measurement(confidence=0.96875, blocks_s=(0.2, 0.21), steps_per_block=4,
-                          warmup_steps=9, settled_after=3, average_w=512.0, energy_window_s=2.0,
-                          energy_uncertainty_j=1.5, throttle_reasons=("software power cap",),
-                          throttled_share={"power": 0.25}, machine={"torch": "2.11"})  # fmt: skip
+        options["on_progress"]("Warming up …")
+        how = Measurement(
+            confidence=0.96875,
+            blocks_s=(0.2, 0.21),
+            steps_per_block=4,
+            warmup_steps=9,
+            settled_after=3,
+            average_w=512.0,
+            energy_window_s=2.0,
+            energy_uncertainty_j=1.5,
+            throttle_reasons=("software power cap",),
+            throttled_share={"power": 0.25},
+            machine={"torch": "2.11"},
+        )
         return replace(gpt_run(), origin="measured", measurement=how)
 
     monkeypatch.setattr(measuring, "measure", measure)
@@ -48,7 +57,7 @@ def test_the_story_says_how_it_was_measured(asked: list) -> None:
     ((workload, options),) = asked
     assert workload == "gpt2"
     assert options["options"].batch == 4
-    assert (options["device"], options["seconds"], options["profile"]) == ("cuda:1", 5.0, True)
+    assert (options["on"], options["seconds"], options["profile"]) == ("cuda:1", 5.0, True)
 
 
 def test_in_chinese(asked: list) -> None:
@@ -60,11 +69,19 @@ def test_in_chinese(asked: list) -> None:
 
 def test_files(asked: list, tmp_path: Path) -> None:
     paths = {name: tmp_path / name for name in ("r.json.gz", "r.html", "t.json.gz")}
-    ended = start("gpt2", "--output", str(paths["r.json.gz"]), "--report", str(paths["r.html"]),
-                  "--trace", str(paths["t.json.gz"]), "--quiet")  # fmt: skip
+    ended = start(
+        "gpt2",
+        "--output",
+        str(paths["r.json.gz"]),
+        "--report",
+        str(paths["r.html"]),
+        "--trace",
+        str(paths["t.json.gz"]),
+        "--quiet",
+    )
     assert ended.exit_code == 0, ended.output
     assert load_runs(paths["r.json.gz"])[0].measurement.warmup_steps == 9
-    assert "gpt2" in paths["r.html"].read_text()
+    assert "gpt-mini" in paths["r.html"].read_text()
     assert json.loads(gzip.decompress(paths["t.json.gz"].read_bytes()))["traceEvents"]
 
 

@@ -11,20 +11,39 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from gpuscope.advice.ladder_store import LadderStore, MadeOf
 from gpuscope.advice.results import Ladder, Measured, Parity, Target, Trial
+from gpuscope.advice.trial.ladder_store import LadderStore, MadeOf
 from gpuscope.cli.app import app
 from gpuscope.cli.optimize import seconds_of
 from gpuscope.errors import InvalidValueError
 
 TRIAL = Trial(
-    ("tf32",), ("tf32",), (), "kept", None, 1.9, 2.0, 1.9, 2.1,
-    Measured(0.05, 0.049, 0.051, 10), Parity("agrees", "tf32"), purpose="jump", seconds=9.0,
-)  # fmt: skip
+    ("tf32",),
+    ("tf32",),
+    (),
+    "kept",
+    None,
+    1.9,
+    2.0,
+    1.9,
+    2.1,
+    Measured(0.05, 0.049, 0.051, 10),
+    Parity("agrees", "tf32"),
+    purpose="jump",
+    seconds=9.0,
+)
 LADDER = Ladder(
-    Target("build", "train.py:build"), "a GPU", "time", Measured(0.1, 0.09, 0.11, 10), (TRIAL,),
-    ("tf32",), 2.0, 1.9, 2.1, patch="--- a/train.py\n+++ b/train.py\n",
-)  # fmt: skip
+    Target("build", "train.py:build"),
+    "a GPU",
+    "time",
+    Measured(0.1, 0.09, 0.11, 10),
+    (TRIAL,),
+    ("tf32",),
+    2.0,
+    1.9,
+    2.1,
+    patch="--- a/train.py\n+++ b/train.py\n",
+)
 
 Asked = dict[str, Any]
 
@@ -38,11 +57,15 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     seen: Asked = {"ladder": LADDER}
 
     def optimize(
-        target: str, *, say: Callable[[str], None], tell: Callable[[Trial], None], **keywords: Any
+        target: str,
+        *,
+        on_progress: Callable[[str], None],
+        on_trial: Callable[[Trial], None],
+        **keywords: Any,
     ) -> Ladder:
         seen.update(keywords, target=target)
-        say("Trying tf32 …")
-        tell(TRIAL)
+        on_progress("Trying tf32 …")
+        on_trial(TRIAL)
         found: Ladder = seen["ladder"]
         folder = keywords["out"] or tmp_path / "gpuscope-optimize" / "train-build"
         LadderStore(Path(folder), MadeOf(found.target, "", "a GPU", {}, "time")).write(
@@ -50,7 +73,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
         )
         return found
 
-    monkeypatch.setattr("gpuscope.advice.optimizing.optimize", optimize)
+    monkeypatch.setattr("gpuscope.advice.trial.optimize.optimize", optimize)
     return seen
 
 
@@ -89,10 +112,25 @@ def test_chinese(asked: Asked) -> None:
 
 def test_arguments_arrive(asked: Asked) -> None:
     done = _run(
-        "train.py:build", "--budget", "90s", "--allow", "fp8, int8", "--only", "tf32,fp8",
-        "--without", "compile", "--objective", "memory", "--alone", "--device", "cpu", "--out",
-        "here", "--batch", "4",
-    )  # fmt: skip
+        "train.py:build",
+        "--budget",
+        "90s",
+        "--allow",
+        "fp8, int8",
+        "--only",
+        "tf32,fp8",
+        "--without",
+        "compile",
+        "--objective",
+        "memory",
+        "--alone",
+        "--device",
+        "cpu",
+        "--out",
+        "here",
+        "--batch",
+        "4",
+    )
     assert done.exit_code == 0, done.output
     assert asked["budget_s"] == 90
     assert asked["allow"] == ("fp8", "int8")

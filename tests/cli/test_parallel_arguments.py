@@ -31,10 +31,18 @@ def test_the_command_line_of_the_manual(monkeypatch) -> None:
     CliRunner().invoke(app, line.split())
     assert asked == [
         ParallelOptions(
-            dp=4, tp=8, pp=2, cp=1, ep=1, fsdp="full", schedule="1f1b", microbatch=1,
-            global_batch=512, recompute="none",
+            dp=4,
+            tp=8,
+            pp=2,
+            cp=1,
+            ep=1,
+            fsdp="full",
+            schedule="1f1b",
+            microbatch=1,
+            global_batch=512,
+            recompute="none",
         )
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

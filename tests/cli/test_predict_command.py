@@ -13,9 +13,9 @@ import pytest
 from run_builders import gpt_run
 from typer.testing import CliRunner
 
-from gpuscope import api
+from gpuscope import api, sweeping
 from gpuscope.cli.app import app
-from gpuscope.views.document_reader import load_runs
+from gpuscope.run.reader import load_runs
 
 
 @dataclass
@@ -44,9 +44,13 @@ def calls(monkeypatch) -> Calls:
         factor = 4.8e12 / on.device.memory_bandwidth_bytes_per_s
         memory = replace(run.analysis.memory, fits=made.fits, missing_bytes=0)
         return replace(
-            run, target=on.device.name, device_id=on.device.id, fits=made.fits,
-            step_time_s=run.step_time_s * factor, analysis=replace(run.analysis, memory=memory),
-        )  # fmt: skip
+            run,
+            target=on.device.name,
+            device_id=on.device.id,
+            fits=made.fits,
+            step_time_s=run.step_time_s * factor,
+            analysis=replace(run.analysis, memory=memory),
+        )
 
     def capture_each(workload, clusters, options=None, strict=False):
         program = capture(workload, options=options, strict=strict)
@@ -54,6 +58,8 @@ def calls(monkeypatch) -> Calls:
 
     monkeypatch.setattr(api, "capture_each", capture_each)
     monkeypatch.setattr(api, "predict", predict)
+    monkeypatch.setattr(sweeping, "capture_each", capture_each)
+    monkeypatch.setattr(sweeping, "predict_captured", lambda program, on, *_: predict(program, on))
     monkeypatch.setenv("GPUSCOPE_LANG", "en")
     return made
 
@@ -71,10 +77,26 @@ def test_the_story(calls) -> None:
 
 def test_options_reach_the_workload(calls) -> None:
     invoke(
-        "gpt2", "--task", "train", "--batch", "4", "--seq", "512", "--dtype", "bf16", "--attention",
-        "eager", "--optimizer", "sgd", "--compile", "default", "--checkpointing", "--layers", "3",
+        "gpt2",
+        "--task",
+        "train",
+        "--batch",
+        "4",
+        "--seq",
+        "512",
+        "--dtype",
+        "bf16",
+        "--attention",
+        "eager",
+        "--optimizer",
+        "sgd",
+        "--compile",
+        "default",
+        "--checkpointing",
+        "--layers",
+        "3",
         "--strict",
-    )  # fmt: skip
+    )
     ((workload, options, strict),) = calls.captured
     assert (workload, strict) == ("gpt2", True)
     assert (options.task, options.batch, options.seq, options.dtype) == ("train", 4, 512, "bf16")
@@ -93,8 +115,10 @@ def test_one_capture_serves_many_devices(calls) -> None:
     result = invoke("gpt2", "--on", "h200,h100, mi300x")
     assert len(calls.captured) == 1
     assert [on.device.id for _, on, _ in calls.predicted] == [
-        "nvidia-h200-sxm", "nvidia-h100-sxm", "amd-mi300x",
-    ]  # fmt: skip
+        "nvidia-h200-sxm",
+        "nvidia-h100-sxm",
+        "amd-mi300x",
+    ]
     for name in ("nvidia-h200-sxm", "nvidia-h100-sxm", "amd-mi300x"):
         assert name in result.stdout
     documents = json.loads(invoke("gpt2", "--on", "h200,h100", "--json").stdout)
@@ -145,9 +169,14 @@ def test_a_sweep_of_devices(calls) -> None:
 def test_files(calls, tmp_path) -> None:
     paths = {name: tmp_path / name for name in ("run.json", "report.html", "trace.json.gz")}
     result = invoke(
-        "gpt2", "--output", str(paths["run.json"]), "--report", str(paths["report.html"]),
-        "--trace", str(paths["trace.json.gz"]),
-    )  # fmt: skip
+        "gpt2",
+        "--output",
+        str(paths["run.json"]),
+        "--report",
+        str(paths["report.html"]),
+        "--trace",
+        str(paths["trace.json.gz"]),
+    )
     assert result.exit_code == 0
     assert load_runs(paths["run.json"])[0].target == "NVIDIA H200 SXM 141GB"
     assert paths["report.html"].read_text("utf-8").startswith("<!doctype html>")
@@ -166,8 +195,9 @@ def test_json_with_output_prints_nothing(calls, tmp_path) -> None:
 def test_traces_of_several_devices(calls, tmp_path) -> None:
     invoke("gpt2", "--on", "h200,h100", "--trace", str(tmp_path / "t.json.gz"))
     assert {p.name for p in tmp_path.iterdir()} == {
-        "t-nvidia-h200-sxm.json.gz", "t-nvidia-h100-sxm.json.gz",
-    }  # fmt: skip
+        "t-nvidia-h200-sxm.json.gz",
+        "t-nvidia-h100-sxm.json.gz",
+    }
 
 
 def test_quiet(calls) -> None:

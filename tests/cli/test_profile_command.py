@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuscope.cli.app import app
-from gpuscope.views.document_reader import load_runs
+from gpuscope.run.reader import load_runs
 
 SCRIPT = """
 import sys, torch
@@ -37,10 +37,14 @@ def folder(tmp_path: Path) -> Path:
 
 def profile(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gpuscope", "profile", *arguments], cwd=folder,
-        capture_output=True, text=True, check=False, timeout=240,
+        [sys.executable, "-m", "gpuscope", "profile", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
         env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )  # fmt: skip
+    )
 
 
 def test_a_script_that_runs_through(folder: Path) -> None:
@@ -122,8 +126,11 @@ def test_all_ranks_of_a_distributed_run(folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     out = folder / "gpuscope-profile"
     assert sorted(path.name for path in out.iterdir()) == [
-        "report.html", "run.json.gz", "trace-rank-0.json.gz", "trace-rank-1.json.gz",
-    ]  # fmt: skip
+        "report.html",
+        "run.json.gz",
+        "trace-rank-0.json.gz",
+        "trace-rank-1.json.gz",
+    ]
     (run,) = load_runs(out / "run.json.gz")
     assert run.ranks == (0, 1)
     assert {step.rank for step in run.timeline.steps} == {0, 1}

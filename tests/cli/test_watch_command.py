@@ -23,9 +23,14 @@ from gpuscope.watch.recording import SampleWriter, read_samples
 
 def watch(*words: str, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gpuscope", "watch", *words], capture_output=True, text=True,
-        check=False, timeout=60, env={**os.environ, "GPUSCOPE_LANG": "en"}, **options,
-    )  # fmt: skip
+        [sys.executable, "-m", "gpuscope", "watch", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "GPUSCOPE_LANG": "en"},
+        **options,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +87,9 @@ def test_lines_of_this_host_come_at_their_pace() -> None:
 def test_an_interrupt_ends_a_log_quietly() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gpuscope", "watch", "--json-lines", "--interval", "0.2"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=20)
@@ -93,8 +99,9 @@ def test_an_interrupt_ends_a_log_quietly() -> None:
 def test_a_reader_that_leaves_ends_a_log_quietly() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gpuscope", "watch", "--json-lines", "--interval", "0.1"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     process.stdout.readline()
     process.stdout.close()
     error = process.stderr.read()
@@ -145,12 +152,18 @@ class Terminal:
         self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
         environment = {
-            **os.environ, "TERM": "xterm-256color", "GPUSCOPE_LANG": "en", "PYTHONUTF8": "1",
-        }  # fmt: skip
+            **os.environ,
+            "TERM": "xterm-256color",
+            "GPUSCOPE_LANG": "en",
+            "PYTHONUTF8": "1",
+        }
         self.process = pexpect.spawn(
-            sys.executable, ["-m", "gpuscope", "watch", *words], dimensions=(rows, columns),
-            env=environment, timeout=30,
-        )  # fmt: skip
+            sys.executable,
+            ["-m", "gpuscope", "watch", *words],
+            dimensions=(rows, columns),
+            env=environment,
+            timeout=30,
+        )
 
     def until(self, text: str, seconds: float = 20.0) -> str:
         """The screen, once it shows a text."""
@@ -166,6 +179,17 @@ class Terminal:
             if text in shown:
                 return shown
         raise AssertionError(f"{text!r} is not on the screen:\n" + "\n".join(self.screen.display))
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Another size, once what was drawn for the last one has been read."""
+        end = time.monotonic() + 5.0
+        while time.monotonic() < end:
+            try:
+                self.stream.feed(self.process.read_nonblocking(1 << 16, timeout=1.0))
+            except self.pexpect.TIMEOUT:
+                break
+        self.process.setwinsize(rows, columns)
+        self.screen.resize(rows, columns)
 
     def ended(self) -> int | None:
         self.process.expect(self.pexpect.EOF, timeout=20)
@@ -189,8 +213,7 @@ def test_the_live_view_in_a_real_terminal(recording) -> None:
     terminal.until("Share of time in which any kernel ran")
     terminal.process.send("h")
     terminal.until("▸")
-    terminal.process.setwinsize(24, 60)  # the user makes the window smaller
-    terminal.screen.resize(24, 60)
+    terminal.resize(24, 60)  # the user makes the window smaller
     terminal.until("GPU 3 NVIDIA H200")
     terminal.process.send("q")
     assert terminal.ended() == 0

@@ -11,16 +11,19 @@ import pytest
 from typer.testing import CliRunner
 
 from gpuscope.cli.app import app
-from gpuscope.watch.dashboards import alerts_yaml, dashboard_json
+from gpuscope.watch.dashboards import ALERTS, DASHBOARD
 
 ECHO = [sys.executable, "-c", "import sys; print(*sys.argv[1:]); sys.exit(5)"]
 
 
 def gpuscope(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "gpuscope", "watch", *map(str, arguments)], capture_output=True,
-        text=True, check=False, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-m", "gpuscope", "watch", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def test_a_command_keeps_its_output_options_and_exit_code(tmp_path: Path) -> None:
@@ -41,7 +44,7 @@ def test_in_chinese() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--energy", "--grid", "atlantis", "--"], "Unknown grid"),
+        (["--energy", "--grid", "atlantis", "--"], "Unknown electricity grid"),
         (["--energy", "--price", "-1", "--"], "cannot cost"),
         (["--energy", "--output", "/no/such/folder/x", "--"], "Cannot write"),
         (["--energy"], "needs a command"),
@@ -75,6 +78,6 @@ def test_dashboard_and_rules_are_written(tmp_path: Path) -> None:
     dashboard, alerts = tmp_path / "gpus.json", tmp_path / "alerts.yml"
     done = gpuscope("--dashboard", dashboard, "--alerts", alerts)
     assert done.returncode == 0, done.stderr
-    assert dashboard.read_text("utf-8") == dashboard_json()
-    assert alerts.read_text("utf-8") == alerts_yaml()
+    assert dashboard.read_bytes() == DASHBOARD.read_bytes()
+    assert alerts.read_bytes() == ALERTS.read_bytes()
     assert done.stderr.count("Wrote") == 2

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.measure.sensors.types import Reading, SensorInfo
+from gpuscope.measurement.sensors.types import Reading, SensorInfo
 from gpuscope.watch.recording import SampleWriter
 from gpuscope.watch.types import Activity, DeviceSample, Sample
 
@@ -35,9 +35,12 @@ def recording(tmp_path: Path) -> Path:
 def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process, and what it said until it told its address."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "gpuscope", "watch", *map(str, arguments)], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, env={**os.environ, "GPUSCOPE_LANG": "en"},
-    )  # fmt: skip
+        [sys.executable, "-m", "gpuscope", "watch", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "GPUSCOPE_LANG": "en"},
+    )
     assert process.stderr is not None
     try:
         yield process, process.stderr.readline()

@@ -18,8 +18,10 @@ RUN = gpt_run()
 
 def test_options_are_read_with_and_without_values() -> None:
     assert wishes(("batch", "seq=512,128", "dtype=bf16,float32"), "gpt2") == (
-        Wish("batch"), Wish("seq", (128, 512)), Wish("dtype", ("bfloat16", "float32")),
-    )  # fmt: skip
+        Wish("batch"),
+        Wish("seq", (128, 512)),
+        Wish("dtype", ("bfloat16", "float32")),
+    )
 
 
 @pytest.mark.parametrize(

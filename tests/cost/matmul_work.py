@@ -31,19 +31,27 @@ def channels_last(*shape: int, dtype: str = "bfloat16") -> TensorSpec:
 
 
 def run(
-    name: str, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...],
-    on: str | Device = "h200", settings: dict[str, bool] | None = None, hot: bool = False,
-    calibration: Calibration | None = None, **args: object,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    name: str,
+    inputs: tuple[TensorSpec, ...],
+    outputs: tuple[TensorSpec, ...],
+    on: str | Device = "h200",
+    settings: dict[str, bool] | None = None,
+    hot: bool = False,
+    calibration: Calibration | None = None,
+    **args: object,
+) -> tuple[Kernel, ...]:
     """Kernels of one operator on a device."""
     target = device(on) if isinstance(on, str) else on
     model = model_for(name)
     assert model is not None
     constants = Constants(calibration or calibration_for(target))
     work = Work(
-        Op(0, name, inputs=inputs, outputs=outputs, args=args), target, constants,
-        tuple((settings or {}).items()), (hot,) * len(inputs),
-    )  # fmt: skip
+        Op(0, name, inputs=inputs, outputs=outputs, args=args),
+        target,
+        constants,
+        tuple((settings or {}).items()),
+        (hot,) * len(inputs),
+    )
     return model(work)
 
 
@@ -55,9 +63,15 @@ def mm_time_s(m: int, n: int, k: int, on: str | Device = "h200") -> float:
 
 
 def mm(
-    m: int, n: int, k: int, dtype: str = "bfloat16", on: str | Device = "h200",
-    layout: str = "NT", hot: bool = False, settings: dict[str, bool] | None = None,
-) -> Kernel:  # fmt: skip
+    m: int,
+    n: int,
+    k: int,
+    dtype: str = "bfloat16",
+    on: str | Device = "h200",
+    layout: str = "NT",
+    hot: bool = False,
+    settings: dict[str, bool] | None = None,
+) -> Kernel:
     """The main kernel of C[m, n] = A[m, k] B[k, n]."""
     a = dense(m, k, dtype=dtype) if layout[0] == "N" else turned(dense(k, m, dtype=dtype))
     b = dense(k, n, dtype=dtype) if layout[1] == "N" else turned(dense(n, k, dtype=dtype))

@@ -32,10 +32,15 @@ def on_host(spec: TensorSpec, pinned: bool = False) -> TensorSpec:
 
 
 def run(
-    name: str, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...] = (),
-    on: str | Device = "h200", hot: bool | tuple[bool, ...] = False, overload: str = "default",
-    calibration: Calibration | None = None, **args: object,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    name: str,
+    inputs: tuple[TensorSpec, ...],
+    outputs: tuple[TensorSpec, ...] = (),
+    on: str | Device = "h200",
+    hot: bool | tuple[bool, ...] = False,
+    overload: str = "default",
+    calibration: Calibration | None = None,
+    **args: object,
+) -> tuple[Kernel, ...]:
     """Kernels of one operator ("aten::" is added) on a device."""
     target = device(on) if isinstance(on, str) else on
     full = name if "::" in name else f"aten::{name}"
@@ -70,8 +75,10 @@ def recorded(*names: str) -> Iterator[tuple[float, float]]:
             if names and row["op"].removeprefix("aten::") not in names:
                 continue
             inputs, outputs = _specs(row["inputs"]), _specs(row["outputs"])
-            args = {k: tuple(v) if isinstance(v, list) else v
-                    for k, v in json.loads(row["args"]).items()}  # fmt: skip
+            args = {
+                k: tuple(v) if isinstance(v, list) else v
+                for k, v in json.loads(row["args"]).items()
+            }
             op = Op(0, row["op"], "default", inputs, outputs, args)
             model = model_for(row["op"])
             assert model is not None, row["op"]

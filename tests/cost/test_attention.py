@@ -31,18 +31,30 @@ def forward(
     q, k, v = qkv(**shape)
     logsumexp = dense(*q.shape[:-1], dtype="float32")
     return run(
-        "gpuscope::attention", (q, k, v), (q, logsumexp), on=on, hot=hot, settings=settings,
-        causal=causal, dropout_p=dropout_p, backend=backend,
-    )  # fmt: skip
+        "gpuscope::attention",
+        (q, k, v),
+        (q, logsumexp),
+        on=on,
+        hot=hot,
+        settings=settings,
+        causal=causal,
+        dropout_p=dropout_p,
+        backend=backend,
+    )
 
 
 def backward(*, on="h200", causal=False, backend="flash", **shape) -> tuple[Kernel, ...]:
     q, k, v = qkv(**shape)
     logsumexp = dense(*q.shape[:-1], dtype="float32")
     return run(
-        "gpuscope::attention_backward", (q, q, k, v, q, logsumexp), (q, k, v), on=on,
-        causal=causal, dropout_p=0.0, backend=backend,
-    )  # fmt: skip
+        "gpuscope::attention_backward",
+        (q, q, k, v, q, logsumexp),
+        (q, k, v),
+        on=on,
+        causal=causal,
+        dropout_p=0.0,
+        backend=backend,
+    )
 
 
 def seconds(kernels: tuple[Kernel, ...]) -> float:
@@ -170,12 +182,12 @@ class TestMonotone:
     def test_in_every_dimension(self, direction, causal) -> None:
         base = {"batch": 2, "heads": 16, "sq": 1024, "dim": 64}
         for key, values in {
-            "batch": (2, 4, 16), "heads": (16, 32, 64), "sq": (1024, 2048, 8192),
+            "batch": (2, 4, 16),
+            "heads": (16, 32, 64),
+            "sq": (1024, 2048, 8192),
             "dim": (64, 128, 256),
-        }.items():  # fmt: skip
-            times = [
-                seconds(direction(**{**base, key: value}, causal=causal)) for value in values
-            ]
+        }.items():
+            times = [seconds(direction(**{**base, key: value}, causal=causal)) for value in values]
             assert times == sorted(times), key
 
     def test_in_the_length_of_the_cache(self) -> None:
@@ -201,21 +213,34 @@ class TestWhoseKernel:
         assert kernel.name.startswith("efficient")
         assert kernel.dtype == "float32"
         # With tf32 allowed an H200 took as long: 800 us for 64 heads of 1,024 x 128.
-        tf32 = main(forward(batch=4, heads=16, sq=1024, dim=128, dtype="float32",
-                            backend="efficient", settings={"tf32_matmul": True}))  # fmt: skip
+        tf32 = main(
+            forward(
+                batch=4,
+                heads=16,
+                sq=1024,
+                dim=128,
+                dtype="float32",
+                backend="efficient",
+                settings={"tf32_matmul": True},
+            )
+        )
         assert tf32.dtype == "float32"
         assert tf32.duration_s == pytest.approx(800e-6, rel=0.1)
 
     def test_what_the_user_chose_is_not_replaced_by_cudnn(self) -> None:
         shape = {"batch": 4, "heads": 16, "sq": 1024, "dim": 64, "dtype": "bfloat16"}
-        names = {b: main(forward(**shape, backend=b)).name.partition("_")[0]
-                 for b in ("flash", "efficient", "flash_only", "efficient_only")}  # fmt: skip
-        assert names == {"flash": "cudnn", "efficient": "cudnn", "flash_only": "flash",
-                         "efficient_only": "efficient"}  # fmt: skip
+        names = {
+            b: main(forward(**shape, backend=b)).name.partition("_")[0]
+            for b in ("flash", "efficient", "flash_only", "efficient_only")
+        }
+        assert names == {
+            "flash": "cudnn",
+            "efficient": "cudnn",
+            "flash_only": "flash",
+            "efficient_only": "efficient",
+        }
         # Recorded: 147 us, three times what cuDNN's kernel takes.
-        assert seconds(forward(**shape, backend="efficient_only")) == pytest.approx(
-            147e-6, rel=0.1
-        )
+        assert seconds(forward(**shape, backend="efficient_only")) == pytest.approx(147e-6, rel=0.1)
 
     def test_dropout_costs_more(self) -> None:
         shape = {"batch": 8, "heads": 32, "sq": 4096, "dim": 64}

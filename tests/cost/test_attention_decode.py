@@ -16,9 +16,15 @@ from gpuscope.cost.attention_decode import (
 )
 
 RATES = DecodeRates(
-    start_s=3e-6, alone_s=1e-6, shared_s=5e-7, mask_s=2e-7, mask_odd_s=3e-7, cold_s=2e-6,
-    bandwidth_efficiency=0.9, l2_ratio=1.5,
-)  # fmt: skip
+    start_s=3e-6,
+    alone_s=1e-6,
+    shared_s=5e-7,
+    mask_s=2e-7,
+    mask_odd_s=3e-7,
+    cold_s=2e-6,
+    bandwidth_efficiency=0.9,
+    l2_ratio=1.5,
+)
 
 
 def seconds(
@@ -27,17 +33,31 @@ def seconds(
     """The kernel's time on a machine with 132 multiprocessors and 4.8 TB/s."""
     splits = decode_splits(132, groups, keys)
     return decode_s(
-        RATES, width, 132, 4.8e12, blocks=decode_blocks(groups, splits, width), keys=keys,
-        splits=splits, read_bytes=4.0 * groups * keys * width, hot=hot, masked=masked,
-    )[0]  # fmt: skip
+        RATES,
+        width,
+        132,
+        4.8e12,
+        blocks=decode_blocks(groups, splits, width),
+        keys=keys,
+        splits=splits,
+        read_bytes=4.0 * groups * keys * width,
+        hot=hot,
+        masked=masked,
+    )[0]
 
 
 def test_splits_are_those_of_recorded_grids() -> None:
     """(groups, keys) to splits, read off the grids on an H200."""
     for groups, keys, splits in (
-        (2, 3468, 16), (4, 1256, 8), (4, 8150, 64), (12, 758, 4), (16, 1834, 8), (72, 16779, 1),
-        (4, 19522, 64), (24, 462, 1),
-    ):  # fmt: skip
+        (2, 3468, 16),
+        (4, 1256, 8),
+        (4, 8150, 64),
+        (12, 758, 4),
+        (16, 1834, 8),
+        (72, 16779, 1),
+        (4, 19522, 64),
+        (24, 462, 1),
+    ):
         assert decode_splits(132, groups, keys) == splits
 
 
@@ -65,11 +85,19 @@ def test_more_heads_and_cold_caches_never_help(groups: int, keys: int, width: in
     splits = decode_splits(132, groups, keys)
     one, two = (
         decode_s(
-            RATES, width, 132, 4.8e12, blocks=decode_blocks(n, splits, width), keys=keys,
-            splits=splits, read_bytes=4.0 * n * keys * width, hot=True, masked=False,
+            RATES,
+            width,
+            132,
+            4.8e12,
+            blocks=decode_blocks(n, splits, width),
+            keys=keys,
+            splits=splits,
+            read_bytes=4.0 * n * keys * width,
+            hot=True,
+            masked=False,
         )[0]
         for n in (groups, 2 * groups)
-    )  # fmt: skip
+    )
     assert two >= one
 
 

@@ -12,6 +12,7 @@ H200 = device("h200")
 
 def work(dtype: str, keys: int) -> Work:
     """A backward pass of 2 x 8 heads of 64."""
+
     def spec(rows: int) -> TensorSpec:
         return TensorSpec((2, 8, rows, 64), (8 * rows * 64, rows * 64, 64, 1), dtype)
 

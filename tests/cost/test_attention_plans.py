@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 
 from gpuscope import predict  # noqa: E402
 from gpuscope.capturing import capture  # noqa: E402
-from gpuscope.cost.attention_plans import PLAN_S, TOLD  # noqa: E402
+from gpuscope.cost.attention_plans import TOLD  # noqa: E402
 from gpuscope.cost.engine import cost_program  # noqa: E402
-from gpuscope.hardware import device  # noqa: E402
+from gpuscope.hardware import calibration_for, device  # noqa: E402
 from gpuscope.program.growing import ANEW  # noqa: E402
 from gpuscope.program.types import Program  # noqa: E402
 
@@ -46,6 +46,9 @@ def decoding(backend: Any = None) -> Program:
         return step
 
     return capture(build)
+
+
+PLAN_S = calibration_for(device("h200")).value("host.attention_plan_s")
 
 
 def attention_s(program: Program, on: str = "h200") -> list[float]:

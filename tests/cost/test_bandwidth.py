@@ -18,8 +18,9 @@ def work(on: str | Device = "h200", calibration: Calibration | None = None) -> W
     return Work(Op(0, "aten::x"), target, Constants(calibration or calibration_for(target)))
 
 
-def stream(on: str | Device = "h200", cold: float = 0.0, out: float = 0.0, grid: int = 10**5,
-           **more: float) -> float:  # fmt: skip
+def stream(
+    on: str | Device = "h200", cold: float = 0.0, out: float = 0.0, grid: int = 10**5, **more: float
+) -> float:
     launch = Launch("x", "copy", cold, 0.0, out, grid=grid, streaming=True, **more)  # type: ignore[arg-type]
     return kernel(work(on), launch).duration_s
 
@@ -44,8 +45,9 @@ def test_issue_counts_whole_blocks_of_the_busiest_multiprocessor() -> None:
     units = device("h200").compute_units or 0
     m = machine(work())
     full = kernel(work(), Launch("x", "copy", items=1e6, cycles=10.0, grid=units))
-    over = kernel(work(), Launch("x", "copy", items=1e6 * (units + 1) / units, cycles=10.0,
-                                 grid=units + 1))  # fmt: skip
+    over = kernel(
+        work(), Launch("x", "copy", items=1e6 * (units + 1) / units, cycles=10.0, grid=units + 1)
+    )
     ratio = (over.duration_s - m.floor_s) / (full.duration_s - m.floor_s)
     assert ratio == pytest.approx(2.0, rel=0.01)
     assert full.limiter == "issue"
@@ -99,8 +101,7 @@ def test_a_second_pass_hits_the_cache_while_it_fits() -> None:
 
 def test_hot_inputs_are_faster() -> None:
     x, out = dense(MIB), dense(MIB)
-    assert (one("relu", (x,), (out,), hot=True).duration_s
-            < one("relu", (x,), (out,)).duration_s)  # fmt: skip
+    assert one("relu", (x,), (out,), hot=True).duration_s < one("relu", (x,), (out,)).duration_s
 
 
 @pytest.mark.parametrize("name", ["mi300x", "tpu-v5p", "m2-max", "l4", "v100", "gaudi2"])

@@ -10,19 +10,28 @@ from gpuscope.cost.types import Kernel
 def norm(*shape: int, dtype: str = "float32", training: bool = True) -> tuple[Kernel, ...]:
     x, out = dense(*shape, dtype=dtype, at=0), dense(*shape, dtype=dtype, at=1)
     weights = dense(shape[1], dtype=dtype, at=2)
-    return run("native_batch_norm", (x, weights, weights, weights, weights),
-               (out, weights, weights), training=training)  # fmt: skip
+    return run(
+        "native_batch_norm",
+        (x, weights, weights, weights, weights),
+        (out, weights, weights),
+        training=training,
+    )
 
 
 @pytest.mark.parametrize(
     ("channels", "rows", "together", "blocks", "steps"),
     [
         # As recorded on an H200, grid for grid.
-        (256, 512, True, 8, 8), (256, 512, False, 16, 4), (2048, 784, True, 64, 13),
-        (2048, 784, False, 256, 4), (1024, 3136, True, 32 * 13, 4), (64, 200704, True, 256, 25),
-        (512, 12544, False, 16 * 49, 4), (320, 16384, True, 640, 4),
+        (256, 512, True, 8, 8),
+        (256, 512, False, 16, 4),
+        (2048, 784, True, 64, 13),
+        (2048, 784, False, 256, 4),
+        (1024, 3136, True, 32 * 13, 4),
+        (64, 200704, True, 256, 25),
+        (512, 12544, False, 16 * 49, 4),
+        (320, 16384, True, 640, 4),
     ],
-)  # fmt: skip
+)
 def test_channels_last_kernels_are_cut_as_the_library_cuts_them(
     channels: int, rows: int, together: bool, blocks: int, steps: int
 ) -> None:
@@ -32,8 +41,11 @@ def test_channels_last_kernels_are_cut_as_the_library_cuts_them(
 
 def test_batches_of_rows_have_their_channels_innermost() -> None:
     names = [k.name for k in norm(512, 256)]
-    assert names == ["batch_norm_statistics_channels_last", "batch_norm_update",
-                     "batch_norm_transform_channels_last"]  # fmt: skip
+    assert names == [
+        "batch_norm_statistics_channels_last",
+        "batch_norm_update",
+        "batch_norm_transform_channels_last",
+    ]
 
 
 def test_blocks_of_small_images_wait_to_begin() -> None:
@@ -54,5 +66,7 @@ def test_a_last_step_of_few_values_takes_as_long_as_a_full_one() -> None:
 
 def test_inference_in_half_precision_widens_its_statistics() -> None:
     assert [k.name for k in norm(8, 64, 14, 14, dtype="float16", training=False)] == [
-        "copy", "batch_norm_invstd", "batch_norm_transform",
-    ]  # fmt: skip
+        "copy",
+        "batch_norm_invstd",
+        "batch_norm_transform",
+    ]

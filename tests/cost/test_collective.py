@@ -25,7 +25,7 @@ from gpuscope.cost.engine import cost_program
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
 from gpuscope.errors import UnsupportedError
-from gpuscope.hardware import Calibration, calibration_for, device, parse_target
+from gpuscope.hardware import Calibration, Distance, calibration_for, device, parse_target
 from gpuscope.hardware.calibration import CalibratedValue
 from gpuscope.program.types import Op, Program, TensorSpec
 from gpuscope.timeline import simulate
@@ -133,8 +133,13 @@ def test_time_grows_with_size_and_ranks(
 
 def test_operators_of_both_interfaces_agree() -> None:
     whole, part = spec(GIB), spec(GIB // 8, 1)
-    functional = Op(0, "_c10d_functional::all_gather_into_tensor", inputs=(part,),
-                    outputs=(whole,), args={"group_size": 8, "group_name": "0"})  # fmt: skip
+    functional = Op(
+        0,
+        "_c10d_functional::all_gather_into_tensor",
+        inputs=(part,),
+        outputs=(whole,),
+        args={"group_size": 8, "group_name": "0"},
+    )
     base = Op(0, "c10d::_allgather_base_", inputs=(whole, part))
     scatter = Op(0, "c10d::_reduce_scatter_base_", inputs=(part, whole))
     times = [run(op)[0].duration_s for op in (functional, base, scatter)]
@@ -150,6 +155,7 @@ def test_a_collective_runs_on_the_link() -> None:
     assert kernel.origin == "estimated"
     assert kernel.low_s < kernel.duration_s < kernel.high_s
     assert kernel.note == "8 ranks in one scale-up domain"
+    assert kernel.scope == "domain"
 
 
 def test_one_rank_and_waiting_cost_nothing() -> None:
@@ -161,8 +167,13 @@ def test_one_rank_and_waiting_cost_nothing() -> None:
 
 
 def test_the_recorded_group_counts_and_not_the_cluster() -> None:
-    pair = Op(0, "_c10d_functional::all_gather_into_tensor", inputs=(spec(GIB // 2),),
-              outputs=(spec(GIB, 1),), args={"group_size": 2})  # fmt: skip
+    pair = Op(
+        0,
+        "_c10d_functional::all_gather_into_tensor",
+        inputs=(spec(GIB // 2),),
+        outputs=(spec(GIB, 1),),
+        args={"group_size": 2},
+    )
     group = group_of(parse_target("8xh200"), 2)
     assert run(pair)[0].duration_s == pytest.approx(gather_s(group, GIB, H200))
     assert run(pair, "h200")[0].note == "2 ranks in one scale-up domain"
@@ -201,14 +212,19 @@ def _measured(**values: float) -> Constants:
         (f"collective.{name.replace('__', '.')}", CalibratedValue(v, "1", "calibrated", v, v))
         for name, v in values.items()
     )
-    return Constants(Calibration("x", "x", "same device", "", tuple(entries)))
+    return Constants(Calibration("x", "x", Distance.SAME_DEVICE, "", tuple(entries)))
 
 
 def test_measured_shares_and_latencies_replace_the_general_ones() -> None:
     tuning = tuning_of(
-        _measured(LL__base_s=5e-6, LL__link_s=8e-7, all_reduce__efficiency_2=0.7,
-                  all_reduce__efficiency_8=1.0, nvls__enabled=0)
-    )  # fmt: skip
+        _measured(
+            LL__base_s=5e-6,
+            LL__link_s=8e-7,
+            all_reduce__efficiency_2=0.7,
+            all_reduce__efficiency_8=1.0,
+            nvls__enabled=0,
+        )
+    )
     assert all_reduce_s(NODE, 8, tuning) == pytest.approx(5e-6 + 14 * 8e-7, rel=1e-3)
     whole = 2 * 7 / 8 * 64 * GIB / 450e9
     assert all_reduce_s(NODE, 64 * GIB, tuning) == pytest.approx(whole, rel=1e-2)
@@ -220,6 +236,6 @@ def test_measured_shares_and_latencies_replace_the_general_ones() -> None:
 def test_carried_collective_constants_say_nothing() -> None:
     carried = CalibratedValue(1e-3, "s", "estimated", 1e-3, 1e-3)
     constants = Constants(
-        Calibration("x", "y", "same generation", "", (("collective.LL.base_s", carried),))
+        Calibration("x", "y", Distance.SAME_GENERATION, "", (("collective.LL.base_s", carried),))
     )
     assert tuning_of(constants).protocols == PROTOCOLS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.cost.collective_group import group_of, pair_bytes_per_s
-from gpuscope.cost.collective_ways import all_reduce_s, gather_s
+from gpuscope.cost.collective_ways import all_reduce_s, gather_s, ways
 from gpuscope.hardware import parse_target
 
 FOUR_NODES = parse_target("4x8xh100")
@@ -114,3 +114,19 @@ def test_any_group_is_counted_whole(members: set[int]) -> None:
     assert group.domains == len({rank // 8 for rank in ranks})
     assert group.local * group.domains >= group.ranks
     assert 0 < all_reduce_s(group, 1e6) < inf
+
+
+def test_a_mesh_of_neighbours_does_not_close() -> None:
+    group = group_of(parse_target("25xtesla-dojo-d1"), 25)
+    assert [(axis.length, axis.wraps) for axis in group.axes] == [(5, False), (5, False)]
+    (way,) = ways("all_reduce", group, 1e9)
+    assert way.algorithm == "mesh"
+    # A corner has two of the four links: half of what the die can send.
+    assert group.link_bytes_per_s == 2e12
+
+
+@pytest.mark.parametrize("target", ["8xgaudi3", "8xascend-910b", "4xmax-1550", "8xmlu370-x8"])
+def test_protocols_of_nccl_are_its_own(target: str) -> None:
+    group = group_of(parse_target(target), 4)
+    for operation in ("all_reduce", "all_gather", "all_to_all", "broadcast"):
+        assert {way.protocol.name for way in ways(operation, group, 1e6)} == {"DMA"}

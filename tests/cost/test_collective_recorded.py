@@ -27,9 +27,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "validation" / "recordings" / "h200" / "collectives-4.jsonl"
 CLUSTER = parse_target("8xh200")
 TIMES: dict[str, Callable[..., float]] = {
-    "all_reduce": all_reduce_s, "all_gather": gather_s, "reduce_scatter": reduce_scatter_s,
-    "all_to_all": all_to_all_s, "broadcast": broadcast_s, "reduce": broadcast_s,
-}  # fmt: skip
+    "all_reduce": all_reduce_s,
+    "all_gather": gather_s,
+    "reduce_scatter": reduce_scatter_s,
+    "all_to_all": all_to_all_s,
+    "broadcast": broadcast_s,
+    "reduce": broadcast_s,
+}
 
 
 @pytest.fixture(scope="module")

@@ -62,8 +62,9 @@ def test_over_a_fabric_there_is_no_such_memory() -> None:
         run("symm_mem::one_shot_all_reduce", "2x8xh200", (0, 8))
 
 
-@pytest.mark.parametrize(("kind", "name"), [("one_shot", "one_shot_all_reduce"),
-                                            ("two_shot", "two_shot_all_reduce_")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "name"), [("one_shot", "one_shot_all_reduce"), ("two_shot", "two_shot_all_reduce_")]
+)
 def test_as_recorded_between_two_h200s(kind: str, name: str) -> None:
     """1 KiB to 16 MiB; a loop's period holds 2 us between kernels."""
     file = Path(__file__).resolve().parents[2] / "validation/recordings/h200/overlap-2.jsonl"

@@ -30,10 +30,14 @@ def test_the_estimate_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("operation", "nbytes", "protocol"),
-    [("all_gather", 4 << 20, "Simple"), ("all_reduce", 4 << 20, "Simple"),
-     ("all_reduce", 1 << 20, "LL"), ("all_gather", 1 << 20, "LL"),
-     ("all_reduce", 64 << 20, "Simple")],
-)  # fmt: skip
+    [
+        ("all_gather", 4 << 20, "Simple"),
+        ("all_reduce", 4 << 20, "Simple"),
+        ("all_reduce", 1 << 20, "LL"),
+        ("all_gather", 1 << 20, "LL"),
+        ("all_reduce", 64 << 20, "Simple"),
+    ],
+)
 def test_it_chooses_what_two_h200s_were_seen_to_run(
     operation: str, nbytes: int, protocol: str
 ) -> None:

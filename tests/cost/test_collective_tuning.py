@@ -7,7 +7,7 @@ import pytest
 from gpuscope.cost.collective_tuning import NCCL, tuning_of
 from gpuscope.cost.collective_ways import chosen, group_of, ways
 from gpuscope.cost.registry import Constants
-from gpuscope.hardware import Calibration, calibration_for, device, parse_target
+from gpuscope.hardware import Calibration, Distance, calibration_for, device, parse_target
 from gpuscope.hardware.calibration import CalibratedValue
 
 
@@ -15,7 +15,7 @@ def measured(values: dict[str, float], origin: str = "calibrated") -> Constants:
     entries = sorted(
         (f"collective.{name}", CalibratedValue(v, "1", origin, v, v)) for name, v in values.items()
     )
-    return Constants(Calibration("x", "x", "same device", "", tuple(entries)))
+    return Constants(Calibration("x", "x", Distance.SAME_DEVICE, "", tuple(entries)))
 
 
 def test_nothing_measured_is_nccl_s_table() -> None:
@@ -31,11 +31,21 @@ def test_a_step_with_a_fence_is_no_shorter_than_one_with_a_flag() -> None:
 
 
 def test_names_are_read() -> None:
-    tuning = tuning_of(measured({
-        "all_reduce.efficiency_4": 0.8, "all_reduce.efficiency_2": 0.6, "nvls.enabled": 0.0,
-        "nvls.efficiency_8": 0.6, "LL.share": 0.4, "all_reduce.extra_s": 1e-6,
-        "collnet.enabled": 1.0, "rate.growth": 0.2, "protocols.measured": 1.0,
-    }))  # fmt: skip
+    tuning = tuning_of(
+        measured(
+            {
+                "all_reduce.efficiency_4": 0.8,
+                "all_reduce.efficiency_2": 0.6,
+                "nvls.enabled": 0.0,
+                "nvls.efficiency_8": 0.6,
+                "LL.share": 0.4,
+                "all_reduce.extra_s": 1e-6,
+                "collnet.enabled": 1.0,
+                "rate.growth": 0.2,
+                "protocols.measured": 1.0,
+            }
+        )
+    )
     assert tuning.shares["all_reduce"] == ((2, 0.6), (4, 0.8))
     assert tuning.share("nvls", 8) == 0.6
     assert (tuning.nvls, tuning.collnet, tuning.tuned) == (False, True, True)
@@ -61,8 +71,16 @@ def test_large_messages_gain_where_it_was_measured_and_never_lose() -> None:
 
 
 def test_more_ranks_than_were_measured_lie_between_measurement_and_table() -> None:
-    tuning = tuning_of(measured({"LL.link_s": 5e-7, "Simple.link_s": 1e-6, "nvls.enabled": 0,
-                                 "all_reduce.efficiency_8": 0.8}))  # fmt: skip
+    tuning = tuning_of(
+        measured(
+            {
+                "LL.link_s": 5e-7,
+                "Simple.link_s": 1e-6,
+                "nvls.enabled": 0,
+                "all_reduce.efficiency_8": 0.8,
+            }
+        )
+    )
     group = group_of(parse_target("72xgb200"), 72)
     simple = ways("all_reduce", group, 1e9, tuning)[-1]
     assert 1e-6 < simple.link_s < 3.4e-6

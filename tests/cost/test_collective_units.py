@@ -41,9 +41,10 @@ def test_pairs_hold_what_was_recorded(operation: str) -> None:
         if row["part"] != "alone" or row["operation"] != operation or row["bytes"] < 1 << 16:
             continue
         way = (
-            chosen("all_to_all", PAIR, row["bytes"]) if operation == "all_to_all"
+            chosen("all_to_all", PAIR, row["bytes"])
+            if operation == "all_to_all"
             else pair_way(PAIR, row["bytes"], NCCL)
-        )  # fmt: skip
+        )
         taken = units_taken(way, PAIR, H200)
         assert taken / 2 <= row["grid"] <= 2 * taken + 1, row["bytes"]
 

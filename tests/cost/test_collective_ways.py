@@ -18,9 +18,7 @@ def test_every_way_is_its_latency_and_its_bytes(operation: str, target: str) -> 
     """Two messages: the line through them meets zero bytes at the latency."""
     cluster = parse_target(target)
     group = group_of(cluster, cluster.n_devices)
-    for small, large in zip(
-        ways(operation, group, 1e6), ways(operation, group, 3e6), strict=True
-    ):  # fmt: skip
+    for small, large in zip(ways(operation, group, 1e6), ways(operation, group, 3e6), strict=True):
         assert small.latency_s == large.latency_s
         assert small.time_s - small.latency_s == pytest.approx(small.moving_s)
         assert large.moving_s == pytest.approx(3 * small.moving_s)
@@ -31,10 +29,12 @@ def test_every_way_is_its_latency_and_its_bytes(operation: str, target: str) -> 
 def test_steps_and_bytes_of_each_algorithm() -> None:
     n = 8
     by_hand = {
-        "all_reduce": ("ring", 14, 2 * 7 / 8), "all_gather": ("ring", 7, 7 / 8),
-        "reduce_scatter": ("ring", 7, 7 / 8), "all_to_all": ("pairs", 1, 7 / 8),
+        "all_reduce": ("ring", 14, 2 * 7 / 8),
+        "all_gather": ("ring", 7, 7 / 8),
+        "reduce_scatter": ("ring", 7, 7 / 8),
+        "all_to_all": ("pairs", 1, 7 / 8),
         "broadcast": ("chain", 7, 1.0),
-    }  # fmt: skip
+    }
     for operation, (algorithm, steps, share) in by_hand.items():
         for way in ways(operation, NODE, n * 1e6, replace(NCCL, nvls=False)):
             assert (way.algorithm, way.steps, way.fabric_steps) == (algorithm, steps, 0)

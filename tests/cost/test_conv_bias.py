@@ -17,8 +17,14 @@ def grad(last: bool, images: int = 8, side: int = 64) -> TensorSpec:
 def bias_kernel(last: bool, **sizes: int) -> tuple[str, float]:
     y = grad(last, **sizes)
     x, weight = replace(y, storage=1), dense(64, 64, 3, 3, dtype="bfloat16", at=2)
-    made = run("convolution_backward", (y, x, weight), (dense(64, dtype="bfloat16"),),
-               stride=(1, 1), groups=1, output_mask=(False, False, True))  # fmt: skip
+    made = run(
+        "convolution_backward",
+        (y, x, weight),
+        (dense(64, dtype="bfloat16"),),
+        stride=(1, 1),
+        groups=1,
+        output_mask=(False, False, True),
+    )
     main = [k for k in made if k.kind == "reduction"]
     return main[-1].name, sum(k.duration_s for k in made)
 
@@ -35,8 +41,13 @@ def test_channels_last_is_an_ordinary_reduction() -> None:
 
 def test_adding_a_bias_is_bound_by_arithmetic_not_bytes() -> None:
     x, weight = grad(False, 32), dense(64, 64, 3, 3, dtype="bfloat16", at=2)
-    made = run("convolution", (x, weight, dense(64, dtype="bfloat16", at=3)),
-               (replace(x, storage=4),), stride=(1, 1), groups=1)  # fmt: skip
+    made = run(
+        "convolution",
+        (x, weight, dense(64, dtype="bfloat16", at=3)),
+        (replace(x, storage=4),),
+        stride=(1, 1),
+        groups=1,
+    )
     add = next(k for k in made if k.name == "elementwise_add_bias")
     assert add.limiter == "issue"
     assert add.compute_s > add.memory_s

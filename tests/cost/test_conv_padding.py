@@ -17,9 +17,13 @@ from gpuscope.cost.types import Kernel
 from gpuscope.program.types import TensorSpec
 
 RECORDED = (
-    Path(__file__).parents[2] / "validation" / "recordings" / "h200" / "micro"
+    Path(__file__).parents[2]
+    / "validation"
+    / "recordings"
+    / "h200"
+    / "micro"
     / "odd_channels.csv.gz"
-)  # fmt: skip
+)
 
 TF32 = {"tf32_cudnn": True}
 
@@ -31,9 +35,13 @@ def _tensor(layout: str, dtype: str, *shape: int) -> TensorSpec:
 
 
 def _kernels(
-    c: int, k: int, direction: str = "fwd", layout: str = "nhwc", dtype: str = "bf16",
+    c: int,
+    k: int,
+    direction: str = "fwd",
+    layout: str = "nhwc",
+    dtype: str = "bf16",
     on: str = "h200",
-) -> tuple[Kernel, ...]:  # fmt: skip
+) -> tuple[Kernel, ...]:
     x = _tensor(layout, dtype, 32, c, 56, 56)
     weight = _tensor(layout, dtype, k, c, 3, 3)
     y = _tensor(layout, dtype, 32, k, 56, 56)
@@ -42,9 +50,14 @@ def _kernels(
         return run("aten::convolution", (x, weight), (y,), on=on, settings=TF32, **args)
     mask = (direction == "dgrad", direction == "wgrad", False)
     return run(
-        "aten::convolution_backward", (y, x, weight), (x, weight), on=on, settings=TF32,
-        output_mask=mask, **args,
-    )  # fmt: skip
+        "aten::convolution_backward",
+        (y, x, weight),
+        (x, weight),
+        on=on,
+        settings=TF32,
+        output_mask=mask,
+        **args,
+    )
 
 
 def _time_us(*case: object) -> float:

@@ -26,9 +26,17 @@ def image(n: int, c: int, side: int, dtype: str, last: bool = False) -> TensorSp
 
 
 def convolution(
-    n=16, c=64, side=56, k=64, window=3, stride=1, groups=1, dtype="bfloat16", last=False,
+    n=16,
+    c=64,
+    side=56,
+    k=64,
+    window=3,
+    stride=1,
+    groups=1,
+    dtype="bfloat16",
+    last=False,
     backward=False,
-) -> Op:  # fmt: skip
+) -> Op:
     x, y = image(n, c, side, dtype, last), image(n, k, side // stride, dtype, last)
     w = image(k, c // groups, window, dtype)
     args = {"groups": groups, "stride": (stride, stride)}
@@ -73,10 +81,13 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize(
     "op",
     [
-        convolution(window=1), convolution(last=True), convolution(c=96, k=96, groups=96),
-        convolution(dtype="float64"), Op(0, "aten::mm", inputs=(dense(4, 4),) * 2),
+        convolution(window=1),
+        convolution(last=True),
+        convolution(c=96, k=96, groups=96),
+        convolution(dtype="float64"),
+        Op(0, "aten::mm", inputs=(dense(4, 4),) * 2),
     ],
-)  # fmt: skip
+)
 def test_nothing_to_copy_nothing_borrowed(op: Op) -> None:
     assert convolution_bytes(op, H200) == 0
 

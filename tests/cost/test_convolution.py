@@ -15,20 +15,38 @@ SAMPLE = Path(__file__).parent / "data" / "convolution_h200.csv"
 
 
 def conv(
-    n: int, c: int, size: int, k: int, r: int, stride: int = 1, pad: int = 0, groups: int = 1,
-    dtype: str = "bfloat16", last: bool = False, which: str = "fwd", on: str = "h200",
-    bias: bool = False, tf32: bool = True, hot: bool = False, **more: object,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    n: int,
+    c: int,
+    size: int,
+    k: int,
+    r: int,
+    stride: int = 1,
+    pad: int = 0,
+    groups: int = 1,
+    dtype: str = "bfloat16",
+    last: bool = False,
+    which: str = "fwd",
+    on: str = "h200",
+    bias: bool = False,
+    tf32: bool = True,
+    hot: bool = False,
+    **more: object,
+) -> tuple[Kernel, ...]:
     """Kernels of a 2-D convolution or of one of its gradients."""
     make = channels_last if last else dense
     out = (size + 2 * pad - r) // stride + 1
     x, y = make(n, c, size, size, dtype=dtype), make(n, k, out, out, dtype=dtype)
     weight = make(k, c // groups, r, r, dtype=dtype)
     args: dict[str, object] = {
-        "stride": (stride,) * 2, "padding": (pad,) * 2, "dilation": (1, 1), "transposed": False,
-        "output_padding": (0, 0), "groups": groups,
-        "output_mask": (which == "dgrad", which == "wgrad", which == "bias"), **more,
-    }  # fmt: skip
+        "stride": (stride,) * 2,
+        "padding": (pad,) * 2,
+        "dilation": (1, 1),
+        "transposed": False,
+        "output_padding": (0, 0),
+        "groups": groups,
+        "output_mask": (which == "dgrad", which == "wgrad", which == "bias"),
+        **more,
+    }
     settings = {"tf32_cudnn": tf32}
     if which == "fwd":
         inputs = (x, weight, dense(k, dtype=dtype)) if bias else (x, weight)
@@ -150,9 +168,13 @@ def test_recorded_convolutions_stay_within_their_errors() -> None:
     for row in rows:
         numbers = [int(row[name]) for name in ("n", "c", "hw", "k", "r", "stride", "pad", "groups")]
         kernels = conv(
-            *numbers, dtype="bfloat16" if row["dtype"] == "bf16" else "float32",
-            last=row["layout"] == "nhwc", which=row["dir"], tf32=row["dtype"] == "tf32", hot=True,
-        )  # fmt: skip
+            *numbers,
+            dtype="bfloat16" if row["dtype"] == "bf16" else "float32",
+            last=row["layout"] == "nhwc",
+            which=row["dir"],
+            tf32=row["dtype"] == "tf32",
+            hot=True,
+        )
         measured_s = float(row["seconds"])
         errors.append(abs(total_s(kernels) / measured_s - 1))
         low, high = sum(k.low_s for k in kernels), sum(k.high_s for k in kernels)

@@ -37,8 +37,7 @@ def test_thousands_of_indices_on_few_rows_are_a_chain() -> None:
 
 
 def test_fewer_rows_never_make_the_chain_shorter() -> None:
-    times = [named(bags(rows, 16384), "sum_and_scatter")[0].duration_s
-             for rows in (2, 8, 64, 512)]  # fmt: skip
+    times = [named(bags(rows, 16384), "sum_and_scatter")[0].duration_s for rows in (2, 8, 64, 512)]
     assert times == sorted(times, reverse=True)
 
 
@@ -50,8 +49,9 @@ def test_the_blocks_of_short_rows_wait_to_begin() -> None:
 
 
 def test_no_indices_only_clear_the_table() -> None:
-    kernels = run("embedding_dense_backward", (dense(0, 8), dense(0, dtype="int64")),
-                  (dense(10, 8),))  # fmt: skip
+    kernels = run(
+        "embedding_dense_backward", (dense(0, 8), dense(0, dtype="int64")), (dense(10, 8),)
+    )
     assert [k.kind for k in kernels] == ["copy"]
 
 

@@ -97,6 +97,19 @@ def test_equal_operators_are_costed_once(monkeypatch) -> None:
     assert len(costed) == 1
 
 
+def test_a_curve_reads_its_program_once() -> None:
+    """What does not follow from the device is found once for all points of a curve."""
+    step = program(*MIXED)
+    base = cost_program(step, H200)
+    sorts, residency = engine._sorts.cache_info(), engine._residency.cache_info()
+    faster = H200.replace(memory_bandwidth_bytes_per_s=2 * H200.memory_bandwidth_bytes_per_s)
+    again, alone = cost_program(replace(step, storages=()), faster), cost_program(step, H200)
+    assert engine._sorts.cache_info().misses == sorts.misses
+    assert engine._residency.cache_info().misses == residency.misses
+    assert again.ops[0].kernels[0].duration_s < base.ops[0].kernels[0].duration_s
+    assert alone == base
+
+
 def test_kernels_carry_the_stream_of_their_operator() -> None:
     costed = cost_program(program(*MIXED), H200)
     assert {k.stream for k in costed.ops[6].kernels} == {3}
@@ -116,9 +129,7 @@ def residency(monkeypatch):
 
         monkeypatch.setattr(engine, "model_for", lambda name: spy)
         # A different argument each, so that every operator is costed.
-        cost_program(
-            program(*(replace(op, args={"i": i}) for i, op in enumerate(ops))), device_
-        )
+        cost_program(program(*(replace(op, args={"i": i}) for i, op in enumerate(ops))), device_)
         return seen
 
     return flags
@@ -220,9 +231,10 @@ def test_strict_refuses_them() -> None:
 def test_a_dtype_that_the_device_lacks() -> None:
     fp8 = "float8_e4m3fn"
     product = call(
-        "aten::_scaled_mm", [tensor(0, 64, 64, dtype=fp8), tensor(1, 64, 64, dtype=fp8)],
+        "aten::_scaled_mm",
+        [tensor(0, 64, 64, dtype=fp8), tensor(1, 64, 64, dtype=fp8)],
         [tensor(2, 64, 64, dtype="bfloat16")],
-    )  # fmt: skip
+    )
     assert cost_program(program(product), H200).ops[0].kernels
     with pytest.raises(UnsupportedError, match=r"float8|fp8"):
         cost_program(program(product), device("a100-80gb"))

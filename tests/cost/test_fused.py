@@ -19,18 +19,32 @@ H200 = device("h200")
 
 
 def kernels_of(
-    read_bytes: int, written_bytes: int, *, rows: int = 0, columns: int = 1,
-    reduction: str = "", splits: int = 1, finals: int = 1, passes: int = 1,
-    operators: tuple[str, ...] = ("add", "mul"), random: bool = False,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    read_bytes: int,
+    written_bytes: int,
+    *,
+    rows: int = 0,
+    columns: int = 1,
+    reduction: str = "",
+    splits: int = 1,
+    finals: int = 1,
+    passes: int = 1,
+    operators: tuple[str, ...] = ("add", "mul"),
+    random: bool = False,
+) -> tuple[Kernel, ...]:
     def spec(count: int, storage: int) -> TensorSpec:
         return TensorSpec((count // 4,), (1,), "float32", "device", storage)
 
     args: dict[str, object] = {
-        "operators": operators, "count": len(operators), "rows": rows or written_bytes // 4,
-        "columns": columns, "reduction": reduction, "splits": splits, "finals": finals,
-        "passes": passes, "random": random,
-    }  # fmt: skip
+        "operators": operators,
+        "count": len(operators),
+        "rows": rows or written_bytes // 4,
+        "columns": columns,
+        "reduction": reduction,
+        "splits": splits,
+        "finals": finals,
+        "passes": passes,
+        "random": random,
+    }
     op = Op(0, FUSED, inputs=(spec(read_bytes, 0),), outputs=(spec(written_bytes, 1),), args=args)
     model = model_for(FUSED)
     assert model is not None
@@ -63,9 +77,7 @@ def test_a_row_reduction_takes_about_as_long_as_a_copy() -> None:
 
 
 def test_special_functions_and_random_numbers_cost_more_than_bytes() -> None:
-    plain, gelu = (
-        kernels_of(2**26, 2**26, operators=names)[0] for names in (("add",), ("gelu",))
-    )
+    plain, gelu = (kernels_of(2**26, 2**26, operators=names)[0] for names in (("add",), ("gelu",)))
     drawn = kernels_of(2**26, 2**26, operators=("native_dropout",), random=True)[0]
     assert plain.limiter == "memory"
     assert drawn.limiter == "issue"
@@ -75,8 +87,9 @@ def test_special_functions_and_random_numbers_cost_more_than_bytes() -> None:
 def test_rows_that_are_not_aligned_are_loaded_one_by_one() -> None:
     def seconds(columns: int) -> float:
         rows = 2**26 // columns
-        made = kernels_of(4 * rows * columns, 4 * rows, rows=rows, columns=columns,
-                          reduction="inner")  # fmt: skip
+        made = kernels_of(
+            4 * rows * columns, 4 * rows, rows=rows, columns=columns, reduction="inner"
+        )
         return made[0].duration_s
 
     assert seconds(50257) > 1.2 * seconds(50264)
@@ -85,8 +98,9 @@ def test_rows_that_are_not_aligned_are_loaded_one_by_one() -> None:
 def test_long_rows_are_read_again_and_short_ones_are_not() -> None:
     def seconds(columns: int, passes: int) -> float:
         rows = 2**28 // columns
-        made = kernels_of(2**30, 2**29, rows=rows, columns=columns, reduction="inner",
-                          passes=passes)  # fmt: skip
+        made = kernels_of(
+            2**30, 2**29, rows=rows, columns=columns, reduction="inner", passes=passes
+        )
         return made[0].duration_s
 
     assert seconds(1024, 2) == seconds(1024, 1)
@@ -100,9 +114,16 @@ def test_a_split_reduction_takes_as_many_levels_as_recorded() -> None:
     assert sums[1].duration_s < sums[0].duration_s
     norm = TensorSpec((64,), (1,), "float32", "device", 5)
     args: dict[str, object] = {
-        "operators": ("native_batch_norm",), "count": 1, "rows": 64, "columns": 802816,
-        "reduction": "outer", "splits": 1024, "finals": 1, "passes": 1, "random": False,
-    }  # fmt: skip
+        "operators": ("native_batch_norm",),
+        "count": 1,
+        "rows": 64,
+        "columns": 802816,
+        "reduction": "outer",
+        "splits": 1024,
+        "finals": 1,
+        "passes": 1,
+        "random": False,
+    }
     x = TensorSpec((64, 64, 112, 112), (802816, 1, 7168, 64), "bfloat16", "device", 6)
     op = Op(0, FUSED, inputs=(x,), outputs=(norm, replace(norm, storage=7)), args=args)
     model = model_for(FUSED)
@@ -180,9 +201,12 @@ def _convolutions() -> Any:
 
     def build() -> Any:
         body = nn.Sequential(
-            BasicBlock(64, 64, 1), BasicBlock(64, 128, 2), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+            BasicBlock(64, 64, 1),
+            BasicBlock(64, 128, 2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
             nn.Linear(128, 10),
-        )  # fmt: skip
+        )
         model = torch.compile(body.cuda(), mode="reduce-overhead")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         x = torch.randn(64, 64, 56, 56, device="cuda")
@@ -226,8 +250,15 @@ def test_compiling_helps_within_physical_bounds(captured: Program) -> None:
 
 def test_every_matrix_product_stays(captured: Program) -> None:
     def products(program: Program) -> int:
-        words = ("mm", "bmm", "addmm", "convolution", "convolution_backward", "attention",
-                 "attention_backward")  # fmt: skip
+        words = (
+            "mm",
+            "bmm",
+            "addmm",
+            "convolution",
+            "convolution_backward",
+            "attention",
+            "attention_backward",
+        )
         return sum(op.name.rpartition("::")[2] in words for op in program.ops)
 
     fused = fuse(captured)

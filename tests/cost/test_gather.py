@@ -52,8 +52,13 @@ def test_accumulating_writes_sort_their_indices() -> None:
 def test_dimensions_before_the_index_repeat_its_blocks() -> None:
     """351 values of 27 x 27 picked from each of 2,048 images: 88 blocks of four an image."""
     x, index = dense(2048, 27, 27), dense(351, dtype="int64")
-    made = run("_index_put_impl_", (x, index, index, dense(2048, 351)), (x,), accumulate=True,
-               indices=(None, "tensor", "tensor"))  # fmt: skip
+    made = run(
+        "_index_put_impl_",
+        (x, index, index, dense(2048, 351)),
+        (x,),
+        accumulate=True,
+        indices=(None, "tensor", "tensor"),
+    )
     assert made[-1].grid == 88 * 2048
     assert len([k for k in made if k.name == "radix_sort_single_tile"]) == 1
     assert made[-1].duration_s > 88 * 2048 * 0.6e-9
@@ -71,8 +76,12 @@ def test_empty_index_launches_nothing() -> None:
 def test_more_indices_take_longer() -> None:
     times = [embedding(50257, 768, n) for n in (20, 1000, 30_000, 300_000)]
     assert times == sorted(times)
-    assert seconds(run("index_add_", (dense(9, 8), dense(4, dtype="int64"), dense(4, 8)),
-                       (dense(9, 8),))) > 0  # fmt: skip
+    assert (
+        seconds(
+            run("index_add_", (dense(9, 8), dense(4, dtype="int64"), dense(4, 8)), (dense(9, 8),))
+        )
+        > 0
+    )
 
 
 def test_recorded_calls() -> None:

@@ -35,11 +35,14 @@ def _parts(problem: Problem, name: str = "h200") -> Parts:
 
 
 @settings(max_examples=60, deadline=None)
-@given(SIZES, SIZES, SIZES, st.sampled_from(["h200", "a100", "mi300x", "l40s", "tpu-v5e"]),
-       st.sampled_from(["bfloat16", "float32"]))  # fmt: skip
-def test_parts_add_up_and_none_is_negative(
-    m: int, n: int, k: int, name: str, dtype: str
-) -> None:
+@given(
+    SIZES,
+    SIZES,
+    SIZES,
+    st.sampled_from(["h200", "a100", "mi300x", "l40s", "tpu-v5e"]),
+    st.sampled_from(["bfloat16", "float32"]),
+)
+def test_parts_add_up_and_none_is_negative(m: int, n: int, k: int, name: str, dtype: str) -> None:
     problem = _problem(m, n, k, dtype)
     found = _parts(problem, name)
     whole = plan(problem, _machine(name, dtype)).duration_s
@@ -88,9 +91,7 @@ def test_one_tile_more_costs_a_whole_round() -> None:
         _problem(128 * 11, 256 * 12, 4096), machine, plan(_problem(1408, 3072, 4096), machine), peak
     )
     assert tail_s(12) == pytest.approx(0.0, abs=1e-15)
-    assert tail_s(13) == pytest.approx(
-        (one_round.peak_s + one_round.rate_s) * 121 / 132, rel=0.02
-    )
+    assert tail_s(13) == pytest.approx((one_round.peak_s + one_round.rate_s) * 121 / 132, rel=0.02)
 
 
 def test_hot_operands_need_no_start() -> None:

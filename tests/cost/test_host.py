@@ -10,7 +10,7 @@ from gpuscope.cost.engine import cost_program
 from gpuscope.cost.host import HostModel, host_class
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import device
-from gpuscope.hardware.calibration import CalibratedValue, Calibration
+from gpuscope.hardware.calibration import CalibratedValue, Calibration, Distance
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 
 US = 1e-6
@@ -21,6 +21,9 @@ KNOWN = {
     "host.scale": 1.0,
     "host.mixed_factor": 1.0,
     "host.python_call_s": 0.5 * US,
+    "host.python_instruction_s": 0.0,
+    "host.dispatch_s": 0.0,
+    "host.start.other_s": 0.0,
     "host.launch_s": 2 * US,
     "host.module_call_s": 3 * US,
     "host.backward_node_s": 5 * US,
@@ -47,7 +50,7 @@ def constants(**changed: float) -> Constants:
         (name, CalibratedValue(value, "s", "measured", value, value))
         for name, value in sorted(values.items())
     )
-    return Constants(Calibration("test", "test", "same device", "", entries))
+    return Constants(Calibration("test", "test", Distance.SAME_DEVICE, "", entries))
 
 
 def cost(op: Op, *, launches: int = 1, others: tuple[Op, ...] = (), storages=(), **changed: float):
@@ -97,9 +100,12 @@ def test_reading_a_value() -> None:
 
 def test_lists_cost_by_their_length() -> None:
     listed = Op(
-        1, "aten::_foreach_mul_", inputs=(DEVICE,) * 6, args={"self": ("tensor",) * 6},
+        1,
+        "aten::_foreach_mul_",
+        inputs=(DEVICE,) * 6,
+        args={"self": ("tensor",) * 6},
         phase="optimizer",
-    )  # fmt: skip
+    )
     assert total(listed) == pytest.approx(10 * US + 6 * 0.25 * US)
     fused = replace(listed, name="aten::_fused_adamw_")
     assert total(fused) == pytest.approx(10 * US + 6 * 2 * US)
@@ -170,16 +176,26 @@ def test_no_call_is_free() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("aten::mm", "matmul"), ("aten::addmm", "matmul"), ("aten::bmm", "matmul"),
-        ("aten::add_", "pointwise"), ("aten::native_dropout", "pointwise"),
-        ("gpuscope::attention_backward", "attention"), ("gpuscope::rnn", "recurrent"),
-        ("aten::convolution_backward", "convolution"), ("aten::native_layer_norm", "normalization"),
-        ("aten::_foreach_addcmul_", "foreach"), ("aten::_fused_adamw_", "foreach"),
-        ("aten::_log_softmax_backward_data", "softmax"), ("aten::embedding", "gather"),
-        ("aten::index_put_", "gather"), ("aten::sum", "reduction"), ("aten::_to_copy", "copy"),
-        ("aten::new_zeros", "factory"), ("other::mystery", "other"),
+        ("aten::mm", "matmul"),
+        ("aten::addmm", "matmul"),
+        ("aten::bmm", "matmul"),
+        ("aten::add_", "pointwise"),
+        ("aten::native_dropout", "pointwise"),
+        ("gpuscope::attention_backward", "attention"),
+        ("gpuscope::rnn", "recurrent"),
+        ("aten::convolution_backward", "convolution"),
+        ("aten::native_layer_norm", "normalization"),
+        ("aten::_foreach_addcmul_", "foreach"),
+        ("aten::_fused_adamw_", "foreach"),
+        ("aten::_log_softmax_backward_data", "softmax"),
+        ("aten::embedding", "gather"),
+        ("aten::index_put_", "gather"),
+        ("aten::sum", "reduction"),
+        ("aten::_to_copy", "copy"),
+        ("aten::new_zeros", "factory"),
+        ("other::mystery", "other"),
     ],
-)  # fmt: skip
+)
 def test_classes(name, kind) -> None:
     assert host_class(name) == kind
 
@@ -249,9 +265,15 @@ def test_further_launches_never_cost_less_than_a_launch() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["c10d::_allgather_base_", "_c10d_functional::reduce_scatter_tensor",
-             "c10d::allreduce_", "_c10d_functional::wait_tensor", "c10d::scatter_"],
-)  # fmt: skip
+    "name",
+    [
+        "c10d::_allgather_base_",
+        "_c10d_functional::reduce_scatter_tensor",
+        "c10d::allreduce_",
+        "_c10d_functional::wait_tensor",
+        "c10d::scatter_",
+    ],
+)
 def test_a_collective_is_no_gather(name: str) -> None:
     assert host_class(name) == "collective"
 

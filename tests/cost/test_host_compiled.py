@@ -6,25 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from gpuscope.cost.host_compiled import (
-    CALL_S,
-    GRADIENT_S,
-    GUARD_S,
-    KERNEL_S,
-    SAVE_S,
-    TRAIN_S,
-    CompiledHost,
-)
+from gpuscope.cost.host_compiled import CompiledHost
 from gpuscope.cost.registry import Constants
 from gpuscope.hardware import calibration_for, device
 from gpuscope.program.fusion import FUSED
 from gpuscope.program.types import Op, Phase, Program, Storage, TensorSpec
 
 CONSTANTS = Constants(calibration_for(device("h200")))
+CALL_S, GUARD_S, SAVE_S, GRADIENT_S, KERNEL_S = (
+    CONSTANTS.value(f"host.compiled.{name}_s")
+    for name in ("call", "guard", "save", "gradient", "per_kernel")
+)
+TRAIN_S = {p: CONSTANTS.value(f"host.compiled.{p}_s") for p in ("forward", "backward")}
 
 
 def program(calls: int, parameters: int, *, train: bool, region: bool = True) -> Program:
     """`calls` compiled calls of one kernel each, that read `parameters` parameters each."""
+
     def spec(number: int) -> TensorSpec:
         return TensorSpec((64,), (1,), "float32", "device", number)
 
@@ -48,9 +46,7 @@ def total_s(made: Program, gradients: int = 0) -> float:
 
 
 def test_an_inference_call_pays_guards_and_its_kernel() -> None:
-    assert total_s(program(1, 10, train=False)) == pytest.approx(
-        CALL_S + 10 * GUARD_S + KERNEL_S
-    )
+    assert total_s(program(1, 10, train=False)) == pytest.approx(CALL_S + 10 * GUARD_S + KERNEL_S)
 
 
 def test_a_training_call_pays_for_what_it_saves_and_for_each_gradient() -> None:

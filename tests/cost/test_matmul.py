@@ -64,9 +64,11 @@ def test_a_better_device_is_never_slower(m: int, n: int, k: int) -> None:
     base = device("h200")
     now = mm_time_s(m, n, k, on=base)
     for change in (
-        {"compute_units": 160}, {"memory_bandwidth_bytes_per_s": 8e12}, {"clock_hz": 2.4e9},
+        {"compute_units": 160},
+        {"memory_bandwidth_bytes_per_s": 8e12},
+        {"clock_hz": 2.4e9},
         {"l2_bytes": 200_000_000},
-    ):  # fmt: skip
+    ):
         # A larger L2 also holds more unwritten data of earlier kernels: hence its margin.
         margin = 1.04 if "l2_bytes" in change else 1.01
         assert mm_time_s(m, n, k, on=base.replace(**change)) <= now * margin, change
@@ -89,9 +91,7 @@ def test_operands_in_cache_are_not_read_from_memory() -> None:
 
 
 def test_deep_and_narrow_products_split_the_depth() -> None:
-    kernels = run(
-        "aten::mm", (dense(64, 65536), turned(dense(64, 65536))), (dense(64, 64),)
-    )  # fmt: skip
+    kernels = run("aten::mm", (dense(64, 65536), turned(dense(64, 65536))), (dense(64, 64),))
     assert [k.name for k in kernels][-1] == "split_k_reduce"
     assert "split" in kernels[-2].note
     assert sum(k.flops for k in kernels) == 2 * 64 * 64 * 65536
@@ -147,8 +147,11 @@ def test_a_bias_is_fused_and_a_zero_beta_reads_nothing() -> None:
 def test_few_rows_of_float32_walk_the_depth_in_one_short_kernel() -> None:
     """2 x 454 x 256 took 1.9 us on an H200, 3 x 4 x 11 took 1.6: less than any tiled kernel."""
     for m, n, k in ((3, 4, 11), (2, 454, 256)):
-        a, b, out = (dense(m, k, dtype="float32"), turned(dense(n, k, dtype="float32")),
-                     dense(m, n, dtype="float32"))  # fmt: skip
+        a, b, out = (
+            dense(m, k, dtype="float32"),
+            turned(dense(n, k, dtype="float32")),
+            dense(m, n, dtype="float32"),
+        )
         (kernel,) = run("aten::mm", (a, b), (out,))
         assert 1.4e-6 < kernel.duration_s < 6e-6
         assert kernel.tile[0] == m
@@ -203,9 +206,12 @@ def test_recorded_products_stay_within_their_errors() -> None:
         a = dense(m, k, dtype=dtype) if layout[0] == "N" else turned(dense(k, m, dtype=dtype))
         b = dense(k, n, dtype=dtype) if layout[1] == "N" else turned(dense(n, k, dtype=dtype))
         kernels = run(
-            "aten::mm", (a, b), (dense(m, n, dtype=dtype),), settings={"tf32_matmul": tf32},
+            "aten::mm",
+            (a, b),
+            (dense(m, n, dtype=dtype),),
+            settings={"tf32_matmul": tf32},
             hot=row["state"] == "hot",
-        )  # fmt: skip
+        )
         measured_s = float(row["seconds"])
         errors.append(abs(sum(x.duration_s for x in kernels) / measured_s - 1))
         if row["dtype"] == "bf16" and m % 8 == n % 8 == k % 8 == 0:
@@ -225,10 +231,14 @@ def test_a_small_product_waits_for_memory_once_and_not_long(on: str) -> None:
     """Published tables hold 2.2 to 2.8 µs for the shortest products of these devices, operands in
     L2; a load from device memory adds well below 2 µs."""
     small = [
-        sum(k.duration_s for k in run("aten::mm", (dense(64, 64), turned(dense(64, 64))),
-                                      (dense(64, 64),), on=on, hot=hot))
+        sum(
+            k.duration_s
+            for k in run(
+                "aten::mm", (dense(64, 64), turned(dense(64, 64))), (dense(64, 64),), on=on, hot=hot
+            )
+        )
         for hot in (True, False)
-    ]  # fmt: skip
+    ]
     assert 1e-6 < small[0] < 5e-6
     assert 0 < small[1] - small[0] < 2e-6
 
@@ -236,6 +246,7 @@ def test_a_small_product_waits_for_memory_once_and_not_long(on: str) -> None:
 def test_scales_of_rows_walk_one_tile_however_few_rows_there_are() -> None:
     """4,096 values, 128 at a time: 12.5 us for 1 to 64 rows on an H200, where products with one
     scale for all took 5.4 us."""
+
     def taken(rows: int, scales: int) -> float:
         a, b = dense(rows, 4096, dtype="float8_e4m3fn"), dense(4096, 4096, dtype="float8_e4m3fn")
         one, two = dense(scales, 1, dtype="float32"), dense(1, scales, dtype="float32")
@@ -263,6 +274,7 @@ def test_rocm_copies_a_bias_into_the_result_first() -> None:
 
 def test_rocblas_chooses_the_tile_of_a_batch_as_for_one_product() -> None:
     """On an MI210, 512 x 512 x 512 floats have 32 x 32 tiles however many there are."""
+
     def tile(batch: int, on: str) -> tuple[int, ...]:
         x = dense(batch, 256, 256, dtype="float32")
         return run("aten::bmm", (x, x), (x,), on=on)[-1].tile
@@ -271,16 +283,19 @@ def test_rocblas_chooses_the_tile_of_a_batch_as_for_one_product() -> None:
     assert tile(1, "a100") != tile(4096, "a100")
 
 
-@pytest.mark.parametrize(("m", "n", "k", "measured_s"), [
-    (8192, 1024, 1024, 0.618e-3), (4096, 4096, 1024, 1.032e-3), (8192, 8192, 2048, 8.904e-3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("m", "n", "k", "measured_s"),
+    [(8192, 1024, 1024, 0.618e-3), (4096, 4096, 1024, 1.032e-3), (8192, 8192, 2048, 8.904e-3)],
+)
 def test_float32_layers_of_an_mi210(m: int, n: int, k: int, measured_s: float) -> None:
     """Lee et al. 2025 (NeuSight): linear layers with a bias under PyTorch 2.4.1."""
     a, weight = dense(m, k, dtype="float32"), dense(n, k, dtype="float32")
     kernels = run(
-        "aten::linear", (a, weight, dense(n, dtype="float32")),
-        (dense(m, n, dtype="float32"),), on="mi210",
-    )  # fmt: skip
+        "aten::linear",
+        (a, weight, dense(n, dtype="float32")),
+        (dense(m, n, dtype="float32"),),
+        on="mi210",
+    )
     assert sum(kernel.duration_s for kernel in kernels) == pytest.approx(measured_s, rel=0.15)
 
 

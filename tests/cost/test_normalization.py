@@ -14,8 +14,12 @@ def layer_norm(rows: int, columns: int, dtype: str = "float32") -> float:
 
 def test_forward_reads_and_writes_the_rows_once() -> None:
     x, w, stat = dense(8192, 1024, at=0), dense(1024, at=1), dense(8192, 1, at=2)
-    made = one("native_layer_norm", (x, w, w), (dense(8192, 1024, at=3), stat, stat),
-               normalized_shape=(1024,))  # fmt: skip
+    made = one(
+        "native_layer_norm",
+        (x, w, w),
+        (dense(8192, 1024, at=3), stat, stat),
+        normalized_shape=(1024,),
+    )
     size = 8192 * 1024 * 4
     assert made.least_bytes == pytest.approx(2 * size + 4096 + 2 * 8192 * 4)
     assert made.grid == 8192
@@ -44,8 +48,9 @@ def test_backward_has_a_kernel_for_the_input_and_one_for_the_weights() -> None:
 
 def test_few_columns_leave_the_weight_gradient_to_few_blocks() -> None:
     x, w, stat = dense(8192, 768), dense(768), dense(8192, 1)
-    weight = run("native_layer_norm_backward", (x, x, stat, stat, w, w), (x, w, w),
-                 normalized_shape=(768,))[1]  # fmt: skip
+    weight = run(
+        "native_layer_norm_backward", (x, x, stat, stat, w, w), (x, w, w), normalized_shape=(768,)
+    )[1]
     assert weight.grid == 24
     assert weight.limiter == "latency"
 
@@ -53,8 +58,9 @@ def test_few_columns_leave_the_weight_gradient_to_few_blocks() -> None:
 def batch_norm(dtype: str, channels: int, last: bool = False, training: bool = True) -> float:
     n, hw = 64, 56
     if last:
-        x = TensorSpec((n, channels, hw, hw), (hw * hw * channels, 1, hw * channels, channels),
-                       dtype)  # fmt: skip
+        x = TensorSpec(
+            (n, channels, hw, hw), (hw * hw * channels, 1, hw * channels, channels), dtype
+        )
     else:
         x = dense(n, channels, hw, hw, dtype=dtype)
     w = dense(channels)
@@ -93,8 +99,15 @@ def test_group_norm_makes_channels_last_input_contiguous_first() -> None:
 
 def test_recorded_calls() -> None:
     assert median_error("native_layer_norm", "_fused_rms_norm", "_fused_rms_norm_backward") < 0.15
-    assert median_error("native_batch_norm", "native_batch_norm_backward", "native_group_norm",
-                        "native_group_norm_backward") < 0.35  # fmt: skip
+    assert (
+        median_error(
+            "native_batch_norm",
+            "native_batch_norm_backward",
+            "native_group_norm",
+            "native_group_norm_backward",
+        )
+        < 0.35
+    )
 
 
 def test_rows_that_are_not_dense_are_copied_first() -> None:

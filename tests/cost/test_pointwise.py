@@ -100,8 +100,12 @@ def test_both_forms_are_known(name: str) -> None:
 
 
 def test_recorded_calls() -> None:
-    assert median_error("add", "mul", "add_", "relu", "neg", "where", "threshold_backward",
-                        "addcmul", "lerp_") < 0.10  # fmt: skip
+    assert (
+        median_error(
+            "add", "mul", "add_", "relu", "neg", "where", "threshold_backward", "addcmul", "lerp_"
+        )
+        < 0.10
+    )
     assert median_error("gelu", "silu", "tanh", "exp", "div", "cos", "gelu_backward") < 0.10
 
 

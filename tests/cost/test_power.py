@@ -6,8 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from gpuscope.cost.power import LOWEST_CLOCK, PowerModel, limit_power, power_model, steady_state
+from gpuscope.cost.power import (
+    LOWEST_CLOCK,
+    PowerModel,
+    clocks_together,
+    limit_power,
+    power_model,
+    steady_state,
+)
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
+from gpuscope.document.quantities import Hertz, Watts
+from gpuscope.document.text import Text
 from gpuscope.hardware import Device, calibration_for, device
 from gpuscope.program.types import Op, Program
 
@@ -19,9 +28,17 @@ PEAK = H200.peak_flops_per_s("bfloat16")
 def product(time_s: float = 1e-3, of_peak: float = 0.8, **fields: object) -> Kernel:
     """A dense bf16 product that only its arithmetic limits."""
     kernel = Kernel(
-        "gemm", "matmul", 0, time_s, time_s * 0.9, time_s * 1.1, flops=of_peak * PEAK * time_s,
-        dtype="bfloat16", compute_s=time_s, limiter="tensor_core",
-    )  # fmt: skip
+        "gemm",
+        "matmul",
+        0,
+        time_s,
+        time_s * 0.9,
+        time_s * 1.1,
+        flops=of_peak * PEAK * time_s,
+        dtype="bfloat16",
+        compute_s=time_s,
+        limiter="tensor_core",
+    )
     return replace(kernel, **fields)  # type: ignore[arg-type]
 
 
@@ -29,9 +46,19 @@ def stream(time_s: float = 1e-3, nbytes_per_s: float = 4.2e12) -> Kernel:
     """A bandwidth-bound kernel."""
     moved = nbytes_per_s * time_s
     return Kernel(
-        "copy", "copy", 0, time_s, time_s, time_s, read_bytes=moved / 2, written_bytes=moved / 2,
-        least_bytes=moved, dtype="float32", compute_s=0.2 * time_s, memory_s=time_s,
-    )  # fmt: skip
+        "copy",
+        "copy",
+        0,
+        time_s,
+        time_s,
+        time_s,
+        read_bytes=moved / 2,
+        written_bytes=moved / 2,
+        least_bytes=moved,
+        dtype="float32",
+        compute_s=0.2 * time_s,
+        memory_s=time_s,
+    )
 
 
 def step(*kernels: Kernel, host_s: float = 0.0, repeat: int = 1) -> CostedProgram:
@@ -207,9 +234,35 @@ def test_a_kernel_that_is_over_at_once_draws_nothing() -> None:
 def test_depthwise_convolutions_are_charged_for_issuing() -> None:
     """7x7 filters of 192 channels drew 306 W above rest on an H200, most of the time issuing."""
     kernel = Kernel(
-        "conv_depthwise", "convolution", 0, 1e-3, 1e-3, 1e-3, flops=17e9, compute_s=0.99e-3,
-        grid=10_000, dtype="bfloat16", read_bytes=1.1e8,
-    )  # fmt: skip
+        "conv_depthwise",
+        "convolution",
+        0,
+        1e-3,
+        1e-3,
+        1e-3,
+        flops=17e9,
+        compute_s=0.99e-3,
+        grid=10_000,
+        dtype="bfloat16",
+        read_bytes=1.1e8,
+    )
     assert sum(model().work_j(kernel)) / 1e-3 == pytest.approx(306, rel=0.1)
     of_tiles = replace(kernel, tile=(128, 128, 64))
     assert sum(model().work_j(of_tiles)) < sum(model().work_j(kernel))
+
+
+def test_clocks_of_several_ranks_are_one_sentence() -> None:
+    def said(ghz: float) -> Text:
+        return Text(
+            "The power limit of {limit} lowers the clock to about {clock} in this step.",
+            limit=Watts(700.0),
+            clock=Hertz(ghz * 1e9),
+        )
+
+    assert clocks_together(["first", said(1.72), "last", said(1.68), said(1.7)]) == (
+        "first",
+        "The power limit of 700 W lowers the clock in this step, by rank, to about 1.68 GHz to "
+        "1.72 GHz.",
+        "last",
+    )
+    assert clocks_together([said(1.72), said(1.72)]) == (said(1.72),)

@@ -12,12 +12,15 @@ X = dense(35, 64, 512)
 
 
 def layers(
-    x: TensorSpec = X, mode: str = "lstm", name: str = "gpuscope::rnn",
+    x: TensorSpec = X,
+    mode: str = "lstm",
+    name: str = "gpuscope::rnn",
     outputs: tuple[TensorSpec, ...] = (),
-) -> tuple[Kernel, ...]:  # fmt: skip
+) -> tuple[Kernel, ...]:
     """Two layers of 512 units."""
-    return run(name, (x,), outputs or (x,), mode=mode, hidden_size=512, num_layers=2,
-               bidirectional=False)  # fmt: skip
+    return run(
+        name, (x,), outputs or (x,), mode=mode, hidden_size=512, num_layers=2, bidirectional=False
+    )
 
 
 def tf32(name: str, x: TensorSpec, hidden: int, count: int) -> tuple[Kernel, ...]:

@@ -6,13 +6,17 @@ from memory_work import dense, run, seconds
 
 def layers(hidden: int, mode: str = "lstm", dtype: str = "float32", seq: int = 50) -> tuple:
     x = dense(seq, 8, 64, dtype=dtype, at=0)
-    return run("gpuscope::rnn", (x,), (dense(seq, 8, hidden, dtype=dtype, at=1),), mode=mode,
-               hidden_size=hidden, num_layers=1)  # fmt: skip
+    return run(
+        "gpuscope::rnn",
+        (x,),
+        (dense(seq, 8, hidden, dtype=dtype, at=1),),
+        mode=mode,
+        hidden_size=hidden,
+        num_layers=1,
+    )
 
 
-@pytest.mark.parametrize(
-    ("mode", "widest"), [("lstm", 128), ("gru", 192), ("rnn_tanh", 320)]
-)  # fmt: skip
+@pytest.mark.parametrize(("mode", "widest"), [("lstm", 128), ("gru", 192), ("rnn_tanh", 320)])
 def test_small_layers_are_one_kernel_for_all_steps(mode: str, widest: int) -> None:
     small = [k.name for k in layers(widest, mode)]
     assert small.count("rnn_persistent") == 1

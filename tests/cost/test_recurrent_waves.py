@@ -19,15 +19,19 @@ def kernel(name: str, seconds: float = 1.0) -> Kernel:
 def pieces(layers: int, count: int, ways: int = 1) -> list[Piece]:
     return [
         Piece((kernel(f"whole {layer}{way}{cut}", 0.0),), (kernel(f"step {layer}{way}{cut}"),) * 2)
-        for layer in range(layers) for way in range(ways) for cut in range(count)
-    ]  # fmt: skip
+        for layer in range(layers)
+        for way in range(ways)
+        for cut in range(count)
+    ]
 
 
 def both(layers: int, count: int) -> tuple[tuple[Kernel, ...], tuple[Kernel, ...]]:
     """Forward and backward."""
     clear, end = (kernel("clear"),), (kernel("end"),)
-    return (forward_order(pieces(layers, count), layers, 1),
-            backward_order(clear, pieces(layers, count), end, layers, 1))  # fmt: skip
+    return (
+        forward_order(pieces(layers, count), layers, 1),
+        backward_order(clear, pieces(layers, count), end, layers, 1),
+    )
 
 
 def span(kernels: tuple[Kernel, ...]) -> float:
@@ -83,11 +87,18 @@ def test_one_layer_alone_has_neither_streams_nor_longer_gaps() -> None:
     ("seq", "batch", "backward", "steps"),
     [
         # As recorded on an H200, two layers.
-        (32, 16, False, 8), (32, 64, False, 8), (32, 128, False, 4), (96, 16, False, 24),
-        (32, 16, True, 8), (32, 32, True, 4), (32, 64, True, 4), (32, 128, True, 2),
-        (32, 8, True, 16), (96, 16, True, 8),
+        (32, 16, False, 8),
+        (32, 64, False, 8),
+        (32, 128, False, 4),
+        (96, 16, False, 24),
+        (32, 16, True, 8),
+        (32, 32, True, 4),
+        (32, 64, True, 4),
+        (32, 128, True, 2),
+        (32, 8, True, 16),
+        (96, 16, True, 8),
     ],
-)  # fmt: skip
+)
 def test_sequences_are_cut_as_recorded(seq: int, batch: int, backward: bool, steps: int) -> None:
     assert piece_steps(2, 1, seq, batch, backward) == steps
 

@@ -12,16 +12,20 @@ from gpuscope.cost.reduction import reduce_plan, scan_threads
     ("outputs", "length", "innermost", "itemsize", "grid", "threads"),
     [
         # (columns summed) bf16 [16384, 1024] over rows: 8 x 256 blocks of 32 x 4.
-        (1024, 16384, False, 2, 8 * 256, 128), (1600, 4096, False, 2, 13 * 64, 128),
-        (768, 128, False, 4, 6, 128), (50257, 512, False, 4, 1571, 512),
+        (1024, 16384, False, 2, 8 * 256, 128),
+        (1600, 4096, False, 2, 13 * 64, 128),
+        (768, 128, False, 4, 6, 128),
+        (50257, 512, False, 4, 1571, 512),
         # rows: [4096, 4096] 256 blocks of 32 x 16.
-        (4096, 4096, True, 4, 256, 512), (16, 8192, True, 4, 16, 512),
+        (4096, 4096, True, 4, 256, 512),
+        (16, 8192, True, 4, 16, 512),
         (12288, 128, True, 2, 384, 512),
         # everything: 528 = 4 x 132 blocks.
-        (1, 8192 * 4096, True, 4, 528, 512), (1, 4096 * 128256, True, 2, 4008, 512),
+        (1, 8192 * 4096, True, 4, 528, 512),
+        (1, 4096 * 128256, True, 2, 4008, 512),
         (1, 640, True, 2, 1, 64),
     ],
-)  # fmt: skip
+)
 def test_plans_are_those_recorded_on_an_h200(
     outputs: int, length: int, innermost: bool, itemsize: int, grid: int, threads: int
 ) -> None:
@@ -70,9 +74,16 @@ def test_elementwise_maximum_is_not_a_reduction() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "length", "threads"),
-    [(1024, 768, 16), (128, 768, 64), (16, 8192, 512), (1024, 4096, 32), (98304, 128, 512),
-     (12288, 128, 16), (512, 50257, 256)],
-)  # fmt: skip
+    [
+        (1024, 768, 16),
+        (128, 768, 64),
+        (16, 8192, 512),
+        (1024, 4096, 32),
+        (98304, 128, 512),
+        (12288, 128, 16),
+        (512, 50257, 256),
+    ],
+)
 def test_scan_rows_are_shared_as_recorded(rows: int, length: int, threads: int) -> None:
     assert scan_threads(rows, length) == threads
 
@@ -83,8 +94,10 @@ def test_empty_input_launches_nothing() -> None:
 
 def test_longer_rows_take_longer() -> None:
     # Below 8,192 values a row is left to one warp, which can be slower than a longer row's block.
-    times = [seconds(run("sum", (dense(64, n),), (dense(64),), dim=(1,)))
-             for n in (8192, 65536, 524288, 2**22)]  # fmt: skip
+    times = [
+        seconds(run("sum", (dense(64, n),), (dense(64),), dim=(1,)))
+        for n in (8192, 65536, 524288, 2**22)
+    ]
     assert times == sorted(times)
 
 
@@ -96,6 +109,7 @@ def test_recorded_calls() -> None:
 def test_where_values_are_compared_one_by_one_their_width_does_not_matter() -> None:
     """98,304 rows of 1,024: 130 us in float32, 133 us in bfloat16 on an H200; sums of the
     latter read half the bytes and take half as long."""
+
     def taken(name: str, dtype: str) -> float:
         x = dense(98304, 1024, dtype=dtype)
         return seconds(run(name, (x,), (dense(98304, dtype="int64"),), dim=-1))

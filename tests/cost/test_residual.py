@@ -44,17 +44,26 @@ def dense(*shape: int, dtype: str = "bfloat16") -> TensorSpec:
 
 
 def product(m: int, n: int, k: int, dtype: str = "bfloat16") -> Op:
-    return Op(0, "aten::mm", inputs=(dense(m, k, dtype=dtype), dense(k, n, dtype=dtype)),
-              outputs=(dense(m, n, dtype=dtype),))  # fmt: skip
+    return Op(
+        0,
+        "aten::mm",
+        inputs=(dense(m, k, dtype=dtype), dense(k, n, dtype=dtype)),
+        outputs=(dense(m, n, dtype=dtype),),
+    )
 
 
 def made(leaf: float, level: float = 0.0, quantiles: tuple = ((inf, -0.3, 0.4),)) -> Residual:
     """One tree of depth 1: `leaf` where the duration is above 1 us, the same below."""
     names = {name: i for i, name in enumerate(NAMES)}
     trees = Trees(
-        np.array([[names["duration"]]]), np.array([[0.0]]), np.array([[leaf, leaf]]),
-        np.array([names["duration"]]), np.array([-2.0]), np.array([20.0]), quantiles,
-    )  # fmt: skip
+        np.array([[names["duration"]]]),
+        np.array([[0.0]]),
+        np.array([[leaf, leaf]]),
+        np.array([names["duration"]]),
+        np.array([-2.0]),
+        np.array([20.0]),
+        quantiles,
+    )
     return Residual(H200.id, {"matmul": trees}, {"matmul aten::mm": Level(level, -2.0, 20.0)})
 
 
@@ -86,9 +95,14 @@ def test_the_factor_is_level_and_trees_together(use) -> None:
 
 def test_an_oblivious_tree_reads_its_levels_as_bits() -> None:
     trees = Trees(
-        np.array([[0, 1]]), np.array([[1.0, 5.0]]), np.array([[0.1, 0.2, 0.3, 0.4]]),
-        np.array([], np.int64), np.array([]), np.array([]), (),
-    )  # fmt: skip
+        np.array([[0, 1]]),
+        np.array([[1.0, 5.0]]),
+        np.array([[0.1, 0.2, 0.3, 0.4]]),
+        np.array([], np.int64),
+        np.array([]),
+        np.array([]),
+        (),
+    )
     values = [trees.value(np.array(x)) for x in ([0.0, 0.0], [0.0, 9.0], [2.0, 0.0], [2.0, 9.0])]
     assert values == [0.1, 0.2, 0.3, 0.4]
 
@@ -171,6 +185,23 @@ def test_a_what_if_machine_keeps_the_factor_of_the_real_one(use) -> None:
     faster = H200.replace(clock_hz=H200.clock_hz * 0.5)
     ratio = seconds(costed(op, ON, faster)) / seconds(costed(op, OFF, faster))
     assert ratio == pytest.approx(exp(0.3))
+
+
+def test_dozens_of_what_if_machines_ask_the_real_one_once(
+    use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(made(0.2))
+    op, asked = product(2048, 2048, 2048), []
+    features = residual.features
+    monkeypatch.setattr(residual, "features", lambda *each: asked.append(1) or features(*each))
+    times = [
+        costed(op, on=H200.replace(memory_bandwidth_bytes_per_s=rate * 1e12))[0].duration_s
+        for rate in (1.0, 2.0, 3.0)
+    ]
+    assert len(asked) == 1
+    use(made(-0.2))  # another residual is asked anew
+    slow = H200.replace(memory_bandwidth_bytes_per_s=1e12)
+    assert costed(op, on=slow)[0].duration_s < times[0]
 
 
 def test_the_interval_is_that_of_unseen_calls(use) -> None:

@@ -33,9 +33,14 @@ def data(module: ModuleType, calls: int, truth, noise: float = 0.0, seed: int = 
     physical = np.exp(rng.uniform(-12, -9, calls * each))
     own = physical * np.exp(truth(x) + rng.normal(0, noise, len(x)))
     return module.Data(
-        x, call, np.array(["matmul"] * len(x)), np.array(["matmul aten::mm"] * len(x)), physical,
-        np.full(len(x), np.log(2)), np.bincount(call, own, calls),
-    )  # fmt: skip
+        x,
+        call,
+        np.array(["matmul"] * len(x)),
+        np.array(["matmul aten::mm"] * len(x)),
+        physical,
+        np.full(len(x), np.log(2)),
+        np.bincount(call, own, calls),
+    )
 
 
 def unseen_error(module: ModuleType, found, truth, **more) -> float:

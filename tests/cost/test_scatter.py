@@ -34,6 +34,7 @@ def test_sixteen_bit_sums_are_tried_again() -> None:
 
 def test_few_rows_are_taken_one_after_the_other() -> None:
     """14 rows of 28 float32: 6.0 us; 17 rows of 112, a block each: 1.1 us on an H200."""
+
     def picked(count: int) -> float:
         table, index = dense(5000, 32), dense(count, dtype="int64")
         return one("index_select", (table, index), (dense(count, 32),), hot=True, dim=0).duration_s

@@ -19,9 +19,17 @@ from gpuscope.errors import InvalidValueError
 
 
 @pytest.mark.parametrize(
-    ("n", "expected"), [(1, 0.0), (2, 0.56419), (3, 0.84628), (5, 1.16296), (10, 1.53875),
-                        (50, 2.24907), (100, 2.50759)],
-)  # fmt: skip
+    ("n", "expected"),
+    [
+        (1, 0.0),
+        (2, 0.56419),
+        (3, 0.84628),
+        (5, 1.16296),
+        (10, 1.53875),
+        (50, 2.24907),
+        (100, 2.50759),
+    ],
+)
 def test_harter_s_table(n: int, expected: float) -> None:
     assert expected_largest(n) == pytest.approx(expected, abs=2e-5)
 

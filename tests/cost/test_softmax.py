@@ -13,10 +13,14 @@ def softmax(columns: int, dtype: str = "float32") -> str:
 
 @pytest.mark.parametrize(
     ("columns", "dtype", "name"),
-    [(768, "float32", "softmax_warp_forward"), (2048, "float32", "softmax_warp_forward"),
-     (4096, "float32", "softmax_block_in_registers"), (50257, "float32", "softmax_block_forward"),
-     (128256, "bfloat16", "softmax_block_forward")],
-)  # fmt: skip
+    [
+        (768, "float32", "softmax_warp_forward"),
+        (2048, "float32", "softmax_warp_forward"),
+        (4096, "float32", "softmax_block_in_registers"),
+        (50257, "float32", "softmax_block_forward"),
+        (128256, "bfloat16", "softmax_block_forward"),
+    ],
+)
 def test_rows_choose_the_recorded_kernel(columns: int, dtype: str, name: str) -> None:
     assert softmax(columns, dtype) == name
 
@@ -42,8 +46,7 @@ def test_log_softmax_backward_reads_only_the_gradient_twice() -> None:
     """The first pass sums the gradient alone; softmax's is multiplied by the result before."""
     grad, out = dense(4096, 128256, at=0), dense(4096, 128256, at=1)
     log = one("_log_softmax_backward_data", (grad, out), (dense(4096, 128256, at=2),), dim=-1)
-    times, plain = run("_softmax_backward_data", (grad, out), (dense(4096, 128256, at=2),),
-                           dim=-1)  # fmt: skip
+    times, plain = run("_softmax_backward_data", (grad, out), (dense(4096, 128256, at=2),), dim=-1)
     size = 4096 * 128256 * 4
     assert log.read_bytes == pytest.approx(3 * size)
     assert times.kind == "pointwise"
@@ -62,6 +65,7 @@ def test_recorded_calls() -> None:
 
 def test_rocm_gives_rows_over_1024_values_a_block() -> None:
     """Kernel names of PyTorch 2.4.1 on an MI210; rows that no vector fits are read three times."""
+
     def name(columns: int) -> str:
         x = dense(ROWS, columns, at=0)
         return one("_softmax", (x,), (dense(ROWS, columns, at=1),), on="mi210", dim=-1).name

@@ -27,8 +27,10 @@ def test_the_single_largest_needs_no_sort() -> None:
 
 
 def test_time_grows_with_the_number_of_keys() -> None:
-    times = [seconds(run("sort", (dense(n),), (dense(n), dense(n, dtype="int64"))))
-             for n in (10**4, 10**6, 10**8)]  # fmt: skip
+    times = [
+        seconds(run("sort", (dense(n),), (dense(n), dense(n, dtype="int64"))))
+        for n in (10**4, 10**6, 10**8)
+    ]
     assert times == sorted(times)
 
 

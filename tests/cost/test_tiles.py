@@ -29,10 +29,15 @@ def test_accumulators_fit_in_registers() -> None:
         assert tile.m % 8 == tile.n % 8 == 0
 
 
-@pytest.mark.parametrize(("name", "unit", "largest"), [
-    ("a100", "matrix", (256, 128)), ("mi300x", "matrix", (256, 256)),
-    ("h200", "vector", (128, 256)), ("m2-max", "vector", (64, 64)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "unit", "largest"),
+    [
+        ("a100", "matrix", (256, 128)),
+        ("mi300x", "matrix", (256, 256)),
+        ("h200", "vector", (128, 256)),
+        ("m2-max", "vector", (64, 64)),
+    ],
+)
 def test_largest_tiles_of_other_families(name: str, unit: str, largest: tuple[int, int]) -> None:
     tiles = tiles_for(device(name), unit)  # type: ignore[arg-type]
     best = max(tiles, key=lambda tile: tile.m * tile.n)

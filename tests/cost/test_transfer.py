@@ -64,12 +64,15 @@ def test_a_faster_link_is_faster() -> None:
 @pytest.mark.parametrize(
     ("size", "pinned", "down", "measured_s"),
     [
-        (1024, True, False, 0.83e-6), (16384, False, False, 1.5e-6),
-        (16 * MIB, True, False, 0.305e-3), (1024 * MIB, True, True, 19.4e-3),
-        (16 * MIB, False, False, 0.88e-3), (1024 * MIB, False, False, 143e-3),
+        (1024, True, False, 0.83e-6),
+        (16384, False, False, 1.5e-6),
+        (16 * MIB, True, False, 0.305e-3),
+        (1024 * MIB, True, True, 19.4e-3),
+        (16 * MIB, False, False, 0.88e-3),
+        (1024 * MIB, False, False, 143e-3),
         (1024 * MIB, False, True, 63e-3),
     ],
-)  # fmt: skip
+)
 def test_copies_of_the_recorded_h200(
     size: int, pinned: bool, down: bool, measured_s: float
 ) -> None:

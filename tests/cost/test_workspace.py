@@ -95,9 +95,10 @@ def recurrent(mode: str, hidden: int, layers: int, batch: int, seq: int, ways: i
     gates = {"lstm": 4, "gru": 3}.get(mode, 1)
     weights = tuple(
         dense(gates * hidden, width, dtype="float32")
-        for layer in range(layers) for _ in range(ways)
+        for layer in range(layers)
+        for _ in range(ways)
         for width in (hidden if layer == 0 else ways * hidden, hidden)
-    )  # fmt: skip
+    )
     args = {"mode": mode, "hidden_size": hidden, "num_layers": layers, "bidirectional": ways == 2}
     states = (dense(layers * ways, batch, hidden, dtype="float32"),)
     return Op(0, "gpuscope::rnn", "default", (x, *states, *weights), (x,), args)

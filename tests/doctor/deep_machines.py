@@ -14,9 +14,14 @@ from gpuscope.doctor.types import Finding
 
 NAME = "NVIDIA H200"
 RATES = {
-    "bf16": 720e12, "fp16": 705e12, "tf32": 395e12, "fp8": 1350e12, "int8": 960e12, "fp32": 51e12,
+    "bf16": 720e12,
+    "fp16": 705e12,
+    "tf32": 395e12,
+    "fp8": 1350e12,
+    "int8": 960e12,
+    "fp32": 51e12,
     "fp64": 58e12,
-}  # fmt: skip
+}
 SIDES = {"fp32": 4096, "fp64": 4096}
 BUS = {"all_reduce": 300e9, "all_gather": 245e9, "reduce_scatter": 230e9, "all_to_all": 280e9}
 
@@ -43,9 +48,10 @@ def healthy(count: int = 8, name: str = NAME) -> Recording:
 
 def no_device() -> Recording:
     """A machine without an accelerator."""
-    empty = {name: _answer([], []) for name in (
-        "deep_products", "deep_memory", "deep_copies", "deep_sustained",
-    )}  # fmt: skip
+    empty = {
+        name: _answer([], [])
+        for name in ("deep_products", "deep_memory", "deep_copies", "deep_sustained")
+    }
     empty["deep_pairs"] = {**_answer([], []), "pairs": []}
     empty["deep_collectives"] = {**_answer([], []), "ranks": 0}
     empty["deep_host"] = {**_answer([], []), **_host()}
@@ -77,16 +83,22 @@ def by_severity(findings: Iterable[Finding]) -> dict[str, list[int | None]]:
 def _answer(devices: list[Any], rows: list[Any], **more: Any) -> dict[str, Any]:
     joined = [{**device, **row} for device, row in zip(devices, rows, strict=True)]
     return {
-        "kind": "cuda" if devices else None, "torch": "2.11.0+cu130", "error": None, "hung": None,
-        "devices": joined, **more,
-    }  # fmt: skip
+        "kind": "cuda" if devices else None,
+        "torch": "2.11.0+cu130",
+        "error": None,
+        "hung": None,
+        "devices": joined,
+        **more,
+    }
 
 
 def _device(index: int, name: str) -> dict[str, Any]:
     return {
-        "index": index, "name": name, "slice": False,
+        "index": index,
+        "name": name,
+        "slice": False,
         "before": {"utilisation": 0.0, "temperature_c": 33.0, "power_limit_w": 700.0},
-    }  # fmt: skip
+    }
 
 
 def _vary(index: int) -> float:
@@ -97,20 +109,27 @@ def _products(index: int) -> dict[str, Any]:
     return {
         "products": {
             name: {
-                "repeats": 20, "elements": 20 * 4096 * 4096, "wrong": 0, "wrong_results": 0,
-                "same_each_time": True, "side": SIDES.get(name, 8192),
+                "repeats": 20,
+                "elements": 20 * 4096 * 4096,
+                "wrong": 0,
+                "wrong_results": 0,
+                "same_each_time": True,
+                "side": SIDES.get(name, 8192),
                 "flops_per_s": rate * _vary(index),
             }
             for name, rate in RATES.items()
         }
-    }  # fmt: skip
+    }
 
 
 def _memory() -> dict[str, Any]:
     return {
-        "bytes_tested": 120_000_000_000, "patterns": [str(n) for n in range(9)], "wrong_words": 0,
-        "first": None, "ecc_new": {"corrected": 0, "uncorrected": 0},
-    }  # fmt: skip
+        "bytes_tested": 120_000_000_000,
+        "patterns": [str(n) for n in range(9)],
+        "wrong_words": 0,
+        "first": None,
+        "ecc_new": {"corrected": 0, "uncorrected": 0},
+    }
 
 
 def _copies(index: int) -> dict[str, Any]:
@@ -120,51 +139,80 @@ def _copies(index: int) -> dict[str, Any]:
     return {
         "inside": {"bytes": 1 << 30, "bytes_per_s": 4.24e12 + 1e9 * index},
         "h2d_pinned": of(55.4e9, 1 << 28),
-        "d2h_pinned": of(55.3e9, 1 << 28), "both_pinned": of(45e9, 1 << 28),
-        "pcie_generation": 5, "pcie_width": 16, "together_bytes_per_s": 40e9,
-    }  # fmt: skip
+        "d2h_pinned": of(55.3e9, 1 << 28),
+        "both_pinned": of(45e9, 1 << 28),
+        "pcie_generation": 5,
+        "pcie_width": 16,
+        "together_bytes_per_s": 40e9,
+    }
 
 
 def _pair(a: int, b: int) -> dict[str, Any]:
     return {
-        "from": a, "to": b, "direct": True, "bytes": 1 << 28, "seconds": (1 << 28) / 390e9,
-        "bytes_per_s": 390e9 * _vary(a + b), "wrong_words": 0,
-    }  # fmt: skip
+        "from": a,
+        "to": b,
+        "direct": True,
+        "bytes": 1 << 28,
+        "seconds": (1 << 28) / 390e9,
+        "bytes_per_s": 390e9 * _vary(a + b),
+        "wrong_words": 0,
+    }
 
 
 def _collectives(ranks: int) -> dict[str, Any]:
     return {
-        "ranks": ranks, "stages": None, "ranks_error": None, "facts": {"nccl": "2.28.9"},
+        "ranks": ranks,
+        "stages": None,
+        "ranks_error": None,
+        "facts": {"nccl": "2.28.9"},
         "wrong": {name: {str(r): 0 for r in range(ranks)} for name in BUS},
         "times": {
             name: {"bytes": 1 << 28, "seconds": 1e-3, "bus_bytes_per_s": bus}
             for name, bus in BUS.items()
         },
-    }  # fmt: skip
+    }
 
 
 def _sustained(index: int) -> dict[str, Any]:
     windows = [[float(at), 668e12 * _vary(index) * (1.1 if at < 2 else 1)] for at in range(1, 31)]
     readings = [
         {
-            "at_s": float(at), "power_w": 697.0, "sm_clock_hz": 1.467e9,
-            "temperature_c": min(66.0, 40.0 + at), "reasons": ["software power cap"],
+            "at_s": float(at),
+            "power_w": 697.0,
+            "sm_clock_hz": 1.467e9,
+            "temperature_c": min(66.0, 40.0 + at),
+            "reasons": ["software power cap"],
             "power_limit_w": 700.0,
         }
         for at in range(1, 31)
-    ]  # fmt: skip
+    ]
     return {
-        "dtype": "bf16", "side": 8192, "windows": windows, "products": 18000, "compared": 119,
-        "differed": 0, "readings": readings,
-    }  # fmt: skip
+        "dtype": "bf16",
+        "side": 8192,
+        "windows": windows,
+        "products": 18000,
+        "compared": 119,
+        "differed": 0,
+        "readings": readings,
+    }
 
 
 def _host() -> dict[str, Any]:
-    one = {"repeats": 5, "elements": 5 << 20, "wrong": 0, "wrong_results": 0,
-           "same_each_time": True}  # fmt: skip
+    one = {
+        "repeats": 5,
+        "elements": 5 << 20,
+        "wrong": 0,
+        "wrong_results": 0,
+        "same_each_time": True,
+    }
     return {
-        "trusted": True, "products": {"bf16": one, "fp32": one, "fp64": one},
-        "memory": {"bytes_tested": 128 << 20, "patterns": ["zeros"], "wrong_words": 0,
-                   "first": None},
+        "trusted": True,
+        "products": {"bf16": one, "fp32": one, "fp64": one},
+        "memory": {
+            "bytes_tested": 128 << 20,
+            "patterns": ["zeros"],
+            "wrong_words": 0,
+            "first": None,
+        },
         "bandwidth": {"bytes": 128 << 20, "seconds": 0.01, "bytes_per_s": 3e10, "threads": 2},
-    }  # fmt: skip
+    }

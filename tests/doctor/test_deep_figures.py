@@ -7,7 +7,7 @@ from gpuscope.doctor.deep_figures import deep_section
 from gpuscope.doctor.diagnose import diagnose
 from gpuscope.doctor.explanation import explain_diagnosis
 from gpuscope.doctor.machine import Recording
-from gpuscope.explain.types import HeatMap, Lines, Table
+from gpuscope.document.blocks import HeatMap, Lines, Table
 
 
 def _section(machine: Recording, *only: str):
@@ -20,7 +20,7 @@ def test_eight_devices_side_by_side() -> None:
     products, copies, pairs, rate, clock, power, temperature = found.blocks
     assert isinstance(products, Table)
     assert len(products.rows) == 8
-    assert [c.label.en for c in products.columns][:3] == ["device", "bf16", "fp16"]
+    assert [c.label for c in products.columns][:3] == ["device", "bf16", "fp16"]
     assert products.rows[0][1] == pytest.approx(720e12, rel=0.02)
     assert products.marked == ()
     assert isinstance(copies, Table)
@@ -83,6 +83,6 @@ def test_without_devices_there_is_nothing_to_show() -> None:
 def test_the_page_shows_them_once() -> None:
     machine = healthy(2)
     page = explain_diagnosis(diagnose(machine, deep=True, only=["deep"]), machine)
-    assert sum("side by side" in section.title.en for section in page.sections) == 1
+    assert sum("side by side" in section.title for section in page.sections) == 1
     plain = explain_diagnosis(diagnose(machine, only=["container_kind"]), machine)
-    assert not any("side by side" in section.title.en for section in plain.sections)
+    assert not any("side by side" in section.title for section in plain.sections)

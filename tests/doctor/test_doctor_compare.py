@@ -7,9 +7,9 @@ from software_machines import cpu_only, h200
 from gpuscope.doctor.compare import differences
 from gpuscope.doctor.diagnose import diagnose
 from gpuscope.doctor.types import Diagnosis, Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import verbatim
 
-EMPTY = Words("x", "x")
+EMPTY = verbatim("x")
 
 
 def one(severity="ok", device=None, check="c", **values) -> Diagnosis:

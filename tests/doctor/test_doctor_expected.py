@@ -14,13 +14,18 @@ H200 = device("h200")
     ("dtype", "side", "layout", "measured"),
     [
         # Recorded on an H200: short bursts (validation/recordings/h200/bench) ...
-        ("bf16", 8192, "nn", 795e12), ("fp16", 8192, "nn", 763e12), ("tf32", 8192, "nn", 413e12),
-        ("fp8", 8192, "nt", 1475e12), ("fp32", 4096, "nn", 51e12),
+        ("bf16", 8192, "nn", 795e12),
+        ("fp16", 8192, "nn", 763e12),
+        ("tf32", 8192, "nn", 413e12),
+        ("fp8", 8192, "nt", 1475e12),
+        ("fp32", 4096, "nn", 51e12),
         # ... and held for a second at the power limit.
-        ("bf16", 8192, "nn", 668e12), ("fp16", 8192, "nn", 638e12), ("tf32", 8192, "nn", 348e12),
+        ("bf16", 8192, "nn", 668e12),
+        ("fp16", 8192, "nn", 638e12),
+        ("tf32", 8192, "nn", 348e12),
         ("fp8", 8192, "nt", 1210e12),
     ],
-)  # fmt: skip
+)
 def test_a_healthy_h200_is_not_slow_and_half_of_one_is(dtype, side, layout, measured) -> None:
     found = expected.product(H200, dtype, side, layout)
     assert found is not None
@@ -91,9 +96,10 @@ def test_every_device_of_pytorch_has_sane_figures() -> None:
         if each.pytorch_device != "cuda":
             continue
         found = [
-            expected.product(each, "fp16", 8192), expected.copy_inside(each, 1 << 28),
+            expected.product(each, "fp16", 8192),
+            expected.copy_inside(each, 1 << 28),
             expected.host_copy(each, "h2d", 1 << 28, None, None),
-        ]  # fmt: skip
+        ]
         for one in found:
             if one is not None:
                 assert 0 < one.least < one.rate * 1.05, each.id

@@ -32,9 +32,16 @@ def test_a_live_machine_remembers_and_its_recording_answers_the_same(tmp_path) -
 
     first = asked(live)
     assert first == [
-        Answer(0, "hello\n"), None, "content", None, ("file", "link"), str(path.resolve()), "/x",
-        None, {"CUDA_HOME": "/x"},
-    ]  # fmt: skip
+        Answer(0, "hello\n"),
+        None,
+        "content",
+        None,
+        ("file", "link"),
+        str(path.resolve()),
+        "/x",
+        None,
+        {"CUDA_HOME": "/x"},
+    ]
     path.write_text("changed")
     assert asked(live) == first
     saved = tmp_path / "machine.json"
@@ -99,8 +106,7 @@ def test_a_recording_answers_as_if_nothing_else_were_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"schema": "gpuscope.run"}', '{"schema": "gpuscope.machine"'],
+    "text", ["", "[]", "{}", '{"schema": "gpuscope.run"}', '{"schema": "gpuscope.machine"']
 )
 def test_what_is_no_recording_is_refused(tmp_path, text: str) -> None:
     path = tmp_path / "x.json"

@@ -29,8 +29,8 @@ def test_no_number_is_lost(numbers: set[int]) -> None:
 
 
 def test_one_and_several() -> None:
-    assert gpus([3]).en == "GPU 3"
-    assert gpus([1, 0]).en == "GPUs 0-1"
+    assert gpus([3]) == "GPU 3"
+    assert gpus([1, 0]) == "GPUs 0-1"
 
 
 def test_facts_that_were_not_told_are_none() -> None:

@@ -14,10 +14,17 @@ from gpuscope.doctor.versions import (
 @pytest.mark.parametrize(
     ("text", "numbers"),
     [
-        ("2.11.0+cu130", (2, 11, 0)), ("13.0", (13, 0)), ("580.65.06", (580, 65, 6)),
-        ("v1.2", (1, 2)), (" 3 ", (3,)), ("", ()), ("abc", ()), (None, ()), (12.4, ()),
+        ("2.11.0+cu130", (2, 11, 0)),
+        ("13.0", (13, 0)),
+        ("580.65.06", (580, 65, 6)),
+        ("v1.2", (1, 2)),
+        (" 3 ", (3,)),
+        ("", ()),
+        ("abc", ()),
+        (None, ()),
+        (12.4, ()),
     ],
-)  # fmt: skip
+)
 def test_versions(text, numbers) -> None:
     assert version(text) == numbers
 

@@ -11,7 +11,7 @@ import pytest
 from gpuscope.doctor.diagnose import diagnose
 from gpuscope.doctor.explanation import explain_diagnosis
 from gpuscope.doctor.machine import Recording
-from gpuscope.explain.types import Facts
+from gpuscope.document.blocks import Facts
 
 MACHINES = Path(__file__).resolve().parents[1] / "data" / "machines"
 
@@ -99,6 +99,6 @@ def test_the_page_gives_rates_their_unit() -> None:
         for block in section.blocks
         if isinstance(block, Facts)
         for row in block.rows
-        if row.label.en == "bytes_per_s"
+        if row.label == "bytes_per_s"
     ]
     assert [(row.value, row.unit) for row in rows] == [(31.5e9, "bytes/s")]

@@ -10,10 +10,13 @@ from gpuscope.doctor.machine import Recording
 PCI = "/sys/bus/pci/devices"
 
 PORT = {
-    "active": True, "version": 4, "speed_mbps": 26562, "remote_type": "switch",
+    "active": True,
+    "version": 4,
+    "speed_mbps": 26562,
+    "remote_type": "switch",
     "remote_bus_id": "00000000:C0:00.0",
     "errors": {"replay": 0, "recovery": 0, "crc_flit": 0, "crc_data": 0},
-}  # fmt: skip
+}
 
 
 def h200(index: int = 0, **changes: Any) -> dict[str, Any]:
@@ -33,35 +36,61 @@ def h200(index: int = 0, **changes: Any) -> dict[str, Any]:
         "performance_state": 0,
         "memory": {"total_bytes": 150754820096, "used_bytes": 646905856},
         "clocks": {
-            "graphics_mhz": 345, "max_graphics_mhz": 1980, "sm_mhz": 345, "max_sm_mhz": 1980,
-            "memory_mhz": 3201, "max_memory_mhz": 3201, "application_graphics_mhz": 1980,
-            "default_application_graphics_mhz": 1980, "application_memory_mhz": 3201,
+            "graphics_mhz": 345,
+            "max_graphics_mhz": 1980,
+            "sm_mhz": 345,
+            "max_sm_mhz": 1980,
+            "memory_mhz": 3201,
+            "max_memory_mhz": 3201,
+            "application_graphics_mhz": 1980,
+            "default_application_graphics_mhz": 1980,
+            "application_memory_mhz": 3201,
             "default_application_memory_mhz": 3201,
         },
         "clocks_event_reasons": ["gpu_idle"],
         "violation_time_s": {"power": 0.0, "thermal": 0.0, "board_limit": 0.0},
         "power": {
-            "usage_w": 76.0, "enforced_limit_w": 700.0, "limit_w": 700.0,
-            "default_limit_w": 700.0, "min_limit_w": 200.0, "max_limit_w": 700.0,
+            "usage_w": 76.0,
+            "enforced_limit_w": 700.0,
+            "limit_w": 700.0,
+            "default_limit_w": 700.0,
+            "min_limit_w": 200.0,
+            "max_limit_w": 700.0,
         },
         "temperature": {
-            "gpu_c": 31, "memory_c": 36, "shutdown_c": 92, "slowdown_c": 89, "memory_max_c": 95,
+            "gpu_c": 31,
+            "memory_c": 36,
+            "shutdown_c": 92,
+            "slowdown_c": 89,
+            "memory_max_c": 95,
             "gpu_max_c": 87,
         },
         "fans": [],
         "utilization": {"gpu_percent": 0, "memory_percent": 0},
         "ecc": {
-            "mode": True, "mode_pending": True, "volatile_corrected": 0,
-            "volatile_uncorrected": 0, "aggregate_corrected": 0, "aggregate_uncorrected": 0,
+            "mode": True,
+            "mode_pending": True,
+            "volatile_corrected": 0,
+            "volatile_uncorrected": 0,
+            "aggregate_corrected": 0,
+            "aggregate_uncorrected": 0,
         },
         "remapped_rows": {
-            "correctable": 0, "uncorrectable": 0, "pending": False, "failure": False,
+            "correctable": 0,
+            "uncorrectable": 0,
+            "pending": False,
+            "failure": False,
             "banks_by_spare_rows": {"max": 3072, "high": 0, "partial": 0, "low": 0, "none": 0},
         },
         "retired_pages": None,
         "pcie": {
-            "generation": 5, "width": 16, "max_generation": 5, "max_width": 16,
-            "device_max_generation": 5, "speed_mbps": 32000, "replay_counter": 0,
+            "generation": 5,
+            "width": 16,
+            "max_generation": 5,
+            "max_width": 16,
+            "device_max_generation": 5,
+            "speed_mbps": 32000,
+            "replay_counter": 0,
         },
         "nvlinks": [{"link": link, **copy.deepcopy(PORT)} for link in range(18)],
         "fabric": {"state": "completed", "status": 0, "health": "healthy"},
@@ -69,7 +98,7 @@ def h200(index: int = 0, **changes: Any) -> dict[str, Any]:
         "cpu_affinity": None,
         "memory_affinity": [0 if index < 4 else 1],
         "processes": [],
-    }  # fmt: skip
+    }
     return {**found, **changes}
 
 
@@ -120,9 +149,14 @@ def device(
     """Put a PCI device's files in."""
     base = f"{PCI}/{bus}"
     for name, text in {
-        "class": kind, "vendor": vendor, "numa_node": str(node), "current_link_speed": speed,
-        "max_link_speed": speed, "current_link_width": str(width), "max_link_width": str(width),
-    }.items():  # fmt: skip
+        "class": kind,
+        "vendor": vendor,
+        "numa_node": str(node),
+        "current_link_speed": speed,
+        "max_link_speed": speed,
+        "current_link_width": str(width),
+        "max_link_width": str(width),
+    }.items():
         found.texts[f"{base}/{name}"] = text + "\n"
 
 

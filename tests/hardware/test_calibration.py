@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuscope.errors import CatalogueError, UnknownNameError
-from gpuscope.hardware import calibration_for, device
+from gpuscope.hardware import CalibratedValue, Calibration, Distance, calibration_for, device
 from gpuscope.hardware.calibration import CALIBRATIONS, _calibration_for, load_calibration
 from gpuscope.hardware.names import device_ids
 
@@ -50,33 +50,41 @@ def test_the_measured_device_gets_its_own(folder: Path) -> None:
     assert found.origin("host.dispatch") == "measured"
     assert found.spread("matmul.bf16.efficiency_max") == pytest.approx(0.05)
     assert found.spread("kernel.gap") == 0.0
-    assert found.get("no.such", 7.0) == 7.0
-    assert found.get("kernel.gap", 7.0) == 1e-6
+    assert found.value("no.such", "kernel.gap") == 1e-6
+    with pytest.raises(UnknownNameError):
+        found.value("no.such")
     assert found.names("matmul") == ("matmul.bf16.efficiency_max",)
     assert found.measured_with.startswith("driver 1")
     with pytest.raises(UnknownNameError, match="efficiency_max"):
         found.value("matmul.bf16.eficiency_max")
 
 
+def test_a_device_measured_in_whole_reads_no_other_file(folder: Path) -> None:
+    (folder / "nvidia-h100-sxm.toml").write_text("no TOML, and nobody asked")
+    assert _calibration_for(device("h200"), folder).distance is Distance.SAME_DEVICE
+    with pytest.raises(CatalogueError, match="nvidia-h100-sxm"):
+        _calibration_for(device("a100"), folder)
+
+
 def test_a_what_if_keeps_the_calibration(folder: Path) -> None:
     what_if = device("h200").replace(memory_bandwidth_bytes_per_s=8e12)
-    assert _calibration_for(what_if, folder).distance == "same device"
+    assert _calibration_for(what_if, folder).distance is Distance.SAME_DEVICE
 
 
 @pytest.mark.parametrize(
     ("name", "distance", "factor", "least"),
     [
-        ("h100", "same generation", 1.5, 0.08),
-        ("a100", "same vendor", 2.0, 0.15),
-        ("mi300x", "other vendor", 3.0, 0.25),
+        ("h100", Distance.SAME_GENERATION, 1.5, 0.08),
+        ("a100", Distance.SAME_VENDOR, 2.0, 0.15),
+        ("mi300x", Distance.OTHER_VENDOR, 3.0, 0.25),
     ],
 )
 def test_others_get_estimates_that_widen_with_distance(
-    folder: Path, name: str, distance: str, factor: float, least: float
+    folder: Path, name: str, distance: Distance, factor: float, least: float
 ) -> None:
     found = _calibration_for(device(name), folder)
     assert found.measured_on == "nvidia-h200-sxm"
-    assert found.distance == distance
+    assert found.distance is distance
     assert found.value("matmul.bf16.efficiency_max") == 0.8
     assert found.origin("matmul.bf16.efficiency_max") == "estimated"
     assert found.spread("matmul.bf16.efficiency_max") == pytest.approx(max(0.05 * factor, least))
@@ -125,7 +133,7 @@ def test_a_folder_is_read_as_one(tmp_path: Path) -> None:
         ('origin = "measured"', 'origin = "guess"', "guess"),
         ('device = "nvidia-h200-sxm"', 'device = "h200"', "nvidia-h200-sxm"),
         ("[kernel.gap]", "stray = 1\n[kernel.gap]", "stray"),
-        ("[kernel.gap]", "[kernel.gap", "cannot be read"),
+        ("[kernel.gap]", "[kernel.gap", "not valid TOML"),
     ],
 )
 def test_a_bad_file_is_refused(folder: Path, old: str, new: str, said: str) -> None:
@@ -143,6 +151,52 @@ def test_the_catalogues_own_calibrations_load() -> None:
         assert path.stem in device_ids()
         assert load_calibration(path).entries
     assert calibration_for(device("h200")).device_id == "nvidia-h200-sxm"
+
+
+def _one(name: str, value: float, *, host: bool = False) -> str:
+    """A calibration of one constant; in whole, if it has one of the host."""
+    low, high = 0.9 * value, 1.1 * value
+    text = f'device = "{name}"\n[kernel.share]\nunit = "1"\n'
+    text += f"value = {value}\nlow = {low}\nhigh = {high}\n"
+    return text + ('[host.gap]\nvalue = 1e-6\nunit = "s"\n' if host else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "spread"),
+    [
+        ("h100", 0.5, 0.1),  # its own
+        ("h20", 0.5, 0.15),  # of its generation with its kind of memory: the H100, not the H200
+        ("a100", 0.4, 0.2),  # of its vendor: the H200, measured in whole, not the H100
+        ("mi300x", 0.3, 0.2),  # of its vendor: the MI210, though the H200 was measured in whole
+        ("gaudi3", 0.4, 0.3),  # nobody of its vendor: the one that was measured in whole
+    ],
+)
+def test_a_missing_constant_is_the_nearest_relatives_and_less_sure(
+    tmp_path: Path, name: str, value: float, spread: float
+) -> None:
+    (tmp_path / "nvidia-h200-sxm.toml").write_text(_one("nvidia-h200-sxm", 0.4, host=True))
+    (tmp_path / "nvidia-h100-sxm.toml").write_text(_one("nvidia-h100-sxm", 0.5))
+    (tmp_path / "amd-mi210.toml").write_text(_one("amd-mi210", 0.3))
+    found = _calibration_for(device(name), tmp_path)
+    assert found.value("kernel.share") == value
+    assert found.spread("kernel.share") == pytest.approx(spread)
+    assert found.origin("kernel.share") == ("calibrated" if name == "h100" else "estimated")
+
+
+@pytest.mark.parametrize("name", device_ids())
+def test_every_device_has_every_constant(name: str) -> None:
+    known = set(calibration_for(device("h200")).names())
+    assert known <= set(calibration_for(device(name)).names())
+
+
+@pytest.mark.parametrize("name", ["nvidia-a100-sxm-80gb", "nobody's"])
+def test_constants_by_hand_are_completed_by_the_relatives(name: str) -> None:
+    entry = CalibratedValue(0.5, "1", "measured", 0.5, 0.5)
+    own = Calibration(name, name, Distance.SAME_DEVICE, "", (("matmul.bf16.efficiency", entry),))
+    assert own.value("matmul.bf16.efficiency") == 0.5
+    lent = own.entry("kernel.scale")
+    assert (lent.value, lent.origin) == (1.0, "estimated")
+    assert lent.spread > calibration_for(device("h200")).spread("kernel.scale")
 
 
 KERNELS = """
@@ -165,7 +219,7 @@ def partly(folder: Path) -> Path:
 
 def test_known_kernels_replace_carried_ones(partly: Path) -> None:
     found = _calibration_for(device("b200"), partly)
-    assert found.distance == "same device, kernels only"
+    assert found.distance is Distance.KERNELS_ONLY
     assert found.value("matmul.bf16.efficiency_max") == 0.7
     assert found.origin("matmul.bf16.efficiency_max") == "calibrated"
     assert found.value("host.dispatch") == 5e-6
@@ -212,10 +266,12 @@ def with_graphics(partly: Path) -> Path:
     return partly
 
 
-def test_a_graphics_die_lends_nothing_to_one_with_stacked_memory(with_graphics: Path) -> None:
+def test_a_graphics_die_lends_to_one_with_stacked_memory_only_what_else_nobody_has(
+    with_graphics: Path,
+) -> None:
     found = _calibration_for(device("a100"), with_graphics)
     assert found.value("matmul.bf16.efficiency_max") == 0.8
-    assert "matmul.bf16.floor_s" not in found
+    assert found.value("matmul.bf16.floor_s") == 8e-7
 
 
 def test_graphics_dies_of_a_generation_lend_each_other_everything(with_graphics: Path) -> None:

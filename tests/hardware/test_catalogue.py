@@ -8,6 +8,7 @@ import pytest
 
 from gpuscope.errors import CatalogueError, UnknownNameError
 from gpuscope.hardware import device, devices, interconnect, interconnects
+from gpuscope.hardware.cluster import torus_shape
 from gpuscope.hardware.loader import load_device
 from gpuscope.hardware.names import CATALOGUE, aliases
 
@@ -35,6 +36,24 @@ def test_every_source_and_limits_file_is_used() -> None:
     assert {p.stem for p in (CATALOGUE / "limits").glob("*.toml")} <= used
 
 
+ORIGINS = ("datasheet", "secondary source", "measured", "estimated")
+
+
+def test_what_only_others_tell_is_of_a_secondary_source() -> None:
+    for name, field, origin in (
+        ("tpu-v5p", "bf16", "datasheet"),  # Google's documentation
+        ("cerebras-wse3", "launch_year", "secondary source"),  # as the press reported
+        ("nvidia-a10", "memory_bytes", "secondary source"),  # databases of third parties
+        ("nvidia-gb10", "fp4", "estimated"),  # arithmetic from two anchors
+        ("nvidia-h200-sxm", "l2_bytes", "measured"),  # the device itself, when asked
+        ("tesla-dojo-d1", "scale_up_bandwidth_bytes_per_s", "secondary source"),
+    ):
+        assert device(name).origin(field) == origin, (name, field)
+    edge = device("tesla-dojo-d1").scale_up
+    assert edge is not None
+    assert edge.bandwidth_origin == "secondary source"
+
+
 @pytest.mark.parametrize("found", ALL, ids=IDS)
 def test_every_figure_has_a_source(found) -> None:
     sourced = dict(found.sources)
@@ -42,9 +61,11 @@ def test_every_figure_has_a_source(found) -> None:
         value = getattr(found, field.name)
         if field.name == "structured_sparsity_multiplier" and value == 1.0:
             continue  # none is stated
+        if field.name == "package_devices":
+            continue  # PyTorch's way to count, see `granularity`
         if isinstance(value, (int, float)):
             assert sourced.get(field.name), f"{field.name} = {value} has no source"
-            assert found.origin(field.name) in ("datasheet", "measured", "estimated")
+            assert found.origin(field.name) in ORIGINS
     for rate, _ in found.peaks:
         assert sourced.get(rate), rate
 
@@ -143,6 +164,19 @@ def test_links_are_one_direction() -> None:
     assert device("b580").host_link.name == "PCIe 4.0 x8"
     assert interconnect("infinity-fabric-mi300x").is_point_to_point
     assert not interconnect("nvlink-4").is_point_to_point
+
+
+def test_how_a_link_is_wired_does_not_hang_on_its_words() -> None:
+    for link in interconnects():
+        assert (link.wiring == "torus") == (link.torus_dimensions is not None)
+    for name in ("amd-mi350x", "amd-mi355x", "amd-mi210"):  # no switch joins them
+        mesh = device(name).scale_up
+        assert mesh is not None
+        assert mesh.wiring == "mesh"
+    reworded = dataclasses.replace(interconnect("ici-v5p"), topology="a ring of meshes")
+    assert torus_shape(reworded, 64) == (4, 4, 4)
+    assert torus_shape(device("trainium2").scale_up, 16) == (4, 4)
+    assert torus_shape(device("trainium2").scale_up, 64) == (4, 4, 4)
     with pytest.raises(UnknownNameError, match="nvlink-4"):
         interconnect("nvlink4")
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gpuscope.errors import InvalidValueError, UnknownNameError
-from gpuscope.hardware import device, devices, parse_target
+from gpuscope.hardware import Cluster, device, device_ids, devices, parse_target
 from gpuscope.hardware.cluster import _TARGET, _counted, build_cluster, torus_shape
 
 
@@ -18,6 +18,21 @@ def test_one_device() -> None:
     assert cluster.scale_out is None
     assert cluster.assumptions == ()
     assert cluster.name == "nvidia-h200-sxm"
+
+
+@pytest.mark.parametrize("name", device_ids())
+def test_a_bare_device_has_its_own_links(name: str) -> None:
+    cluster = Cluster.of(device(name))
+    assert (cluster.device, cluster.n_devices, cluster.nodes) == (device(name), 1, 1)
+    assert cluster.host_link == device(name).host_link
+    assert cluster == parse_target(name)
+
+
+@pytest.mark.parametrize("name", ["mi250x", "ascend-910c", "intel-max-1550"])
+def test_a_package_of_several_devices_says_so(name: str) -> None:
+    assert device(name).package_devices == 2
+    assert any("the package" in str(said) for said in Cluster.of(device(name)).assumptions)
+    assert not Cluster.of(device("h200")).assumptions
 
 
 def test_one_node() -> None:
@@ -172,3 +187,10 @@ class TestNamesThatBeginWithDigits:
     def test_an_unknown_name_is_named_alone(self) -> None:
         with pytest.raises(UnknownNameError, match="'h2000000'"):
             parse_target("8xh2000000")
+
+
+def test_a_mesh_of_neighbours_is_a_cluster() -> None:
+    cluster = parse_target("25xtesla-dojo-d1")
+    assert cluster.torus_shape == (5, 5)
+    assert cluster.scale_up_domain_devices == 25
+    assert any("mesh" in text and "open" in text for text in cluster.assumptions)

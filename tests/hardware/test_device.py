@@ -65,7 +65,7 @@ def test_a_what_if_shows_itself() -> None:
     assert better.source("memory_bandwidth_bytes_per_s") is None
     assert "memory_bandwidth_bytes_per_s=8e+12" in better.name
     assert better.id == H200.id
-    assert better.origin("bf16") == "datasheet"
+    assert better.origin("bf16") == H200.origin("bf16") == "secondary source"
     share = H200.memory_usable_bytes / H200.memory_bytes
     assert better.memory_usable_bytes == pytest.approx(288e9 * share, rel=1e-9)
     assert H200.memory_bandwidth_bytes_per_s == 4.8e12  # the real one is untouched

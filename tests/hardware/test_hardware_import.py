@@ -10,9 +10,10 @@ hardware.device_ids()
 heavy = sorted({"torch", "pydantic", "pandas", "transformers", "rich"} & set(sys.modules))
 assert not heavy, heavy
 read = []
-import tomllib
-load = tomllib.load
-tomllib.load = lambda file: (read.append(file.name), load(file))[1]
+def opened(event, given):
+    if event == "open" and str(given[0]).endswith(".toml"):
+        read.append(str(given[0]))
+sys.addaudithook(opened)
 hardware.device("h200")
 assert "torch" not in sys.modules
 devices = [name for name in read if "/devices/" in name.replace(chr(92), "/")]

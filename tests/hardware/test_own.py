@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.errors import InputFileError
-from gpuscope.hardware import applied, calibration_for, device, load_own
+from gpuscope.hardware import Distance, applied, calibration_for, device, load_own
 from gpuscope.hardware.calibration import CALIBRATIONS
 from gpuscope.hardware.own import home, is_this, this_target
 
@@ -58,7 +58,7 @@ def test_own_constants_replace_the_catalogues_and_the_rest_stays(tmp_path: Path)
     assert found.value("matmul.fp16.efficiency") == calibration_for(h200).value(
         "matmul.fp16.efficiency"
     )
-    assert found.distance == "same device"
+    assert found.distance is Distance.SAME_DEVICE
 
 
 def test_of_another_device_the_host_holds_and_kernels_are_carried(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_of_another_device_the_host_holds_and_kernels_are_carried(tmp_path: Path
     assert known.value("matmul.bf16.efficiency") == 0.5  # a what-if of the same device
     other = applied(own, device("rtx-4090"))
     assert other.value("host.op.mm.plain_s") == 1e-5
-    assert other.distance != "same device"
+    assert other.distance is not Distance.SAME_DEVICE
     carried = other.entry("matmul.bf16.efficiency")
     assert carried.origin == "estimated"
 
@@ -83,11 +83,13 @@ def test_a_catalogue_folder_is_a_calibration() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("device = ", "not TOML"), ('device = "nvidia-9000"', "which device"),
-        ("", "which device"), (ONE.replace("low = 0.45", "low = 0.6"), "does not hold"),
+        ("device = ", "not valid TOML"),
+        ('device = "nvidia-9000"', "which device"),
+        ("", "which device"),
+        (ONE.replace("low = 0.45", "low = 0.6"), "does not hold"),
         (ONE.replace('unit = "s"\n', ""), "no unit"),
     ],
-)  # fmt: skip
+)
 def test_bad_files_say_why(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)

@@ -53,9 +53,10 @@ def test_nothing_is_faster_than_memory_or_arithmetic_allow() -> None:
     for row in (*effects("occupancy"), *effects("transpose")):
         assert row["moved_bytes"] / row["time_s"] < h200.memory_bandwidth_bytes_per_s
     peak = h200.peak_flops_per_s("float32", tensor_core=False)
-    assert 2 * effect("rate", instruction="fma_f32")["operations"] < peak * effect(
-        "rate", instruction="fma_f32"
-    )["time_s"] * 1.001
+    assert (
+        2 * effect("rate", instruction="fma_f32")["operations"]
+        < peak * effect("rate", instruction="fma_f32")["time_s"] * 1.001
+    )
 
 
 def test_unknown_effects_are_refused() -> None:

@@ -23,33 +23,76 @@ def trace(rank: int | None, *, ranks: int = 4, steps: int = 3, late_us: int = 0)
             _span("user_annotation", f"ProfilerStep#{step}", at, 990, 1, 1),
             _span("cpu_op", "aten::mm", at + 10, 30, 1, 1, {"External id": number}),
             _span("cuda_runtime", "cudaLaunchKernel", at + 20, 10, 1, 1, {"correlation": number}),
-            _span("kernel", "gemm_bf16", at + 60, work, 0, 7,
-                  {"correlation": number, "device": 0, "stream": 7, "grid": [8, 1, 1],
-                   "block": [128, 1, 1]}),
-            _span("cuda_runtime", "cudaLaunchKernel", at + 50, 10, 1, 1,
-                  {"correlation": number + 1}),
-            _span("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", at + 60 + work, wait, 0,
-                  20, {"correlation": number + 1, "device": 0, "stream": 20,
-                       "Collective name": "allreduce", "Group size": ranks,
-                       "Process Group Name": "0", "In msg nelems": 1024, "Out msg nelems": 1024,
-                       "dtype": "BFloat16"}),
-        ]  # fmt: skip
+            _span(
+                "kernel",
+                "gemm_bf16",
+                at + 60,
+                work,
+                0,
+                7,
+                {
+                    "correlation": number,
+                    "device": 0,
+                    "stream": 7,
+                    "grid": [8, 1, 1],
+                    "block": [128, 1, 1],
+                },
+            ),
+            _span(
+                "cuda_runtime", "cudaLaunchKernel", at + 50, 10, 1, 1, {"correlation": number + 1}
+            ),
+            _span(
+                "kernel",
+                "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)",
+                at + 60 + work,
+                wait,
+                0,
+                20,
+                {
+                    "correlation": number + 1,
+                    "device": 0,
+                    "stream": 20,
+                    "Collective name": "allreduce",
+                    "Group size": ranks,
+                    "Process Group Name": "0",
+                    "In msg nelems": 1024,
+                    "Out msg nelems": 1024,
+                    "dtype": "BFloat16",
+                },
+            ),
+        ]
     document = {
-        "schemaVersion": 1, "displayTimeUnit": "ms", "baseTimeNanoseconds": 0,
+        "schemaVersion": 1,
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": 0,
         "deviceProperties": [
-            {"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150_000_000_000,
-             "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+            {
+                "id": 0,
+                "name": "NVIDIA H200",
+                "totalGlobalMem": 150_000_000_000,
+                "computeMajor": 9,
+                "computeMinor": 0,
+                "numSms": 132,
+            }
         ],
         "traceEvents": events,
-    }  # fmt: skip
+    }
     if rank is not None:
         document["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": ranks}
     return document
 
 
 def _span(cat, name, ts, dur, pid, tid, args=None) -> dict:
-    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur,
-            "args": args or {}}  # fmt: skip
+    return {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": args or {},
+    }
 
 
 def write(path: Path, document: dict) -> Path:

@@ -78,7 +78,7 @@ def test_ray_gives_the_same_run(tmp_path: Path) -> None:
 
 def test_progress_is_told(tmp_path: Path) -> None:
     told = []
-    gs.load(folder(tmp_path), progress=lambda done, total: told.append((done, total)))
+    gs.load(folder(tmp_path), on_progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
@@ -138,9 +138,9 @@ def test_the_device_may_be_named(tmp_path: Path) -> None:
     document["deviceProperties"] = []
     path = write(tmp_path / "t.json", document)
     assert gs.load(path).device_id == ""
-    assert gs.load(path, device="a100").device_id == gs.device("a100").id
+    assert gs.load(path, on="a100").device_id == gs.device("a100").id
     with pytest.raises(UnknownNameError):
-        gs.load(path, device="h2000")
+        gs.load(path, on="h2000")
 
 
 def test_the_step_time_is_the_median(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_nsys_export(tmp_path: Path) -> None:
 def test_a_memory_snapshot(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps(training()))
-    run = gs.load(path, device="h200")
+    run = gs.load(path, on="h200")
     assert math.isnan(run.step_time_s)
     assert run.peak_memory_bytes == 24 * MIB
     assert run.reserved_memory_bytes == 38 * MIB

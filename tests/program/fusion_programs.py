@@ -37,19 +37,32 @@ class Steps:
         return spec
 
     def call(
-        self, name: str, *inputs: TensorSpec, shape: tuple[int, ...] | None = None,
-        dtype: str = "", more: tuple[tuple[int, ...], ...] = (), phase: Phase = "forward",
-        sync: str = "", args: dict[str, object] | None = None,
-    ) -> TensorSpec:  # fmt: skip
+        self,
+        name: str,
+        *inputs: TensorSpec,
+        shape: tuple[int, ...] | None = None,
+        dtype: str = "",
+        more: tuple[tuple[int, ...], ...] = (),
+        phase: Phase = "forward",
+        sync: str = "",
+        args: dict[str, object] | None = None,
+    ) -> TensorSpec:
         """An operator with one result (`more`: shapes of others, float32)."""
         index = len(self.ops)
         shape = inputs[0].shape if shape is None else shape
         out = self._new(shape, dtype or inputs[0].dtype, index)
         others = tuple(self._new(s, "float32", index) for s in more)
         self.ops.append(
-            Op(index, f"aten::{name}", inputs=inputs, outputs=(out, *others), phase=phase,
-               sync=sync, args=args or {})
-        )  # fmt: skip
+            Op(
+                index,
+                f"aten::{name}",
+                inputs=inputs,
+                outputs=(out, *others),
+                phase=phase,
+                sync=sync,
+                args=args or {},
+            )
+        )
         return out
 
     def in_place(self, name: str, *inputs: TensorSpec, phase: Phase = "forward") -> TensorSpec:
@@ -66,12 +79,14 @@ class Steps:
         last = {t.storage: op.index for op in self.ops for t in (*op.inputs, *op.outputs)}
         storages = tuple(
             Storage(
-                number, spec.nbytes, "parameter" if self.born[number] < 0 else "temporary",
+                number,
+                spec.nbytes,
+                "parameter" if self.born[number] < 0 else "temporary",
                 self.born[number],
                 None if self.born[number] < 0 or number in self.kept else last[number] + 1,
             )
             for number, spec in self.specs.items()
-        )  # fmt: skip
+        )
         return Program("steps", tuple(self.ops), storages, compiled=compiled)
 
 

@@ -22,20 +22,33 @@ NARROW: dict[str, dict[str, Any]] = {
     "qwen3-8b": {},
     "qwen3-30b-a3b": {"moe_intermediate_size": 16, "num_experts": 8, "num_experts_per_tok": 2},
     "deepseek-v3": {
-        "num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8,
-        "qk_rope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 16, "n_group": 4,
-        "topk_group": 2, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "num_key_value_heads": 4,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 8,
+        "n_routed_experts": 16,
+        "n_group": 4,
+        "topk_group": 2,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
         "first_k_dense_replace": 1,
     },
     "gemma-2-2b": {"sliding_window": 8},
     "gemma-3-1b": {"sliding_window": 8, "num_hidden_layers": 6},
     "phi-3-mini": {"pad_token_id": 0, "sliding_window": 8},
-}  # fmt: skip
+}
 
 LLAMA_LIKE = {
-    "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 64, "num_hidden_layers": 2,
-}  # fmt: skip
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 64,
+    "num_hidden_layers": 2,
+}
 
 
 def narrow(name: str) -> TransformersSpec:

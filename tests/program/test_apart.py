@@ -11,9 +11,10 @@ from gpuscope.program.world import RankPrograms
 
 MESH = (MeshDimension("dp", 2), MeshDimension("tp", 4))
 GROUPS = (
-    ProcessGroup("1", "dp", (0, 4)), ProcessGroup("2", "tp", (0, 1, 2, 3)),
+    ProcessGroup("1", "dp", (0, 4)),
+    ProcessGroup("2", "tp", (0, 1, 2, 3)),
     ProcessGroup("0", "world", tuple(range(8))),
-)  # fmt: skip
+)
 
 
 def job(**fields) -> RankPrograms:
@@ -33,9 +34,11 @@ def test_groups_and_peers_are_those_of_the_place():
     groups = [[g.ranks for g in p.groups] for p in apart(job(), 5).programs]
     world = tuple(range(8))
     assert groups == [
-        [(1, 5), (4, 5, 6, 7), world], [(2, 6), (4, 5, 6, 7), world],
-        [(1, 5), (0, 1, 2, 3), world], [(2, 6), (0, 1, 2, 3), world],
-    ]  # fmt: skip
+        [(1, 5), (4, 5, 6, 7), world],
+        [(2, 6), (4, 5, 6, 7), world],
+        [(1, 5), (0, 1, 2, 3), world],
+        [(2, 6), (0, 1, 2, 3), world],
+    ]
     assert [p.ops[0].peer for p in apart(job(), 5).programs] == [6, 7, 2, 3]
 
 

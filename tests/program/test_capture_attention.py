@@ -162,9 +162,10 @@ def test_autocast_gives_attention_half_precision_inputs() -> None:
 def test_the_output_is_saved_for_backward_and_scores_are_not() -> None:
     program = attention(head_dim=64)
     held = [
-        s for s in program.storages
+        s
+        for s in program.storages
         if s.category == "activation" and s.label == "gpuscope::attention"
-    ]  # fmt: skip
+    ]
     assert sorted(s.nbytes for s in held) == [2 * 4 * 8 * 4, 2 * 4 * 8 * 64 * 2]
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gpuscope.program.fusion import FUSED, fuse
-from gpuscope.program.inductor.regions import RETURNED
-from gpuscope.program.types import Program
+from gpuscope.program.types import RETURNED, Program
 
 torch = pytest.importorskip("torch")
 
@@ -243,9 +242,10 @@ def test_gradients_that_are_summed_up_come_after_the_compiled_backward_pass() ->
 def test_convolutions_are_compiled_channels_last() -> None:
     def build() -> Step:
         net = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 128, 3, padding=1), torch.nn.ReLU(),
+            torch.nn.Conv2d(3, 128, 3, padding=1),
+            torch.nn.ReLU(),
             torch.nn.Conv2d(128, 128, 3, padding=1),
-        ).cuda()  # fmt: skip
+        ).cuda()
         call = torch.compile(net)
         x = torch.randn(8, 3, 32, 32, device="cuda")
         return lambda: call(x).sum().backward()
@@ -253,9 +253,11 @@ def test_convolutions_are_compiled_channels_last() -> None:
     program = captured(build)
     second = [op for op in fuse(program).ops if op.name == "aten::convolution"][1]
     assert second.inputs[0].is_channels_last
-    assert not [op for op in program.ops if op.name == "aten::convolution"][1].inputs[
-        0
-    ].is_channels_last
+    assert (
+        not [op for op in program.ops if op.name == "aten::convolution"][1]
+        .inputs[0]
+        .is_channels_last
+    )
 
 
 def test_what_is_not_compiled_is_not_fused() -> None:

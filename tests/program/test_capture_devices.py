@@ -1,4 +1,4 @@
-""""cuda" as the user's code sees it, on a machine without one."""
+""" "cuda" as the user's code sees it, on a machine without one."""
 
 from __future__ import annotations
 
@@ -147,8 +147,11 @@ def test_views_share_their_storage_and_in_place_writes_it() -> None:
     (storage,) = {s.storage for op in program.ops for s in op.outputs}
     assert not [s for s in program.storages if s.born >= 0]
     assert [op.name.split("::")[1] for op in program.ops if op.view] == [
-        "view", "t", "select", "select",
-    ]  # fmt: skip
+        "view",
+        "t",
+        "select",
+        "select",
+    ]
     assert program.storages[0].id == storage
 
 

@@ -15,9 +15,13 @@ F = torch.nn.functional
 
 def convolutional():
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(72, 4),
-    ).cuda()  # fmt: skip
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(72, 4),
+    ).cuda()
     x = torch.randn(2, 3, 8, 8)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
@@ -30,9 +34,7 @@ def convolutional():
 
 
 def transformer():
-    model = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2
-    ).cuda()
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     scaler = torch.amp.GradScaler("cuda")
     x = torch.randn(2, 5, 16, device="cuda")
@@ -90,8 +92,12 @@ def generating():
 
 
 BUILDS: list[Callable[[], Callable[[], object]]] = [
-    convolutional, transformer, recurrent, selecting, generating,
-]  # fmt: skip
+    convolutional,
+    transformer,
+    recurrent,
+    selecting,
+    generating,
+]
 
 
 @pytest.fixture(scope="module", params=BUILDS, ids=lambda b: b.__name__)

@@ -38,10 +38,7 @@ PARAMETERS = 4 * 8 + 8
         ),
         (lambda p: torch.optim.SGD(p, lr=0.1, foreach=False), ["add_", "add_"]),
         (lambda p: torch.optim.SGD(p, lr=0.1, fused=True), ["_fused_sgd_"]),
-        (
-            lambda p: torch.optim.AdamW(p, fused=True),
-            ["_foreach_add_", "_fused_adamw_"],
-        ),
+        (lambda p: torch.optim.AdamW(p, fused=True), ["_foreach_add_", "_fused_adamw_"]),
         (lambda p: torch.optim.Adam(p, fused=True), ["_foreach_add_", "_fused_adam_"]),
     ],
     ids=["sgd", "momentum", "sgd loop", "sgd fused", "adamw fused", "adam fused"],
@@ -53,13 +50,20 @@ def test_operators_of_a_step(make, expected) -> None:
 def test_adamw_default_is_foreach_with_steps_on_the_host() -> None:
     program = program_of(torch.optim.AdamW)
     on_device = [
-        op.name.rpartition("::")[2] for op in program.ops
+        op.name.rpartition("::")[2]
+        for op in program.ops
         if op.phase == "optimizer" and any(s.device == "device" for s in op.inputs)
-    ]  # fmt: skip
+    ]
     assert on_device == [
-        "_foreach_mul_", "_foreach_lerp_", "_foreach_mul_", "_foreach_addcmul_", "_foreach_sqrt",
-        "_foreach_div_", "_foreach_add_", "_foreach_addcdiv_",
-    ]  # fmt: skip
+        "_foreach_mul_",
+        "_foreach_lerp_",
+        "_foreach_mul_",
+        "_foreach_addcmul_",
+        "_foreach_sqrt",
+        "_foreach_div_",
+        "_foreach_add_",
+        "_foreach_addcdiv_",
+    ]
     assert not [op for op in program.ops if op.sync]
     assert len(named(program, "_local_scalar_dense")) == 4  # two reads of each step, no wait
 

@@ -90,8 +90,10 @@ def test_embedding_and_layer_norm() -> None:
     program = of(build)
     assert one(program, "embedding").outputs[0].shape == (2, 5, 4)
     assert [s.shape for s in one(program, "native_layer_norm").outputs] == [
-        (2, 5, 4), (2, 5, 1), (2, 5, 1),
-    ]  # fmt: skip
+        (2, 5, 4),
+        (2, 5, 1),
+        (2, 5, 1),
+    ]
     assert one(program, "embedding_dense_backward").outputs[0].shape == (10, 4)
     assert one(program, "native_layer_norm_backward").module == "1"
 
@@ -182,8 +184,9 @@ def test_a_custom_function_belongs_to_its_module() -> None:
         return lambda: model(x).sum().backward()
 
     assert [(op.phase, op.module) for op in named(of(build), "neg")] == [
-        ("forward", "1"), ("backward", "1"),
-    ]  # fmt: skip
+        ("forward", "1"),
+        ("backward", "1"),
+    ]
 
 
 def test_a_gradient_of_a_gradient() -> None:

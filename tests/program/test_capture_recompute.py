@@ -46,10 +46,13 @@ def test_the_forward_operators_run_twice(use_reentrant) -> None:
 def test_activations_are_not_kept(use_reentrant) -> None:
     def kept(program):
         return sum(
-            s.nbytes for s in program.storages
-            if s.category == "activation" and s.born >= 0
-            and s.died is not None and s.label == "aten::relu"
-        )  # fmt: skip
+            s.nbytes
+            for s in program.storages
+            if s.category == "activation"
+            and s.born >= 0
+            and s.died is not None
+            and s.label == "aten::relu"
+        )
 
     assert kept(of(build_with(False))) == 3 * 8 * 4
     assert kept(of(build_with(True, use_reentrant))) == 0

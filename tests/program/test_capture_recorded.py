@@ -33,7 +33,7 @@ OTHER_NAMES = {"clamp_min": "relu", "stack": "cat"}
 KNOWN: dict[str, dict[str, tuple[int, str]]] = {
     "vit-l-infer": {"add": (1, "the patch convolution adds its bias by a kernel of its own")},
     "user-gpt2-naive": {
-        "mul": (6, "softmax multiplies gradient and result before its own backward kernel"),
+        "mul": (6, "softmax multiplies gradient and result before its own backward kernel")
     },
     "user-mlp-small": {
         "native_batch_norm_backward": (6, "two kernels for tall matrices"),
@@ -60,9 +60,17 @@ def counted(table: Any) -> Counter[str]:
 
 @pytest.mark.parametrize(
     "workload",
-    ["user-mlp-small", "user-encoder", "user-gpt2-naive", "resnet50-train-amp", "lstm-train",
-     "vit-l-infer", "gpt2-train-tiny", "gpt2-decode-b1"],
-)  # fmt: skip
+    [
+        "user-mlp-small",
+        "user-encoder",
+        "user-gpt2-naive",
+        "resnet50-train-amp",
+        "lstm-train",
+        "vit-l-infer",
+        "gpt2-train-tiny",
+        "gpt2-decode-b1",
+    ],
+)
 def test_as_many_operators_as_kernels(workload, comparison) -> None:
     if workload.startswith("gpt2"):
         pytest.importorskip("transformers")
@@ -77,9 +85,7 @@ def test_as_many_operators_as_kernels(workload, comparison) -> None:
     assert different == {name: by for name, (by, _) in KNOWN.get(workload, {}).items()}
 
     # A gradient of a slice is zeros and a copy into them; the rest are conversions and layouts.
-    sliced = sum(
-        op.name in ("aten::select_backward", "aten::slice_backward") for op in program.ops
-    )
+    sliced = sum(op.name in ("aten::select_backward", "aten::slice_backward") for op in program.ops)
     assert captured["copy"] + sliced == pytest.approx(recorded["copy"], rel=0.04, abs=2)
 
 

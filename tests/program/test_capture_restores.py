@@ -18,8 +18,17 @@ F = torch.nn.functional
 
 def everything_patched() -> dict[str, object]:
     names = {
-        torch.cuda: ["is_available", "device_count", "synchronize", "Stream", "Event", "stream",
-                     "current_device", "get_device_properties", "memory_allocated"],
+        torch.cuda: [
+            "is_available",
+            "device_count",
+            "synchronize",
+            "Stream",
+            "Event",
+            "stream",
+            "current_device",
+            "get_device_properties",
+            "memory_allocated",
+        ],
         torch.Tensor: ["to", "cuda", "cpu", "type", "type_as", "tolist", "numpy"],
         torch: ["tensor", "as_tensor", "asarray", "compile", "Generator"],
         torch.nn.Module: ["_apply", "compile"],
@@ -30,13 +39,14 @@ def everything_patched() -> dict[str, object]:
         socket: ["getaddrinfo"],
         socket.socket: ["connect"],
         torch._subclasses.FakeTensor: ["__torch_dispatch__", "tolist"],
-    }  # fmt: skip
+    }
     return {
-        f"{owner}.{name}": getattr(owner, name) if name != "__torch_dispatch__"
+        f"{owner}.{name}": getattr(owner, name)
+        if name != "__torch_dispatch__"
         else vars(owner)[name]
         for owner, listed in names.items()
         for name in listed
-    }  # fmt: skip
+    }
 
 
 def fine():

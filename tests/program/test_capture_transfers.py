@@ -197,8 +197,9 @@ def test_gradients_cross_back() -> None:
     program = of(build)
     copies = named(program, "_to_copy")
     assert [(op.inputs[0].device, op.outputs[0].device) for op in copies] == [
-        ("device", "host"), ("host", "device"),
-    ]  # fmt: skip
+        ("device", "host"),
+        ("host", "device"),
+    ]
     assert {s.device for op in named(program, "mm") for s in op.inputs} == {"device"}
 
 
@@ -214,9 +215,7 @@ def test_a_model_kept_on_the_host_and_moved_for_the_step() -> None:
 
         return step
 
-    devices = [
-        (op.inputs[0].device, op.outputs[0].device) for op in named(of(build), "_to_copy")
-    ]  # fmt: skip
+    devices = [(op.inputs[0].device, op.outputs[0].device) for op in named(of(build), "_to_copy")]
     assert devices == [("host", "device"), ("device", "host")]
 
 
@@ -233,8 +232,8 @@ def test_a_formatted_scalar_is_read():
     assert [op.name for op in ops] == ["aten::_local_scalar_dense", "aten::_to_copy"]
 
 
-def test_a_slice_from_a_drawn_place_keeps_its_length():
-    """`data[i : i + 16]`, where i is drawn: its value is unknown, its distance is not."""
+def test_a_slice_from_a_place_drawn_on_the_host_is_the_real_one():
+    """`data[i : i + 16]`, where i is drawn on the host: drawn as in a real run, nothing assumed."""
     import torch
 
     from gpuscope.program.capture import capture
@@ -244,8 +243,29 @@ def test_a_slice_from_a_drawn_place_keeps_its_length():
 
         def step():
             rows = [data[i : i + 16] for i in torch.randint(900, (4,))]
-            rows += [data[i - 1 : i * 3 // 2 + 7] for i in torch.randint(900, (1,))]
-            assert [len(row) for row in rows] == [16] * 4 + [8]
+            assert [len(row) for row in rows] == [16] * 4
+            assert len({row[0] for row in rows}) > 1
+            (i,) = torch.randint(900, (1,))
+            assert len(data[i - 1 : i * 3 // 2 + 7]) == min(1000, i * 3 // 2 + 7) - (i - 1)
+            return torch.ones(2, device="cuda") * 2
+
+        return step
+
+    assert not capture(build).assumptions
+
+
+def test_a_slice_from_a_place_drawn_on_the_device_keeps_its_length():
+    """There its value is unknown, its distance is not."""
+    import torch
+
+    from gpuscope.program.capture import capture
+
+    def build():
+        data = list(range(1000))
+
+        def step():
+            rows = [data[i : i + 16] for i in torch.randint(900, (4,), device="cuda")]
+            assert [len(row) for row in rows] == [16] * 4
             return torch.ones(2, device="cuda") * 2
 
         return step

@@ -131,8 +131,9 @@ def test_the_next_call_is_compiled_from_its_begin() -> None:
         return step
 
     before = [
-        op.region for op in capture(build).ops
+        op.region
+        for op in capture(build).ops
         if op.phase == "forward" and op.module.endswith("before")
-    ]  # fmt: skip
+    ]
     assert min(before) > 0
     assert len(set(before)) == 2

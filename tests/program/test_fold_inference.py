@@ -30,8 +30,10 @@ def test_workload_is_named_as_asked() -> None:
     workload = resolve("gpt2", WorkloadOptions(task="prefill"))
     program = capture_workload(workload)
     assert (program.name, program.samples, program.tokens) == (
-        workload.title, workload.samples, workload.tokens,
-    )  # fmt: skip
+        workload.title,
+        workload.samples,
+        workload.tokens,
+    )
     assert program.task == "prefill"
     assert program.parameters == 124_439_808
     layers = {op.module.split(".")[2] for op in program.ops if "transformer.h." in op.module}
@@ -106,9 +108,17 @@ def test_refusal_falls_back_to_the_whole_and_says_so(caplog: pytest.LogCaptureFi
         return _stack(depth, scale_of=lambda n: 1.0 / (n + 1))
 
     workload = Workload(
-        name="uneven", build=at(12), title="", task="", batch=None, seq=None, samples=None,
-        tokens=None, dtype="", at_depth=at,
-    )  # fmt: skip
+        name="uneven",
+        build=at(12),
+        title="",
+        task="",
+        batch=None,
+        seq=None,
+        samples=None,
+        tokens=None,
+        dtype="",
+        at_depth=at,
+    )
     with caplog.at_level(logging.DEBUG, logger="gpuscope"):
         program = capture_workload(workload)
     assert differences(program, capture(at(12))) == []

@@ -41,8 +41,10 @@ def test_a_chain_of_elementwise_operators_is_one_kernel() -> None:
 
 def test_residual_layer_norm_and_cast_are_one_kernel() -> None:
     s = Steps()
-    x, y, w, b = s.tensor(ROWS, COLUMNS), s.tensor(ROWS, COLUMNS), *(
-        s.tensor(COLUMNS) for _ in range(2)
+    x, y, w, b = (
+        s.tensor(ROWS, COLUMNS),
+        s.tensor(ROWS, COLUMNS),
+        *(s.tensor(COLUMNS) for _ in range(2)),
     )
     weight = s.tensor(COLUMNS, COLUMNS, dtype="bfloat16")
     total = s.call("add", x, y)
@@ -92,8 +94,9 @@ def test_cross_entropy_never_stores_the_log_probabilities() -> None:
     s.keep(loss)
     count = TensorSpec((), (), "float32", "device", loss.storage + 1)
     one = s.call("ones_like", loss)
-    grad = s.call("nll_loss_backward", one, scores, target, count, shape=(rows, words),
-                  phase="backward")  # fmt: skip
+    grad = s.call(
+        "nll_loss_backward", one, scores, target, count, shape=(rows, words), phase="backward"
+    )
     grad = s.call("_log_softmax_backward_data", grad, scores, args={"dim": 1}, phase="backward")
     s.keep(s.call("_to_copy", grad, dtype="bfloat16", phase="backward"))
     fused = fuse(s.program())
@@ -171,8 +174,17 @@ def test_gradients_of_layer_norm_mix_both_directions_where_the_tensor_is_large()
         s = Steps()
         dy, x = s.tensor(rows, 768), s.tensor(rows, 768)
         mean, rstd, w, b = s.tensor(rows, 1), s.tensor(rows, 1), s.tensor(768), s.tensor(768)
-        dx = s.call("native_layer_norm_backward", dy, x, mean, rstd, w, b,
-                    more=((768,), (768,)), phase="backward")  # fmt: skip
+        dx = s.call(
+            "native_layer_norm_backward",
+            dy,
+            x,
+            mean,
+            rstd,
+            w,
+            b,
+            more=((768,), (768,)),
+            phase="backward",
+        )
         s.keep(dx)
         s.kept |= {dx.storage + 1, dx.storage + 2}
         fused = fuse(s.program())
@@ -301,9 +313,7 @@ def programs(draw: st.DrawFn, training: bool = True) -> tuple[Steps, Program]:
             elif kind == 7 and training:
                 s.in_place("mul", a, b, phase=phase)
             elif kind == 8:
-                small.append(
-                    s.call("sum", a, shape=(columns,), args={"dim": (0,)}, phase=phase)
-                )
+                small.append(s.call("sum", a, shape=(columns,), args={"dim": (0,)}, phase=phase))
             else:
                 row = s.call("mean", a, shape=(rows, 1), args={"dim": (1,)}, phase=phase)
                 full.append(s.call("sub", a, row, phase=phase))

@@ -13,11 +13,7 @@ from gpuscope.program.models import find
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from gpuscope.program.models.building.caches import (  # noqa: E402
-    entries,
-    heads_shapes,
-    probed_shapes,
-)
+from gpuscope.program.models.building.caches import entries, heads_shapes, probed_shapes  # noqa: E402
 
 TRANSFORMERS = tuple(int(part) for part in version("transformers").split(".")[:2])
 

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuscope.program.models import WorkloadOptions, model_names
-from gpuscope.program.models.settings import (
-    ATTENTIONS,
-    COMPILE_MODES,
-    DTYPES,
-    TASKS,
-)
+from gpuscope.program.models.settings import ATTENTIONS, COMPILE_MODES, DTYPES, TASKS
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("models.md", "models.zh-CN.md")]
 

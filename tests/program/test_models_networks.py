@@ -10,12 +10,7 @@ from gpuscope.program.models.settle import settle
 
 torch = pytest.importorskip("torch")
 
-from gpuscope.program.models.building import (  # noqa: E402
-    diffusion,
-    recommender,
-    recurrent,
-    vision,
-)
+from gpuscope.program.models.building import diffusion, recommender, recurrent, vision  # noqa: E402
 from gpuscope.program.models.networks.attention import attend  # noqa: E402
 from gpuscope.program.models.networks.convnext import ConvNeXt  # noqa: E402
 from gpuscope.program.models.networks.dit import DiffusionTransformer, position_table  # noqa: E402
@@ -23,11 +18,7 @@ from gpuscope.program.models.networks.dlrm import DLRM  # noqa: E402
 from gpuscope.program.models.networks.lstm import LSTMLanguageModel  # noqa: E402
 from gpuscope.program.models.networks.resnet import ResNet  # noqa: E402
 from gpuscope.program.models.networks.stochastic_depth import StochasticDepth  # noqa: E402
-from gpuscope.program.models.networks.swin import (  # noqa: E402
-    SwinTransformer,
-    WindowAttention,
-    relative_index,
-)
+from gpuscope.program.models.networks.swin import SwinTransformer, WindowAttention, relative_index  # noqa: E402
 from gpuscope.program.models.networks.unet import UNet  # noqa: E402
 from gpuscope.program.models.networks.vit import VisionTransformer  # noqa: E402
 
@@ -150,9 +141,12 @@ def test_unet_denoises_and_trains() -> None:
 def test_unet_skips_fit_at_every_depth() -> None:
     for per_level in (1, 2, 3):
         net = UNet(
-            widths=(32, 32, 64), attention=(True, False, False), per_level=per_level, heads=2,
+            widths=(32, 32, 64),
+            attention=(True, False, False),
+            per_level=per_level,
+            heads=2,
             text_width=16,
-        )  # fmt: skip
+        )
         x = torch.randn(1, 4, 16, 16)
         assert net(x, torch.tensor([3]), torch.randn(1, 5, 16)).shape == x.shape
 

@@ -32,10 +32,7 @@ def test_precisions_train(dtype: str) -> None:
 
 
 def test_float8_is_close_to_bfloat16() -> None:
-    from gpuscope.program.models.building.float8 import (
-        Float8InferenceLinear,
-        Float8TrainingLinear,
-    )
+    from gpuscope.program.models.building.float8 import Float8InferenceLinear, Float8TrainingLinear
 
     torch.manual_seed(0)
     linear = torch.nn.Linear(64, 32, bias=False, dtype=torch.bfloat16)
@@ -105,9 +102,13 @@ def test_encoder() -> None:
     find("bert-base").load()
     spec = find("bert-base").build.__self__  # type: ignore[attr-defined]
     values = {
-        "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 64, "vocab_size": 64, "max_position_embeddings": 32,
-    }  # fmt: skip
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "vocab_size": 64,
+        "max_position_embeddings": 32,
+    }
     spec = dataclasses.replace(spec, values=values)
     torch.manual_seed(0)
     step = spec.build(small("bert-base", dtype="float32"))
@@ -118,18 +119,34 @@ def test_encoder() -> None:
 
 SEQ2SEQ = {
     "t5-small": {
-        "vocab_size": 64, "d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 2,
-        "num_decoder_layers": 2, "num_heads": 4, "decoder_start_token_id": 0,
+        "vocab_size": 64,
+        "d_model": 32,
+        "d_ff": 64,
+        "d_kv": 8,
+        "num_layers": 2,
+        "num_decoder_layers": 2,
+        "num_heads": 4,
+        "decoder_start_token_id": 0,
         "dropout_rate": 0.0,
     },
     "whisper-tiny": {
-        "vocab_size": 64, "num_mel_bins": 8, "d_model": 32, "encoder_layers": 2,
-        "encoder_attention_heads": 2, "decoder_layers": 2, "decoder_attention_heads": 2,
-        "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_source_positions": 20,
-        "max_target_positions": 32, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1,
+        "vocab_size": 64,
+        "num_mel_bins": 8,
+        "d_model": 32,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_layers": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64,
+        "max_source_positions": 20,
+        "max_target_positions": 32,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 1,
         "decoder_start_token_id": 2,
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SEQ2SEQ)

@@ -111,15 +111,27 @@ def test_a_file_named_like_a_module_in_use_does_not_replace_it(tmp_path: Path) -
         ("def build(:\n", "build", InputFileError, ["line 1", "not valid Python"]),
         ("def make():\n    pass\n", "build", WorkloadError, ["It has: make", "job.py:make"]),
         ("x = 1\n", "build", WorkloadError, ["no function"]),
-        ("import notthere\n\ndef build():\n    pass\n", "build", WorkloadError,
-         ["line 1", "notthere", "Install"]),
-        ("def build():\n    pass\n\n1 / 0\n", "build", WorkloadError,
-         ["ZeroDivisionError", "line 4"]),
-        ("import sys\n\ndef build():\n    pass\n\nsys.exit(3)\n", "build", WorkloadError,
-         ["SystemExit", "__main__"]),
+        (
+            "import notthere\n\ndef build():\n    pass\n",
+            "build",
+            WorkloadError,
+            ["line 1", "notthere", "Install"],
+        ),
+        (
+            "def build():\n    pass\n\n1 / 0\n",
+            "build",
+            WorkloadError,
+            ["ZeroDivisionError", "line 4"],
+        ),
+        (
+            "import sys\n\ndef build():\n    pass\n\nsys.exit(3)\n",
+            "build",
+            WorkloadError,
+            ["SystemExit", "__main__"],
+        ),
         ("def build(path):\n    pass\n", "build", WorkloadError, ["argument 'path'", "default"]),
     ],
-)  # fmt: skip
+)
 def test_broken_files(
     tmp_path: Path, text: str, function: str, error: type[Exception], says: list[str]
 ) -> None:
@@ -145,35 +157,66 @@ def test_file_that_imports_its_function(tmp_path: Path) -> None:
 # --- configuration files -----------------------------------------------------------------------
 
 LLAMA = {
-    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 32,
-    "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "vocab_size": 64, "max_position_embeddings": 128,
-    "rope_theta": 500000.0, "torch_dtype": "bfloat16",
-}  # fmt: skip
-BERT = {
-    "model_type": "bert", "architectures": ["BertForMaskedLM"], "hidden_size": 32,
-    "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 64,
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 64,
     "max_position_embeddings": 128,
-}  # fmt: skip
+    "rope_theta": 500000.0,
+    "torch_dtype": "bfloat16",
+}
+BERT = {
+    "model_type": "bert",
+    "architectures": ["BertForMaskedLM"],
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 64,
+    "max_position_embeddings": 128,
+}
 T5 = {
-    "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_model": 32,
-    "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "vocab_size": 64,
+    "model_type": "t5",
+    "architectures": ["T5ForConditionalGeneration"],
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 64,
+    "num_layers": 2,
+    "num_heads": 4,
+    "vocab_size": 64,
     "decoder_start_token_id": 0,
-}  # fmt: skip
+}
 VIT = {
-    "model_type": "vit", "architectures": ["ViTForImageClassification"], "hidden_size": 32,
-    "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32,
+    "model_type": "vit",
+    "architectures": ["ViTForImageClassification"],
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 32,
     "patch_size": 16,
-}  # fmt: skip
+}
 GEMMA3 = {
-    "model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"],
+    "model_type": "gemma3",
+    "architectures": ["Gemma3ForConditionalGeneration"],
     "text_config": {
-        "model_type": "gemma3_text", "hidden_size": 32, "intermediate_size": 64,
-        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "head_dim": 8, "vocab_size": 64, "sliding_window": 16, "max_position_embeddings": 128,
+        "model_type": "gemma3_text",
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "vocab_size": 64,
+        "sliding_window": 16,
+        "max_position_embeddings": 128,
     },
     "vision_config": {"hidden_size": 16},
-}  # fmt: skip
+}
 
 
 def config(folder: Path, values: dict[str, Any]) -> Path:
@@ -183,21 +226,30 @@ def config(folder: Path, values: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("values", "task", "size"),
     [
-        (LLAMA, "train", {"seq": 8}), (LLAMA, "prefill", {"seq": 8}),
-        (LLAMA, "decode", {"context": 8}), (BERT, "train", {"seq": 8}),
-        (BERT, "inference", {"seq": 8}), (T5, "train", {"seq": 8}), (VIT, "train", {}),
-        (VIT, "inference", {}), (GEMMA3, "decode", {"context": 8}),
+        (LLAMA, "train", {"seq": 8}),
+        (LLAMA, "prefill", {"seq": 8}),
+        (LLAMA, "decode", {"context": 8}),
+        (BERT, "train", {"seq": 8}),
+        (BERT, "inference", {"seq": 8}),
+        (T5, "train", {"seq": 8}),
+        (VIT, "train", {}),
+        (VIT, "inference", {}),
+        (GEMMA3, "decode", {"context": 8}),
     ],
-)  # fmt: skip
+)
 def test_configuration_becomes_a_step(
     tmp_path: Path, values: dict[str, Any], task: str, size: dict[str, int]
 ) -> None:
     pytest.importorskip("transformers")
     file = config(tmp_path, values)
     options = WorkloadOptions(
-        task=task, batch=2, dtype="float32", device="cpu",
-        attention="eager" if values is GEMMA3 else None, **size,
-    )  # fmt: skip
+        task=task,
+        batch=2,
+        dtype="float32",
+        device="cpu",
+        attention="eager" if values is GEMMA3 else None,
+        **size,
+    )
     got = resolve(str(file), options)
     assert got.task == task
     result = got.build()()

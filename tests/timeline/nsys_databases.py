@@ -55,12 +55,18 @@ SCHEMA = {
 }
 
 STRINGS = [
-    (1, "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"), (2, "gemm"),
-    (3, "cudaLaunchKernel_v7000"), (4, "cudaMemcpyAsync_v3020"), (5, "cudaStreamSynchronize_v3020"),
+    (1, "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"),
+    (2, "gemm"),
+    (3, "cudaLaunchKernel_v7000"),
+    (4, "cudaMemcpyAsync_v3020"),
+    (5, "cudaStreamSynchronize_v3020"),
     (6, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
-    (7, "aten::mm, seq = 3, sizes = [[8, 8], [8, 8]]"), (8, "iteration"), (9, "poll"),
-    (10, "python"), (11, "data loading"),
-]  # fmt: skip
+    (7, "aten::mm, seq = 3, sizes = [[8, 8], [8, 8]]"),
+    (8, "iteration"),
+    (9, "poll"),
+    (10, "python"),
+    (11, "data loading"),
+]
 
 
 def make(path: Path, tables: dict[str, list[tuple[object, ...]]]) -> Path:
@@ -76,11 +82,37 @@ def make(path: Path, tables: dict[str, list[tuple[object, ...]]]) -> Path:
 
 
 def kernel(
-    start: int, end: int, correlation: int, *, name: int = 1, stream: int = 7,
-    pid: int = GLOBAL_PID, graph: int | None = None,
-) -> tuple[object, ...]:  # fmt: skip
-    return (start, end, 0, 1, stream, correlation, pid, name, 2, name, 64, 10, 2, 1, 256, 1, 1,
-            1024, 2048, graph)  # fmt: skip
+    start: int,
+    end: int,
+    correlation: int,
+    *,
+    name: int = 1,
+    stream: int = 7,
+    pid: int = GLOBAL_PID,
+    graph: int | None = None,
+) -> tuple[object, ...]:
+    return (
+        start,
+        end,
+        0,
+        1,
+        stream,
+        correlation,
+        pid,
+        name,
+        2,
+        name,
+        64,
+        10,
+        2,
+        1,
+        256,
+        1,
+        1,
+        1024,
+        2048,
+        graph,
+    )
 
 
 def step_tables() -> dict[str, list[tuple[object, ...]]]:
@@ -88,11 +120,13 @@ def step_tables() -> dict[str, list[tuple[object, ...]]]:
     return {
         "StringIds": STRINGS,
         "CUPTI_ACTIVITY_KIND_KERNEL": [
-            kernel(1_300, 1_800, 12), kernel(1_850, 2_000, 13, name=6, stream=20),
-            kernel(2_300, 2_800, 15), kernel(2_850, 3_000, 16, name=6, stream=20),
+            kernel(1_300, 1_800, 12),
+            kernel(1_850, 2_000, 13, name=6, stream=20),
+            kernel(2_300, 2_800, 15),
+            kernel(2_850, 3_000, 16, name=6, stream=20),
         ],
         "CUPTI_ACTIVITY_KIND_MEMCPY": [
-            (1_100, 1_200, 0, 1, 7, 11, GLOBAL_PID, 4096, 1, 0, 2, None),
+            (1_100, 1_200, 0, 1, 7, 11, GLOBAL_PID, 4096, 1, 0, 2, None)
         ],
         "CUPTI_ACTIVITY_KIND_MEMSET": [(1_250, 1_260, 0, 7, 10, GLOBAL_PID, 0, 64, 2)],
         "CUPTI_ACTIVITY_KIND_RUNTIME": [
@@ -104,7 +138,8 @@ def step_tables() -> dict[str, list[tuple[object, ...]]]:
             (2_090, 3_010, 0, GLOBAL_TID, 17, 5, 0),
         ],
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": [
-            (1_810, 1_810, 0, 20, 14, GLOBAL_PID, 2, 5), (2_095, 3_005, 0, 7, 17, GLOBAL_PID, 3, 0),
+            (1_810, 1_810, 0, 20, 14, GLOBAL_PID, 2, 5),
+            (2_095, 3_005, 0, 7, 17, GLOBAL_PID, 3, 0),
         ],
         "NVTX_EVENTS": [
             (1_000, 2_010, 59, "iteration", GLOBAL_TID, None, 0),
@@ -117,7 +152,9 @@ def step_tables() -> dict[str, list[tuple[object, ...]]]:
         "ThreadNames": [(10, 0, GLOBAL_TID)],
         "TARGET_INFO_GPU": [(0, "NVIDIA H200", 150_000_000_000, 132, 9, 0, 32, 64)],
         "TARGET_INFO_SESSION_START_TIME": [(1_700_000_000_000_000_000, "")],
-        "META_DATA_EXPORT": [("EXPORT_SCHEMA_VERSION_MAJOR", "3"),
-                             ("EXPORT_SCHEMA_VERSION_MINOR", "11")],
+        "META_DATA_EXPORT": [
+            ("EXPORT_SCHEMA_VERSION_MAJOR", "3"),
+            ("EXPORT_SCHEMA_VERSION_MINOR", "11"),
+        ],
         "DIAGNOSTIC_EVENT": [(0, 1, "all is well"), (5, 2, "Not all events were collected.")],
-    }  # fmt: skip
+    }

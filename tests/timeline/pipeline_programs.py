@@ -63,9 +63,12 @@ class StageBuilder:
 
 
 def pipeline(
-    orders: Sequence[Sequence[str]], forward_us: float = 100, backward_us: float = 200,
-    message_us: float = 0.0, replicas: int = 1,
-) -> tuple[list[CostedProgram], list[tuple[int, ...]]]:  # fmt: skip
+    orders: Sequence[Sequence[str]],
+    forward_us: float = 100,
+    backward_us: float = 200,
+    message_us: float = 0.0,
+    replicas: int = 1,
+) -> tuple[list[CostedProgram], list[tuple[int, ...]]]:
     """Programs and members; ranks of one stage follow each other, `replicas` of them."""
     stages = len(orders)
     programs, members = [], []

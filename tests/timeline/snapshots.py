@@ -32,14 +32,25 @@ def event(action: str, addr: int, size: int, time_us: int | None = 0, frames: An
 
 
 def block(address: int, size: int, state: str = "active_allocated", frames: Any = ()) -> dict:
-    return {"address": address, "size": size, "requested_size": size, "state": state,
-            "frames": list(frames)}  # fmt: skip
+    return {
+        "address": address,
+        "size": size,
+        "requested_size": size,
+        "state": state,
+        "frames": list(frames),
+    }
 
 
 def segment(address: int, blocks: list[dict], device: int = 0) -> dict:
     total = sum(b["size"] for b in blocks)
-    return {"device": device, "address": address, "total_size": total, "stream": 0,
-            "segment_type": "large", "blocks": blocks}  # fmt: skip
+    return {
+        "device": device,
+        "address": address,
+        "total_size": total,
+        "stream": 0,
+        "segment_type": "large",
+        "blocks": blocks,
+    }
 
 
 def training() -> dict[str, Any]:
@@ -49,11 +60,17 @@ def training() -> dict[str, Any]:
     the peak is 8 + 6 + 10 = 24 MiB, when both activations are there.
     """
     segments = [
-        segment(0, [block(0, 8 * MIB, frames=PARAMETER), block(8 * MIB, 8 * MIB, frames=GRADIENT),
-                    block(16 * MIB, 16 * MIB, "inactive")]),
+        segment(
+            0,
+            [
+                block(0, 8 * MIB, frames=PARAMETER),
+                block(8 * MIB, 8 * MIB, frames=GRADIENT),
+                block(16 * MIB, 16 * MIB, "inactive"),
+            ],
+        ),
         segment(32 * MIB, [block(32 * MIB, 4 * MIB, frames=STATE)]),
         segment(64 * MIB, [block(64 * MIB, 2 * MIB, "inactive")]),
-    ]  # fmt: skip
+    ]
     trace = [
         event("alloc", 16 * MIB, 6 * MIB, 100, ACTIVATION),
         event("alloc", 22 * MIB, 10 * MIB, 110, ACTIVATION),

@@ -130,8 +130,9 @@ def test_what_goes_on_into_the_next_step_overlaps_its_begin():
 @settings(max_examples=60, deadline=None)
 @given(
     spans=st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 50), st.floats(1, 3)), max_size=6),
-    begin=st.floats(-20, 120), work=st.floats(0.1, 80),
-)  # fmt: skip
+    begin=st.floats(-20, 120),
+    work=st.floats(0.1, 80),
+)
 def test_work_is_conserved(spans, begin, work):
     start = np.array([s for s, _, _ in spans], float)
     end = np.array([s + d for s, d, _ in spans], float)
@@ -150,14 +151,17 @@ def test_work_is_conserved(spans, begin, work):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    us=st.lists(st.floats(1, 200), min_size=3, max_size=3), factor=st.floats(1, 3),
+    us=st.lists(st.floats(1, 200), min_size=3, max_size=3),
+    factor=st.floats(1, 3),
     link=st.floats(1, 2),
-)  # fmt: skip
+)
 def test_no_task_gets_shorter(us, factor, link):
     ops = [
-        talk(us[0], stream=1), talk(us[1], group=1, stream=2), call(kernel(us[2])),
+        talk(us[0], stream=1),
+        talk(us[1], group=1, stream=2),
+        call(kernel(us[2])),
         call(kernel(5), waits=(0, 1)),
-    ]  # fmt: skip
+    ]
     schedule = build_schedule(one(*ops))
     walk = walk_steps(schedule, 0.0)
     after = contended_s(schedule, walk, schedule.duration_s, Fixed(factor, factor, link))
@@ -169,18 +173,36 @@ def test_no_task_gets_shorter(us, factor, link):
 def test_the_factors_of_a_device():
     overlap = DeviceOverlap.of(device("h200"))
     beside = Kernel(
-        "collective_all_reduce", "collective", 0, 1e-3, 1e-3, 1e-3, lane="link", units=24,
-        sent_bytes=3e8, moving_s=0.9e-3, note="8 ranks in one scale-up domain",
-    )  # fmt: skip
+        "collective_all_reduce",
+        "collective",
+        0,
+        1e-3,
+        1e-3,
+        1e-3,
+        lane="link",
+        units=24,
+        sent_bytes=3e8,
+        moving_s=0.9e-3,
+        scope="domain",
+    )
     product = Kernel("gemm", "matmul", 0, 1e-3, 1e-3, 1e-3, limiter="tensor_core")
     assert 1.1 < overlap.of_kernel(product, beside) < 2
     assert overlap.of_collective(beside, product) > 1
     # 3e8 bytes in 0.9 ms are 0.74 of 450 GB/s, more than 0.67: both fill the link.
     assert overlap.of_collectives(beside, [beside]) == pytest.approx(1 + 0.9)
     far = Kernel(
-        "collective_all_reduce", "collective", 0, 1e-3, 1e-3, 1e-3, lane="link", units=24,
-        sent_bytes=3e8, moving_s=0.9e-3, note="64 ranks in 8 domains",
-    )  # fmt: skip
+        "collective_all_reduce",
+        "collective",
+        0,
+        1e-3,
+        1e-3,
+        1e-3,
+        lane="link",
+        units=24,
+        sent_bytes=3e8,
+        moving_s=0.9e-3,
+        scope="fabric",
+    )
     assert overlap.of_collectives(beside, [far]) == 1
 
 

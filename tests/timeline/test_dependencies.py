@@ -70,8 +70,10 @@ def test_a_collective_does_not_use_up_what_its_stream_waits_for():
     second = op(2, name="c10d::allreduce_", group=1)
     found = waits_by_row(
         [first, op(1, waits=(0,)), second, op(3)],
-        [(0, 0, 1), (1, 1, 1), (2, 1, 2), (3, 2, 3)], [9, 8, 0], frozenset({8, 9}),
-    )  # fmt: skip
+        [(0, 0, 1), (1, 1, 1), (2, 1, 2), (3, 2, 3)],
+        [9, 8, 0],
+        frozenset({8, 9}),
+    )
     assert found == {1: (0,), 2: (0,)}
 
 
@@ -115,7 +117,9 @@ def test_rows_side_by_side_are_all_waited_for():
 def test_what_runs_piece_by_piece_is_ordered_by_its_waits_alone():
     piece = {"overlapped": True}
     ops = [
-        op(0, writes=[1]), op(1, reads=[1], writes=[2], stream=1, args=piece),
-        op(2, reads=[2]), op(3, waits=(1,)),
-    ]  # fmt: skip
+        op(0, writes=[1]),
+        op(1, reads=[1], writes=[2], stream=1, args=piece),
+        op(2, reads=[2]),
+        op(3, waits=(1,)),
+    ]
     assert waits(ops, [0, 9, 0, 0]) == {3: (1,)}

@@ -49,11 +49,20 @@ def test_doubles_below_two_to_the_43_are_exact(whole, part):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        (b"1.0004", 1000), (b"1.0006", 1001), (b"-1.5", -1500), (b"-0.001", -1),
-        (b"2e3", 2_000_000), (b'"12.5"', 12_500), (b"7.", 7000), (b"1e400", UNUSABLE),
-        (b"soon", UNUSABLE), (b"NaN", UNUSABLE), (b"", UNUSABLE), (b"9" * 19, UNUSABLE),
+        (b"1.0004", 1000),
+        (b"1.0006", 1001),
+        (b"-1.5", -1500),
+        (b"-0.001", -1),
+        (b"2e3", 2_000_000),
+        (b'"12.5"', 12_500),
+        (b"7.", 7000),
+        (b"1e400", UNUSABLE),
+        (b"soon", UNUSABLE),
+        (b"NaN", UNUSABLE),
+        (b"", UNUSABLE),
+        (b"9" * 19, UNUSABLE),
     ],
-)  # fmt: skip
+)
 def test_odd_numbers(text, value):
     assert exact_nanoseconds(text) == value
 

@@ -117,12 +117,15 @@ def test_cut_off_anywhere(tmp_path, small):
 @pytest.mark.parametrize(
     "piece",
     [
-        b'\n{"ph": "X", oops},', b"null,", b'{"ph": "X", "name": "a\x01", "ts": 1, "dur": 2},',
+        b'\n{"ph": "X", oops},',
+        b"null,",
+        b'{"ph": "X", "name": "a\x01", "ts": 1, "dur": 2},',
         b'{"ph": "X", "cat": "kernel", "name": "k", "ts": "7", "dur": 1, "args": '
         b'{"a": [{"ph": 1}, {"name": 2}, {"ts": "' + b"x" * 4000 + b'"}]}},',
-        b"],", b']}, {"ph": "X"},',
+        b"],",
+        b']}, {"ph": "X"},',
     ],
-)  # fmt: skip
+)
 def test_bad_chunks(tmp_path, small, piece):
     at = [TEXT.index(b'{"ph": "X"', len(TEXT) * k // 5) for k in (1, 2, 3)]
     text = bytearray(TEXT)

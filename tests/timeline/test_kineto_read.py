@@ -8,8 +8,9 @@ import zstandard
 from kineto_traces import HEADER, document, event, training, write
 
 from gpuscope.program.types import Op
-from gpuscope.timeline import read_trace, write_chrome_trace
+from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.kineto.build import distinct_keys
+from gpuscope.timeline.perfetto import write_chrome_trace
 from gpuscope.timeline.types import EVENT_KINDS, Collective, Events, Step
 
 KIND = {name: number for number, name in enumerate(EVENT_KINDS)}
@@ -90,10 +91,12 @@ def test_launch_and_operator_of_device_work(timeline):
     got = {
         named(timeline, e): (named(timeline, launch), named(timeline, operator))
         for e, launch, operator in zip(
-            timeline.recorded.event, timeline.recorded.launch, timeline.recorded.operator,
+            timeline.recorded.event,
+            timeline.recorded.launch,
+            timeline.recorded.operator,
             strict=True,
         )
-    }  # fmt: skip
+    }
     assert got == {
         "Memcpy HtoD (Pinned -> Device)": ("cudaMemcpyAsync", "aten::copy_"),
         "gemm": ("cudaLaunchKernel", "aten::addmm"),
@@ -124,8 +127,9 @@ def test_ops_have_shapes_phase_and_module(timeline):
     gemm = op(timeline, "gemm")
     assert (gemm.name, gemm.phase, gemm.module) == ("aten::addmm", "forward", "Net_0.Linear_0")
     assert [(t.shape, t.stride, t.dtype) for t in gemm.inputs] == [
-        ((8, 4), (4, 1), "bfloat16"), ((4, 2), (1, 4), "bfloat16"),
-    ]  # fmt: skip
+        ((8, 4), (4, 1), "bfloat16"),
+        ((4, 2), (1, 4), "bfloat16"),
+    ]
     assert op(timeline, "gemm_t").phase == "backward"
     assert op(timeline, "gemm_t").module == "Net_0.Linear_0", "as the forward operator's"
     assert op(timeline, "multi_tensor").phase == "optimizer"
@@ -209,21 +213,36 @@ def test_a_bare_list_is_a_trace(timeline, tmp_path):
 def test_the_rank_in_the_file_counts_before_the_one_given(tmp_path):
     path = write(tmp_path / "t.json", document())
     assert read_trace(path, rank=5).sources[0].rank == 2
-    assert read_trace(write(tmp_path / "u.json", document(training(), schemaVersion=1)), rank=5)\
-        .lanes[0].rank == 5  # fmt: skip
+    assert (
+        read_trace(write(tmp_path / "u.json", document(training(), schemaVersion=1)), rank=5)
+        .lanes[0]
+        .rank
+        == 5
+    )
 
 
 def test_the_words_of_2021(tmp_path):
     old = [
         event("Operator", "aten::mm", 1000, 100, tid="77"),
-        {**event("Runtime", "cudaLaunchKernel", 1010, 10, tid=77),
-         "args": {"correlation": 5, "external id": 3}},
-        event("Kernel", "volta_sgemm", 1050, 40, pid=0, tid="stream 7", correlation=5, device=0,
-              stream=7),
+        {
+            **event("Runtime", "cudaLaunchKernel", 1010, 10, tid=77),
+            "args": {"correlation": 5, "external id": 3},
+        },
+        event(
+            "Kernel",
+            "volta_sgemm",
+            1050,
+            40,
+            pid=0,
+            tid="stream 7",
+            correlation=5,
+            device=0,
+            stream=7,
+        ),
         event("Memcpy", "Memcpy HtoD (Pageable -> Device)", 1100, 5, pid=0, tid="stream 7"),
         event("Memset", "Memset (Device)", 1110, 5, pid=0, tid="stream 7"),
         event("Operator", "ProfilerStep#1", 1000, 500, tid="77"),
-    ]  # fmt: skip
+    ]
     timeline = read_trace(write(tmp_path / "old.json", document(old, schemaVersion=1)))
     kinds = [EVENT_KINDS[k] for k in timeline.events.kind.tolist()]
     assert sorted(kinds) == ["kernel", "launch", "memcpy", "memset", "operator", "step"]
@@ -235,14 +254,34 @@ def test_the_words_of_2021(tmp_path):
 def test_amd_calls(tmp_path):
     amd = [
         event("cuda_runtime", "hipLaunchKernel", 10, 5, correlation=3, cid=211),
-        event("kernel", "Cijk_gemm", 20, 5, pid=2, tid=0, device=2, stream=0, correlation=3,
-              kind="Dispatch Kernel"),
+        event(
+            "kernel",
+            "Cijk_gemm",
+            20,
+            5,
+            pid=2,
+            tid=0,
+            device=2,
+            stream=0,
+            correlation=3,
+            kind="Dispatch Kernel",
+        ),
         event("cuda_runtime", "hipMemcpyWithStream", 30, 20, correlation=4, cid=22),
-        event("gpu_memcpy", "Memcpy DtoH (Device -> Host)", 40, 5, pid=2, tid=0, device=2,
-              stream=0, correlation=4, kind="CopyDeviceToHost"),
+        event(
+            "gpu_memcpy",
+            "Memcpy DtoH (Device -> Host)",
+            40,
+            5,
+            pid=2,
+            tid=0,
+            device=2,
+            stream=0,
+            correlation=4,
+            kind="CopyDeviceToHost",
+        ),
         event("cuda_runtime", "hipGraphLaunch", 60, 5, correlation=9),
         event("kernel", "decode", 70, 5, pid=2, tid=0, device=2, stream=0, correlation=9),
-    ]  # fmt: skip
+    ]
     timeline = read_trace(write(tmp_path / "amd.json", document(amd, schemaVersion=1)))
 
     def kind(name):
@@ -260,16 +299,27 @@ def test_mtia_waits_are_no_work(tmp_path):
     mtia = [
         event("mtia_ccp_events", "pe_exe", 0, 10, pid=17, tid=3910, stream=112),
         event("mtia_ccp_events", "event_wait", 0, 90, pid=17, tid=3910, stream=112),
-        event("mtia_ccp_events", "dma_request", 20, 10, pid=17, tid=3910, stream=112, size=64,
-              correlation=5),
+        event(
+            "mtia_ccp_events",
+            "dma_request",
+            20,
+            10,
+            pid=17,
+            tid=3910,
+            stream=112,
+            size=64,
+            correlation=5,
+        ),
         event("mtia_runtime", "enqueueCommand memcpyHtoDAsync", 5, 2, correlation=5),
-    ]  # fmt: skip
+    ]
     timeline = read_trace(write(tmp_path / "m.json", document(mtia, schemaVersion=1)))
     kinds = {named(timeline, r): EVENT_KINDS[timeline.events.kind[r]] for r in range(4)}
     assert kinds == {
-        "pe_exe": "kernel", "event_wait": "sync", "dma_request": "memcpy",
+        "pe_exe": "kernel",
+        "event_wait": "sync",
+        "dma_request": "memcpy",
         "enqueueCommand memcpyHtoDAsync": "launch",
-    }  # fmt: skip
+    }
     assert timeline.recorded.nbytes.tolist() == [-1, 64]
 
 

@@ -10,7 +10,7 @@ import pytest
 from kineto_traces import RECORDED, SHARED
 
 from gpuscope.analysis.time_classes import rank_time
-from gpuscope.timeline import read_trace
+from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS
 
 REFERENCE = (
@@ -19,9 +19,13 @@ REFERENCE = (
     else []
 )
 FIELDS = {
-    "span_us": "span_s", "busy_us": "busy_s", "idle_us": "idle_s",
-    "compute_union_us": "compute_s", "comm_union_us": "communication_s", "mem_union_us": "copy_s",
-}  # fmt: skip
+    "span_us": "span_s",
+    "busy_us": "busy_s",
+    "idle_us": "idle_s",
+    "compute_union_us": "compute_s",
+    "comm_union_us": "communication_s",
+    "mem_union_us": "copy_s",
+}
 
 WITHOUT_COPIES = "resnet50_num_workers"
 """The figures of these two leave out the categories "Memcpy" and "Memset" of 2021's schema."""
@@ -47,9 +51,7 @@ def text_intervals(path) -> list[tuple[str, str, int, int]]:
     found = []
     for e in events:
         cat = str(e.get("cat", "")).lower()
-        if e.get("ph") == "X" and cat in (
-            "kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset",
-        ):  # fmt: skip
+        if e.get("ph") == "X" and cat in ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"):
             start, length = round(e["ts"] * 1000), round(e["dur"] * 1000)
             found.append((cat, e["name"], start, start + length))
     return found
@@ -76,11 +78,13 @@ def by_hand(path, communication: set[str]) -> dict[str, int]:
     span = max(b for _, b in every) - min(a for a, _ in every)
     busy = union(every)
     return {
-        "span_us": span, "busy_us": busy, "idle_us": span - busy,
+        "span_us": span,
+        "busy_us": busy,
+        "idle_us": span - busy,
         "compute_union_us": union((a, b) for n, a, b in kernels if n[:60] not in communication),
         "comm_union_us": union((a, b) for n, a, b in kernels if n[:60] in communication),
         "mem_union_us": union((a, b) for c, _, a, b in work if c != "kernel"),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.skipif(not REFERENCE, reason="the collected traces are not beside the repository")
@@ -138,7 +142,8 @@ def test_recordings_of_the_project(path):
     source, recorded, events = timeline.sources[0], timeline.recorded, timeline.events
     names = {n[:60] for _, n, _, _ in text_intervals(path) if "nccl" in n}
     assert classes(timeline) == by_hand(path, names)
-    assert len(timeline.steps) == 3
+    unmarked = {"resnet50_channels_last", "tensor_parallel_one_rank"}
+    assert len(timeline.steps) == (0 if path.parent.name in unmarked else 3)
     assert source.devices[0].name == "NVIDIA H200"
     if "4xh200" in str(path):
         assert (source.rank, source.world_size) == (int(path.stem[5]), 4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kineto_traces import document, event, training, write
 
 from gpuscope.errors import InputFileError
-from gpuscope.timeline import read_trace
+from gpuscope.timeline.kineto import read_trace
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
 
 WHOLE = json.dumps(document(), indent=1).encode()
@@ -221,8 +221,9 @@ def test_an_odd_event_is_read(tmp_path, text):
     assert timeline.sources[0].events_skipped == 0
     events = timeline.events
     assert (events.start_ns.tolist(), events.duration_ns.tolist()) == (
-        [0, 0, 10_000], [5000, 5000, 1000],
-    )  # fmt: skip
+        [0, 0, 10_000],
+        [5000, 5000, 1000],
+    )
 
 
 def test_names_keep_their_text_whatever_the_way(tmp_path):
@@ -240,9 +241,14 @@ def test_a_gigantic_name(tmp_path):
 
 def test_wrong_types_in_the_header(tmp_path):
     odd = {
-        "distributedInfo": [1], "deviceProperties": {"id": 0}, "schemaVersion": {"a": 1},
-        "baseTimeNanoseconds": "x", "host_name": 5, "ERROR": {"a": 1}, "record_shapes": "yes",
-    }  # fmt: skip
+        "distributedInfo": [1],
+        "deviceProperties": {"id": 0},
+        "schemaVersion": {"a": 1},
+        "baseTimeNanoseconds": "x",
+        "host_name": 5,
+        "ERROR": {"a": 1},
+        "record_shapes": "yes",
+    }
     timeline = read(tmp_path, document(training(), **odd))
     assert timeline.sources[0].events_read == EVENTS
     assert timeline.sources[0].devices == ()
@@ -257,9 +263,8 @@ def test_times_far_apart(tmp_path):
 
 
 @settings(
-    max_examples=120, deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_mutated_files_never_break_the_reader(tmp_path, data):
     text = bytearray(WHOLE)
@@ -271,9 +276,11 @@ def test_mutated_files_never_break_the_reader(tmp_path, data):
         elif way == "cut":
             del text[at : at + data.draw(st.integers(1, 200))]
         elif way == "insert":
-            piece = data.draw(st.sampled_from(
-                (b"}", b"{", b"]", b"[", b'"', b",", b"null", b"1e999", b"\\", b"\xff", b"\0")
-            ))  # fmt: skip
+            piece = data.draw(
+                st.sampled_from(
+                    (b"}", b"{", b"]", b"[", b'"', b",", b"null", b"1e999", b"\\", b"\xff", b"\0")
+                )
+            )
             text[at:at] = piece
         else:
             text[at:at] = text[at : at + data.draw(st.integers(1, 400))]
@@ -293,9 +300,8 @@ JSON = st.recursive(
 
 
 @settings(
-    max_examples=120, deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     records=st.lists(
         st.fixed_dictionaries(
@@ -308,3 +314,22 @@ JSON = st.recursive(
 )
 def test_values_of_any_type_never_break_the_reader(tmp_path, records):
     attempt(tmp_path, json.dumps({"traceEvents": records, "schemaVersion": 1}).encode())
+
+
+@pytest.mark.parametrize("number", ["1e9999999", "-1e9999999", "1e-9999999", "9" * 5000])
+def test_numbers_beyond_all_arithmetic_are_left_out(tmp_path, number: str) -> None:
+    """A time of 1e9999999 in a damaged piece ended in an error of decimal arithmetic."""
+    good = '{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":5,"dur":1}'
+    text = "".join(
+        f',{{"ph":"X","cat":"cpu_op","name":"a","pid":{a},"tid":1,"ts":{b},"dur":{c},"args":{{"x":{d}}}}}'
+        for a, b, c, d in (
+            (number, 1, 1, 1),
+            (1, number, 1, 1),
+            (1, 1, number, 1),
+            (1, 1, 1, number),
+        )
+    )
+    path = tmp_path / "t.json"
+    path.write_text(f'[{good}{text},{{"ph":"X",]')
+    timeline = read_trace(path)
+    assert len(timeline.events) >= 1

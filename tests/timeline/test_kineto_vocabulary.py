@@ -19,20 +19,30 @@ from gpuscope.timeline.types import EVENT_KINDS, Collective
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
-        ("launch", "cudaLaunchKernel cudaLaunchKernelExC cuLaunchKernel cuLaunchKernelEx "
-         "cudaLaunchCooperativeKernel cudaGraphLaunch cudaMemcpyAsync cudaMemsetAsync cudaMemset "
-         "hipLaunchKernel hipExtModuleLaunchKernel hipModuleLaunchKernel hipGraphLaunch "
-         "hipMemcpyAsync hipMemsetAsync cudaMemcpy2DAsync cuMemcpyDtoDAsync_v2 "
-         "urEnqueueKernelLaunch zeCommandListAppendLaunchKernel"),
-        ("sync", "cudaDeviceSynchronize cudaStreamSynchronize cudaEventSynchronize "
-         "hipDeviceSynchronize hipStreamSynchronize hipEventSynchronize cudaMemcpy hipMemcpy "
-         "hipMemcpyWithStream cuCtxSynchronize cuStreamSynchronize synchronizeStream "
-         "urQueueFinish zeEventHostSynchronize"),
-        ("other", "cudaStreamWaitEvent cudaEventRecord cudaEventQuery cudaMalloc cudaFree "
-         "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaStreamIsCapturing "
-         "hipPointerGetAttribute cudaFuncSetAttribute hipStreamWaitEvent recordEvent"),
+        (
+            "launch",
+            "cudaLaunchKernel cudaLaunchKernelExC cuLaunchKernel cuLaunchKernelEx "
+            "cudaLaunchCooperativeKernel cudaGraphLaunch cudaMemcpyAsync cudaMemsetAsync "
+            "cudaMemset "
+            "hipLaunchKernel hipExtModuleLaunchKernel hipModuleLaunchKernel hipGraphLaunch "
+            "hipMemcpyAsync hipMemsetAsync cudaMemcpy2DAsync cuMemcpyDtoDAsync_v2 "
+            "urEnqueueKernelLaunch zeCommandListAppendLaunchKernel",
+        ),
+        (
+            "sync",
+            "cudaDeviceSynchronize cudaStreamSynchronize cudaEventSynchronize "
+            "hipDeviceSynchronize hipStreamSynchronize hipEventSynchronize cudaMemcpy hipMemcpy "
+            "hipMemcpyWithStream cuCtxSynchronize cuStreamSynchronize synchronizeStream "
+            "urQueueFinish zeEventHostSynchronize",
+        ),
+        (
+            "other",
+            "cudaStreamWaitEvent cudaEventRecord cudaEventQuery cudaMalloc cudaFree "
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaStreamIsCapturing "
+            "hipPointerGetAttribute cudaFuncSetAttribute hipStreamWaitEvent recordEvent",
+        ),
     ],
-)  # fmt: skip
+)
 def test_runtime_calls(kind, names):
     for name in names.split():
         assert EVENT_KINDS[runtime_kind(name)] == kind, name
@@ -60,12 +70,34 @@ def test_what_lies_on_a_device_row_is_not_all_work():
     [
         (3, ["gpuscope.step"]),
         (2, ["ProfilerStep#0", "ProfilerStep#12"]),
-        (1, ["step 3", "train_step", "iteration 7", "Training Step", "batch_12", "decode_step",
-             "step[DECODE bs=32]", "iter#4"]),
-        (0, ["Optimizer.step#SGD.step", "step_size_update", "aten::add", "batch_norm", "forward",
-             "ProfilerStepper", "gpuscope.module:step", "stepwise"]),
+        (
+            1,
+            [
+                "step 3",
+                "train_step",
+                "iteration 7",
+                "Training Step",
+                "batch_12",
+                "decode_step",
+                "step[DECODE bs=32]",
+                "iter#4",
+            ],
+        ),
+        (
+            0,
+            [
+                "Optimizer.step#SGD.step",
+                "step_size_update",
+                "aten::add",
+                "batch_norm",
+                "forward",
+                "ProfilerStepper",
+                "gpuscope.module:step",
+                "stepwise",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_steps(rank, names):
     assert {name: step_rank(name) for name in names} == dict.fromkeys(names, rank)
 
@@ -73,16 +105,34 @@ def test_steps(rank, names):
 @pytest.mark.parametrize(
     ("phase", "names"),
     [
-        ("backward", ["autograd::engine::evaluate_function: MmBackward0", "AddmmBackward0",
-                      "torch::autograd::AccumulateGradBackward", "AddmmBackward",
-                      "torch/_tensor.py(540): backward"]),
-        ("optimizer", ["Optimizer.step#AdamW.step", "Optimizer.zero_grad#SGD.zero_grad",
-                       "torch/optim/sgd.py(84): step"]),
-        ("input", ["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                   "torch/utils/data/dataloader.py(628): __next__"]),
+        (
+            "backward",
+            [
+                "autograd::engine::evaluate_function: MmBackward0",
+                "AddmmBackward0",
+                "torch::autograd::AccumulateGradBackward",
+                "AddmmBackward",
+                "torch/_tensor.py(540): backward",
+            ],
+        ),
+        (
+            "optimizer",
+            [
+                "Optimizer.step#AdamW.step",
+                "Optimizer.zero_grad#SGD.zero_grad",
+                "torch/optim/sgd.py(84): step",
+            ],
+        ),
+        (
+            "input",
+            [
+                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                "torch/utils/data/dataloader.py(628): __next__",
+            ],
+        ),
         ("forward", ["aten::mm", "aten::convolution_backward", "backward_hook", "zero_grad"]),
     ],
-)  # fmt: skip
+)
 def test_phases(phase, names):
     assert {name: PHASES[phase_mark(name)] for name in names} == dict.fromkeys(names, phase)
 
@@ -98,15 +148,21 @@ def test_modules_and_frames():
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("_allgather_base", "all_gather"), ("_reduce_scatter_base", "reduce_scatter"),
-        ("allreduce", "all_reduce"), ("alltoall_base", "all_to_all"), ("broadcast", "broadcast"),
-        ("nccl:all_to_all", "all_to_all"), ("allreduce_coalesced", "all_reduce"),
+        ("_allgather_base", "all_gather"),
+        ("_reduce_scatter_base", "reduce_scatter"),
+        ("allreduce", "all_reduce"),
+        ("alltoall_base", "all_to_all"),
+        ("broadcast", "broadcast"),
+        ("nccl:all_to_all", "all_to_all"),
+        ("allreduce_coalesced", "all_reduce"),
         ("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgs)", "all_gather"),
         ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "send_recv"),
         ("void vllm::cross_device_reduce_1stage<float, 8>(A)", "all_reduce"),
-        ("recv", "recv"), ("barrier", "barrier"), ("ncclDevKernel_Generic_1(X)", ""),
+        ("recv", "recv"),
+        ("barrier", "barrier"),
+        ("ncclDevKernel_Generic_1(X)", ""),
     ],
-)  # fmt: skip
+)
 def test_collective_names(name, call):
     assert call_name(name) == call
 
@@ -132,10 +188,18 @@ def test_what_a_collective_does_not_say_is_unknown():
 
 def test_dtypes():
     words = {
-        "c10::BFloat16": "bfloat16", "BFloat16": "bfloat16", "float": "float32", "Half": "float16",
-        "long int": "int64", "unsigned char": "uint8", "c10::Float8_e4m3fn": "float8_e4m3fn",
-        "Scalar": "", "ScalarList": "", "": "", "TensorList": "",
-    }  # fmt: skip
+        "c10::BFloat16": "bfloat16",
+        "BFloat16": "bfloat16",
+        "float": "float32",
+        "Half": "float16",
+        "long int": "int64",
+        "unsigned char": "uint8",
+        "c10::Float8_e4m3fn": "float8_e4m3fn",
+        "Scalar": "",
+        "ScalarList": "",
+        "": "",
+        "TensorList": "",
+    }
     assert {word: torch_dtype(word) for word in words} == words
 
 

@@ -41,11 +41,17 @@ def by_stack(t):
 
 
 def test_a_small_tree():
-    t = timeline([
-        (0, 100, 0, OPERATOR), (10, 40, 0, OPERATOR), (20, 10, 0, OPERATOR),
-        (60, 10, 0, OPERATOR), (200, 5, 0, OPERATOR), (15, 90, 1, OPERATOR),
-        (12, 50, 2, KERNEL),
-    ])  # fmt: skip
+    t = timeline(
+        [
+            (0, 100, 0, OPERATOR),
+            (10, 40, 0, OPERATOR),
+            (20, 10, 0, OPERATOR),
+            (60, 10, 0, OPERATOR),
+            (200, 5, 0, OPERATOR),
+            (15, 90, 1, OPERATOR),
+            (12, 50, 2, KERNEL),
+        ]
+    )
     start = t.events.start_ns.tolist()
     got = {s: start[p] if p >= 0 else None for s, p in zip(start, parents(t), strict=True)}
     assert got == {0: None, 10: 0, 12: None, 15: None, 20: 10, 60: 0, 200: None}
@@ -114,9 +120,7 @@ def test_nearest_agrees_with_walking_up(rows, data):
     assert nearest(parent, marked).tolist() == [walk(i) for i in range(n)]
     rows = np.array([-1, *range(n), *range(n)], np.int64)
     assert climb(parent, marked, rows).tolist() == [-1, *(walk(i) for i in [*range(n)] * 2)]
-    assert nearest(parent, marked, own=False).tolist() == [
-        walk(int(parent[i])) for i in range(n)
-    ]  # fmt: skip
+    assert nearest(parent, marked, own=False).tolist() == [walk(int(parent[i])) for i in range(n)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(0, 1)), max_size=40))

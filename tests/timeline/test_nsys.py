@@ -26,9 +26,10 @@ def of_kind(timeline: Timeline, kind: str) -> list[str]:
 
 
 def test_device_work_and_calls(timeline: Timeline) -> None:
-    assert of_kind(timeline, "kernel") == [
-        "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"
-    ] * 2  # fmt: skip
+    assert (
+        of_kind(timeline, "kernel")
+        == ["ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn"] * 2
+    )
     assert len(of_kind(timeline, "communication")) == 2
     assert of_kind(timeline, "memcpy") == ["Memcpy HtoD (Pageable -> Device)"]
     assert of_kind(timeline, "memset") == ["Memset (Device)"]
@@ -75,8 +76,10 @@ def test_launches_and_operators_are_joined(timeline: Timeline) -> None:
 
 def test_lanes_and_the_source(timeline: Timeline) -> None:
     assert [lane.name for lane in timeline.lanes] == [
-        "host thread 4001 (python)", "stream 7", "stream 20",
-    ]  # fmt: skip
+        "host thread 4001 (python)",
+        "stream 7",
+        "stream 20",
+    ]
     source = timeline.sources[0]
     assert source.schema == "3.11"
     assert source.messages == ("Not all events were collected.",)
@@ -96,9 +99,7 @@ def test_each_process_with_device_work_is_a_rank(tmp_path: Path) -> None:
     recorded, events = timeline.recorded, timeline.events
     for row, launch in zip(recorded.event, recorded.launch, strict=True):
         if launch >= 0:
-            assert (
-                timeline.lanes[events.lane[row]].rank == timeline.lanes[events.lane[launch]].rank
-            )
+            assert timeline.lanes[events.lane[row]].rank == timeline.lanes[events.lane[launch]].rank
     assert rank_time(timeline, 1).busy_s == pytest.approx(100e-9)
 
 

@@ -20,8 +20,8 @@ from timeline_programs import call, costed, kernel
 
 from gpuscope.errors import InputFileError
 from gpuscope.program.types import Op, Program, Storage
-from gpuscope.timeline import attach_memory, simulate, simulate_memory, write_chrome_trace
-from gpuscope.timeline.perfetto import trace_events
+from gpuscope.timeline import attach_memory, simulate, simulate_memory
+from gpuscope.timeline.perfetto import trace_events, write_chrome_trace
 from gpuscope.timeline.types import DEVICE_KINDS, Counter, Lane
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from timeline_programs import call, kernel, ranked, talk
 
 from gpuscope.program.types import ProcessGroup
-from gpuscope.timeline import read_trace, write_chrome_trace
+from gpuscope.timeline.kineto import read_trace
+from gpuscope.timeline.perfetto import write_chrome_trace
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 
 

@@ -43,9 +43,11 @@ def pipeline(shape: PipelineShape, width: int, rows: int) -> PipelineBlocks:
 
 
 SHAPES = [
-    PipelineShape("gpipe", 3, 6), PipelineShape("1f1b", 4, 8),
-    PipelineShape("interleaved", 2, 4, 2), PipelineShape("zb", 3, 6),
-]  # fmt: skip
+    PipelineShape("gpipe", 3, 6),
+    PipelineShape("1f1b", 4, 8),
+    PipelineShape("interleaved", 2, 4, 2),
+    PipelineShape("zb", 3, 6),
+]
 
 
 @pytest.mark.parametrize("sizes", [WIDE, SMALL], ids=["device-bound", "host-bound"])

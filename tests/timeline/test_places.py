@@ -8,8 +8,10 @@ from gpuscope.program.types import Op, ProcessGroup
 from gpuscope.timeline.places import Places, group_labels, point_to_point_batches
 
 GROUPS = (
-    ProcessGroup("0", "dp", (0, 2)), ProcessGroup("1", "tp", (0, 1)), ProcessGroup("2", "", (0, 3)),
-)  # fmt: skip
+    ProcessGroup("0", "dp", (0, 2)),
+    ProcessGroup("1", "tp", (0, 1)),
+    ProcessGroup("2", "", (0, 3)),
+)
 
 
 def placed(*items):

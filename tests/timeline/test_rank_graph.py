@@ -51,8 +51,12 @@ def test_a_full_launch_queue_holds_the_host_back_in_both():
 
 STEP = st.tuples(
     st.sampled_from(["kernel", "copy", "talk", "sync", "wait"]),
-    st.floats(1, 60), st.floats(1, 60), st.integers(0, 2), st.integers(0, 1), st.integers(0, 9),
-)  # fmt: skip
+    st.floats(1, 60),
+    st.floats(1, 60),
+    st.integers(0, 2),
+    st.integers(0, 1),
+    st.integers(0, 9),
+)
 
 
 def operator(step, rank: int, index: int):

@@ -51,16 +51,8 @@ def test_two_groups_in_opposite_order_on_streams_of_their_own_go_on():
 
 def test_a_wait_ahead_of_an_independent_call_is_no_hang():
     """Rank 0's host goes on past work that cannot begin yet, as a real one does."""
-    ahead = [
-        recv(5, 1, group=0, stream=1),
-        call(kernel(3), waits=(0,)),
-        talk(5, group=1, stream=2),
-    ]
-    behind = [
-        talk(5, group=1, stream=2),
-        call(kernel(3), waits=(0,)),
-        send(5, 0, group=0),
-    ]
+    ahead = [recv(5, 1, group=0, stream=1), call(kernel(3), waits=(0,)), talk(5, group=1, stream=2)]
+    behind = [talk(5, group=1, stream=2), call(kernel(3), waits=(0,)), send(5, 0, group=0)]
     r = simulate_ranks(job(ahead, behind), EACH, steps=1)
     assert r.first_step_s < 60 * US
 

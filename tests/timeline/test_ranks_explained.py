@@ -92,12 +92,13 @@ def test_a_pipeline_is_recognised():
             program,
             ops=tuple(
                 replace(item, op=replace(item.op, phase="backward"))
-                if item.op.name == "B" else item
+                if item.op.name == "B"
+                else item
                 for item in program.ops
             ),
         )
         for program in programs
-    ]  # fmt: skip
+    ]
     timeline = simulate_ranks(phased, members).timeline
     story = analyze(timeline).ranks
     assert story is not None

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from gpuscope import api
 from gpuscope.hardware import device
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
+from gpuscope.timeline import recost as timeline_recost
+from gpuscope.timeline import uncertainty
 from gpuscope.timeline.recost import recost
 
 H200 = device("h200")
@@ -31,9 +33,10 @@ def add(index: int, count: int) -> Op:
 
 
 STEP = Program(
-    "step", (product(0, 8192, 8192, 8192), add(1, 1 << 28), product(2, 4096, 4096, 4096)),
+    "step",
+    (product(0, 8192, 8192, 8192), add(1, 1 << 28), product(2, 4096, 4096, 4096)),
     storages=(Storage(0, 64 * MIB, "parameter", -1, None), Storage(1, 8 * MIB, "activation", 0, 2)),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", ["h200", "h100", "a100", "mi300x"])
@@ -46,6 +49,19 @@ def test_the_time_is_that_of_a_whole_prediction(name: str) -> None:
     assert found.fits is True
     if run.energy_j is not None:
         assert found.energy_j == pytest.approx(run.energy_j, rel=0.02)
+
+
+def test_a_step_is_laid_out_once_for_its_time_and_its_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    laid = []
+    for module in (timeline_recost, uncertainty):
+        build = module.build_schedule
+        monkeypatch.setattr(
+            module, "build_schedule", lambda costed, build=build: laid.append(1) or build(costed)
+        )
+    assert recost(STEP, H200, interval=True).low_s is not None
+    assert len(laid) == 1
 
 
 def test_a_program_that_was_predicted_can_be_given_again() -> None:

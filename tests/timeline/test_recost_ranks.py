@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from gpuscope.cost.anew import costed_anew
 from gpuscope.hardware import calibration_for, device
 from gpuscope.program.types import Op, ProcessGroup, Program, Storage, TensorSpec
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
-from gpuscope.timeline.recost import costed_anew, recost
+from gpuscope.timeline.recost import recost
 from gpuscope.timeline.recost_ranks import recost_ranks
 from gpuscope.timeline.simulate_ranks import simulate_ranks
 

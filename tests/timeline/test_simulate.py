@@ -124,8 +124,11 @@ def test_collective_follows_its_stream_and_wait_tensor_holds_the_next_kernel():
 
 def test_kernels_of_one_operator_wait_for_those_it_names_on_other_streams():
     first, side, last = kernel(10), kernel(20), kernel(5)
-    kernels = (first, replace(side, stream=1000, after=(0,)),
-               replace(last, after=(1,), gap_s=2 * US))  # fmt: skip
+    kernels = (
+        first,
+        replace(side, stream=1000, after=(0,)),
+        replace(last, after=(1,), gap_s=2 * US),
+    )
     s = simulate(costed([call(*kernels)]), steps=1)
     (_, lane, _, a), (_, beside, b, c), (_, _, e, _) = device(s.timeline)
     assert (lane, beside) == ("stream 0", "stream 1000")
@@ -310,10 +313,7 @@ def test_equal_input_gives_equal_output():
 
 
 def test_compute_and_communication_overlap_is_visible():
-    ops = [
-        call(kernel(100, lane="link", kind="collective"), writes=[1]),
-        call(kernel(80)),
-    ]
+    ops = [call(kernel(100, lane="link", kind="collective"), writes=[1]), call(kernel(80))]
     t = simulate(costed(ops), steps=1).timeline
     e = t.events
     comm, comp = of_kind(t, "communication"), of_kind(t, "kernel")

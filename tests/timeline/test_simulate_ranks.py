@@ -160,9 +160,7 @@ def test_programs_and_members_must_fit(members):
 
 
 def test_one_slow_device_of_a_mesh_holds_up_all_in_turn():
-    groups = (
-        ProcessGroup("1", "dp", (0, 4)), ProcessGroup("2", "tp", (0, 1, 2, 3)),
-    )  # fmt: skip
+    groups = (ProcessGroup("1", "dp", (0, 4)), ProcessGroup("2", "tp", (0, 1, 2, 3)))
     ops = []
     for _ in range(8):
         ops += [call(kernel(200)), talk(10, group=1), call(waits=(len(ops) + 1,))]

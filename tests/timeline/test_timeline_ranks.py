@@ -38,21 +38,36 @@ def rank_timeline(
         names=("cudaLaunchKernel", kernel),
         lanes=(Lane("host", "host", rank, -1), Lane("stream 7", "stream", rank, rank)),
         events=Events(
-            start_ns=ints(delay_ns, delay_ns + 10), duration_ns=ints(5, 100), name=ints(0, 1),
-            kind=ints(LAUNCH, COMMUNICATION), lane=ints(0, 1), op=ints(0, 0),
-            kernel=ints(-1, -1), correlation=ints(3, 3),
+            start_ns=ints(delay_ns, delay_ns + 10),
+            duration_ns=ints(5, 100),
+            name=ints(0, 1),
+            kind=ints(LAUNCH, COMMUNICATION),
+            lane=ints(0, 1),
+            op=ints(0, 0),
+            kernel=ints(-1, -1),
+            correlation=ints(3, 3),
         ),
         steps=(Step(delay_ns, delay_ns + 110, rank),),
         ops=(Op(0, f"op of rank {rank}"),),
         origin="measured",
         recorded=Recorded(
-            event=ints(1), grid=one, block=one, registers=ints(32), shared_bytes=ints(0),
-            occupancy=np.array([0.5]), nbytes=ints(-1), stream=ints(7), graph=ints(-1),
-            launch=ints(0), operator=ints(-1), collective=ints(0), sequence=ints(1),
+            event=ints(1),
+            grid=one,
+            block=one,
+            registers=ints(32),
+            shared_bytes=ints(0),
+            occupancy=np.array([0.5]),
+            nbytes=ints(-1),
+            stream=ints(7),
+            graph=ints(-1),
+            launch=ints(0),
+            operator=ints(-1),
+            collective=ints(0),
+            sequence=ints(1),
         ),
         collectives=(Collective("all_reduce", "dp", 2),),
         sources=(Source(rank, f"rank{rank}.json", base_ns=base_ns, rank_known=known),),
-    )  # fmt: skip
+    )
 
 
 def test_times_move_to_one_clock() -> None:

@@ -90,9 +90,7 @@ def test_of_a_folder_with_traces_only_they_are_taken(tmp_path: Path) -> None:
     (tmp_path / "memory.pickle").write_bytes(b"\x80\x04]")
     found = find_traces(tmp_path)
     assert [file.path.name for file in found.files] == ["trace.json"]
-    assert found.notes == (
-        "Left out, not a trace: memory.pickle, run.json. Name one to read it.",
-    )
+    assert found.notes == ("Left out, not a trace: memory.pickle, run.json. Name one to read it.",)
 
 
 def test_subfolders_where_the_folder_itself_has_none(tmp_path: Path) -> None:

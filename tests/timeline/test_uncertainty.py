@@ -10,7 +10,8 @@ from gpuscope.program.types import ProcessGroup
 from gpuscope.timeline import simulate, step_time_interval
 from gpuscope.timeline.rank_walk import build_job
 from gpuscope.timeline.simulate_ranks import simulate_ranks
-from gpuscope.timeline.uncertainty import device_error, job_time_interval
+from gpuscope.timeline.uncertainty import device_error
+from gpuscope.timeline.uncertainty_ranks import job_time_interval
 
 
 def test_when_the_host_sets_the_pace_the_interval_is_the_hosts():
@@ -101,9 +102,13 @@ GROUPS = (ProcessGroup("0", "dp", (0, 1)),)
 def test_links_err_for_themselves():
     # 1,000 us of products and 1,000 us of communication after them, each 10 % uncertain.
     step = ranked(
-        [call(kernel(1000)), talk(1000, waits=(0,)), call(kernel(1), waits=(1,))], 0, GROUPS, 2,
-        host_spread=0.0, device_spread=0.1,
-    )  # fmt: skip
+        [call(kernel(1000)), talk(1000, waits=(0,)), call(kernel(1), waits=(1,))],
+        0,
+        GROUPS,
+        2,
+        host_spread=0.0,
+        device_spread=0.1,
+    )
     point = simulate(step).step_time_s
     low, high = step_time_interval(step)
     # Together they would give 200 us; two that err independently give sqrt(2) times 100 us.
@@ -124,10 +129,16 @@ def test_hidden_communication_does_not_widen_the_interval():
 
 def test_the_interval_of_a_job_contains_its_period_and_takes_skew():
     programs = [
-        ranked([call(kernel(us)), talk(50), call(kernel(5), waits=(1,))], rank, GROUPS, 2,
-               host_spread=0.2, device_spread=0.1)
+        ranked(
+            [call(kernel(us)), talk(50), call(kernel(5), waits=(1,))],
+            rank,
+            GROUPS,
+            2,
+            host_spread=0.2,
+            device_spread=0.1,
+        )
         for rank, us in enumerate((300, 500))
-    ]  # fmt: skip
+    ]
     job = build_job(programs, [(0,), (1,)])
     point = simulate_ranks(programs, [(0,), (1,)]).step_time_s
     low, high = job_time_interval(job)

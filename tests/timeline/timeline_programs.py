@@ -75,8 +75,11 @@ def talk(us: float, name: str = "c10d::allreduce_", *, group: int = 0, **fields:
     short = name.split("::")[-1]
     return call(
         kernel(us, lane="link", kind="collective", name=short, stream=stream),
-        name=name, group=group, reads=fields.pop("reads", (900,)), **fields,
-    )  # fmt: skip
+        name=name,
+        group=group,
+        reads=fields.pop("reads", (900,)),
+        **fields,
+    )
 
 
 def send(us: float, peer: int, *, group: int = 0, **fields: Any) -> CostedOp:

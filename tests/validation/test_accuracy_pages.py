@@ -49,8 +49,14 @@ def test_causes_belong_to_rows_or_targets() -> None:
 
 
 def _row(error: float, **more: object) -> dict[str, object]:
-    time = {"predicted": 1 + error, "measured": 1.0, "error": error, "low": 0.9, "high": 1.1,
-            "hit": abs(error) <= 0.1}  # fmt: skip
+    time = {
+        "predicted": 1 + error,
+        "measured": 1.0,
+        "error": error,
+        "low": 0.9,
+        "high": 1.1,
+        "hit": abs(error) <= 0.1,
+    }
     memory = {"predicted": 1.0, "measured": 1.0, "error": 0.0}
     base = {"name": "x", "task": "train", "mode": "eager", "host_bound": False}
     return {**base, "step_time_s": time, "peak_memory_bytes": memory, **more}

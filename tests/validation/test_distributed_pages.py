@@ -47,9 +47,11 @@ def test_every_miss_has_its_cause_in_both_languages() -> None:
 def test_a_miss_without_a_cause_is_named() -> None:
     pages = loaded("distributed_pages")
     row = {
-        "name": "new", "own_host_step_time_s": {"error": 0.2}, "peak_memory_bytes": {"error": 0.0},
+        "name": "new",
+        "own_host_step_time_s": {"error": 0.2},
+        "peak_memory_bytes": {"error": 0.0},
         "collectives": {"same": True},
-    }  # fmt: skip
+    }
     fits = {**row, "own_host_step_time_s": {"error": -0.05}}
     assert pages.without_cause([row]) == ["new"]
     assert pages.without_cause([fits]) == []
@@ -113,6 +115,8 @@ def test_collectives_of_a_captured_rank_equal_the_recorded_ones() -> None:
     folder = ROOT / "validation" / "recordings" / "h200" / "distributed"
     row = next(r for r in table.ROWS if r.name == "raw-overlap")
     programs = table.programs_of(row)
-    assert table.captured_collectives(programs.of(0)) == table.recorded_collectives(
-        folder / "raw-overlap-2-rank0.csv.gz"
-    ) == [("AllReduce", 64 * 2**20), ("AllReduce", 4 * 2**20)]  # fmt: skip
+    assert (
+        table.captured_collectives(programs.of(0))
+        == table.recorded_collectives(folder / "raw-overlap-2-rank0.csv.gz")
+        == [("AllReduce", 64 * 2**20), ("AllReduce", 4 * 2**20)]
+    )

@@ -60,14 +60,15 @@ def test_a_call_owns_the_kernels_launched_inside_its_range() -> None:
     from held_out_kernels import by_range, row
 
     events = [
-        _event("user_annotation", "@0hot:1", 0, 10), _event("user_annotation", "@0hot:2", 20, 10),
+        _event("user_annotation", "@0hot:1", 0, 10),
+        _event("user_annotation", "@0hot:2", 20, 10),
         _event("cuda_runtime", "launch", 1, 1, correlation=5),
         _event("cuda_runtime", "launch", 12, 1, correlation=7),  # between two calls: the flush
         _event("cuda_runtime", "launch", 21, 1, correlation=6),
         _event("kernel", "gemm", 30, 4, correlation=5, grid=[1, 2, 3], block=[4, 1, 1]),
         _event("kernel", "gemm", 40, 6, correlation=6, grid=[1, 2, 3], block=[4, 1, 1]),
         _event("kernel", "fill", 35, 9, correlation=7),
-    ]  # fmt: skip
+    ]
     calls = list(by_range(events).values())
     found = row(Point("matmul", {}), "hot", 1980, calls)
     assert found["us"] == 5.0
@@ -79,8 +80,9 @@ def test_errors_coverage_and_width_by_hand() -> None:
     from kinds import Judged, figures
 
     def judged(measured: float, predicted: float) -> Judged:
-        return Judged("copy", {}, "hot", True, measured, predicted, 0.8 * predicted,
-                      1.2 * predicted, ())  # fmt: skip
+        return Judged(
+            "copy", {}, "hot", True, measured, predicted, 0.8 * predicted, 1.2 * predicted, ()
+        )
 
     found = figures([judged(1.0, 1.1), judged(2.0, 1.0), judged(1.0, float("nan"))])
     assert found["points"] == 2
@@ -94,13 +96,27 @@ def test_a_call_is_predicted_cold_first_then_hot() -> None:
     pytest.importorskip("torch")
     from kinds import judge
 
-    params = {"op": "mm", "dtype": "bf16", "m": 8, "n": 2048, "k": 2048, "layout": "nt",
-              "regime": "skinny"}  # fmt: skip
+    params = {
+        "op": "mm",
+        "dtype": "bf16",
+        "m": 8,
+        "n": 2048,
+        "k": 2048,
+        "layout": "nt",
+        "regime": "skinny",
+    }
     rows = [
-        {"kind": "matmul", "params": params, "state": state, "sealed": True, "us": 5.0,
-         "sm_mhz": 1980, "kernels": []}
+        {
+            "kind": "matmul",
+            "params": params,
+            "state": state,
+            "sealed": True,
+            "us": 5.0,
+            "sm_mhz": 1980,
+            "kernels": [],
+        }
         for state in ("hot", "cold")
-    ]  # fmt: skip
+    ]
     hot, cold = judge(rows)
     assert 0 < hot.predicted_s < cold.predicted_s
     assert hot.low_s < hot.predicted_s < hot.high_s

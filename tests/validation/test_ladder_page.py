@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.advice.ladder_store import LADDER_FILE, MadeOf, ladder_document
 from gpuscope.advice.results import Compared, Forecast, Ladder, Measured, Parity, Target, Trial
-from gpuscope.explain.types import Words
+from gpuscope.advice.trial.ladder_store import LADDER_FILE, MadeOf, ladder_document
+from gpuscope.document.text import Text
 
 LADDERS = Path(__file__).resolve().parents[2] / "benchmarks" / "ladders"
 sys.path.insert(0, str(LADDERS))
@@ -30,7 +30,7 @@ def measured(step_s: float, reserved: int = 2**30) -> Measured:
 
 def trial(names: tuple[str, ...], against: tuple[str, ...], outcome, expected, speedup, **more):
     added = tuple(n for n in names if n not in against)
-    forecast = Forecast(names, "helps", Words("faster", "更快"), more.pop("whole", expected))
+    forecast = Forecast(names, "helps", Text("faster"), more.pop("whole", expected))
     low, high = (speedup * 0.98, speedup * 1.02) if speedup else (None, None)
     return Trial(names, added, against, outcome, forecast, expected, speedup, low, high, **more)
 
@@ -38,8 +38,18 @@ def trial(names: tuple[str, ...], against: tuple[str, ...], outcome, expected, s
 def ladder(name: str, trials, best=(), speedup=None, baseline_s=0.080, **more) -> Ladder:
     target = Target("build", f"/srv/somewhere/benchmarks/ladders/naive/{name}.py:build")
     low, high = (speedup * 0.99, speedup * 1.01) if speedup else (None, None)
-    return Ladder(target, "NVIDIA H200", "time", measured(baseline_s, 4 * 2**30), tuple(trials),
-                  best, speedup, low, high, **more)  # fmt: skip
+    return Ladder(
+        target,
+        "NVIDIA H200",
+        "time",
+        measured(baseline_s, 4 * 2**30),
+        tuple(trials),
+        best,
+        speedup,
+        low,
+        high,
+        **more,
+    )
 
 
 def write(folder: Path, name: str, made: Ladder, finished: bool = True, patch: str = "") -> None:
@@ -55,16 +65,48 @@ def write(folder: Path, name: str, made: Ladder, finished: bool = True, patch: s
 def folder(tmp_path: Path) -> Path:
     """resnet50: 80 ms to 16 ms, the expert 15.2 ms; vit_b16: cut off; already_good: left alone."""
     both = ("tf32", "compile")
-    good = ladder("resnet50", (
-        trial(both, (), "kept", 4.5, 5.0, measured=measured(0.016), parity=AGREES, purpose="jump"),
-        trial(("tf32",), (), "kept", 2.0, 2.5, measured=measured(0.032), parity=AGREES,
-              purpose="step"),
-        trial(both, ("tf32",), "kept", 2.2, 2.0, measured=measured(0.016), parity=AGREES,
-              purpose="step", whole=4.5),
-        trial(("tf32", "compile", "channels-last"), both, "slower", 1.05, 0.9, purpose="other",
-              why=Words("0.9× as | fast.", "更慢。")),
-        Trial(("checkpoint",), ("checkpoint",), (), "skipped", None, 0.77),
-    ), both, 5.0, patch="Written.\nIn the source: tf32\nWhen it runs, by gs.apply: compile\n\n")
+    good = ladder(
+        "resnet50",
+        (
+            trial(
+                both, (), "kept", 4.5, 5.0, measured=measured(0.016), parity=AGREES, purpose="jump"
+            ),
+            trial(
+                ("tf32",),
+                (),
+                "kept",
+                2.0,
+                2.5,
+                measured=measured(0.032),
+                parity=AGREES,
+                purpose="step",
+            ),
+            trial(
+                both,
+                ("tf32",),
+                "kept",
+                2.2,
+                2.0,
+                measured=measured(0.016),
+                parity=AGREES,
+                purpose="step",
+                whole=4.5,
+            ),
+            trial(
+                ("tf32", "compile", "channels-last"),
+                both,
+                "slower",
+                1.05,
+                0.9,
+                purpose="other",
+                why=Text("0.9× as | fast."),
+            ),
+            Trial(("checkpoint",), ("checkpoint",), (), "skipped", None, 0.77),
+        ),
+        both,
+        5.0,
+        patch="Written.\nIn the source: tf32\nWhen it runs, by gs.apply: compile\n\n",
+    )
     write(tmp_path, "resnet50", good, patch="--- a\n+++ b\n")
     kept = trial(("tf32",), (), "kept", 1.9, 2.0, measured=measured(0.040), purpose="jump")
     write(tmp_path, "vit_b16", ladder("vit_b16", (kept,)), finished=False)
@@ -74,8 +116,9 @@ def folder(tmp_path: Path) -> Path:
         {"name": "expert/resnet50", "step_time_s": 0.0152},
         {"name": "expert/vit_b16", "error": "out of memory in /srv/x/y.py"},
         {"name": "naive/already_good", "step_time_s": 0.020},
-        {"name": "naive/lstm", "step_time_s": 0.5}, {"name": "naive/lstm", "error": "hung"},
-    ]  # fmt: skip
+        {"name": "naive/lstm", "step_time_s": 0.5},
+        {"name": "naive/lstm", "error": "hung"},
+    ]
     lines = "\n".join(json.dumps(row) for row in rows)
     (tmp_path / results.MEASURED).write_text(lines + "\n", encoding="utf-8")
     return tmp_path
@@ -90,14 +133,16 @@ def test_rates_shares_and_gains_are_the_known_ones(folder: Path) -> None:
     row = row_of(page.Page(results.find(folder), False).table(), "[ResNet-50")
     assert row[1:4] == ["800 images/s", "4,000 images/s", "4,211 images/s"]  # 64 / 0.08, ...
     assert row[4] == "**95 %**"  # 15.2 / 16
-    assert row[5:] == ["5× (4.9–5.1)", "4.5×", "agree (bf16)", "4 GiB → 1 GiB"]
+    assert row[5:] == ["5.00× (4.90–5.10)", "4.50×", "agree (bf16)", "4.00 GiB → 1.00 GiB"]
 
 
 def test_of_several_runs_of_a_script_the_quickest_counts(folder: Path) -> None:
     rows = folder / results.MEASURED
-    more = [{"name": "expert/resnet50", "error": "longer than 240 s"},
-            {"name": "expert/resnet50", "step_time_s": 0.0150},
-            {"name": "expert/resnet50", "step_time_s": 0.0190}]  # fmt: skip
+    more = [
+        {"name": "expert/resnet50", "error": "longer than 240 s"},
+        {"name": "expert/resnet50", "step_time_s": 0.0150},
+        {"name": "expert/resnet50", "step_time_s": 0.0190},
+    ]
     with rows.open("a") as out:
         out.writelines(json.dumps(row) + "\n" for row in more)
     row = row_of(page.Page(results.find(folder), False).table(), "[ResNet-50")
@@ -110,7 +155,7 @@ def test_a_search_that_was_cut_off_says_so_and_shows_what_it_kept(folder: Path) 
     row = row_of(text, "[ViT-B/16")
     assert row[2] == "1,600 images/s ¹"
     assert row[3:5] == ["not measured", "–"]
-    assert row[5] == "2× (1.96–2.04)"
+    assert row[5] == "2.00× (1.96–2.04)"
     assert "¹ There was no time for all trials" in text
     assert "The expert script could not be measured: out of memory in y.py" in text
 
@@ -144,9 +189,9 @@ def test_errors_of_single_changes_have_the_known_median(folder: Path) -> None:
 
 def test_a_case_shows_its_steps_what_failed_and_its_patch(folder: Path) -> None:
     text = page.Page(results.find(folder), False).text()
-    assert "| + `tf32` | 2× | 2.5× | 2.45–2.55 | 32 ms | agree |" in text
-    assert "| `channels-last` | slower | 1.05× | 0.9× | 0.9× as \\| fast. |" in text
-    assert "to harm `checkpoint` 0.77×." in text
+    assert "| + `tf32` | 2.00× | 2.50× | 2.45–2.55 | 32.0 ms | agree |" in text
+    assert "| `channels-last` | slower | 1.05× | 0.900× | 0.9× as \\| fast. |" in text
+    assert "to harm `checkpoint` 0.770×." in text
     link = "results/ladders/resnet50/patch.diff) (needs gpuscope for `compile`"
     assert f"{link}; not run itself)" in text
     assert "results/ladders/vit_b16/patch.diff" not in text
@@ -159,7 +204,7 @@ def test_a_case_shows_its_steps_what_failed_and_its_patch(folder: Path) -> None:
 def test_both_languages_say_the_same_figures(folder: Path) -> None:
     found = results.find(folder)
     english, chinese = (page.Page(found, zh).text() for zh in (False, True))
-    for figure in ("**95 %**", "5× (4.9–5.1)", "2.45–2.55", "10 %"):
+    for figure in ("**95 %**", "5.00× (4.90–5.10)", "2.45–2.55", "10 %"):
         assert english.count(figure) == chinese.count(figure) > 0
     assert "未运行" in chinese
 
@@ -193,9 +238,7 @@ def test_every_script_is_a_case_and_its_work_is_what_the_script_does() -> None:
     ranks = {"ddp_gpt2": 2}
     for case in CASES:
         tree = ast.parse((LADDERS / "naive" / f"{case.name}.py").read_text(encoding="utf-8"))
-        build = next(
-            n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "build"
-        )
+        build = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "build")
         names = [a.arg for a in build.args.args]
         given = dict(zip(names, [ast.literal_eval(d) for d in build.args.defaults], strict=True))
         work = given.get("batch", 1) * ranks.get(case.name, 1)

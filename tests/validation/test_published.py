@@ -22,11 +22,27 @@ def _row(**changes: object):
     from published.rows import Row
 
     base = Row(
-        id="x", source="MosaicML LLM Foundry MPT training benchmarks", ref="r", kind="training",
-        model="MPT-7b", hardware="A100-80GB", devices=16, seq=4096, global_batch=128,
-        micro_batch=4, tp=1, pp=1, dp=16, cp=1, sharding="FULL_SHARD", precision="amp_bf16",
-        recompute="none", quantity="tokens_per_s_per_device", value=1000.0, unit="tokens/s/GPU",
-    )  # fmt: skip
+        id="x",
+        source="MosaicML LLM Foundry MPT training benchmarks",
+        ref="r",
+        kind="training",
+        model="MPT-7b",
+        hardware="A100-80GB",
+        devices=16,
+        seq=4096,
+        global_batch=128,
+        micro_batch=4,
+        tp=1,
+        pp=1,
+        dp=16,
+        cp=1,
+        sharding="FULL_SHARD",
+        precision="amp_bf16",
+        recompute="none",
+        quantity="tokens_per_s_per_device",
+        value=1000.0,
+        unit="tokens/s/GPU",
+    )
     return replace(base, **changes)
 
 
@@ -47,8 +63,17 @@ def test_every_row_has_a_source_and_is_expressed_or_refused_with_a_reason() -> N
 def test_a_line_that_is_no_row_is_refused(tmp_path: Path) -> None:
     from published.rows import read_rows
 
-    good = {"id": "a", "source": "s", "ref": "r", "kind": "training", "model": "m",
-            "hardware": "h", "quantity": "q", "value": 1, "unit": "u"}  # fmt: skip
+    good = {
+        "id": "a",
+        "source": "s",
+        "ref": "r",
+        "kind": "training",
+        "model": "m",
+        "hardware": "h",
+        "quantity": "q",
+        "value": 1,
+        "unit": "u",
+    }
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(good) + "\n" + json.dumps(good) + "\n")
     with pytest.raises(ValueError, match="twice"):
@@ -84,11 +109,13 @@ def test_precision_sharding_and_recomputation_follow_the_row() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"quantity": "MFU"}, "no time"), ({"hardware": "Abacus"}, "catalogue"),
-        ({"tp": 3}, "divide"), ({"model": "Llama-2-70B LoRA"}, "adapters"),
+        ({"quantity": "MFU"}, "no time"),
+        ({"hardware": "Abacus"}, "catalogue"),
+        ({"tp": 3}, "divide"),
+        ({"model": "Llama-2-70B LoRA"}, "adapters"),
         ({"model": "MysteryLM"}, "no ready-made"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_expressed_says_why(changes: dict[str, object], why: str) -> None:
     from published.express import NotExpressed, express
 
@@ -102,16 +129,28 @@ def test_printed_flops_are_turned_back_by_the_source_s_own_formula() -> None:
     from published.express import Expressed, express
 
     row = _row(
-        source="Megatron-LM SC21 weak scaling", model="GPT-1.7B", global_batch=512, seq=2048,
-        hardware="A100-SXM-80GB (Selene)", devices=32, quantity="achieved_TFLOPs_per_device",
-        value=137.0, sharding="none", micro_batch=16,
-    )  # fmt: skip
+        source="Megatron-LM SC21 weak scaling",
+        model="GPT-1.7B",
+        global_batch=512,
+        seq=2048,
+        hardware="A100-SXM-80GB (Selene)",
+        devices=32,
+        quantity="achieved_TFLOPs_per_device",
+        value=137.0,
+        sharding="none",
+        micro_batch=16,
+    )
     made = express(row)
     assert isinstance(made, Expressed)
     layers, hidden = 24, 2304
-    flops = 96 * 512 * 2048 * layers * hidden**2 * (
-        1 + 2048 / (6 * hidden) + 51200 / (16 * layers * hidden)
-    )  # fmt: skip
+    flops = (
+        96
+        * 512
+        * 2048
+        * layers
+        * hidden**2
+        * (1 + 2048 / (6 * hidden) + 51200 / (16 * layers * hidden))
+    )
     assert made.step_s == pytest.approx(flops / (32 * 137e12))
 
 
@@ -143,9 +182,16 @@ def _judged(measured_s: float, predicted_s: float, half: float = 0.1):
     from published.summary import Judged
 
     return Judged(
-        "a", "s", "H100-80GB", "m", 8, measured_s, predicted_s, predicted_s * (1 - half),
+        "a",
+        "s",
+        "H100-80GB",
+        "m",
+        8,
+        measured_s,
+        predicted_s,
+        predicted_s * (1 - half),
         predicted_s * (1 + half),
-    )  # fmt: skip
+    )
 
 
 def test_a_group_by_hand() -> None:
@@ -164,9 +210,10 @@ def test_rows_without_a_prediction_are_counted_by_reason() -> None:
     from published.summary import judged, not_predicted
 
     entries = {
-        "a": {"source": "s", "why_not": "no"}, "b": {"source": "s", "why_not": "no"},
+        "a": {"source": "s", "why_not": "no"},
+        "b": {"source": "s", "why_not": "no"},
         "c": {"source": "s", "failed": "broke"},
-    }  # fmt: skip
+    }
     assert not_predicted(entries) == {("s", "no"): 2, ("s", "broke"): 1}
     assert judged(entries) == ()
 

@@ -60,9 +60,10 @@ def test_int8_is_refused_and_its_rate_shows_that_it_is_int8() -> None:
     assert again > 459e12
 
 
-@pytest.mark.parametrize(("name", "parameters"), [
-    ("MaxText 16B", 15.8e9), ("MaxText 32B", 31.5e9), ("MaxText 64B", 62.8e9),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("MaxText 16B", 15.8e9), ("MaxText 32B", 31.5e9), ("MaxText 64B", 62.8e9)],
+)
 def test_a_scale_is_the_size_that_its_name_says(name: str, parameters: float) -> None:
     from published.maxtext import scaled_size
 

@@ -21,9 +21,18 @@ def _row(number: int, **changes: object):
     from published.rows import Row
 
     base = Row(
-        id=str(number), source="s", ref="r", kind="training", model="m", hardware="H100",
-        devices=8, quantity="tokens_per_s_per_device", value=100.0, unit="u", release=str(number),
-    )  # fmt: skip
+        id=str(number),
+        source="s",
+        ref="r",
+        kind="training",
+        model="m",
+        hardware="H100",
+        devices=8,
+        quantity="tokens_per_s_per_device",
+        value=100.0,
+        unit="u",
+        release=str(number),
+    )
     return replace(base, **changes)
 
 
@@ -46,8 +55,13 @@ def test_only_repeats_of_one_run_count() -> None:
 def test_runs_with_experts_have_their_own_spread() -> None:
     from published.repeats import release_spreads
 
-    rows = [_row(1), _row(2, value=101.0), _row(3, ep=8), _row(4, ep=8, value=140.0),
-            _row(5, kind="inference")]  # fmt: skip
+    rows = [
+        _row(1),
+        _row(2, value=101.0),
+        _row(3, ep=8),
+        _row(4, ep=8, value=140.0),
+        _row(5, kind="inference"),
+    ]
     found = release_spreads(rows)
     assert found["3"] == found["4"] > found["1"] == found["2"] > 0
     assert "5" not in found

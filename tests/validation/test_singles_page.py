@@ -22,9 +22,13 @@ from singles_rows import EFFECTS, KINDS  # noqa: E402
 
 def line(case: str, names: str, *blocks_s: float, work: float = 1.0, **more: object) -> str:
     row = {
-        "case": case, "names": names.split(), "blocks_s": blocks_s, "work": work,
-        "device": "NVIDIA H200", "slots": 1,
-    }  # fmt: skip
+        "case": case,
+        "names": names.split(),
+        "blocks_s": blocks_s,
+        "work": work,
+        "device": "NVIDIA H200",
+        "slots": 1,
+    }
     return json.dumps(row | more) + "\n"
 
 
@@ -32,10 +36,15 @@ def forecasts(folder: Path, case: str, base_s: float, **gains: tuple) -> None:
     """CASE.json: tf32=("helps", 1.8, 1.5, 2.1), underscores standing for hyphens."""
     folder.mkdir(exist_ok=True)
     kept = [
-        {"names": [name.replace("_", "-")], "effect": effect, "speedup": speedup, "low": low,
-         "high": high}
+        {
+            "names": [name.replace("_", "-")],
+            "effect": effect,
+            "speedup": speedup,
+            "low": low,
+            "high": high,
+        }
         for name, (effect, speedup, low, high) in gains.items()
-    ]  # fmt: skip
+    ]
     base = {"names": [], "step_time_s": base_s}
     document = {"of": {"device": "nvidia-h200-sxm"}, "singles": kept, "forecasts": [base]}
     (folder / f"{case}.json").write_text(json.dumps(document), encoding="utf-8")
@@ -47,11 +56,17 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     advice, results = tmp_path / "advice", tmp_path / "results"
     results.mkdir()
     forecasts(
-        advice, "gpt2", 0.09, tf32=("helps", 1.8, 1.5, 2.1), checkpoint=("hurts", 0.8, 0.75, 0.85),
-        larger_batch=("little", 1.0, 0.9, 1.1), fused_optimizer=("helps", 1.2, 1.1, 1.3),
-        pin_memory=("hurts", 0.95, 0.9, 0.99), compile=("fails", None, None, None),
+        advice,
+        "gpt2",
+        0.09,
+        tf32=("helps", 1.8, 1.5, 2.1),
+        checkpoint=("hurts", 0.8, 0.75, 0.85),
+        larger_batch=("little", 1.0, 0.9, 1.1),
+        fused_optimizer=("helps", 1.2, 1.1, 1.3),
+        pin_memory=("hurts", 0.95, 0.9, 0.99),
+        compile=("fails", None, None, None),
         channels_last=("little", 1.0, 0.99, 1.01),
-    )  # fmt: skip
+    )
     forecasts(advice, "lstm", 0.05, tf32=("helps", 1.1, 1.05, 1.2), compile=("helps", 2, 1.5, 3))
     forecasts(advice, "input_bound", 0.01, pin_memory=("helps", 3.0, 2.0, 4.0))
     (results / "singles.jsonl").write_text(
@@ -63,12 +78,20 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
         + line("gpt2", "pin-memory", 0.1 / 1.01)  # 1.01×, said to hurt
         + line("gpt2", "tf32 compile", 0.05)  # a set: not here
         + line("gpt2", "", 0.1, 0.12)
-        + line("lstm", "", 0.05) + line("lstm", "tf32", 0.05 / 0.9, 0.09)
-        + json.dumps({"case": "lstm", "names": ["compile"],
-                      "error": "Error: in /srv/x/y.py it broke. More.\nEven more"}) + "\n"
-        + line("input_bound", "", 0.07) + line("input_bound", "pin-memory", 0.07),
+        + line("lstm", "", 0.05)
+        + line("lstm", "tf32", 0.05 / 0.9, 0.09)
+        + json.dumps(
+            {
+                "case": "lstm",
+                "names": ["compile"],
+                "error": "Error: in /srv/x/y.py it broke. More.\nEven more",
+            }
+        )
+        + "\n"
+        + line("input_bound", "", 0.07)
+        + line("input_bound", "pin-memory", 0.07),
         encoding="utf-8",
-    )  # fmt: skip
+    )
     return results, advice
 
 
@@ -126,10 +149,11 @@ def test_the_order_of_pairs_within_a_case(folders) -> None:
 def test_the_same_gain_predicted_is_not_the_same_order(folders) -> None:
     results, advice = folders
     (results / "singles.jsonl").write_text(
-        line("gpt2", "", 0.1) + line("gpt2", "larger-batch", 0.2, work=2.0)
+        line("gpt2", "", 0.1)
+        + line("gpt2", "larger-batch", 0.2, work=2.0)
         + line("gpt2", "channels-last", 0.05),
         encoding="utf-8",
-    )  # fmt: skip
+    )
     assert singles.order(singles.read(results, advice).counted) == singles.Order(1, 0)
 
 
@@ -144,8 +168,10 @@ def test_what_a_gain_amounts_to(value: float, is_a: str) -> None:
 def test_harm_is_held_against_what_was_foreseen(folders) -> None:
     found = singles.read(*folders)
     assert {(g.change, g.foreseen) for g in found.counted if g.came == "loss"} == {
-        ("checkpoint", "loss"), ("fused-optimizer", "gain"), ("tf32", "gain"),
-    }  # fmt: skip
+        ("checkpoint", "loss"),
+        ("fused-optimizer", "gain"),
+        ("tf32", "gain"),
+    }
     assert [g.change for g in found.counted if g.denied] == ["pin-memory"]
     text = singles_page.SinglesPage(found, False).text()
     assert (
@@ -179,7 +205,7 @@ def test_an_unsteady_original_is_told_and_left_out_of_a_row(folders) -> None:
     assert found.unsteady == ("lstm",)
     assert {g.case for g in found.steady} == {"gpt2"}
     text = singles_page.SinglesPage(found, False).text()
-    assert "`lstm` as it is took 50 ms a step in its fastest block and 80 ms" in text
+    assert "`lstm` as it is took 50.0 ms a step in its fastest block and 80.0 ms" in text
     assert "| all without `lstm` | 5 |" in text
     assert "Not foreseen: 2, of which 1 of `lstm`; 1 of the other 1 lose no more than" in text
     assert "took turns" in text
@@ -192,8 +218,9 @@ def test_another_file_has_originals_of_its_own(folders) -> None:
     )
     made = [g for g in singles.read(results, advice).gains if g.change == "tf32"]
     assert [(g.source, round(g.measured, 6)) for g in made if g.case == "gpt2"] == [
-        ("singles-other", 2.0), ("singles", 2.0),
-    ]  # fmt: skip
+        ("singles-other", 2.0),
+        ("singles", 2.0),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -52,32 +52,67 @@ class Script:
         compute, memory = flops / (0.72 * 989e12), moved / (0.9 * 4.8e12)
         blocks = -(-m // 128) * -(-n // 256)
         self.add(
-            "aten::addmm", module, phase, (spec(m, k), spec(k, n)), (spec(m, n),),
+            "aten::addmm",
+            module,
+            phase,
+            (spec(m, k), spec(k, n)),
+            (spec(m, n),),
             Kernel(
-                "gemm_bf16_128x256x64_tn", "matmul", len(self.items),
-                max(compute, memory) + 2 * US, compute, compute * 1.3, flops, moved * 0.7,
-                moved * 0.3, moved, grid=blocks, block=384, tile=(128, 256, 64),
-                waves=blocks / (self.gpu.compute_units or 1), occupancy=0.19,
-                limiter="tensor_core" if compute > memory else "memory", dtype="bfloat16",
-                compute_s=compute, memory_s=memory, origin="calibrated",
+                "gemm_bf16_128x256x64_tn",
+                "matmul",
+                len(self.items),
+                max(compute, memory) + 2 * US,
+                compute,
+                compute * 1.3,
+                flops,
+                moved * 0.7,
+                moved * 0.3,
+                moved,
+                grid=blocks,
+                block=384,
+                tile=(128, 256, 64),
+                waves=blocks / (self.gpu.compute_units or 1),
+                occupancy=0.19,
+                limiter="tensor_core" if compute > memory else "memory",
+                dtype="bfloat16",
+                compute_s=compute,
+                memory_s=memory,
+                origin="calibrated",
             ),
-        )  # fmt: skip
+        )
 
     def attention(self, module: str, phase: Phase, factor: float) -> None:
         flops = 2.0 * BATCH * HEADS * SEQ * SEQ * 64 * 2 / 2 * factor
         moved = 2.0 * BATCH * SEQ * 768 * 4 * factor
         compute = flops / (0.5 * 989e12)
         self.add(
-            "gpuscope::attention", module, phase, (spec(BATCH, HEADS, SEQ, 64),) * 3,
+            "gpuscope::attention",
+            module,
+            phase,
+            (spec(BATCH, HEADS, SEQ, 64),) * 3,
             (spec(BATCH, HEADS, SEQ, 64),),
             Kernel(
-                "flash_fwd_hd64" if phase == "forward" else "flash_bwd_hd64", "attention",
-                len(self.items), compute + 3 * US, compute, compute * 1.5, flops, moved * 0.8,
-                moved * 0.2, moved, grid=BATCH * HEADS * 8, block=256, tile=(128, 128, 64),
-                waves=BATCH * HEADS * 8 / 264, occupancy=0.25, limiter="tensor_core",
-                dtype="bfloat16", compute_s=compute, memory_s=moved / 4.3e12,
+                "flash_fwd_hd64" if phase == "forward" else "flash_bwd_hd64",
+                "attention",
+                len(self.items),
+                compute + 3 * US,
+                compute,
+                compute * 1.5,
+                flops,
+                moved * 0.8,
+                moved * 0.2,
+                moved,
+                grid=BATCH * HEADS * 8,
+                block=256,
+                tile=(128, 128, 64),
+                waves=BATCH * HEADS * 8 / 264,
+                occupancy=0.25,
+                limiter="tensor_core",
+                dtype="bfloat16",
+                compute_s=compute,
+                memory_s=moved / 4.3e12,
             ),
-        )  # fmt: skip
+        )
 
     def stream(
         self, name: str, kind: str, module: str, phase: Phase, nbytes: float, **extra: object
@@ -86,35 +121,73 @@ class Script:
         time = nbytes / 4.1e12 + 2 * US
         limiter = "memory" if time > 5 * US else "launch"
         self.add(
-            name, module, phase, (spec(int(nbytes) // 4),), (spec(int(nbytes) // 4),),
+            name,
+            module,
+            phase,
+            (spec(int(nbytes) // 4),),
+            (spec(int(nbytes) // 4),),
             Kernel(
-                name.partition("::")[2] + "_vectorized", kind, len(self.items), time, time * 0.95,
-                time * 1.15, nbytes / 4, nbytes / 2, nbytes / 2, nbytes,
-                grid=max(1, int(nbytes) // 8192), block=256, waves=nbytes / 8192 / 1056,
-                occupancy=1.0, limiter=limiter, dtype="float32", memory_s=nbytes / 4.8e12,
+                name.partition("::")[2] + "_vectorized",
+                kind,
+                len(self.items),
+                time,
+                time * 0.95,
+                time * 1.15,
+                nbytes / 4,
+                nbytes / 2,
+                nbytes / 2,
+                nbytes,
+                grid=max(1, int(nbytes) // 8192),
+                block=256,
+                waves=nbytes / 8192 / 1056,
+                occupancy=1.0,
+                limiter=limiter,
+                dtype="float32",
+                memory_s=nbytes / 4.8e12,
             ),
             **extra,
-        )  # fmt: skip
+        )
 
     def upload(self, nbytes: int) -> None:
         time = nbytes / 5e10 + 8 * US
         self.add(
-            "aten::_to_copy", "", "input", (spec(BATCH, SEQ, dtype="int64"),),
+            "aten::_to_copy",
+            "",
+            "input",
+            (spec(BATCH, SEQ, dtype="int64"),),
             (spec(BATCH, SEQ, dtype="int64"),),
             Kernel(
-                "copy_h2d", "transfer", len(self.items), time, time, time * 1.5,
-                least_bytes=nbytes, limiter="link", lane="copy_h2d",
+                "copy_h2d",
+                "transfer",
+                len(self.items),
+                time,
+                time,
+                time * 1.5,
+                least_bytes=nbytes,
+                limiter="link",
+                lane="copy_h2d",
             ),
-        )  # fmt: skip
+        )
 
     def add(
-        self, name: str, module: str, phase: Phase, inputs: tuple[TensorSpec, ...],
-        outputs: tuple[TensorSpec, ...], kernel: Kernel, **extra: object,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        module: str,
+        phase: Phase,
+        inputs: tuple[TensorSpec, ...],
+        outputs: tuple[TensorSpec, ...],
+        kernel: Kernel,
+        **extra: object,
+    ) -> None:
         op = Op(
-            len(self.items), name, inputs=inputs, outputs=outputs, module=module, phase=phase,
+            len(self.items),
+            name,
+            inputs=inputs,
+            outputs=outputs,
+            module=module,
+            phase=phase,
             **extra,
-        )  # fmt: skip
+        )
         host = HostCost(12 * US if phase == "forward" else 7 * US, 3 * US, 2 * US, op.sync)
         self.items.append(CostedOp(op, (kernel,), host))
 
@@ -122,8 +195,17 @@ class Script:
 def _block(script: Script, module: str, phase: Phase, hidden: int) -> None:
     rows, backward = BATCH * SEQ, phase == "backward"
     wide = 2.0 * rows * hidden
-    for part in ("ln_1", "attn.c_attn", "attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.act",
-                 "mlp.c_proj", ""):  # fmt: skip
+    for part in (
+        "ln_1",
+        "attn.c_attn",
+        "attn",
+        "attn.c_proj",
+        "ln_2",
+        "mlp.c_fc",
+        "mlp.act",
+        "mlp.c_proj",
+        "",
+    ):
         path = f"{module}.{part}" if part else module
         if part.startswith("ln"):
             name = "aten::native_layer_norm" + ("_backward" if backward else "")
@@ -150,15 +232,17 @@ def _modules(layers: int, hidden: int) -> tuple[ModuleInfo, ...]:
     for i in range(layers):
         h = f"h.{i}"
         found += [
-            ModuleInfo(h, "Block"), ModuleInfo(f"{h}.ln_1", "LayerNorm", 2 * hidden),
+            ModuleInfo(h, "Block"),
+            ModuleInfo(f"{h}.ln_1", "LayerNorm", 2 * hidden),
             ModuleInfo(f"{h}.attn", "Attention"),
             ModuleInfo(f"{h}.attn.c_attn", "Linear", 3 * hidden * (hidden + 1)),
             ModuleInfo(f"{h}.attn.c_proj", "Linear", hidden * (hidden + 1)),
-            ModuleInfo(f"{h}.ln_2", "LayerNorm", 2 * hidden), ModuleInfo(f"{h}.mlp", "MLP"),
+            ModuleInfo(f"{h}.ln_2", "LayerNorm", 2 * hidden),
+            ModuleInfo(f"{h}.mlp", "MLP"),
             ModuleInfo(f"{h}.mlp.c_fc", "Linear", 4 * hidden * (hidden + 1)),
             ModuleInfo(f"{h}.mlp.act", "GELU"),
             ModuleInfo(f"{h}.mlp.c_proj", "Linear", hidden * (4 * hidden + 1)),
-        ]  # fmt: skip
+        ]
     return (*found, ModuleInfo("lm_head", "Linear"))
 
 
@@ -193,10 +277,17 @@ def gpt_step(layers: int = 4, hidden: int = 768, gpu: str = "h200") -> CostedPro
     )
     program = Program(
         "gpt-mini train, batch 8 x 1024 tokens, bfloat16 autocast, adamw",
-        tuple(item.op for item in script.items), storages, _modules(layers, hidden), parameters,
-        ("The data loader keeps up.",), task="train", samples=BATCH, tokens=rows, dtype="bfloat16",
+        tuple(item.op for item in script.items),
+        storages,
+        _modules(layers, hidden),
+        parameters,
+        ("The data loader keeps up.",),
+        task="train",
+        samples=BATCH,
+        tokens=rows,
+        dtype="bfloat16",
         capture_s=0.4,
-    )  # fmt: skip
+    )
     return CostedProgram(program, script.gpu.id, tuple(script.items), host_spread=0.3)
 
 
@@ -208,39 +299,68 @@ def gpt_run(layers: int = 4, hidden: int = 768, gpu: str = "h200") -> Run:
     memory = simulate_memory(costed.program, capacity_bytes=gpu_device.memory_usable_bytes)
     timeline = attach_memory(simulation.timeline, memory)
     analysis = analyze(
-        timeline, program=costed.program, device=gpu_device, memory=memory,
+        timeline,
+        program=costed.program,
+        on=gpu_device,
+        memory=memory,
         step_time_s=simulation.step_time_s,
-    )  # fmt: skip
+    )
     return Run(
-        name=costed.program.name, target=gpu_device.name, device_id=gpu_device.id,
-        origin="predicted", step_time_s=simulation.step_time_s,
+        name=costed.program.name,
+        target=gpu_device.name,
+        device_id=gpu_device.id,
+        origin="predicted",
+        step_time_s=simulation.step_time_s,
         step_time_interval_s=step_time_interval(costed),
-        device_busy_s=simulation.device_busy_s, host_busy_s=simulation.host_busy_s,
+        device_busy_s=simulation.device_busy_s,
+        host_busy_s=simulation.host_busy_s,
         peak_memory_bytes=memory.peak_allocated_bytes,
         reserved_memory_bytes=memory.peak_reserved_bytes,
-        energy_j=analysis.energy.total_j if analysis.energy else None, fits=memory.fits,
-        timeline=timeline, analysis=analysis, program=costed.program,
+        energy_j=analysis.energy.total_j if analysis.energy else None,
+        fits=memory.fits,
+        timeline=timeline,
+        analysis=analysis,
+        program=costed.program,
         assumptions=costed.program.assumptions,
         origins={"step_time_s": "estimated", "peak_memory_bytes": "calibrated"},
-        samples=BATCH, tokens=BATCH * SEQ,
-    )  # fmt: skip
+        samples=BATCH,
+        tokens=BATCH * SEQ,
+    )
 
 
 def bare_run() -> Run:
     """A measured run of which little is known: every optional reading is missing."""
     run = gpt_run()
     analysis = replace(
-        run.analysis, modules=(), roofline=None, tasks=(), memory=None, energy=None,
-        utilisation=None, findings=(), phases=(),
-    )  # fmt: skip
+        run.analysis,
+        modules=(),
+        roofline=None,
+        tasks=(),
+        memory=None,
+        energy=None,
+        utilisation=None,
+        findings=(),
+        phases=(),
+    )
     unknown = np.full(len(run.timeline.events), -1, np.int64)
     events = replace(run.timeline.events, op=unknown, kernel=unknown)
     timeline = replace(
         run.timeline, events=events, kernels=(), ops=(), counters=(), origin="measured"
     )
     return replace(
-        run, origin="measured", device_id="", target="unknown device", host_busy_s=None,
-        peak_memory_bytes=None, reserved_memory_bytes=None, energy_j=None, fits=None,
-        analysis=analysis, program=None, origins={}, samples=None, tokens=None,
+        run,
+        origin="measured",
+        device_id="",
+        target="unknown device",
+        host_busy_s=None,
+        peak_memory_bytes=None,
+        reserved_memory_bytes=None,
+        energy_j=None,
+        fits=None,
+        analysis=analysis,
+        program=None,
+        origins={},
+        samples=None,
+        tokens=None,
         timeline=timeline,
-    )  # fmt: skip
+    )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "measure" / "bench"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "measurement" / "bench"))
 
 from bench_builders import result
 
-from gpuscope.measure.bench.store import save_bench
+from gpuscope.measurement.bench.store import save_bench
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("bench.md", "bench.zh-CN.md")
@@ -37,7 +37,7 @@ def test_options_and_benches_exist(page: str) -> None:
     from typer.testing import CliRunner
 
     from gpuscope.cli.app import app
-    from gpuscope.measure.bench.registry import benches
+    from gpuscope.measurement.bench.registry import benches
 
     shown = CliRunner().invoke(app, ["bench", "--help"]).stdout
     assert [o for o in set(re.findall(r"--[a-z]+", text(page))) if o not in shown] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,38 +12,92 @@ import pytest
 from run_builders import bare_run, gpt_run
 
 from gpuscope.analysis.compare import compare
+from gpuscope.atomic import write_document
+from gpuscope.document.plain import dumps, plain
+from gpuscope.document.text import render
 from gpuscope.errors import InputFileError
-from gpuscope.views.document import (
-    EVENT_COLUMNS,
-    comparison_document,
-    dumps,
-    plain,
-    run_document,
-    runs_document,
-    sweep_document,
-    write_document,
-)
-from gpuscope.views.document_reader import load_document, load_runs
+from gpuscope.run.document import comparison_document, run_document, runs_document, sweep_document
+from gpuscope.run.reader import load_document, load_runs, read_run
+from gpuscope.run.timeline_document import EVENT_COLUMNS
 
 TOP_LEVEL = {
-    "schema", "version", "gpuscope_version", "name", "target", "device_id", "origin",
-    "step_time_s", "step_time_interval_s", "device_busy_s", "host_busy_s", "peak_memory_bytes",
-    "reserved_memory_bytes", "energy_j", "fits", "ranks", "assumptions", "origins", "samples",
-    "tokens", "figures", "program", "analysis", "timeline",
-}  # fmt: skip
-"""Frozen: what a reader of version 1 relies on. A name may be added, none may go."""
+    "schema",
+    "version",
+    "gpuscope_version",
+    "name",
+    "target",
+    "device_id",
+    "origin",
+    "step_time_s",
+    "step_time_interval_s",
+    "device_busy_s",
+    "host_busy_s",
+    "peak_memory_bytes",
+    "reserved_memory_bytes",
+    "energy_j",
+    "fits",
+    "ranks",
+    "assumptions",
+    "origins",
+    "samples",
+    "tokens",
+    "figures",
+    "program",
+    "analysis",
+    "timeline",
+}
+"""Frozen: what a reader of version 2 relies on. A name may be added, none may go."""
 
 
-def test_fields_of_version_1() -> None:
+def test_fields_of_version_2() -> None:
     document = run_document(gpt_run())
     assert document["schema"] == "gpuscope.run"
-    assert document["version"] == 1
+    assert document["version"] == 2
     assert set(document) >= TOP_LEVEL
     assert set(document["analysis"]) >= {
-        "step_s", "time", "classes", "operators", "kinds", "phases", "modules", "roofline",
-        "tasks", "memory", "energy", "utilisation", "findings",
-    }  # fmt: skip
+        "step_s",
+        "time",
+        "classes",
+        "operators",
+        "kinds",
+        "phases",
+        "modules",
+        "roofline",
+        "tasks",
+        "memory",
+        "energy",
+        "utilisation",
+        "findings",
+    }
     assert set(document["timeline"]["events"]) == set(EVENT_COLUMNS)
+
+
+def test_texts_come_back_in_every_language() -> None:
+    run = gpt_run()
+    document = json.loads(json.dumps(run_document(run)))
+    back = read_run(document)
+    assert back.analysis == run.analysis
+    for lang in ("zh", "qps"):
+        assert [render(f.title, lang) for f in back.analysis.findings] == [
+            render(f.title, lang) for f in run.analysis.findings
+        ]
+    titles = [render(finding.title, "zh") for finding in back.analysis.findings]
+    assert all(re.search("[一-鿿]", title) for title in titles)
+
+
+def test_a_text_that_is_none_is_refused() -> None:
+    document = {**run_document(gpt_run()), "texts": {"English": {"unknown": "form"}}}
+    with pytest.raises(InputFileError, match="unknown form"):
+        read_run(document)
+
+
+def test_a_document_of_version_1_speaks_chinese_too() -> None:
+    document = run_document(gpt_run())
+    del document["texts"]
+    finding = {**document["analysis"]["findings"][0], "title": "Old", "title_zh": "旧"}
+    document["analysis"]["findings"] = [finding]
+    (old,) = read_run({**document, "version": 1}).analysis.findings
+    assert (old.title, render(old.title, "zh")) == ("Old", "旧")
 
 
 def test_figures_follow_from_the_run() -> None:
@@ -148,16 +203,17 @@ def text() -> str:
         (lambda text: "", "is empty"),
         (lambda text: text[: len(text) // 2], "cut off"),
         (lambda text: text[:-1], "cut off"),
-        (lambda text: "hello", "not JSON"),
+        (lambda text: "hello", "not strict JSON"),
         (lambda text: "[]", "not a gpuscope run"),
         (lambda text: "{}", "no 'schema'"),
         (lambda text: '{"schema": "other"}', "not a gpuscope run"),
-        (lambda text: text.replace('"version":1', '"version":2', 1), "newer gpuscope"),
-        (lambda text: text.replace('"version":1', '"version":"x"', 1), "no valid version"),
-        (lambda text: text.replace('"step_time_s":', '"step":', 1), "lacks: step_time_s"),
+        (lambda text: text.replace('"version":2', '"version":3', 1), "newer gpuscope"),
+        (lambda text: text.replace('"version":2', '"version":"x"', 1), "no valid version"),
+        (lambda text: text.replace('"step_time_s":', '"step":', 1), "step_time_s: missing"),
         (lambda text: text.replace('"energy_j":', '"energy_j":NaN,"e":', 1), "strict JSON"),
         (lambda text: text.replace('"start_ns":[0,', '"start_ns":[', 1), "not equally long"),
-        (lambda text: '{"schema": "gpuscope.sweep", "version": 1}', "not a whole"),
+        (lambda text: '{"schema": "gpuscope.sweep", "version": 1}', "points: missing"),
+        (lambda text: '{"schema": "gpuscope.runs", "version": 1, "runs": [1]}', r"runs\[0\]: obj"),
     ],
 )
 def test_what_is_wrong_with_a_file(text, spoil, message, tmp_path) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
 from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
+from gpuscope.run.timeline_document import timeline_document
+from gpuscope.run.timeline_reader import read_timeline
 from gpuscope.timeline.simulate_ranks import simulate_ranks
-from gpuscope.views.document import _timeline
-from gpuscope.views.document_reader import _read_timeline
 
 
 def job():
@@ -27,7 +27,7 @@ def job():
 
 def test_messages_survive():
     timeline = job()
-    read = _read_timeline(json.loads(json.dumps(_timeline(timeline, 1000))))
+    read = read_timeline(json.loads(json.dumps(timeline_document(timeline, 1000))))
     assert read.stands_for == {0: (0, 1, 2, 3)}
     assert read.collectives == timeline.collectives
     assert read.messages is not None
@@ -37,14 +37,16 @@ def test_messages_survive():
 
 
 def test_messages_of_events_that_are_left_out_are_left_out():
-    document = _timeline(job(), 2)  # of step, operator, launch and collective the longest two
+    document = timeline_document(
+        job(), 2
+    )  # of step, operator, launch and collective the longest two
     assert document["events_total"] == 4
     assert len(document["messages"]["event"]) == 1
     assert document["messages"]["event"][0] < 2
 
 
 def test_messages_outside_of_the_events_are_refused():
-    document = json.loads(json.dumps(_timeline(job(), 1000)))
+    document = json.loads(json.dumps(timeline_document(job(), 1000)))
     document["messages"]["event"] = [99]
     with pytest.raises(ValueError, match="outside"):
-        _read_timeline(document)
+        read_timeline(document)

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from run_builders import bare_run
 
+from gpuscope.atomic import write_document
 from gpuscope.errors import InputFileError
 from gpuscope.run import Measurement
+from gpuscope.run.document import run_document
+from gpuscope.run.reader import load_runs, read_run
 from gpuscope.timeline.types import (
     Collective,
     Events,
@@ -21,8 +24,6 @@ from gpuscope.timeline.types import (
     Source,
     Timeline,
 )
-from gpuscope.views.document import run_document, write_document
-from gpuscope.views.document_reader import load_runs, read_run
 
 
 def _ints(*values: int) -> np.ndarray:
@@ -33,26 +34,47 @@ def recorded_timeline() -> Timeline:
     """A launch, an operator around it, and two kernels of which one was launched by nobody."""
     none = _ints(-1, -1, -1, -1)
     events = Events(
-        start_ns=_ints(0, 5, 20, 40), duration_ns=_ints(30, 3, 10, 500), name=_ints(0, 1, 2, 2),
-        kind=_ints(4, 5, 0, 0), lane=_ints(0, 0, 1, 1), op=none, kernel=none,
+        start_ns=_ints(0, 5, 20, 40),
+        duration_ns=_ints(30, 3, 10, 500),
+        name=_ints(0, 1, 2, 2),
+        kind=_ints(4, 5, 0, 0),
+        lane=_ints(0, 0, 1, 1),
+        op=none,
+        kernel=none,
         correlation=_ints(-1, 9, 9, -1),
-    )  # fmt: skip
+    )
     recorded = Recorded(
-        event=_ints(2, 3), grid=np.array([[4, 1, 1], [8, 2, 1]]), block=np.full((2, 3), 32),
-        registers=_ints(40, -1), shared_bytes=_ints(0, 1024), occupancy=np.array([0.5, np.nan]),
-        nbytes=_ints(-1, -1), stream=_ints(7, 7), graph=_ints(-1, 3), launch=_ints(1, -1),
-        operator=_ints(0, -1), collective=_ints(-1, 0), sequence=_ints(-1, 12),
-    )  # fmt: skip
+        event=_ints(2, 3),
+        grid=np.array([[4, 1, 1], [8, 2, 1]]),
+        block=np.full((2, 3), 32),
+        registers=_ints(40, -1),
+        shared_bytes=_ints(0, 1024),
+        occupancy=np.array([0.5, np.nan]),
+        nbytes=_ints(-1, -1),
+        stream=_ints(7, 7),
+        graph=_ints(-1, 3),
+        launch=_ints(1, -1),
+        operator=_ints(0, -1),
+        collective=_ints(-1, 0),
+        sequence=_ints(-1, 12),
+    )
     source = Source(
-        rank=0, path="t.json", devices=(RecordedDevice(0, "X", compute_capability=(9, 0)),),
-        groups={"default": (0, 1)}, counts={"kernel": 2}, base_ns=10**18 + 1,
-    )  # fmt: skip
+        rank=0,
+        path="t.json",
+        devices=(RecordedDevice(0, "X", compute_capability=(9, 0)),),
+        groups={"default": (0, 1)},
+        counts={"kernel": 2},
+        base_ns=10**18 + 1,
+    )
     return Timeline(
         names=("aten::mm", "cudaLaunchKernel", "gemm"),
-        lanes=(Lane("host", "host", 0, -1), Lane("stream 7", "stream")), events=events,
-        origin="measured", recorded=recorded, sources=(source,),
+        lanes=(Lane("host", "host", 0, -1), Lane("stream 7", "stream")),
+        events=events,
+        origin="measured",
+        recorded=recorded,
+        sources=(source,),
         collectives=(Collective("all_reduce", "default", 2, (0, 1), "float32", 8, 8),),
-    )  # fmt: skip
+    )
 
 
 def _same(a: Recorded, b: Recorded) -> bool:
@@ -64,12 +86,15 @@ def _same(a: Recorded, b: Recorded) -> bool:
 
 def measured_run():
     how = Measurement(
-        confidence=0.96, blocks_s=(0.1, 0.2), steps_per_block=3, settled_after=0,
-        throttle_reasons=(), throttled_share={"power": 0.5}, machine={"torch": "2"},
-    )  # fmt: skip
-    return replace(
-        bare_run(), origin="measured", timeline=recorded_timeline(), measurement=how
+        confidence=0.96,
+        blocks_s=(0.1, 0.2),
+        steps_per_block=3,
+        settled_after=0,
+        throttle_reasons=(),
+        throttled_share={"power": 0.5},
+        machine={"torch": "2"},
     )
+    return replace(bare_run(), origin="measured", timeline=recorded_timeline(), measurement=how)
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.json.gz"])

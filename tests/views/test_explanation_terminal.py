@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 
 import pytest
+from both import both as w
 from rich.cells import cell_len
 from rich.console import Console
 
-from gpuscope.explain.types import (
+from gpuscope.document.blocks import (
     Axis,
     Bar,
     Bars,
@@ -33,21 +34,20 @@ from gpuscope.explain.types import (
     Series,
     Slider,
     Table,
-    Words,
 )
 from gpuscope.views.explanation_terminal import render_explanation
 
 
-def w(en: str, zh: str = "中文") -> Words:
-    return Words(en, zh)
-
-
 def shown(*blocks: Block, width: int = 100, lang: str = "en", brief: bool = False) -> str:
     explanation = Explanation(
-        "test", w("A title", "标题"), (w("It matters.", "这很重要。"),),
-        (Section(w("Depth", "深入"), blocks),), ("gpuscope explain test",), ("A book, 2005",),
+        "test",
+        w("A title", "标题"),
+        (w("It matters.", "这很重要。"),),
+        (Section(w("Depth", "深入"), blocks),),
+        ("gpuscope explain test",),
+        ("A book, 2005",),
         (w("No wind.", "无风。"),),
-    )  # fmt: skip
+    )
     file = io.StringIO()
     console = Console(file=file, width=width, highlight=False, emoji=False, markup=False)
     for part in render_explanation(explanation, lang, brief):
@@ -67,25 +67,35 @@ FACTS = Facts(
     w("Figures"),
 )
 TABLE = Table(
-    w("Candidates"), (Column(w("algorithm")), Column(w("time"), "s"), Column(w("rate"), "bytes/s")),
-    (("ring", 1e-3, 2e9), ("tree", 2e-3, None)), marked=(1,),
-)  # fmt: skip
+    w("Candidates"),
+    (Column(w("algorithm")), Column(w("time"), "s"), Column(w("rate"), "bytes/s")),
+    (("ring", 1e-3, 2e9), ("tree", 2e-3, None)),
+    marked=(1,),
+)
 BARS = Bars(
-    w("Bars"), "s",
-    (Bar("short", (Part(w("copy"), 1.0, "copy"),)),
-     Bar("long", (Part(w("copy"), 1.0, "copy"), Part(w("work"), 3.0, "compute")))),
-    limit=2.0, limit_label=w("floor"),
-)  # fmt: skip
+    w("Bars"),
+    "s",
+    (
+        Bar("short", (Part(w("copy"), 1.0, "copy"),)),
+        Bar("long", (Part(w("copy"), 1.0, "copy"), Part(w("work"), 3.0, "compute"))),
+    ),
+    limit=2.0,
+    limit_label=w("floor"),
+)
 LINES = Lines(
-    w("Curve"), Axis(w("size"), "bytes", True), Axis(w("time"), "s", True),
-    (Series(w("one"), (2.0**10, 2.0**20, 2.0**30), (1e-5, None, 1e-3)),
-     Series(w("two"), (2.0**10, 2.0**30), (1e-4, 1e-4), "steps")),
+    w("Curve"),
+    Axis(w("size"), "bytes", True),
+    Axis(w("time"), "s", True),
+    (
+        Series(w("one"), (2.0**10, 2.0**20, 2.0**30), (1e-5, None, 1e-3)),
+        Series(w("two"), (2.0**10, 2.0**30), (1e-4, 1e-4), "steps"),
+    ),
     (Mark(w("here"), x=2.0**20), Mark(w("low"), y=1e-5), Mark(w("spot"), x=2.0**30, y=1e-3)),
-)  # fmt: skip
+)
 MAP = HeatMap(w("Map"), Axis(w("to")), Axis(w("from")), ((0.0, 1.0), (None, 3.0)), "bytes")
 DIAGRAM = Diagram(
     w("Ring"),
-    tuple(Node(f"r{i}", Words(f"R{i}", f"R{i}"), "rank", 0.1 * i, 0.5) for i in range(8)),
+    tuple(Node(f"r{i}", w(f"R{i}", f"R{i}"), "rank", 0.1 * i, 0.5) for i in range(8)),
     tuple(Link(f"r{i}", f"r{(i + 1) % 8}", w("part"), 3e11, 4e11, True, step=0) for i in range(8)),
     (w("add"),),
 )
@@ -94,8 +104,9 @@ EXPLORER = Explorer(
     w("Batch"),
     (Slider("b", w("batch"), (1, 2, 4), start=1), Slider("d", w("dtype"), ("bf16", "fp32"))),
     (Output("t", w("time"), "s", (1e-3, 2e-3, 3e-3, 6e-3, 5e-3, 9e-3)),),
-    "b", reading=Words("At {b}, {d}: {t}.", "{b}、{d}：{t}。"),
-)  # fmt: skip
+    "b",
+    reading=w("At {b}, {d}: {t}.", "{b}、{d}：{t}。"),
+)
 TEXT = Paragraph(w("Remember."), "key")
 ALL: tuple[Block, ...] = (FACTS, TABLE, BARS, LINES, MAP, DIAGRAM, CODE, EXPLORER, TEXT)
 
@@ -175,8 +186,16 @@ def test_bars_of_nothing() -> None:
 
 def test_lines_have_axes_letters_and_marks() -> None:
     text = shown(LINES)
-    for part in ("1 MiB", "1 ms", "size (log)", "a one", "b two", "1 here  1.00 MiB",
-                 "2 low  10.0 µs", "3 spot  1.00 GiB, 1.00 ms"):  # fmt: skip
+    for part in (
+        "1 MiB",
+        "1 ms",
+        "size (log)",
+        "a one",
+        "b two",
+        "1 here  1.00 MiB",
+        "2 low  10.0 µs",
+        "3 spot  1.00 GiB, 1.00 ms",
+    ):
         assert part in text
 
 
@@ -214,9 +233,13 @@ def test_heat_map_shades_rise_with_the_value() -> None:
 def test_a_wide_heat_map_is_joined_and_says_so() -> None:
     values = tuple(tuple(float(x >= 500) for x in range(1000)) for _ in range(100))
     block = HeatMap(
-        w("Wide"), Axis(w("SM")), Axis(w("wave")), values,
-        classes=(w("full"), w("tail")), roles=("tensor", "tail"),
-    )  # fmt: skip
+        w("Wide"),
+        Axis(w("SM")),
+        Axis(w("wave")),
+        values,
+        classes=(w("full"), w("tail")),
+        roles=("tensor", "tail"),
+    )
     text = shown(block, width=60)
     assert "each column stands for 19, each row for 4" in text
     row = line_with(text, "  0  █")
@@ -263,7 +286,10 @@ def test_explorer_is_a_table_at_the_starts_of_the_other_sliders() -> None:
     text = shown(EXPLORER)
     assert "3.00 ms" in line_with(text, "▶")
     assert [v in text for v in ("1.00 ms", "5.00 ms", "2.00 ms", "9.00 ms")] == [
-        True, True, False, False,
-    ]  # fmt: skip
+        True,
+        True,
+        False,
+        False,
+    ]
     assert "at dtype = bf16" in text
     assert "At 2, bf16: 3.00 ms." in text

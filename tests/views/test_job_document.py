@@ -8,14 +8,17 @@ from gpuscope import api
 from gpuscope.program.models.parallel.options import ParallelOptions
 from gpuscope.program.models.settings import WorkloadOptions
 from gpuscope.run import Run
-from gpuscope.views.document import run_document
-from gpuscope.views.document_reader import read_run
-from gpuscope.views.figures import figures
+from gpuscope.run.document import run_document
+from gpuscope.run.figures import figures
+from gpuscope.run.reader import read_run
 
 
 def small_job(**wishes: int) -> Run:
     options = WorkloadOptions(
-        task="train", layers=4, seq=128, parallel=ParallelOptions(**wishes)  # type: ignore[arg-type]
+        task="train",
+        layers=4,
+        seq=128,
+        parallel=ParallelOptions(**wishes),  # type: ignore[arg-type]
     )
     return api.predict("llama-3.2-1b", "16xh200", options=options)
 

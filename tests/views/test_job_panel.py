@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from test_job_document import small_job
 
-from gpuscope.explain.types import Bars, Table
+from gpuscope.document.blocks import Bars, Table
 from gpuscope.run import JobPlace, Run
 from gpuscope.views.report.job_blocks import job_blocks
 from gpuscope.views.terminal.headline import headline
@@ -24,9 +24,11 @@ def run() -> Run:
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize(
     ("lang", "words"),
-    [("en", ("The job", "The mesh", "The pipeline", "pipeline bubble")),
-     ("zh", ("整个作业", "设备网格", "流水线", "流水线气泡"))],
-)  # fmt: skip
+    [
+        ("en", ("The job", "The mesh", "The pipeline", "pipeline bubble")),
+        ("zh", ("整个作业", "设备网格", "流水线", "流水线气泡")),
+    ],
+)
 def test_every_panel_is_there(run: Run, width: int, lang: str, words: tuple[str, ...]) -> None:
     screen = io.StringIO()
     console = Console(file=screen, width=width)
@@ -42,9 +44,9 @@ def test_every_panel_is_there(run: Run, width: int, lang: str, words: tuple[str,
 def test_links_follow_the_nodes() -> None:
     place = JobPlace(8, 8, "NVLink", "InfiniBand")
     assert first_groups((("pp", 2), ("dp", 4), ("tp", 2))) == [(0, 8), (0, 2, 4, 6), (0, 1)]
-    assert link_of((0, 1), place, "en") == "NVLink"
-    assert link_of((0, 8), place, "en") == "InfiniBand"
-    assert link_of((0, 4, 8, 12), place, "en") == "NVLink + InfiniBand"
+    assert link_of((0, 1), place) == "NVLink"
+    assert link_of((0, 8), place) == "InfiniBand"
+    assert link_of((0, 4, 8, 12), place) == "NVLink + InfiniBand"
     assert (short((0, 8)), short((0, 1, 2)), short((0, 8, 16))) == ("0, 8", "0–2", "0, 8, … 16")
     assert shown_rows(3) == [0, 1, 2]
     assert (shown_rows(100)[0], shown_rows(100)[-1], len(shown_rows(100))) == (0, 99, 16)

@@ -10,20 +10,15 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from both import both
 from figure_samples import AMOUNTS, BARS, EXPLAINED, EXPLORER, FIGURE_BLOCKS, LINES, RING, SORTS
 
+from gpuscope.document.blocks import Explanation, HeatMap, Paragraph
 from gpuscope.errors import InputFileError, InvalidValueError, MissingPackageError
-from gpuscope.explain.types import Explanation, HeatMap, Paragraph, Words
 from gpuscope.views import pictures
+from gpuscope.views.line_breaks import columns
 from gpuscope.views.pictures import drawing, explorer, fonts
-from gpuscope.views.pictures.style import (
-    ROLE_COLOURS,
-    colours,
-    columns,
-    shade,
-    shortened,
-    wrapped,
-)
+from gpuscope.views.pictures.style import ROLE_COLOURS, colours, shade, shortened, wrapped
 
 pytest.importorskip("matplotlib")
 
@@ -54,13 +49,13 @@ def test_files_are_numbered_and_named(tmp_path: Path) -> None:
 
 def test_an_old_folder_keeps_what_else_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    written = pictures.write_blocks([Paragraph(Words("a", "b")), BARS], tmp_path)
+    written = pictures.write_blocks([Paragraph(both("a", "b")), BARS], tmp_path)
     assert [file.suffix for file in written] == [".svg", ".png"]
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_no_figure_no_file(tmp_path: Path) -> None:
-    plain = Explanation("x", Words("x", "x"), (), ())
+    plain = Explanation("x", both("x", "x"), (), ())
     assert pictures.write_pictures(plain, tmp_path / "none") == []
     assert not (tmp_path / "none").exists()
 
@@ -88,7 +83,7 @@ def test_folders_that_cannot_be(tmp_path: Path) -> None:
 
 def test_words_are_no_figure() -> None:
     with pytest.raises(InvalidValueError, match="not a figure"):
-        pictures.picture(Paragraph(Words("a", "b")))
+        pictures.picture(Paragraph(both("a", "b")))
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch, tmp_path: Path) -> None:
@@ -160,7 +155,7 @@ def test_an_explorer_is_drawn_where_it_starts() -> None:
     assert rate.series[0].y == (4e12, 8e12, 1.6e13)
     other = dataclasses.replace(EXPLORER, x="dtype")
     assert explorer.curves(other)[0].series[0].y == (4e-3, 2e-3)
-    assert [mark.label.en for mark in explorer.curves(other)[0].marks] == ["fp32", "bf16"]
+    assert [mark.label for mark in explorer.curves(other)[0].marks] == ["fp32", "bf16"]
 
 
 def test_a_missing_font_is_said_once(monkeypatch) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from both import both
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.explain.types import Axis, Words
+from gpuscope.document.blocks import Axis
 from gpuscope.views.quantities import axis_label, cell, tick, ticks, words
 
 
@@ -45,16 +46,23 @@ def test_missing_is_said_in_both_languages() -> None:
 
 
 def test_words_are_chosen_by_language() -> None:
-    both = Words("wave", "波次")
-    assert (cell(both), cell(both, "s", "zh"), words(None, "zh")) == ("wave", "波次", "")
-    assert axis_label(Axis(both, "s", log=True), "zh") == "波次（对数）"
+    wave = both("wave", "波次")
+    assert (cell(wave), cell(wave, "s", "zh"), words(None, "zh")) == ("wave", "波次", "")
+    assert axis_label(Axis(wave, "s", log=True), "zh") == "波次（对数）"
 
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(1e-3, "s", "1 ms"), (2**20, "bytes", "1 MiB"), (1.25e-3, "s", "1.25 ms"),
-     (0.5, "share", "50 %"), (1.5, "ratio", "1.5×"), (100, "", "100"), (0, "s", "0 s")],
-)  # fmt: skip
+    [
+        (1e-3, "s", "1 ms"),
+        (2**20, "bytes", "1 MiB"),
+        (1.25e-3, "s", "1.25 ms"),
+        (0.5, "share", "50 %"),
+        (1.5, "ratio", "1.5×"),
+        (100, "", "100"),
+        (0, "s", "0 s"),
+    ],
+)
 def test_ticks_have_no_idle_zeros(value: float, unit: str, text: str) -> None:
     assert tick(value, unit) == text
 
@@ -68,9 +76,12 @@ def test_ticks_by_hand() -> None:
 
 
 @given(
-    st.floats(1e-12, 1e12), st.floats(1.01, 1e9), st.integers(2, 12), st.booleans(),
+    st.floats(1e-12, 1e12),
+    st.floats(1.01, 1e9),
+    st.integers(2, 12),
+    st.booleans(),
     st.sampled_from(["", "bytes", "s"]),
-)  # fmt: skip
+)
 def test_ticks_rise_inside_the_axis(
     low: float, ratio: float, most: int, log: bool, unit: str
 ) -> None:

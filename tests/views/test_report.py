@@ -10,17 +10,13 @@ from html.parser import HTMLParser
 import pytest
 from run_builders import bare_run, gpt_run
 
+from gpuscope.document.language import LANGUAGES
+from gpuscope.document.text import render
 from gpuscope.errors import InputFileError, InvalidValueError
-from gpuscope.views.compare import distinct_names
-from gpuscope.views.document import run_document
-from gpuscope.views.html import (
-    COMPRESS_ABOVE,
-    embedded,
-    read_embedded,
-    render_report,
-    write_report,
-)
-from gpuscope.views.sentences import sentence
+from gpuscope.run.document import run_document
+from gpuscope.views.figures import distinct_names
+from gpuscope.views.html import COMPRESS_ABOVE, embedded, read_embedded, render_report, write_report
+from gpuscope.views.words import word
 
 
 class Page(HTMLParser):
@@ -61,20 +57,31 @@ def test_the_file_needs_no_network() -> None:
     text = render_report(gpt_run(), "en")
     page = Page(text)
     assert all(link.startswith(("#", "data:")) for link in page.links)
-    assert "<link rel=\"stylesheet\"" not in text
+    assert '<link rel="stylesheet"' not in text
     assert not re.search(r"@import|url\(http|fetch\(", text)
     assert "default-src 'none'" in text
 
 
 def test_the_data_is_the_document() -> None:
     run = gpt_run()
-    shown = data_of(Page(render_report(run, "zh")))["runs"][0]
+    page = Page(render_report(run, "zh"))
+    shown = data_of(page)["runs"][0]
     energy = run.analysis.energy
     assert energy is not None
-    assert shown["sentences_zh"][energy.source] == sentence(energy.source, "zh") != energy.source
+    chinese = read_embedded(page.scripts[-1][1])["strings"]["zh"]
+    assert chinese[energy.source] == render(energy.source, "zh") != energy.source
+    assert chinese["tensor core"] == word("tensor_core", "zh")
     document = json.loads(json.dumps(run_document(run)))
+    del document["texts"]  # the page has its own strings in every language
     assert {name: shown[name] for name in document} == document
     assert len(shown["modules_folded"]) < len(run.analysis.modules)
+
+
+def test_the_page_s_own_texts_come_in_every_language() -> None:
+    """Texts stand before the data, so that a page whose data are cut off can say so."""
+    texts = read_embedded(Page(render_report(gpt_run(), "en")).scripts[-2][1])
+    assert list(texts) == [lang for lang in LANGUAGES if lang != "en"]
+    assert texts["zh"]["Show all {n}"] == "显示全部 {n} 项"
 
 
 def test_kernels_and_their_groups_have_one_name() -> None:
@@ -88,9 +95,9 @@ def test_kernels_and_their_groups_have_one_name() -> None:
 def test_names_cannot_break_out_of_the_page() -> None:
     evil = "</script><script>alert(1)</script><!--\u2028GPUSCOPE_DATA GPUSCOPE_TITLE & <b>"
     page = Page(render_report(replace(gpt_run(), name=evil), "en"))
-    assert len(page.scripts) == 2
-    assert page.tags.count("script") == 2
-    assert data_of(page)["runs"][0]["name"] == evil
+    assert len(page.scripts) == 4  # what runs, licences, texts, data
+    assert page.tags.count("script") == 4
+    assert data_of(page)["runs"][0]["name"] == evil.replace("\u2028", "\\u2028")
     assert page.title.startswith("</script>")
 
 
@@ -113,9 +120,8 @@ def test_several_runs_and_bare_ones() -> None:
 
 def test_names_are_in_the_language_of_the_page() -> None:
     both = [gpt_run(), replace(gpt_run(), origin="measured")]
-    names = {lang: data_of(Page(render_report(both, lang)))["names"] for lang in ("en", "zh")}
-    assert names["en"] == distinct_names(both, "en")
-    assert names["zh"] == distinct_names(both, "zh") != names["en"]
+    data = data_of(Page(render_report(both, "zh")))
+    assert data["names"] == distinct_names(both)
 
 
 def test_written_in_full_or_not_at_all(tmp_path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from test_job_document import small_job
 
-from gpuscope.explain.types import Lines, Table
+from gpuscope.document.blocks import Lines, Table
 from gpuscope.run import Run
 from gpuscope.views.scaling import (
     efficiency,

@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from run_builders import bare_run, gpt_run
 
 from gpuscope.analysis.compare import compare
-from gpuscope.views.compare import difference, distinct_names, side_by_side, signed_time
+from gpuscope.views.compare import difference, side_by_side, signed_time
+from gpuscope.views.figures import distinct_names
 from gpuscope.views.sweep import Worth, elasticity, format_value, render_sweep, render_worth
 from gpuscope.views.terminal import WIDTH, make_console
 
@@ -27,9 +28,11 @@ def shown(part) -> str:
 def faster(run, factor: float, device_id: str):
     low, high = run.step_time_interval_s
     return replace(
-        run, step_time_s=run.step_time_s / factor, device_id=device_id,
+        run,
+        step_time_s=run.step_time_s / factor,
+        device_id=device_id,
         step_time_interval_s=(low / factor, high / factor),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 from run_builders import bare_run, gpt_run
 
 from gpuscope.analysis.launches import Launches
+from gpuscope.loading import load
 from gpuscope.run import Run
 from gpuscope.views.figures import resample
 from gpuscope.views.roofline_summary import by_family
 from gpuscope.views.terminal import WIDTH, make_console, render_headline, render_run
-from gpuscope.views.terminal.layout import area, bar
+from gpuscope.views.terminal.layout import Bar, area, bar, bars, left, right, table
 
 
 def story(run: Run, lang: str = "en", width: int | None = None) -> str:
@@ -43,15 +46,69 @@ def tables(text: str) -> str:
     return text.split("Where the time goes")[1].split("What to change first")[0]
 
 
+FIGURES = re.compile(
+    r"(?<![\w.,])[\d.,]+ (?:ns|ms|µs|GiB|MiB|KiB|%|[TGM]FLOP/s|[TGM]B/s|W|J)(?!\w)"
+)
+TRACES = Path(__file__).parents[1] / "data" / "traces"
+
+
+def shown(text: str) -> Counter[str]:
+    """The figures of a story; names over several lines and the frame do not part them."""
+    return Counter(FIGURES.findall(re.sub(r"│\n│ *", " ", text)))
+
+
+@pytest.fixture(scope="module")
+def stories() -> dict[str, Run]:
+    """Runs with every panel: predicted, and recorded by one rank and by several."""
+    return {
+        "predicted": gpt_run(12),
+        "ranks": load(TRACES / "4xh200" / "ddp_slow_host"),
+        "recorded": load(TRACES / "h200" / "compute_bound"),
+    }
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_a_narrow_terminal_cuts_no_figure(lang) -> None:
-    text = story(gpt_run(12), lang, width=80)
-    assert max(cell_len(line) for line in text.splitlines()) <= 80
-    if lang == "en":
-        figure = re.compile(r"[\d.,]+ (?:ms|µs|GiB|MiB|%|k|M|TFLOP/s|GFLOP/s|TB/s)(?=\s|$)")
-        wide = figure.findall(tables(story(gpt_run(12))))
-        assert len(wide) > 150
-        assert figure.findall(tables(text)) == wide
+@pytest.mark.parametrize("name", ["predicted", "ranks", "recorded"])
+def test_no_width_cuts_a_figure(name, lang, width, stories) -> None:
+    """What stands on a terminal of 160 columns stands on one of 60, whole."""
+    run = stories[name]
+    text = story(run, lang, width=width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    wide = shown(story(run, lang, width=160))
+    assert sum(wide.values()) > 100
+    assert wide - shown(text) == Counter()
+    cut = [line for line in text.splitlines() if re.search(r"[\d.,]…(?!\d)", line)]
+    # Symbols may be cut; what holds shapes and figures may not.
+    assert [line for line in cut if "::" not in line and "nvjet" not in line] == []
+
+
+def test_a_narrow_table_gives_way_in_its_stated_order() -> None:
+    """Bars get shorter, words break, headings break, bars go; then columns continue below."""
+    rows = table(left("name"), bars("share of all"), right(), right("a long heading"), right("b"))
+    rows.add_row("some long words", Bar(0.5, 20, "blue", "░"), "50.0 %", "1,234,567", "89.0 ms")
+
+    def at(width: int) -> list[str]:
+        console = make_console(io.StringIO())
+        console.width = width
+        console.print(rows)
+        return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+    def bar_cells(lines: list[str]) -> int:
+        return max(len(re.findall("[█░]", line)) for line in lines)
+
+    assert bar_cells(at(100)) == 20
+    assert 4 <= bar_cells(at(64)) < 20  # shorter, the heading still whole
+    assert any("a long heading" in line for line in at(64))
+    assert bar_cells(at(52)) >= 4  # now the heading breaks
+    assert not any("a long heading" in line for line in at(52))
+    assert bar_cells(at(46)) == 0  # the bar is gone, its heading names the figure
+    assert len([line for line in at(46) if "some" in line]) == 1
+    assert any("share" in line for line in at(46))
+    below = at(40)  # columns continue below, under the first one again
+    assert len([line for line in below if "some" in line]) == 2
+    for figure in ("50.0 %", "1,234,567", "89.0 ms"):
+        assert sum(figure in line for line in below) == 1
 
 
 def test_bars_get_shorter_before_words_break() -> None:
@@ -101,8 +158,9 @@ def test_work_of_the_host_has_no_waves_and_no_launches() -> None:
     run = gpt_run()
     assert "How the work is split" in story(run)
     flat = tuple(replace(task, waves=0.0) for task in run.analysis.tasks)
-    nothing = Launches(0, 0.0, 9, 9, None, 0.0, None, None, None, 0, None, None, None, (), (), 0,
-                       None, ())  # fmt: skip
+    nothing = Launches(
+        0, 0.0, 9, 9, None, 0.0, None, None, None, 0, None, None, None, (), (), 0, None, ()
+    )
     of_host = replace(run, analysis=replace(run.analysis, tasks=flat, launches=nothing))
     assert "How the work is split" not in story(of_host)
     assert "Launches and their queue" not in story(of_host)

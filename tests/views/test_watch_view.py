@@ -10,14 +10,14 @@ from rich.cells import cell_len
 from rich.console import Console
 from watch_screens import busy_pair, filled, four_devices, samples, training
 
-from gpuscope.measure.sensors.nvidia import REASONS
-from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
-from gpuscope.views.i18n import tr
+from gpuscope.measurement.sensors.nvidia import REASONS
+from gpuscope.measurement.sensors.types import ProcessUse, Reading, SensorInfo
 from gpuscope.views.watch import all_devices, overview, render_watch
 from gpuscope.views.watch_curve import curve_text
 from gpuscope.views.watch_device import SPANS_S, Look
 from gpuscope.views.watch_help import help_panel
 from gpuscope.views.watch_processes import process_rows, process_table
+from gpuscope.views.words import word
 from gpuscope.watch.history import History
 from gpuscope.watch.types import Activity, DeviceSample
 
@@ -39,10 +39,18 @@ def test_nothing_is_wider_than_the_terminal(lang: str, width: int) -> None:
 def test_a_device_in_full() -> None:
     text = printed(render_watch(busy_pair(), Look("en", 100)))
     for said in (
-        "Compute bound: SMs", "power 9", "tensor cores", "/ 700 W", "100 GiB / 141 GiB",
-        "generation 5 × 16", "not throttled", "last 2 minutes", "python train.py", "99.0 GiB",
+        "Compute bound: SMs",
+        "power 9",
+        "tensor cores",
+        "/ 700 W",
+        "100 GiB / 141 GiB",
+        "generation 5 × 16",
+        "not throttled",
+        "last 2 minutes",
+        "python train.py",
+        "99.0 GiB",
         "processors 10.0 %",
-    ):  # fmt: skip
+    ):
         assert said in text
 
 
@@ -61,8 +69,8 @@ def test_a_narrow_screen_has_no_curves() -> None:
 
 def test_chinese_has_no_english_left() -> None:
     text = printed(render_watch(four_devices(), Look("zh", 100)))
-    for word in ("utilisation", "power", "sure", "bound", "Processes", "minutes"):
-        assert word not in text
+    for english in ("utilisation", "power", "sure", "bound", "Processes", "minutes"):
+        assert english not in text
     assert "受算力限制" in text
 
 
@@ -96,7 +104,7 @@ def test_a_throttled_device_says_why() -> None:
 
 
 def test_every_reason_of_a_driver_is_translated() -> None:
-    assert [name for _, name in REASONS if tr(name, "zh") == name] == []
+    assert [name for _, name in REASONS if word(name, "zh") == name] == []
 
 
 def test_a_silent_host_is_told_and_its_old_figures_are_gone() -> None:
@@ -137,5 +145,8 @@ def test_help_explains_every_verdict(lang: str) -> None:
 
 def test_spans_have_names() -> None:
     assert [Look("en", 80, s).span for s in SPANS_S] == [
-        "last minute", "last 2 minutes", "last 5 minutes", "last 10 minutes",
-    ]  # fmt: skip
+        "last minute",
+        "last 2 minutes",
+        "last 5 minutes",
+        "last 10 minutes",
+    ]

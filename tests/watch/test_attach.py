@@ -20,9 +20,15 @@ from gpuscope.watch import attach
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets are Linux's")
 
 SEEN = bytes.fromhex(
-    "1800000000000000" + "726571" + "00" * 29 + "03000000" + "02000000" + "00" * 8
-    + "0b3f0000" + "093f0000"
-)  # fmt: skip
+    "1800000000000000"
+    + "726571"
+    + "00" * 29
+    + "03000000"
+    + "02000000"
+    + "00" * 8
+    + "0b3f0000"
+    + "093f0000"
+)
 """What PyTorch 2.13 sent: process 16139, whose parent is 16137."""
 
 
@@ -162,9 +168,11 @@ def test_a_real_pytorch_process_is_recorded(tmp_path) -> None:
     """The protocol is libkineto's own: only a real one can say that it is understood."""
     pytest.importorskip("torch")
     child = subprocess.Popen(
-        [sys.executable, "-c", WORK], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", WORK],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         env={**os.environ, "KINETO_USE_DAEMON": "1"},
-    )  # fmt: skip
+    )
     try:
         assert child.stdout.readline() == b"ready\n"
         found = attach.record(child.pid, tmp_path / "t.json", 0.3)

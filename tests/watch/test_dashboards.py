@@ -5,36 +5,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-import gpuscope.watch.dashboards as package
-from gpuscope.watch.dashboards import ALERTS, alerts_yaml, dashboard, dashboard_json
-from gpuscope.watch.dashboards.grafana import _VERDICT_LOOK
+from gpuscope.watch.dashboards import ALERTS, DASHBOARD
 from gpuscope.watch.metrics import METRICS, VERDICTS
 
-FOLDER = Path(package.__file__).parent
 STRING = re.compile(r'"[^"]*"')
 NAME = re.compile(r"\bgpuscope_[a-z0-9_]+")
 SELECTOR = re.compile(r"(gpuscope_[a-z0-9_]+)\{([^}]*)\}")
+
+
+def dashboard() -> dict[str, Any]:
+    return json.loads(DASHBOARD.read_text("utf-8"))
 
 
 def panels() -> list[dict[str, Any]]:
     return dashboard()["panels"]
 
 
+def rules() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(ALERTS.read_text("utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
 def expressions() -> Iterator[str]:
     for panel in panels():
         yield from (target["expr"] for target in panel.get("targets", ()))
-    yield from (alert.expression for alert in ALERTS)
-
-
-def test_the_files_are_what_the_list_makes() -> None:
-    """After a change: python -m gpuscope.watch.dashboards."""
-    assert (FOLDER / "grafana.json").read_text("utf-8") == dashboard_json()
-    assert (FOLDER / "alerts.yml").read_text("utf-8") == alerts_yaml()
+    yield from (rule["expr"] for rule in rules())
 
 
 def test_only_exported_metrics_and_labels_are_asked_for() -> None:
@@ -50,7 +49,7 @@ def test_only_exported_metrics_and_labels_are_asked_for() -> None:
 
 
 def test_variables_and_legends_name_labels_that_exist() -> None:
-    text = dashboard_json()
+    text = DASHBOARD.read_text("utf-8")
     labels = {label for metric in METRICS.values() for label in metric.labels}
     assert set(re.findall(r"\{\{(\w+)\}\}", text)) <= labels
     variables = {each["name"] for each in dashboard()["templating"]["list"]}
@@ -62,12 +61,12 @@ def test_variables_and_legends_name_labels_that_exist() -> None:
 
 
 def test_every_verdict_has_its_look() -> None:
-    assert set(_VERDICT_LOOK) == set(VERDICTS)
     timeline = next(p for p in panels() if p["type"] == "state-timeline")
     mapped = timeline["fieldConfig"]["defaults"]["mappings"][0]["options"]
+    assert len({each["color"] for each in mapped.values()}) == len(mapped) == len(VERDICTS)
     for place, name in enumerate(VERDICTS, 1):
         assert f'gpuscope_device_verdict="{name}"}} * {place}' in timeline["targets"][0]["expr"]
-        assert mapped[str(place)]["text"] == _VERDICT_LOOK[name][0]
+        assert mapped[str(place)]["text"]
 
 
 def test_panels_fill_the_grid_without_overlap() -> None:
@@ -96,19 +95,15 @@ def test_every_panel_says_how_to_read_it() -> None:
 
 
 def test_the_rules_are_yaml_and_whole() -> None:
-    groups = yaml.safe_load(alerts_yaml())["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
-    assert [rule["alert"] for rule in rules] == [alert.name for alert in ALERTS]
-    assert [rule["expr"] for rule in rules] == [alert.expression for alert in ALERTS]
-    assert len({alert.name for alert in ALERTS}) == len(ALERTS)
-    for rule in rules:
+    assert len({rule["alert"] for rule in rules()}) == len(rules()) > 10
+    for rule in rules():
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert rule["annotations"]["summary"]
         assert rule["annotations"]["description"]
 
 
 def test_the_dashboard_is_json_that_grafana_imports() -> None:
-    document = json.loads(dashboard_json())
+    document = dashboard()
     assert document["schemaVersion"] == 39
     assert document["uid"]
     assert "id" not in document  # Grafana gives it

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuscope.errors import InvalidValueError
-from gpuscope.measure.sensors import Replay
-from gpuscope.measure.sensors.types import Reading, SensorInfo
+from gpuscope.measurement.sensors import Replay
+from gpuscope.measurement.sensors.types import Reading, SensorInfo
 from gpuscope.watch import energy_of
 from gpuscope.watch.energy_of import CommandError, DeviceEnergy, EnergyReport, Meter, run
 from gpuscope.watch.grid import WORLD, grid_factor
@@ -87,12 +87,9 @@ def test_a_hole_in_the_power_is_not_filled() -> None:
     [
         ((Reading(0.0), Reading(5.0)), H200, "neither"),
         ((Reading(0.0, power_w=5.0), Reading(0.5, power_w=5.0)), H200, "less than 1 s"),
-        (
-            (Reading(0.0), Reading(5.0)), SensorInfo("nvidia", 0, "H200 MIG 1g", slice=True),
-            "slice",
-        ),
+        ((Reading(0.0), Reading(5.0)), SensorInfo("nvidia", 0, "H200 MIG 1g", slice=True), "slice"),
     ],
-)  # fmt: skip
+)
 def test_why_there_is_none(readings: tuple[Reading, ...], info: SensorInfo, why: str) -> None:
     found = metered(*readings, info=info)
     assert found.energy_j is None
@@ -225,9 +222,12 @@ SCRIPT = textwrap.dedent(
 def start(child: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, sys.executable, "-u", "-c", textwrap.dedent(child)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def test_input_and_output_are_untouched() -> None:

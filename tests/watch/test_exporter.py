@@ -14,8 +14,9 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from watch_samples import device, samples, training
 
+from gpuscope.document.text import Text, render
 from gpuscope.errors import GpuscopeError, InvalidValueError
-from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
+from gpuscope.measurement.sensors.types import ProcessUse, Reading, SensorInfo
 from gpuscope.watch import exporter as module
 from gpuscope.watch.exporter import Address, Exporter, parse_address, serve, warning_of
 from gpuscope.watch.exposition import Collector
@@ -24,6 +25,7 @@ from gpuscope.watch.metrics import METRICS, VERDICTS
 from gpuscope.watch.owners import Owner
 from gpuscope.watch.source import EndOfSamples
 from gpuscope.watch.types import Activity, DeviceSample, Sample, Verdict
+from gpuscope.watch.verdict import HEADS
 
 DEVICE = {"host": "node1", "index": "0", "uuid": "GPU-000-abc", "name": "NVIDIA H200"}
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -96,13 +98,15 @@ def test_both_formats_say_the_same() -> None:
     strict = {
         (s.name, tuple(sorted(s.labels.items()))): s.value
         for family in openmetrics.text_string_to_metric_families(open_text)
-        for s in family.samples if s.name.startswith("gpuscope_")
-    }  # fmt: skip
+        for s in family.samples
+        if s.name.startswith("gpuscope_")
+    }
     loose = {
         (name, tuple(sorted(labels.items()))): value
-        for name, rows in series(plain).items() for labels, value in rows
+        for name, rows in series(plain).items()
+        for labels, value in rows
         if name.startswith("gpuscope_")
-    }  # fmt: skip
+    }
     assert strict == loose
     assert {name for name, _ in strict} <= set(METRICS)
     assert strict["gpuscope_device_last_xid", tuple(sorted(DEVICE.items()))] == 79
@@ -114,9 +118,11 @@ def test_what_was_not_read_is_absent_never_zero() -> None:
     assert found["gpuscope_device_utilization_ratio"][0][1] == 0.0
     told = {name for name in found if name.startswith("gpuscope_device_")}
     assert told == {
-        "gpuscope_device_info", "gpuscope_device_utilization_ratio", "gpuscope_device_verdict",
+        "gpuscope_device_info",
+        "gpuscope_device_utilization_ratio",
+        "gpuscope_device_verdict",
         "gpuscope_device_verdict_certainty_ratio",
-    }  # fmt: skip
+    }
     assert "gpuscope_host_cpu_ratio" not in found
     assert "gpuscope_process_memory_bytes" not in found
 
@@ -149,16 +155,18 @@ def test_one_verdict_is_on() -> None:
 
 def test_a_verdict_may_come_from_elsewhere() -> None:
     collector = Collector(30.0)
-    collector.update(one(), [Verdict("idle", None, 0.5)])  # type: ignore[arg-type]
+    collector.update(one(), [Verdict("idle", HEADS["idle"], Text(""), 0.5)])
     sure = next(f for f in collector.collect() if f.name.endswith("certainty_ratio"))
     assert sure.samples[0].value == 0.5
 
 
 def test_processes_by_owner() -> None:
     processes = (
-        ProcessUse(7, "python train.py", 2**30), ProcessUse(7, "python train.py", 2**30),
-        ProcessUse(8, "other", 5), ProcessUse(9, "untold", None),
-    )  # fmt: skip
+        ProcessUse(7, "python train.py", 2**30),
+        ProcessUse(7, "python train.py", 2**30),
+        ProcessUse(8, "other", 5),
+        ProcessUse(9, "untold", None),
+    )
     owner = Owner("0123456789ab", "4711", "trainer-0", "ml")
     found = given(one(device(processes=processes)), find_owners=lambda every: {7: owner})
     held = found["gpuscope_process_memory_bytes"]
@@ -167,6 +175,20 @@ def test_processes_by_owner() -> None:
     assert (first["container"], first["slurm_job_id"]) == ("0123456789ab", "4711")
     assert (first["pod"], first["namespace"]) == ("trainer-0", "ml")
     assert second["container"] == second["slurm_job_id"] == ""
+
+
+def test_names_that_others_choose_are_harmless_labels() -> None:
+    """Half a character in one process's name must not spoil the whole scrape either."""
+    evil = "a\x1b[2J\u202e\n\udcff"
+    shown = "a\\x1b[2J\\u202e\\n\\udcff"
+    found = given(
+        one(device(processes=(ProcessUse(7, evil, 2**30),)), host=evil),
+        find_owners=lambda every: {7: Owner(evil, evil, evil, evil)},
+    )
+    ((labels, _),) = found["gpuscope_process_memory_bytes"]
+    assert {labels[name] for name in ("process", "container", "slurm_job_id", "pod", "host")} == {
+        shown
+    }
 
 
 def test_devices_of_one_index_do_not_spoil_the_scrape() -> None:
@@ -185,7 +207,7 @@ def test_odd_names_are_escaped() -> None:
     with Exporter(":0") as exporter:
         exporter.update([one(odd)])
         found = series(scrape(exporter))
-    assert found["gpuscope_device_power_watts"][0][0]["name"] == 'a"b\\c\nd'
+    assert found["gpuscope_device_power_watts"][0][0]["name"] == 'a"b\\c\\nd'
 
 
 def test_old_figures_are_not_given() -> None:
@@ -251,10 +273,14 @@ def test_a_taken_port_is_told() -> None:
 @pytest.mark.parametrize(
     ("text", "host", "port"),
     [
-        (":9400", "127.0.0.1", 9400), ("9401", "127.0.0.1", 9401), ("0.0.0.0:80", "0.0.0.0", 80),
-        ("[::1]:9", "::1", 9), ("node1", "node1", 9400), ("localhost:0", "localhost", 0),
+        (":9400", "127.0.0.1", 9400),
+        ("9401", "127.0.0.1", 9401),
+        ("0.0.0.0:80", "0.0.0.0", 80),
+        ("[::1]:9", "::1", 9),
+        ("node1", "node1", 9400),
+        ("localhost:0", "localhost", 0),
     ],
-)  # fmt: skip
+)
 def test_addresses(text: str, host: str, port: int) -> None:
     assert parse_address(text) == Address(host, port)
 
@@ -271,8 +297,8 @@ def test_opening_it_to_others_is_warned_of() -> None:
     assert warning_of(parse_address("[::1]:9400")) is None
     warning = warning_of(parse_address("0.0.0.0:9400"))
     assert warning is not None
-    assert "password" in warning.en
-    assert "密码" in warning.zh
+    assert "password" in warning
+    assert "密码" in render(warning, "zh")
     assert Address("::", 1).url == "http://[::]:1/metrics"
 
 
@@ -292,7 +318,7 @@ def test_a_scrape_is_cheap() -> None:
     """Sixty-four devices with processes: some milliseconds, and no device is asked."""
     devices = tuple(device(index) for index in range(64))
     collector = Collector(30.0)
-    collector.update(one(*devices), [Verdict("busy", None, 1.0)] * 64)  # type: ignore[arg-type]
+    collector.update(one(*devices), [Verdict("busy", HEADS["busy"], Text(""), 1.0)] * 64)
     begin = time.process_time()
     for _ in range(5):
         assert len(list(collector.collect())) > 20

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuscope.measure.sensors.types import SensorInfo
+from gpuscope.measurement.sensors.types import SensorInfo
 from gpuscope.watch.health import Health, HealthReaders
 
 INFO = SensorInfo("nvidia", 0, "NVIDIA H200", "GPU-1")
@@ -88,16 +88,18 @@ def test_everything_is_read() -> None:
     [
         ("ecc", ("ecc_corrected", "ecc_uncorrected")),
         ("rows", ("rows_remapped", "remap_pending", "remap_failed")),
-        ("create", ("xid_errors", "last_xid")), ("register", ("xid_errors", "last_xid")),
+        ("create", ("xid_errors", "last_xid")),
+        ("register", ("xid_errors", "last_xid")),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_told_is_none(refused: str, absent: tuple[str, ...]) -> None:
     nvml = Nvml((refused,))
     readers = HealthReaders(nvml)
     health = readers.read(INFO)
     assert {name for name in Health.__slots__ if getattr(health, name) is None} == {
-        *absent, "last_xid",
-    }  # fmt: skip
+        *absent,
+        "last_xid",
+    }
     readers.close()
     assert (nvml.opened, nvml.sets) == (0, 0)
 

@@ -27,9 +27,7 @@ def exposed(*taken: Sample) -> str:
 
 def bare(sample: Sample) -> Sample:
     """Without what cannot cross: the clocks' zero, notes."""
-    devices = tuple(
-        replace(d, reading=replace(d.reading, time_s=0.0)) for d in sample.devices
-    )  # fmt: skip
+    devices = tuple(replace(d, reading=replace(d.reading, time_s=0.0)) for d in sample.devices)
     return replace(sample, devices=devices)
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 import pytest
 from watch_samples import device
 
-from gpuscope.measure.sensors.types import Reading
+from gpuscope.measurement.sensors.types import Reading
 from gpuscope.watch.health import Health
 from gpuscope.watch.metrics import DEVICE_FIGURES, HEALTH_FIGURES, METRICS, Metric
 from gpuscope.watch.types import Activity

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from gpuscope.measure.sensors.types import ProcessUse
+from gpuscope.measurement.sensors.types import ProcessUse
 from gpuscope.watch.owners import NOBODY, Owner, Owners, owner_in
 
 ID = "0123456789ab" + "c" * 52
 
 
 def process(
-    proc: Path, pid: int = 7, cgroup: str = "0::/", environ: str = "", start: str = "5",
-    command: str = "/usr/bin/python\0train.py\0", namespace: str | None = None,
-) -> Path:  # fmt: skip
+    proc: Path,
+    pid: int = 7,
+    cgroup: str = "0::/",
+    environ: str = "",
+    start: str = "5",
+    command: str = "/usr/bin/python\0train.py\0",
+    namespace: str | None = None,
+) -> Path:
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
     fields = ["S", *["0"] * 18, start]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuscope.measure.sensors.types import ProcessUse, Reading
+from gpuscope.measurement.sensors.types import ProcessUse, Reading
 from gpuscope.watch.process_names import short_name, with_names
 
 
@@ -47,3 +47,13 @@ def test_another_process_of_that_number_is_not_believed(tmp_path) -> None:
 
 def test_no_processes_stay_none(tmp_path) -> None:
     assert with_names(Reading(0.0), tmp_path).processes is None
+
+
+def test_a_process_that_calls_itself_anything_stays_one_line(tmp_path) -> None:
+    """Any user of a shared machine reaches the administrator's screen with this."""
+    assert named(tmp_path, ProcessUse(8, "x\x1b]0;owned\x07\nroot")) == r"x\x1b]0;owned\x07\nroot"
+    (tmp_path / "9").mkdir()
+    evil = "python\0/home/\u202ex\x1b[2J.py\0".encode()
+    (tmp_path / "9" / "cmdline").write_bytes(evil)
+    (found,) = with_names(Reading(0.0, processes=(ProcessUse(9),)), tmp_path).processes or ()
+    assert found.name == r"python \u202ex\x1b[2J.py"

@@ -21,7 +21,7 @@ import pytest
 import yaml
 from watch_samples import device, samples
 
-from gpuscope.watch.dashboards import alerts_yaml, dashboard
+from gpuscope.watch.dashboards import ALERTS, DASHBOARD
 from gpuscope.watch.exporter import Exporter
 from gpuscope.watch.health import Health
 from gpuscope.watch.metrics import METRICS
@@ -85,19 +85,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     source = Replay.load(RECORDING, speed=SPEED)
     target, port = free_port(), free_port()
     exporter = Exporter(
-        f":{target}", source, find_owners=lambda every: {each.pid: OWNER for each in every},
+        f":{target}",
+        source,
+        find_owners=lambda every: {each.pid: OWNER for each in every},
         read_health=lambda info: Health(0, 0, 1, False, False, 0, None),
-    )  # fmt: skip
-    (folder / "alerts.yml").write_text(alerts_yaml())
+    )
+    (folder / "alerts.yml").write_text(ALERTS.read_text("utf-8"))
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration(target)))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                "prometheus", f"--config.file={folder}/prometheus.yml",
-                f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}",
+                "prometheus",
+                f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address=127.0.0.1:{port}",
             ],
-            stdout=log, stderr=log,
-        )  # fmt: skip
+            stdout=log,
+            stderr=log,
+        )
         found = Server(port)
         try:
             found.wait_for("up")  # it scrapes: the recording may begin
@@ -115,8 +120,9 @@ def configuration(target: int) -> dict[str, Any]:
     job = {"job_name": "gpuscope", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
     return {
         "global": {"scrape_interval": "200ms", "evaluation_interval": "500ms"},
-        "rule_files": ["alerts.yml"], "scrape_configs": [job],
-    }  # fmt: skip
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [job],
+    }
 
 
 def test_the_scrape_has_no_error(server: Server) -> None:
@@ -131,8 +137,10 @@ def test_labels_and_figures_arrive(server: Server) -> None:
         (power,) = server.query(f'gpuscope_device_power_watts{{index="{index}"}}')
         labels = power["metric"]
         assert (labels["host"], labels["uuid"], labels["name"]) == (
-            last.host, played.info.uuid, played.info.name,
-        )  # fmt: skip
+            last.host,
+            played.info.uuid,
+            played.info.name,
+        )
         assert float(power["value"][1]) == played.reading.power_w
     assert server.value("sum(gpuscope_host_devices)") == 2
     (process,) = server.query('gpuscope_process_memory_bytes{index="0"}')
@@ -151,8 +159,10 @@ def test_power_is_the_rate_of_the_energy_counter(server: Server, index: int) -> 
     (line,) = server.get(
         "/api/v1/query_range",
         query=f'rate(gpuscope_device_energy_joules_total{{index="{index}"}}[2s])',
-        start=f"{now - 20}", end=f"{now}", step="0.25",
-    )["result"]  # fmt: skip
+        start=f"{now - 20}",
+        end=f"{now}",
+        step="0.25",
+    )["result"]
     highest = max(float(value) for _, value in line["values"])
     assert highest / SPEED == pytest.approx(mean_w, rel=0.2)
 
@@ -175,7 +185,7 @@ def test_types_and_units_are_understood(server: Server) -> None:
 
 
 def panel_expressions() -> Iterator[tuple[str, str]]:
-    for panel in dashboard()["panels"]:
+    for panel in json.loads(DASHBOARD.read_text("utf-8"))["panels"]:
         for target in panel.get("targets", ()):
             expression = target["expr"].replace("$__rate_interval", "5s").replace("$__range", "5s")
             yield panel["title"], expression.replace("$host", ".*").replace("$gpu", ".*")
@@ -193,9 +203,11 @@ def test_every_panel_shows_something(server: Server) -> None:
 def test_the_timeline_s_code_is_the_verdict_s_place(server: Server) -> None:
     code = dict(panel_expressions())["What each GPU does"]
     names = list(
-        next(p for p in dashboard()["panels"] if p["type"] == "state-timeline")["fieldConfig"][
-            "defaults"
-        ]["mappings"][0]["options"].values()
+        next(
+            p
+            for p in json.loads(DASHBOARD.read_text("utf-8"))["panels"]
+            if p["type"] == "state-timeline"
+        )["fieldConfig"]["defaults"]["mappings"][0]["options"].values()
     )
     found = {s["metric"]["index"]: int(s["value"][1]) for s in server.query(code)}
     assert names[found["1"] - 1]["text"] == "Waiting for input"
@@ -210,7 +222,9 @@ def test_the_rules_are_loaded_and_evaluate(server: Server) -> None:
         if all(rule["health"] != "unknown" for rule in rules):
             break
         time.sleep(0.2)
-    assert len(rules) == len([line for line in alerts_yaml().splitlines() if "- alert:" in line])
+    assert len(rules) == len(
+        [line for line in ALERTS.read_text("utf-8").splitlines() if "- alert:" in line]
+    )
     assert {rule["health"] for rule in rules} == {"ok"}
     assert not [rule["name"] for rule in rules if rule["state"] == "firing"]
 
@@ -229,11 +243,14 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
 
 
 def test_promtool_takes_the_rules(tmp_path: Path) -> None:
-    (tmp_path / "alerts.yml").write_text(alerts_yaml())
+    (tmp_path / "alerts.yml").write_text(ALERTS.read_text("utf-8"))
     checked = subprocess.run(
-        ["promtool", "check", "rules", "alerts.yml"], cwd=tmp_path, capture_output=True, text=True,
+        ["promtool", "check", "rules", "alerts.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert checked.returncode == 0, checked.stderr
     assert "SUCCESS" in checked.stdout
 
@@ -247,13 +264,19 @@ CASES: dict[str, tuple[dict[str, str], str, int]] = {
     "GpuscopeFiguresOld": ({'gpuscope_sample_timestamp_seconds{host="a"}': "0x10"}, "8m", 1),
     "GpuscopeDeviceLost": ({'gpuscope_host_devices{host="a"}': "8x10 7x10"}, "15m", 1),
     "GpuscopeUncorrectedMemoryError": (
-        {f"gpuscope_device_ecc_uncorrected_errors_total{{{GPU.format(0)}}}": "3x10 4x10"}, "15m", 1
+        {f"gpuscope_device_ecc_uncorrected_errors_total{{{GPU.format(0)}}}": "3x10 4x10"},
+        "15m",
+        1,
     ),
     "GpuscopeRowRemapFailed": (
-        {f"gpuscope_device_row_remap_failed{{{GPU.format(0)}}}": "1x3"}, "1m", 1
+        {f"gpuscope_device_row_remap_failed{{{GPU.format(0)}}}": "1x3"},
+        "1m",
+        1,
     ),
     "GpuscopeRowRemapPending": (
-        {f"gpuscope_device_row_remap_pending{{{GPU.format(0)}}}": "1x90"}, "80m", 1
+        {f"gpuscope_device_row_remap_pending{{{GPU.format(0)}}}": "1x90"},
+        "80m",
+        1,
     ),
     "GpuscopeXid": ({f"gpuscope_device_xid_errors_total{{{GPU.format(0)}}}": "0x5 1x5"}, "8m", 1),
     "GpuscopeDeviceHot": (
@@ -261,18 +284,21 @@ CASES: dict[str, tuple[dict[str, str], str, int]] = {
             f"gpuscope_device_temperature_celsius{{{GPU.format(0)}}}": "91x10",
             f"gpuscope_device_temperature_celsius{{{GPU.format(1)}}}": "70x10",
         },
-        "9m", 1,
+        "9m",
+        1,
     ),
     "GpuscopeHeldByHeat": (
         {
             f"{THROTTLE}{{{GPU.format(0)}, reason='thermal'}}": "0+6x20",
             f"{THROTTLE}{{{GPU.format(1)}, reason='power'}}": "0+60x20",
         },
-        "18m", 1,
+        "18m",
+        1,
     ),
     "GpuscopeHeldByPower": (
         {f"{THROTTLE}{{{GPU.format(0)}, reason='power'}}": "0+50x60"},
-        "50m", 1,
+        "50m",
+        1,
     ),
     "GpuscopeSlowerThanNeighbours": (
         {
@@ -285,10 +311,13 @@ CASES: dict[str, tuple[dict[str, str], str, int]] = {
                 for index, busy in enumerate((0.99, 0.99, 0.99, 0.99, 0.0))
             },
         },
-        "25m", 1,
+        "25m",
+        1,
     ),
     "GpuscopePcieLanesLost": (
-        {f"gpuscope_device_pcie_lanes{{{GPU.format(0)}}}": "16x10 8x30"}, "35m", 1
+        {f"gpuscope_device_pcie_lanes{{{GPU.format(0)}}}": "16x10 8x30"},
+        "35m",
+        1,
     ),
     "GpuscopeIdleWhileAllocated": (
         {
@@ -296,23 +325,26 @@ CASES: dict[str, tuple[dict[str, str], str, int]] = {
             f"gpuscope_device_utilization_ratio{{{GPU.format(1)}}}": "0x90",
             f'gpuscope_process_memory_bytes{{{GPU.format(0)}, pid="7"}}': "8e10x90",
         },
-        "80m", 1,
+        "80m",
+        1,
     ),
     "GpuscopeWaitingForInput": (
         {
-            f'gpuscope_device_verdict{{{GPU.format(0)}, '
-            'gpuscope_device_verdict="waiting_for_input"}': "1x90",
+            f"gpuscope_device_verdict{{{GPU.format(0)}, "
+            'gpuscope_device_verdict="waiting_for_input"}': "1x90"
         },
-        "80m", 1,
+        "80m",
+        1,
     ),
     "GpuscopeMemoryFull": (
         {
             f"gpuscope_device_memory_used_bytes{{{GPU.format(0)}}}": "99x30",
             f"gpuscope_device_memory_total_bytes{{{GPU.format(0)}}}": "100x30",
         },
-        "25m", 1,
+        "25m",
+        1,
     ),
-}  # fmt: skip
+}
 
 HEALTHY = {
     'up{job="gpuscope"}': "1x90",
@@ -323,21 +355,26 @@ HEALTHY = {
         f"gpuscope_device_{name}{{{GPU.format(index)}}}": values
         for index in (0, 1)
         for name, values in {
-            "ecc_uncorrected_errors_total": "3x90", "row_remap_failed": "0x90",
-            "row_remap_pending": "0x90", "xid_errors_total": "0x90",
-            "temperature_celsius": "71x90", "sm_clock_hertz": "1.98e9x90",
-            "utilization_ratio": "0.97x90", "pcie_lanes": "16x90",
-            "memory_used_bytes": "90x90", "memory_total_bytes": "100x90",
+            "ecc_uncorrected_errors_total": "3x90",
+            "row_remap_failed": "0x90",
+            "row_remap_pending": "0x90",
+            "xid_errors_total": "0x90",
+            "temperature_celsius": "71x90",
+            "sm_clock_hertz": "1.98e9x90",
+            "utilization_ratio": "0.97x90",
+            "pcie_lanes": "16x90",
+            "memory_used_bytes": "90x90",
+            "memory_total_bytes": "100x90",
         }.items()
     },
     f'gpuscope_process_memory_bytes{{{GPU.format(0)}, pid="7"}}': "8e10x90",
     f"{THROTTLE}{{{GPU.format(0)}, reason='power'}}": "0+1x90",
     f'gpuscope_device_verdict{{{GPU.format(0)}, gpuscope_device_verdict="idle"}}': "1x90",
-}  # fmt: skip
+}
 
 
 def test_each_alert_fires_for_its_illness_and_none_for_health(tmp_path: Path) -> None:
-    names = yaml.safe_load(alerts_yaml())["groups"]
+    names = yaml.safe_load(ALERTS.read_text("utf-8"))["groups"]
     assert {rule["alert"] for group in names for rule in group["rules"]} == set(CASES)
     count = 'count(ALERTS{{alertname="{}", alertstate="firing"}})'
     tests = [
@@ -346,13 +383,14 @@ def test_each_alert_fires_for_its_illness_and_none_for_health(tmp_path: Path) ->
             "input_series": [{"series": s, "values": v} for s, v in series.items()],
             "promql_expr_test": [
                 {
-                    "expr": count.format(name), "eval_time": at,
+                    "expr": count.format(name),
+                    "eval_time": at,
                     "exp_samples": [{"labels": "{}", "value": number}],
                 }
             ],
         }
         for name, (series, at, number) in CASES.items()
-    ]  # fmt: skip
+    ]
     tests.append(
         {
             "interval": "1m",
@@ -360,11 +398,14 @@ def test_each_alert_fires_for_its_illness_and_none_for_health(tmp_path: Path) ->
             "promql_expr_test": [{"expr": "count(ALERTS)", "eval_time": "85m", "exp_samples": []}],
         }
     )
-    (tmp_path / "alerts.yml").write_text(alerts_yaml())
+    (tmp_path / "alerts.yml").write_text(ALERTS.read_text("utf-8"))
     document = {"rule_files": ["alerts.yml"], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "tests.yml").write_text(yaml.safe_dump(document))
     checked = subprocess.run(
-        ["promtool", "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True,
+        ["promtool", "test", "rules", "tests.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -39,5 +39,5 @@ def test_the_verdict_names_the_load(name: str, device: int, kind: str) -> None:
     samples = tuple(read_samples(FOLDER / f"{name}.jsonl"))
     assert len(samples) >= 5
     verdict = judge(samples, device)
-    assert verdict.kind == kind, verdict.sentence.en
+    assert verdict.kind == kind, verdict.sentence
     assert verdict.sure >= 0.5

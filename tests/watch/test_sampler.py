@@ -12,7 +12,7 @@ import pytest
 from watch_samples import ACTIVITY, INFO, READING
 
 from gpuscope.errors import InvalidValueError
-from gpuscope.measure.sensors.recording import Replay
+from gpuscope.measurement.sensors.recording import Replay
 from gpuscope.watch.sampler import Sampler, open_devices
 from gpuscope.watch.types import Activity
 

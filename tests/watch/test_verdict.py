@@ -9,18 +9,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watch_samples import decoding, device, idle, input_bound, samples, training
 
+from gpuscope.document.text import render
 from gpuscope.watch import thresholds as at
 from gpuscope.watch.types import Activity
 from gpuscope.watch.verdict import HEADS, judge, judge_window
 from gpuscope.watch.window import Window
 
 FULL = Window(
-    n=11, seconds=10.0, busy=0.99, swing=0.01, sm=0.9, occupancy=0.4, tensor=0.6,
-    memory_bandwidth=0.4, power_w=630.0, power_share=0.9, power_held=0.0, heat_held=0.0,
-    temperature_c=60.0, pcie_rx_share=0.01, pcie_tx_share=0.0, pcie_rx_bytes_per_s=1e8,
-    pcie_tx_bytes_per_s=1e7, nvlink_bytes_per_s=0.0, memory_used_bytes=2**36, n_processes=1,
+    n=11,
+    seconds=10.0,
+    busy=0.99,
+    swing=0.01,
+    sm=0.9,
+    occupancy=0.4,
+    tensor=0.6,
+    memory_bandwidth=0.4,
+    power_w=630.0,
+    power_share=0.9,
+    power_held=0.0,
+    heat_held=0.0,
+    temperature_c=60.0,
+    pcie_rx_share=0.01,
+    pcie_tx_share=0.0,
+    pcie_rx_bytes_per_s=1e8,
+    pcie_tx_bytes_per_s=1e7,
+    nvlink_bytes_per_s=0.0,
+    memory_used_bytes=2**36,
+    n_processes=1,
     host_cpu=0.1,
-)  # fmt: skip
+)
 
 
 def kind(**changes: object) -> str:
@@ -30,23 +47,27 @@ def kind(**changes: object) -> str:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (training, "compute_bound"), (input_bound, "waiting_for_input"), (decoding, "host_bound"),
+        (training, "compute_bound"),
+        (input_bound, "waiting_for_input"),
+        (decoding, "host_bound"),
         (idle, "idle"),
     ],
-)  # fmt: skip
+)
 def test_devices_at_work_are_recognised(make, expected: str) -> None:
     assert judge(samples(make), 0).kind == expected
 
 
 def test_the_sentence_rests_on_figures() -> None:
     said = judge(samples(input_bound, 12), 0).sentence
-    assert said.en.startswith("Waiting for input: utilisation 27 % in bursts, PCIe busy (21 GB/s")
-    assert "power low (31 % of its limit)" in said.en
-    assert said.zh.startswith("等待输入数据：利用率 27 %，时高时低，PCIe 繁忙（流入 21 GB/s）")
+    assert said.startswith("Waiting for input: utilisation 27 % in bursts, PCIe busy (21.0 GB/s")
+    assert "power low (31 % of its limit)" in said
+    assert render(said, "zh").startswith(
+        "等待输入数据：利用率 27 %（时高时低）、PCIe 繁忙（流入 21.0 GB/s）"
+    )
 
 
 def test_idle_says_who_holds_memory() -> None:
-    said = judge(samples(idle), 0).sentence.en
+    said = judge(samples(idle), 0).sentence
     assert (
         said == "Idle: no kernel for 10 s, 1 process holds 100.0 GiB, power low (11 % of its limit)"
     )
@@ -82,12 +103,17 @@ def test_links_that_carry_much_while_units_rest() -> None:
 def test_a_collective_that_waits() -> None:
     """Utilisation 100 %, nothing moves, power low: the picture of a rank that waits."""
     waiting = {
-        "busy": 1.0, "swing": 0.0, "sm": 0.12, "tensor": 0.0, "memory_bandwidth": 0.01,
-        "power_share": 0.2, "nvlink_bytes_per_s": 0.0,
-    }  # fmt: skip
+        "busy": 1.0,
+        "swing": 0.0,
+        "sm": 0.12,
+        "tensor": 0.0,
+        "memory_bandwidth": 0.01,
+        "power_share": 0.2,
+        "nvlink_bytes_per_s": 0.0,
+    }
     found = judge_window(replace(FULL, **waiting, neighbours=7))
     assert found.kind == "communication_bound"
-    assert "another rank" in found.sentence.en
+    assert "another rank" in found.sentence
     assert found.sure <= 0.5
     assert kind(**waiting, neighbours=0) == "host_bound"  # one device: small kernels
     decoding = {**waiting, "memory_bandwidth": 0.12}  # weights are read: something is done
@@ -99,7 +125,7 @@ def test_without_counters_power_decides() -> None:
     assert kind(**blind) == "busy"
     low = judge_window(replace(FULL, **blind, power_share=0.3))
     assert low.kind == "busy"
-    assert "little for their power" in low.sentence.en
+    assert "little for their power" in low.sentence
 
 
 def test_part_time_work() -> None:
@@ -137,12 +163,17 @@ def test_only_the_last_seconds_count() -> None:
 
 def test_every_verdict_is_reached_and_said() -> None:
     reached = {
-        kind(), kind(tensor=0.1, memory_bandwidth=0.7), kind(busy=0.0), kind(heat_held=1.0),
-        kind(power_held=1.0, power_share=1.0), kind(busy=0.3, sm=0.29), kind(busy=0.3, sm=0.03),
+        kind(),
+        kind(tensor=0.1, memory_bandwidth=0.7),
+        kind(busy=0.0),
+        kind(heat_held=1.0),
+        kind(power_held=1.0, power_share=1.0),
+        kind(busy=0.3, sm=0.29),
+        kind(busy=0.3, sm=0.03),
         kind(tensor=0.1, memory_bandwidth=0.2, nvlink_bytes_per_s=1e11),
         kind(sm=None, tensor=None),
         kind(busy=None, power_share=None),
-    }  # fmt: skip
+    }
     assert reached == set(HEADS)
 
 
@@ -152,20 +183,31 @@ share = st.none() | st.floats(0, 1)
 @settings(deadline=None)
 @given(
     st.builds(
-        Window, n=st.integers(0, 20), seconds=st.floats(0, 10), busy=share,
-        swing=st.none() | st.floats(0, 3), sm=share, occupancy=share, tensor=share,
-        memory_bandwidth=share, power_share=share, power_held=share, heat_held=share,
-        pcie_rx_share=share, nvlink_bytes_per_s=st.none() | st.floats(0, 1e12),
-        nvlink_share=share, host_cpu=share,
+        Window,
+        n=st.integers(0, 20),
+        seconds=st.floats(0, 10),
+        busy=share,
+        swing=st.none() | st.floats(0, 3),
+        sm=share,
+        occupancy=share,
+        tensor=share,
+        memory_bandwidth=share,
+        power_share=share,
+        power_held=share,
+        heat_held=share,
+        pcie_rx_share=share,
+        nvlink_bytes_per_s=st.none() | st.floats(0, 1e12),
+        nvlink_share=share,
+        host_cpu=share,
         neighbours=st.integers(0, 7),
     )
-)  # fmt: skip
+)
 def test_every_window_has_a_verdict_that_holds(w: Window) -> None:
     found = judge_window(w)
     assert 0 <= found.sure <= 1
-    assert found.sentence.en.startswith(HEADS[found.kind].en)
-    assert found.sentence.zh.startswith(HEADS[found.kind].zh)
-    assert "None" not in found.sentence.en
+    assert found.sentence.startswith(HEADS[found.kind])
+    assert render(found.sentence, "zh").startswith(render(HEADS[found.kind], "zh"))
+    assert "None" not in found.sentence
     if w.busy is not None and w.busy < at.IDLE:
         assert found.kind == "idle"
     if found.kind in ("compute_bound", "memory_bound"):

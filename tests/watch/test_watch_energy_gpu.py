@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from gpuscope.measure.sensors import open_sensor
+from gpuscope.measurement.sensors import open_sensor
 from gpuscope.watch.energy_of import run
 from gpuscope.watch.health import HealthReaders
 from gpuscope.watch.sampler import Sampler, open_devices

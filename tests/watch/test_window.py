@@ -31,8 +31,14 @@ def test_means_by_hand() -> None:
 def test_the_link_s_rate_is_the_fastest_seen() -> None:
     """A link that rests falls to generation 1; its share is of what it can do."""
     w = window_of(
-        samples(lambda n: device(0, Activity(pcie_rx_bytes_per_s=6.3e9),
-                                 pcie_generation=5 if n == 2 else 1), 5), 0)  # fmt: skip
+        samples(
+            lambda n: device(
+                0, Activity(pcie_rx_bytes_per_s=6.3e9), pcie_generation=5 if n == 2 else 1
+            ),
+            5,
+        ),
+        0,
+    )
     assert w.pcie_rx_share == pytest.approx(0.1, rel=0.01)
 
 

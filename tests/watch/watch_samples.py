@@ -6,16 +6,26 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
+from gpuscope.measurement.sensors.types import ProcessUse, Reading, SensorInfo
 from gpuscope.watch.types import Activity, DeviceSample, Sample
 
 INFO = SensorInfo("nvidia", 0, "NVIDIA H200", "GPU-000-abc", "580.1")
 READING = Reading(
-    0.0, power_w=600.0, energy_j=1e6, sm_clock_hz=1.98e9, memory_clock_hz=3.2e9,
-    temperature_c=55.0, utilisation=1.0, memory_used_bytes=100 * 2**30,
-    memory_total_bytes=141 * 2**30, throttle_reasons=(), power_limit_w=700.0, pcie_generation=5,
-    pcie_width=16, processes=(ProcessUse(4242, "python train.py", 99 * 2**30),),
-)  # fmt: skip
+    0.0,
+    power_w=600.0,
+    energy_j=1e6,
+    sm_clock_hz=1.98e9,
+    memory_clock_hz=3.2e9,
+    temperature_c=55.0,
+    utilisation=1.0,
+    memory_used_bytes=100 * 2**30,
+    memory_total_bytes=141 * 2**30,
+    throttle_reasons=(),
+    power_limit_w=700.0,
+    pcie_generation=5,
+    pcie_width=16,
+    processes=(ProcessUse(4242, "python train.py", 99 * 2**30),),
+)
 ACTIVITY = Activity(0.9, 0.4, 0.6, 0.4, 2e9, 1e7, 0.0, 0.0)
 START_S = 1_760_000_000.0
 
@@ -27,9 +37,13 @@ def device(index: int = 0, activity: Activity | None = ACTIVITY, **reading: obje
 
 
 def samples(
-    make: Callable[[int], DeviceSample | Sequence[DeviceSample]], n: int = 11, *,
-    host: str = "node1", host_cpu: float | None = 0.1, step_s: float = 1.0,
-) -> list[Sample]:  # fmt: skip
+    make: Callable[[int], DeviceSample | Sequence[DeviceSample]],
+    n: int = 11,
+    *,
+    host: str = "node1",
+    host_cpu: float | None = 0.1,
+    step_s: float = 1.0,
+) -> list[Sample]:
     """One sample a second; `make` gives the device (or devices) of each."""
     found = []
     for number in range(n):
@@ -64,5 +78,10 @@ def decoding(number: int) -> DeviceSample:
 
 def idle(number: int, index: int = 0) -> DeviceSample:
     """Nothing runs; one process holds memory."""
-    return device(index, Activity(0, 0, 0, 0, 1e5, 1e5, 0, 0), utilisation=0.0, power_w=75.0,
-                  pcie_generation=1)  # fmt: skip
+    return device(
+        index,
+        Activity(0, 0, 0, 0, 1e5, 1e5, 0, 0),
+        utilisation=0.0,
+        power_w=75.0,
+        pcie_generation=1,
+    )

@@ -31,9 +31,10 @@ def needs_cause(row: Found) -> bool:
     step, memory = row["own_host_step_time_s"]["error"], row.get("peak_memory_bytes")
     sent = row.get("collectives")
     return (
-        abs(step) > STEP or (memory is not None and abs(memory["error"]) > MEMORY)
+        abs(step) > STEP
+        or (memory is not None and abs(memory["error"]) > MEMORY)
         or (sent is not None and not sent["same"])
-    )  # fmt: skip
+    )
 
 
 def without_cause(rows: Sequence[Found]) -> list[str]:
@@ -51,33 +52,97 @@ def _ms(seconds: float) -> str:
 
 
 HEADS = {
-    "en": ("workload", "measured, ms", "shipped host: ms", "error", "own host: ms", "error",
-           "80 % interval, ms", "peak memory", "collectives"),
-    "zh": ("负载", "实测，毫秒", "随附主机：毫秒", "误差", "自测主机：毫秒", "误差",
-           "80 % 区间，毫秒", "峰值显存", "集合通信"),
-}  # fmt: skip
+    "en": (
+        "workload",
+        "measured, ms",
+        "shipped host: ms",
+        "error",
+        "own host: ms",
+        "error",
+        "80 % interval, ms",
+        "peak memory",
+        "collectives",
+    ),
+    "zh": (
+        "负载",
+        "实测，毫秒",
+        "随附主机：毫秒",
+        "误差",
+        "自测主机：毫秒",
+        "误差",
+        "80 % 区间，毫秒",
+        "峰值显存",
+        "集合通信",
+    ),
+}
 AGAIN = {
-    "en": ("workload", "first machine, ms", "second, ms", "shipped host: ms",
-           "error to the second", "own host: ms", "error to the second", "80 % interval, ms"),
-    "zh": ("负载", "第一台，毫秒", "第二台，毫秒", "随附主机：毫秒", "对第二台的误差",
-           "自测主机：毫秒", "对第二台的误差", "80 % 区间，毫秒"),
-}  # fmt: skip
+    "en": (
+        "workload",
+        "first machine, ms",
+        "second, ms",
+        "shipped host: ms",
+        "error to the second",
+        "own host: ms",
+        "error to the second",
+        "80 % interval, ms",
+    ),
+    "zh": (
+        "负载",
+        "第一台，毫秒",
+        "第二台，毫秒",
+        "随附主机：毫秒",
+        "对第二台的误差",
+        "自测主机：毫秒",
+        "对第二台的误差",
+        "80 % 区间，毫秒",
+    ),
+}
 TWO = {
     "en": ("at once", "each", "times longer than alone, measured", "predicted", "error"),
     "zh": ("同时进行", "各", "比单独进行慢几倍，实测", "预测", "误差"),
 }
 PLANS = {
-    "en": ("plan", "measured, ms", "shipped host: ms", "error", "own host: ms", "error",
-           "80 % interval, ms", "peak memory"),
-    "zh": ("方案", "实测，毫秒", "随附主机：毫秒", "误差", "自测主机：毫秒", "误差",
-           "80 % 区间，毫秒", "峰值显存"),
-}  # fmt: skip
+    "en": (
+        "plan",
+        "measured, ms",
+        "shipped host: ms",
+        "error",
+        "own host: ms",
+        "error",
+        "80 % interval, ms",
+        "peak memory",
+    ),
+    "zh": (
+        "方案",
+        "实测，毫秒",
+        "随附主机：毫秒",
+        "误差",
+        "自测主机：毫秒",
+        "误差",
+        "80 % 区间，毫秒",
+        "峰值显存",
+    ),
+}
 SPLIT = {
-    "en": ("workload", "host issues: measured, ms", "shipped host, ms", "own host, ms",
-           "device busy, ms", "communication, ms", "of it exposed, ms"),
-    "zh": ("负载", "主机下发：实测，毫秒", "随附主机，毫秒", "自测主机，毫秒",
-           "设备忙，毫秒", "通信，毫秒", "其中暴露，毫秒"),
-}  # fmt: skip
+    "en": (
+        "workload",
+        "host issues: measured, ms",
+        "shipped host, ms",
+        "own host, ms",
+        "device busy, ms",
+        "communication, ms",
+        "of it exposed, ms",
+    ),
+    "zh": (
+        "负载",
+        "主机下发：实测，毫秒",
+        "随附主机，毫秒",
+        "自测主机，毫秒",
+        "设备忙，毫秒",
+        "通信，毫秒",
+        "其中暴露，毫秒",
+    ),
+}
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
@@ -89,9 +154,14 @@ def _both(row: Found) -> tuple[str, ...]:
     """Measured, and predicted with the shipped host and with the own one."""
     step, own = row["step_time_s"], row["own_host_step_time_s"]
     return (
-        f"`{row['name']}`", _ms(step["measured"]), _ms(step["predicted"]),
-        _percent(step["error"]), _ms(own["predicted"]), _percent(own["error"]), _interval(own),
-    )  # fmt: skip
+        f"`{row['name']}`",
+        _ms(step["measured"]),
+        _ms(step["predicted"]),
+        _percent(step["error"]),
+        _ms(own["predicted"]),
+        _percent(own["error"]),
+        _interval(own),
+    )
 
 
 def _interval(timed: Found) -> str:
@@ -104,11 +174,15 @@ def steps_table(rows: Sequence[Found], lang: str) -> str:
     body = []
     for row in rows:
         sent = row["collectives"]
-        body.append((
-            *_both(row), _percent(row["peak_memory_bytes"]["error"]),
-            f"{sent['captured']}, {equal}" if sent["same"]
-            else f"{sent['captured']} / {sent['recorded']}",
-        ))  # fmt: skip
+        body.append(
+            (
+                *_both(row),
+                _percent(row["peak_memory_bytes"]["error"]),
+                f"{sent['captured']}, {equal}"
+                if sent["same"]
+                else f"{sent['captured']} / {sent['recorded']}",
+            )
+        )
     return _table(HEADS[lang], body)
 
 
@@ -119,11 +193,18 @@ def again_table(rows: Sequence[Found], lang: str) -> str:
         if row["again"] is None:
             continue
         shipped, own = row["again"]["shipped"], row["again"]["own"]
-        body.append((
-            f"`{row['name']}`", _ms(row["step_time_s"]["measured"]), _ms(own["measured"]),
-            _ms(shipped["predicted"]), _percent(shipped["error"]), _ms(own["predicted"]),
-            _percent(own["error"]), _interval(own),
-        ))  # fmt: skip
+        body.append(
+            (
+                f"`{row['name']}`",
+                _ms(row["step_time_s"]["measured"]),
+                _ms(own["measured"]),
+                _ms(shipped["predicted"]),
+                _percent(shipped["error"]),
+                _ms(own["predicted"]),
+                _percent(own["error"]),
+                _interval(own),
+            )
+        )
     return _table(AGAIN[lang], body)
 
 
@@ -132,12 +213,15 @@ def two_table(pairs: Sequence[Found], lang: str) -> str:
     body = []
     for pair in pairs:
         measured, predicted = pair["measured"], pair["predicted"]
-        body.append((
-            " + ".join(f"`{name}`" for name in pair["operations"]),
-            f"{pair['bytes'] >> 20} MiB", " / ".join(f"{v:.2f}" for v in measured),
-            " / ".join(f"{v:.2f}" for v in predicted),
-            _percent(statistics.mean(predicted) / statistics.mean(measured) - 1),
-        ))  # fmt: skip
+        body.append(
+            (
+                " + ".join(f"`{name}`" for name in pair["operations"]),
+                f"{pair['bytes'] >> 20} MiB",
+                " / ".join(f"{v:.2f}" for v in measured),
+                " / ".join(f"{v:.2f}" for v in predicted),
+                _percent(statistics.mean(predicted) / statistics.mean(measured) - 1),
+            )
+        )
     return _table(TWO[lang], body)
 
 
@@ -152,13 +236,21 @@ def plans_table(plans: Sequence[Found], lang: str) -> str:
 
 def split_table(rows: Sequence[Found], lang: str) -> str:
     """Where the time goes."""
-    return _table(SPLIT[lang], [
-        (f"`{row['name']}`", _ms(row["host_issue_s"]["measured"]),
-         _ms(row["host_issue_s"]["predicted"]), _ms(row["own_host_busy_s"]),
-         _ms(row["device_busy_s"]),
-         _ms(row["communication_s"]), _ms(row["exposed_s"]))
-        for row in rows
-    ])  # fmt: skip
+    return _table(
+        SPLIT[lang],
+        [
+            (
+                f"`{row['name']}`",
+                _ms(row["host_issue_s"]["measured"]),
+                _ms(row["host_issue_s"]["predicted"]),
+                _ms(row["own_host_busy_s"]),
+                _ms(row["device_busy_s"]),
+                _ms(row["communication_s"]),
+                _ms(row["exposed_s"]),
+            )
+            for row in rows
+        ],
+    )
 
 
 def summary(results: Found, lang: str) -> str:
@@ -180,7 +272,7 @@ def summary(results: Found, lang: str) -> str:
                 )
             )
             + f"- 脚本的峰值显存误差中位数 {middle}，最差 {worst}。"
-        )  # fmt: skip
+        )
     return (
         f"- {same} of {n} workloads: every collective of both ranks equals the recorded one in"
         " kind, size and order.\n"
@@ -192,7 +284,7 @@ def summary(results: Found, lang: str) -> str:
             )
         )
         + f"- Median error of the scripts' peak memory {middle}, worst {worst}."
-    )  # fmt: skip
+    )
 
 
 def _errors(rows: Sequence[Found]) -> list[tuple[str, str]]:
@@ -227,13 +319,14 @@ def write(results: Found, check: bool = False) -> list[str]:
         text = path.read_text(encoding="utf-8")
         new = text
         for marker, part in (
-            ("summary", summary(results, lang)), ("steps", steps_table(results["rows"], lang)),
+            ("summary", summary(results, lang)),
+            ("steps", steps_table(results["rows"], lang)),
             ("split", split_table(results["rows"], lang)),
             ("again", again_table(results["rows"], lang)),
             ("plans", plans_table(results["plans"], lang)),
             ("two", two_table(results["two"], lang)),
             ("causes", causes([*results["rows"], *results["plans"]], lang)),
-        ):  # fmt: skip
+        ):
             start, end = f"<!-- {marker} -->", f"<!-- /{marker} -->"
             if start not in new or end not in new:
                 raise SystemExit(f"{path.name} has no {start} ... {end}")

@@ -75,11 +75,14 @@ def run(row: Row, rank: int, world: int, out: Path, seconds: float) -> None:
         issue.append(time.perf_counter() - t)
     torch.cuda.synchronize()
     mine = {
-        "rank": rank, "step_time_s": statistics.median(blocks), "blocks_s": blocks,
-        "first_steps_s": firsts, "host_issue_s": statistics.median(issue),
+        "rank": rank,
+        "step_time_s": statistics.median(blocks),
+        "blocks_s": blocks,
+        "first_steps_s": firsts,
+        "host_issue_s": statistics.median(issue),
         "peak_allocated_bytes": torch.cuda.max_memory_allocated(),
         "peak_reserved_bytes": torch.cuda.max_memory_reserved(),
-    }  # fmt: skip
+    }
     profile = _zoo_measure().profile
 
     dist.barrier()
@@ -89,23 +92,38 @@ def run(row: Row, rank: int, world: int, out: Path, seconds: float) -> None:
         path = out / f"{row.name}-{world}-rank{rank}.csv.gz"
         with gzip.open(path, "wt", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["start_us", "stream", "duration_us", "kernel", "grid", "block", "op",
-                             "shapes", "bytes"])
+            writer.writerow(
+                [
+                    "start_us",
+                    "stream",
+                    "duration_us",
+                    "kernel",
+                    "grid",
+                    "block",
+                    "op",
+                    "shapes",
+                    "bytes",
+                ]
+            )
             writer.writerows(rows)
     every: list[dict[str, object] | None] = [None] * world
     dist.all_gather_object(every, mine)
     if rank == 0:
         found = [r for r in every if r]
         record = {
-            "name": row.name, "target": row.target, "world": world,
-            "step_time_s": max(float(r["step_time_s"]) for r in found), "ranks": found,
-        }  # fmt: skip
+            "name": row.name,
+            "target": row.target,
+            "world": world,
+            "step_time_s": max(float(r["step_time_s"]) for r in found),
+            "ranks": found,
+        }
         (out / f"{row.name}-{world}.json").write_text(json.dumps(record, indent=1))
         peak = max(int(r["peak_allocated_bytes"]) for r in found) / 2**30
         print(
             f"{row.name} x{world}: {record['step_time_s'] * 1e3:.3f} ms, issue "
-            f"{mine['host_issue_s'] * 1e3:.3f} ms, peak {peak:.3f} GiB", flush=True,
-        )  # fmt: skip
+            f"{mine['host_issue_s'] * 1e3:.3f} ms, peak {peak:.3f} GiB",
+            flush=True,
+        )
     dist.barrier()
 
 
@@ -115,11 +133,17 @@ def start(row: Row, world: int, port: int, out: Path, seconds: float, limit_s: f
     for rank in range(world):
         pid = os.fork()
         if pid == 0:
-            os.environ.update({
-                "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world),
-                "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port), "OMP_NUM_THREADS": "4",
-            })  # fmt: skip
+            os.environ.update(
+                {
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(rank),
+                    "WORLD_SIZE": str(world),
+                    "LOCAL_WORLD_SIZE": str(world),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    "OMP_NUM_THREADS": "4",
+                }
+            )
             code = 1
             try:
                 run(row, rank, world, out, seconds)

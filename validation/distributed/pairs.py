@@ -25,13 +25,17 @@ def rows() -> list[Found]:
         if part["part"] != "two":
             continue
         kernels = [_kernel(name, part["bytes"], cluster, constants) for name in part["operations"]]
-        found.append({
-            "operations": part["operations"], "bytes": part["bytes"],
-            "measured": [
-                both / alone for both, alone in zip(part["both_s"], part["alone_s"], strict=True)
-            ],
-            "predicted": [overlap.of_collectives(kernels[n], [kernels[1 - n]]) for n in (0, 1)],
-        })  # fmt: skip
+        found.append(
+            {
+                "operations": part["operations"],
+                "bytes": part["bytes"],
+                "measured": [
+                    both / alone
+                    for both, alone in zip(part["both_s"], part["alone_s"], strict=True)
+                ],
+                "predicted": [overlap.of_collectives(kernels[n], [kernels[1 - n]]) for n in (0, 1)],
+            }
+        )
     return found
 
 

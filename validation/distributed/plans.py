@@ -48,13 +48,18 @@ def options_of(line: Found) -> Any:
     known = {f.name for f in fields(ParallelOptions)} - {"software"}
     assert set(plan) <= known, set(plan) - known
     parallel = ParallelOptions(
-        **plan, microbatch=each, global_batch=each * microbatches * plan.get("dp", 1),
+        **plan,
+        microbatch=each,
+        global_batch=each * microbatches * plan.get("dp", 1),
         software=Software(**software),
-    )  # fmt: skip
+    )
     return WorkloadOptions(
-        task="train", seq=line["tokens"], layers=line["blocks"], attention=attention,
+        task="train",
+        seq=line["tokens"],
+        layers=line["blocks"],
+        attention=attention,
         parallel=parallel,
-    )  # fmt: skip
+    )
 
 
 def captured(line: Found, on: str) -> Any:

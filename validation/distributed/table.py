@@ -98,10 +98,12 @@ def programs_of(row: Row) -> Any:
 # -- collectives one by one ---------------------------------------------------------------------
 
 _KINDS = (
-    ("AllReduce", ("allreduce", "all_reduce")), ("AllGather", ("allgather", "all_gather")),
-    ("ReduceScatter", ("reduce_scatter",)), ("Broadcast", ("broadcast",)),
+    ("AllReduce", ("allreduce", "all_reduce")),
+    ("AllGather", ("allgather", "all_gather")),
+    ("ReduceScatter", ("reduce_scatter",)),
+    ("Broadcast", ("broadcast",)),
     ("SendRecv", ("send", "recv", "alltoall", "all_to_all")),
-)  # fmt: skip
+)
 
 
 def captured_collectives(program: Any) -> list[tuple[str, int]]:
@@ -150,8 +152,12 @@ def _pair(predicted: float, measured: float) -> Found:
 
 def _timed(run: Any, step_s: float) -> Found:
     low, high = run.step_time_interval_s
-    return {**_pair(run.step_time_s, step_s), "low": low, "high": high,
-            "hit": low <= step_s <= high}  # fmt: skip
+    return {
+        **_pair(run.step_time_s, step_s),
+        "low": low,
+        "high": high,
+        "hit": low <= step_s <= high,
+    }
 
 
 def row_of(name: str) -> Found:
@@ -179,8 +185,10 @@ def row_of(name: str) -> Found:
     again = RECORDINGS / "distributed_again" / f"{name}-{RANKS}.json"
     again_s = json.loads(again.read_text())["step_time_s"] if again.exists() else None
     return {
-        "name": name, "step_time_s": _timed(run, step_s),
-        "again": None if again_s is None
+        "name": name,
+        "step_time_s": _timed(run, step_s),
+        "again": None
+        if again_s is None
         else {"shipped": _timed(run, again_s), "own": _timed(own, again_s)},
         "own_host_step_time_s": _timed(own, step_s),
         "host_issue_s": _pair(run.host_busy_s, ranks[0]["host_issue_s"]),
@@ -189,10 +197,11 @@ def row_of(name: str) -> Found:
         "peak_memory_bytes": _pair(
             run.peak_memory_bytes, max(r["peak_allocated_bytes"] for r in ranks)
         ),
-        "device_busy_s": first.busy_s, "communication_s": first.communication_s,
+        "device_busy_s": first.busy_s,
+        "communication_s": first.communication_s,
         "exposed_s": first.exposed_communication_s,
         "collectives": {"recorded": counts[0][0], "captured": counts[0][1], "same": all(same)},
-    }  # fmt: skip
+    }
 
 
 def plan_of(number: int) -> Found:
@@ -210,17 +219,23 @@ def plan_of(number: int) -> Found:
     run = gs.predict(programs, on=on)
     own = gs.predict(programs, on=on, calibration=OWN_HOST)
     return {
-        "name": plans.name_of(measured), "step_time_s": _timed(run, measured["step_s"]),
+        "name": plans.name_of(measured),
+        "step_time_s": _timed(run, measured["step_s"]),
         "own_host_step_time_s": _timed(own, measured["step_s"]),
         "peak_memory_bytes": _pair(run.peak_memory_bytes, measured["peak_bytes"])
-        if measured["memory_counts"] else None,
-    }  # fmt: skip
+        if measured["memory_counts"]
+        else None,
+    }
 
 
 def recorded_names(names: Sequence[str] = ()) -> list[str]:
     """Workloads that were measured, in the order of `rows.py`."""
-    return [r.name for r in ROWS if (not names or r.name in names)
-            and (RECORDINGS / "distributed" / f"{r.name}-{RANKS}.json").exists()]  # fmt: skip
+    return [
+        r.name
+        for r in ROWS
+        if (not names or r.name in names)
+        and (RECORDINGS / "distributed" / f"{r.name}-{RANKS}.json").exists()
+    ]
 
 
 def line(row: Found) -> str:
@@ -234,9 +249,14 @@ def line(row: Found) -> str:
     if memory is not None:
         said += f"  memory {memory['error']:+6.1%}"
     sent = row.get("collectives")
-    return said if sent is None else said + (
-        f"  issue {row['host_issue_s']['error']:+6.1%}"
-        f"  collectives {sent['captured']}/{sent['recorded']}{'' if sent['same'] else ' DIFFER'}"
+    return (
+        said
+        if sent is None
+        else said
+        + (
+            f"  issue {row['host_issue_s']['error']:+6.1%}"
+            f"  collectives {sent['captured']}/{sent['recorded']}{'' if sent['same'] else ' DIFFER'}"
+        )
     )
 
 
@@ -256,9 +276,10 @@ def _moved(results: Found, old: Found) -> list[str]:
     """Workloads and plans whose prediction is not what it was."""
     before = {r["name"]: r["step_time_s"]["predicted"] for r in (*old["rows"], *old["plans"])}
     return [
-        row["name"] for row in (*results["rows"], *results["plans"])
+        row["name"]
+        for row in (*results["rows"], *results["plans"])
         if abs(row["step_time_s"]["predicted"] / before.get(row["name"], 1e9) - 1) > MOVED
-    ]  # fmt: skip
+    ]
 
 
 def main() -> int:

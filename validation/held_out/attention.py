@@ -39,11 +39,19 @@ def _full(rng: random.Random, direction: str) -> Params:
         if h % shared == 0 and work < MOST_FLOPS.get(dtype, 1.5e12) and small:
             break
     return {
-        "dir": direction, "dtype": dtype, "b": b, "h": h, "hkv": h // shared, "sq": sq,
-        "skv": skv, "d": d, "causal": causal, "mask": mask,
+        "dir": direction,
+        "dtype": dtype,
+        "b": b,
+        "h": h,
+        "hkv": h // shared,
+        "sq": sq,
+        "skv": skv,
+        "d": d,
+        "causal": causal,
+        "mask": mask,
         "dropout": rng.choice((0.0,) * 5 + (0.1,)) if mask == "none" else 0.0,
         "layout": rng.choice(("bshd", "bshd", "bhsd")),
-    }  # fmt: skip
+    }
 
 
 def _decode(rng: random.Random) -> Params:
@@ -55,10 +63,19 @@ def _decode(rng: random.Random) -> Params:
         if h % shared == 0 and b * (h // shared) * skv * d < 1e9:
             break
     return {
-        "dir": "decode", "dtype": rng.choice(("bf16", "bf16", "fp16")), "b": b, "h": h,
-        "hkv": h // shared, "sq": 1, "skv": skv, "d": d, "causal": False,
-        "mask": rng.choice(("none", "none", "none", "bool")), "dropout": 0.0, "layout": "bhsd",
-    }  # fmt: skip
+        "dir": "decode",
+        "dtype": rng.choice(("bf16", "bf16", "fp16")),
+        "b": b,
+        "h": h,
+        "hkv": h // shared,
+        "sq": 1,
+        "skv": skv,
+        "d": d,
+        "causal": False,
+        "mask": rng.choice(("none", "none", "none", "bool")),
+        "dropout": 0.0,
+        "layout": "bhsd",
+    }
 
 
 def build(params: Params) -> Callable[[], object]:

@@ -11,9 +11,17 @@ CHANNELS = (3, 16, 24, 40, 48, 80, 96, 112, 160, 192, 224, 320, 352, 448, 640, 8
 """Few of them powers of two; the calibration's own are 64 to 2048."""
 MOST_FLOPS = {"fp32": 1e11, "tf32": 4e11}
 FORMS = (
-    ("1x1", 32), ("3x3", 38), ("5x5", 8), ("7x7", 10), ("depthwise", 24), ("grouped", 12),
-    ("transposed", 10), ("3d", 10), ("1d", 8), ("dilated", 6),
-)  # fmt: skip
+    ("1x1", 32),
+    ("3x3", 38),
+    ("5x5", 8),
+    ("7x7", 10),
+    ("depthwise", 24),
+    ("grouped", 12),
+    ("transposed", 10),
+    ("3d", 10),
+    ("1d", 8),
+    ("dilated", 6),
+)
 
 
 def draw(rng: random.Random) -> Iterator[Params]:
@@ -42,13 +50,22 @@ def _one(rng: random.Random, form: str) -> Params:
     side = {1: size(rng, 100, 8000), 2: size(rng, 6, 230), 3: size(rng, 6, 48)}[dims]
     stride = rng.choice((1, 1, 2)) if form != "transposed" else 2
     return {
-        "form": form, "dir": rng.choice(("fwd", "fwd", "bwd", "dgrad", "wgrad")),
-        "dtype": rng.choice(("bf16", "bf16", "fp16", "tf32", "fp32")), "n": size(rng, 1, 160),
-        "cin": cin, "cout": cout, "side": side, "kernel": kernel, "stride": stride,
-        "dilation": 2 if form == "dilated" else 1, "groups": groups, "dims": dims,
-        "last": dims > 1 and rng.random() < 0.5, "bias": rng.random() < 0.3,
+        "form": form,
+        "dir": rng.choice(("fwd", "fwd", "bwd", "dgrad", "wgrad")),
+        "dtype": rng.choice(("bf16", "bf16", "fp16", "tf32", "fp32")),
+        "n": size(rng, 1, 160),
+        "cin": cin,
+        "cout": cout,
+        "side": side,
+        "kernel": kernel,
+        "stride": stride,
+        "dilation": 2 if form == "dilated" else 1,
+        "groups": groups,
+        "dims": dims,
+        "last": dims > 1 and rng.random() < 0.5,
+        "bias": rng.random() < 0.3,
         "benchmark": rng.random() < 0.3,
-    }  # fmt: skip
+    }
 
 
 def _flops(p: Params) -> float:
@@ -70,10 +87,17 @@ def build(params: Params) -> Callable[[], object]:
     switches(tf32=p["dtype"] == "tf32", benchmark=p["benchmark"])
     what = "ConvTranspose" if p["form"] == "transposed" else "Conv"
     module = getattr(torch.nn, f"{what}{p['dims']}d")(
-        p["cin"], p["cout"], p["kernel"], stride=p["stride"], dilation=p["dilation"],
-        groups=p["groups"], bias=p["bias"], padding=p["dilation"] * (p["kernel"] // 2),
-        device="cuda", dtype=dtype_of(p["dtype"]),
-    )  # fmt: skip
+        p["cin"],
+        p["cout"],
+        p["kernel"],
+        stride=p["stride"],
+        dilation=p["dilation"],
+        groups=p["groups"],
+        bias=p["bias"],
+        padding=p["dilation"] * (p["kernel"] // 2),
+        device="cuda",
+        dtype=dtype_of(p["dtype"]),
+    )
     x = tensor(p["dtype"], p["n"], p["cin"], *[p["side"]] * p["dims"])
     if p["last"]:
         order = torch.channels_last if p["dims"] == 2 else torch.channels_last_3d

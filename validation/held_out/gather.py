@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterator
 from held_out.points import Params, backward, size, switches, tensor
 
 OPS = (
-    "embedding", "embedding_backward", "index_select", "index", "index_put", "index_add",
-    "scatter_add", "gather", "bag", "bag_backward", "index_put_add", "nonzero",
-)  # fmt: skip
+    "embedding",
+    "embedding_backward",
+    "index_select",
+    "index",
+    "index_put",
+    "index_add",
+    "scatter_add",
+    "gather",
+    "bag",
+    "bag_backward",
+    "index_put_add",
+    "nonzero",
+)
 
 
 def draw(rng: random.Random) -> Iterator[Params]:
@@ -22,9 +32,13 @@ def draw(rng: random.Random) -> Iterator[Params]:
             if vocab * dim < 6e8 and count * dim < 1.5e8:
                 break
         yield {
-            "op": OPS[at % len(OPS)], "dtype": rng.choice(("fp32", "fp32", "bf16")),
-            "vocab": vocab, "dim": dim, "count": count, "bag": rng.choice((1, 3, 10, 40)),
-        }  # fmt: skip
+            "op": OPS[at % len(OPS)],
+            "dtype": rng.choice(("fp32", "fp32", "bf16")),
+            "vocab": vocab,
+            "dim": dim,
+            "count": count,
+            "bag": rng.choice((1, 3, 10, 40)),
+        }
 
 
 def build(params: Params) -> Callable[[], object]:
@@ -48,12 +62,14 @@ def build(params: Params) -> Callable[[], object]:
         "embedding_backward": lambda: torch.ops.aten.embedding_dense_backward(
             rows, index, p["vocab"], -1, False
         ),
-        "index_select": lambda: table.index_select(0, index), "index": lambda: table[index],
+        "index_select": lambda: table.index_select(0, index),
+        "index": lambda: table[index],
         "index_put": lambda: table.index_put_((index,), rows),
         "index_put_add": lambda: table.index_put_((index,), rows, accumulate=True),
         "index_add": lambda: table.index_add_(0, index, rows),
         "scatter_add": lambda: table.scatter_add_(0, wide, rows),
-        "gather": lambda: table.gather(0, wide), "nonzero": lambda: torch.nonzero(rows > 1),
+        "gather": lambda: table.gather(0, wide),
+        "nonzero": lambda: torch.nonzero(rows > 1),
         "bag": lambda: F.embedding_bag(index, table, offsets, mode="sum"),
-    }  # fmt: skip
+    }
     return calls[op]

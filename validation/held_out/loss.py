@@ -17,9 +17,12 @@ def draw(rng: random.Random) -> Iterator[Params]:
         while rows * classes > 2.5e8:
             rows = max(1, rows // 2)
         yield {
-            "op": OPS[at % len(OPS)], "dir": ("fwd", "bwd")[at // 7 % 2], "rows": rows,
-            "classes": classes, "dtype": rng.choice(("fp32", "fp32", "bf16")),
-        }  # fmt: skip
+            "op": OPS[at % len(OPS)],
+            "dir": ("fwd", "bwd")[at // 7 % 2],
+            "rows": rows,
+            "classes": classes,
+            "dtype": rng.choice(("fp32", "fp32", "bf16")),
+        }
 
 
 def build(params: Params) -> Callable[[], object]:
@@ -36,8 +39,9 @@ def build(params: Params) -> Callable[[], object]:
     calls: dict[str, Callable[[], object]] = {
         "cross_entropy": lambda: F.cross_entropy(x, goal),
         "smoothed": lambda: F.cross_entropy(x, goal, label_smoothing=0.1),
-        "nll": lambda: F.nll_loss(x, goal), "mse": lambda: F.mse_loss(x, like),
+        "nll": lambda: F.nll_loss(x, goal),
+        "mse": lambda: F.mse_loss(x, like),
         "bce": lambda: F.binary_cross_entropy_with_logits(x, like),
-    }  # fmt: skip
+    }
     call = calls[p["op"]]
     return call if p["dir"] == "fwd" else backward(call(), (x,))

@@ -30,10 +30,14 @@ def draw(rng: random.Random) -> Iterator[Params]:
         yield {"op": "scaled_mm", "dtype": "fp8", "m": m, "n": n, "k": k, "layout": "nt"}
     for _ in range(12):
         yield {
-            "op": "grouped_mm", "dtype": "bf16", "groups": rng.choice((4, 8, 16, 60, 64, 128)),
-            "m": size(rng, 256, 16384, 8), "n": size(rng, 256, 6144, 64),
-            "k": size(rng, 256, 6144, 64), "seed": rng.randrange(10**6),
-        }  # fmt: skip
+            "op": "grouped_mm",
+            "dtype": "bf16",
+            "groups": rng.choice((4, 8, 16, 60, 64, 128)),
+            "m": size(rng, 256, 16384, 8),
+            "n": size(rng, 256, 6144, 64),
+            "k": size(rng, 256, 6144, 64),
+            "seed": rng.randrange(10**6),
+        }
 
 
 def _product(rng: random.Random, regime: str, dtype: str) -> Params:

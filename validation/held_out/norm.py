@@ -20,21 +20,27 @@ def draw(rng: random.Random) -> Iterator[Params]:
         while rows * width > 1.5e8:
             rows //= 3
         yield {
-            "op": ("layer", "rms")[at % 2], "dir": ("fwd", "bwd")[at // 2 % 2], "rows": rows,
-            "width": width, "dtype": rng.choice(("bf16", "bf16", "fp32", "fp16")),
-        }  # fmt: skip
+            "op": ("layer", "rms")[at % 2],
+            "dir": ("fwd", "bwd")[at // 2 % 2],
+            "rows": rows,
+            "width": width,
+            "dtype": rng.choice(("bf16", "bf16", "fp32", "fp16")),
+        }
     for at in range(80):
         op, channels = IMAGES[at % len(IMAGES)], rng.choice(CHANNELS)
         n, side = size(rng, 1, 160), size(rng, 4, 160)
         while n * channels * side**2 > 1.5e8:
             n, side = max(1, n // 2), max(4, side * 2 // 3)
         yield {
-            "op": op, "dir": "fwd" if op == "batch_eval" else rng.choice(("fwd", "bwd")), "n": n,
-            "channels": channels, "side": side,
+            "op": op,
+            "dir": "fwd" if op == "batch_eval" else rng.choice(("fwd", "bwd")),
+            "n": n,
+            "channels": channels,
+            "side": side,
             "dtype": rng.choice(("fp32", "bf16", "bf16", "fp16")),
             "last": op in ("batch", "group", "batch_eval") and rng.random() < 0.4,
             "fp32_weights": rng.random() < 0.5,
-        }  # fmt: skip
+        }
 
 
 def build(params: Params) -> Callable[[], object]:
@@ -69,6 +75,7 @@ def _of(p: Params, module: object, x: object) -> Callable[[], object]:
     import torch
 
     if p["dir"] == "fwd":
+
         def call() -> object:
             with torch.set_grad_enabled(p["op"] != "batch_eval"):
                 return module(x)  # type: ignore[operator]

@@ -7,18 +7,30 @@ from collections.abc import Callable, Iterator
 
 from held_out.points import Params, size, switches, tensor
 
-OPS = ("adamw", "adamw_fused", "adamw", "sgd", "adamw_fused", "adagrad", "sgd_plain", "clip",
-       "zero", "sgd_fused")  # fmt: skip
+OPS = (
+    "adamw",
+    "adamw_fused",
+    "adamw",
+    "sgd",
+    "adamw_fused",
+    "adagrad",
+    "sgd_plain",
+    "clip",
+    "zero",
+    "sgd_fused",
+)
 
 
 def draw(rng: random.Random) -> Iterator[Params]:
     """About 60 points."""
     for at in range(60):
         yield {
-            "op": OPS[at % len(OPS)], "tensors": size(rng, 1, 320),
-            "total": size(rng, 3e4, 3e8), "dtype": rng.choice(("fp32", "fp32", "bf16")),
+            "op": OPS[at % len(OPS)],
+            "tensors": size(rng, 1, 320),
+            "total": size(rng, 3e4, 3e8),
+            "dtype": rng.choice(("fp32", "fp32", "bf16")),
             "seed": rng.randrange(10**6),
-        }  # fmt: skip
+        }
 
 
 def build(params: Params) -> Callable[[], object]:

@@ -13,9 +13,20 @@ from typing import Any
 
 SEED = 20261121
 KINDS = (
-    "matmul", "attention", "convolution", "pointwise", "copy", "reduction", "softmax", "norm",
-    "gather", "sort", "optimizer", "loss", "recurrent",
-)  # fmt: skip
+    "matmul",
+    "attention",
+    "convolution",
+    "pointwise",
+    "copy",
+    "reduction",
+    "softmax",
+    "norm",
+    "gather",
+    "sort",
+    "optimizer",
+    "loss",
+    "recurrent",
+)
 
 Params = dict[str, Any]
 
@@ -44,7 +55,7 @@ class Point:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """"hot" for all; a third of them also "cold" (the L2 full of written lines)."""
+        """ "hot" for all; a third of them also "cold" (the L2 full of written lines)."""
         also_cold = zlib.crc32(("cold" + self.text).encode()) % 3 == 0
         return ("hot", "cold") if also_cold else ("hot",)
 
@@ -87,10 +98,17 @@ def dtype_of(word: str) -> Any:
     import torch
 
     return {
-        "fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16,
-        "fp16": torch.float16, "int64": torch.int64, "int32": torch.int32, "int8": torch.int8,
-        "bool": torch.bool, "fp8": torch.float8_e4m3fn, "fp64": torch.float64,
-    }[word]  # fmt: skip
+        "fp32": torch.float32,
+        "tf32": torch.float32,
+        "bf16": torch.bfloat16,
+        "fp16": torch.float16,
+        "int64": torch.int64,
+        "int32": torch.int32,
+        "int8": torch.int8,
+        "bool": torch.bool,
+        "fp8": torch.float8_e4m3fn,
+        "fp64": torch.float64,
+    }[word]
 
 
 def tensor(word: str, *shape: int) -> Any:

@@ -7,8 +7,20 @@ from collections.abc import Callable, Iterator
 
 from held_out.points import Params, dtype_of, size, switches, tensor
 
-UNARY = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "rsqrt", "neg", "clamp",
-         "pow2", "dropout")  # fmt: skip
+UNARY = (
+    "relu",
+    "gelu",
+    "gelu_tanh",
+    "silu",
+    "sigmoid",
+    "tanh",
+    "exp",
+    "rsqrt",
+    "neg",
+    "clamp",
+    "pow2",
+    "dropout",
+)
 BINARY = ("add", "mul", "sub", "div", "maximum", "lt", "lerp", "gelu_backward", "silu_backward")
 TERNARY = ("addcmul", "where", "masked_fill")
 FORMS = ("same", "same", "same", "row", "column", "scalar", "transposed", "sliced", "mixed")
@@ -21,14 +33,19 @@ def draw(rng: random.Random) -> Iterator[Params]:
             rows, columns = size(rng, 1, 40000), size(rng, 8, 20000, rng.choice((1, 8, 64)))
             while rows * columns > 3e8:
                 rows, columns = max(1, rows // 3), max(8, columns // 2)
-            form = rng.choice(FORMS) if op is BINARY else rng.choice(("same", "same", "transposed",
-                                                                      "sliced"))  # fmt: skip
+            form = (
+                rng.choice(FORMS)
+                if op is BINARY
+                else rng.choice(("same", "same", "transposed", "sliced"))
+            )
             yield {
-                "op": op[at % len(op)], "dtype": rng.choice(("fp32", "fp32", "bf16", "bf16",
-                                                             "fp16")),
-                "rows": rows, "columns": columns, "form": form,
+                "op": op[at % len(op)],
+                "dtype": rng.choice(("fp32", "fp32", "bf16", "bf16", "fp16")),
+                "rows": rows,
+                "columns": columns,
+                "form": form,
                 "inplace": op is not TERNARY and form == "same" and rng.random() < 0.3,
-            }  # fmt: skip
+            }
 
 
 def build(params: Params) -> Callable[[], object]:
@@ -43,13 +60,18 @@ def build(params: Params) -> Callable[[], object]:
     into = x if p["inplace"] else None
     unary: dict[str, Callable[[], object]] = {
         "relu": lambda: x.relu_() if p["inplace"] else x.relu(),
-        "gelu": lambda: F.gelu(x), "gelu_tanh": lambda: F.gelu(x, approximate="tanh"),
+        "gelu": lambda: F.gelu(x),
+        "gelu_tanh": lambda: F.gelu(x, approximate="tanh"),
         "silu": lambda: F.silu(x, inplace=p["inplace"]),
-        "sigmoid": lambda: torch.sigmoid(x, out=into), "tanh": lambda: torch.tanh(x, out=into),
-        "exp": lambda: torch.exp(x), "rsqrt": lambda: torch.rsqrt(x),
-        "neg": lambda: torch.neg(x, out=into), "clamp": lambda: x.clamp(-1, 1),
-        "pow2": lambda: x.pow(2), "dropout": lambda: F.dropout(x, 0.1, training=True),
-    }  # fmt: skip
+        "sigmoid": lambda: torch.sigmoid(x, out=into),
+        "tanh": lambda: torch.tanh(x, out=into),
+        "exp": lambda: torch.exp(x),
+        "rsqrt": lambda: torch.rsqrt(x),
+        "neg": lambda: torch.neg(x, out=into),
+        "clamp": lambda: x.clamp(-1, 1),
+        "pow2": lambda: x.pow(2),
+        "dropout": lambda: F.dropout(x, 0.1, training=True),
+    }
     return unary[op] if op in unary else _of_more(p, x)
 
 

@@ -19,10 +19,13 @@ def draw(rng: random.Random) -> Iterator[Params]:
         while a * b * c > 3e8:
             a, b, c = max(1, a // 2), max(2, b // 2), max(2, c // 2)
         yield {
-            "op": op, "dtype": rng.choice(("fp32", "fp32", "bf16", "bf16", "fp16")),
+            "op": op,
+            "dtype": rng.choice(("fp32", "fp32", "bf16", "bf16", "fp16")),
             "place": rng.choice(PLACES if op not in ("cumsum", "max") else PLACES[:4]),
-            "a": a, "b": b, "c": c,
-        }  # fmt: skip
+            "a": a,
+            "b": b,
+            "c": c,
+        }
 
 
 def build(params: Params) -> Callable[[], object]:

@@ -15,10 +15,13 @@ def draw(rng: random.Random) -> Iterator[Params]:
         while rows * columns > 2e8:
             rows, columns = max(1, rows // 3), max(8, columns // 2)
         yield {
-            "op": ("softmax", "log_softmax")[at % 2], "dir": ("fwd", "bwd")[at // 2 % 2],
-            "dtype": rng.choice(("fp32", "bf16", "bf16", "fp16")), "rows": rows,
-            "columns": columns, "dim": rng.choice((-1,) * 7 + (0,)),
-        }  # fmt: skip
+            "op": ("softmax", "log_softmax")[at % 2],
+            "dir": ("fwd", "bwd")[at // 2 % 2],
+            "dtype": rng.choice(("fp32", "bf16", "bf16", "fp16")),
+            "rows": rows,
+            "columns": columns,
+            "dim": rng.choice((-1,) * 7 + (0,)),
+        }
 
 
 def build(params: Params) -> Callable[[], object]:

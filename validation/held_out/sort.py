@@ -16,10 +16,12 @@ def draw(rng: random.Random) -> Iterator[Params]:
         while rows * columns > 5e7:
             columns //= 2
         yield {
-            "op": ("topk", "sort", "argsort")[at % 3], "rows": rows, "columns": max(16, columns),
+            "op": ("topk", "sort", "argsort")[at % 3],
+            "rows": rows,
+            "columns": max(16, columns),
             "dtype": rng.choice(("fp32", "fp32", "bf16", "int64")),
             "k": rng.choice((1, 2, 6, 8, 50)),
-        }  # fmt: skip
+        }
 
 
 def build(params: Params) -> Callable[[], object]:

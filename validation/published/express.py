@@ -94,9 +94,15 @@ def _job(row: Row) -> Expressed:
     tokens = plan["global_batch"] * seq
     step_s = tokens / tokens_per_s(row, size, seq, devices, tokens)
     return Expressed(
-        row=row, workload=size, machine=machine, devices=devices, options=options, step_s=step_s,
-        tokens=tokens, assumed=tuple(assumed),
-    )  # fmt: skip
+        row=row,
+        workload=size,
+        machine=machine,
+        devices=devices,
+        options=options,
+        step_s=step_s,
+        tokens=tokens,
+        assumed=tuple(assumed),
+    )
 
 
 def _refuse(row: Row) -> None:
@@ -172,9 +178,15 @@ def _plan(row: Row, stack: str, seq: int, assumed: list[str]) -> dict[str, Any]:
     if batch is None:
         batch = dp * micro * (row.microbatches or 1)
     return {
-        "tp": tp, "pp": pp, "cp": cp, "ep": row.ep or 1, "devices": devices, "dp": dp,
-        "microbatch": micro, "global_batch": batch,
-    }  # fmt: skip
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "ep": row.ep or 1,
+        "devices": devices,
+        "dp": dp,
+        "microbatch": micro,
+        "global_batch": batch,
+    }
 
 
 def _context_share(row: Row, seq: int, devices: int) -> int:
@@ -214,9 +226,11 @@ def _options(
     recipe = recipe_of(row)
     if recipe is not None:
         software = replace(
-            software, send_once=recipe.flex, exchange_overlap=recipe.overlap,
+            software,
+            send_once=recipe.flex,
+            exchange_overlap=recipe.overlap,
             latent_again=recipe.latent,
-        )  # fmt: skip
+        )
     parallel = {key: plan[key] for key in ("tp", "pp", "cp", "ep", "microbatch", "global_batch")}
     return ParallelOptions(**parallel, **chosen, world=devices, software=software)
 

@@ -27,9 +27,10 @@ class Machine:
 
 
 _TITAN = Machine(
-    "h100-sxm", {"memory_bandwidth_bytes_per_s": 2.4e12, "tdp_w": 500.0},
+    "h100-sxm",
+    {"memory_bandwidth_bytes_per_s": 2.4e12, "tdp_w": 500.0},
     "an H100 with 96 GB of HBM2e at 2.4 TB/s, limited to 500 W (the source says so)",
-)  # fmt: skip
+)
 
 MACHINES: Mapping[str, Machine] = {
     "A100-40GB": Machine("a100-sxm-40gb"),
@@ -56,7 +57,8 @@ MACHINES: Mapping[str, Machine] = {
     "L4": Machine("l4"),
     "Tesla-T4": Machine("t4"),
     "Tesla-V100-PCIE-32GB": Machine(
-        "v100-sxm2-32gb", {"clock_hz": 1.38e9},
+        "v100-sxm2-32gb",
+        {"clock_hz": 1.38e9},
         "the PCIe board's clock, 1.38 GHz (14 TFLOP/s, NVIDIA's V100 datasheet)",
     ),
     "AMD-Instinct-MI210": Machine("mi210"),
@@ -70,7 +72,7 @@ MACHINES: Mapping[str, Machine] = {
     "TPU v5e": Machine("tpu-v5e"),
     "TPU v5p": Machine("tpu-v5p"),
     "TPU v6e (Trillium)": Machine("tpu-v6e"),
-}  # fmt: skip
+}
 """By what a row prints."""
 
 NVIDIA = ("A100", "H100", "H200", "B200", "B300", "GB200", "GB300", "L4", "T4", "V100", "NVIDIA")

@@ -57,16 +57,14 @@ RECIPES: Mapping[tuple[str, str], Recipe] = {
     ("Llama3.1-8B-MaxText", "TPU v6e (Trillium)"): _SMALL,
     ("Mistral-7B-MaxText", "TPU v6e (Trillium)"): _SMALL,
     ("Mixtral-8x7B-MaxText", "TPU v6e (Trillium)"): Recipe(kept=(*_QKV, "out")),
-    ("Llama3.1-405B-MaxText", "TPU v5p"): Recipe(
-        kept=("attention", "down"), attention_rows=2048
-    ),
+    ("Llama3.1-405B-MaxText", "TPU v5p"): Recipe(kept=("attention", "down"), attention_rows=2048),
     ("MaxText 16B", "TPU v5e"): Recipe(slice=256),
     ("MaxText 32B", "TPU v5e"): Recipe(slice=256),
     ("MaxText 64B", "TPU v5e"): Recipe(slice=256),
     ("GPT3-175B-MaxText", "TPU v5p"): Recipe(
         why_not="it multiplies in int8 (quantization=int8), which has no ready-made program"
     ),
-}  # fmt: skip
+}
 """By what a row prints: model and hardware."""
 
 
@@ -94,9 +92,15 @@ def scaled_size(name: str) -> TransformerSize | None:
     whole, rest = divmod(doublings, 3)
     wide, deep, long = 2 ** (whole + (rest > 0)), 2**whole, 2 ** (whole + (rest > 1))
     return TransformerSize(
-        layers=16 * deep, hidden=2048 * long, heads=16 * wide, kv_heads=16 * wide, head=128,
-        ffn=7168 * wide, vocabulary=32000, context=2048,
-    )  # fmt: skip
+        layers=16 * deep,
+        hidden=2048 * long,
+        heads=16 * wide,
+        kv_heads=16 * wide,
+        head=128,
+        ffn=7168 * wide,
+        vocabulary=32000,
+        context=2048,
+    )
 
 
 def slices(row: Row) -> dict[str, object]:
@@ -119,6 +123,8 @@ def with_recipe(row: Row, software: Software) -> Software:
     if recipe is None:
         return software
     return replace(
-        software, kept=recipe.kept, sums_beside=recipe.sums_beside,
+        software,
+        kept=recipe.kept,
+        sums_beside=recipe.sums_beside,
         attention_rows=recipe.attention_rows,
-    )  # fmt: skip
+    )

@@ -10,9 +10,7 @@ from gpuscope.program.models.parallel.size import TransformerSize
 from published.rows import Row
 
 
-def tokens_per_s(
-    row: Row, size: TransformerSize, seq: int, devices: int, tokens: int
-) -> float:
+def tokens_per_s(row: Row, size: TransformerSize, seq: int, devices: int, tokens: int) -> float:
     """Tokens of the whole job in a second.
 
     Args:

@@ -17,10 +17,12 @@ from published.rows import Row
 _SIZES = {
     # layers, hidden, heads (config.json of openai-community/gpt2-large, facebook/opt-1.3b,
     # google-bert/bert-large-uncased; Brown et al. 2020, table 2.1, with 64-wide heads for XL)
-    "gpt2_large": ("gpt2", 36, 1280, 20), "gpt3_xl": ("gpt2", 24, 2048, 32),
-    "gpt3_27": ("gpt2", 32, 2560, 32), "opt_13": ("opt", 24, 2048, 32),
+    "gpt2_large": ("gpt2", 36, 1280, 20),
+    "gpt3_xl": ("gpt2", 24, 2048, 32),
+    "gpt3_27": ("gpt2", 32, 2560, 32),
+    "opt_13": ("opt", 24, 2048, 32),
     "bert_large": ("bert", 24, 1024, 16),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +66,33 @@ def _model(hf, what: Pass):
     deep = {"attn_implementation": "eager"}
     if what.family == "gpt2":
         config = hf.GPT2Config(
-            n_layer=what.layers, n_embd=what.hidden, n_head=what.heads,
-            n_positions=max(1024, what.seq), use_cache=False, **deep,
-        )  # fmt: skip
+            n_layer=what.layers,
+            n_embd=what.hidden,
+            n_head=what.heads,
+            n_positions=max(1024, what.seq),
+            use_cache=False,
+            **deep,
+        )
         return hf.GPT2LMHeadModel(config)
     if what.family == "opt":
         config = hf.OPTConfig(
-            num_hidden_layers=what.layers, hidden_size=what.hidden, ffn_dim=4 * what.hidden,
-            num_attention_heads=what.heads, word_embed_proj_dim=what.hidden, use_cache=False,
+            num_hidden_layers=what.layers,
+            hidden_size=what.hidden,
+            ffn_dim=4 * what.hidden,
+            num_attention_heads=what.heads,
+            word_embed_proj_dim=what.hidden,
+            use_cache=False,
             **deep,
-        )  # fmt: skip
+        )
         return hf.OPTForCausalLM(config)
     config = hf.BertConfig(
-        num_hidden_layers=what.layers, hidden_size=what.hidden, intermediate_size=4 * what.hidden,
-        num_attention_heads=what.heads, vocab_size=30522, **deep,
-    )  # fmt: skip
+        num_hidden_layers=what.layers,
+        hidden_size=what.hidden,
+        intermediate_size=4 * what.hidden,
+        num_attention_heads=what.heads,
+        vocab_size=30522,
+        **deep,
+    )
     return hf.BertForMaskedLM(config)
 
 
@@ -93,8 +107,9 @@ def express_neusight(row: Row):
     if row.model not in _SIZES:
         raise ValueError("a switch transformer has no program here")
     if row.devices != 1 or (row.said or "").startswith("option fusion"):
-        raise ValueError("a job of several devices, or hand-fused kernels, that the labels "
-                         "do not describe")
+        raise ValueError(
+            "a job of several devices, or hand-fused kernels, that the labels do not describe"
+        )
     machine = MACHINES.get(row.hardware)
     if machine is None:
         raise ValueError(f"the catalogue has no {row.hardware}")
@@ -103,8 +118,14 @@ def express_neusight(row: Row):
     train = row.quantity == "latency_one_iteration"
     build = Pass(*_SIZES[row.model], row.global_batch, row.seq, train)
     return Expressed(
-        row=row, workload=build, machine=machine, devices=1, options=WorkloadOptions(),
-        step_s=row.value / 1e3, tokens=row.global_batch * row.seq,
-        assumed=("float32 without tensor cores", "no optimizer's step") if train
+        row=row,
+        workload=build,
+        machine=machine,
+        devices=1,
+        options=WorkloadOptions(),
+        step_s=row.value / 1e3,
+        tokens=row.global_batch * row.seq,
+        assumed=("float32 without tensor cores", "no optimizer's step")
+        if train
         else ("float32 without tensor cores",),
-    )  # fmt: skip
+    )

@@ -45,12 +45,21 @@ def page(entries: dict[str, dict[str, object]], lang: str) -> str:
     rows = judged(entries, _spreads())
     total = len(entries)
     waiting = sum(entry.get("failed") == NOT_RUN for entry in entries.values())
-    parts = [words["title"], words["intro"].format(
-        total=total, rows=len(rows), waiting=waiting, left=total - len(rows) - waiting,
-        serving=SERVING)]  # fmt: skip
-    both = [group((words[maker_name],), [r for r in rows if maker(r) == maker_name])
-            for maker_name in ("NVIDIA", "others")
-            if any(maker(r) == maker_name for r in rows)]  # fmt: skip
+    parts = [
+        words["title"],
+        words["intro"].format(
+            total=total,
+            rows=len(rows),
+            waiting=waiting,
+            left=total - len(rows) - waiting,
+            serving=SERVING,
+        ),
+    ]
+    both = [
+        group((words[maker_name],), [r for r in rows if maker(r) == maker_name])
+        for maker_name in ("NVIDIA", "others")
+        if any(maker(r) == maker_name for r in rows)
+    ]
     parts += [words["result"], _table(words["head_all"], both)]
     if waiting:
         parts.append(words["unfinished"].format(waiting=waiting))
@@ -78,10 +87,15 @@ def _table(head: str, made: list[Group]) -> str:
     lines = [head, "|" + "---|" * names + "---:|" * 7]
     for each in made:
         cells = (
-            *each.name, str(each.rows), _percent(each.median), _percent(each.mean),
-            _percent(each.worst), _percent(each.bias, True), f"{each.coverage * 100:.0f} %",
+            *each.name,
+            str(each.rows),
+            _percent(each.median),
+            _percent(each.mean),
+            _percent(each.worst),
+            _percent(each.bias, True),
+            f"{each.coverage * 100:.0f} %",
             f"± {each.half_width * 100:.0f} %",
-        )  # fmt: skip
+        )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -106,8 +120,11 @@ def _all(rows: tuple[Judged, ...], head: str, fold: str) -> str:
     parts = []
     for source in dict.fromkeys(row.source for row in rows):
         members = [row for row in rows if row.source == source]
-        lines = [f"<details><summary>{source} ({len(members)})</summary>\n", head,
-                 "|---|---|---:|---:|---:|---:|---|"]  # fmt: skip
+        lines = [
+            f"<details><summary>{source} ({len(members)})</summary>\n",
+            head,
+            "|---|---|---:|---:|---:|---:|---|",
+        ]
         for row in members:
             lines.append(
                 f"| {row.model} | {row.hardware} | {row.devices} | {row.measured_s:.4g} s |"
@@ -123,15 +140,38 @@ def table(rows: tuple[Judged, ...]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(
-        ["id", "source", "model", "hardware", "devices", "measured_s", "predicted_s", "low_s",
-         "high_s", "error", "covered", "assumed"]
-    )  # fmt: skip
+        [
+            "id",
+            "source",
+            "model",
+            "hardware",
+            "devices",
+            "measured_s",
+            "predicted_s",
+            "low_s",
+            "high_s",
+            "error",
+            "covered",
+            "assumed",
+        ]
+    )
     for row in rows:
         writer.writerow(
-            [row.id, row.source, row.model, row.hardware, row.devices, f"{row.measured_s:.6g}",
-             f"{row.predicted_s:.6g}", f"{row.low_s:.6g}", f"{row.high_s:.6g}",
-             f"{row.error:.4f}", int(row.covered), "; ".join(row.assumed)]
-        )  # fmt: skip
+            [
+                row.id,
+                row.source,
+                row.model,
+                row.hardware,
+                row.devices,
+                f"{row.measured_s:.6g}",
+                f"{row.predicted_s:.6g}",
+                f"{row.low_s:.6g}",
+                f"{row.high_s:.6g}",
+                f"{row.error:.4f}",
+                int(row.covered),
+                "; ".join(row.assumed),
+            ]
+        )
     return out.getvalue()
 
 
@@ -145,8 +185,10 @@ def main() -> int:
     rows = judged(entries, _spreads())
     write_atomically(TABLE, table(rows))
     for each in groups(rows, lambda row: (maker(row), row.source, row.hardware)):
-        print(f"{each.rows:4d}  {_percent(each.median):>8}  {_percent(each.bias, True):>8}"
-              f"  {each.coverage * 100:3.0f} %  {' | '.join(each.name)}")  # fmt: skip
+        print(
+            f"{each.rows:4d}  {_percent(each.median):>8}  {_percent(each.bias, True):>8}"
+            f"  {each.coverage * 100:3.0f} %  {' | '.join(each.name)}"
+        )
     return 0
 
 

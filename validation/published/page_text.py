@@ -20,7 +20,8 @@ TEXT: Mapping[str, Mapping[str, str]] = {
             "them back into time (`validation/published/measured.py`). An error is predicted over "
             "measured less 1: above 0 is too slow. Intervals are meant to hold 80 %."
         ),
-        "NVIDIA": "NVIDIA", "others": "others",
+        "NVIDIA": "NVIDIA",
+        "others": "others",
         "result": "## Result\n\nTargets, set beforehand: median at most 10 % on NVIDIA, 15 % on "
         "others; intervals hold at least 80 %.",
         "head_all": "| devices of | rows | median | mean | worst | lean | held | interval |",
@@ -55,7 +56,8 @@ TEXT: Mapping[str, Mapping[str, str]] = {
             "按其自己的公式换算回时间（`validation/published/measured.py`）。误差 = 预测 ÷ 实测 − 1，大于 0 表示"
             "预测偏慢。区间应包含 80 % 的实测值。"
         ),
-        "NVIDIA": "NVIDIA", "others": "其他厂商",
+        "NVIDIA": "NVIDIA",
+        "others": "其他厂商",
         "result": "## 结果\n\n事先定下的目标：NVIDIA 的中位误差不超过 10 %，其他厂商不超过 15 %；"
         "区间至少包含 80 % 的实测值。",
         "head_all": "| 厂商 | 条数 | 中位 | 平均 | 最差 | 偏向 | 区间命中 | 区间半宽 |",
@@ -107,7 +109,7 @@ HARDWARE_DOUBTS: Mapping[str, tuple[str, ...]] = {
         "which says that the host set the pace, and Megatron's host was not measured; experts are one kernel here, and one product each "
         "in Transformer Engine of that time. Where a row does not state microbatch "
         "or interleaving, one sequence and none are taken.",
-        "fms-fsdp: 11 % (A100) and 27 % (H100) too fast. Its \"selective\" recomputation is of whole blocks, one in so many "
+        'fms-fsdp: 11 % (A100) and 27 % (H100) too fast. Its "selective" recomputation is of whole blocks, one in so many '
         "(docs/configurations.md), and how many is not stated; the cheapest kind is predicted, operator by operator. All blocks "
         "again would add up to a third. Its H100s reached 39 % of their peak where its A100s reached 54 %.",
         "Llama 3.1-8B with context parallelism (torchtitan): 32 % and 35 % too fast at 131,072 and 262,144 tokens, 7 % at 65,536. "
@@ -191,8 +193,7 @@ WHY_ZH: Mapping[str, str] = {
     "state-space layers have no ready-made program": "状态空间层没有现成的程序",
     "the precision is not stated": "精度没有说明",
     "its parallelism is not stated": "并行方式没有说明",
-    "a job of several devices, or hand-fused kernels, that the labels do not describe":
-        "标签没有描述的多设备任务或手工融合内核",
+    "a job of several devices, or hand-fused kernels, that the labels do not describe": "标签没有描述的多设备任务或手工融合内核",
     "a switch transformer has no program here": "Switch Transformer 没有现成的程序",
 }
 """Reasons in Chinese; other reasons stay as they are."""

@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ RESULTS = HERE.parent / "results" / "published.json"
 
 def key_of(made: Expressed) -> str:
     """Rows with the same key are the same prediction."""
-    return repr((made.workload, made.machine, made.devices, made.options))
+    # Not the options' own repr: it is cut short, and rows that differ at its end would be one.
+    return repr((made.workload, made.machine, made.devices, asdict(made.options)))
 
 
 def predict(made: Expressed) -> dict[str, Any]:
@@ -49,9 +50,11 @@ def predict(made: Expressed) -> dict[str, Any]:
     except GpuscopeError as error:
         return {"failed": str(error).splitlines()[0]}
     return {
-        "predicted_s": step_s, "low_s": low_s, "high_s": high_s,
+        "predicted_s": step_s,
+        "low_s": low_s,
+        "high_s": high_s,
         "took_s": round(time.monotonic() - began, 2),
-    }  # fmt: skip
+    }
 
 
 def _step_s(made: Expressed) -> tuple[float, float, float]:
@@ -125,13 +128,23 @@ def rows_to_predict(rows: Iterable[Row], parts: Sequence[str]) -> list[Row]:
 def _entry(
     row: Row, made: Expressed | NotExpressed, found: dict[str, Any] | None
 ) -> dict[str, Any]:
-    base = {"source": row.source, "hardware": row.hardware, "model": row.model,
-            "devices": row.devices, "kind": row.kind}  # fmt: skip
+    base = {
+        "source": row.source,
+        "hardware": row.hardware,
+        "model": row.model,
+        "devices": row.devices,
+        "kind": row.kind,
+    }
     if isinstance(made, NotExpressed):
         return {**base, "why_not": made.why}
     assert found is not None
-    told = {**base, "devices": made.devices, "measured_s": made.step_s, "tokens": made.tokens,
-            "assumed": list(made.assumed)}  # fmt: skip
+    told = {
+        **base,
+        "devices": made.devices,
+        "measured_s": made.step_s,
+        "tokens": made.tokens,
+        "assumed": list(made.assumed),
+    }
     return {**told, **found}
 
 
@@ -163,9 +176,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _entries(
-    rows: Sequence[Row], expressed: dict[str, Expressed | NotExpressed],
-    found: dict[str, dict[str, Any]], known: dict[str, dict[str, Any]],
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+    rows: Sequence[Row],
+    expressed: dict[str, Expressed | NotExpressed],
+    found: dict[str, dict[str, Any]],
+    known: dict[str, dict[str, Any]],
+) -> dict[str, dict[str, Any]]:
     """What is found for each row now, else what was known before."""
     entries = {}
     for row in rows:

@@ -37,37 +37,44 @@ class Recipe:
 
 RECIPES: Mapping[tuple[str, str], tuple[Recipe, ...]] = {
     ("DeepSeekV3", "GB300"): (
-        Recipe("25.11", flex=True), Recipe("26.02", flex=True, latent=True),
+        Recipe("25.11", flex=True),
+        Recipe("26.02", flex=True, latent=True),
         Recipe("26.06", flex=True, overlap=True),
     ),
     ("DeepSeekV3", "GB200"): (
-        Recipe("25.11", flex=True, latent=True), Recipe("26.04", flex=True),
+        Recipe("25.11", flex=True, latent=True),
+        Recipe("26.04", flex=True),
         Recipe("26.06", flex=True, overlap=True, latent=True),
     ),
     ("DeepSeekV3", "B200"): (
-        Recipe("25.11", flex=False, latent=True), Recipe("26.02", flex=True, latent=True),
+        Recipe("25.11", flex=False, latent=True),
+        Recipe("26.02", flex=True, latent=True),
         Recipe("26.04.01", flex=True, overlap=True, latent=True),
     ),
     ("Kimi_K2", "GB300"): (Recipe("26.02", flex=True, latent=True),),
     ("Qwen3_235B_a22B", "GB300"): (Recipe("25.11", flex=True),),
     ("Qwen3_235B_a22B", "GB200"): (Recipe("25.11", flex=True),),
     ("Qwen3_235B_a22B", "B300"): (
-        Recipe("26.02", flex=False, overlap=True), Recipe("26.04", flex=False),
+        Recipe("26.02", flex=False, overlap=True),
+        Recipe("26.04", flex=False),
         Recipe("26.06", flex=True),
     ),
     ("Qwen3_235B_a22B", "B200"): (
-        Recipe("25.11", flex=False, overlap=True), Recipe("26.02", flex=False),
+        Recipe("25.11", flex=False, overlap=True),
+        Recipe("26.02", flex=False),
     ),
     ("Qwen3_30B_a3B", "GB300"): (Recipe("25.11", flex=True),),
     ("Qwen3_30B_a3B", "GB200"): (Recipe("25.11", flex=True),),
     ("Qwen3_30B_a3B", "B300"): (
-        Recipe("26.02", flex=True), Recipe("26.06", flex=True, overlap=True),
+        Recipe("26.02", flex=True),
+        Recipe("26.06", flex=True, overlap=True),
     ),
     ("Qwen3_30B_a3B", "H100-SXM-80GB"): (
-        Recipe("25.11", flex=False, overlap=True), Recipe("26.02", flex=True, overlap=True),
+        Recipe("25.11", flex=False, overlap=True),
+        Recipe("26.02", flex=True, overlap=True),
         Recipe("26.04", flex=True),
     ),
-}  # fmt: skip
+}
 """By model and hardware, the oldest first."""
 
 

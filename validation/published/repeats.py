@@ -24,9 +24,20 @@ def same_run(row: Row) -> tuple[object, ...]:
     model = row.model.split(" (")[0]
     precision = (row.precision or "").split(" ")[0]
     return (
-        model, row.hardware, row.devices, row.seq, row.global_batch, row.micro_batch, row.tp,
-        row.pp, row.cp, row.ep, row.virtual, precision, row.quantity,
-    )  # fmt: skip
+        model,
+        row.hardware,
+        row.devices,
+        row.seq,
+        row.global_batch,
+        row.micro_batch,
+        row.tp,
+        row.pp,
+        row.cp,
+        row.ep,
+        row.virtual,
+        precision,
+        row.quantity,
+    )
 
 
 def repeats(rows: Iterable[Row]) -> list[list[Row]]:
@@ -77,14 +88,13 @@ def release_spreads(rows: Iterable[Row]) -> dict[str, float]:
         for experts in (True, False)
     }
     return {
-        row.id: spread for row in known
+        row.id: spread
+        for row in known
         if row.kind != "inference" and (spread := found[has_experts(row)]) is not None
-    }  # fmt: skip
+    }
 
 
-def widened(
-    step_s: float, low_s: float, high_s: float, spread: float
-) -> tuple[float, float]:
+def widened(step_s: float, low_s: float, high_s: float, spread: float) -> tuple[float, float]:
     """An interval with another, independent uncertainty of this half-width in logarithms."""
     below, above = math.log(step_s / low_s), math.log(high_s / step_s)
     return step_s * math.exp(-math.hypot(below, spread)), step_s * math.exp(

@@ -13,33 +13,57 @@ from published.maxtext import scaled_size
 from published.rows import Row
 
 NAMES: Mapping[str, str] = {
-    "LLAMA3_8B": "llama-3.1-8b", "LLAMA3_70B": "llama-3.1-70b", "LLAMA3.1_405B": "llama-3.1-405b",
-    "LLAMA3-8B": "llama-3.1-8b", "LLAMA2-7B": "llama-2-7b", "LLAMA2-70B": "llama-2-70b",
-    "Llama2-34b": "llama-2-34b", "Llama2-70b": "llama-2-70b", "Llama-3.1-8B": "llama-3.1-8b",
-    "Llama-3.1-70B": "llama-3.1-70b", "Llama-3.1-405B": "llama-3.1-405b",
-    "Llama-2-7B": "llama-2-7b", "Mixtral-8x22B": "mixtral-8x22b",
-    "GPT3-5B": "gpt-3-5b", "GPT3-20B": "gpt-3-20b", "GPT3-175B": "gpt-3-175b",
-    "GPT-3-175B": "gpt-3-175b", "Nemotron-8B": "nemotron-3-8b", "turing-530B": "gpt-530b",
-    "DeepSeekV3": "deepseek-v3", "DeepSeekV3 (dropless)": "deepseek-v3",
-    "DeepSeekV3 (tokendrop)": "deepseek-v3", "DeepSeekV3 (w/o MTP)": "deepseek-v3",
-    "Qwen3_30B_a3B": "qwen3-30b-a3b", "Qwen3_235B_a22B": "qwen3-235b-a22b",
+    "LLAMA3_8B": "llama-3.1-8b",
+    "LLAMA3_70B": "llama-3.1-70b",
+    "LLAMA3.1_405B": "llama-3.1-405b",
+    "LLAMA3-8B": "llama-3.1-8b",
+    "LLAMA2-7B": "llama-2-7b",
+    "LLAMA2-70B": "llama-2-70b",
+    "Llama2-34b": "llama-2-34b",
+    "Llama2-70b": "llama-2-70b",
+    "Llama-3.1-8B": "llama-3.1-8b",
+    "Llama-3.1-70B": "llama-3.1-70b",
+    "Llama-3.1-405B": "llama-3.1-405b",
+    "Llama-2-7B": "llama-2-7b",
+    "Mixtral-8x22B": "mixtral-8x22b",
+    "GPT3-5B": "gpt-3-5b",
+    "GPT3-20B": "gpt-3-20b",
+    "GPT3-175B": "gpt-3-175b",
+    "GPT-3-175B": "gpt-3-175b",
+    "Nemotron-8B": "nemotron-3-8b",
+    "turing-530B": "gpt-530b",
+    "DeepSeekV3": "deepseek-v3",
+    "DeepSeekV3 (dropless)": "deepseek-v3",
+    "DeepSeekV3 (tokendrop)": "deepseek-v3",
+    "DeepSeekV3 (w/o MTP)": "deepseek-v3",
+    "Qwen3_30B_a3B": "qwen3-30b-a3b",
+    "Qwen3_235B_a22B": "qwen3-235b-a22b",
     "Qwen3_30B_a3B (tokendrop)": "qwen3-30b-a3b",
-    "Qwen3_235B_a22B (tokendrop)": "qwen3-235b-a22b", "Kimi_K2": "kimi-k2",
-    "Llama 2 70B": "llama-2-70b", "Llama 3.1 8B": "llama-3.1-8b",
-    "Llama 3.1 405B": "llama-3.1-405b", "Mixtral 8X22B": "mixtral-8x22b",
-    "Mixtral 8X7B": "mixtral-8x7b", "Llama2-70B-MaxText": "llama-2-70b",
-    "Llama3.1-405B-MaxText": "llama-3.1-405b", "Llama3.1-70B-MaxText": "llama-3.1-70b",
-    "Llama3.1-8B-MaxText": "llama-3.1-8b", "Mixtral-8x7B-MaxText": "mixtral-8x7b",
-    "Mistral-7B-MaxText": "mistral-7b", "GPT3-175B-MaxText": "gpt-3-175b",
+    "Qwen3_235B_a22B (tokendrop)": "qwen3-235b-a22b",
+    "Kimi_K2": "kimi-k2",
+    "Llama 2 70B": "llama-2-70b",
+    "Llama 3.1 8B": "llama-3.1-8b",
+    "Llama 3.1 405B": "llama-3.1-405b",
+    "Mixtral 8X22B": "mixtral-8x22b",
+    "Mixtral 8X7B": "mixtral-8x7b",
+    "Llama2-70B-MaxText": "llama-2-70b",
+    "Llama3.1-405B-MaxText": "llama-3.1-405b",
+    "Llama3.1-70B-MaxText": "llama-3.1-70b",
+    "Llama3.1-8B-MaxText": "llama-3.1-8b",
+    "Mixtral-8x7B-MaxText": "mixtral-8x7b",
+    "Mistral-7B-MaxText": "mistral-7b",
+    "GPT3-175B-MaxText": "gpt-3-175b",
     "GPT OSS 120B": "gpt-oss-120b",
-}  # fmt: skip
+}
 """Names of the catalogue of models by what a row prints."""
 
 _CUT = re.compile(r"(llama3-70b|llama3-405b|deepseekv2|deepseekv3) truncated to (\d+) layers")
 _CUT_NAMES = {
-    "llama3-70b": "llama-3.1-70b", "llama3-405b": "llama-3.1-405b", "deepseekv2": "deepseek-v2",
+    "llama3-70b": "llama-3.1-70b",
+    "llama3-405b": "llama-3.1-405b",
+    "deepseekv2": "deepseek-v2",
     "deepseekv3": "deepseek-v3",
-}  # fmt: skip
+}
 
 
 def size_of(row: Row) -> TransformerSize | None:
@@ -47,10 +71,17 @@ def size_of(row: Row) -> TransformerSize | None:
     if row.shape is not None and "SC21" not in row.source:
         layers, hidden, heads, words = row.shape
         return replace(
-            PUBLISHED["gpt-3-175b"], layers=layers, hidden=hidden, heads=heads, kv_heads=heads,
-            head=hidden // heads, ffn=4 * hidden, vocabulary=words, context=row.seq or 2048,
+            PUBLISHED["gpt-3-175b"],
+            layers=layers,
+            hidden=hidden,
+            heads=heads,
+            kv_heads=heads,
+            head=hidden // heads,
+            ffn=4 * hidden,
+            vocabulary=words,
+            context=row.seq or 2048,
             tied=False,
-        )  # fmt: skip
+        )
     scaled = scaled_size(row.model)
     if scaled is not None:
         return scaled

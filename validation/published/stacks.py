@@ -67,7 +67,9 @@ STACKS: Mapping[str, Stack] = {
     "megatron-2021": Stack(
         "Megatron-LM of the SC21 paper",
         Software(
-            attention="fused_softmax", fused_projections=True, optimizer="adamw-fused",
+            attention="fused_softmax",
+            fused_projections=True,
+            optimizer="adamw-fused",
             sharing="at_ends",
         ),
         {"fsdp": "none", "sequence_parallel": False, "reduce_dtype": "bfloat16"},
@@ -79,31 +81,34 @@ STACKS: Mapping[str, Stack] = {
             "注意力分步执行，缩放、掩码与 softmax 合为一个内核；没有序列并行（2022 年才"
             "有）；每个副本都保存优化器状态；反向之后以 16 位对梯度做 all-reduce。"
         ),
-        left_zh=(
-            "dropout；不裁剪梯度。"
-        ),
+        left_zh=("dropout；不裁剪梯度。"),
     ),
     "megatron-2022": Stack(
         "Megatron-LM of Korthikanti et al. 2022",
         Software(
-            attention="fused_softmax", fused_projections=True, optimizer="adamw-fused", clip=True,
+            attention="fused_softmax",
+            fused_projections=True,
+            optimizer="adamw-fused",
+            clip=True,
             sharing="at_ends",
         ),
         {"fsdp": "none", "reduce_dtype": "bfloat16"},
         "As before, with tokens shared between the layers where the row says so.",
         "Dropout.",
-        why_zh=(
-            "同上，凡注明处层间按 token 切分（序列并行）。"
-        ),
-        left_zh=(
-            "dropout。"
-        ),
+        why_zh=("同上，凡注明处层间按 token 切分（序列并行）。"),
+        left_zh=("dropout。"),
     ),
     "megatron-core": Stack(
         "Megatron-Core with Transformer Engine",
         Software(
-            attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
-            fused_steps=True, tokens_first=True, fused_accumulation=True, sharing="at_ends",
+            attention="cudnn",
+            fused_projections=True,
+            optimizer="adamw-fused",
+            clip=True,
+            fused_steps=True,
+            tokens_first=True,
+            fused_accumulation=True,
+            sharing="at_ends",
         ),
         {"fsdp": "zero1", "rotation": "alltoall"},
         "cuDNN's fused attention, fused norms, fused projections, rotary positions and gated "
@@ -128,9 +133,7 @@ STACKS: Mapping[str, Stack] = {
     ),
     "llama-3": Stack(
         "Meta's own training code for Llama 3",
-        Software(
-            fused_projections=True, optimizer="adamw-fused", clip=True, sharing="beside"
-        ),
+        Software(fused_projections=True, optimizer="adamw-fused", clip=True, sharing="beside"),
         {"fsdp": "zero1"},
         "The paper's section 3.3.2: parameters stay gathered within a step, gradients are added up "
         "and summed over ranks in float32, no activation is computed again, the pipeline is "
@@ -148,9 +151,16 @@ STACKS: Mapping[str, Stack] = {
     "nemo": Stack(
         "NVIDIA NeMo and Megatron-Bridge with Transformer Engine",
         Software(
-            attention="cudnn", fused_projections=True, optimizer="adamw-fused", clip=True,
-            fused_steps=True, tokens_first=True, tp_overlap=True, fused_accumulation=True,
-            sharing="beside", cast_once=True,
+            attention="cudnn",
+            fused_projections=True,
+            optimizer="adamw-fused",
+            clip=True,
+            fused_steps=True,
+            tokens_first=True,
+            tp_overlap=True,
+            fused_accumulation=True,
+            sharing="beside",
+            cast_once=True,
         ),
         {"fsdp": "zero1", "reduce_dtype": "bfloat16", "rotation": "alltoall"},
         "As Megatron-Core; the performance recipes sum gradients in bf16 "
@@ -197,9 +207,7 @@ STACKS: Mapping[str, Stack] = {
             "时的 PyTorch 也优先选它而非 cuDNN），融合 AdamW，梯度裁剪；注明处逐"
             "块 torch.compile。"
         ),
-        left_zh=(
-            "异步张量并行。"
-        ),
+        left_zh=("异步张量并行。"),
     ),
     "fms-fsdp": Stack(
         "IBM fms-fsdp",
@@ -209,13 +217,8 @@ STACKS: Mapping[str, Stack] = {
         {"reduce_dtype": "bfloat16"},
         "FSDP1 with bf16 everywhere, flash attention 2, one product for queries, keys and values.",
         "torch.compile; FSDP1 concatenates the parameters of a block.",
-        why_zh=(
-            "FSDP1，全程 bf16，flash attention 2，Q、K、V 合为一个矩阵"
-            "乘。"
-        ),
-        left_zh=(
-            "torch.compile；FSDP1 会把一个块的参数拼接起来。"
-        ),
+        why_zh=("FSDP1，全程 bf16，flash attention 2，Q、K、V 合为一个矩阵乘。"),
+        left_zh=("torch.compile；FSDP1 会把一个块的参数拼接起来。"),
     ),
     "maxtext": Stack(
         "MaxText (JAX, XLA)",
@@ -250,24 +253,30 @@ STACKS: Mapping[str, Stack] = {
         {},
         "As Megatron-Core, or FSDP2 where the row says so; composable-kernel or AITER attention.",
         "",
-        why_zh=(
-            "同 Megatron-Core，注明处为 FSDP2；composable-kernel"
-            " 或 AITER 注意力。"
-        ),
+        why_zh=("同 Megatron-Core，注明处为 FSDP2；composable-kernel 或 AITER 注意力。"),
     ),
-}  # fmt: skip
+}
 """By short name."""
 
 
 def stack_of(source: str) -> str | None:
     """The short name of the stack that a source measured; None where it is not expressed."""
     for part, stack in (
-        ("MosaicML", "llm-foundry"), ("SC21", "megatron-2021"), ("Korthikanti", "megatron-2022"),
-        ("Megatron-Core", "megatron-core"), ("Megatron-Bridge", "nemo"), ("NeMo", "nemo"),
-        ("SimuMax", "megatron-core"), ("MLPerf", "nemo"),
-        ("torchtitan", "torchtitan"), ("fms-fsdp", "fms-fsdp"), ("MaxText", "maxtext"),
-        ("tpu-recipes", "maxtext"), ("Primus", "primus"), ("Herd", "llama-3"),
-    ):  # fmt: skip
+        ("MosaicML", "llm-foundry"),
+        ("SC21", "megatron-2021"),
+        ("Korthikanti", "megatron-2022"),
+        ("Megatron-Core", "megatron-core"),
+        ("Megatron-Bridge", "nemo"),
+        ("NeMo", "nemo"),
+        ("SimuMax", "megatron-core"),
+        ("MLPerf", "nemo"),
+        ("torchtitan", "torchtitan"),
+        ("fms-fsdp", "fms-fsdp"),
+        ("MaxText", "maxtext"),
+        ("tpu-recipes", "maxtext"),
+        ("Primus", "primus"),
+        ("Herd", "llama-3"),
+    ):
         if part in source:
             return stack
     return None

@@ -87,13 +87,20 @@ def judged(
 def _judged(entries: Mapping[str, Entry]) -> tuple[Judged, ...]:
     return tuple(
         Judged(
-            id=name, source=e["source"], hardware=e["hardware"], model=e["model"],
-            devices=e["devices"], measured_s=e["measured_s"], predicted_s=e["predicted_s"],
-            low_s=e["low_s"], high_s=e["high_s"], assumed=tuple(e["assumed"]),
+            id=name,
+            source=e["source"],
+            hardware=e["hardware"],
+            model=e["model"],
+            devices=e["devices"],
+            measured_s=e["measured_s"],
+            predicted_s=e["predicted_s"],
+            low_s=e["low_s"],
+            high_s=e["high_s"],
+            assumed=tuple(e["assumed"]),
         )
         for name, e in entries.items()
         if "predicted_s" in e
-    )  # fmt: skip
+    )
 
 
 def group(name: tuple[str, ...], rows: Iterable[Judged]) -> Group:
@@ -101,12 +108,15 @@ def group(name: tuple[str, ...], rows: Iterable[Judged]) -> Group:
     members = list(rows)
     sizes = [abs(row.error) for row in members]
     return Group(
-        name=name, rows=len(members), median=statistics.median(sizes),
-        mean=statistics.fmean(sizes), worst=max(sizes),
+        name=name,
+        rows=len(members),
+        median=statistics.median(sizes),
+        mean=statistics.fmean(sizes),
+        worst=max(sizes),
         bias=statistics.median(row.error for row in members),
         coverage=sum(row.covered for row in members) / len(members),
         half_width=statistics.median(row.half_width for row in members),
-    )  # fmt: skip
+    )
 
 
 def groups(rows: Iterable[Judged], key: Callable[[Judged], tuple[str, ...]]) -> list[Group]:

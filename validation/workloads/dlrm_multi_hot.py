@@ -4,8 +4,34 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-ROWS = (40000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40000, 40000, 40000, 10, 2209, 11938,
-        155, 4, 976, 14, 40000, 40000, 40000, 40000, 12973, 108, 36)  # fmt: skip
+ROWS = (
+    40000,
+    39060,
+    17295,
+    7424,
+    20265,
+    3,
+    7122,
+    1543,
+    63,
+    40000,
+    40000,
+    40000,
+    10,
+    2209,
+    11938,
+    155,
+    4,
+    976,
+    14,
+    40000,
+    40000,
+    40000,
+    40000,
+    12973,
+    108,
+    36,
+)
 VALUES = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
 
 
@@ -17,9 +43,8 @@ class ClickModel(nn.Module):
             nn.Linear(13, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 64)
         )
         self.top = nn.Sequential(
-            nn.Linear(64 + 351, 1024), nn.ReLU(), nn.Linear(1024, 256), nn.ReLU(),
-            nn.Linear(256, 1),
-        )  # fmt: skip
+            nn.Linear(64 + 351, 1024), nn.ReLU(), nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 1)
+        )
         self.register_buffer("pairs", torch.triu_indices(27, 27, 1), persistent=False)
 
     def forward(self, dense, values):

@@ -6,11 +6,15 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 EIGHT_B = {
-    "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
-    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
     "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
     "max_position_embeddings": 131072,
-}  # fmt: skip
+}
 
 
 def llama_8b_static():

@@ -4,10 +4,11 @@ import "./style/page.css";
 import { drawBook, drawExplanation } from "./app/explanation";
 import { drawClaims } from "./app/claims";
 import { drawReport } from "./app/report";
-import { DataError, readData } from "./core/data";
+import { DataError, readData, readTexts } from "./core/data";
 import type { PageData } from "./core/document";
 import { h } from "./core/dom";
-import { type Language, currentLanguage, setLanguage } from "./core/language";
+import { addTexts, currentLanguage, inLanguage, languages, nextLanguage, setLanguage, text } from "./core/language";
+import { startPaper } from "./core/drawing";
 import { startTheme } from "./core/theme";
 
 const SORTS: Record<PageData["kind"], (place: HTMLElement, data: PageData, relanguage: () => void) => void> = {
@@ -17,16 +18,19 @@ const SORTS: Record<PageData["kind"], (place: HTMLElement, data: PageData, relan
 async function start(): Promise<void> {
   const place = document.getElementById("page") as HTMLElement;
   startTheme();
+  startPaper();
+  addTexts(readTexts(document.getElementById("texts")?.textContent ?? ""));
   try {
     const data = await readData(document.getElementById("data")?.textContent ?? "");
-    const draw = (language: Language) => {
-      setLanguage(language, data.strings);
-      SORTS[data.kind](place, data, () => draw(currentLanguage() === "zh" ? "en" : "zh"));
+    addTexts(data.strings);
+    const draw = (language: string) => {
+      setLanguage(language);
+      SORTS[data.kind](place, data, () => draw(nextLanguage(currentLanguage())));
     };
-    draw(data.lang === "zh" ? "zh" : "en");
+    draw(data.lang);
   } catch (error) {
-    const known = error instanceof DataError ? error : new DataError(`This page cannot be drawn: ${String(error)}`, `无法绘制此页面：${String(error)}`);
-    place.replaceChildren(h("main", { class: "failed", role: "alert" }, h("h1", {}, "gpuscope"), h("p", {}, known.en), h("p", { lang: "zh-CN" }, known.zh)));
+    const known = error instanceof DataError ? error : new DataError(text("This page cannot be drawn: {error}"), { error: String(error) });
+    place.replaceChildren(h("main", { class: "failed", role: "alert" }, h("h1", {}, "gpuscope"), languages().map((lang) => h("p", { lang }, inLanguage(lang, known.text, known.values)))));
     if (!(error instanceof DataError)) throw error;
   }
   document.documentElement.dataset.ready = "true";

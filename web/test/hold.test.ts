@@ -2,7 +2,7 @@
 // What was asked for stays in view while panels around it grow, until the reader moves.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { hold } from "../src/app/report";
+import { hold } from "../src/app/travel";
 
 let grow: () => void = () => undefined;
 let watching = 0;

@@ -1,10 +1,10 @@
-// Every text of the page has a Chinese one, and both have the same places to fill in.
+// Texts in the reader's language, and that every text of the sources is in the list for translation.
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { classLabel, setLanguage, t } from "../src/core/language";
-import { CHINESE } from "../src/text/zh";
+import { addTexts, classLabel, inLanguage, languages, nextLanguage, said, setLanguage, t } from "../src/core/language";
+import { OWN } from "./texts";
 
 function sources(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => {
@@ -13,36 +13,38 @@ function sources(folder: string): string[] {
   });
 }
 
-/** Texts in t("...") and t(a ? "..." : "..."), by file. */
-function wanted(): [string, string][] {
-  return sources("src").filter((path) => !path.includes("/text/")).flatMap((path) => {
-    const code = readFileSync(path, "utf8");
-    return [...code.matchAll(/\bt\(\s*"((?:[^"\\]|\\.)*)"/g)].map((m): [string, string] => [JSON.parse(`"${m[1]}"`) as string, path]);
-  });
-}
+/** What stands in each call of t(, up to the end of its first argument's beginning. */
+const calls = sources("src").flatMap((path) => [...readFileSync(path, "utf8").matchAll(/(?<![\w.])t\(\s*([^]*?)[,)]/g)].map((m): [string, string] => [path, m[1] as string]));
 
-/** Texts whose Chinese comes with the data (words of the analysis, from Python's tables). */
-const FROM_DATA = new Set(["predicted", "measured"]);
-const places = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map((m) => m[1]).sort();
+describe("the list for translation", () => {
+  it("has every text that stands in a call", () => {
+    const literal = calls.filter(([, start]) => start.startsWith('"'));
+    expect(literal.length).toBeGreaterThan(500);
+    expect(literal.filter(([, start]) => !OWN.some((text) => JSON.stringify(text).startsWith(start)))).toEqual([]);
+  });
+  it("has the marked ones", () => expect(OWN).toEqual(expect.arrayContaining(["Story", "step time", "other places", "English"])));
+  it("misses none: no call chooses between texts or puts one together", () => {
+    const hidden = calls.filter(([, start]) => /^`|^[^"].*\?.*"/.test(start) && !/\?\? ""$/.test(start));
+    expect(hidden).toEqual([]);
+  });
+});
 
 describe("texts", () => {
-  it("are all there in Chinese", () => {
-    const missing = wanted().filter(([text]) => !(text in CHINESE) && !FROM_DATA.has(text) && /[a-z]{2}/i.test(text));
-    expect(missing).toEqual([]);
-  });
-  it("have the same places in both languages", () => {
-    for (const [en, zh] of Object.entries(CHINESE)) expect([en, places(zh)]).toEqual([en, places(en)]);
-  });
+  addTexts({ zh: { English: "中文", "Show all {n}": "显示全部 {n} 项", idle: "空闲", ": ": "：" } });
   it("are filled in", () => {
-    setLanguage("zh");
+    setLanguage("zh", { "launch gap": "启动间隙" });
     expect(t("Show all {n}", { n: 7 })).toBe("显示全部 7 项");
+    expect(classLabel("idle: launch gap")).toBe("空闲：启动间隙");
+    expect(said({ en: "wave", zh: "波次" })).toBe("波次");
+    expect(said({ en: "wave" })).toBe("wave");
     setLanguage("en");
     expect(t("Show all {n}", { n: 7 })).toBe("Show all 7");
     expect(t("{unknown} stays")).toBe("{unknown} stays");
   });
-  it("join a time class and its cause", () => {
-    setLanguage("zh", { idle: "空闲", "launch gap": "启动间隙" });
-    expect(classLabel("idle: launch gap")).toContain("启动间隙");
-    setLanguage("en");
+  it("come in the languages of the page, one after the other", () => {
+    addTexts({ xx: { English: "Xx" } });
+    expect(languages()).toEqual(["en", "xx", "zh"]);
+    expect(["en", "xx", "zh"].map(nextLanguage)).toEqual(["xx", "zh", "en"]);
+    expect(inLanguage("xx", "English")).toBe("Xx");
   });
 });

@@ -2,8 +2,10 @@
 
 import { describe, expect, it } from "vitest";
 import type { Run, UseOverTime, UseSeries } from "../src/core/document";
+import { drawDevice } from "../src/views/resources/device_picture";
 import { cells, layoutOf, narrowest, thickness } from "../src/views/resources/device_layout";
 import { envelope, holderModule, memoryPicture, stacked } from "../src/views/resources/memory_data";
+import { besideRoofline, placed } from "../src/views/resources/roofline_beside";
 import { dtypeOf, pointsAt, roofsOf, slopesOf, wholeStep } from "../src/views/resources/roofline_data";
 import { keepClear, overlaps, radius, scalesOf, slope, tilt } from "../src/views/resources/roofline_layout";
 import { area, coarser, topOf } from "../src/views/resources/use_data";
@@ -58,7 +60,30 @@ describe("use", () => {
   });
 });
 
+describe("the device's picture", () => {
+  const drawn = (all: UseSeries[]) => drawDevice({ run: { ...run(), timeline: null, use: use(all) } } as never, { name: "a device", compute_units: 132, compute_unit_label: "SM", memory_type: "HBM3e", memory_bytes: 1e11, origins: {} } as never, 1000);
+  it("says that it does not know which units had work, and draws none of them idle", () => {
+    const without = drawn([series("tensor", [0.3, 0.3, 0.4, 0.3], 1)]);
+    expect(without.textContent).toContain("SMs with work: not available");
+    expect(without.querySelectorAll(".cell.unknown")).toHaveLength(1);
+    const known = drawn([{ ...series("sm", [1, 1, 0, 0], 1), unit: "share" }]);
+    expect(known.textContent).not.toContain("not available");
+    expect(known.querySelectorAll(".cell.unknown")).toHaveLength(0);
+  });
+});
+
 describe("roofline", () => {
+  it("says what has no bubble, by name and share", () => {
+    const some = run(), roof = some.analysis.roofline!;
+    roof.beside = [{ kind: "pointwise", time_s: 0.4, count: 3, moved_bytes: 1.6e12, bytes_per_s: 4e12, memory_share: 0.833 }, { kind: "collective", time_s: 0.1, count: 1, moved_bytes: 0, bytes_per_s: null, memory_share: null }];
+    expect(placed(some)).toEqual({ bubbles: 0.5, beside: 0.5, short: expect.closeTo(1e-6, 9) });
+    const shown = besideRoofline({ run: some } as never)!;
+    const rows = [...shown.querySelectorAll("li")].map((row) => row.textContent);
+    expect(rows[0]).toContain("pointwise · 400 ms");
+    expect(rows[0]).toContain("4.00 TB/s, 83.3 % of memory");
+    expect(rows[1]).toContain("bandwidth not available");
+    expect(rows[1]).not.toMatch(/B\/s/);
+  });
   it("knows the dtype of a group", () => expect(dtypeOf("gemm_128x256|bfloat16|1e+12|5e9|64")).toBe("bfloat16"));
   it("knows it in older files by the label", () => {
     const old = run();

@@ -1,13 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { KernelRow, Run, Task } from "../src/core/document";
 import { Model } from "../src/core/model";
-import { setLanguage } from "../src/core/language";
 import { ideal, kernelGroups, keyOf, splitOf, unitsOf } from "../src/views/tasks/groups";
 import { chosenGroups, repeated } from "../src/views/tasks/kernel";
 import { moduleEvents, ownEvents } from "../src/views/tasks/lit";
 import { filling } from "../src/views/tasks/waves";
 import { inWords } from "../src/views/tasks/wave_map";
-import { kernelNote } from "../src/text/kernel_notes";
 
 const kernel = (name: string, group: string, more: Partial<KernelRow> = {}): KernelRow => ({
   name, group, kind: "pointwise", duration_s: 1e-6, low_s: 1e-6, high_s: 1e-6, flops: 0, read_bytes: 0, written_bytes: 0, least_bytes: 0,
@@ -18,20 +16,20 @@ const task = (name: string, group: string, time_s: number): Task => ({
 });
 const column = (...values: number[]) => values;
 
-/** Device events of four kernels (the last ones after the steps) and one call of the host, in modules a and a.b, and the optimizer. */
+/** Device events of four kernels (the last ones after the steps or of another rank) and one call of the host, in modules a and a.b, and the optimizer. */
 const run = {
   modules_folded: ["", "a", "a.b", "(optimizer)"].map((path, i) => ({ path, depth: [0, 1, 2, 0][i] })),
   analysis: {
-    tasks: [task("relu", "g1", 5e-6), task("adam", "g2", 2e-6)],
+    time: { 0: {} }, tasks: [task("relu", "g1", 5e-6), task("adam", "g2", 2e-6)],
     roofline: { points: [{ group: "g1", label: "relu" }], peak_flops_per_s: { bfloat16: 1e15 }, memory_bandwidth_bytes_per_s: 4e12 },
   },
   timeline: {
-    steps: [{ rank: 0, start_ns: 0, end_ns: 30 }, { rank: 0, start_ns: 30, end_ns: 60 }], lanes: [{ rank: 0 }], sources: [], names: ["x"],
+    steps: [{ rank: 0, start_ns: 0, end_ns: 30 }, { rank: 0, start_ns: 30, end_ns: 60 }], lanes: [{ rank: 0 }, { rank: 1 }], sources: [], names: ["x"],
     kernels: [kernel("relu", "g1"), kernel("adam", "g2"), kernel("copy", "g3", { lane: "copy_h2d", kind: "transfer" }), kernel("early", "g4")],
     ops: { names: ["aten::relu", "aten::adam"], modules: ["", "a", "a.b"], signatures: [], columns: { name: column(0, 1, 0), module: column(2, 0, 1), phase: ["forward", "optimizer", "forward"], signature: [0, 0, 0] } },
     events: {
-      start_ns: column(0, 10, 20, 30, 40, 50, 70, 80), duration_ns: column(5, 5, 5, 5, 100, 5, 7, 100), name: column(0, 0, 0, 0, 0, 0, 0, 0), kind: column(0, 0, 0, 0, 2, 4, 0, 2),
-      lane: column(0, 0, 0, 0, 0, 0, 0, 0), op: column(0, 0, 2, 1, -1, 0, -1, -1), kernel: column(0, 0, 0, 1, 2, -1, 3, 2), correlation: column(0, 0, 0, 0, 0, 0, 0, 0),
+      start_ns: column(0, 10, 20, 30, 40, 50, 70, 80, 41), duration_ns: column(5, 5, 5, 5, 100, 5, 7, 100, 100), name: column(0, 0, 0, 0, 0, 0, 0, 0, 0), kind: column(0, 0, 0, 0, 2, 4, 0, 2, 2),
+      lane: column(0, 0, 0, 0, 0, 0, 0, 0, 1), op: column(0, 0, 2, 1, -1, 0, -1, -1, -1), kernel: column(0, 0, 0, 1, 2, -1, 3, 2, 2), correlation: column(0, 0, 0, 0, 0, 0, 0, 0, 0),
     },
   },
   device: { compute_units: 132 },
@@ -45,7 +43,7 @@ describe("groups of kernels", () => {
     expect(groups[0]?.point?.label).toBe("relu");
     expect(groups[0]?.op).toBe(0);
     expect(groups[2]?.task).toBeNull();
-    expect(groups[2]?.time_s).toBeCloseTo(50e-9, 15); // 100 ns inside two steps
+    expect(groups[2]?.time_s).toBeCloseTo(50e-9, 15); // 100 ns inside two steps of the first rank; the second rank copies, too
     expect(groups[2]?.each_s).toBeCloseTo(100e-9, 15);
     expect(groups[3]?.time_s).toBe(0); // outside the steps
     expect(groups[3]?.each_s).toBeCloseTo(7e-9, 15);
@@ -114,13 +112,5 @@ describe("words", () => {
 
   it("count equal inputs", () => {
     expect(repeated(["a", "a", "b", "a"])).toEqual([["a", 2], ["b", 1], ["a", 1]]);
-  });
-
-  it("translate a kernel's remark, and leave an unknown one as it is", () => {
-    setLanguage("zh");
-    expect(kernelNote("K split 7 ways")).toBe("K 方向切成 7 份");
-    expect(kernelNote("something new")).toBe("something new");
-    setLanguage("en");
-    expect(kernelNote("K split 7 ways")).toBe("K split 7 ways");
   });
 });

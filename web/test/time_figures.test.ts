@@ -103,6 +103,21 @@ describe("events", () => {
   });
   it("within a stretch are those that touch it", () => expect(eventsWithin(model, 41_000, 59_000, null)).toEqual([at("ncclAllReduce")]));
   it("are searched by name", () => expect([...matches(model, "memcpy")].map((m, i) => (m ? i : -1)).filter((i) => i >= 0)).toEqual([at("Memcpy HtoD (Pageable -> Device)"), at("Memcpy DtoH (Device -> Pinned)")]));
+  it("are searched by operator, module, phase, family and source line too", () => {
+    const run = runOf(flow(), { lanes: FLOW_LANES }), tl = run.timeline!;
+    tl.ops.modules = ["", "transformer.h.0.mlp", "lm_head"];
+    tl.ops.sites = ["model.py:12", ""];
+    Object.assign(tl.ops.columns, { module: [2, 1], site: [0, 1] });
+    tl.kernels = [{ kind: "matmul" }] as never;
+    tl.events.kernel = tl.events.kernel.map((_, i) => (tl.names[tl.events.name[i]] === "gemm" ? 0 : -1));
+    const own = new Model(run, 0), named = (wanted: string) => [...matches(own, wanted)].map((m, i) => (m ? tl.names[tl.events.name[i]] : "")).filter(Boolean);
+    expect(named("lm_head")).toEqual(["aten::mm", "cudaLaunchKernel", "gemm"]);
+    expect(named("aten::add")).toEqual(["add"]);
+    expect(named("mlp backward")).toEqual(["add"]);
+    expect(named("lm_head backward")).toEqual([]);
+    expect(named("model.py:12 gemm")).toEqual(["gemm"]);
+    expect(named("matmul")).toEqual(["gemm"]);
+  });
   it("of the device come before longer ones of the host", () => expect(longestOf(model, [at("aten::mm"), at("Memcpy HtoD (Pageable -> Device)")])).toBe(at("Memcpy HtoD (Pageable -> Device)")));
   it("of another run are lit by operator", () => expect([...sameOperators(model, new Set(["aten::add"]))].indexOf(1)).toBe(at("add")));
 });

@@ -17,7 +17,7 @@ export function runOf(rows: Row[], extra: { lanes?: Lane[]; steps?: [number, num
   const column = (of: (row: Row) => number) => sorted.map(of);
   return {
     name: "test", target: "a device", device_id: "", origin: "measured", step_time_s: 1e-4, step_time_interval_s: [1e-4, 1e-4], ranks: [0], gpuscope_version: "0",
-    modules_folded: [], sentences_zh: {}, kernels_explained: {}, device: null, idle_gaps: extra.gaps ?? [], measurement: null,
+    modules_folded: [], kernels_explained: {}, device: null, idle_gaps: extra.gaps ?? [], measurement: null,
     analysis: { step_s: 1e-4, time: {}, classes: [], kinds: [], operators: [], phases: [], symbols: [], host: [], idle_spots: [], launches: null, copies: [], critical_path: null, ranks: null, communication: null, step_spread: null, ...extra.analysis },
     timeline: {
       origin: "measured", notes: [], names, kinds: KINDS, lanes: extra.lanes ?? [HOST, STREAM], events_total: rows.length, truncation: "",

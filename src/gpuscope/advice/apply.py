@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.results import Ladder
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["apply"]
 
@@ -55,7 +56,7 @@ class apply:  # noqa: N801 - used like a function
 
         if not plan:
             raise InvalidValueError(
-                "No change is named.", "", 'Write for example: gs.apply("tf32")'
+                Text("No change is named."), "", Text('Write for example: gs.apply("tf32")')
             )
         self._changes = registry.plan(name for part in plan for name in _names(part))
         self.names = tuple(change.name for change in self._changes)
@@ -66,7 +67,7 @@ class apply:  # noqa: N801 - used like a function
 
         @functools.wraps(build)
         def changed(*args: Any, **kwargs: Any) -> Callable[[], object]:
-            from gpuscope.advice.live import Live
+            from gpuscope.advice.changes.hooks.live import Live
 
             live = Live(self._changes)
             step = live.wrap(functools.partial(build, *args, **kwargs))()
@@ -79,7 +80,7 @@ class apply:  # noqa: N801 - used like a function
     def start(self) -> apply:
         """Begin, for the rest of the program or until `close`."""
         if self._live is None:
-            from gpuscope.advice.live import Live
+            from gpuscope.advice.changes.hooks.live import Live
 
             self._live = Live(self._changes)
             self._live.start()
@@ -95,9 +96,11 @@ class apply:  # noqa: N801 - used like a function
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -111,10 +114,11 @@ def _names(part: str | Path | Ladder) -> tuple[str, ...]:
     if isinstance(part, str) and not part.endswith(".json") and "/" not in part:
         return (part,)
     if isinstance(part, (str, Path)):
-        from gpuscope.advice.ladder_store import read_ladder
+        from gpuscope.advice.trial.ladder_store import read_ladder
 
         return read_ladder(part).best
     raise InvalidValueError(
-        f"gs.apply cannot take a {type(part).__name__}.", "",
-        "Give names of changes, a ladder, or the file of one.",
-    )  # fmt: skip
+        Text("gs.apply cannot take a {name}.", name=type(part).__name__),
+        "",
+        Text("Give names of changes, a ladder, or the file of one."),
+    )

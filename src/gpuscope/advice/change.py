@@ -10,12 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuscope.advice.types import Case, Edit, Fit, Group, Numerics, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Group, Numerics, Seen
+from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
     from gpuscope.run import Run
 
 __all__ = ["ON_REQUEST", "Change"]
@@ -41,12 +41,14 @@ class Change(ABC):
             minutes; of two that gain the same, the other is taken.
         redraws: other random numbers are drawn than in the original (by a loader's workers), so
             that results are compared over several seeds.
+        saves: a word for the time of a recording that `saving_s` is about; changes of one word
+            would save the same time. "" for none.
         rank: order of installation; lower first (layout 10, precision 20, attention 30,
             recomputation 50, compilation 80, graphs 90).
     """
 
     name: str
-    title: Words
+    title: Text
     group: Group
     numerics: Numerics = "exact"
     excludes: frozenset[str] = frozenset()
@@ -54,6 +56,7 @@ class Change(ABC):
     compiles: bool = False
     searches: bool = False
     redraws: bool = False
+    saves: str = ""
     rank: int = 20
 
     def __init_subclass__(cls, **kwargs: object) -> None:
@@ -62,7 +65,7 @@ class Change(ABC):
             cls.compiles = cls.group == "compilation"
 
     @abstractmethod
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Whether it can be made here, and why (not). Cheap: nothing is captured or simulated."""
 
     @abstractmethod
@@ -84,31 +87,31 @@ class Change(ABC):
         """
         return None
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """What it costs besides its risk (compile time, memory, a dependency); None for nothing."""
         return None
 
-    def on_request(self, case: Case) -> bool:
+    def on_request(self, case: ChangeCase) -> bool:
         """Whether it is made only when asked for: it changes what is computed."""
         return self.numerics in ON_REQUEST
 
-    def unforeseen(self, case: Case) -> bool:
+    def unforeseen(self, case: ChangeCase) -> bool:
         """Whether what it gains cannot be predicted (how long the host takes to make a batch), so
         that it is tried whatever the prediction says."""
         return False
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """What could go wrong for the results, beyond `numerics`; None for nothing."""
         return None
 
-    def work_factor(self, case: Case) -> float:
+    def work_factor(self, case: ChangeCase) -> float:
         """Work of a changed step over the work of a step as it was: 2 for a batch twice as large.
 
         Speedups are for the same work: times are divided by it.
         """
         return 1.0
 
-    def saving_s(self, run: Run, case: Case) -> tuple[float, float] | None:
+    def saving_s(self, run: Run, case: ChangeCase) -> tuple[float, float] | None:
         """Seconds a step that it might save, (low, high), from a timeline alone.
 
         For traces and recordings, whose code cannot be captured; None where that cannot be said.

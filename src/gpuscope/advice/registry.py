@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable
 
 from gpuscope.advice.change import Change
-from gpuscope.errors import InvalidValueError, UnknownNameError
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError
+from gpuscope.registry import Registry
 
 __all__ = ["changes", "find", "plan", "register"]
 
-_CHANGES: dict[str, Change] = {}
-_loaded = False
+CHANGES = Registry[Change](Text("change"), "gpuscope.advice.changes", "gpuscope advise --list")
 
 
 def register(change: Change) -> Change:
     """Make a change known under its name."""
-    if change.name in _CHANGES and type(_CHANGES[change.name]) is not type(change):
-        raise ValueError(f"two changes named {change.name}")
-    _CHANGES[change.name] = change
-    return change
+    known = CHANGES.drop(change.name)
+    if known is not None and type(known) is not type(change):
+        CHANGES.add(change.name, known)
+    return CHANGES.add(change.name, change)
 
 
 def changes() -> tuple[Change, ...]:
     """All changes, by name."""
-    _load()
-    return tuple(_CHANGES[name] for name in sorted(_CHANGES))
+    return tuple(CHANGES)
 
 
 def find(name: str) -> Change:
@@ -35,10 +33,7 @@ def find(name: str) -> Change:
     Raises:
         UnknownNameError: there is none.
     """
-    _load()
-    if name not in _CHANGES:
-        raise UnknownNameError("change", name, _CHANGES, "Type: gpuscope advise --list")
-    return _CHANGES[name]
+    return CHANGES.get(name)
 
 
 def plan(names: Iterable[str]) -> tuple[Change, ...]:
@@ -53,18 +48,10 @@ def plan(names: Iterable[str]) -> tuple[Change, ...]:
         for other in found:
             if other.name in one.excludes:
                 raise InvalidValueError(
-                    f"'{one.name}' and '{other.name}' cannot go together.",
-                    "Each decides the same thing.", "Keep one of the two.",
-                )  # fmt: skip
+                    Text(
+                        "'{one}' and '{other}' cannot go together.", one=one.name, other=other.name
+                    ),
+                    Text("Each decides the same thing."),
+                    Text("Keep one of the two."),
+                )
     return tuple(sorted(found, key=lambda change: (change.rank, change.name)))
-
-
-def _load() -> None:
-    global _loaded
-    if _loaded:
-        return
-    from gpuscope.advice import changes as folder
-
-    for module in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
-        importlib.import_module(module.name)
-    _loaded = True

@@ -5,14 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuscope.advice.types import Case, Fit, Numerics
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit, Numerics
+from gpuscope.document.printable import counted, short_repr
+from gpuscope.document.text import Text, verbatim
 from gpuscope.run import Run
 
 __all__ = [
-    "Advice", "Compared", "Forecast", "Ladder", "Limits", "Measured", "Objective", "Outcome",
-    "Parity", "Purpose", "Refusal", "Stopped", "Target", "Trial",
-]  # fmt: skip
+    "Advice",
+    "Compared",
+    "Forecast",
+    "Ladder",
+    "Limits",
+    "Measured",
+    "Objective",
+    "Outcome",
+    "Parity",
+    "Purpose",
+    "Refusal",
+    "Stopped",
+    "Target",
+    "Trial",
+]
 
 Objective = Literal["time", "memory", "energy", "cost"]
 
@@ -40,7 +53,7 @@ class Forecast:
 
     names: tuple[str, ...]
     effect: Effect
-    why: Words
+    why: Text
     speedup: float | None = None
     low: float | None = None
     high: float | None = None
@@ -48,8 +61,12 @@ class Forecast:
     peak_memory_bytes: int | None = None
     reserved_memory_bytes: int | None = None
     energy_j: float | None = None
-    price: Words | None = None
+    price: Text | None = None
     run: Run | None = None
+
+    def __repr__(self) -> str:
+        gain = None if self.speedup is None else f"{self.speedup:.3g}x"
+        return short_repr(self, " + ".join(self.names) or "as it is", self.effect, gain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +91,20 @@ class Advice:
         notes: what a reader should know.
     """
 
-    case: Case
+    case: ChangeCase
     objective: Objective
     singles: tuple[Forecast, ...]
     path: tuple[Forecast, ...]
     refused: tuple[Refusal, ...] = ()
-    notes: tuple[Words, ...] = ()
+    notes: tuple[Text, ...] = ()
+
+    def __repr__(self) -> str:
+        best = self.best
+        gain = f"best {best.speedup:.3g}x" if best and best.speedup else "nothing helps"
+        tried = counted(len(self.singles), "change")
+        return short_repr(
+            self, self.case.run.name, tried, gain, "+".join(best.names) if best else ""
+        )
 
     @property
     def best(self) -> Forecast | None:
@@ -175,7 +200,7 @@ class Parity:
     verdict: Literal["agrees", "differs", "overflow", "distribution", "unchecked"]
     numerics: Numerics
     compared: tuple[Compared, ...] = ()
-    note: Words | None = None
+    note: Text | None = None
 
     @property
     def good(self) -> bool:
@@ -184,11 +209,20 @@ class Parity:
 
 
 Outcome = Literal[
-    "kept", "even", "slower", "parity", "crashed", "hung", "memory", "impossible", "skipped",
-]  # fmt: skip
+    "kept",
+    "even",
+    "slower",
+    "parity",
+    "crashed",
+    "short",
+    "hung",
+    "memory",
+    "impossible",
+    "skipped",
+]
 """What became of a trial: it won and was kept; the interval holds no gain; slower; results
-differ; its process died; it ran out of time; out of memory; the change said that it cannot be made;
-the budget was over."""
+differ; its process died; the script ended before it was timed; it ran out of time; out of memory;
+the change said that it cannot be made; the budget was over."""
 
 
 Purpose = Literal["", "jump", "part", "more", "other", "final", "step", "without", "alone", "patch"]
@@ -228,9 +262,13 @@ class Trial:
     high: float | None = None
     measured: Measured | None = None
     parity: Parity | None = None
-    why: Words = field(default=Words("", ""))
+    why: Text = field(default=verbatim(""))
     seconds: float = 0.0
     purpose: Purpose = ""
+
+    def __repr__(self) -> str:
+        gain = None if self.speedup is None else f"{self.speedup:.3g}x"
+        return short_repr(self, " + ".join(self.names) or "as it is", self.outcome, gain)
 
 
 class Stopped(KeyboardInterrupt):
@@ -279,5 +317,10 @@ class Ladder:
     unit: str = ""
     per_step: int | None = None
     seconds: float = 0.0
-    notes: tuple[Words, ...] = ()
+    notes: tuple[Text, ...] = ()
     interrupted: bool = False
+
+    def __repr__(self) -> str:
+        gain = None if self.speedup is None else f"{self.speedup:.3g}x"
+        trials, best = counted(len(self.trials), "trial"), " + ".join(self.best)
+        return short_repr(self, f"{self.target.name} on {self.device}", gain, trials, best)

@@ -10,23 +10,31 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuscope.analysis.types import Analysis
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, capital, joined
 from gpuscope.hardware import Cluster, Device
 from gpuscope.program.types import Program
 from gpuscope.run import Run
 
 __all__ = [
-    "NO_BATCH", "NO_CODE", "Case", "Edit", "Fit", "Group", "LoaderSeen", "ModelSeen", "Numerics",
-    "OptimizerSeen", "Seen", "WrapSeen",
-]  # fmt: skip
+    "NO_BATCH",
+    "NO_CODE",
+    "ChangeCase",
+    "Edit",
+    "Fit",
+    "Group",
+    "LoaderSeen",
+    "ModelSeen",
+    "Numerics",
+    "OptimizerSeen",
+    "Seen",
+    "WrapSeen",
+]
 
 Group = Literal[
-    "precision", "compilation", "operators", "input", "memory", "distributed", "inference",
-]  # fmt: skip
+    "precision", "compilation", "operators", "input", "memory", "distributed", "inference"
+]
 
-Numerics = Literal[
-    "exact", "reordered", "tf32", "bf16", "fp16", "fp8", "int8", "int4", "recipe",
-]  # fmt: skip
+Numerics = Literal["exact", "reordered", "tf32", "bf16", "fp16", "fp8", "int8", "int4", "recipe"]
 """What a change may do to the results: nothing at all; the same mathematics in another order of
 rounding; fewer bits in products; weights of fewer bits; or another recipe (another batch, another
 optimizer), whose loss cannot be held against the old one step by step."""
@@ -44,20 +52,15 @@ class Fit:
     """
 
     applies: bool
-    why: Words
+    why: Text
     relevant: bool = True
 
 
-NO_CODE = Fit(
-    False, Words("A recording has no code to change.", "记录里没有可改的代码。"), relevant=False
-)
+NO_CODE = Fit(False, Text("A recording has no code to change."), relevant=False)
 """For changes of code, where there is only a timeline."""
 NO_BATCH = Fit(
-    False,
-    Words("The build function has no argument 'batch' with a default.",
-          "build 函数没有带默认值的 batch 参数。"),
-    relevant=False,
-)  # fmt: skip
+    False, Text("The build function has no argument 'batch' with a default."), relevant=False
+)
 """For changes of the batch, where it cannot be asked for."""
 
 
@@ -193,7 +196,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ChangeCase:
     """A workload that advice is asked for, as it stands.
 
     Attributes:
@@ -247,3 +250,8 @@ class Edit:
     last: int
     text: str
     needs: tuple[str, ...] = field(default=())
+
+
+def clauses(*parts: Text | None) -> Text:
+    """Return clauses as one sentence: "The first; the second."."""
+    return Text("{clauses}.", clauses=capital(joined(parts, "; ")))

@@ -2,17 +2,19 @@
 
 What the model says of a call is kept whole: FLOPs and bytes of the recorded kernels add up to
 those of the model's, whatever the library split or joined. Where both sides have equally many
-kernels of a sort they are matched in order; else the sort's total is divided by recorded time.
+kernels of a sort they are matched in order; else, or where a kernel would so have computed faster
+than the device can, the sort's total is divided by recorded time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpuscope.analysis.symbols import kernel_family, short_symbol, symbol_tile
 from gpuscope.cost.types import Kernel, Kind
+from gpuscope.document.text import Text
 
 MATRIX = frozenset({"matmul", "attention", "convolution", "recurrent"})
 
@@ -22,7 +24,7 @@ _CAN_BE_MATRIX = MATRIX | {"other", "fused"}
 _ALWAYS_HELPER = re.compile(
     r"nchwToNhwc|nhwcToNchw|tensorTransform|splitK?_?reduce|reduce_wgrad|fmha_reduce|Offsets"
     r"|scalePacked|convertTensor|region_transform|convert_dq|dot_do_o|combine|AddPadding"
-    r"|batched_transpose|elemWise|elementWise_|indices",
+    r"|batched_transpose|elemWise|elementWise_|indices|init_\w*workspace",
     re.IGNORECASE,
 )
 """Kernels beside the matrix work, whatever their family."""
@@ -38,6 +40,13 @@ _DIRECTION = re.compile(r"(dgrad|bwd_data|data_gradient)|(wgrad|wrw|weight_gradi
 
 SLOW = 2.0
 """A kernel that takes this many times what its model says is limited by something else."""
+
+WARP = 32
+"""Threads of a warp, the least that a matrix instruction is issued for: a launch of fewer only
+prepares something for the kernel after it."""
+
+ROOM = 1.05
+"""What a recorded rate may be above the stated peak: boost clocks, a timer's grain."""
 
 _SHORT_S = 5e-6
 """Below this a launch's own time hides what limits a kernel."""
@@ -67,16 +76,27 @@ class Launch:
     occupancy: float | None = None
 
 
-def align(model: Sequence[Kernel], launches: Sequence[Launch]) -> tuple[Kernel, ...] | None:
+Peak = Callable[[str, str], float | None]
+"""The device's arithmetic peak for a dtype and a family, FLOP/s; None where it is not known."""
+
+
+def _no_peak(dtype: str, kind: str) -> float | None:
+    return None
+
+
+def align(
+    model: Sequence[Kernel], launches: Sequence[Launch], peak: Peak = _no_peak
+) -> tuple[Kernel, ...] | None:
     """Give each recorded launch of one call its part of the model.
 
     Args:
         model: the kernels of the call, in order.
         launches: what was recorded, in order.
+        peak: what the device can compute, so that no launch is given more than it could have done.
 
     Returns:
         One kernel a launch; None where what was recorded is not what the model is of (no kernel
-        of the model's sort, or no work in the model).
+        of the model's sort, no work in the model, or more of it than the device can do meanwhile).
     """
     has_flops = any(k.flops for k in model)
     wanted: dict[str, list[Kernel]] = {"main": [], "helper": [], "memset": []}
@@ -98,7 +118,9 @@ def align(model: Sequence[Kernel], launches: Sequence[Launch]) -> tuple[Kernel, 
     out = [bare(launch) for launch in launches]
     for role, places in found.items():
         if places and wanted[role]:
-            parts = _divide(wanted[role], [launches[i] for i in places], role)
+            parts = _divide(wanted[role], [launches[i] for i in places], peak)
+            if parts is None:
+                return None
             for place, part in zip(places, parts, strict=True):
                 out[place] = part
     return tuple(out)
@@ -116,12 +138,24 @@ def bare(launch: Launch, op: int = 0) -> Kernel:
     elif launch.sort == "memcpy":
         kind, read, written, least, lane = _copied(launch)
     return Kernel(
-        name=short_symbol(launch.symbol), kind=kind, op=op, duration_s=launch.time_s,
-        low_s=launch.time_s, high_s=launch.time_s, read_bytes=read, written_bytes=written,
-        least_bytes=least, grid=max(launch.grid, 1), block=launch.block,
-        tile=symbol_tile(launch.symbol) if kind in MATRIX else (), waves=launch.waves,
-        occupancy=launch.occupancy, limiter="unknown", origin="measured", lane=lane,
-    )  # fmt: skip
+        name=short_symbol(launch.symbol),
+        kind=kind,
+        op=op,
+        duration_s=launch.time_s,
+        low_s=launch.time_s,
+        high_s=launch.time_s,
+        read_bytes=read,
+        written_bytes=written,
+        least_bytes=least,
+        grid=max(launch.grid, 1),
+        block=launch.block,
+        tile=symbol_tile(launch.symbol) if kind in MATRIX else (),
+        waves=launch.waves,
+        occupancy=launch.occupancy,
+        limiter="unknown",
+        origin="measured",
+        lane=lane,
+    )
 
 
 def _copied(launch: Launch) -> tuple[Kind, float, float, float, str]:
@@ -148,6 +182,8 @@ def _role(launch: Launch, has_flops: bool) -> str:
         return "memset"
     if not has_flops:
         return "main"
+    if 0 < launch.grid * launch.block < WARP:
+        return "helper"
     if launch.sort == "memcpy" or _ALWAYS_HELPER.search(launch.symbol):
         return "helper"
     # Of the other words some are in the names of matrix kernels, too.
@@ -155,27 +191,44 @@ def _role(launch: Launch, has_flops: bool) -> str:
     return "helper" if not matrix and _HELPER.search(launch.symbol) else "main"
 
 
-def _divide(model: list[Kernel], launches: list[Launch], role: str) -> list[Kernel]:
-    """Parts of the model for launches of one role."""
+def _possible(kernel: Kernel, launch: Launch, peak: Peak) -> bool:
+    """Whether the device computes that much in the time of a launch."""
+    most = peak(kernel.dtype, kernel.kind)
+    return most is None or kernel.flops <= most * ROOM * launch.time_s
+
+
+def _divide(model: list[Kernel], launches: list[Launch], peak: Peak) -> list[Kernel] | None:
+    """Parts of the model for launches of one role; None where they cannot have done its work."""
     if len(model) == len(launches):
-        return [
-            _dressed(kernel, launch)
-            for kernel, launch in zip(_in_order(model, launches), launches, strict=True)
-        ]
+        pairs = list(zip(_in_order(model, launches), launches, strict=True))
+        if all(_possible(kernel, launch, peak) for kernel, launch in pairs):
+            return [_dressed(kernel, launch) for kernel, launch in pairs]
+    return _by_time(model, launches, peak)
+
+
+def _by_time(model: list[Kernel], launches: list[Launch], peak: Peak) -> list[Kernel] | None:
+    """The whole of a role's work, each launch's part as its recorded time."""
     main = max(model, key=lambda k: k.duration_s)
     whole = replace(
-        main, duration_s=sum(k.duration_s for k in model), low_s=sum(k.low_s for k in model),
-        high_s=sum(k.high_s for k in model), flops=sum(k.flops for k in model),
+        main,
+        duration_s=sum(k.duration_s for k in model),
+        low_s=sum(k.low_s for k in model),
+        high_s=sum(k.high_s for k in model),
+        flops=sum(k.flops for k in model),
         read_bytes=sum(k.read_bytes for k in model),
         written_bytes=sum(k.written_bytes for k in model),
         least_bytes=sum(k.least_bytes for k in model),
-        compute_s=sum(k.compute_s for k in model), memory_s=sum(k.memory_s for k in model),
-    )  # fmt: skip
+        compute_s=sum(k.compute_s for k in model),
+        memory_s=sum(k.memory_s for k in model),
+    )
     total = sum(launch.time_s for launch in launches)
     parts = []
     for launch in launches:
         share = launch.time_s / total if total > 0 else 1.0 / len(launches)
-        parts.append(_dressed(_scaled(whole, share), launch))
+        part = _scaled(whole, share)
+        if not _possible(part, launch, peak):
+            return None
+        parts.append(_dressed(part, launch))
     return parts
 
 
@@ -200,21 +253,33 @@ def _direction(name: str) -> str:
 
 def _scaled(kernel: Kernel, share: float) -> Kernel:
     return replace(
-        kernel, duration_s=kernel.duration_s * share, low_s=kernel.low_s * share,
-        high_s=kernel.high_s * share, flops=kernel.flops * share,
-        read_bytes=kernel.read_bytes * share, written_bytes=kernel.written_bytes * share,
-        least_bytes=kernel.least_bytes * share, compute_s=kernel.compute_s * share,
+        kernel,
+        duration_s=kernel.duration_s * share,
+        low_s=kernel.low_s * share,
+        high_s=kernel.high_s * share,
+        flops=kernel.flops * share,
+        read_bytes=kernel.read_bytes * share,
+        written_bytes=kernel.written_bytes * share,
+        least_bytes=kernel.least_bytes * share,
+        compute_s=kernel.compute_s * share,
         memory_s=kernel.memory_s * share,
-    )  # fmt: skip
+    )
 
 
 def _dressed(kernel: Kernel, launch: Launch) -> Kernel:
     """The model's kernel with the recorded symbol and launch shape."""
     limiter, note = kernel.limiter, ""
     if launch.time_s > max(SLOW * kernel.duration_s, _SHORT_S):
-        limiter, note = "unknown", "takes far longer than its model says"
+        limiter, note = "unknown", Text("takes far longer than its model says")
     return replace(
-        kernel, name=short_symbol(launch.symbol), grid=max(launch.grid, 1), block=launch.block,
-        waves=launch.waves, occupancy=launch.occupancy, tile=symbol_tile(launch.symbol),
-        limiter=limiter, note=note, stream=0,
-    )  # fmt: skip
+        kernel,
+        name=short_symbol(launch.symbol),
+        grid=max(launch.grid, 1),
+        block=launch.block,
+        waves=launch.waves,
+        occupancy=launch.occupancy,
+        tile=symbol_tile(launch.symbol),
+        limiter=limiter,
+        note=note,
+        stream=0,
+    )

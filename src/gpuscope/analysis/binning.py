@@ -43,6 +43,29 @@ def spread(
     return np.asarray(sum(parts), np.float64)
 
 
+def deferred(amount: Floats, most: float) -> Floats:
+    """Return the amounts with no bin above what fits into it; all of it stays.
+
+    Events that run beside each other share what there is: what does not get through in one bin
+    does in the next that has room, what is left at the end in the last bins before it that have.
+
+    Args:
+        amount: of each bin.
+        most: what fits into one.
+    """
+    if not len(amount) or amount.max() <= most:
+        return amount
+    for order in (1, -1):
+        amount, kept = amount[::order].copy(), 0.0
+        for at in np.flatnonzero((amount > most) | (np.cumsum(amount > most) > 0)).tolist():
+            kept += amount[at]
+            amount[at] = min(kept, most)
+            kept -= amount[at]
+        amount[-1] += kept  # more than fits at all: seen, not hidden
+        amount = amount[::order]
+    return amount
+
+
 def _whole_bins(first: Ints, last: Ints, rate: Floats, bins: int) -> Floats:
     """What events give to the bins that they fill from end to end."""
     wide = last - first > 1

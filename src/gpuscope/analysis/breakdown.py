@@ -28,6 +28,7 @@ from gpuscope.analysis.columns import (
     Floats,
     KernelColumns,
     OpColumns,
+    crossing,
     largest_part,
     present,
     sums,
@@ -40,14 +41,19 @@ from gpuscope.analysis.window import COMMUNICATION, KERNEL, MEMCPY, DeviceWork
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 
 CLASSES: tuple[str, ...] = (
-    "compute-bound", "bandwidth-bound", "instruction-bound", "launch-bound", "transfers",
-    "communication", "not classified",
-)  # fmt: skip
+    "compute-bound",
+    "bandwidth-bound",
+    "instruction-bound",
+    "launch-bound",
+    "transfers",
+    "communication",
+    "not classified",
+)
 """Classes of device work; idle rows are labelled "idle: " + cause."""
 
-(
-    COMPUTE, BANDWIDTH, INSTRUCTIONS, LAUNCH_BOUND, TRANSFERS, COMMUNICATED, UNCLASSIFIED,
-) = range(len(CLASSES))  # fmt: skip
+(COMPUTE, BANDWIDTH, INSTRUCTIONS, LAUNCH_BOUND, TRANSFERS, COMMUNICATED, UNCLASSIFIED) = range(
+    len(CLASSES)
+)
 
 IDLE_PREFIX = "idle: "
 
@@ -59,9 +65,15 @@ SHORT_KERNEL_S = 5e-6
 about 2.3 us, so that a 5-us kernel spends half of its time starting and stopping."""
 
 _LIMITER_CLASS: Mapping[str, int] = {
-    "compute": COMPUTE, "tensor_core": COMPUTE, "memory": BANDWIDTH, "l2": BANDWIDTH,
-    "issue": INSTRUCTIONS, "latency": INSTRUCTIONS, "launch": LAUNCH_BOUND, "host": LAUNCH_BOUND,
-}  # fmt: skip
+    "compute": COMPUTE,
+    "tensor_core": COMPUTE,
+    "memory": BANDWIDTH,
+    "l2": BANDWIDTH,
+    "issue": INSTRUCTIONS,
+    "latency": INSTRUCTIONS,
+    "launch": LAUNCH_BOUND,
+    "host": LAUNCH_BOUND,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,8 @@ class Rows:
     Attributes:
         work: the events.
         kernels, ops: the columns that `work.kernel` and `work.op` index.
+        running_ns: duration of each event, whole, whatever runs beside it.
+        launches: how many launches each event stands for.
         flops, moved_bytes: per event, 0 where unknown.
         best_s: time at the roofline, never above the event's attributed time, divided by the
             number of steps; NaN if unknown.
@@ -83,6 +97,8 @@ class Rows:
     work: DeviceWork
     kernels: KernelColumns
     ops: OpColumns
+    running_ns: Ints
+    launches: Floats
     flops: Floats
     moved_bytes: Floats
     best_s: Floats
@@ -131,13 +147,22 @@ def join(
         work=work,
         kernels=kernels,
         ops=ops,
+        running_ns=timeline.events.duration_ns[work.event],
+        launches=take(kernels.launches, work.kernel, 1.0),
         flops=take(kernels.flops, work.kernel),
-        moved_bytes=take(kernels.moved_bytes, work.kernel),
+        moved_bytes=_moved(timeline, work, kernels, roofs),
         best_s=np.minimum(best, attributed) * scale / work.window.steps,
         class_code=_classify(timeline, work, kernels),
         modelled=(work.kind != KERNEL) | ~_without_model(timeline, work, kernels),
         seconds=seconds,
     )
+
+
+def _moved(timeline: Timeline, work: DeviceWork, kernels: KernelColumns, roofs: Roofs) -> Floats:
+    """Bytes of each event across device memory."""
+    rate = None if roofs.device is None else roofs.device.memory_bandwidth_bytes_per_s
+    moved, running_ns = kernels.moved_bytes, timeline.events.duration_ns[work.event]
+    return crossing(take(moved, work.kernel), moved, work.kernel, running_ns, rate)
 
 
 def _without_model(
@@ -240,8 +265,7 @@ def symbols(rows: Rows, timeline: Timeline) -> tuple[Share, ...]:
         labels[name] = short_symbol(timeline.names[name])
     shares = _shares(rows, rows.work.name, tuple(labels))
     families = {
-        labels[name]: kernel_family(timeline.names[name])
-        for name in present(rows.work.name)
+        labels[name]: kernel_family(timeline.names[name]) for name in present(rows.work.name)
     }
     return tuple(replace(share, family=families.get(share.label, "")) for share in shares)
 
@@ -257,9 +281,10 @@ def _shares(rows: Rows, codes: Ints, labels: tuple[str, ...]) -> tuple[Share, ..
     """Return one row per label with events, largest first; equal labels become one row."""
     codes, labels = _merge_labels(codes, labels)
     n = len(labels)
-    count = np.bincount(codes, minlength=n)
+    count = np.bincount(codes, weights=rows.launches, minlength=n)
     steps = rows.work.window.steps
     time = sums(codes, rows.work.attributed_ns, n) * rows.seconds
+    running = sums(codes, rows.running_ns, n) * rows.seconds
     flops, moved = sums(codes, rows.flops, n) / steps, sums(codes, rows.moved_bytes, n) / steps
     best = _best(rows, codes, n)
     limiters = rows.kernels.limiter.table
@@ -274,11 +299,12 @@ def _shares(rows: Rows, codes: Ints, labels: tuple[str, ...]) -> tuple[Share, ..
         Share(
             label=labels[i],
             time_s=float(time[i]),
-            count=max(1, round(int(count[i]) / steps)),
+            count=max(1, round(float(count[i]) / steps)),
             flops=float(flops[i]),
             moved_bytes=float(moved[i]),
             limiter=limiters[limiter[i]] if limiter[i] else "",
             best_s=None if np.isnan(best[i]) else float(best[i]),
+            running_s=float(running[i]),
         )
         for i in np.flatnonzero(count)
     ]

@@ -144,9 +144,12 @@ def _match_group(calls: Calls, rows: Ints, size: int) -> Ints:
         is_send = np.array([name == "send" for name in plain])[calls.sort[rows]].astype(np.int64)
         own = rows[single]
         out[single] = match_pairs(
-            calls.start_ns[own], calls.end_ns[own], calls.rank[own], is_send[single],
+            calls.start_ns[own],
+            calls.end_ns[own],
+            calls.rank[own],
+            is_send[single],
             calls.elements[own],
-        )  # fmt: skip
+        )
     rest = np.flatnonzero(~single)
     if len(rest) == 0:
         return out
@@ -262,8 +265,9 @@ def _breaks_rule(calls: Calls, rows: Ints, ids: Ints, ahead: Ints) -> bool:
     if not matched.any():
         return False
     number = ids[matched]
-    start, end = (column[rows[matched]] - ahead[matched]
-                  for column in (calls.start_ns, calls.end_ns))  # fmt: skip
+    start, end = (
+        column[rows[matched]] - ahead[matched] for column in (calls.start_ns, calls.end_ns)
+    )
     latest = np.full(int(number.max()) + 1, np.iinfo(np.int64).min)
     earliest = np.full(len(latest), np.iinfo(np.int64).max)
     np.maximum.at(latest, number, start)

@@ -43,9 +43,13 @@ UNEVEN = frozenset({"all_to_all", "send_recv", "gather", "scatter"})
 """Collectives whose ranks may give different sizes."""
 
 _FACTORS = {
-    "all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0,
-    "gather": 1.0, "scatter": 1.0,
-}  # fmt: skip
+    "all_reduce": 2.0,
+    "all_gather": 1.0,
+    "reduce_scatter": 1.0,
+    "all_to_all": 1.0,
+    "gather": 1.0,
+    "scatter": 1.0,
+}
 
 _ITEM_BYTES: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), nbytes)

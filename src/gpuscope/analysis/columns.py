@@ -69,6 +69,7 @@ class KernelColumns:
     memory_s: Floats
     duration_s: Floats
     waves: Floats
+    launches: Floats
 
     @classmethod
     def of(cls, timeline: Timeline) -> KernelColumns:
@@ -96,6 +97,7 @@ class KernelColumns:
             memory_s=numbers("memory_s"),
             duration_s=numbers("duration_s"),
             waves=numbers("waves"),
+            launches=numbers("launches"),
         )
 
 
@@ -130,6 +132,30 @@ def take(column: Floats, rows: Ints, missing: float = 0.0) -> Floats:
     if len(column) == 0:
         return np.full(len(rows), missing)
     return np.where(rows >= 0, column[rows], missing)
+
+
+def crossing(
+    part: Floats, kernel_bytes: Floats, kernel: Ints, running_ns: Ints, bytes_per_s: float | None
+) -> Floats:
+    """Return what of each event's bytes can have crossed device memory while it ran.
+
+    Models count what a kernel must move if nothing is left in L2 from the one before. Where that
+    is more than memory carries in the time that it took, the rest was found in L2.
+
+    Args:
+        part: bytes of each event: all of them, or those read or written.
+        kernel_bytes: all bytes of each kernel.
+        kernel: of each event, -1 for none.
+        running_ns: how long each event ran.
+        bytes_per_s: what device memory carries; None if unknown.
+    """
+    if bytes_per_s is None:
+        return part
+    whole = take(kernel_bytes, kernel)
+    most = running_ns * 1e-9 * bytes_per_s
+    return np.asarray(
+        np.where(whole > most, part * most / np.maximum(whole, 1.0), part), np.float64
+    )
 
 
 def sums(codes: Ints, values: npt.NDArray[np.int64] | Floats, groups: int) -> Floats:

@@ -10,8 +10,10 @@ import numpy.typing as npt
 from gpuscope.analysis.collective_calls import Calls, communication_calls
 from gpuscope.analysis.collective_names import UNEVEN, bus_factor, message_bytes
 from gpuscope.analysis.cover import Cover
-from gpuscope.analysis.recorded_types import Communication, CommunicationSort
-from gpuscope.analysis.window import COMMUNICATION, KERNEL, rank_rows
+from gpuscope.analysis.host_activity import HostActivity
+from gpuscope.analysis.recorded_types import CollectiveWaiting, Communication, CommunicationSort
+from gpuscope.analysis.window import COMMUNICATION, KERNEL, DeviceWork, rank_rows
+from gpuscope.hardware.device import Device
 from gpuscope.timeline.types import Collective, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
@@ -19,11 +21,23 @@ Bools = npt.NDArray[np.bool_]
 NS = 1e-9
 
 
-def communication(timeline: Timeline, rank: int) -> Communication | None:
+def communication(
+    timeline: Timeline,
+    rank: int,
+    device: Device | None = None,
+    work: DeviceWork | None = None,
+    host: HostActivity | None = None,
+) -> Communication | None:
     """Return what a rank's communication kernels did over the whole timeline; None without any.
 
     One rank's durations include waiting for other ranks, so bandwidths are lower bounds: see
     `gpuscope.analysis.ranks` for several ranks. Equal ranks of a prediction wait for nobody.
+
+    Args:
+        timeline: predicted or measured.
+        rank: whose.
+        device, work, host: what it ran on, the work of its window and its host, of the only
+            recorded rank: its collectives are then held against the time that they should take.
     """
     calls = communication_calls(timeline)
     if rank not in calls.ranks:
@@ -33,14 +47,45 @@ def communication(timeline: Timeline, rank: int) -> Communication | None:
     talks, computes = _union(timeline, own, COMMUNICATION), _union(timeline, own, KERNEL)
     hidden = computes.within(talks.start_ns, talks.end_ns)
     alone = _alone(calls, rows) or _equal(timeline, calls, rows, rank)
+    expected, beyond, waiting = _held(timeline, rank, calls, None if alone else device, work, host)
     return Communication(
         rank=rank,
         count=len(rows),
         kernel_s=int(calls.duration_ns[rows].sum()) * NS,
         busy_s=talks.total_ns * NS,
         exposed_s=(talks.total_ns - int(hidden.sum())) * NS,
-        sorts=sort_table(timeline, calls, rows, calls.duration_ns[rows], None, 1, not alone),
+        sorts=sort_table(
+            timeline,
+            calls,
+            rows,
+            calls.duration_ns[rows] - beyond[rows],
+            beyond[rows],
+            1,
+            not alone,
+            expected_ns=expected[rows],
+        ),
+        waiting=waiting,
     )
+
+
+def _held(
+    timeline: Timeline,
+    rank: int,
+    calls: Calls,
+    device: Device | None,
+    work: DeviceWork | None,
+    host: HostActivity | None,
+) -> tuple[Ints, Ints, CollectiveWaiting | None]:
+    """What each call should take (-1: not known), what it takes beyond that, and the rank's sum."""
+    if device is None or timeline.recorded is None:
+        return np.full(len(calls), -1, np.int64), np.zeros(len(calls), np.int64), None
+    from gpuscope.analysis.expected_waiting import collective_waiting, expected_ns, waiting_ns
+
+    expected, high = expected_ns(timeline, calls, device)
+    beyond = waiting_ns(calls, expected, high)
+    if work is None or host is None:
+        return expected, beyond, None
+    return expected, beyond, collective_waiting(timeline, rank, work, host, calls, expected, beyond)
 
 
 def sort_table(
@@ -52,6 +97,7 @@ def sort_table(
     ranks: int,
     is_lower_bound: bool,
     sizes: Sequence[int | None] = (),
+    expected_ns: Ints | None = None,
 ) -> tuple[CommunicationSort, ...]:
     """Return equal calls together, most time first.
 
@@ -64,6 +110,8 @@ def sort_table(
         ranks: how many ranks the rows are of; counts and times are means over them.
         is_lower_bound: the transfers may hold waiting.
         sizes: ranks in each of `Calls.groups`, where more is known than the recording says.
+        expected_ns: what each of `rows` should take, of one rank alone; -1 where not known, and
+            then its waiting is not known either.
     """
     uneven = np.array([sort in UNEVEN for sort in calls.sorts] + [False])
     elements = np.where(uneven[calls.sort[rows]], -1, calls.elements[rows])
@@ -79,7 +127,10 @@ def sort_table(
         size = sizes[group] if sizes else calls.groups[group][2]
         name = calls.sorts[int(calls.sort[same[0]])]
         transfer_s = float(np.median(transfer_ns[own])) * NS
-        nbytes, rate, bus = _rates(timeline, name, calls.collective[same], transfer_s, size)
+        due = None if expected_ns is None else int(expected_ns[own].max())
+        known = waiting_ns is not None and due != -1
+        moved_s = int(calls.duration_ns[same].min()) * NS if due not in (None, -1) else transfer_s
+        nbytes, rate, bus = _rates(timeline, name, calls.collective[same], moved_s, size)
         found.append(
             CommunicationSort(
                 name=name,
@@ -90,10 +141,13 @@ def sort_table(
                 message_bytes=nbytes,
                 time_s=int(calls.duration_ns[same].sum()) * NS / ranks,
                 transfer_s=transfer_s,
-                waiting_s=None if waiting_ns is None else int(waiting_ns[own].sum()) * NS / ranks,
+                waiting_s=int(waiting_ns[own].sum()) * NS / ranks
+                if known and waiting_ns is not None
+                else None,
                 algorithm_bytes_per_s=rate,
                 bus_bytes_per_s=bus,
                 is_lower_bound=is_lower_bound and size != 1,
+                expected_s=due * NS if due is not None and due >= 0 else None,
             )
         )
     return tuple(sorted(found, key=lambda sort: -sort.time_s))

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpuscope.analysis.breakdown import IDLE_PREFIX, MOVING, WAITING
+from gpuscope.analysis.class_words import LIMITERS, class_words
 from gpuscope.analysis.operator_families import operator_family
 from gpuscope.analysis.symbols import short_symbol
 from gpuscope.analysis.types import Analysis, Share
-from gpuscope.analysis.wording import limiter_words, percent, seconds
-from gpuscope.run import Run
+from gpuscope.document.printable import short_repr
+from gpuscope.document.quantities import Number, Percent, Seconds
+from gpuscope.document.text import Text, joined
 from gpuscope.timeline.types import DEVICE_KINDS, Timeline
+
+if TYPE_CHECKING:
+    from gpuscope.run import Run
 
 IDLE = "idle"
 """Label of the row that holds all idle time in the tables by kind and by operator."""
@@ -39,7 +45,7 @@ class Difference:
         a_s, b_s: seconds per step in each run; 0 where it does not occur.
         difference_s: b_s - a_s; negative where b is faster.
         a_count, b_count: device launches per step.
-        reason, reason_zh: why they differ, in words; "" where it is not known.
+        reason: why they differ, in words; "" where it is not known.
     """
 
     label: str
@@ -49,7 +55,6 @@ class Difference:
     a_count: int
     b_count: int
     reason: str = ""
-    reason_zh: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +63,14 @@ class Comparison:
 
     Attributes:
         a, b: names of the runs, as far as they differ ("NVIDIA H100", "NVIDIA H200").
-        a_zh, b_zh: the same in Chinese.
         a_s, b_s: their step times.
         difference_s: b_s - a_s.
-        speedup: a_s / b_s, above 1 where b is faster; None where b takes no time.
+        speedup: a_s / b_s, above 1 where b is faster; None where b takes no time, or where one is
+            a step and the other a whole recording.
         classes, kinds, operators, phases, modules: largest difference first; `phases` and
             `modules` are empty where a run does not know them (of modules: their parts). A
             module's row is what none of its children explains.
-        summary, summary_zh: one sentence.
+        summary: one sentence.
     """
 
     a: str
@@ -79,10 +84,12 @@ class Comparison:
     operators: tuple[Difference, ...]
     phases: tuple[Difference, ...]
     summary: str
-    summary_zh: str
     modules: tuple[Difference, ...] = ()
-    a_zh: str = ""
-    b_zh: str = ""
+
+    def __repr__(self) -> str:
+        times = f"{Seconds(self.a_s)} and {Seconds(self.b_s)}"
+        faster = None if self.speedup is None else f"{self.speedup:.3g}x"
+        return short_repr(self, f"{self.a} and {self.b}", times, faster)
 
 
 def compare(a: Run, b: Run) -> Comparison:
@@ -92,11 +99,11 @@ def compare(a: Run, b: Run) -> Comparison:
     every table add up to the difference.
     """
     one, two = a.analysis, b.analysis
-    names, names_zh = _names(a, b)
+    names = _names(a, b)
     difference = two.step_s - one.step_s
     classes = _table(*_alike(one.classes, two.classes))
-    speedup = one.step_s / two.step_s if two.step_s > 0 else None
-    summary, summary_zh = _summary(names, names_zh, one.step_s, two.step_s, classes)
+    alike = of_one_step(a) == of_one_step(b)
+    speedup = one.step_s / two.step_s if alike and two.step_s > 0 else None
     return Comparison(
         a=names[0],
         b=names[1],
@@ -109,10 +116,31 @@ def compare(a: Run, b: Run) -> Comparison:
         operators=_operators(a, b),
         phases=_phases(one, two),
         modules=_modules(one, two),
-        summary=summary,
-        summary_zh=summary_zh,
-        a_zh=names_zh[0],
-        b_zh=names_zh[1],
+        summary=_summary(names, one.step_s, two.step_s, classes)
+        if alike
+        else _not_alike(names, a, b),
+    )
+
+
+def of_one_step(run: Run) -> bool:
+    """Return whether a run's time is of one step.
+
+    Else it is of a whole recording in which no step is marked or found.
+    """
+    recorded = run.origin == "measured" and run.measurement is None and bool(run.timeline.sources)
+    return not recorded or bool(run.timeline.steps)
+
+
+def _not_alike(names: tuple[Text, Text], a: Run, b: Run) -> Text:
+    """Why a step and a whole recording are not held against each other."""
+    whole, step = (names[1], names[0]) if of_one_step(a) else (names[0], names[1])
+    time = Seconds((b if of_one_step(a) else a).analysis.step_s)
+    return Text(
+        "{whole} is a whole recording of {time} in which no step is marked or found, {step} is one "
+        "step: which is faster cannot be told.",
+        whole=whole,
+        time=time,
+        step=step,
     )
 
 
@@ -142,20 +170,18 @@ def _with_kernel(row: Difference, first: str, second: str) -> Difference:
     if names[0] == names[1]:
         return row
     return replace(
-        row,
-        reason=f"another kernel: {names[1]} instead of {names[0]}",
-        reason_zh=f"选用了另一个内核：{names[1]}，而不是 {names[0]}",
+        row, reason=Text("another kernel: {now} instead of {before}", now=names[1], before=names[0])
     )
 
 
 def _by_family(shares: Sequence[Share]) -> tuple[Share, ...]:
     """Join operators that are one under different names; what limits is the longest's."""
-    joined: dict[str, Share] = {}
+    families: dict[str, Share] = {}
     for share in sorted(shares, key=lambda share: -share.time_s):
         label = operator_family(share.label)
-        known = joined.get(label)
-        joined[label] = replace(share, label=label) if known is None else _sum(known, share)
-    return tuple(joined.values())
+        known = families.get(label)
+        families[label] = replace(share, label=label) if known is None else _sum(known, share)
+    return tuple(families.values())
 
 
 def _sum(one: Share, other: Share) -> Share:
@@ -218,16 +244,15 @@ def _phases(one: Analysis, two: Analysis) -> tuple[Difference, ...]:
     return _table(_with_idle(one, one.phases), _with_idle(two, two.phases))
 
 
-def _names(a: Run, b: Run) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Name both runs, in English and Chinese, by what tells them apart.
+def _names(a: Run, b: Run) -> tuple[Text, Text]:
+    """Name both runs by what tells them apart.
 
     That is the workload, the device, predicted or measured.
     """
-    parts = [(a.name, b.name), (a.target, b.target), (a.origin, b.origin)]
+    parts = [(a.name, b.name), (a.target, b.target), (_ORIGINS[a.origin], _ORIGINS[b.origin])]
     differing = [pair for pair in parts if pair[0] != pair[1]] or parts[:1]
     first, second = zip(*differing, strict=True)
-    chinese = [[_ORIGINS_ZH.get(part, part) for part in each] for each in (first, second)]
-    return (", ".join(first), ", ".join(second)), ("，".join(chinese[0]), "，".join(chinese[1]))
+    return joined(first), joined(second)
 
 
 def _with_idle(analysis: Analysis, shares: Sequence[Share]) -> tuple[Share, ...]:
@@ -246,9 +271,7 @@ def _joined(shares: Sequence[Share]) -> tuple[Share, ...]:
     parts = [share for share in shares if share.label in (WAITING, MOVING)]
     if not parts:
         return tuple(shares)
-    whole = replace(
-        parts[0], label="communication", time_s=sum(share.time_s for share in parts)
-    )
+    whole = replace(parts[0], label="communication", time_s=sum(share.time_s for share in parts))
     return (*(share for share in shares if share not in parts), whole)
 
 
@@ -268,7 +291,7 @@ def _time(shares: Mapping[str, Share], label: str) -> float:
 def _row(label: str, a: Share | None, b: Share | None, whole_s: float) -> Difference:
     a_s, b_s = a.time_s if a else 0.0, b.time_s if b else 0.0
     worth_it = abs(b_s - a_s) >= LARGE * whole_s and a_s != b_s
-    reason, reason_zh = _reason(label, a, b) if worth_it else ("", "")
+    reason = _reason(label, a, b) if worth_it else Text("")
     return Difference(
         label=label,
         a_s=a_s,
@@ -277,116 +300,82 @@ def _row(label: str, a: Share | None, b: Share | None, whole_s: float) -> Differ
         a_count=a.count if a else 0,
         b_count=b.count if b else 0,
         reason=reason,
-        reason_zh=reason_zh,
     )
 
 
-def _reason(label: str, a: Share | None, b: Share | None) -> tuple[str, str]:
+def _reason(label: str, a: Share | None, b: Share | None) -> Text:
     """Say why a row differs, as far as the rows themselves tell."""
     if label == IDLE or label.startswith(IDLE_PREFIX):
         return _idle_reason(label, a, b)
     if a is None or b is None:
-        here, here_zh = ("second", "第二个") if a is None else ("first", "第一个")
-        return f"only in the {here} run", f"只出现在{here_zh}运行中"
+        return Text("only in the second run") if a is None else Text("only in the first run")
     if a.limiter and b.limiter and a.limiter != b.limiter:
-        (one, one_zh), (two, two_zh) = limiter_words(a.limiter), limiter_words(b.limiter)
-        return (
-            f"limited by {one} in the first run, by {two} in the second",
-            f"第一个运行受{one_zh}限制，第二个受{two_zh}限制",
+        return Text(
+            "limited by {first} in the first run, by {second} in the second",
+            first=LIMITERS[a.limiter],
+            second=LIMITERS[b.limiter],
         )
     if a.count != b.count and (a.count == 0 or abs(b.count / a.count - 1) > LARGE):
-        return (
-            f"{b.count} launches instead of {a.count}",
-            f"启动次数由 {a.count} 变为 {b.count}",
-        )
+        return Text("{now} launches instead of {before}", now=b.count, before=a.count)
     return _rate_reason(a, b)
 
 
-def _idle_reason(label: str, a: Share | None, b: Share | None) -> tuple[str, str]:
+def _idle_reason(label: str, a: Share | None, b: Share | None) -> Text:
     if label != IDLE_PREFIX + "host dispatching":
-        return "", ""
+        return Text("")
     a_s, b_s = a.time_s if a else 0.0, b.time_s if b else 0.0
     if b_s < a_s / 2:
-        return (
-            "the host holds the first run up, the second hardly",
-            "主机拖慢了第一个运行，第二个几乎没有",
-        )
+        return Text("the host holds the first run up, the second hardly")
     if a_s < b_s / 2:
-        return (
-            "the host holds the second run up, the first hardly",
-            "主机拖慢了第二个运行，第一个几乎没有",
-        )
-    return "", ""
+        return Text("the host holds the second run up, the first hardly")
+    return Text("")
 
 
-def _rate_reason(a: Share, b: Share) -> tuple[str, str]:
+def _rate_reason(a: Share, b: Share) -> Text:
     """Same launches, same limit: more or less work, else another rate."""
-    for name, name_zh, first, second in (
-        ("FLOPs", "浮点运算", a.flops, b.flops),
-        ("bytes", "字节", a.moved_bytes, b.moved_bytes),
-    ):
-        if first > 0 and second > 0 and abs(second / first - 1) > LARGE:
-            more = second > first
-            share = percent(abs(second / first - 1))
-            return (
-                f"{share} {'more' if more else 'fewer'} {name}",
-                f"{name_zh}{'多' if more else '少'} {share}",
-            )
+    if a.flops > 0 and b.flops > 0 and abs(b.flops / a.flops - 1) > LARGE:
+        share = Percent(abs(b.flops / a.flops - 1))
+        if b.flops > a.flops:
+            return Text("{share} more FLOPs", share=share)
+        return Text("{share} fewer FLOPs", share=share)
+    if a.moved_bytes > 0 and b.moved_bytes > 0 and abs(b.moved_bytes / a.moved_bytes - 1) > LARGE:
+        share = Percent(abs(b.moved_bytes / a.moved_bytes - 1))
+        if b.moved_bytes > a.moved_bytes:
+            return Text("{share} more bytes", share=share)
+        return Text("{share} fewer bytes", share=share)
     if a.time_s <= 0 or b.time_s <= 0:
-        return "", ""
+        return Text("")
     if a.moved_bytes > 0 and b.moved_bytes > 0 and a.limiter in ("memory", "l2"):
         rate = (b.moved_bytes / b.time_s) / (a.moved_bytes / a.time_s)
-        return f"{rate:.2f}× the bytes per second", f"每秒字节数为 {rate:.2f} 倍"
+        return Text("{rate}× the bytes per second", rate=Number(rate, ".2f"))
     if a.flops > 0 and b.flops > 0:
         rate = (b.flops / b.time_s) / (a.flops / a.time_s)
-        return f"{rate:.2f}× the FLOPs per second", f"每秒浮点运算为 {rate:.2f} 倍"
-    return "", ""
+        return Text("{rate}× the FLOPs per second", rate=Number(rate, ".2f"))
+    return Text("")
 
 
-_ORIGINS_ZH = {"predicted": "预测", "measured": "实测"}
-
-_CLASSES_ZH = {
-    "compute-bound": "受计算限制的内核",
-    "bandwidth-bound": "受带宽限制的内核",
-    "instruction-bound": "受指令发射限制的内核",
-    "launch-bound": "受启动限制的内核",
-    "transfers": "数据传输",
-    "communication": "通信", WAITING: "等待其他进程的通信",
-    MOVING: "通信传输",
-    "not classified": "未分类的内核",
-}
-
-
-def _label_zh(label: str) -> str:
-    """Return a class in Chinese; all idle causes read as idle time."""
-    return "设备空闲" if label.startswith(IDLE_PREFIX) else _CLASSES_ZH.get(label, label)
-
-
-def _spaced(name: str) -> str:
-    """A name within Chinese: a space where it begins or ends in Latin letters."""
-    return f"{' ' * name[:1].isascii()}{name}{' ' * name[-1:].isascii()}"
+_ORIGINS: Mapping[str, Text] = {"predicted": Text("predicted"), "measured": Text("measured")}
 
 
 def _summary(
-    names: tuple[str, str], names_zh: tuple[str, str], a_s: float, b_s: float,
-    classes: Sequence[Difference],
-) -> tuple[str, str]:  # fmt: skip
+    names: tuple[Text, Text], a_s: float, b_s: float, classes: Sequence[Difference]
+) -> Text:
     """One sentence: which is faster, by how much, and which class holds most of it."""
     if not classes or a_s <= 0 or b_s <= 0:
-        return "Nothing to compare.", "没有可比较的内容。"
-    gap = seconds(abs(b_s - a_s))
+        return Text("Nothing to compare.")
+    gap = Seconds(abs(b_s - a_s))
     largest = classes[0]
     if abs(b_s - a_s) < 0.005 * a_s:
-        return (
-            f"Both take {seconds(a_s)} a step.",
-            f"两者每步都用 {seconds(a_s)}。",
-        )
+        return Text("Both take {a} a step.", a=Seconds(a_s))
     first, last = (1, 0) if b_s < a_s else (0, 1)
     ratio = max(a_s, b_s) / min(a_s, b_s)
-    part = seconds(abs(largest.difference_s))
-    return (
-        f"{names[first]} is {ratio:.2f}× as fast as {names[last]} ({gap} a step); the largest part "
-        f"is {largest.label} ({part}).",
-        f"{_spaced(names_zh[first]).lstrip()}的速度是{_spaced(names_zh[last])}的 {ratio:.2f} 倍"
-        f"（每步差 {gap}）；其中最大的部分是{_label_zh(largest.label)}（{part}）。",
+    return Text(
+        "{faster} is {ratio}× as fast as {slower} ({gap} a step); the largest part is {part} "
+        "({time}).",
+        faster=names[first],
+        ratio=Number(ratio, ".2f"),
+        slower=names[last],
+        gap=gap,
+        part=class_words(largest.label),
+        time=Seconds(abs(largest.difference_s)),
     )

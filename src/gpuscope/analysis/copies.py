@@ -17,9 +17,13 @@ from gpuscope.timeline.types import Ints, Timeline
 Floats = npt.NDArray[np.float64]
 
 DIRECTIONS: tuple[str, ...] = (
-    "host to device", "device to host", "within the device", "between devices", "within the host",
+    "host to device",
+    "device to host",
+    "within the device",
+    "between devices",
+    "within the host",
     "unknown direction",
-)  # fmt: skip
+)
 """Where copies go, in the order of their codes."""
 
 _H2D, _D2H, _D2D, _P2P, _H2H, _UNKNOWN = range(len(DIRECTIONS))
@@ -113,6 +117,16 @@ def copies(
     return tuple(sorted(found, key=lambda kind: -kind.time_s))
 
 
+def pageable_ways(timeline: Timeline, work: DeviceWork) -> Ints:
+    """Return of each device event, where it copies from or to pageable host memory, its direction
+    as an index into `DIRECTIONS`; -1 of all others."""
+    _, memory = _kinds(timeline)
+    found = np.full(len(work), -1, np.int64)
+    rows = np.flatnonzero((work.kind == MEMCPY) & (memory[work.name] == 2))
+    found[rows] = _ways(timeline, work, rows)
+    return found
+
+
 def each_copy(
     timeline: Timeline, work: DeviceWork, kernels: KernelColumns
 ) -> tuple[Ints, Ints, Floats]:
@@ -121,19 +135,28 @@ def each_copy(
     Directions index `DIRECTIONS`; bytes are NaN where they are not known.
     """
     rows = np.flatnonzero(work.kind == MEMCPY)
-    direction, _ = _kinds(timeline)
-    lane = np.array([_direction(entry.name) for entry in timeline.lanes], np.int64)
     if len(rows) == 0:
         return rows, rows.copy(), np.zeros(0)
+    return rows, _ways(timeline, work, rows), _bytes(timeline, work, rows, kernels)
+
+
+def _ways(timeline: Timeline, work: DeviceWork, rows: Ints) -> Ints:
+    """The direction of copies by their names, else by their lanes'."""
+    direction, _ = _kinds(timeline)
+    lane = np.array([_direction(entry.name) for entry in timeline.lanes], np.int64)
     way = direction[work.name[rows]]
-    way = np.where(way == _UNKNOWN, lane[work.lane[rows]], way)
-    return rows, way, _bytes(timeline, work, rows, kernels)
+    return np.asarray(np.where(way == _UNKNOWN, lane[work.lane[rows]], way), np.int64)
 
 
 def _kind(
-    timeline: Timeline, work: DeviceWork, rows: Ints, nbytes: Floats, code: tuple[int, int],
-    hidden: Cover, device: Device | None,
-) -> CopyKind:  # fmt: skip
+    timeline: Timeline,
+    work: DeviceWork,
+    rows: Ints,
+    nbytes: Floats,
+    code: tuple[int, int],
+    hidden: Cover,
+    device: Device | None,
+) -> CopyKind:
     """Sum the copies of one kind."""
     steps, (direction, memory) = work.window.steps, code
     union = Cover.of(work.start_ns[rows], work.end_ns[rows])

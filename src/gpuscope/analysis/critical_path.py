@@ -31,17 +31,35 @@ from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
 Bools = npt.NDArray[np.bool_]
 
 PATH_KINDS: tuple[str, ...] = (
-    "kernel", "communication", "copy", "host operator", "host call", "python", "loading input",
-    "launch latency", "synchronising", "handing over", "unexplained",
-)  # fmt: skip
+    "kernel",
+    "communication",
+    "copy",
+    "host operator",
+    "host call",
+    "python",
+    "loading input",
+    "launch latency",
+    "synchronising",
+    "handing over",
+    "unexplained",
+)
 """Kinds of segments, in the order of their codes. "host call" is a launch or another call of the
 device's library; "python" is the host outside of operators, also where no stack is recorded;
 "synchronising" is the return of a wait (what it waited for is on the path itself)."""
 
 (
-    KERNEL, COMMUNICATION, COPY, HOST_OPERATOR, HOST_CALL, PYTHON, LOADING, LATENCY, SYNCHRONISING,
-    HAND_OVER, UNEXPLAINED,
-) = range(len(PATH_KINDS))  # fmt: skip
+    KERNEL,
+    COMMUNICATION,
+    COPY,
+    HOST_OPERATOR,
+    HOST_CALL,
+    PYTHON,
+    LOADING,
+    LATENCY,
+    SYNCHRONISING,
+    HAND_OVER,
+    UNEXPLAINED,
+) = range(len(PATH_KINDS))
 
 HOST = (HOST_OPERATOR, HOST_CALL, PYTHON, LATENCY, HAND_OVER, SYNCHRONISING)
 """Kinds that `CriticalPath.gain_s` sums up as "host": what a faster host or fewer launches cut."""
@@ -81,6 +99,8 @@ class CriticalPath:
             begin, index into `PATH_KINDS`, index into `names`, index into `Timeline.lanes` (-1 if
             none).
         names: what `segment_name` indexes.
+        fused_gain_s: the most that it could get shorter with fewer kernels, not only shorter ones:
+            then the host is done sooner, too, and only the device's other work is a bound.
     """
 
     start_ns: int
@@ -94,6 +114,7 @@ class CriticalPath:
     segment_name: tuple[int, ...]
     segment_lane: tuple[int, ...]
     names: tuple[str, ...]
+    fused_gain_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +157,7 @@ def critical_path(
     length = segments.end_ns - segments.start_ns
     total = np.bincount(segments.kind, weights=length, minlength=len(PATH_KINDS)).astype(float)
     per_ns = 1e-9 / window.steps
-    gains = _gains(timeline, own, window, hosts(rank), total, last)
+    gains, fused = _gains(timeline, own, window, hosts(rank), total, last)
     merged = _merged(segments)
     names, name = _table(timeline, merged.name)
     shares = _shares(merged, names, name, window.steps)
@@ -159,6 +180,7 @@ def critical_path(
         segment_name=tuple(drawn.name.tolist()),
         segment_lane=tuple(drawn.lane.tolist()),
         names=names,
+        fused_gain_s=fused * per_ns,
     )
 
 
@@ -170,9 +192,7 @@ def _thin(segments: _Segments, most: int, nameless: int) -> _Segments:
     run = np.cumsum(keep | np.append(True, keep[:-1])) - 1
     first = np.flatnonzero(np.diff(run, prepend=-1))
     kinds = len(PATH_KINDS)
-    weight = np.bincount(
-        run * kinds + segments.kind, weights=length, minlength=len(first) * kinds
-    )
+    weight = np.bincount(run * kinds + segments.kind, weights=length, minlength=len(first) * kinds)
     single = np.bincount(run) == 1
     return _Segments(
         start_ns=segments.start_ns[first],
@@ -254,7 +274,12 @@ def _host_pieces(
 ) -> _Part:
     """What a host thread did in these stretches."""
     events = timeline.events
-    pieces = host.threads.lines[lane].cut(start, end)
+    line = host.threads.lines.get(lane)
+    if line is None:  # of a damaged recording: nothing on this thread nests
+        count = len(start)
+        kinds, none = np.full(count, PYTHON, np.int64), np.full(count, -1, np.int64)
+        return start, end, kinds, none, np.full(count, lane, np.int64)
+    pieces = line.cut(start, end)
     inside = np.maximum(pieces.event, 0)
     by_kind = np.full(len(EVENT_KINDS), PYTHON, np.int64)
     by_kind[EVENT_KINDS.index("operator")] = HOST_OPERATOR
@@ -286,9 +311,12 @@ def _merged(segments: _Segments) -> _Segments:
     first = np.flatnonzero(new)
     last = np.append(first[1:] - 1, count - 1)
     return _Segments(
-        segments.start_ns[first], segments.end_ns[last], segments.kind[first],
-        segments.name[first], segments.lane[first],
-    )  # fmt: skip
+        segments.start_ns[first],
+        segments.end_ns[last],
+        segments.kind[first],
+        segments.name[first],
+        segments.lane[first],
+    )
 
 
 def _table(timeline: Timeline, name: Ints) -> tuple[tuple[str, ...], Ints]:
@@ -325,10 +353,17 @@ def _shares(
 
 
 def _gains(
-    timeline: Timeline, own: Bools, window: Window, host: HostActivity,
-    total: npt.NDArray[np.float64], last: Ints | None,
-) -> dict[str, float]:  # fmt: skip
-    """The most that each kind, and the host as a whole, could take off the window, in ns."""
+    timeline: Timeline,
+    own: Bools,
+    window: Window,
+    host: HostActivity,
+    total: npt.NDArray[np.float64],
+    last: Ints | None,
+) -> tuple[dict[str, float], float]:
+    """The most that each kind, and the host as a whole, could take off the window, in ns.
+
+    Also what kernels could, were neither host nor path a bound.
+    """
     begin = timeline.events.start_ns
     if last is not None:
         # What a collective waits for the last rank is no work of its own.
@@ -347,7 +382,7 @@ def _gains(
         gains[kind] = min(float(total[code]), window.length_ns - stays)
     on_path = float(total[list(HOST)].sum())
     gains["host"] = min(on_path, window.length_ns - whole)
-    return gains
+    return gains, window.length_ns - left[KERNEL]
 
 
 _Chain = tuple[Ints, Ints, Ints]
@@ -368,10 +403,7 @@ def _chains(timeline: Timeline, own: Bools, window: Window, begin: Ints) -> list
 def _chains_without(chains: Sequence[_Chain], kind: int) -> float:
     """Nanoseconds of the busiest device lane without work of one kind."""
     return max(
-        (
-            float(Cover.of(start[of != kind], end[of != kind]).total_ns)
-            for start, end, of in chains
-        ),
+        (float(Cover.of(start[of != kind], end[of != kind]).total_ns) for start, end, of in chains),
         default=0.0,
     )
 

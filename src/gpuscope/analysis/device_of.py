@@ -24,9 +24,7 @@ def device_of(timeline: Timeline) -> Device | None:
     Graphics", a board under a code name), the only device with the same compute units and memory
     is taken.
     """
-    used = {
-        (lane.rank, lane.device) for lane in timeline.lanes if lane.kind in ("stream", "copy")
-    }
+    used = {(lane.rank, lane.device) for lane in timeline.lanes if lane.kind in ("stream", "copy")}
     found: set[str] = set()
     for source in timeline.sources:
         for recorded in source.devices:
@@ -45,9 +43,10 @@ def works_on_host(timeline: Timeline, rank: int) -> bool:
     There its operators stand for device work, on lanes that are named so.
     """
     names = [
-        lane.name for lane in timeline.lanes
+        lane.name
+        for lane in timeline.lanes
         if lane.rank == rank and lane.kind in ("stream", "copy")
-    ]  # fmt: skip
+    ]
     return bool(names) and all(re.fullmatch(r"cpu( \d+)?", name) for name in names)
 
 

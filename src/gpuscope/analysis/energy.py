@@ -16,15 +16,15 @@ How it fares on whole workloads, none of which a constant was fitted to: docs/an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from gpuscope.analysis.breakdown import Rows
 from gpuscope.analysis.columns import take
 from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.types import Energy
-from gpuscope.cost.power import MATRIX_KINDS, Named, PowerModel, power_model
+from gpuscope.cost.power import MATRIX_KINDS, Named, PowerModel, StepEnergy, power_model
+from gpuscope.document.quantities import Number, Watts
+from gpuscope.document.text import Text
 from gpuscope.hardware import Calibration, Device, calibration_for
 
 Constants = Named
@@ -38,9 +38,13 @@ def energy(
     rows: Rows,
     roofs: Roofs,
     step_s: float,
-    calibration: Constants | Mapping[str, float] | None = None,
+    calibration: Constants | None = None,
+    known: StepEnergy | None = None,
 ) -> Energy | None:
     """Return the energy of one step on one device; None without a device or kernels.
+
+    `known` is that of a prediction, whose kernels are costed at their own clock as well
+    (`gpuscope.cost.power.step_energy`); a recording's follows from its kernels here.
 
     `total_j` is None where the catalogue does not know the board's power. The cost is the step at
     the catalogue's price per hour, None where no price is known. `calibration` is the catalogue's
@@ -51,30 +55,38 @@ def energy(
         return None
     cost = device.price_usd_per_hour
     cost_usd = None if cost is None else cost / 3600 * step_s
-    known = calibration if calibration is not None else calibration_for(device)
-    model = power_model(device, known)
+    constants = calibration if calibration is not None else calibration_for(device)
+    model = power_model(device, constants)
     unknown = not rows.kernels.kernels or rows.unmodelled_share() > MOST_UNMODELLED
     if model is None or unknown:
         idle_w = device.idle_power_w if model is None else model.idle_w
-        why = "no board power" if model is None else "the kernels' work is not known"
+        why = (
+            Text("not available: no board power")
+            if model is None
+            else Text("not available: the kernels' work is not known")
+        )
         return Energy(
-            None, None if idle_w is None else idle_w * step_s, None, None, None, cost_usd,
-            f"not available: {why}",
-        )  # fmt: skip
-    active_j, compute_j, memory_j = _work_j(rows, model)
-    idle_j = model.idle_w * step_s
-    factor = _within_limit(model, step_s, idle_j, active_j + compute_j + memory_j)
-    total = idle_j + factor * (active_j + compute_j + memory_j)
+            None, None if idle_w is None else idle_w * step_s, None, None, None, cost_usd, why
+        )
+    found = _of_rows(rows, model, step_s) if known is None else known
+    total = found.total_j
     return Energy(
         total_j=total,
-        idle_j=idle_j,
-        compute_j=factor * compute_j,
-        memory_j=factor * memory_j,
+        idle_j=found.idle_j,
+        compute_j=found.compute_j,
+        memory_j=found.memory_j,
         average_w=total / step_s if step_s > 0 else None,
         cost_usd=cost_usd,
-        source=_source(device, model, known),
-        active_j=factor * active_j,
+        source=_source(device, model, constants),
+        active_j=found.active_j,
     )
+
+
+def _of_rows(rows: Rows, model: PowerModel, step_s: float) -> StepEnergy:
+    """Energy of a step by its device events."""
+    work_j, idle_j = _work_j(rows, model), model.idle_w * step_s
+    factor = _within_limit(model, step_s, idle_j, sum(work_j))
+    return StepEnergy(idle_j, *(factor * part for part in work_j))
 
 
 def _work_j(rows: Rows, model: PowerModel) -> tuple[float, float, float]:
@@ -99,14 +111,17 @@ def _within_limit(model: PowerModel, step_s: float, idle_j: float, above_j: floa
     return min(1.0, max(0.0, model.limit_w * step_s - idle_j) / above_j)
 
 
-def _source(
-    device: Device, model: PowerModel, known: Constants | Mapping[str, float]
-) -> str:  # fmt: skip
+def _source(device: Device, model: PowerModel, known: Constants) -> Text:
     measured_on = known.measured_on if isinstance(known, Calibration) else device.id
     if measured_on == device.id:
-        return "calibrated: power at rest, active, issuing, per FLOP and byte under steady loads"
-    return (
-        f"estimated from the board power of {model.board_w:g} W with shares measured on "
-        f"{measured_on or 'another device'}, and {model.pj_per_byte:.0f} pJ per byte of "
-        f"{device.memory_type or 'memory'}"
+        return Text(
+            "calibrated: power at rest, active, issuing, per FLOP and byte under steady loads"
+        )
+    return Text(
+        "estimated from the board power of {board} with shares measured on {measured_on}, and "
+        "{per_byte} pJ per byte of {memory}",
+        board=Watts(model.board_w),
+        measured_on=measured_on or Text("another device"),
+        per_byte=Number(model.pj_per_byte, ".0f"),
+        memory=device.memory_type or Text("memory"),
     )

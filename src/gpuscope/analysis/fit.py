@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuscope.analysis.types import MemoryStory
-from gpuscope.analysis.wording import size
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text, joined
 from gpuscope.program.types import Program
 
 EIGHT_BIT_STATE = 1 + 4 / 256
@@ -36,15 +37,14 @@ class FitOption:
         needed_bytes: what the step would need on each device.
         saves_bytes: how much less that is.
         fits: whether that is within the capacity.
-        text, text_zh: the change and its result in words.
+        text: the change and its result in words.
     """
 
     name: str
     needed_bytes: int
     saves_bytes: int
     fits: bool
-    text: str
-    text_zh: str
+    text: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,7 @@ class _Change:
 
     name: str
     after: Mapping[str, float]
-    text: str
-    text_zh: str
+    text: Text
 
 
 _Maker = Callable[[_Need, Program | None], _Change | None]
@@ -116,8 +115,11 @@ def _option(need: _Need, program: Program | None, makers: tuple[_Maker, ...]) ->
         needed_bytes=needed,
         saves_bytes=round(need.total) - needed,
         fits=needed <= need.capacity,
-        text=f"{' and '.join(change.text for change in changes)}: about {size(needed)}.",
-        text_zh=f"{'，并'.join(change.text_zh for change in changes)}：约 {size(needed)}。",
+        text=Text(
+            "{changes}: about {needed}.",
+            changes=joined((change.text for change in changes), " and "),
+            needed=Bytes(needed),
+        ),
     )
 
 
@@ -133,8 +135,7 @@ def _smaller_batch(need: _Need, program: Program | None) -> _Change | None:
     return _Change(
         "smaller_batch",
         need.scaled(batch / samples, *_PER_SAMPLE),
-        f"a batch of {batch} instead of {samples}",
-        f"批量从 {samples} 减到 {batch}",
+        Text("a batch of {batch} instead of {samples}", batch=batch, samples=samples),
     )
 
 
@@ -154,8 +155,10 @@ def _checkpointing(need: _Need, program: Program | None) -> _Change | None:
     return _Change(
         "checkpointing",
         need.scaled((activations - kept + left) / activations, "activation"),
-        f"activation checkpointing of the {len(layers)} layers (a forward pass more)",
-        f"对 {len(layers)} 个层做激活检查点（多一次前向计算）",
+        Text(
+            "activation checkpointing of the {layers} layers (a forward pass more)",
+            layers=len(layers),
+        ),
     )
 
 
@@ -167,8 +170,7 @@ def _eight_bit_states(need: _Need, program: Program | None) -> _Change | None:
     return _Change(
         "eight_bit_optimizer",
         need.scaled(min(1.0, EIGHT_BIT_STATE / itemsize), "optimizer_state"),
-        "8-bit optimizer states",
-        "8 位优化器状态",
+        Text("8-bit optimizer states"),
     )
 
 
@@ -179,8 +181,7 @@ def _sixteen_bit_weights(need: _Need, program: Program | None) -> _Change | None
     return _Change(
         "sixteen_bit_weights",
         need.scaled(0.5, "parameter", "gradient"),
-        "weights and gradients in bf16",
-        "权重和梯度使用 bf16",
+        Text("weights and gradients in bf16"),
     )
 
 
@@ -195,17 +196,14 @@ def _quantised_weights(need: _Need, program: Program | None) -> _Change | None:
     return _Change(
         "quantised_weights",
         need.scaled(bits / 8 / itemsize, "parameter"),
-        f"{bits}-bit weights",
-        f"{bits} 位权重",
+        Text("{bits}-bit weights", bits=bits),
     )
 
 
 def _smaller_cache(need: _Need, program: Program | None) -> _Change | None:
     if not need.of("cache"):
         return None
-    return _Change(
-        "smaller_cache", need.scaled(0.5, "cache"), "an 8-bit key-value cache", "8 位键值缓存"
-    )
+    return _Change("smaller_cache", need.scaled(0.5, "cache"), Text("an 8-bit key-value cache"))
 
 
 def _sharding(need: _Need, program: Program | None) -> _Change | None:
@@ -224,20 +222,23 @@ def _sharding(need: _Need, program: Program | None) -> _Change | None:
     after = dict(need.scaled(1 / devices, *_SHARDED))
     after["parameter"] = after.get("parameter", 0.0) + gathered
     training = need.of("gradient", "optimizer_state") > 0
-    what = "weights, gradients and optimizer states" if training else "the weights"
-    what_zh = "权重、梯度和优化器状态" if training else "权重"
+    what = Text("weights, gradients and optimizer states") if training else Text("the weights")
     return _Change(
         "sharding",
         after,
-        f"{what} sharded over {devices} devices, on each",
-        f"把{what_zh}分片到 {devices} 个设备上，每个设备",
+        Text("{what} sharded over {devices} devices, on each", what=what, devices=devices),
     )
 
 
 _SINGLE: tuple[_Maker, ...] = (
-    _smaller_batch, _checkpointing, _eight_bit_states, _sixteen_bit_weights, _quantised_weights,
-    _smaller_cache, _sharding,
-)  # fmt: skip
+    _smaller_batch,
+    _checkpointing,
+    _eight_bit_states,
+    _sixteen_bit_weights,
+    _quantised_weights,
+    _smaller_cache,
+    _sharding,
+)
 
 _COMBINED: tuple[tuple[_Maker, ...], ...] = (
     (_checkpointing, _smaller_batch),

@@ -13,9 +13,13 @@ from gpuscope.program.types import Op
 from gpuscope.timeline.types import Ints
 
 _SHORT_DTYPES = {
-    "bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64",
-    "float8_e4m3fn": "fp8", "float8_e5m2": "fp8",
-}  # fmt: skip
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
+}
 
 
 @dataclass(frozen=True, slots=True)

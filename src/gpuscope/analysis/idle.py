@@ -36,9 +36,14 @@ from gpuscope.timeline.types import EVENT_KINDS, Ints, Timeline
 Bools = npt.NDArray[np.bool_]
 
 IDLE_CAUSES: tuple[str, ...] = (
-    "host dispatching", "host synchronising", "launch gap", "waiting for data",
-    "waiting for another stream", "waiting for another rank", "unknown",
-)  # fmt: skip
+    "host dispatching",
+    "host synchronising",
+    "launch gap",
+    "waiting for data",
+    "waiting for another stream",
+    "waiting for another rank",
+    "unknown",
+)
 """Every cause, in the order of the codes of `IdlePieces.cause`."""
 
 DISPATCHING, SYNCHRONISING, LAUNCH_GAP, DATA, STREAM, RANK, UNKNOWN = range(len(IDLE_CAUSES))
@@ -149,9 +154,15 @@ def _of_ready(rows: Ints, start: Ints, end: Ints, other_lane: Bools) -> _Columns
 
 
 def _of_late(
-    timeline: Timeline, host: HostActivity, rows: Ints, start: Ints, end: Ints, late: Bools,
-    brings: Bools, work: DeviceWork,
-) -> _Columns:  # fmt: skip
+    timeline: Timeline,
+    host: HostActivity,
+    rows: Ints,
+    start: Ints,
+    end: Ints,
+    late: Bools,
+    brings: Bools,
+    work: DeviceWork,
+) -> _Columns:
     """Gaps that the host caused, or whose launch is unknown: by what the host did in them."""
     threads = host.threads
     pieces = threads.merged.cut(start[rows], end[rows])

@@ -40,7 +40,7 @@ _NOTABLE = re.compile(
     r"^(cuda|hip|cu|mu)(Malloc|Free|HostAlloc|HostMalloc|HostFree|FreeHost|Mem(Alloc|Free|Create|Map"
     r"|Unmap|Release|SetAccess)|ModuleLoad|LibraryLoad|GraphInstantiate|GraphExecUpdate"
     r"|HostRegister|HostUnregister|StreamCreate|EventCreate)"
-    r"|^(Python GC|gc)\b|garbage collect|<built-in (method|function) collect",
+    r"|^(Python GC|gc)\b|garbage collect|<built-in (method|function) collect"
 )
 _LIBRARY = re.compile(
     r"^<|(^|/)(torch|torchvision|torchaudio|numpy|functools|contextlib|threading|importlib"

@@ -1,8 +1,8 @@
 """What the ranks of a predicted job do with a step, and what keeps the job from scaling.
 
-Every moment of a rank's step is one of: computing (a kernel or copy runs), exposed communication
-(data moves, nothing else runs), bubble (it waits for another stage), imbalance (it waits for
-another rank in any other communication), idle (nothing runs). A communication waits until the
+Every moment of a rank's step is one of: computing (a kernel runs, or a copy alone), exposed
+communication (data moves, no kernel runs), bubble (it waits for another stage), imbalance (it waits
+for another rank in any other communication), idle (nothing runs). A communication waits until the
 last of its ranks has come (`gpuscope.analysis.collective_match`) and moves data afterwards. The
 steps of a steady job overlap: what begins before the step's window began also runs at the end of
 it, for the next step, and is counted there.
@@ -21,8 +21,10 @@ from gpuscope.analysis.collective_match import Match, match_collectives
 from gpuscope.analysis.job_types import GroupTime, JobPart, JobRank, JobStory
 from gpuscope.analysis.roofs import MATRIX_KINDS
 from gpuscope.analysis.utilisation import REPEATED_IN_ATTENTION_BACKWARD
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.analysis.window import KERNEL
 from gpuscope.cost.types import Kernel
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, capital
 from gpuscope.program.types import Op, Program
 from gpuscope.timeline.intervals import Intervals, intersection, merge, subtraction
 from gpuscope.timeline.types import DEVICE_KINDS, Ints, Timeline
@@ -35,21 +37,24 @@ _MESH_LABELS = frozenset({"dp", "tp", "cp", "ep", "world"})
 LEAST_LIMIT = 0.05
 """A loss below this share of the step is no limit worth naming."""
 
-GROUP_WORDS: Mapping[str, tuple[str, str]] = {
-    "dp": ("data parallel communication", "数据并行通信"),
-    "tp": ("tensor parallel communication", "张量并行通信"),
-    "pp": ("sends between pipeline stages", "流水线各级间的收发"),
-    "cp": ("context parallel communication", "上下文并行通信"),
-    "ep": ("expert parallel communication", "专家并行通信"),
-    "world": ("communication of all ranks", "全体进程的通信"),
+GROUP_WORDS: Mapping[str, Text] = {
+    "dp": Text("data parallel communication"),
+    "tp": Text("tensor parallel communication"),
+    "pp": Text("sends between pipeline stages"),
+    "cp": Text("context parallel communication"),
+    "ep": Text("expert parallel communication"),
+    "world": Text("communication of all ranks"),
 }
-"""What to call a group's communication in a sentence, in English and Chinese."""
+"""What to call a group's communication in a sentence."""
 
 
 def job_story(
-    timeline: Timeline, *, step_time_s: float, program: Program | None = None,
+    timeline: Timeline,
+    *,
+    step_time_s: float,
+    program: Program | None = None,
     match: Match | None = None,
-) -> JobStory | None:  # fmt: skip
+) -> JobStory | None:
     """Tell where a predicted job's step goes; None where no rank talks to another.
 
     Args:
@@ -66,14 +71,15 @@ def job_story(
     windows = {step.rank: (step.end_ns - period_ns, step.end_ns) for step in timeline.steps}
     ranks = tuple(
         _rank(columns, rank, len(members), windows[rank], mesh)
-        for rank, members in sorted(timeline.stands_for.items()) if rank in windows
-    )  # fmt: skip
+        for rank, members in sorted(timeline.stands_for.items())
+        if rank in windows
+    )
     if not any(rank.groups for rank in ranks):
         return None
     chance_s = max(0.0, step_time_s - period_ns * NS)
     parts = _parts(ranks, chance_s)
-    limit, limit_zh = _limit(parts, step_time_s)
-    return JobStory(step_time_s, chance_s, mesh, ranks, parts, limit, limit_zh)
+    limit = _limit(parts, step_time_s)
+    return JobStory(step_time_s, chance_s, mesh, ranks, parts, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,7 @@ class _Columns:
     Attributes:
         rank, start_ns, end_ns: of each event.
         moves_ns: when its last rank has come; its start where it waits for nobody.
+        kernel: it is a kernel.
         label: index into `labels`; -1 for kernels and copies.
         pair: it is a send or a receive.
         labels: of groups, without numbers.
@@ -93,6 +100,7 @@ class _Columns:
     start_ns: Ints
     end_ns: Ints
     moves_ns: Ints
+    kernel: npt.NDArray[np.bool_]
     label: Ints
     pair: npt.NDArray[np.bool_]
     labels: tuple[str, ...]
@@ -119,8 +127,9 @@ def _columns(timeline: Timeline, match: Match) -> _Columns:
     np.maximum.at(last, match.id[met], match.arrival_ns[met])
     moves[at[met]] = np.clip(last[match.id[met]], start[at[met]], end[at[met]])
     model, hardware = _flops(timeline, rows)
+    kernel = events.kind[rows] == KERNEL
     return _Columns(
-        of_lane[events.lane[rows]], start, end, moves, label, pair, labels, model, hardware
+        of_lane[events.lane[rows]], start, end, moves, kernel, label, pair, labels, model, hardware
     )
 
 
@@ -185,12 +194,16 @@ def _wrapped(start_ns: Ints, end_ns: Ints, window: tuple[int, int]) -> Intervals
 
 
 def _rank(
-    columns: _Columns, rank: int, count: int, window: tuple[int, int],
+    columns: _Columns,
+    rank: int,
+    count: int,
+    window: tuple[int, int],
     mesh: tuple[tuple[str, int], ...],
-) -> JobRank:  # fmt: skip
+) -> JobRank:
     own = columns.rank == rank
     works = own & (columns.label < 0)
-    working = _wrapped(columns.start_ns[works], columns.end_ns[works], window)
+    kernels = works & columns.kernel
+    working = _wrapped(columns.start_ns[kernels], columns.end_ns[kernels], window)
     taken = working
     found: list[GroupTime] = []
     # Data that moves comes before waiting: a moment in which both happen is no waiting.
@@ -206,22 +219,35 @@ def _rank(
                 moving[number] = _length_s(bare)
                 continue
             whole = _wrapped(columns.start_ns[rows], columns.end_ns[rows], window)
-            found.append(GroupTime(
-                label=columns.labels[number], running_s=_length_s(whole),
-                hidden_s=_length_s(intersection(whole, working)), exposed_s=moving[number],
-                waiting_s=_length_s(bare), pipeline=_is_pipeline(columns, rows, number),
-            ))  # fmt: skip
+            found.append(
+                GroupTime(
+                    label=columns.labels[number],
+                    running_s=_length_s(whole),
+                    hidden_s=_length_s(intersection(whole, working)),
+                    exposed_s=moving[number],
+                    waiting_s=_length_s(bare),
+                    pipeline=_is_pipeline(columns, rows, number),
+                )
+            )
+    # Copies come last, as in the step's classes: beside communication they do not hide it.
+    copies = _wrapped(columns.start_ns[works], columns.end_ns[works], window)
+    copied = subtraction(copies, taken)
+    taken = _joined(taken, copied)
     bubble_s = sum(group.waiting_s for group in found if group.pipeline)
     waiting_s = sum(group.waiting_s for group in found)
     return JobRank(
-        rank=rank, count=count, place=place_of(rank, mesh) if mesh else (),
-        compute_s=_length_s(working), exposed_s=sum(group.exposed_s for group in found),
-        bubble_s=bubble_s, imbalance_s=waiting_s - bubble_s,
+        rank=rank,
+        count=count,
+        place=place_of(rank, mesh) if mesh else (),
+        compute_s=_length_s(working) + _length_s(copied),
+        exposed_s=sum(group.exposed_s for group in found),
+        bubble_s=bubble_s,
+        imbalance_s=waiting_s - bubble_s,
         idle_s=max(0.0, (window[1] - window[0]) * NS - _length_s(taken)),
         groups=tuple(sorted(found, key=lambda g: -(g.exposed_s + g.waiting_s))),
         model_flops=float(columns.model_flops[own].sum()),
         hardware_flops=float(columns.hardware_flops[own].sum()),
-    )  # fmt: skip
+    )
 
 
 def _by_pairs(columns: _Columns, own: npt.NDArray[np.bool_]) -> list[int]:
@@ -262,50 +288,56 @@ def _parts(ranks: Sequence[JobRank], chance_s: float) -> tuple[JobPart, ...]:
     return tuple(sorted(parts, key=lambda part: (part.kind != "compute", -part.time_s)))
 
 
-def _limit(parts: Sequence[JobPart], step_s: float) -> tuple[str, str]:
+def _limit(parts: Sequence[JobPart], step_s: float) -> Text:
     """The largest loss in a sentence."""
     losses = [part for part in parts if part.kind != "compute"]
     if step_s <= 0:
-        return "", ""
+        return Text("")
     worst = losses[0] if losses else JobPart("idle", "", 0.0)
-    share, time = percent(worst.time_s / step_s), seconds(worst.time_s)
+    share, time = Percent(worst.time_s / step_s), Seconds(worst.time_s)
     if worst.time_s < LEAST_LIMIT * step_s:
         computing = sum(part.time_s for part in parts if part.kind == "compute")
-        part = percent(computing / step_s)
-        return (
-            f"Nothing between the ranks limits this job: they compute {part} of the step.",
-            f"进程之间没有明显的瓶颈：一步中有 {part} 的时间在计算。",
+        part = Percent(computing / step_s)
+        return Text(
+            "Nothing between the ranks limits this job: they compute {part} of the step.", part=part
         )
     if worst.kind == "exposed":
-        what, what_zh = GROUP_WORDS.get(
-            worst.label, (f"communication of group {worst.label or '?'}", f"{worst.label}组的通信")
+        what = GROUP_WORDS.get(
+            worst.label, Text("communication of group {group}", group=worst.label or "?")
         )
-        return (
-            f"{what.capitalize()} limits scaling: it is exposed {share} of the step ({time}), with"
-            " no computation beside it.",
-            f"限制扩展的是{what_zh}：占一步的 {share}（{time}），期间没有计算与之重叠。",
+        return Text(
+            "{what} limits scaling: it is exposed {share} of the step ({time}), with no "
+            "computation beside it.",
+            what=capital(what),
+            share=share,
+            time=time,
         )
-    english, chinese = _LOSSES[worst.kind]
-    return english.format(share=share, time=time), chinese.format(share=share, time=time)
+    return _loss(worst.kind, share, time)
 
 
-_LOSSES: Mapping[str, tuple[str, str]] = {
-    "bubble": (
-        "The pipeline's bubble limits scaling: stages wait for each other {share} of the step "
-        "({time}).",
-        "限制扩展的是流水线气泡：各级互相等待占一步的 {share}（{time}）。",
-    ),
-    "imbalance": (
-        "Unequal ranks limit scaling: they wait for each other {share} of the step ({time}).",
-        "限制扩展的是负载不均：各进程互相等待占一步的 {share}（{time}）。",
-    ),
-    "idle": (
-        "The host limits scaling: devices have nothing to run {share} of the step ({time}).",
-        "限制扩展的是主机：设备有 {share} 的时间（{time}）无事可做。",
-    ),
-    "chance": (
+def _loss(kind: str, share: Percent, time: Seconds) -> Text:
+    if kind == "bubble":
+        return Text(
+            "The pipeline's bubble limits scaling: stages wait for each other {share} of the step "
+            "({time}).",
+            share=share,
+            time=time,
+        )
+    if kind == "imbalance":
+        return Text(
+            "Unequal ranks limit scaling: they wait for each other {share} of the step ({time}).",
+            share=share,
+            time=time,
+        )
+    if kind == "idle":
+        return Text(
+            "The host limits scaling: devices have nothing to run {share} of the step ({time}).",
+            share=share,
+            time=time,
+        )
+    return Text(
         "Chance limits scaling: the slowest of all ranks is waited for {share} of the step "
         "({time}).",
-        "限制扩展的是随机波动：每步有 {share}（{time}）在等待最慢的进程。",
-    ),
-}
+        share=share,
+        time=time,
+    )

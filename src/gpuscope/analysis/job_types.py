@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuscope.document.text import Text
+
 
 @dataclass(frozen=True, slots=True)
 class GroupTime:
@@ -15,9 +17,9 @@ class GroupTime:
     Attributes:
         label: what the group is for ("dp", "tp", "pp", "cp", "ep", "world").
         running_s: union of its communication, waiting included.
-        hidden_s: part of that under kernels or copies.
-        exposed_s: part that moves data while nothing else runs on the device.
-        waiting_s: part that waits for another rank while nothing else runs on the device.
+        hidden_s: part of that under kernels.
+        exposed_s: part that moves data while no kernel runs on the device.
+        waiting_s: part that waits for another rank while no kernel runs on the device.
         pipeline: it is the sends and receives among stages: their waiting is the bubble.
     """
 
@@ -37,8 +39,8 @@ class JobRank:
         rank: the rank drawn.
         count: ranks that do the same, itself included.
         place: its coordinates in the mesh, as `JobStory.mesh`; () without a mesh.
-        compute_s: kernels and copies run (communication may run beside).
-        exposed_s: communication moves data and nothing else runs.
+        compute_s: kernels run (communication may run beside), or copies alone.
+        exposed_s: communication moves data and no kernel runs.
         bubble_s: it waits for another stage of the pipeline.
         imbalance_s: it waits for another rank in any other communication.
         idle_s: nothing runs at all: the host has not launched, or the queue starts up.
@@ -86,7 +88,6 @@ class JobStory:
         ranks: the distinct ranks, by number.
         parts: where the step goes, the mean over all ranks; largest loss after computing.
         limit: what keeps the job from scaling, one sentence.
-        limit_zh: the same in Chinese.
     """
 
     step_s: float
@@ -94,8 +95,7 @@ class JobStory:
     mesh: tuple[tuple[str, int], ...]
     ranks: tuple[JobRank, ...]
     parts: tuple[JobPart, ...]
-    limit: str
-    limit_zh: str
+    limit: Text
 
     @property
     def world_size(self) -> int:

@@ -19,9 +19,15 @@ from gpuscope.cost.types import Kernel
 from gpuscope.hardware import Device
 
 _ITEM_BYTES = {
-    "float64": 8.0, "float32": 4.0, "tf32": 4.0, "bfloat16": 2.0, "float16": 2.0,
-    "float8_e4m3fn": 1.0, "float8_e5m2": 1.0, "int8": 1.0,
-}  # fmt: skip
+    "float64": 8.0,
+    "float32": 4.0,
+    "tf32": 4.0,
+    "bfloat16": 2.0,
+    "float16": 2.0,
+    "float8_e4m3fn": 1.0,
+    "float8_e5m2": 1.0,
+    "int8": 1.0,
+}
 
 _TILED = frozenset({"matmul", "convolution"})
 

@@ -97,11 +97,12 @@ def rank_work(timeline: Timeline, rank: int, hosts: Hosts, ops: OpColumns) -> Ra
         communication=Cover.of(work.start_ns[talks], work.end_ns[talks]),
         pieces=pieces,
         idle={
-            cause: Cover.of(pieces.start_ns[pieces.cause == cause],
-                            pieces.end_ns[pieces.cause == cause])
+            cause: Cover.of(
+                pieces.start_ns[pieces.cause == cause], pieces.end_ns[pieces.cause == cause]
+            )
             for cause in (DISPATCHING, SYNCHRONISING, DATA)
         },
-    )  # fmt: skip
+    )
 
 
 def before_calls(match: Match, works: dict[int, RankWork]) -> Before:
@@ -133,9 +134,12 @@ def before_calls(match: Match, works: dict[int, RankWork]) -> Before:
 
 
 def late_reasons(
-    match: Match, before: Before, last: Ints, has_more: npt.NDArray[np.bool_],
+    match: Match,
+    before: Before,
+    last: Ints,
+    has_more: npt.NDArray[np.bool_],
     slow_host: npt.NDArray[np.bool_] | None = None,
-) -> Ints:  # fmt: skip
+) -> Ints:
     """Return why the last rank of each collective was late, as an index into `LATE_REASONS`.
 
     Args:

@@ -84,9 +84,7 @@ def launch_shape(timeline: Timeline, device: Device | None) -> LaunchShape | Non
     blocks = np.where(known, recorded.grid.prod(axis=1), -1)
     threads = np.where(known, recorded.block.prod(axis=1), -1)
     units = _units(timeline, device)
-    resident, limit = resident_blocks(
-        device, threads, recorded.registers, recorded.shared_bytes
-    )
+    resident, limit = resident_blocks(device, threads, recorded.registers, recorded.shared_bytes)
     resident = np.where(known, resident, 0)
     known &= resident > 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -98,10 +96,15 @@ def launch_shape(timeline: Timeline, device: Device | None) -> LaunchShape | Non
         tail = np.where(known, 1.0 - waves / np.ceil(waves), np.nan)
     few = known & (blocks < units * resident)
     return LaunchShape(
-        blocks=blocks, threads=threads, resident=resident, occupancy=np.minimum(occupancy, 1.0),
-        waves=waves, tail_loss=tail,
-        limit=np.where(few, _GRID, np.where(known, limit, _NONE)), units=units,
-    )  # fmt: skip
+        blocks=blocks,
+        threads=threads,
+        resident=resident,
+        occupancy=np.minimum(occupancy, 1.0),
+        waves=waves,
+        tail_loss=tail,
+        limit=np.where(few, _GRID, np.where(known, limit, _NONE)),
+        units=units,
+    )
 
 
 def _units(timeline: Timeline, device: Device) -> int:

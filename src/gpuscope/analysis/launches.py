@@ -20,9 +20,16 @@ from gpuscope.analysis.window import (
     host_window,
     rank_rows,
 )
-from gpuscope.timeline.types import Events, Ints, Timeline
+from gpuscope.cost.types import Kernel
+from gpuscope.timeline.types import DEVICE_KINDS, Events, Ints, Timeline
 
 Bools = npt.NDArray[np.bool_]
+
+QUEUE_HOLDS = 1000
+"""Launches that a queue holds before its calls block: CUDA's driver takes about 1,024 a channel."""
+
+BLOCKED = 10.0
+"""A call that takes this many times the median while the queue is full waits for room in it."""
 
 CURVE_POINTS = 200
 """Points of `Launches.queue_time_s`."""
@@ -53,8 +60,11 @@ class Launches:
         unlinked: device events a step whose launch is not known.
         call_median_s: median length of a launch call; None without calls.
         call_total_s: seconds a step in launch calls.
+        call_full_s: seconds of these in calls that found no room in the driver's queue and lasted
+            until there was some.
         latency_median_s: median from call to work; None where no pair is known.
-        latency_empty_median_s: the same where the queue was empty: the device's own answer time.
+        latency_empty_median_s: the same where the queue was empty and nothing ran on other streams
+            either, whose work it may have to wait for: the device's own answer time.
         empty_share: share of launches that found their stream's queue empty; None if unknown.
         short_kernels: kernels a step that are shorter than their own launch call.
         short_share: the same as a share of kernels with a known single launch; None if unknown.
@@ -84,6 +94,7 @@ class Launches:
     graph_launches: int
     kernels_per_graph: float | None
     threads: tuple[ThreadLaunches, ...]
+    call_full_s: float = 0.0
 
 
 def launches(
@@ -94,7 +105,8 @@ def launches(
     work: DeviceWork | None = None,
     launch: Ints | None = None,
 ) -> Launches | None:
-    """Return how the work of a rank was launched; None without launch calls or device work.
+    """Return how the work of a rank was launched; None without launch calls or device work, and
+    where a pipeline's blocks are timed as wholes, whose calls are not drawn one by one.
 
     Args:
         timeline: predicted or measured.
@@ -121,6 +133,8 @@ def launches(
         calls = distinct(np.concatenate((calls, pairs.call)))
     if len(work) == 0 or (len(calls) == 0 and len(pairs.call) == 0):
         return None
+    if any(isinstance(kernel, Kernel) and kernel.launches > 1 for kernel in timeline.kernels):
+        return None
     steps = window.steps
     kernel = (work.kind == KERNEL) | (work.kind == COMMUNICATION)
     duration = events.duration_ns[calls]
@@ -136,7 +150,7 @@ def launches(
         call_median_s=_median_s(duration),
         call_total_s=float(duration.sum()) * 1e-9 / steps,
         latency_median_s=_median_s(pairs.latency_ns),
-        latency_empty_median_s=_median_s(pairs.latency_ns[pairs.empty]),
+        latency_empty_median_s=_median_s(pairs.latency_ns[pairs.unhindered]),
         empty_share=float(pairs.empty.mean()) if len(pairs.call) else None,
         short_kernels=round(int(short.sum()) / steps),
         short_share=float(short.sum() / single.sum()) if single.any() else None,
@@ -147,7 +161,16 @@ def launches(
         graph_launches=round(int(graph.sum()) / steps),
         kernels_per_graph=float(pairs.works[graph].mean()) if graph.any() else None,
         threads=_threads(timeline, calls, steps),
+        call_full_s=_full_ns(duration, depth.most) * 1e-9 / steps,
     )
+
+
+def _full_ns(duration_ns: Ints, most: int | None) -> int:
+    """Nanoseconds of the calls that waited for room in the driver's queue."""
+    if most is None or most < QUEUE_HOLDS or not len(duration_ns):
+        return 0
+    long = duration_ns > BLOCKED * float(np.median(duration_ns))
+    return int(duration_ns[long].sum())
 
 
 def _rate_per_s(events: Events, calls: Ints, window: Window) -> float:
@@ -171,6 +194,7 @@ class _Pairs:
         begin_ns: begin of its first work.
         latency_ns: from the begin of the call to that of its first work; at least 0.
         empty: it found its stream's queue empty.
+        unhindered: it found the whole device free.
     """
 
     call: Ints
@@ -182,6 +206,7 @@ class _Pairs:
     begin_ns: Ints
     latency_ns: Ints
     empty: Bools
+    unhindered: Bools
 
     @classmethod
     def of(cls, timeline: Timeline, work: DeviceWork, launch: Ints) -> _Pairs:
@@ -195,6 +220,7 @@ class _Pairs:
         order = np.argsort(work.start_ns[rows], kind="stable")
         rows, calls, works = rows[order], calls[order], works[order]
         event = work.event[rows]
+        before = _until_ns(timeline, work)
         begin = events.start_ns[event]
         given = np.minimum(launched_ns(events, event, calls), begin)
         return cls(
@@ -206,13 +232,28 @@ class _Pairs:
             given_ns=given,
             begin_ns=begin,
             latency_ns=np.maximum(begin - events.start_ns[calls], 0),
-            empty=given >= _free_ns(work)[rows],
+            empty=(given >= _free_ns(work)[rows]) & (given >= before),
+            unhindered=(given >= _ended_before(work)[rows]) & (given >= before),
         )
 
 
 def _graphs(timeline: Timeline) -> Bools:
     """Which names are graph launches: cudaGraphLaunch, hipGraphLaunch, "graph launch"."""
     return np.fromiter(("graph" in name.lower() for name in timeline.names), bool)
+
+
+def _until_ns(timeline: Timeline, work: DeviceWork) -> int:
+    """Until when what lies before the window keeps the device; far back where nothing does.
+
+    A predicted step is one of many: the device comes to it from the step before.
+    """
+    if timeline.origin == "predicted":
+        return work.window.start_ns
+    events = timeline.events
+    lanes = np.isin(events.lane, present(work.lane)) & (events.kind < DEVICE_KINDS)
+    early = lanes & (events.start_ns < work.window.start_ns)
+    far = int(np.iinfo(np.int64).min)
+    return int(np.minimum(events.end_ns, work.window.start_ns)[early].max(initial=far))
 
 
 def _free_ns(work: DeviceWork) -> Ints:
@@ -222,6 +263,12 @@ def _free_ns(work: DeviceWork) -> Ints:
         rows = np.flatnonzero(work.lane == lane)
         free[rows[1:]] = np.maximum.accumulate(work.end_ns[rows])[:-1]
     return free
+
+
+def _ended_before(work: DeviceWork) -> Ints:
+    """When all work of any lane that began before each event had ended; far back for the first."""
+    far = np.array([np.iinfo(np.int64).min], np.int64)
+    return np.concatenate((far, np.maximum.accumulate(work.end_ns)[:-1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ import numpy as np
 
 from gpuscope.analysis.columns import distinct
 from gpuscope.analysis.types import MemoryStory
+from gpuscope.document.text import Text, extracted
 from gpuscope.hardware.device import Device
+from gpuscope.program.types import TOGETHER
 from gpuscope.timeline.memory import Holder, MemoryTrace, attach_memory
 from gpuscope.timeline.types import Counter, Ints, Timeline
 
@@ -56,7 +58,7 @@ def _purpose(trace: MemoryTrace | None) -> str:
     if trace is None or trace.failed is None:
         return ""
     storage = trace.failed[1]
-    return " ".join(part for part in (storage.module, storage.label) if part) or storage.category
+    return _named(storage.module, storage.label) or storage.category
 
 
 def _at(counter: Counter, time_ns: Ints) -> Ints:
@@ -83,5 +85,15 @@ def _capacity(
 
 
 def _label(holder: Holder) -> str:
-    name = " ".join(part for part in (holder.module, holder.label) if part) or holder.category
-    return f"{name} ×{holder.count}" if holder.count > 1 else name
+    module = holder.module
+    if holder.label == TOGETHER:  # of no module alone: what they hold tells most
+        module = extracted(holder.category.replace("_", " "))
+    name = _named(module, holder.label) or holder.category
+    return Text("{name} ×{count}", name=name, count=holder.count) if holder.count > 1 else name
+
+
+def _named(module: str, label: str) -> str:
+    """A storage's module and label; a label in words keeps its translation."""
+    if module and isinstance(label, Text):
+        return Text("{module}: {content}", module=module, content=label)
+    return " ".join(part for part in (module, label) if part) if module else label

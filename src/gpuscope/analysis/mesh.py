@@ -137,9 +137,11 @@ class Mesh:
 
 
 def mesh(
-    timeline: Timeline, story: RankStory | None, compute_s: dict[int, float],
+    timeline: Timeline,
+    story: RankStory | None,
+    compute_s: dict[int, float],
     devices_per_node: int = 0,
-) -> Mesh | None:  # fmt: skip
+) -> Mesh | None:
     """Return who sends what to whom; None where no rank talks to another.
 
     Args:
@@ -277,9 +279,13 @@ class _Sent:
 
 
 def _rank(
-    timeline: Timeline, sent: _Sent, rank: int, story: RankStory | None,
-    compute_s: dict[int, float], steps: int,
-) -> MeshRank:  # fmt: skip
+    timeline: Timeline,
+    sent: _Sent,
+    rank: int,
+    story: RankStory | None,
+    compute_s: dict[int, float],
+    steps: int,
+) -> MeshRank:
     calls = sent.calls
     rows = np.flatnonzero(calls.rank == calls.ranks.index(rank)) if rank in calls.ranks else None
     share = next((s for s in story.ranks if s.rank == rank), None) if story else None
@@ -322,9 +328,10 @@ def _group(timeline: Timeline, match: Match, sent: _Sent, group: int, steps: int
     for row in rows.tolist():
         size = float(sent.message[row])
         key = (
-            calls.sorts[int(calls.sort[row])], dtypes[int(calls.collective[row])],
+            calls.sorts[int(calls.sort[row])],
+            dtypes[int(calls.collective[row])],
             -1.0 if np.isnan(size) else size,
-        )  # fmt: skip
+        )
         kinds.setdefault(key, []).append(row)
     sorts = []
     for (name, dtype, size), own in kinds.items():
@@ -340,6 +347,8 @@ def _group(timeline: Timeline, match: Match, sent: _Sent, group: int, steps: int
             )
         )
     return MeshGroup(
-        calls.groups[group][0], sent.members(group), match.sizes[group],
+        calls.groups[group][0],
+        sent.members(group),
+        match.sizes[group],
         tuple(sorted(sorts, key=lambda sort: -sort.time_s)),
-    )  # fmt: skip
+    )

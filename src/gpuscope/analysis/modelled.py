@@ -17,6 +17,7 @@ import numpy as np
 from gpuscope.analysis.align import Launch, align, bare
 from gpuscope.analysis.columns import group_rows
 from gpuscope.analysis.launch_shape import launch_shape
+from gpuscope.analysis.roofs import Roofs
 from gpuscope.analysis.symbols import symbol_dtype
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.types import Kernel
@@ -96,6 +97,7 @@ class _Coster:
         self._ops = [op if isinstance(op, Op) else Op(i, "") for i, op in enumerate(timeline.ops)]
         self._values = any("concrete_inputs" in op.args for op in self._ops)
         self.device = device
+        self._roofs = Roofs(device)
         self._constants = None
         if device is not None:
             self._constants = Constants(calibration or calibration_for(device))
@@ -113,7 +115,8 @@ class _Coster:
             return None
         tf32 = any(_TF32.search(launch.symbol) for launch in launches)
         longest = max(launches, key=lambda launch: launch.time_s)
-        return align(self._cost(op, tf32, symbol_dtype(longest.symbol)), launches)
+        model = self._cost(op, tf32, symbol_dtype(longest.symbol))
+        return align(model, launches, self._roofs.peak_flops_per_s)
 
     def _completed(self, index: int, dtype: str) -> Op | None:
         op = self._ops[index]
@@ -198,9 +201,14 @@ class _Sorts:
         blocks, threads = recorded.grid.prod(axis=1), recorded.block.prod(axis=1)
         unknown = (recorded.grid < 0).any(axis=1) | (recorded.block < 0).any(axis=1)
         keys = (
-            name, kind, np.where(unknown, 0, blocks), np.where(unknown, 0, threads),
-            recorded.registers, recorded.shared_bytes, recorded.nbytes,
-        )  # fmt: skip
+            name,
+            kind,
+            np.where(unknown, 0, blocks),
+            np.where(unknown, 0, threads),
+            recorded.registers,
+            recorded.shared_bytes,
+            recorded.nbytes,
+        )
         first, code = group_rows(*keys)
         time_ns = events.duration_ns[recorded.event]
         mean = np.bincount(code, weights=time_ns) / np.maximum(np.bincount(code), 1) * 1e-9
@@ -212,13 +220,14 @@ class _Sorts:
                 Launch(
                     symbol=timeline.names[int(name[row])],
                     sort=EVENT_KINDS[int(kind[row])] if kind[row] < DEVICE_KINDS else "kernel",
-                    time_s=float(mean[number]), nbytes=max(int(recorded.nbytes[row]), 0),
-                    grid=int(keys[2][row]), block=int(keys[3][row]),
+                    time_s=float(mean[number]),
+                    nbytes=max(int(recorded.nbytes[row]), 0),
+                    grid=int(keys[2][row]),
+                    block=int(keys[3][row]),
                     waves=float(shape.waves[row]) if filled and shape is not None else 0.0,
-                    occupancy=float(shape.occupancy[row])
-                    if filled and shape is not None else None,
+                    occupancy=float(shape.occupancy[row]) if filled and shape is not None else None,
                 )
-            )  # fmt: skip
+            )
         return cls(code, tuple(launches), time_ns)
 
 

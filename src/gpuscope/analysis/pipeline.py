@@ -111,10 +111,14 @@ def pipeline(timeline: Timeline) -> Pipeline | None:
     stages = tuple(_stage(columns, rank, blocks, start, end) for rank, blocks in found.items())
     m = max(sum(block.phase == "forward" for block in stage.blocks) for stage in stages)
     return Pipeline(
-        start, end, stages, depth, m,
+        start,
+        end,
+        stages,
+        depth,
+        m,
         bubble_share=sum(stage.bubble_s for stage in stages) / (len(stages) * (end - start) * NS),
         ideal_share=(depth - 1) / (m + depth - 1),
-    )  # fmt: skip
+    )
 
 
 def _both(blocks: tuple[PipelineBlock, ...]) -> bool:
@@ -189,9 +193,14 @@ def _columns(timeline: Timeline, single: Ints, sends: Ints, low: int, high: int)
     code = np.array([_PHASES.index(p) if p in _PHASES else -1 for p in phases] + [-1], np.int64)
     phase = np.where(events.kind[rows] == KERNEL, code[events.op[rows]], -1)
     return _Columns(
-        of_lane[events.lane[rows]], events.start_ns[rows], events.end_ns[rows], phase,
-        talk[rows], ~talk[rows], sent[rows],
-    )  # fmt: skip
+        of_lane[events.lane[rows]],
+        events.start_ns[rows],
+        events.end_ns[rows],
+        phase,
+        talk[rows],
+        ~talk[rows],
+        sent[rows],
+    )
 
 
 def _blocks(columns: _Columns, rank: int) -> tuple[PipelineBlock, ...]:

@@ -118,14 +118,16 @@ def call_waits(match: Match) -> tuple[Ints, Ints]:
 
 
 def _told(story: RankStory) -> RankStory:
-    english, chinese = rank_sentences(story)
-    return replace(story, sentence=english, sentence_zh=chinese)
+    return replace(story, sentence=rank_sentences(story))
 
 
 def _reasons(
-    match: Match, before: Before, last: Ints, ratios: Mapping[int, KernelRatio],
+    match: Match,
+    before: Before,
+    last: Ints,
+    ratios: Mapping[int, KernelRatio],
     host_s: Mapping[int, float | None],
-) -> Ints:  # fmt: skip
+) -> Ints:
     """Why each collective's last rank was late; its kernels and host compared with the others'."""
     has_more = np.array([ratios[rank].is_more for rank in match.calls.ranks])
     slowest = max((time for time in host_s.values() if time is not None), default=0.0)
@@ -279,15 +281,27 @@ def _sorts(
 ) -> tuple[CommunicationSort, ...]:
     rows = np.flatnonzero(match.id >= 0)
     return sort_table(
-        timeline, match.calls, rows, transfer[rows], waiting[rows], len(match.calls.ranks),
-        not match.complete, match.sizes,
-    )  # fmt: skip
+        timeline,
+        match.calls,
+        rows,
+        transfer[rows],
+        waiting[rows],
+        len(match.calls.ranks),
+        not match.complete,
+        match.sizes,
+    )
 
 
 def _calls(
-    timeline: Timeline, match: Match, works: Mapping[int, RankWork], before: Before,
-    transfer: Ints, waiting: Ints, last: Ints, reason: Ints,
-) -> tuple[CollectiveCall, ...]:  # fmt: skip
+    timeline: Timeline,
+    match: Match,
+    works: Mapping[int, RankWork],
+    before: Before,
+    transfer: Ints,
+    waiting: Ints,
+    last: Ints,
+    reason: Ints,
+) -> tuple[CollectiveCall, ...]:
     """The collectives with most waiting."""
     calls = match.calls
     rows = np.flatnonzero(match.id >= 0)

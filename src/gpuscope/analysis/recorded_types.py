@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-QUESTIONS: tuple[str, ...] = (
-    "time", "idle", "host", "communication", "ranks", "steps", "memory",
-)  # fmt: skip
+if TYPE_CHECKING:
+    from gpuscope.analysis.job_types import JobStory
+
+QUESTIONS: tuple[str, ...] = ("time", "idle", "host", "communication", "ranks", "steps", "memory")
 """What one may want to conclude: how long device work takes; how long the device is idle; why, by
 what the host did; what communication takes; who waits for whom; how steps differ; memory."""
 
 LATE_REASONS: tuple[str, ...] = (
-    "began late", "more work", "slower kernels", "host dispatching", "host synchronising",
-    "waiting for data", "other communication", "unknown",
-)  # fmt: skip
+    "began late",
+    "more work",
+    "slower kernels",
+    "host dispatching",
+    "host synchronising",
+    "waiting for data",
+    "other communication",
+    "unknown",
+)
 """Why a rank came last to a collective.
 
 "began late": its recording, or its first step, begins later than those of the others; "more work":
@@ -35,7 +42,7 @@ class Remark:
         code: a stable word ("no_device_work", "missing_work", "clock_skew", ...).
         severity: "cannot": the questions in `about` have no answer; "doubt": answers to them may
             be wrong; "note": worth knowing, also what was not recorded at all.
-        sentence, sentence_zh: in words, with the numbers.
+        sentence: in words, with the numbers.
         about: which of `QUESTIONS` it touches.
         rank: the rank it is about; None for all of them.
     """
@@ -43,7 +50,6 @@ class Remark:
     code: str
     severity: Literal["cannot", "doubt", "note"]
     sentence: str
-    sentence_zh: str
     about: tuple[str, ...]
     rank: int | None = None
 
@@ -68,6 +74,14 @@ class Trust:
         )
 
 
+def allowed(trust: Trust | None, needs: str) -> bool:
+    """Return whether the recording can carry a finding that needs an answer to a question."""
+    if trust is None or not needs:
+        return True
+    asked = {needs, "time", "idle"} if needs == "host" else {needs, "time"}
+    return all(trust.can_conclude.get(question, True) for question in asked)
+
+
 @dataclass(frozen=True, slots=True)
 class CommunicationSort:
     """Equal collectives of one group: how many, how large, how fast.
@@ -87,6 +101,10 @@ class CommunicationSort:
         bus_bytes_per_s: the algorithm bandwidth times nccl-tests' factor of the collective.
         is_lower_bound: transfer_s may hold waiting (one rank, or not all ranks of the group are
             recorded), so true bandwidths are at least these.
+        expected_s: of one recorded rank, the time of one call that its bytes need, from the model
+            of `explain collective` (or the shortest recorded, where that is less); None where it
+            is not known. `waiting_s` and `transfer_s` follow from it (see
+            `gpuscope.analysis.expected_waiting`), the bandwidths from the shortest call.
     """
 
     name: str
@@ -101,6 +119,30 @@ class CommunicationSort:
     algorithm_bytes_per_s: float | None
     bus_bytes_per_s: float | None
     is_lower_bound: bool
+    expected_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveWaiting:
+    """A rank's waiting in collectives of a step, as their expected times tell it.
+
+    Attributes:
+        exposed_s: waiting that no other kernel of the rank hides.
+        communication_s: all of its communication that none hides.
+        judged: collectives of the window that are held against an expected time, and all.
+        host_s: `exposed_s` by what its host did meanwhile: "working", "synchronising", "loading",
+            "done"; empty where the host is not recorded.
+    """
+
+    exposed_s: float
+    communication_s: float
+    judged: tuple[int, int]
+    host_s: Mapping[str, float]
+
+    @property
+    def share(self) -> float:
+        """Waiting as a share of the communication that nothing hides."""
+        return self.exposed_s / self.communication_s if self.communication_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +156,8 @@ class Communication:
         busy_s: their union.
         exposed_s: the part of the union that no other kernel hides.
         sorts: equal calls together, most time first.
+        waiting: of the only recorded rank, what it waits in collectives of a step; None where
+            that cannot be told, or where other ranks tell it better (`RankStory`).
     """
 
     rank: int
@@ -122,6 +166,12 @@ class Communication:
     busy_s: float
     exposed_s: float
     sorts: tuple[CommunicationSort, ...]
+    waiting: CollectiveWaiting | None = None
+
+    @property
+    def overlapped(self) -> float:
+        """Share of the communication that runs beside computation, 0..1."""
+        return 1 - self.exposed_s / self.busy_s if self.busy_s > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +293,7 @@ class RankStory:
         causes: (rank, reason, seconds of the other ranks' waiting), most first; sums likewise.
         straggler: the rank that causes most of the waiting; None if no rank stands out.
         complete: every rank of every group is recorded.
-        sentence, sentence_zh: the story in a few sentences.
+        sentence: the story in a few sentences.
     """
 
     ranks: tuple[RankShare, ...]
@@ -258,7 +308,6 @@ class RankStory:
     straggler: Straggler | None
     complete: bool
     sentence: str = ""
-    sentence_zh: str = ""
 
     @property
     def transfer_s(self) -> float:
@@ -329,3 +378,27 @@ class StepSpread:
     """How steps differ from each other, by rank (those with three steps or more)."""
 
     ranks: tuple[RankSteps, ...]
+
+
+def waiting_share(
+    story: RankStory | None, talk: Communication | None, rank: int, job: JobStory | None = None
+) -> float | None:
+    """Return the part of a rank's exposed communication that is waiting; None: nothing tells.
+
+    Args:
+        story: what all ranks' recordings tell, where there are several.
+        talk: else what one rank's collectives tell against their expected times.
+        rank: whose.
+        job: what tells each rank's transfer and waiting of a predicted job; the recordings' story
+            takes for waiting what a rank exchanges with others that it stands for itself.
+    """
+    if story is not None and job is not None:
+        mine = next((each for each in job.ranks if each.rank == rank), None)
+        late = mine.bubble_s + mine.imbalance_s if mine is not None else 0.0
+        whole = mine.exposed_s + late if mine is not None else 0.0
+        return late / whole if whole > 0 else None
+    if story is None:
+        return talk.waiting.share if talk is not None and talk.waiting is not None else None
+    own = next((share for share in story.ranks if share.rank == rank), None)
+    both = own.exposed_transfer_s + own.exposed_waiting_s if own is not None else 0.0
+    return own.exposed_waiting_s / both if own is not None and both > 0 else None

@@ -11,9 +11,7 @@ from gpuscope.hardware.device import Device
 MATRIX_KINDS = frozenset({"matmul", "attention", "convolution", "recurrent"})
 """Kernel families whose arithmetic runs on the matrix units (tensor cores) where there are any."""
 
-_ROOF_DTYPES = (
-    "float64", "float32", "tf32", "bfloat16", "float16", "float8_e4m3fn", "int8", "fp4",
-)  # fmt: skip
+_ROOF_DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16", "float8_e4m3fn", "int8", "fp4")
 
 
 class Roofs:

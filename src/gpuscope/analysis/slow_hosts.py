@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuscope.analysis.recorded_types import RankStory
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, sentences
 
 ALIKE = 0.75
 """Where the second slowest host takes this share of the slowest's time a step, they share one
@@ -44,54 +45,56 @@ class SlowHosts:
         return self.slowest_s - self.second_s
 
     @property
-    def told(self) -> tuple[str, str]:
-        """The figures in a sentence, English and Chinese."""
-        slowest, second = seconds(self.slowest_s), seconds(self.second_s)
-        fastest, device = seconds(self.fastest_s), seconds(self.device_s)
-        others = second if fastest == second else f"{fastest} to {second}"
-        others_zh = second if fastest == second else f"{fastest} 至 {second}"
-        return (
-            f"A step takes the host of rank {self.rank} {slowest}, the others {others}, and its "
-            f"device {device} of work and transfer.",
-            f"一步中 rank {self.rank} 的主机用时 {slowest}，其他主机 {others_zh}，其设备的工作与"
-            f"传输为 {device}。",
+    def told(self) -> Text:
+        """The figures in a sentence."""
+        fastest, second = Seconds(self.fastest_s), Seconds(self.second_s)
+        others = Text("{fastest} to {second}", fastest=fastest, second=second)
+        return Text(
+            "A step takes the host of rank {rank} {slowest}, the others {others}, and its device "
+            "{device} of work and transfer.",
+            rank=self.rank,
+            slowest=Seconds(self.slowest_s),
+            others=second if str(fastest) == str(second) else others,
+            device=Seconds(self.device_s),
         )
 
-    def title(self, mean_s: float, share: float) -> tuple[str, str]:
+    def title(self, mean_s: float, share: float) -> Text:
         """What to say where all hosts are slow.
 
         Args:
             mean_s: mean waiting of a rank in a step.
             share: of the ranks' time.
         """
-        part, mean = percent(share), seconds(mean_s)
-        return (
+        part, mean = Percent(share), Seconds(mean_s)
+        return Text(
             "The hosts of all ranks are slower than their devices; the slowest, that of rank "
-            f"{self.rank}, sets the pace: the ranks wait {part} of the time ({mean} a step).",
-            f"所有进程的主机都慢于其设备；最慢的 rank {self.rank} 决定了速度：各进程有 {part} 的"
-            f"时间（每步 {mean}）在等待。",
+            "{rank}, sets the pace: the ranks wait {part} of the time ({mean} a step).",
+            rank=self.rank,
+            part=part,
+            mean=mean,
         )
 
     @property
-    def after_a_late_start(self) -> tuple[str, str]:
+    def after_a_late_start(self) -> Text:
         """What follows where the recording shows only the waiting for a rank that began late."""
-        return (
-            f"{self.told[0]} So once the late start is made up, all ranks wait for the host of "
-            f"rank {self.rank}.",
-            f"{self.told[1]}因此弥补了开始较晚之后，所有进程都会等待 rank {self.rank} 的主机。",
+        return sentences(
+            self.told,
+            Text(
+                "So once the late start is made up, all ranks wait for the host of rank {rank}.",
+                rank=self.rank,
+            ),
         )
 
     @property
-    def hint(self) -> tuple[str, str]:
+    def hint(self) -> Text:
         """What to do where all hosts are slow."""
-        alone = seconds(self.lead_s)
-        return (
+        alone = Seconds(self.lead_s)
+        return Text(
             "Launch less on every rank: torch.compile(mode='reduce-overhead') or CUDA graphs, "
             "fewer and larger sharded modules, more work per launch (a larger batch). A faster "
-            f"host on rank {self.rank} alone saves at most {alone} a step: then the next is last.",
-            "在每个进程上减少启动：使用 torch.compile(mode='reduce-overhead') 或 CUDA 图，分片模块"
-            f"更少、更大，每次启动做更多工作（更大的批量）。只加快 rank {self.rank} 的主机每步最多"
-            f"节省 {alone}：随后轮到下一个进程最后到达。",
+            "host on rank {rank} alone saves at most {alone} a step: then the next is last.",
+            rank=self.rank,
+            alone=alone,
         )
 
 

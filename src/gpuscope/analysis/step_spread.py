@@ -56,12 +56,16 @@ _JITTER: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for name, pattern in (
         ("data loader", r"dataloader.*(__next__|_next_data)|data_loader.*__next__"),
         ("garbage collection", r"\bgc\b|garbage collect|^gc[.:]|\bgc_collect"),
-        ("allocation on the device",
-         r"^(cuda|hip|cu)(Malloc|Free)(Async|Host|Managed)?$|^cuMem(Create|Map|Release)$"),
-        ("compilation",
-         r"compile_fx|_compile\b|inductor.*compil|dynamo.*compil|async_compile|nvrtcCompile"),
+        (
+            "allocation on the device",
+            r"^(cuda|hip|cu)(Malloc|Free)(Async|Host|Managed)?$|^cuMem(Create|Map|Release)$",
+        ),
+        (
+            "compilation",
+            r"compile_fx|_compile\b|inductor.*compil|dynamo.*compil|async_compile|nvrtcCompile",
+        ),
     )
-)  # fmt: skip
+)
 
 
 def step_spread(

@@ -12,16 +12,12 @@ import re
 from functools import lru_cache
 
 from gpuscope.cost.types import Kind
+from gpuscope.timeline.communication import is_communication
 
 _FAMILIES: tuple[tuple[Kind, str], ...] = (
     ("fused", r"^triton_(poi|per|red|tem|for|mm|unk|spl)\w*_fused|^triton_(poi|per|red|tem)_"),
     ("memset", r"^memset\b|fillBufferAligned|FillFunctor.*hipMemset"),
     ("transfer", r"^memcpy\b|copyBuffer\b|CopyDeviceTo|hipMemcpy"),
-    (
-        "collective",
-        r"nccl|rccl|deep_ep|nvshmem|mscclpp|cross_device_reduce|all_?reduce_(one|two)|oneccl"
-        r"|hccl",
-    ),
     (
         "attention",
         r"flash_?(fwd|bwd|attn|fprop|bprop|infer)|fmha|attn_fwd|attn_bwd|_sdpa_|flash::"
@@ -90,7 +86,7 @@ _FAMILIES: tuple[tuple[Kind, str], ...] = (
         r"|CUDAFunctor|fill|quantize|dequant|cast|add_kernel|mul_kernel|arange|clamp|sigmoid"
         r"|where_kernel|OpTensor|scale_kernel|per_token_group",
     ),
-)  # fmt: skip
+)
 """Family and what its symbols hold, the first that matches counts."""
 
 _PATTERNS = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _FAMILIES)
@@ -102,6 +98,8 @@ LONGEST = 60
 @lru_cache(maxsize=16384)
 def kernel_family(symbol: str) -> Kind:
     """Return the family of a device symbol; "other" where nothing in it tells."""
+    if is_communication(symbol):
+        return "collective"
     for kind, pattern in _PATTERNS:
         if pattern.search(symbol):
             return kind
@@ -116,12 +114,17 @@ _NVJET_TYPES = {"t": "bf16", "h": "fp16", "s": "fp32", "q": "fp8", "b": "int8"}
 _FUNCTORS = tuple(
     re.compile(pattern)
     for pattern in (
-        r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)", r"(\w+?)CUDAKernelImpl\b",
-        r"(\w+?)KernelImpl\b", r"(\w+?)_kernel_cuda\b", r"(\w+?)_kernel_impl\b",
-        r"(\w+?)Functor\b", r"launch_(\w+?)_kernel\b", r"(\w+?)_kernel\b",
+        r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)",
+        r"(\w+?)CUDAKernelImpl\b",
+        r"(\w+?)KernelImpl\b",
+        r"(\w+?)_kernel_cuda\b",
+        r"(\w+?)_kernel_impl\b",
+        r"(\w+?)Functor\b",
+        r"launch_(\w+?)_kernel\b",
+        r"(\w+?)_kernel\b",
         r"(\w+)\(at::TensorIterator",
     )
-)  # fmt: skip
+)
 """How ATen names the operation that an elementwise template is made for, the most telling first."""
 _ATEN = re.compile(
     r"at::native::(?:\(anonymous namespace\)::)?(?:vectorized|unrolled|legacy)?_?elementwise_kernel"
@@ -130,12 +133,30 @@ _REDUCE = re.compile(
     r"reduce_kernel<.*?(?:native::)(?P<op>\w+?)(?:Ops|_functor|Functor|NanFunctor)\b"
 )
 _MULTI = re.compile(r"(?P<op>\w+?)(?:Math)?Functor\b")
-_HELPERS = frozenset({
-    "elementwise", "vectorized_elementwise", "unrolled_elementwise", "gpu", "gpu_reduce", "opmath",
-    "direct_copy", "BUnary", "AUnary", "Binary", "Unary", "func_wrapper", "legacy_elementwise",
-    "opmath_gpu", "opmath_symmetric_gpu", "gpu_with_scalars", "elementwise_kernel_helper",
-    "gpu_kernel", "opmath_symmetric_gpu_kernel_with_scalars", "",
-})  # fmt: skip
+_HELPERS = frozenset(
+    {
+        "elementwise",
+        "vectorized_elementwise",
+        "unrolled_elementwise",
+        "gpu",
+        "gpu_reduce",
+        "opmath",
+        "direct_copy",
+        "BUnary",
+        "AUnary",
+        "Binary",
+        "Unary",
+        "func_wrapper",
+        "legacy_elementwise",
+        "opmath_gpu",
+        "opmath_symmetric_gpu",
+        "gpu_with_scalars",
+        "elementwise_kernel_helper",
+        "gpu_kernel",
+        "opmath_symmetric_gpu_kernel_with_scalars",
+        "",
+    }
+)
 
 
 @lru_cache(maxsize=16384)
@@ -188,18 +209,22 @@ _LIBRARIES = tuple(
         (r"cutlass\w*::Kernel2?<", "cutlass gemm"),
         (r"7cutlass13device_kernel.*GroupProblemShape", "cutlass grouped gemm"),
         (r"7cutlass13device_kernel|cutlass::device_kernel", "cutlass device kernel"),
-        (r"xmma_fprop", "xmma conv forward"), (r"xmma_dgrad", "xmma conv data gradient"),
-        (r"xmma_wgrad", "xmma conv weight gradient"), (r"xmma_gemm", "xmma gemm"),
-        (r"^igemm_fwd", "MIOpen conv forward"), (r"^igemm_bwd", "MIOpen conv data gradient"),
+        (r"xmma_fprop", "xmma conv forward"),
+        (r"xmma_dgrad", "xmma conv data gradient"),
+        (r"xmma_wgrad", "xmma conv weight gradient"),
+        (r"xmma_gemm", "xmma gemm"),
+        (r"^igemm_fwd", "MIOpen conv forward"),
+        (r"^igemm_bwd", "MIOpen conv data gradient"),
         (r"^igemm_wrw", "MIOpen conv weight gradient"),
     )
-)  # fmt: skip
+)
 """Kernels of libraries, told apart by dtype and tile."""
 
 _PLAIN = tuple(
     (re.compile(pattern), words)
     for pattern, words in (
-        (r"CatArrayBatchedCopy", "concatenate"), (r"splitKreduce", "split-K sum"),
+        (r"CatArrayBatchedCopy", "concatenate"),
+        (r"splitKreduce", "split-K sum"),
         (r"flash_fwd_splitkv_combine", "flash attention combine"),
         (r"flash_fwd_splitkv", "flash attention forward (split)"),
         (r"flash_fwd", "flash attention forward"),
@@ -211,13 +236,17 @@ _PLAIN = tuple(
         (r"cunn_SoftMaxForward|softmax_warp_forward", "softmax forward"),
         (r"cunn_SoftMaxBackward|softmax_warp_backward", "softmax backward"),
         (r"vectorized_layer_norm_kernel", "layer norm (vectorized)"),
-        (r"RadixSort\w*Onesweep", "radix sort"), (r"fused_dropout_kernel", "dropout (fused)"),
+        (r"RadixSort\w*Onesweep", "radix sort"),
+        (r"fused_dropout_kernel", "dropout (fused)"),
         (r"vectorized_gather_kernel", "gather rows (vectorized)"),
-        (r"index_elementwise_kernel", "index"), (r"add_rmsnorm", "add and RMS norm"),
-        (r"nchwToNhwc", "layout NCHW to NHWC"), (r"nhwcToNchw", "layout NHWC to NCHW"),
-        (r"_ZN2ck.*grouped_conv_fwd", "CK conv forward"), (r"Rmsnorm2dFwd", "CK RMS norm"),
+        (r"index_elementwise_kernel", "index"),
+        (r"add_rmsnorm", "add and RMS norm"),
+        (r"nchwToNhwc", "layout NCHW to NHWC"),
+        (r"nhwcToNchw", "layout NHWC to NCHW"),
+        (r"_ZN2ck.*grouped_conv_fwd", "CK conv forward"),
+        (r"Rmsnorm2dFwd", "CK RMS norm"),
     )
-)  # fmt: skip
+)
 """Well-known kernels in words."""
 
 _TYPE_WORDS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "float64": "fp64"}
@@ -276,13 +305,16 @@ def _without_templates(symbol: str) -> str:
 _TILES = tuple(
     re.compile(pattern)
     for pattern in (
-        r"nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_(\d+)x", r"MT(\d+)x(\d+)x(\d+)",
+        r"nvjet_sm\d+_[a-z]+_(\d+)x(\d+)_(\d+)x",
+        r"MT(\d+)x(\d+)x(\d+)",
         r"tilesize(\d+)x(\d+)x(\d+)",
         r"(?:gemm|fprop|dgrad|wgrad)(?:_[a-z0-9]+)*?_(\d+)x(\d+)_(\d+)x",
         r"bt(\d+)x(\d+)x(\d+)",
-        r"sgemm_(\d+)x(\d+)", r"gemm_(\d+)x(\d+)", r"_(\d{2,3})x(\d{2,3})x(\d{2,3})",
+        r"sgemm_(\d+)x(\d+)",
+        r"gemm_(\d+)x(\d+)",
+        r"_(\d{2,3})x(\d{2,3})x(\d{2,3})",
     )
-)  # fmt: skip
+)
 
 
 @lru_cache(maxsize=16384)
@@ -296,10 +328,13 @@ def symbol_tile(symbol: str) -> tuple[int, ...]:
 
 
 _DTYPES: tuple[tuple[str, str], ...] = (
-    (r"BFloat16|bf16|bfloat16", "bfloat16"), (r"c10::Half|__half|_f16|fp16|half", "float16"),
-    (r"OpaqueType<2", "bfloat16"), (r"OpaqueType<4", "float32"), (r"double", "float64"),
+    (r"BFloat16|bf16|bfloat16", "bfloat16"),
+    (r"c10::Half|__half|_f16|fp16|half", "float16"),
+    (r"OpaqueType<2", "bfloat16"),
+    (r"OpaqueType<4", "float32"),
+    (r"double", "float64"),
     (r"float|_f32", "float32"),
-)  # fmt: skip
+)
 _DTYPE_PATTERNS = tuple((re.compile(pattern), dtype) for pattern, dtype in _DTYPES)
 
 

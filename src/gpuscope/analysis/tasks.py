@@ -6,6 +6,7 @@ import math
 
 from gpuscope.analysis.breakdown import Rows
 from gpuscope.analysis.grouping import KernelGroups, group_key, label
+from gpuscope.analysis.pieces import waves
 from gpuscope.analysis.types import Task
 
 
@@ -26,6 +27,7 @@ def tasks(rows: Rows, groups: KernelGroups) -> tuple[Task, ...]:
         if kernel.lane != "compute":
             continue
         op = rows.ops.ops[groups.op[i]] if groups.op[i] >= 0 else None
+        filled = waves(kernel, op)
         found.append(
             Task(
                 label=label(kernel, op),
@@ -35,8 +37,8 @@ def tasks(rows: Rows, groups: KernelGroups) -> tuple[Task, ...]:
                 grid=kernel.grid,
                 block=kernel.block,
                 tile=kernel.tile,
-                waves=kernel.waves,
-                tail_loss=tail_loss(kernel.waves),
+                waves=filled,
+                tail_loss=tail_loss(filled),
                 occupancy=kernel.occupancy,
                 limiter=kernel.limiter,
                 kernel=kernel.name,

@@ -30,9 +30,12 @@ NS = 1e-9
 
 
 def rank_time(
-    timeline: Timeline, rank: int, ops: OpColumns | None = None, hosts: Hosts | None = None,
+    timeline: Timeline,
+    rank: int,
+    ops: OpColumns | None = None,
+    hosts: Hosts | None = None,
     known: Known | None = None,
-) -> RankTime:  # fmt: skip
+) -> RankTime:
     """Return the time classes of one rank from its first to its last device event.
 
     All device events of the timeline count, whatever steps are marked. Unions are exact: the
@@ -57,9 +60,11 @@ def rank_time(
 
 
 def rank_times(
-    timeline: Timeline, ops: OpColumns | None = None, hosts: Hosts | None = None,
+    timeline: Timeline,
+    ops: OpColumns | None = None,
+    hosts: Hosts | None = None,
     known: Mapping[int, Known] | None = None,
-) -> dict[int, RankTime]:  # fmt: skip
+) -> dict[int, RankTime]:
     """Return the time classes of every rank that has device work; `known` by rank."""
     ops = OpColumns.of(timeline) if ops is None else ops
     hosts = Hosts(timeline, ops) if hosts is None else hosts

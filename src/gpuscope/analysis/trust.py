@@ -19,19 +19,10 @@ from gpuscope.analysis.trust_checks import (
     step_marks,
 )
 from gpuscope.analysis.trust_checks.facts import rank_facts
+from gpuscope.document.text import plural, sentences
 from gpuscope.timeline.types import Timeline
 
 _SEVERITIES = ("cannot", "doubt", "note")
-
-NEEDS: dict[str, str] = {
-    "host_bound": "host", "input_bound": "host", "sync_bound": "host", "launch_bound": "time",
-    "bandwidth_bound": "time", "compute_bound": "time", "small_kernels": "time",
-    "well_used": "time", "transfer_bound": "time", "communication_bound": "communication",
-    "wait_for_rank": "ranks", "variable_steps": "steps", "pageable_copies": "time",
-    "low_occupancy": "time", "slow_kernels": "time", "low_precision_unused": "time",
-    "poor_shapes": "time",
-}  # fmt: skip
-"""Question that the recording must answer before a kind of finding may be given."""
 
 
 def trust(timeline: Timeline, rank: int | None = None, match: Match | None = None) -> Trust | None:
@@ -56,16 +47,6 @@ def trust(timeline: Timeline, rank: int | None = None, match: Match | None = Non
             match = match_collectives(timeline)
         found.extend(across_ranks.check(timeline, facts, match))
     return Trust(_joined(found, chosen), _conclusions(found, chosen))
-
-
-def allowed(trust_: Trust | None, kind: str) -> bool:
-    """Return whether the recording can carry a finding of this kind."""
-    if trust_ is None or kind not in NEEDS:
-        return True
-    needs = {NEEDS[kind], "time"}
-    if NEEDS[kind] == "host":
-        needs.add("idle")
-    return all(trust_.can_conclude.get(question, True) for question in needs)
 
 
 def _ranks(timeline: Timeline) -> tuple[int, ...]:
@@ -99,10 +80,11 @@ def _joined(remarks: Iterable[Remark], ranks: Sequence[int]) -> tuple[Remark, ..
         elif len({remark.sentence for remark in same}) == 1 and len(same) == len(ranks):
             out.append(replace(one, rank=None))
         else:
-            plural = "ranks" if others > 1 else "rank"
-            more = f" (Rank {one.rank}; {others} other {plural} likewise.)"
-            more_zh = f"（rank {one.rank}；另有 {others} 个进程同样如此。）"
-            out.append(
-                replace(one, sentence=one.sentence + more, sentence_zh=one.sentence_zh + more_zh)
+            more = plural(
+                "(Rank {rank}; {count} other rank likewise.)",
+                "(Rank {rank}; {count} other ranks likewise.)",
+                others,
+                rank=one.rank,
             )
+            out.append(replace(one, sentence=sentences(one.sentence, more)))
     return tuple(sorted(out, key=lambda remark: _SEVERITIES.index(remark.severity)))

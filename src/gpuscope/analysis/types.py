@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpuscope.analysis.account_types import Account
 from gpuscope.analysis.copies import CopyKind
 from gpuscope.analysis.critical_path import CriticalPath
 from gpuscope.analysis.idle_spots import IdleSpot
 from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.launches import Launches
 from gpuscope.analysis.recorded_types import Communication, RankStory, StepSpread, Trust
-
-FINDING_KINDS: tuple[str, ...] = (
-    "host_bound", "input_bound", "communication_bound", "bandwidth_bound", "compute_bound",
-    "launch_bound", "wait_for_rank", "small_kernels", "untrusted_trace", "does_not_fit",
-    "sync_bound", "low_precision_unused", "poor_shapes", "transfer_bound", "well_used",
-    "pageable_copies", "variable_steps", "low_occupancy", "slow_kernels", "fragmented_memory",
-    "pipeline_bubble", "imbalance", "nearly_full",
-)  # fmt: skip
-"""Stable words for `Finding.kind`."""
+from gpuscope.document.printable import counted, short_repr
+from gpuscope.document.quantities import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +42,12 @@ class RankTime:
     copy_s: float
     idle_by_cause: Mapping[str, float]
 
+    @property
+    def overlapped(self) -> float:
+        """Share of the communication that runs beside computation, 0..1."""
+        all_s = self.communication_s
+        return 1 - self.exposed_communication_s / all_s if all_s > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -55,6 +55,8 @@ class Share:
 
     `time_s` is device time attributed to the row; rows of one breakdown that covers the step add
     up to the step time (the idle rows included). `family` is a kernel family where a row has one.
+    `running_s` is how long its kernels run, one after the other, what others hide of them included:
+    the time that their work and traffic took, for rates. None where `time_s` is that time.
     """
 
     label: str
@@ -65,6 +67,22 @@ class Share:
     limiter: str = ""
     best_s: float | None = None
     family: str = ""
+    running_s: float | None = None
+
+    @property
+    def flops_per_s(self) -> float | None:
+        """Arithmetic over the time that it ran; None where there is none."""
+        return _rate(self.flops, self.running_s, self.time_s)
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """Traffic over the time that it ran; None where there is none."""
+        return _rate(self.moved_bytes, self.running_s, self.time_s)
+
+
+def _rate(amount: float, running_s: float | None, time_s: float) -> float | None:
+    took_s = time_s if running_s is None else running_s
+    return amount / took_s if amount > 0 and took_s > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +126,38 @@ class RooflinePoint:
 
 
 @dataclass(frozen=True, slots=True)
+class BesideRoofline:
+    """Kernels of one family that have no place on the roofline: no FLOPs are counted for them.
+
+    Attributes:
+        kind: the family.
+        time_s: their attributed time in a step.
+        count: their launches in a step.
+        moved_bytes: what they move across device memory in a step.
+        bytes_per_s: that over the time that they ran; None where no bytes are known, and for
+            communication, which links limit.
+        memory_share: that rate over the memory's bandwidth; None likewise.
+    """
+
+    kind: str
+    time_s: float
+    count: int
+    moved_bytes: float
+    bytes_per_s: float | None
+    memory_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Roofline:
-    """Points with the device's roofs (peak FLOP/s by dtype, bandwidth)."""
+    """Points with the device's roofs (peak FLOP/s by dtype, bandwidth).
+
+    Points and `beside` together are all kernels of the step: their times add up to its kernels'.
+    """
 
     points: tuple[RooflinePoint, ...]
     peak_flops_per_s: Mapping[str, float]
     memory_bandwidth_bytes_per_s: float | None
+    beside: tuple[BesideRoofline, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,16 +263,48 @@ class Utilisation:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a finding is about, so that it can be shown, and held against the whole step.
+
+    Attributes:
+        events: rows of `Timeline.events` (kernels, copies, collectives), in time order; of very
+            many the ones that lose most.
+        operators: names of the operators that launched them, most lost time first.
+        lines: source lines that asked for them ("model.py:12"), most lost time first; those of the
+            forward pass stand for the backward pass of the same module.
+        idle: causes of idle time that it speaks for.
+        idle_s: how much of that idle time it speaks for: all of it, but where only some of its
+            places are meant.
+        explains_s: how much of the distance between the step and its best possible time it speaks
+            for (see `Account`).
+    """
+
+    events: tuple[int, ...] = ()
+    operators: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    explains_s: float = 0.0
+    idle_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing worth knowing, in plain words.
 
     Attributes:
-        kind: a stable word of `FINDING_KINDS`.
+        kind: a stable word (`gpuscope.analysis.findings.finding_kinds()`).
         title: one sentence.
         evidence: the numbers behind it, one sentence.
-        max_gain_s: the most that fixing it could save per step; 0 if nothing, None if unknown.
+        max_gain_s: the most that fixing it could save per step; 0 if nothing, None if unknown. No
+            time is in the gains of two findings: together they are no more than the step.
         hint: what to try first; "" if nothing.
-        title_zh, evidence_zh, hint_zh: the same in Chinese.
+        about: the events, operators, lines and idle time that it is about; None where it is about
+            none of them (memory, a recording's faults).
+        predicted_step_s: of a prediction, the step with it done, simulated; None where no single
+            change does it.
+        rest_with: kinds of the findings in whose gains the rest of what it costs is: what both
+            name counts once, and shorter kernels gain nothing while the host sets the pace.
+        before: kinds of findings that gain nothing before this one is done.
     """
 
     kind: str
@@ -236,9 +312,14 @@ class Finding:
     evidence: str
     max_gain_s: float | None
     hint: str = ""
-    title_zh: str = ""
-    evidence_zh: str = ""
-    hint_zh: str = ""
+    about: About | None = None
+    predicted_step_s: float | None = None
+    rest_with: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        gain = f"up to {Seconds(self.max_gain_s)} a step" if self.max_gain_s else None
+        return short_repr(self, self.kind, gain, self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +351,7 @@ class Analysis:
             recording.
         host: where the host's own time went, by name; only of a recording without device work.
         job: what the ranks of a predicted job do with a step; None elsewhere.
+        account: the step from its best possible time to what it takes; None without device work.
     """
 
     step_s: float
@@ -297,3 +379,8 @@ class Analysis:
     host: tuple[Share, ...] = ()
     symbols: tuple[Share, ...] = ()
     job: JobStory | None = None
+    account: Account | None = None
+
+    def __repr__(self) -> str:
+        ranks, found = counted(len(self.time), "rank"), counted(len(self.findings), "finding")
+        return short_repr(self, "", f"step {Seconds(self.step_s)}", ranks, found)

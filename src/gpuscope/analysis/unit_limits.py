@@ -34,7 +34,7 @@ def l2_bytes_per_s(device: Device | None, calibration: Calibration | None) -> fl
     """
     if device is None or calibration is None or not device.clock_hz or not device.compute_units:
         return None
-    per_clock = max(calibration.get(name, 0.0) for name in L2_CONSTANTS)
+    per_clock = max((calibration.value(n) for n in L2_CONSTANTS if n in calibration), default=0.0)
     return per_clock * device.clock_hz * device.compute_units or None
 
 
@@ -46,6 +46,12 @@ def unit_of(device: Device | None, dtype: str) -> str:
         return rate_and_unit(device, dtype)[1]
     except GpuscopeError:
         return ""
+
+
+def peaks_origin(device: Device | None) -> str:
+    """Where a device's peak rates come from; "datasheet" only where its maker states them all."""
+    found = {device.origin(rate) or "" for rate, _ in device.peaks} if device else set()
+    return next(iter(found)) if len(found) == 1 else max(found - {"datasheet"}, default="")
 
 
 def has_matrix_unit(device: Device | None) -> bool:

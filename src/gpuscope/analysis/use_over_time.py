@@ -21,16 +21,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuscope.analysis.binning import spread
-from gpuscope.analysis.columns import Floats, KernelColumns, take
+from gpuscope.analysis.binning import deferred, spread
+from gpuscope.analysis.columns import Floats, KernelColumns, crossing, take
 from gpuscope.analysis.copies import each_copy
 from gpuscope.analysis.l2_traffic import is_tiled, l2_bytes
-from gpuscope.analysis.link_traffic import link_bytes
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
 from gpuscope.analysis.unit_limits import (
     L2_CONSTANTS,
     has_matrix_unit,
     l2_bytes_per_s,
+    peaks_origin,
     sm_share,
     unit_of,
 )
@@ -57,6 +57,9 @@ LEAST_KNOWN, WELL_KNOWN = 0.6, 0.98
 """Shares of the busy time: below the first no curve is drawn, below the second it is a lower
 bound (what is not known counts as nothing)."""
 
+CONTRADICTS = 0.1
+"""Share by which a kernel draws more from L2 than the limit allows for the limit to be wrong."""
+
 KNOWN_FOR_POWER = 0.9
 """Power is no lower bound of anything: as for the energy, nearly all work must be known."""
 
@@ -71,6 +74,7 @@ def use_over_time(
     calibration: Calibration | None = None,
     *,
     bins: int = BINS,
+    work_j: float | None = None,
 ) -> UseOverTime | None:
     """Return the use of the first rank's device over one step; None without known kernels.
 
@@ -81,6 +85,8 @@ def use_over_time(
         device: for what the units can do, and for power.
         calibration: measured constants; the catalogue's own by default.
         bins: how many.
+        work_j: energy above rest of the step where it is known (`Energy`); else it follows from the
+            kernels.
     """
     ranks = device_ranks(timeline)
     window = _one_step(timeline, ranks[0]) if ranks else None
@@ -90,18 +96,31 @@ def use_over_time(
     if not len(work):
         return None
     known = calibration or (calibration_for(device) if device is not None else None)
-    step = _StepWork(timeline, work, KernelColumns.of(timeline), device, known, bins)
+    step = _StepWork(timeline, work, KernelColumns.of(timeline), device, known, bins, work_j)
     makers = (
-        step.tensor, step.vector, step.multiprocessors, step.memory, step.l2, step.link,
-        step.from_host, step.to_host, step.power,
-    )  # fmt: skip
+        step.tensor,
+        step.vector,
+        step.multiprocessors,
+        step.memory,
+        step.l2,
+        step.link,
+        step.from_host,
+        step.to_host,
+        step.power,
+    )
     series = tuple(made for made in (maker() for maker in makers) if made is not None)
     if not series:
         return None
     return UseOverTime(
-        ranks[0], window.start_ns, window.end_ns, bins, series, step.phases(), step.l2_groups(),
+        ranks[0],
+        window.start_ns,
+        window.end_ns,
+        bins,
+        series,
+        step.phases(),
+        step.l2_groups(),
         step.matrix_flops(),
-    )  # fmt: skip
+    )
 
 
 def _one_step(timeline: Timeline, rank: int) -> Window | None:
@@ -117,11 +136,17 @@ class _StepWork:
     """The device work of a step as columns, and the curves that follow from it."""
 
     def __init__(
-        self, timeline: Timeline, work: DeviceWork, kernels: KernelColumns,
-        device: Device | None, calibration: Calibration | None, bins: int,
-    ) -> None:  # fmt: skip
+        self,
+        timeline: Timeline,
+        work: DeviceWork,
+        kernels: KernelColumns,
+        device: Device | None,
+        calibration: Calibration | None,
+        bins: int,
+        work_j: float | None = None,
+    ) -> None:
         self.timeline, self.work, self.kernels, self.device = timeline, work, kernels, device
-        self.calibration, self.bins = calibration, bins
+        self.calibration, self.bins, self.work_j = calibration, bins, work_j
         self.roofs = Roofs(device)
         self.bin_s = work.window.length_ns * 1e-9 / bins
         # What the window cuts off of an event is not of this step.
@@ -154,12 +179,14 @@ class _StepWork:
 
     def _spread(self, amount: Floats) -> Floats:
         window = self.work.window.bounds
-        return spread(
-            self.work.start_ns, self.work.end_ns, amount * self.inside, window, self.bins
-        )
+        return spread(self.work.start_ns, self.work.end_ns, amount * self.inside, window, self.bins)
 
-    def _rate(self, amount: Floats) -> tuple[float, ...]:
-        return tuple((self._spread(amount) / self.bin_s).tolist())
+    def _rate(self, amount: Floats, limit: float | None = None) -> tuple[float, ...]:
+        """By bin; kernels beside each other share what the unit can do."""
+        binned = self._spread(amount)
+        if limit is not None:
+            binned = deferred(binned, limit * self.bin_s)
+        return tuple((binned / self.bin_s).tolist())
 
     def _total(self, amount: Floats) -> float:
         return float((amount * self.inside).sum())
@@ -170,10 +197,15 @@ class _StepWork:
         if not self.matrix.any() or known < LEAST_KNOWN or not has_matrix_unit(self.device):
             return None
         return UseSeries(
-            "tensor", "share", self._rate(self._arithmetic_s("matrix")), 1.0,
-            self._total(np.where(self._on("matrix"), self.flops, 0.0)), known=known,
-            is_least=known < WELL_KNOWN, limit_origin="datasheet",
-        )  # fmt: skip
+            "tensor",
+            "share",
+            self._rate(self._arithmetic_s("matrix"), 1.0),
+            1.0,
+            self._total(np.where(self._on("matrix"), self.flops, 0.0)),
+            known=known,
+            is_least=known < WELL_KNOWN,
+            limit_origin=peaks_origin(self.device),
+        )
 
     def _on(self, unit: str) -> Bools:
         """Matrix families that run on the matrix units, or on the vector lanes."""
@@ -199,9 +231,15 @@ class _StepWork:
         if known < LEAST_KNOWN or not busy.any():
             return None
         return UseSeries(
-            "vector", "share", self._rate(busy), 1.0, self._total(busy), known=known,
-            is_least=known < WELL_KNOWN, limit_origin="computed",
-        )  # fmt: skip
+            "vector",
+            "share",
+            self._rate(busy, 1.0),
+            1.0,
+            self._total(busy),
+            known=known,
+            is_least=known < WELL_KNOWN,
+            limit_origin="computed",
+        )
 
     def multiprocessors(self) -> UseSeries | None:
         """Multiprocessors that have a block."""
@@ -210,17 +248,25 @@ class _StepWork:
             return None
         share = np.array([sm_share(k, units) for k in self.kernels.kernels])
         found = np.where(self.computes, take(share, self.work.kernel, np.nan), np.nan)
-        told = ~np.isnan(found)
-        known = self._known(told)
+        given = ~np.isnan(found)
+        known = self._known(given)
         if known < LEAST_KNOWN:
             return None
         running_s = self.timeline.events.duration_ns[self.work.event] * 1e-9
-        busy = np.where(told, found, 0.0) * running_s
+        busy = np.where(given, found, 0.0) * running_s
         # Kernels on two streams share the multiprocessors: together no more than all of them.
         values = np.minimum(self._spread(busy) / self.bin_s, 1.0)
         total = float(values.sum()) * self.bin_s
-        return UseSeries("sm", "share", tuple(values.tolist()), 1.0, total, known=known,
-                         is_least=known < WELL_KNOWN, limit_origin="computed")  # fmt: skip
+        return UseSeries(
+            "sm",
+            "share",
+            tuple(values.tolist()),
+            1.0,
+            total,
+            known=known,
+            is_least=known < WELL_KNOWN,
+            limit_origin="computed",
+        )
 
     def memory(self) -> UseSeries | None:
         """Bytes across device memory."""
@@ -229,15 +275,26 @@ class _StepWork:
             return None
         read = np.array([k.read_bytes for k in self.kernels.kernels])
         written = np.array([k.written_bytes for k in self.kernels.kernels])
-        read, written = take(read, self.work.kernel), take(written, self.work.kernel)
         limit = self.device.memory_bandwidth_bytes_per_s if self.device else None
+        running_ns = self.timeline.events.duration_ns[self.work.event]
+        read, written = (
+            crossing(
+                take(part, self.work.kernel), read + written, self.work.kernel, running_ns, limit
+            )
+            for part in (read, written)
+        )
         origin = self.device.origin("memory_bandwidth_bytes_per_s") if self.device else None
         return UseSeries(
-            "memory", "bytes/s", self._rate(read + written), limit,
+            "memory",
+            "bytes/s",
+            self._rate(read + written, limit),
+            limit,
             self._total(read + written),
-            {"read": self._total(read), "written": self._total(written)}, known,
-            is_least=known < WELL_KNOWN, limit_origin=origin or "",
-        )  # fmt: skip
+            {"read": self._total(read), "written": self._total(written)},
+            known,
+            is_least=known < WELL_KNOWN,
+            limit_origin=origin or "",
+        )
 
     def l2(self) -> UseSeries | None:
         """Bytes between L2 and multiprocessors: at least what the kernels tell."""
@@ -247,13 +304,21 @@ class _StepWork:
         if known < LEAST_KNOWN or not amount.any():
             return None
         limit = l2_bytes_per_s(self.device, self.calibration)
-        told = self._kernel_flags(lambda k: is_tiled(k) or k.kind not in MATRIX_KINDS)
-        exact = self._known(told & self.has_work)
+        each_s = np.maximum(self.timeline.events.duration_ns[self.work.event] * 1e-9, 1e-12)
+        if limit is not None and (amount > limit * each_s * (1 + CONTRADICTS)).any():
+            limit = None  # carried from another device: its own kernels say that it does more
+        given = self._kernel_flags(lambda k: is_tiled(k) or k.kind not in MATRIX_KINDS)
+        exact = self._known(given & self.has_work)
         return UseSeries(
-            "l2", "bytes/s", self._rate(amount), limit, self._total(amount), known=known,
+            "l2",
+            "bytes/s",
+            self._rate(amount, limit),
+            limit,
+            self._total(amount),
+            known=known,
             is_least=exact < WELL_KNOWN,
             limit_origin=_calibrated(self.calibration, *L2_CONSTANTS),
-        )  # fmt: skip
+        )
 
     def link(self) -> UseSeries | None:
         """Bytes that collectives send to the other devices."""
@@ -261,20 +326,27 @@ class _StepWork:
         rows = rows[np.argsort(self.work.event[rows], kind="stable")]
         if not len(rows):
             return None
+        from gpuscope.analysis.link_traffic import link_bytes
+
         sent = link_bytes(self.timeline, self.work.event[rows])
-        told = ~np.isnan(sent)
+        given = ~np.isnan(sent)
         time = (self.work.end_ns - self.work.start_ns)[rows]
-        known = float(time[told].sum()) / max(float(time.sum()), 1.0)
+        known = float(time[given].sum()) / max(float(time.sum()), 1.0)
         if known < LEAST_KNOWN:
             return None
         amount = np.zeros(len(self.work))
-        amount[rows] = np.where(told, sent, 0.0)
+        amount[rows] = np.where(given, sent, 0.0)
         link = self.device.scale_up if self.device else None
         return UseSeries(
-            "link", "bytes/s", self._rate(amount), link.bandwidth_bytes_per_s if link else None,
-            self._total(amount), known=known,
-            is_least=known < WELL_KNOWN, limit_origin=link.bandwidth_origin if link else "",
-        )  # fmt: skip
+            "link",
+            "bytes/s",
+            self._rate(amount, link.bandwidth_bytes_per_s if link else None),
+            link.bandwidth_bytes_per_s if link else None,
+            self._total(amount),
+            known=known,
+            is_least=known < WELL_KNOWN,
+            limit_origin=link.bandwidth_origin if link else "",
+        )
 
     def from_host(self) -> UseSeries | None:
         """Copies to the device."""
@@ -289,19 +361,24 @@ class _StepWork:
         own = direction == way
         if not own.any():
             return None
-        told = own & ~np.isnan(nbytes)
+        given = own & ~np.isnan(nbytes)
         time = (self.work.end_ns - self.work.start_ns)[rows]
-        known = float(time[told].sum()) / max(float(time[own].sum()), 1.0)
+        known = float(time[given].sum()) / max(float(time[own].sum()), 1.0)
         if known < LEAST_KNOWN:
             return None
         amount = np.zeros(len(self.work))
-        amount[rows[told]] = nbytes[told]
+        amount[rows[given]] = nbytes[given]
         link = self.device.host_link if self.device else None
         return UseSeries(
-            key, "bytes/s", self._rate(amount), link.bandwidth_bytes_per_s if link else None,
-            self._total(amount), known=known,
-            is_least=known < WELL_KNOWN, limit_origin=link.bandwidth_origin if link else "",
-        )  # fmt: skip
+            key,
+            "bytes/s",
+            self._rate(amount, link.bandwidth_bytes_per_s if link else None),
+            link.bandwidth_bytes_per_s if link else None,
+            self._total(amount),
+            known=known,
+            is_least=known < WELL_KNOWN,
+            limit_origin=link.bandwidth_origin if link else "",
+        )
 
     def power(self) -> UseSeries | None:
         """Power: a recorded counter, else at rest and what the work takes."""
@@ -317,16 +394,22 @@ class _StepWork:
         joules = np.array([sum(model.work_j(k)) for k in self.kernels.kernels])
         above = self._spread(take(joules, self.work.kernel))
         step_s = self.bin_s * self.bins
-        room = max(0.0, model.limit_w - model.idle_w) * step_s
         # The limit holds for the average of a step: kernels may draw more for a while.
-        factor = min(1.0, room / float(above.sum())) if above.sum() > 0 else 1.0
+        room = max(0.0, model.limit_w - model.idle_w) * step_s
+        drawn = min(room, float(above.sum())) if self.work_j is None else self.work_j
+        factor = drawn / float(above.sum()) if above.sum() > 0 else 1.0
         values = model.idle_w + factor * above / self.bin_s
         at_rest = model.idle_w * step_s
         return UseSeries(
-            "power", "W", tuple(values.tolist()), model.device.tdp_w,
-            at_rest + factor * float(above.sum()), {"at rest": at_rest}, known,
-            limit_origin="datasheet",
-        )  # fmt: skip
+            "power",
+            "W",
+            tuple(values.tolist()),
+            model.device.tdp_w,
+            at_rest + factor * float(above.sum()),
+            {"at rest": at_rest},
+            known,
+            limit_origin=model.device.origin("tdp_w") or "",
+        )
 
     def _measured_power(self, counter: Counter) -> UseSeries:
         begin = self.work.window.start_ns
@@ -334,9 +417,14 @@ class _StepWork:
         at = np.clip(np.searchsorted(counter.time_ns, middle, "right") - 1, 0, None)
         values = counter.value[at]
         return UseSeries(
-            "power", "W", tuple(values.tolist()), self.device.tdp_w if self.device else None,
-            float(values.sum()) * self.bin_s, origin="measured", limit_origin="datasheet",
-        )  # fmt: skip
+            "power",
+            "W",
+            tuple(values.tolist()),
+            self.device.tdp_w if self.device else None,
+            float(values.sum()) * self.bin_s,
+            origin="measured",
+            limit_origin=(self.device.origin("tdp_w") if self.device else None) or "",
+        )
 
     def phases(self) -> tuple[Phase, ...]:
         """Bins by the phase that most of their device time belongs to, neighbours joined."""
@@ -367,8 +455,9 @@ class _StepWork:
         used = set(self.work.kernel.tolist())
         return {
             group_key(k): l2_bytes(k, self.device) or 0.0
-            for at, k in enumerate(self.kernels.kernels) if at in used and is_tiled(k)
-        }  # fmt: skip
+            for at, k in enumerate(self.kernels.kernels)
+            if at in used and is_tiled(k)
+        }
 
 
 def _calibrated(calibration: Calibration | None, *names: str) -> str:
@@ -386,8 +475,11 @@ def _joined(most: list[int], table: list[str], window: Window, bins: int) -> tup
             continue
         if last >= 0:
             found.append(
-                Phase(table[last], round(window.start_ns + begin * width),
-                      round(window.start_ns + i * width))
-            )  # fmt: skip
+                Phase(
+                    table[last],
+                    round(window.start_ns + begin * width),
+                    round(window.start_ns + i * width),
+                )
+            )
         last, begin = code, i
     return tuple(found)

@@ -8,14 +8,7 @@ from gpuscope.analysis.breakdown import Rows
 from gpuscope.analysis.columns import Floats
 from gpuscope.analysis.roofs import MATRIX_KINDS, Roofs
 from gpuscope.analysis.types import Utilisation
-
-DEFINITION = (
-    "Model FLOPs are those of matrix products, convolutions, attention and recurrent layers of "
-    "the forward and backward pass, 2 per multiply-add; causal attention counts the half that the "
-    "mask leaves; norms, activations and the optimizer do not count. MFU = model FLOPs / (step "
-    "time x dense peak of {dtype}). HFU also counts forward work repeated in the backward pass: by "
-    "activation checkpointing, and the attention scores that fused attention computes again."
-)
+from gpuscope.document.text import Text
 
 REPEATED_IN_ATTENTION_BACKWARD = 1 / 5
 """Fused attention's backward pass is five matrix products, of which one computes the scores again
@@ -56,7 +49,7 @@ def utilisation(rows: Rows, roofs: Roofs, step_s: float) -> Utilisation | None:
         peak_flops_per_s=peak,
         mfu=model / (step_s * peak) if peak else None,
         hfu=hardware / (step_s * peak) if peak else None,
-        definition=DEFINITION.format(dtype=dtype),
+        definition=_definition(dtype),
     )
 
 
@@ -76,3 +69,16 @@ def _main_dtype(rows: Rows, flops: Floats) -> str:
     codes = rows.kernels.dtype.take(rows.work.kernel)
     by_dtype = np.bincount(codes, weights=flops, minlength=len(rows.kernels.dtype.table))
     return rows.kernels.dtype.table[int(by_dtype.argmax())]
+
+
+def _definition(dtype: str) -> Text:
+    """What the shares mean."""
+    return Text(
+        "Model FLOPs are those of matrix products, convolutions, attention and recurrent layers of "
+        "the forward and backward pass, 2 per multiply-add; causal attention counts the half that "
+        "the mask leaves; norms, activations and the optimizer do not count. MFU = model FLOPs / "
+        "(step time x dense peak of {dtype}). HFU also counts forward work repeated in the "
+        "backward pass: by activation checkpointing, and the attention scores that fused attention "
+        "computes again.",
+        dtype=dtype,
+    )

@@ -9,7 +9,7 @@ a kernel costs nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -25,12 +25,18 @@ MEMSET = EVENT_KINDS.index("memset")
 OPERATOR = EVENT_KINDS.index("operator")
 LAUNCH = EVENT_KINDS.index("launch")
 SYNC = EVENT_KINDS.index("sync")
+STEP = EVENT_KINDS.index("step")
 
 LAG_SHARE = 0.10
 """A device whose work ends later than this share of the marked time after the last mark has run
 behind its host so far that the marks do not show its steps."""
 
 _PRIORITY = (KERNEL, COMMUNICATION, MEMCPY, MEMSET)
+
+
+def talks(timeline: Timeline) -> bool:
+    """Whether any of a timeline's events is communication."""
+    return bool((timeline.events.kind == COMMUNICATION).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,40 +103,46 @@ def rank_rows(timeline: Timeline, rank: int) -> npt.NDArray[np.bool_]:
 
 
 def choose_window(timeline: Timeline, rank: int) -> Window | None:
-    """Return the window of the marked steps, else the span of the device work; None if neither.
+    """Return the window of the steps, else the span of the device work; None if neither.
 
-    A device runs behind its host. Where the single marked step's device work does not lie
-    within the host's marks, the window begins with the device work instead and keeps the step's
-    length (or the work's span, if longer), so that no work is cut off. Of several steps the
-    window is the first one's start to the last one's end, as `marked_steps` has them.
+    It is the first step's start to the last one's end, as `marked_steps` has them, so that a step
+    time and the shares beside it are of one window.
     """
+    steps = marked_steps(timeline, rank)
+    if steps:
+        return Window(min(s.start_ns for s in steps), max(s.end_ns for s in steps), len(steps))
+    span = _device_span(timeline, rank)
+    return None if span is None else Window(*span, 1)
+
+
+def _device_span(timeline: Timeline, rank: int) -> tuple[int, int] | None:
+    """First start and last end of a rank's device work; None without any."""
     events = timeline.events
     rows = rank_rows(timeline, rank) & (events.kind < DEVICE_KINDS)
-    steps = marked_steps(timeline, rank)
     if not rows.any():
-        return Window(steps[0].start_ns, steps[-1].end_ns, len(steps)) if steps else None
-    first, last = int(events.start_ns[rows].min()), int(events.end_ns[rows].max())
-    if not steps:
-        return Window(first, last, 1)
-    start, end = min(s.start_ns for s in steps), max(s.end_ns for s in steps)
-    if len(steps) == 1 and (first < start or last > end):
-        return Window(first, max(last, first + end - start), 1)
-    return Window(start, end, len(steps))
+        return None
+    return int(events.start_ns[rows].min()), int(events.end_ns[rows].max())
 
 
 def marked_steps(timeline: Timeline, rank: int) -> tuple[Step, ...]:
     """Return the steps of a rank in time order, each with the time that it really took.
 
-    Marks are the host's. A host that never waits may be done with its steps long before the
-    device. Where several recorded steps are marked and the device's work for them ends later than
-    `LAG_SHARE` of the marked time after the last mark, a step is what the device makes of it: from
-    the begin of the first work launched in it to that of the next step, the last one to the end of
-    all their work.
+    Marks are the host's, and a device runs behind its host. Where a single step is marked and its
+    device work does not lie within the marks, the step begins with the device work instead and
+    keeps its length (or the work's span, if longer), so that no work is cut off.
+
+    A host that never waits may be done with its steps long before the device. Where several
+    recorded steps are marked and the device's work for them ends later than `LAG_SHARE` of the
+    marked time after the last mark, or where the steps were found without marks, a step is what
+    the device makes of it: from the begin of the first work launched in it to that of the next
+    step, the last one to the end of all their work.
     """
     own = (step for step in timeline.steps if step.rank == rank and step.end_ns > step.start_ns)
     steps = tuple(sorted(own, key=lambda step: step.start_ns))
+    if len(steps) == 1:
+        return (_around_work(steps[0], _device_span(timeline, rank)),)
     recorded, events = timeline.recorded, timeline.events
-    if recorded is None or len(steps) < 2:
+    if recorded is None or not steps:
         return steps
     rows = recorded.event[(recorded.launch >= 0) & rank_rows(timeline, rank)[recorded.event]]
     call = recorded.launch[np.searchsorted(recorded.event, rows)]
@@ -142,18 +154,41 @@ def marked_steps(timeline: Timeline, rank: int) -> tuple[Step, ...]:
     begin = np.full(len(steps), np.iinfo(np.int64).max, np.int64)
     np.minimum.at(begin, at, events.start_ns[rows])
     last = int(events.end_ns[rows].max(initial=start[0]))
-    if last - end[-1] <= LAG_SHARE * (end[-1] - start[0]) or (np.diff(begin) <= 0).any():
-        return steps
-    if begin[-1] >= last:
+    behind = bool(steps[0].found) or last - end[-1] > LAG_SHARE * (end[-1] - start[0])
+    if not behind or (np.diff(begin) <= 0).any() or begin[-1] >= last:
         return steps
     edges = [*begin.tolist(), last]
-    return tuple(Step(low, high, rank) for low, high in pairwise(edges))
+    return tuple(
+        replace(step, start_ns=low, end_ns=high)
+        for step, (low, high) in zip(steps, pairwise(edges), strict=True)
+    )
+
+
+def _around_work(step: Step, span: tuple[int, int] | None) -> Step:
+    """A single step, moved to the device's work where that lies outside of it."""
+    if span is None or (span[0] >= step.start_ns and span[1] <= step.end_ns):
+        return step
+    first, last = span
+    if step.found:
+        return replace(step, start_ns=first, end_ns=last)
+    return replace(step, start_ns=first, end_ns=max(last, first + step.end_ns - step.start_ns))
 
 
 def host_window(timeline: Timeline, rank: int, window: Window) -> Window:
-    """Return the host's own marks of the steps in a window; the window where none are marked."""
+    """Return the host's own marks of the steps in a window; the window where none are marked.
+
+    A host runs ahead: when the device begins a step, the host may have launched most of it. Of a
+    prediction, whose steps are the device's, the host's mark is an event.
+    """
+    if timeline.origin == "predicted":
+        events = timeline.events
+        rows = np.flatnonzero(rank_rows(timeline, rank) & (events.kind == STEP))
+        if not len(rows) or len(rows) != window.steps:
+            return window
+        start, end = events.start_ns[rows], events.end_ns[rows]
+        return Window(int(start.min()), int(end.max()), window.steps)
     steps = [step for step in timeline.steps if step.rank == rank and step.end_ns > step.start_ns]
-    if not steps or timeline.origin == "predicted" or len(steps) != window.steps:
+    if not steps or len(steps) != window.steps:
         return window
     return Window(min(s.start_ns for s in steps), max(s.end_ns for s in steps), window.steps)
 

@@ -11,16 +11,17 @@ from gpuscope.cli import explanations as to
 from gpuscope.cli import parallel_arguments as split
 from gpuscope.cli import workload_arguments as given
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
 if TYPE_CHECKING:
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
 
 
 def register(app: typer.Typer) -> None:
     """Add the `advise` command to the application."""
-    short = "What to change, how much it gains, what would hurt; predicted."
+    short = Text("What to change, how much it gains, what would hurt; predicted.")
     app.command("advise", short_help=short)(grouped(advise_command))
 
 
@@ -29,45 +30,55 @@ def advise_command(
         str | None,
         typer.Argument(
             metavar="WORKLOAD|TRACE",
-            help="A built-in model (see: gpuscope models), file.py:function, script.py, a Hugging "
-            "Face config.json; or a recording: a trace, a folder of ranks, a saved run.",
+            help=Text(
+                "A built-in model (see: gpuscope models), file.py:function, script.py, a Hugging "
+                "Face config.json; or a recording: a trace, a folder of ranks, a saved run."
+            ),
         ),
     ] = None,
     *,
     on: Annotated[
-        str | None, typer.Option(help="Device or cluster: h200, 8xh200, this.",
-                                 show_default="h200"),
+        str | None,
+        typer.Option(help=Text("Device or cluster: h200, 8xh200, this."), show_default="h200"),
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="What better means: time, memory, energy or cost.")
+        str, typer.Option(help=Text("What better means: time, memory, energy or cost."))
     ] = "time",
     allow: Annotated[
         str | None,
-        typer.Option(metavar="NUMERICS",
-                     help="Also combine what changes the results: fp8,int8,int4,recipe."),
+        typer.Option(
+            metavar="NUMERICS",
+            help=Text("Also combine what changes the results: fp8,int8,int4,recipe."),
+        ),
     ] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Consider only these changes.")
+        str | None, typer.Option(metavar="NAMES", help=Text("Consider only these changes."))
     ] = None,
     without: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Leave these changes out.")
+        str | None, typer.Option(metavar="NAMES", help=Text("Leave these changes out."))
     ] = None,
     batch_advice: Annotated[
-        bool, typer.Option("--batch-advice", help="Also find the largest and the best batch.")
+        bool, typer.Option("--batch-advice", help=Text("Also find the largest and the best batch."))
     ] = False,
     save: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Keep all forecasts for gpuscope optimize --advice."),
+        typer.Option(
+            metavar="FILE", help=Text("Keep all forecasts for gpuscope optimize --advice.")
+        ),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List all changes and stop.")] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help=Text("List all changes and stop."))
+    ] = False,
     calibration: Annotated[
         str | None,
-        typer.Option(metavar="FILE|FOLDER", help="Constants measured (gpuscope bench --save)."),
+        typer.Option(
+            metavar="FILE|FOLDER", help=Text("Constants measured (gpuscope bench --save).")
+        ),
     ] = None,
     options: given.OptionsOrScript,
     parallel: split.Parallel,
     shown: to.Where,
-) -> None:  # fmt: skip
+) -> None:
     """Predict every change that fits, alone and in the best combination; name what would hurt.
 
     Nothing is run and no GPU is needed. For a recording, whose code is not at hand, gains are
@@ -82,12 +93,22 @@ def advise_command(
         from gpuscope.errors import InvalidValueError
 
         raise InvalidValueError(
-            "No workload is named.", "", "Type for example: gpuscope advise gpt2 --task train"
+            Text("No workload is named."),
+            "",
+            Text("Type for example: gpuscope advise gpt2 --task train"),
         )
     request = Request(
-        target, on, replace(options, parallel=parallel), objective, given.names_in(allow),
-        given.names_in(only), given.names_in(without), batch_advice, calibration, save,
-    )  # fmt: skip
+        target,
+        on,
+        replace(options, parallel=parallel),
+        objective,
+        given.names_in(allow),
+        given.names_in(only),
+        given.names_in(without),
+        batch_advice,
+        calibration,
+        save,
+    )
 
     def make() -> Explanation:
         return advice_for(request, shown.quiet or shown.as_json, shown.lang)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope import api
+from gpuscope.document.text import Text, plural, verbatim
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.settings import WorkloadOptions
 
 if TYPE_CHECKING:
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
 
 __all__ = ["Request", "advice_for", "list_changes"]
 
@@ -44,8 +45,8 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
     """
     _check(request)
     from gpuscope.cli.progress import progress
+    from gpuscope.document.text import render
     from gpuscope.views.i18n import choose_language
-    from gpuscope.views.sentences import sentence
 
     module = request.options.module
     recorded = not module and _is_recording(request.target)
@@ -63,7 +64,7 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
     with progress(quiet) as shown:
 
         def say(text: str) -> None:
-            shown(sentence(text, spoken))
+            shown(render(text, spoken))
 
         if recorded:
             return _of_recording(request, say)
@@ -74,69 +75,72 @@ def advice_for(request: Request, quiet: bool, lang: str | None) -> Explanation:
 
 def _of_plan(request: Request, say: Any) -> Explanation:
     """A ready-made parallel job has no code to change, but a split."""
-    from gpuscope.advice.plan_advice import advise_plan, explained_plan
+    from gpuscope.advice.forecast.plan_advice import advise_plan, explained_plan
 
     cluster = api.resolve_target(request.on or "h200")
     if cluster.n_devices == 1:
         raise InvalidValueError(
-            "One device has nothing to split.", "Options such as --tp are for several.",
-            "Type for example: --on 8xh200",
-        )  # fmt: skip
+            Text("One device has nothing to split."),
+            Text("Options such as --tp are for several."),
+            Text("Type for example: --on 8xh200"),
+        )
     found = advise_plan(
-        request.target, request.on or "h200", request.options, calibration=request.calibration,
+        request.target,
+        request.on or "h200",
+        request.options,
+        calibration=request.calibration,
         say=say,
-    )  # fmt: skip
+    )
     return explained_plan(found)
 
 
 def list_changes() -> Explanation:
     """All changes, by group."""
-    from gpuscope.advice.explanation import NUMERICS
+    from gpuscope.advice.forecast.explanation import NUMERICS
     from gpuscope.advice.registry import changes
-    from gpuscope.explain.types import Column, Explanation, Section, Table, Words
+    from gpuscope.document.blocks import Column, Explanation, Section, Table
 
     by_group: dict[str, list[Any]] = {}
     for change in changes():
         by_group.setdefault(change.group, []).append(change)
-    columns = (
-        Column(Words("name", "名称")), Column(Words("what it does", "作用")),
-        Column(Words("results", "结果")),
-    )  # fmt: skip
+    columns = (Column(Text("name")), Column(Text("what it does")), Column(Text("results")))
     sections = tuple(
         Section(
-            Words(group, _GROUPS_ZH.get(group, group)),
+            _GROUPS.get(group) or verbatim(group),
             (
                 Table(
-                    Words(f"{len(found)} changes", f"{len(found)} 项改动"), columns,
+                    plural("{count} change", "{count} changes", len(found)),
+                    columns,
                     tuple((c.name, c.title, NUMERICS[c.numerics]) for c in found),
                 ),
             ),
         )
         for group, found in sorted(by_group.items())
-    )  # fmt: skip
+    )
     return Explanation(
-        topic="changes", title=Words("Changes that gpuscope knows", "gpuscope 知道的改动"),
-        summary=(
-            Words(
-                "Those that fit a workload are predicted by: gpuscope advise WORKLOAD",
-                "适用的改动由此命令预测：gpuscope advise WORKLOAD",
-            ),
-        ),
+        topic="changes",
+        title=Text("Changes that gpuscope knows"),
+        summary=(Text("Those that fit a workload are predicted by: gpuscope advise WORKLOAD"),),
         sections=sections,
-    )  # fmt: skip
+    )
 
 
-_GROUPS_ZH = {
-    "precision": "精度", "compilation": "编译", "operators": "算子", "input": "输入",
-    "memory": "显存", "distributed": "分布式", "inference": "推理",
-}  # fmt: skip
+_GROUPS = {
+    "precision": Text("precision"),
+    "compilation": Text("compilation"),
+    "operators": Text("operators"),
+    "input": Text("input"),
+    "memory": Text("memory"),
+    "distributed": Text("distributed"),
+    "inference": Text("inference"),
+}
 
 
 def _check(request: Request) -> None:
     """Everything that can be found wrong without torch."""
     if request.objective not in _OBJECTIVES:
-        raise UnknownNameError("objective", request.objective, _OBJECTIVES)
-    from gpuscope.advice.combining import check_names
+        raise UnknownNameError(Text("objective"), request.objective, _OBJECTIVES)
+    from gpuscope.advice.forecast.combinations import check_names
     from gpuscope.cli.prediction import check_options
 
     check_names(request.allow, request.only, request.without)
@@ -170,25 +174,27 @@ def _is_config(path: Path) -> bool:
 
 def _check_recording(request: Request) -> None:
     said = [
-        f.name for f in fields(request.options)
+        f.name
+        for f in fields(request.options)
         if getattr(request.options, f.name) not in (None, f.default)
-    ]  # fmt: skip
+    ]
     own = "batch-advice" if request.batch_advice else "save" if request.save else ""
     if said or own:
         what = said[0] if said else own
         raise InvalidValueError(
-            f"A recording has no option '{what}'.", "It was made; only code can be run otherwise.",
-            f"Leave out --{what}.",
-        )  # fmt: skip
+            Text("A recording has no option '{what}'.", what=what),
+            Text("It was made; only code can be run otherwise."),
+            Text("Leave out --{what}.", what=what),
+        )
 
 
 def _of_recording(request: Request, say: Any) -> Explanation:
-    from gpuscope.advice.from_run import advise_run
-    from gpuscope.advice.recorded_explanation import recorded_advice
+    from gpuscope.advice.forecast.from_recording import advise_run
+    from gpuscope.advice.forecast.recording_explanation import recorded_advice
     from gpuscope.loading import load
 
-    say(f"Reading {request.target} …")
-    run = load([request.target], device=request.on)
+    say(Text("Reading {target} …", target=request.target))
+    run = load([request.target], on=request.on)
     advice = advise_run(run, request.on, only=request.only, without=request.without)
     return recorded_advice(advice)
 
@@ -196,25 +202,36 @@ def _of_recording(request: Request, say: Any) -> Explanation:
 def _of_workload(request: Request, say: Any) -> Explanation:
     from dataclasses import replace
 
-    from gpuscope.advice.explanation import explained
-    from gpuscope.advice.forecasting import advise
-    from gpuscope.advice.workers import processes_here
+    from gpuscope.advice.forecast.advise import advise
+    from gpuscope.advice.forecast.explanation import explained
+    from gpuscope.advice.forecast.workers import processes_here
 
     advice = advise(
-        request.target, request.on or "h200", options=request.options,
-        calibration=request.calibration, objective=request.objective,  # type: ignore[arg-type]
-        allow=request.allow, only=request.only, without=request.without, say=say,
-        processes=processes_here(), save=request.save,
-    )  # fmt: skip
+        request.target,
+        request.on or "h200",
+        options=request.options,
+        calibration=request.calibration,
+        objective=request.objective,  # type: ignore[arg-type]
+        allow=request.allow,
+        only=request.only,
+        without=request.without,
+        on_progress=say,
+        processes=processes_here(),
+        save=request.save,
+    )
     explanation = explained(advice, _again())
     if not request.batch_advice:
         return explanation
-    from gpuscope.advice.batch import advise_batch, batch_section
+    from gpuscope.advice.forecast.batch import advise_batch, batch_section
 
     found = advise_batch(
-        request.target, request.on or "h200", options=request.options,
-        calibration=request.calibration, changes=advice.best.names if advice.best else (), say=say,
-    )  # fmt: skip
+        request.target,
+        request.on or "h200",
+        options=request.options,
+        calibration=request.calibration,
+        changes=advice.best.names if advice.best else (),
+        say=say,
+    )
     return replace(explanation, sections=(*explanation.sections, batch_section(found)))
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from gpuscope.document.text import Text, render
+
 if TYPE_CHECKING:
-    from gpuscope.measure.bench.machine import Notice
-    from gpuscope.measure.bench.run import Progress
-    from gpuscope.measure.bench.types import BenchResult
+    from gpuscope.measurement.bench.run import Progress
+    from gpuscope.measurement.bench.types import BenchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,15 @@ def show_list(shown: Shown) -> None:
     """List the benches."""
     from dataclasses import asdict
 
-    from gpuscope.measure.bench.registry import benches
+    from gpuscope.measurement.bench.registry import benches
     from gpuscope.views.bench import bench_list
     from gpuscope.views.terminal import make_console
 
     if shown.as_json:
+        from gpuscope.document.plain import dumps
+
         rows = [{k: v for k, v in asdict(b).items() if k != "run"} for b in benches()]
-        typer.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        typer.echo(dumps(rows, indent=2))
     else:
         make_console().print(bench_list(benches(), shown.lang))
 
@@ -62,21 +64,25 @@ def show_result(result: BenchResult, shown: Shown, folder: Path | None) -> None:
 
         write_bench_page(result, shown.report, shown.lang)
     if shown.as_json:
-        typer.echo(json.dumps(bench_document(result), ensure_ascii=False, allow_nan=False))
+        from gpuscope.document.plain import dumps
+
+        typer.echo(dumps(bench_document(result)))
     else:
         make_console().print(bench_card(result, shown.lang, str(folder) if folder else ""))
 
 
 def show_comparison(first: Path, second: Path, shown: Shown) -> None:
     """Compare two saved results."""
-    from gpuscope.measure.bench.compare import compare_benches
-    from gpuscope.measure.bench.store import load_bench
+    from gpuscope.measurement.bench.compare import compare_benches
+    from gpuscope.measurement.bench.store import load_bench
     from gpuscope.views.bench_compare import comparison_card, comparison_document
     from gpuscope.views.terminal import make_console
 
     found = compare_benches(load_bench(first), load_bench(second))
     if shown.as_json:
-        typer.echo(json.dumps(comparison_document(found), ensure_ascii=False, allow_nan=False))
+        from gpuscope.document.plain import dumps
+
+        typer.echo(dumps(comparison_document(found)))
     else:
         make_console().print(comparison_card(found, (str(first), str(second)), shown.lang))
 
@@ -86,14 +92,17 @@ def progress_text(progress: Progress, lang: str) -> str:
     from gpuscope.views.i18n import tr
 
     return tr(
-        "{title} ({number} of {total}): {points} points …", lang,
-        title=progress.bench.title_zh if lang == "zh" else progress.bench.title,
-        number=progress.number, total=progress.of, points=progress.points,
-    )  # fmt: skip
+        "{title} ({number} of {total}): {points} points …",
+        lang,
+        title=render(progress.bench.title, lang),
+        number=progress.number,
+        total=progress.of,
+        points=progress.points,
+    )
 
 
-def warn(notice: Notice, shown: Shown) -> None:
+def warn(notice: Text, shown: Shown) -> None:
     """Tell at once what may disturb the figures."""
     from gpuscope.cli.progress import note
 
-    note(notice.zh if shown.lang == "zh" else notice.en, shown.quiet)
+    note(render(notice, shown.lang), shown.quiet)

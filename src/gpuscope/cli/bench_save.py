@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuscope.cli.progress import note, progress
+from gpuscope.document.text import Text
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
     from gpuscope.cli.bench_output import Shown
-    from gpuscope.measure.bench.types import BenchResult
+    from gpuscope.measurement.bench.types import BenchResult
 
 
 def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None = None) -> Path:
@@ -29,7 +30,12 @@ def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None
         InputFileError: it cannot be written there.
     """
     from gpuscope.hardware import device
-    from gpuscope.measure.calibrate import calibrate, measured_with, save_as_this, save_calibration
+    from gpuscope.measurement.calibrate import (
+        calibrate,
+        measured_with,
+        save_as_this,
+        save_calibration,
+    )
 
     target = device(_device_id(result))
     with progress(shown.quiet) as say:
@@ -38,8 +44,9 @@ def save_bench_as_calibration(result: BenchResult, shown: Shown, to: Path | None
     path = save_calibration(found, to) if to is not None else save_as_this(found)
     note(tr("Wrote {path}", shown.lang, path=path), shown.quiet)
     option = f"--calibration {path}" if to is not None else "--on this"
-    text = tr("Predict with it: {command}", shown.lang,
-              command=f"gpuscope predict WORKLOAD {option}")  # fmt: skip
+    text = tr(
+        "Predict with it: {command}", shown.lang, command=f"gpuscope predict WORKLOAD {option}"
+    )
     note(text, shown.quiet)
     return path
 
@@ -51,6 +58,7 @@ def _device_id(result: BenchResult) -> str:
         return result.device_id
     name = result.machine.get("device", "this device")
     raise InvalidValueError(
-        f"No calibration for {name}.", "It is not in the catalogue, so nothing can be predicted.",
-        "Add it: see CONTRIBUTING.md",
-    )  # fmt: skip
+        Text("No calibration for {name}.", name=name),
+        Text("It is not in the catalogue, so nothing can be predicted."),
+        Text("Add it: see CONTRIBUTING.md"),
+    )

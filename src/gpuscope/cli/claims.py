@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from gpuscope.document.text import Text
+
 # The catalogue and the checks are imported when the command runs, so that --help stays fast.
 
 
 def register(app: typer.Typer) -> None:
     """Add the `claims` command to the application."""
-    app.command("claims", short_help="What articles say about GPUs, and what is true.")(
+    app.command("claims", short_help=Text("What articles say about GPUs, and what is true."))(
         claims_command
     )
 
@@ -20,21 +22,25 @@ def register(app: typer.Typer) -> None:
 def claims_command(
     words: Annotated[
         list[str] | None,
-        typer.Argument(help="Words to search for, or ids; one id shows that claim in depth."),
+        typer.Argument(help=Text("Words to search for, or ids; one id shows that claim in depth.")),
     ] = None,
     verdict: Annotated[
         str | None,
-        typer.Option(help="Only these: wrong, imprecise, depends, right or 'cannot say'."),
+        typer.Option(help=Text("Only these: wrong, imprecise, depends, right or 'cannot say'.")),
     ] = None,
-    topic: Annotated[str | None, typer.Option(help="Only this topic, such as memory.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Print all claims.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON document.")] = False,
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the JSON.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help=Text("Only this topic, such as memory."))
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help=Text("Print all claims."))] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=Text("Print the JSON document."))] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=Text("Save the JSON."))
+    ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page with all claims: one HTML file."),
+        typer.Option(metavar="FILE", help=Text("Write a page with all claims: one HTML file.")),
     ] = None,
-    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+    lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
 ) -> None:
     """Check what articles say about GPUs: each verdict is computed, the true figure told.
 
@@ -56,7 +62,7 @@ def claims_command(
     one = named and len(asked) == 1
     found = tuple(map(judged, asked)) if named else search(asked, verdict, topic)
     if output is not None:
-        from gpuscope.views.document import write_document
+        from gpuscope.atomic import write_document
 
         write_document(claims_document(found), output)
         note(tr("Wrote {path}", lang, path=output), quiet=False)
@@ -67,7 +73,7 @@ def claims_command(
         note(tr("Wrote {path}", lang, path=report), quiet=False)
     if as_json:
         if output is None:
-            from gpuscope.views.document import dumps
+            from gpuscope.document.plain import dumps
 
             typer.echo(dumps(claims_document(found)))
         return

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuscope.document.text import Text, plural
+
 if TYPE_CHECKING:
     from gpuscope.run import Run
 
 
 def register(app: typer.Typer) -> None:
     """Add the `compare` command to the application."""
-    short = "Compare runs and traces: where they differ, and why."
+    short = Text("Compare runs and traces: where they differ, and why.")
     app.command("compare", short_help=short)(compare_command)
 
 
@@ -21,17 +23,20 @@ def compare_command(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Runs saved with --output FILE, traces, or folders of one run's ranks."
+            help=Text("Runs saved with --output FILE, traces, or folders of one run's ranks.")
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (two runs only).")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help=Text("Print JSON (two runs only)."))
+    ] = False,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write an HTML report of all runs.")
+        Path | None,
+        typer.Option(metavar="FILE", help=Text("Also write an HTML report of all runs.")),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+        Path | None, typer.Option(metavar="DIR", help=Text("Write each figure as SVG and PNG."))
     ] = None,
-    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+    lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
 ) -> None:
     """Compare runs and traces: side by side, and for two of them where they differ and why."""
     from gpuscope.atomic import check_writable
@@ -48,9 +53,11 @@ def compare_command(
     runs = [run for file in files for run in _runs(file)]
     if len(runs) < 2 or (as_json and len(runs) != 2):
         raise InvalidValueError(
-            f"There {'is' if len(runs) == 1 else 'are'} {len(runs)} run(s) to compare.",
-            "--json compares exactly two." if as_json else "It takes two or more.",
-            "Type: gpuscope compare A B (saved runs or traces)",
+            plural(
+                "There is {count} run to compare.", "There are {count} runs to compare.", len(runs)
+            ),
+            Text("--json compares exactly two.") if as_json else Text("It takes two or more."),
+            Text("Type: gpuscope compare A B (saved runs or traces)"),
         )
     _show(runs, as_json, language)
     _write(runs, report, figures, language)
@@ -77,8 +84,8 @@ def _write(runs: list[Run], report: Path | None, figures: Path | None, language:
 def _runs(path: Path) -> list[Run]:
     """The runs of a saved document, or the run that a trace or a folder of ranks recorded."""
     from gpuscope.loading import load
+    from gpuscope.run.reader import load_runs
     from gpuscope.timeline.trace_files import kind_of
-    from gpuscope.views.document_reader import load_runs
 
     if path.is_dir() or (path.is_file() and kind_of(path) in ("kineto", "nsys", "snapshot")):
         return [load(path)]
@@ -89,7 +96,8 @@ def _show(runs: list[Run], as_json: bool, lang: str) -> None:
     from gpuscope.analysis.compare import compare
 
     if as_json:
-        from gpuscope.views.document import comparison_document, dumps
+        from gpuscope.document.plain import dumps
+        from gpuscope.run.document import comparison_document
 
         typer.echo(dumps(comparison_document(compare(*runs))))
         return

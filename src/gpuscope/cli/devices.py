@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuscope.document.text import Text
+
 if TYPE_CHECKING:
     from gpuscope.hardware import Device
 
@@ -20,18 +22,20 @@ def register(app: typer.Typer) -> None:
 def devices_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="One device for its card, several to compare, none for all."),
+        typer.Argument(help=Text("One device for its card, several to compare, none for all.")),
     ] = None,
-    vendor: Annotated[str | None, typer.Option(help="Only this vendor.")] = None,
+    vendor: Annotated[str | None, typer.Option(help=Text("Only this vendor."))] = None,
     min_memory: Annotated[
-        str | None, typer.Option(help="Only devices with at least this memory, such as 80GB.")
+        str | None, typer.Option(help=Text("Only devices with at least this memory, such as 80GB."))
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(help="Only devices with a rate for this dtype, such as fp8.")
+        str | None, typer.Option(help=Text("Only devices with a rate for this dtype, such as fp8."))
     ] = None,
-    fields: Annotated[bool, typer.Option("--fields", help="List the names of figures.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+    fields: Annotated[
+        bool, typer.Option("--fields", help=Text("List the names of figures."))
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=Text("Print JSON."))] = False,
+    lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
 ) -> None:
     """List accelerators, show one with its sources, or compare several."""
     from gpuscope.views import devices as view
@@ -45,9 +49,9 @@ def devices_command(
         return
     chosen = _chosen(names or [], vendor, min_memory, dtype)
     if as_json:
-        import json
+        from gpuscope.document.plain import dumps
 
-        typer.echo(json.dumps(view.devices_document(chosen), ensure_ascii=False, indent=2))
+        typer.echo(dumps(view.devices_document(chosen), indent=2))
     elif names and len(names) > 1:
         console.print(view.comparison_table(chosen, lang))
     elif names:
@@ -65,7 +69,9 @@ def _chosen(
 
     if names and (vendor or min_memory or dtype):
         raise InvalidValueError(
-            "Filters apply to the list of all devices.", "", "Leave out the names or the filters."
+            Text("Filters apply to the list of all devices."),
+            "",
+            Text("Leave out the names or the filters."),
         )
     if names:
         return [device(name) for name in names]
@@ -73,7 +79,7 @@ def _chosen(
     if vendor:
         vendors = {d.vendor.lower() for d in found}
         if vendor.lower() not in vendors:
-            raise UnknownNameError("vendor", vendor, vendors)
+            raise UnknownNameError(Text("vendor"), vendor, vendors)
         found = [d for d in found if d.vendor.lower() == vendor.lower()]
     if min_memory:
         least = parse_quantity(min_memory, "bytes")

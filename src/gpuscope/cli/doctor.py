@@ -10,6 +10,7 @@ import typer
 
 from gpuscope.atomic import check_writable, write_atomically
 from gpuscope.cli.progress import note, progress
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     from gpuscope.cli.progress import Say
@@ -45,43 +46,45 @@ def register(app: typer.Typer) -> None:
 
 def doctor_command(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also work on the devices: right results, full speed?")
+        bool,
+        typer.Option("--deep", help=Text("Also work on the devices: right results, full speed?")),
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this check or group; may be repeated."),
+        typer.Option(metavar="NAME", help=Text("Only this check or group; may be repeated.")),
     ] = None,
-    list_checks: Annotated[bool, typer.Option("--list", help="List the checks.")] = False,
+    list_checks: Annotated[bool, typer.Option("--list", help=Text("List the checks."))] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 for warnings too, not only errors.")
+        bool, typer.Option("--strict", help=Text("Exit with 3 for warnings too, not only errors."))
     ] = False,
     text: Annotated[
-        bool, typer.Option("--text", help="Print plain text, to paste into a bug report.")
+        bool, typer.Option("--text", help=Text("Print plain text, to paste into a bug report."))
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the JSON document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=Text("Print the JSON document."))] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the JSON document.")
+        Path | None, typer.Option(metavar="FILE", help=Text("Save the JSON document."))
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page: one self-contained HTML file."),
+        typer.Option(metavar="FILE", help=Text("Write a page: one self-contained HTML file.")),
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Save what the machine answered, to be replayed."),
+        typer.Option(metavar="FILE", help=Text("Save what the machine answered, to be replayed.")),
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Examine a recorded machine, not this one.")
+        Path | None,
+        typer.Option(metavar="FILE", help=Text("Examine a recorded machine, not this one.")),
     ] = None,
     compare: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="What differs from another machine: its recording or JSON."
+            metavar="FILE", help=Text("What differs from another machine: its recording or JSON.")
         ),
     ] = None,
-    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+    lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only the summary and what is wrong.")
+        bool, typer.Option("--quiet", "-q", help=Text("Only the summary and what is wrong."))
     ] = False,
 ) -> None:
     """Is this machine all right? Driver, libraries, links, health."""
@@ -93,7 +96,7 @@ def doctor_command(
         _list(as_json, language)
         return
     if text and as_json:
-        raise InvalidValueError("Either --text or --json.", "", "Leave one out.")
+        raise InvalidValueError(Text("Either --text or --json."), "", Text("Leave one out."))
     for path in (output, report, record):
         if path is not None:
             check_writable(path)
@@ -112,7 +115,7 @@ def _list(as_json: bool, lang: str) -> None:
     from gpuscope.doctor.registry import checks
 
     if as_json:
-        from gpuscope.views.document import dumps
+        from gpuscope.document.plain import dumps
 
         rows = [{"name": c.name, "group": c.group, "about": c.about} for c in checks()]
         typer.echo(dumps({"schema": "gpuscope.checks", "version": 1, "checks": rows}))
@@ -202,7 +205,7 @@ def _show(machine: Machine, diagnosis: Diagnosis, shown: _Shown) -> None:
         note(tr("Wrote {path}", shown.lang, path=shown.report), shown.quiet)
     if shown.as_json:
         if shown.output is None:
-            from gpuscope.views.document import dumps
+            from gpuscope.document.plain import dumps
 
             typer.echo(dumps(diagnosis_document(diagnosis)))
     elif shown.text:
@@ -238,7 +241,7 @@ def _show_comparison(diagnosis: Diagnosis, other: Diagnosis, shown: _Shown) -> N
     _save(differences_document(found), shown)
     if shown.as_json:
         if shown.output is None:
-            from gpuscope.views.document import dumps
+            from gpuscope.document.plain import dumps
 
             typer.echo(dumps(differences_document(found)))
         return
@@ -250,7 +253,7 @@ def _show_comparison(diagnosis: Diagnosis, other: Diagnosis, shown: _Shown) -> N
 
 def _save(document: dict[str, Any], shown: _Shown) -> None:
     if shown.output is not None:
-        from gpuscope.views.document import write_document
+        from gpuscope.atomic import write_document
         from gpuscope.views.i18n import tr
 
         write_document(document, shown.output)

@@ -12,22 +12,24 @@ import typer
 from gpuscope.atomic import check_writable
 from gpuscope.cli.groups import Group
 from gpuscope.cli.progress import note
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
 
-On = Annotated[str, typer.Option("--on", help="Device or cluster: h200, 8xh200, mi300x, ...")]
-Dtype = Annotated[str, typer.Option(help="bf16, fp16, fp8, tf32, fp32, fp64, int8, ...")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the JSON document.")]
-Output = Annotated[Path | None, typer.Option(metavar="FILE", help="Save the JSON document.")]
+On = Annotated[str, typer.Option("--on", help=Text("Device or cluster: h200, 8xh200, mi300x, ..."))]
+Dtype = Annotated[str, typer.Option(help=Text("bf16, fp16, fp8, tf32, fp32, fp64, int8, ..."))]
+AsJson = Annotated[bool, typer.Option("--json", help=Text("Print the JSON document."))]
+Output = Annotated[Path | None, typer.Option(metavar="FILE", help=Text("Save the JSON document."))]
 Report = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a page: one self-contained HTML file.")
+    Path | None,
+    typer.Option(metavar="FILE", help=Text("Write a page: one self-contained HTML file.")),
 ]
 Figures = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+    Path | None, typer.Option(metavar="DIR", help=Text("Write each figure as SVG and PNG."))
 ]
-Lang = Annotated[str | None, typer.Option(help="Language: en or zh.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the summary.")]
+Lang = Annotated[str | None, typer.Option(help=Text("Language: en or zh."))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=Text("Only the summary."))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,13 @@ class Shown:
 
 
 _MEMBERS: dict[str, tuple[Any, Any]] = {
-    "as_json": (AsJson, False), "output": (Output, None), "report": (Report, None),
-    "figures": (Figures, None), "lang": (Lang, None), "quiet": (Quiet, False),
-}  # fmt: skip
+    "as_json": (AsJson, False),
+    "output": (Output, None),
+    "report": (Report, None),
+    "figures": (Figures, None),
+    "lang": (Lang, None),
+    "quiet": (Quiet, False),
+}
 
 Where = Annotated[Shown, Group(_MEMBERS, Shown)]
 """Where an explanation goes."""
@@ -76,7 +82,7 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
     explanation = make()
     done: list[Path] = []
     if shown.output is not None:
-        from gpuscope.views.document import write_document
+        from gpuscope.atomic import write_document
         from gpuscope.views.explanation import explanation_document
 
         write_document(explanation_document(explanation), shown.output)
@@ -104,7 +110,7 @@ def show(make: Callable[[], Explanation], shown: Shown) -> None:
 def _print(explanation: Explanation, shown: Shown, lang: str) -> None:
     if shown.as_json:
         if shown.output is None:
-            from gpuscope.views.document import dumps
+            from gpuscope.document.plain import dumps
             from gpuscope.views.explanation import explanation_document
 
             typer.echo(dumps(explanation_document(explanation)))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
+import errno
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, TypeGuard
 
+from gpuscope.cli import INTERRUPTED, language_of
+from gpuscope.document.text import render
 from gpuscope.errors import GpuscopeError
-from gpuscope.views.i18n import choose_language, tr
+from gpuscope.views.i18n import tr
 
 TRACEBACK_VARIABLE = "GPUSCOPE_TRACEBACK"
 
@@ -23,37 +25,60 @@ def is_foreign(error: BaseException) -> bool:
     return own or isinstance(error, BrokenPipeError)
 
 
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether it is an interrupt, or what one became on its way.
+
+    Python turns it into a RuntimeError where it comes while a class is made; a library that is
+    being imported may turn it into an error of its own.
+    """
+    if isinstance(error, GpuscopeError):
+        return False
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
+
+
+def is_full(error: BaseException) -> TypeGuard[OSError]:
+    """Return whether what the output goes to has no more room, or fails.
+
+    Files that are named are written elsewhere, and their errors are gpuscope's own.
+    """
+    if not isinstance(error, OSError) or error.filename is not None:
+        return False
+    return errno.errorcode.get(error.errno or 0) in ("ENOSPC", "EDQUOT", "EFBIG", "EIO")
+
+
 def report(error: BaseException, context: Any = None) -> int:
     """Tell the user of an error on the standard error and return the exit code."""
-    lang = _language(context)
+    lang = language_of(sys.argv[1:])
     if os.environ.get(TRACEBACK_VARIABLE):
         traceback.print_exception(error)
-    if isinstance(error, KeyboardInterrupt):
+    if _is_interrupt(error):
         print(tr("Interrupted.", lang), file=sys.stderr)
-        return 130
+        return INTERRUPTED
+    if is_full(error):
+        # Python flushes its standard output once more at its end: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _panel(
+            tr("The standard output cannot be written.", lang),
+            f"{error.strerror}.",
+            tr("Free some room, or write elsewhere.", lang),
+        )
+        return 2
     if isinstance(error, GpuscopeError):
-        _panel(error.what, error.why, error.next_step)
+        _panel(*(render(part, lang) for part in (error.what, error.why, error.next_step)))
         return error.exit_code
     _panel(
         tr("Unexpected error: {kind}: {text}", lang, kind=type(error).__name__, text=str(error)),
         tr("This is a mistake in gpuscope.", lang),
         tr(
-            "Please report it with what the same command prints under {variable}=1.", lang,
+            "Please report it with what the same command prints under {variable}=1.",
+            lang,
             variable=TRACEBACK_VARIABLE,
         ),
-    )  # fmt: skip
+    )
     return 1
-
-
-def _language(context: Any) -> str:
-    """The language for the error: that of the arguments where they name one."""
-    arguments = sys.argv[1:]
-    asked = [b for a, b in itertools.pairwise(arguments) if a == "--lang"]
-    asked += [a.partition("=")[2] for a in arguments if a.startswith("--lang=")]
-    try:
-        return choose_language(asked[-1] if asked else None)
-    except GpuscopeError:
-        return "en"
 
 
 def _panel(what: str, why: str, next_step: str) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuscope import api
+from gpuscope.document.quantities import Bytes, Seconds
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import GpuscopeError
 from gpuscope.hardware import Calibration, Cluster
 from gpuscope.program.models.parallel.options import ParallelOptions
@@ -42,9 +44,12 @@ class Trial:
 
 
 def fit_trials(
-    workload: str, cluster: Cluster, options: WorkloadOptions, calibration: Calibration | None,
+    workload: str,
+    cluster: Cluster,
+    options: WorkloadOptions,
+    calibration: Calibration | None,
     say: Callable[[str], None],
-) -> tuple[Trial, ...]:  # fmt: skip
+) -> tuple[Trial, ...]:
     """Predict other plans of a job until two fit, four were tried, or ten seconds are over.
 
     A plan that cannot be (heads that do not divide, ...) is passed over.
@@ -52,15 +57,17 @@ def fit_trials(
     Args:
         workload: a model's name.
         cluster: what it runs on.
-        options: what was asked for; without parallel options nothing is tried.
+        options: what was asked for; without a plan it is data parallel, on one device nothing is
+            tried.
         calibration: constants other than the catalogue's.
         say: shows what is being done.
     """
-    if options.parallel is None:
+    if options.parallel is None and (cluster.n_devices == 1 or options.task not in (None, "train")):
         return ()
+    asked = options.parallel or ParallelOptions(fsdp="none")
     found: list[Trial] = []
     begin_s = time.monotonic()
-    for words, plan in _plans(options.parallel):
+    for words, plan in _plans(asked):
         if len(found) == MOST_TRIALS or sum(trial.fits for trial in found) == ENOUGH:
             break
         if found and time.monotonic() - begin_s > MOST_S:
@@ -68,8 +75,11 @@ def fit_trials(
         say(words)
         try:
             job = api.recost(
-                workload, cluster, options=replace(options, parallel=plan),
-                calibration=calibration, interval=False,
+                workload,
+                cluster,
+                options=replace(options, parallel=plan),
+                calibration=calibration,
+                interval=False,
             )
         except GpuscopeError:
             continue
@@ -121,29 +131,28 @@ def told(run: Run, trials: tuple[Trial, ...]) -> Run:
     """The run with what was tried as the hint of its finding `does_not_fit`."""
     if not trials:
         return run
-    hint, hint_zh = _hints(trials)
+    hint = _hints(trials)
     findings = tuple(
-        replace(each, hint=hint, hint_zh=hint_zh) if each.kind == "does_not_fit" else each
+        replace(each, hint=hint) if each.kind == "does_not_fit" else each
         for each in run.analysis.findings
     )
     return replace(run, analysis=replace(run.analysis, findings=findings))
 
 
-def _hints(trials: tuple[Trial, ...]) -> tuple[str, str]:
-    from gpuscope.views import units
-
+def _hints(trials: tuple[Trial, ...]) -> Text:
     fitting = [trial for trial in trials if trial.fits]
     listed = [
-        f"{t.options} ({units.size(t.peak_memory_bytes)}, {units.time(t.step_time_s)})"
-        for t in fitting or trials
+        Text(
+            "{options} ({memory}, {time})",
+            options=trial.options,
+            memory=Bytes(trial.peak_memory_bytes),
+            time=Seconds(trial.step_time_s),
+        )
+        for trial in fitting or trials
     ]
     if fitting:
-        return (
-            "Predicted to fit: " + ", or ".join(listed) + ".",
-            "预测放得下：" + "，或 ".join(listed) + "。",
-        )
-    return (
-        "Tried, and too much still: " + ", ".join(listed) + ". Use more devices, or some with more"
-        " memory.",
-        "已尝试但仍放不下：" + "，".join(listed) + "。请使用更多设备，或显存更大的设备。",
+        return Text("Predicted to fit: {plans}.", plans=joined(listed, ", or "))
+    return Text(
+        "Tried, and too much still: {plans}. Use more devices, or some with more memory.",
+        plans=joined(listed),
     )

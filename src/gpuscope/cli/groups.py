@@ -43,9 +43,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(command, eval_str=True)
     groups = {
-        name: group for name, p in signature.parameters.items()
+        name: group
+        for name, p in signature.parameters.items()
         if (group := _group_of(p.annotation)) is not None
-    }  # fmt: skip
+    }
 
     def spread(**given: Any) -> None:
         made = {
@@ -54,12 +55,14 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         }
         command(**given, **made)
 
-    told: Any = spread
-    told.__name__, told.__doc__, told.__module__ = (
-        command.__name__, command.__doc__, command.__module__,
-    )  # fmt: skip
-    told.__annotations__ = {}
-    told.__signature__ = signature.replace(parameters=list(_spread(signature, groups)))
+    facts: Any = spread
+    facts.__name__, facts.__doc__, facts.__module__ = (
+        command.__name__,
+        command.__doc__,
+        command.__module__,
+    )
+    facts.__annotations__ = {}
+    facts.__signature__ = signature.replace(parameters=list(_spread(signature, groups)))
     return spread
 
 

@@ -8,24 +8,25 @@ from typing import Annotated
 import typer
 
 from gpuscope.cli import explanations as shared
+from gpuscope.document.text import Text, render
 
 # The lessons run models; they are imported when the command runs, so that --help stays fast.
 
 
 def register(app: typer.Typer) -> None:
     """Add the `learn` command to the application."""
-    app.command("learn", short_help="Short lessons on how a GPU works.")(learn_command)
+    app.command("learn", short_help=Text("Short lessons on how a GPU works."))(learn_command)
 
 
 def learn_command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[LESSON]", help="A lesson's name or number.")
+        str | None, typer.Argument(metavar="[LESSON]", help=Text("A lesson's name or number."))
     ] = None,
     as_json: shared.AsJson = False,
     output: shared.Output = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a page; without a lesson, the whole book."),
+        typer.Option(metavar="FILE", help=Text("Write a page; without a lesson, the whole book.")),
     ] = None,
     figures: shared.Figures = None,
     lang: shared.Lang = None,
@@ -45,14 +46,12 @@ def learn_command(
     shared.show(lambda: lesson_named(chosen), shown)
 
 
-def _whole(
-    as_json: bool, output: Path | None, report: Path | None, lang: str, quiet: bool
-) -> None:
+def _whole(as_json: bool, output: Path | None, report: Path | None, lang: str, quiet: bool) -> None:
     """The list of lessons; the book where a file is asked for."""
-    from gpuscope.atomic import check_writable
+    from gpuscope.atomic import check_writable, write_document
     from gpuscope.cli.progress import note
+    from gpuscope.document.plain import dumps
     from gpuscope.learn.lessons import book
-    from gpuscope.views.document import dumps, write_document
     from gpuscope.views.explanation import book_document
     from gpuscope.views.html import write_book
     from gpuscope.views.i18n import tr
@@ -76,7 +75,7 @@ def _whole(
 
 def _list(lang: str) -> None:
     from rich.table import Table
-    from rich.text import Text
+    from rich.text import Text as Line
 
     from gpuscope.learn.lessons import lesson_names
     from gpuscope.views.i18n import tr
@@ -84,11 +83,12 @@ def _list(lang: str) -> None:
 
     table = Table.grid(padding=(0, 2))
     for each in lesson_names():
-        question = Text(getattr(each.question, lang), style="dim")
+        question = Line(render(each.question, lang), style="dim")
         table.add_row(
-            Text(str(each.number), style="dim", justify="right"), Text(each.name, style="bold"),
-            Text("\n").join([Text(getattr(each.title, lang)), question]),
-        )  # fmt: skip
+            Line(str(each.number), style="dim", justify="right"),
+            Line(each.name, style="bold"),
+            Line("\n").join([Line(render(each.title, lang)), question]),
+        )
     console = make_console()
     console.print(table)
     console.print()

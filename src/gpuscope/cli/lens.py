@@ -8,14 +8,15 @@ import typer
 
 from gpuscope.cli import explanations as given
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
 
 
 def register(app: typer.Typer) -> None:
     """Add the `lens` command to the application."""
-    app.command("lens", short_help="See what a kernel's warps ask of memory, line by line.")(
+    app.command("lens", short_help=Text("See what a kernel's warps ask of memory, line by line."))(
         grouped(lens_command)
     )
 
@@ -25,17 +26,21 @@ def lens_command(
         str,
         typer.Argument(
             metavar="FILE:FUNCTION",
-            help="A function without arguments that makes small data and launches the kernel.",
+            help=Text(
+                "A function without arguments that makes small data and launches the kernel."
+            ),
         ),
     ],
     on: given.On = "h200",
     limit: Annotated[
         int | None,
-        typer.Option(help="Stop after so many accesses and line visits; 2,000,000 by default."),
+        typer.Option(
+            help=Text("Stop after so many accesses and line visits; 2,000,000 by default.")
+        ),
     ] = None,
     *,
     shown: given.Where,
-) -> None:  # fmt: skip
+) -> None:
     """Run a Triton or Numba-CUDA kernel on the CPU and show what its warps ask of memory.
 
     The kernel runs in Triton's interpreter or Numba's simulator with the small data that the
@@ -45,8 +50,8 @@ def lens_command(
 
     def make() -> Explanation:
         from gpuscope.cli.progress import note, progress
-        from gpuscope.lens.recorder import DEFAULT_LIMIT
-        from gpuscope.lens.runner import look
+        from gpuscope.kernel_lens.recorder import DEFAULT_LIMIT
+        from gpuscope.kernel_lens.runner import look
         from gpuscope.views.i18n import choose_language, tr
 
         with progress(shown.quiet or shown.as_json) as say:

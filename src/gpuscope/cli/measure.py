@@ -8,6 +8,7 @@ import typer
 
 from gpuscope.cli import workload_arguments as given
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     from gpuscope.cli.results import Outputs
@@ -22,29 +23,32 @@ INTERRUPTED = 130
 
 def register(app: typer.Typer) -> None:
     """Add the `measure` command to the application."""
-    short = "Really run a step: its time, memory, energy."
+    short = Text("Really run a step: its time, memory, energy.")
     app.command("measure", short_help=short)(grouped(measure_command))
 
 
 def measure_command(
     target: given.WorkloadArgument,
     device: Annotated[
-        str | None, typer.Option(help="cuda, cuda:1, cpu, ...; this machine's GPU by default.")
+        str | None,
+        typer.Option(help=Text("cuda, cuda:1, cpu, ...; this machine's GPU by default.")),
     ] = None,
     seconds: Annotated[
-        float, typer.Option(help="About how long steps are timed without the profiler.")
+        float, typer.Option(help=Text("About how long steps are timed without the profiler."))
     ] = 3.0,
-    confidence: Annotated[float, typer.Option(help="Of the interval of the median step.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help=Text("Of the interval of the median step."))
+    ] = 0.95,
     profile: Annotated[
-        bool, typer.Option("--profile/--no-profile", help="Also record a timeline.")
+        bool, typer.Option("--profile/--no-profile", help=Text("Also record a timeline."))
     ] = True,
     with_prediction: Annotated[
-        bool, typer.Option("--predict", help="Also predict it on this machine, and compare.")
+        bool, typer.Option("--predict", help=Text("Also predict it on this machine, and compare."))
     ] = False,
     *,
     options: given.Options,
     outputs: given.Where,
-) -> None:  # fmt: skip
+) -> None:
     """Run a step of a workload on this machine: time, memory, energy, and where they go."""
     from gpuscope.cli.prediction import check_options
     from gpuscope.cli.results import check_outputs
@@ -58,18 +62,28 @@ def measure_command(
 
 
 def _measure(
-    target: str, options: WorkloadOptions, device: str | None, seconds: float, confidence: float,
-    profile: bool, outputs: Outputs,
-) -> Run:  # fmt: skip
+    target: str,
+    options: WorkloadOptions,
+    device: str | None,
+    seconds: float,
+    confidence: float,
+    profile: bool,
+    outputs: Outputs,
+) -> Run:
     from gpuscope.cli.progress import progress
-    from gpuscope.measure.run import measure
-    from gpuscope.views.i18n import tr
+    from gpuscope.document.text import render
+    from gpuscope.measurement.run import measure
 
     with progress(outputs.quiet) as say:
         return measure(
-            target, options=options, device=device, seconds=seconds, confidence=confidence,
-            profile=profile, say=lambda text: say(tr(text, outputs.lang)),
-        )  # fmt: skip
+            target,
+            options=options,
+            on=device,
+            seconds=seconds,
+            confidence=confidence,
+            profile=profile,
+            on_progress=lambda text: say(render(text, outputs.lang)),
+        )
 
 
 def _tell(
@@ -91,17 +105,16 @@ def _tell(
         console.print(difference(compare(predicted, run), outputs.lang))
 
 
-def _prediction(
-    run: Run, target: str, options: WorkloadOptions, outputs: Outputs
-) -> Run | None:
+def _prediction(run: Run, target: str, options: WorkloadOptions, outputs: Outputs) -> Run | None:
     """The same workload predicted on the device that it ran on; None if it is not known."""
     from gpuscope import api
     from gpuscope.cli.progress import note, progress
     from gpuscope.views.i18n import tr
 
     if not run.device_id:
-        text = tr("No prediction: {device} is not in the catalogue.", outputs.lang,
-                  device=run.target)  # fmt: skip
+        text = tr(
+            "No prediction: {device} is not in the catalogue.", outputs.lang, device=run.target
+        )
         note(text, outputs.quiet)
         return None
     with progress(outputs.quiet) as say:

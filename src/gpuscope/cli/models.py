@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from gpuscope.document.text import Text
+
 
 def register(app: typer.Typer) -> None:
     """Add the `models` command to the application."""
@@ -13,8 +15,8 @@ def register(app: typer.Typer) -> None:
 
 
 def models_command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    lang: Annotated[str | None, typer.Option(help="Language: en or zh.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help=Text("Print JSON."))] = False,
+    lang: Annotated[str | None, typer.Option(help=Text("Language: en or zh."))] = None,
 ) -> None:
     """List the models that can be named in place of your own code."""
     from gpuscope.program.models import model_names
@@ -23,7 +25,7 @@ def models_command(
 
     language = choose_language(lang)
     if as_json:
-        from gpuscope.views.document import dumps
+        from gpuscope.document.plain import dumps
 
         typer.echo(dumps(models_document(model_names())))
         return

@@ -11,6 +11,7 @@ import typer
 from gpuscope.cli import workload_arguments as given
 from gpuscope.cli.explanations import WhereWithoutFigures
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text, render
 
 if TYPE_CHECKING:
     from gpuscope.advice.results import Ladder, Trial
@@ -25,76 +26,96 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 def register(app: typer.Typer) -> None:
     """Add the `optimize` command to the application."""
     app.command(
-        "optimize",
-        short_help="Try what would help, for real; keep what wins, as a patch.",
+        "optimize", short_help=Text("Try what would help, for real; keep what wins, as a patch.")
     )(grouped(optimize_command))
 
 
 def optimize_command(
     target: Annotated[
         str,
-        typer.Argument(metavar="TARGET", help="file.py:build, a built-in model, or a script.py."),
+        typer.Argument(
+            metavar="TARGET", help=Text("file.py:build, a built-in model, or a script.py.")
+        ),
     ],
     *,
     on: Annotated[
-        str | None, typer.Option("--on", help="Predict for this device; this machine's by default.")
+        str | None,
+        typer.Option("--on", help=Text("Predict for this device; this machine's by default.")),
     ] = None,
-    objective: Annotated[str, typer.Option(help="time, memory, energy or cost.")] = "time",
-    budget: Annotated[str, typer.Option(help="For all of it: 90s, 10m, 2h.")] = "10m",
+    objective: Annotated[str, typer.Option(help=Text("time, memory, energy or cost."))] = "time",
+    budget: Annotated[str, typer.Option(help=Text("For all of it: 90s, 10m, 2h."))] = "10m",
     allow: Annotated[
-        str, typer.Option(help="Also try what changes the computation: fp8,int8,int4,recipe.")
+        str, typer.Option(help=Text("Also try what changes the computation: fp8,int8,int4,recipe."))
     ] = "",
-    only: Annotated[str, typer.Option(help="Try these changes alone: tf32,compile.")] = "",
-    without: Annotated[str, typer.Option(help="Leave these changes out.")] = "",
+    only: Annotated[str, typer.Option(help=Text("Try these changes alone: tf32,compile."))] = "",
+    without: Annotated[str, typer.Option(help=Text("Leave these changes out."))] = "",
     alone: Annotated[
-        bool, typer.Option("--alone", help="Also try each change by itself (longer).")
+        bool, typer.Option("--alone", help=Text("Also try each change by itself (longer)."))
     ] = False,
     device: Annotated[
-        str | None, typer.Option(help="cuda, cuda:1, cpu; this machine's GPU by default.")
+        str | None, typer.Option(help=Text("cuda, cuda:1, cpu; this machine's GPU by default."))
     ] = None,
     advice: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Forecasts of gpuscope advise --save: none are made."),
+        typer.Option(
+            metavar="FILE", help=Text("Forecasts of gpuscope advise --save: none are made.")
+        ),
     ] = None,
     no_bench: Annotated[
         bool,
-        typer.Option("--no-bench", help="Predict for the catalogue's host; else it is measured."),
+        typer.Option(
+            "--no-bench", help=Text("Predict for the catalogue's host; else it is measured.")
+        ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Ladder, patch and report; else gpuscope-optimize/…"),
+        typer.Option(
+            metavar="FOLDER", help=Text("Ladder, patch and report; else gpuscope-optimize/…")
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help=Text("Go on where it stopped."))] = False,
     own_changes: Annotated[
         list[Path] | None,
-        typer.Option("--changes", metavar="FILE", help="Python file that registers changes."),
+        typer.Option("--changes", metavar="FILE", help=Text("Python file that registers changes.")),
     ] = None,
     share: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Runs that name one file go on at once; while one is timed, the others' GPU work"
-            " waits.",
+            help=Text(
+                "Runs that name one file go on at once; while one is timed, the others' GPU work"
+                " waits."
+            ),
         ),
     ] = None,
     gpus: Annotated[
-        int, typer.Option(min=1, help="Processes of a distributed workload, one a GPU.")
+        int, typer.Option(min=1, help=Text("Processes of a distributed workload, one a GPU."))
     ] = 1,
     options: given.OptionsOrScript,
     shown: WhereWithoutFigures,
-) -> None:  # fmt: skip
+) -> None:
     """Find by real trials what makes a workload better, and write it as a patch."""
     from gpuscope.cli.prediction import check_options
 
     check_options(options)
     asked = {
-        "on": on, "objective": _objective(objective), "budget_s": seconds_of(budget),
-        "options": options, "device": device,
-        "allow": given.names_in(allow), "only": given.names_in(only),
-        "without": given.names_in(without), "alone": alone,
-        "out": out, "resume": resume, "own_changes": tuple(str(p) for p in own_changes or ()),
-        "share": share, "processes": gpus, "advice": advice, "bench": not no_bench,
-    }  # fmt: skip
+        "on": on,
+        "objective": _objective(objective),
+        "budget_s": seconds_of(budget),
+        "options": options,
+        "device": device,
+        "allow": given.names_in(allow),
+        "only": given.names_in(only),
+        "without": given.names_in(without),
+        "alone": alone,
+        "out": out,
+        "resume": resume,
+        "own_changes": tuple(str(p) for p in own_changes or ()),
+        "share": share,
+        "processes": gpus,
+        "advice": advice,
+        "bench": not no_bench,
+    }
     ladder, folder = _optimized(target, asked, shown)
     _tell(ladder, folder, shown)
     if ladder.interrupted:
@@ -111,7 +132,9 @@ def seconds_of(text: str) -> float:
 
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
     if found is None:
-        raise InvalidValueError(f"'{text}' is no duration.", "", "Type for example: --budget 10m")
+        raise InvalidValueError(
+            Text("'{text}' is no duration.", text=text), "", Text("Type for example: --budget 10m")
+        )
     return float(found.group(1)) * _UNITS[found.group(2)]
 
 
@@ -120,17 +143,16 @@ def _objective(text: str) -> str:
 
     known = ("time", "memory", "energy", "cost")
     if text not in known:
-        raise UnknownNameError("objective", text, known)
+        raise UnknownNameError(Text("objective"), text, known)
     return text
 
 
 def _optimized(target: str, asked: dict[str, Any], shown: Shown) -> tuple[Ladder, Path]:
     """Run it, with a line for every trial."""
-    from gpuscope.advice.locating import locate
-    from gpuscope.advice.optimizing import FOLDER, optimize
+    from gpuscope.advice.source.locating import locate
+    from gpuscope.advice.trial.optimize import FOLDER, optimize
     from gpuscope.cli.progress import note, progress
     from gpuscope.views.i18n import choose_language
-    from gpuscope.views.sentences import sentence
 
     lang = choose_language(shown.lang)
     for path in (shown.output, shown.report):
@@ -142,15 +164,17 @@ def _optimized(target: str, asked: dict[str, Any], shown: Shown) -> tuple[Ladder
     folder = asked["out"] or FOLDER / located.short_name
     with progress(shown.quiet, lines=True) as say:
         ladder = optimize(
-            target, say=lambda text: say(sentence(text, lang)),
-            tell=lambda trial: note(_line(trial, lang), shown.quiet), **asked,
-        )  # fmt: skip
+            target,
+            on_progress=lambda text: say(render(text, lang)),
+            on_trial=lambda trial: note(_line(trial, lang), shown.quiet),
+            **asked,
+        )
     return ladder, folder
 
 
 def _line(trial: Trial, lang: str) -> str:
     """One trial in one line: "✓ tf32 + sdpa: 1.83×"."""
-    from gpuscope.advice.ladder_figures import OUTCOMES
+    from gpuscope.advice.trial.ladder_figures import OUTCOMES
     from gpuscope.views.i18n import tr
 
     sign = "✓" if trial.outcome == "kept" else "·" if trial.outcome == "even" else "✗"
@@ -159,13 +183,13 @@ def _line(trial: Trial, lang: str) -> str:
     gain = f" {trial.speedup:.3g}×" if trial.speedup is not None else ""
     if trial.purpose == "patch":
         names = tr("the patched source", lang)
-    return f"{sign} {names}:{gain} {getattr(OUTCOMES[trial.outcome], lang)}"
+    return f"{sign} {names}:{gain} {render(OUTCOMES[trial.outcome], lang)}"
 
 
 def _tell(ladder: Ladder, folder: Path, shown: Shown) -> None:
     """The report beside the ladder; the explanation on the terminal, or the ladder as JSON."""
-    from gpuscope.advice.ladder_explanation import explain_ladder
-    from gpuscope.advice.ladder_store import LADDER_FILE
+    from gpuscope.advice.trial.ladder_explanation import explain_ladder
+    from gpuscope.advice.trial.ladder_store import LADDER_FILE
     from gpuscope.atomic import write_atomically
     from gpuscope.cli.explanations import Shown, show
     from gpuscope.cli.progress import note

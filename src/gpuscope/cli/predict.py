@@ -10,13 +10,14 @@ import typer
 from gpuscope.cli import parallel_arguments as split
 from gpuscope.cli import workload_arguments as given
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 # What does the work is imported when the command runs, so that --help stays fast.
 
 
 def register(app: typer.Typer) -> None:
     """Add the `predict` command to the application."""
-    short = "Predict a step: its time, memory, energy; what to change."
+    short = Text("Predict a step: its time, memory, energy; what to change.")
     app.command("predict", short_help=short)(grouped(predict_command))
 
 
@@ -26,7 +27,7 @@ def predict_command(
     on: Annotated[
         str | None,
         typer.Option(
-            help="Device, or several: h200,mi300x. Clusters: 8xh200. This machine: this.",
+            help=Text("Device, or several: h200,mi300x. Clusters: 8xh200. This machine: this."),
             show_default="h200",
         ),
     ] = None,
@@ -34,7 +35,9 @@ def predict_command(
         str | None,
         typer.Option(
             metavar="FILE|FOLDER",
-            help="Constants measured on a machine (gpuscope bench --save); a GPU is not needed.",
+            help=Text(
+                "Constants measured on a machine (gpuscope bench --save); a GPU is not needed."
+            ),
         ),
     ] = None,
     options: given.OptionsOrScript,
@@ -42,33 +45,37 @@ def predict_command(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="FIELD=VALUE",
-            help="What if: memory_bandwidth=8TB/s, sm_count=160, ... May be repeated.",
+            "--set",
+            metavar="FIELD=VALUE",
+            help=Text("What if: memory_bandwidth=8TB/s, sm_count=160, ... May be repeated."),
         ),
     ] = None,
     sweep: Annotated[
         str | None,
         typer.Option(
             metavar="FIELD=LOW..HIGH",
-            help="Vary a device figure, batch, seq or devices: memory_bandwidth=2..10TB/s.",
+            help=Text("Vary a device figure, batch, seq or devices: memory_bandwidth=2..10TB/s."),
         ),
     ] = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
-            "--what-if", metavar="OPTION[=VALUES]",
-            help="Also predict other values for the report: batch, seq=512,1024, dtype. "
-            "May be repeated.",
+            "--what-if",
+            metavar="OPTION[=VALUES]",
+            help=Text(
+                "Also predict other values for the report: batch, seq=512,1024, dtype. "
+                "May be repeated."
+            ),
         ),
     ] = None,
     must_fit: Annotated[
-        bool, typer.Option("--must-fit", help="Exit with 3 if the memory is too small.")
+        bool, typer.Option("--must-fit", help=Text("Exit with 3 if the memory is too small."))
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse operators that would be estimated.")
+        bool, typer.Option("--strict", help=Text("Refuse operators that would be estimated."))
     ] = False,
     outputs: given.Where,
-) -> None:  # fmt: skip
+) -> None:
     """Predict a step of a workload: time, memory, energy, and what to change first."""
     from gpuscope.cli.prediction import Request, run_request, targets_of
 

@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Any
 from gpuscope import api
 from gpuscope.cli.progress import progress
 from gpuscope.cli.results import Outputs, Result, check_outputs, show_result, write_result
-from gpuscope.cli.what_if import Wish, vary, wishes
 from gpuscope.cli.workload_arguments import names_in
-from gpuscope.errors import DoesNotFitError, InvalidValueError
-from gpuscope.hardware import (
-    Calibration,
-    Cluster,
-    load_own,
-    parse_overrides,
-    parse_sweep,
-    parse_target,
-)
-from gpuscope.hardware.device import REPLACEABLE
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text, render
+from gpuscope.errors import DoesNotFitError, InvalidValueError, UnsupportedError
+from gpuscope.hardware import Calibration, Cluster, load_own, parse_overrides, parse_sweep
 from gpuscope.program.models.settings import (
     ATTENTIONS,
     COMPILE_MODES,
@@ -35,11 +28,10 @@ from gpuscope.run import Run
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
+    from gpuscope.cli.what_if import Wish
+    from gpuscope.sweeping import Sweep
     from gpuscope.views.report.what_if_sizes import Varied
     from gpuscope.views.sweep import Worth
-
-OPTION_SWEEPS = ("batch", "seq")
-"""Sweeps that change the workload, so that every point is captured anew."""
 
 _NUDGE = 1.1
 """Factor by which a resource is raised and lowered to see what it is worth."""
@@ -67,14 +59,6 @@ class _Place:
 
     cluster: Cluster
     calibration: Calibration | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Sweep:
-    """A checked sweep: the field and its values."""
-
-    field: str
-    values: tuple[float, ...]
 
 
 def run_request(request: Request, outputs: Outputs) -> None:
@@ -117,11 +101,11 @@ def targets_of(on: str | None, calibration: str | None) -> tuple[str, ...]:
 # -- checks ---------------------------------------------------------------------------------------
 
 
-def _checked(request: Request, outputs: Outputs) -> tuple[list[_Place], _Sweep | None]:
+def _checked(request: Request, outputs: Outputs) -> tuple[list[_Place], Sweep | None]:
     """Everything that can be found wrong without torch."""
     check_outputs(outputs)
     if not request.targets:
-        raise InvalidValueError("No device is named.", "", "Type: --on h200")
+        raise InvalidValueError(Text("No device is named."), "", Text("Type: --on h200"))
     overrides = parse_overrides(request.settings)
     places = []
     for name in request.targets:
@@ -134,38 +118,25 @@ def _checked(request: Request, outputs: Outputs) -> tuple[list[_Place], _Sweep |
     return places, swept
 
 
-def _checked_sweep(
-    request: Request, outputs: Outputs, clusters: Sequence[Cluster]
-) -> _Sweep | None:
+def _checked_sweep(request: Request, outputs: Outputs, clusters: Sequence[Cluster]) -> Sweep | None:
     if request.sweep is None:
         return None
     if len(clusters) > 1:
         raise InvalidValueError(
-            "A sweep runs on one device.", f"--on names {len(clusters)}.", "Name one of them."
+            Text("A sweep runs on one device."),
+            Text("--on names {count}.", count=len(clusters)),
+            Text("Name one of them."),
         )
     if outputs.trace is not None or outputs.report is not None:
         raise InvalidValueError(
-            "A sweep has no trace and no report.", "They show one run.",
-            "Leave out --sweep, or save the sweep with --output.",
-        )  # fmt: skip
+            Text("A sweep has no trace and no report."),
+            Text("They show one run."),
+            Text("Leave out --sweep, or save the sweep with --output."),
+        )
+    from gpuscope.sweeping import checked_sweep
+
     field, values = parse_sweep(request.sweep)
-    if field == "peak_flops_per_s":
-        raise InvalidValueError(
-            f"'{request.sweep}': of which dtype?", "Each has its own peak.",
-            "Type: --sweep bf16=500..2000TFLOPS",
-        )  # fmt: skip
-    if field in OPTION_SWEEPS and ".py" in request.workload:
-        raise InvalidValueError(
-            f"Cannot sweep '{field}' of {request.workload}.", "Its size is fixed in its own code.",
-            "Sweep a figure of the device, such as memory_bandwidth.",
-        )  # fmt: skip
-    if field not in (*OPTION_SWEEPS, "devices"):
-        for value in values:
-            clusters[0].device.replace(**_override(field, value))
-    if field == "devices":
-        for value in values:
-            parse_target(f"{int(value)}x{clusters[0].device.id}")
-    return _Sweep(field, values)
+    return checked_sweep(request.workload, clusters[0], field, values)
 
 
 def _checked_wishes(request: Request, outputs: Outputs) -> tuple[Wish, ...]:
@@ -174,20 +145,25 @@ def _checked_wishes(request: Request, outputs: Outputs) -> tuple[Wish, ...]:
         return ()
     if outputs.report is None or request.sweep is not None:
         raise InvalidValueError(
-            "--what-if has nowhere to go.", "Its curves stand in the report of a run.",
-            "Add --report FILE.html, or use --sweep for a table."
-            if request.sweep is None else "Leave out --sweep.",
-        )  # fmt: skip
+            Text("--what-if has nowhere to go."),
+            Text("Its curves stand in the report of a run."),
+            Text("Add --report FILE.html, or use --sweep for a table.")
+            if request.sweep is None
+            else Text("Leave out --sweep."),
+        )
+    from gpuscope.cli.what_if import wishes
+
     return wishes(request.what_if, request.workload)
 
 
 def check_options(options: WorkloadOptions) -> None:
     """Refuse names that no model takes; what one model takes is checked when it is built."""
     for kind, value, allowed in (
-        ("task", options.task, TASKS), ("attention", options.attention, ATTENTIONS),
+        ("task", options.task, TASKS),
+        ("attention", options.attention, ATTENTIONS),
         ("optimizer", options.optimizer, OPTIMIZERS),
         ("compile mode", options.compile, COMPILE_MODES),
-    ):  # fmt: skip
+    ):
         if value is not None:
             choose(kind, value, allowed, "gpuscope")
     if options.dtype is not None:
@@ -203,28 +179,43 @@ def _predicted(request: Request, places: Sequence[_Place], say: Any, lang: str) 
     say(tr("Capturing {workload} …", lang, workload=request.workload))
     clusters = [place.cluster for place in places]
     programs = api.capture_each(request.workload, clusters, request.options, request.strict)
-    runs = []
+    runs, refused = [], []
+    first: UnsupportedError | None = None
     for number, place in enumerate(places, start=1):
         device = place.cluster.device.name
-        say(tr("Predicting on {device} ({number} of {total}) …", lang, device=device,
-               number=number, total=len(places)))  # fmt: skip
-        run = api.predict(
-            programs[number - 1], place.cluster, calibration=place.calibration,
-            strict=request.strict,
-        )  # fmt: skip
+        say(
+            tr(
+                "Predicting on {device} ({number} of {total}) …",
+                lang,
+                device=device,
+                number=number,
+                total=len(places),
+            )
+        )
+        try:
+            run = api.predict(
+                programs[number - 1],
+                place.cluster,
+                calibration=place.calibration,
+                strict=request.strict,
+            )
+        except UnsupportedError as error:
+            refused.append(api.refused(place.cluster, error))
+            first = first or error
+            continue
         if run.fits is False and len(places) == 1 and request.try_plans:
             run = _with_fitting(request, place, run, say)
         runs.append(run)
-    return Result(tuple(runs))
+    if first is not None and not runs:
+        raise first
+    return Result(tuple(runs), refused=tuple(refused))
 
 
 def _with_fitting(request: Request, place: _Place, run: Run, say: Any) -> Run:
     """A job that does not fit, with the plans that would."""
     from gpuscope.cli.fit_trials import fit_trials, told
 
-    trials = fit_trials(
-        request.workload, place.cluster, request.options, place.calibration, say
-    )
+    trials = fit_trials(request.workload, place.cluster, request.options, place.calibration, say)
     return told(run, trials)
 
 
@@ -232,12 +223,16 @@ def _varied(
     request: Request, place: _Place, wished: Sequence[Wish], result: Result, say: Any
 ) -> tuple[Varied, ...]:
     """The first run's workload with other options, on the same device."""
+    from gpuscope.cli.what_if import vary
 
     def predict(options: WorkloadOptions) -> Run:
         return api.predict(
-            request.workload, place.cluster, options=options, calibration=place.calibration,
+            request.workload,
+            place.cluster,
+            options=options,
+            calibration=place.calibration,
             strict=request.strict,
-        )  # fmt: skip
+        )
 
     return tuple(
         vary(wish, request.options, request.workload, result.runs[0], predict, say)
@@ -245,40 +240,21 @@ def _varied(
     )
 
 
-def _swept(request: Request, place: _Place, sweep: _Sweep, say: Any, lang: str) -> Result:
-    runs = []
-    cluster = place.cluster
-    given: dict[str, Any] = {"calibration": place.calibration, "strict": request.strict}
-    places = _clusters_of(sweep, cluster)
-    programs = None
-    if places:
-        say(tr("Capturing {workload} …", lang, workload=request.workload))
-        programs = api.capture_each(request.workload, places, request.options, request.strict)
-    for number, value in enumerate(sweep.values, start=1):
-        say(tr("Point {number} of {total} …", lang, number=number, total=len(sweep.values)))
-        if programs is None:
-            size: dict[str, Any] = {sweep.field: int(value)}
-            options = replace(request.options, **size)
-            run = api.predict(request.workload, cluster, options=options, **given)
+def _swept(request: Request, place: _Place, sweep: Sweep, say: Any, lang: str) -> Result:
+    from gpuscope.sweeping import run_sweep
+
+    def tell(number: int, total: int) -> None:
+        if number:
+            say(tr("Point {number} of {total} …", lang, number=number, total=total))
         else:
-            run = api.predict(programs[number - 1], places[number - 1], **given)
-        runs.append(run)
-    one = programs is not None and all(program is programs[0] for program in programs)
-    worth = _worth(programs[0], cluster, given, say, lang) if programs and one else ()
-    return Result(tuple(runs), sweep.field, sweep.values, worth)
+            say(tr("Capturing {workload} …", lang, workload=request.workload))
 
-
-def _clusters_of(sweep: _Sweep, cluster: Cluster) -> list[Cluster]:
-    """Where each point runs; () where a point is another workload on the same cluster."""
-    if sweep.field in OPTION_SWEEPS:
-        return []
-    if sweep.field == "devices":
-        names = [f"{int(value)}x{cluster.device.id}" for value in sweep.values]
-        return [parse_target(name).with_device(cluster.device) for name in names]
-    return [
-        cluster.with_device(cluster.device.replace(**_override(sweep.field, value)))
-        for value in sweep.values
-    ]
+    given: dict[str, Any] = {"calibration": place.calibration, "strict": request.strict}
+    swept = run_sweep(
+        request.workload, place.cluster, sweep, options=request.options, on_progress=tell, **given
+    )
+    worth = _worth(swept.captured, place.cluster, given, say, lang) if swept.captured else ()
+    return Result(tuple(run for _, run in swept.points), sweep.field, sweep.values, worth)
 
 
 def _worth(
@@ -289,7 +265,7 @@ def _worth(
 
     found = []
     for resource, change in _resources(cluster).items():
-        say(tr("What more {resource} brings …", lang, resource=tr(resource, lang)))
+        say(tr("What more {resource} brings …", lang, resource=render(resource, lang)))
         ends = []
         for factor in (1 / _NUDGE, _NUDGE):
             device = cluster.device.replace(**{k: v * factor for k, v in change.items()})
@@ -299,37 +275,36 @@ def _worth(
     return tuple(found)
 
 
-def _resources(cluster: Cluster) -> Mapping[str, Mapping[str, float]]:
+def _resources(cluster: Cluster) -> Mapping[Text, Mapping[str, float]]:
     """What a better device could have more of: fields with the values they have now."""
     device = cluster.device
-    resources: dict[str, Mapping[str, float]] = {
-        "memory bandwidth": {"memory_bandwidth_bytes_per_s": device.memory_bandwidth_bytes_per_s},
+    resources: dict[Text, Mapping[str, float]] = {
+        Text("memory bandwidth"): {
+            "memory_bandwidth_bytes_per_s": device.memory_bandwidth_bytes_per_s
+        },
         # A plain number scales the peaks of all dtypes.
-        "arithmetic": {"peak_flops_per_s": 1.0},
+        Text("arithmetic"): {"peak_flops_per_s": 1.0},
     }
     if device.l2_bytes:
-        resources["L2 cache"] = {"l2_bytes": device.l2_bytes}
+        resources[Text("L2 cache")] = {"l2_bytes": device.l2_bytes}
     if device.host_link_bandwidth_bytes_per_s:
         link = device.host_link_bandwidth_bytes_per_s
-        resources["host link"] = {"host_link_bandwidth_bytes_per_s": link}
+        resources[Text("host link")] = {"host_link_bandwidth_bytes_per_s": link}
     return resources
-
-
-def _override(field: str, value: float) -> dict[str, Any]:
-    """Keyword arguments of `Device.replace` for a swept field, which may be a dtype's rate."""
-    return {field: value} if field in REPLACEABLE else {"peak_flops_per_s": {field: value}}
 
 
 def _require_fit(runs: Sequence[Run]) -> None:
     """Refuse runs that need more memory than their device has."""
     for run in runs:
         if run.fits is False:
-            from gpuscope.views import units
-
             story = run.analysis.memory
-            capacity = units.size(story.capacity_bytes if story else None)
+            capacity = Bytes(story.capacity_bytes if story else None)
             raise DoesNotFitError(
-                f"{run.name} does not fit {run.target}.",
-                f"It needs {units.size(run.peak_memory_bytes)} of {capacity}.",
-                "Leave out --must-fit to see what would make it fit.",
+                Text("{run} does not fit {target}.", run=run.name, target=run.target),
+                Text(
+                    "It needs {peak_memory} of {capacity}.",
+                    peak_memory=Bytes(run.peak_memory_bytes),
+                    capacity=capacity,
+                ),
+                Text("Leave out --must-fit to see what would make it fit."),
             )

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuscope import children
 from gpuscope.cli import workload_arguments as given
+from gpuscope.document.printable import doors_open
+from gpuscope.document.text import Text, render
 
 if TYPE_CHECKING:
-    from gpuscope.measure.script.ranks import Place
-    from gpuscope.measure.script.session import Session
+    from gpuscope.measurement.script.ranks import Place
+    from gpuscope.measurement.script.session import Session
     from gpuscope.run import Run
 
 # What does the work is imported when the command runs, so that --help stays fast.
@@ -25,7 +28,7 @@ def register(app: typer.Typer) -> None:
     """Add the `profile` command to the application."""
     app.command(
         "profile",
-        short_help="Run a script as it is, and record a few of its steps.",
+        short_help=Text("Run a script as it is, and record a few of its steps."),
         # Everything after the script belongs to it, whatever it looks like.
         context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
     )(profile_command)
@@ -33,59 +36,68 @@ def register(app: typer.Typer) -> None:
 
 def profile_command(
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="script.py, or with -m a module.")
+        str, typer.Argument(metavar="SCRIPT", help=Text("script.py, or with -m a module."))
     ],
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="ARGS", help="The script's own arguments.")
+        list[str] | None, typer.Argument(metavar="ARGS", help=Text("The script's own arguments."))
     ] = None,
-    module: Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module.")] = False,
-    steps: Annotated[int, typer.Option(min=1, help="Steps to record.")] = 3,
+    module: Annotated[
+        bool, typer.Option("-m", "--module", help=Text("SCRIPT is a module."))
+    ] = False,
+    steps: Annotated[int, typer.Option(min=1, help=Text("Steps to record."))] = 3,
     skip: Annotated[
         int | None,
-        typer.Option(min=1, help="Steps to let pass; else till they settle (12 on several ranks)."),
+        typer.Option(
+            min=1, help=Text("Steps to let pass; else till they settle (12 on several ranks).")
+        ),
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help="What a step is: optimizer, backward or forward; else found out."),
+        typer.Option(help=Text("What a step is: optimizer, backward or forward; else found out.")),
     ] = None,
     memory_history: Annotated[
-        bool, typer.Option("--memory-history", help="Also save the allocator's history.")
+        bool, typer.Option("--memory-history", help=Text("Also save the allocator's history."))
     ] = False,
     with_stack: Annotated[
-        bool, typer.Option("--with-stack", help="Also record Python stacks (slow, large).")
+        bool, typer.Option("--with-stack", help=Text("Also record Python stacks (slow, large)."))
     ] = False,
     output_dir: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where trace, run and report go.")
+        Path, typer.Option(metavar="FOLDER", help=Text("Where trace, run and report go."))
     ] = FOLDER,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The report, elsewhere.")
+        Path | None, typer.Option(metavar="FILE", help=Text("The report, elsewhere."))
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(min=1, help="Start so many processes under torchrun.")
+        int | None, typer.Option(min=1, help=Text("Start so many processes under torchrun."))
     ] = None,
     lang: given.Lang = None,
     quiet: given.Quiet = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run a script unmodified; record a few of its steps; write a report when it ends."""
     from gpuscope.errors import UnknownNameError
-    from gpuscope.measure.script.ranks import Place
-    from gpuscope.measure.script.session import Session, Settings
+    from gpuscope.measurement.script.ranks import Place
+    from gpuscope.measurement.script.session import Session, Settings
     from gpuscope.program.script.runner import Program, check
     from gpuscope.views.i18n import choose_language
 
     language = choose_language(lang)
     program = Program(script, tuple(arguments or ()), module)
     if by not in (None, "optimizer", "backward", "forward"):
-        raise UnknownNameError("kind of step", str(by), ("optimizer", "backward", "forward"))
+        raise UnknownNameError(Text("kind of step"), str(by), ("optimizer", "backward", "forward"))
     check(program)
     folder = _folder(output_dir, report)
     if gpus is not None:
         _under_torchrun(gpus)
     settings = Settings(
-        steps=steps, skip=skip, by=by, memory_history=memory_history,  # type: ignore[arg-type]
-        stacks=with_stack, name=program.name, world_size=Place.of().world_size,
+        steps=steps,
+        skip=skip,
+        by=by,  # type: ignore[arg-type]
+        memory_history=memory_history,
+        stacks=with_stack,
+        name=program.name,
+        world_size=Place.of().world_size,
         fresh=True,
-    )  # fmt: skip
+    )
     _run(program, Session(settings), folder, report and report.absolute(), language, quiet)
 
 
@@ -101,7 +113,9 @@ def _folder(output_dir: Path, report: Path | None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputFileError(
-            f"Cannot make the folder {output_dir}.", str(error.strerror), "Choose --output-dir."
+            Text("Cannot make the folder {output_dir}.", output_dir=output_dir),
+            str(error.strerror),
+            Text("Choose --output-dir."),
         ) from error
     check_writable(folder / "run.json.gz")
     return folder
@@ -110,10 +124,9 @@ def _folder(output_dir: Path, report: Path | None) -> Path:
 def _under_torchrun(gpus: int) -> None:
     """Become torchrun, which starts this command once for each process."""
     own = [a for i, a in enumerate(sys.argv[1:], start=1) if not _is_gpus(i)]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                "--nproc-per-node", str(gpus), "-m", "gpuscope", *own]  # fmt: skip
+    torchrun = children.torchrun(gpus, "gpuscope", *own)
     sys.stdout.flush()
-    os.execv(sys.executable, torchrun)
+    os.execve(sys.executable, torchrun, children.environment())
 
 
 def _is_gpus(at: int) -> bool:
@@ -125,14 +138,15 @@ def _is_gpus(at: int) -> bool:
 def _run(
     program: object, session: Session, folder: Path, report: Path | None, lang: str, quiet: bool
 ) -> None:
-    from gpuscope.measure.script.ranks import Place, clear, say_done
+    from gpuscope.measurement.script.ranks import Place, clear, say_done
     from gpuscope.program.script import runner
 
     assert isinstance(program, runner.Program)
     place, pid = Place.of(), os.getpid()
     clear(folder, place)
     runner.when_imported("torch", session.start)
-    error = runner.run(program)
+    with doors_open():  # the script's own output is its own affair
+        error = runner.run(program)
     if os.getpid() != pid:  # a forked child that came back here: it is not ours to report on
         runner.end_as(error)
         return
@@ -154,7 +168,7 @@ def _run(
 
 def _collected(session: Session, folder: Path, place: Place) -> Run | None:
     """Write this rank's trace; on rank 0 return the run of all; None without any step."""
-    from gpuscope.measure.script.ranks import wait_for_others
+    from gpuscope.measurement.script.ranks import wait_for_others
 
     trace = folder / place.trace_name()
     recorded = session.why_nothing() is None
@@ -176,9 +190,10 @@ def _write(
     if run is None:
         nothing = session.why_nothing()
         what, then = nothing or ("", "")
-        note(f"gpuscope: {what}\n→ {then}", quiet=False)
+        note(f"gpuscope: {render(what, lang)}\n→ {render(then, lang)}", quiet=False)
         return
-    from gpuscope.views.document import run_document, write_document
+    from gpuscope.atomic import write_document
+    from gpuscope.run.document import run_document
     from gpuscope.views.html import write_report
 
     write_document(run_document(run), folder / "run.json.gz")
@@ -195,7 +210,7 @@ def _write(
         if run.analysis.findings:
             console.print(findings(run, lang))
     for sentence in session.problems:
-        note(sentence, quiet)
+        note(render(sentence, lang), quiet)
     note(tr("Wrote {path}", lang, path=f"{folder}/run.json.gz, {page}"), quiet)
 
 

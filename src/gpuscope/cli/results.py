@@ -10,7 +10,7 @@ import typer
 
 from gpuscope.atomic import check_writable
 from gpuscope.cli.progress import note
-from gpuscope.run import Run
+from gpuscope.run import Refused, Run
 from gpuscope.views.i18n import tr
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ class Outputs:
 @dataclass(frozen=True, slots=True)
 class Result:
     """What was predicted: runs, and the first one with other options; or the points of a sweep,
-    and what resources are worth."""
+    and what resources are worth; and the devices that cannot run it, with the reason."""
 
     runs: tuple[Run, ...]
     field: str = ""
     values: tuple[float, ...] = ()
     worth: tuple[Worth, ...] = ()
     varied: tuple[Varied, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 def check_outputs(outputs: Outputs) -> None:
@@ -72,27 +73,31 @@ def check_figures(folder: Path) -> None:
 
 def result_document(result: Result) -> dict[str, Any]:
     """Return the JSON document of a sweep, of one run or of several."""
-    from gpuscope.views.document import run_document, runs_document, sweep_document
+    from gpuscope.run.document import run_document, runs_document, sweep_document
 
     if result.field:
         return sweep_document(
             result.field, list(zip(result.values, result.runs, strict=True)), result.worth
         )
-    return run_document(result.runs[0]) if len(result.runs) == 1 else runs_document(result.runs)
+    if len(result.runs) == 1 and not result.refused:
+        return run_document(result.runs[0])
+    return runs_document(result.runs, result.refused)
 
 
 def write_result(result: Result, outputs: Outputs) -> None:
     """Write the files asked for; each is there in full or not at all."""
     done = []
     if outputs.output is not None:
-        from gpuscope.views.document import write_document
+        from gpuscope.atomic import write_document
 
         write_document(result_document(result), outputs.output)
         done.append(outputs.output)
     if outputs.report is not None:
         from gpuscope.views.html import write_report
 
-        write_report(result.runs, outputs.report, outputs.lang, varied=result.varied)
+        write_report(
+            result.runs, outputs.report, outputs.lang, varied=result.varied, refused=result.refused
+        )
         done.append(outputs.report)
     if outputs.trace is not None:
         done += _write_traces(result, outputs.trace)
@@ -105,7 +110,7 @@ def write_result(result: Result, outputs: Outputs) -> None:
 def write_figures(result: Result, folder: Path, lang: str, quiet: bool = False) -> list[Path]:
     """Write the figures of a sweep, of one run or of several; return the folder."""
     from gpuscope.views.pictures import missing_font, write_blocks
-    from gpuscope.views.run_figures import runs_figures, sweep_figures
+    from gpuscope.views.run_figures.figures import runs_figures, sweep_figures
 
     if result.field:
         blocks = sweep_figures(result.field, result.values, result.runs)
@@ -121,7 +126,7 @@ def write_figures(result: Result, folder: Path, lang: str, quiet: bool = False) 
 def _write_traces(result: Result, path: Path) -> list[Path]:
     """One trace a run; several get the device's name before the ending."""
     from gpuscope.timeline.perfetto import write_chrome_trace
-    from gpuscope.views.compare import distinct_names
+    from gpuscope.views.figures import distinct_names
 
     if len(result.runs) == 1:
         paths = [path]
@@ -140,7 +145,7 @@ def show_result(result: Result, outputs: Outputs) -> None:
     """Print the JSON document if it was asked for and not saved; else the story."""
     if outputs.as_json:
         if outputs.output is None:
-            from gpuscope.views.document import dumps
+            from gpuscope.document.plain import dumps
 
             typer.echo(dumps(result_document(result)))
         return
@@ -152,19 +157,24 @@ def show_result(result: Result, outputs: Outputs) -> None:
 
 
 def _story(result: Result, outputs: Outputs) -> list[Any]:
+    from gpuscope.views.terminal import render_headline, render_run
+
+    if result.field or len(result.runs) > 1 or result.refused:
+        return _several(result, outputs.lang)
+    show = render_headline if outputs.quiet else render_run
+    return [show(result.runs[0], outputs.lang)]
+
+
+def _several(result: Result, lang: str) -> list[Any]:
+    """A job on more and more devices, the points of a sweep, or runs side by side."""
     from gpuscope.views.compare import side_by_side
     from gpuscope.views.scaling import is_scaling, render_scaling
     from gpuscope.views.sweep import render_sweep, render_worth
-    from gpuscope.views.terminal import render_headline, render_run
 
-    lang = outputs.lang
     if is_scaling(result.runs):
         return [render_scaling(result.runs, lang)]
     if result.field:
         points = list(zip(result.values, result.runs, strict=True))
         worth = [render_worth(result.worth, lang)] if result.worth else []
         return [render_sweep(result.field, points, lang), *worth]
-    if len(result.runs) > 1:
-        return [side_by_side(result.runs, lang)]
-    one = result.runs[0]
-    return [render_headline(one, lang) if outputs.quiet else render_run(one, lang)]
+    return [side_by_side(result.runs, lang, result.refused)]

@@ -9,9 +9,15 @@ from gpuscope.cli.progress import note
 
 
 def run_and_tell(
-    command: Sequence[str], *, grid: str | None, price: float | None, output: Path | None,
-    interval_s: float | None, gpus: Sequence[int] | None, lang: str,
-) -> int:  # fmt: skip
+    command: Sequence[str],
+    *,
+    grid: str | None,
+    price: float | None,
+    output: Path | None,
+    interval_s: float | None,
+    gpus: Sequence[int] | None,
+    lang: str,
+) -> int:
     """Run a command; tell what it took on the standard error, which is not the command's result.
 
     Returns:
@@ -27,12 +33,15 @@ def run_and_tell(
     if output is not None:
         check_writable(output)
     report = run(
-        command, grid=factor, price_per_kwh=price,
-        interval_s=0.5 if interval_s is None else interval_s, indices=gpus,
-    )  # fmt: skip
+        command,
+        grid=factor,
+        price_per_kwh=price,
+        interval_s=0.5 if interval_s is None else interval_s,
+        indices=gpus,
+    )
     make_console(stderr=True).print(render_energy(report, lang))
     if output is not None:
-        from gpuscope.views.document import write_document
+        from gpuscope.atomic import write_document
 
         write_document(energy_document(report), output)
         _tell_written(output, lang)
@@ -42,14 +51,14 @@ def run_and_tell(
 def write_files(dashboard: Path | None, alerts: Path | None, lang: str) -> None:
     """Write the Grafana dashboard and the alert rules, whichever is wanted."""
     from gpuscope.atomic import check_writable, write_atomically
-    from gpuscope.watch.dashboards import alerts_yaml, dashboard_json
+    from gpuscope.watch.dashboards import ALERTS, DASHBOARD
 
-    wanted = {dashboard: dashboard_json, alerts: alerts_yaml}
-    targets = {path: make for path, make in wanted.items() if path is not None}
+    wanted = {dashboard: DASHBOARD, alerts: ALERTS}
+    targets = {path: file for path, file in wanted.items() if path is not None}
     for path in targets:
         check_writable(path)
-    for path, make in targets.items():
-        write_atomically(path, make())
+    for path, file in targets.items():
+        write_atomically(path, file.read_bytes())
         _tell_written(path, lang)
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuscope.cli.progress import note
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     from gpuscope.watch.history import History
     from gpuscope.watch.recording import SampleWriter
     from gpuscope.watch.source import Source
     from gpuscope.watch.types import Sample
+    from gpuscope.watch.web_server import Protection
 
     OnSamples = Callable[[tuple[Sample, ...], History], None]
 
@@ -37,6 +39,7 @@ class Wanted:
 
     Attributes:
         lang: "en" or "zh".
+        protection: of what is served: TLS and a login.
     """
 
     once: bool
@@ -50,6 +53,7 @@ class Wanted:
     record: Path | None
     serve: str | None
     lang: str
+    protection: Protection | None = None
 
 
 def watch(wanted: Wanted) -> None:
@@ -76,7 +80,9 @@ def _source(wanted: Wanted) -> Source:
     if wanted.gpus is not None and (wanted.replay is not None or wanted.hosts is not None):
         from gpuscope.errors import InvalidValueError
 
-        raise InvalidValueError("--gpus chooses among this host's devices.", "", "Leave it out.")
+        raise InvalidValueError(
+            Text("--gpus chooses among this host's devices."), "", Text("Leave it out.")
+        )
     if wanted.replay is not None:
         from gpuscope.watch.recording import Replay
 
@@ -108,7 +114,9 @@ def device_indices(text: str | None) -> list[int] | None:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise InvalidValueError(
-                f"'{text}' is not a list of devices.", "", "Type: --gpus 0,2 or --gpus 0-3"
+                Text("'{text}' is not a list of devices.", text=text),
+                "",
+                Text("Type: --gpus 0,2 or --gpus 0-3"),
             )
         found += range(int(first), int(last if dash else first) + 1)
     return found
@@ -133,7 +141,7 @@ def _write(writer: SampleWriter, samples: tuple[Sample, ...], history: History) 
 
 def _run(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:
     if wanted.serve is not None:
-        _serve(wanted.serve, source, on_samples, wanted.lang)
+        _serve(wanted.serve, source, on_samples, wanted)
     elif wanted.json_lines:
         _print_lines(wanted, source, on_samples)
     elif wanted.once or not sys.stdout.isatty():
@@ -216,7 +224,7 @@ def _follow(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:
 def _live(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:
     from gpuscope.errors import require_package
 
-    require_package("textual", "The live view", "watch")
+    require_package("textual", Text("The live view"), "watch")
     from gpuscope.views.watch_app import WatchApp
 
     app = WatchApp(source, wanted.lang, on_samples=on_samples, seconds=wanted.seconds)
@@ -225,17 +233,19 @@ def _live(wanted: Wanted, source: Source, on_samples: OnSamples) -> None:
         raise app.failure
 
 
-def _serve(address: str, source: Source, on_samples: OnSamples, lang: str) -> None:
+def _serve(address: str, source: Source, on_samples: OnSamples, wanted: Wanted) -> None:
+    from gpuscope.document.text import render
     from gpuscope.views.i18n import tr
-    from gpuscope.views.quantities import words
     from gpuscope.watch.exporter import Exporter, serve, warning_of
     from gpuscope.watch.history import History
 
+    lang, protection = wanted.lang, wanted.protection
+
     def ready(exporter: Exporter) -> None:
         note(tr("Serving {url}", lang, url=exporter.address.url), quiet=False)
-        warning = warning_of(exporter.address)
+        warning = warning_of(exporter.address, exporter.protection.login is not None)
         if warning is not None:
-            note(words(warning, lang), quiet=False)
+            note(render(warning, lang), quiet=False)
 
     history = History()
 
@@ -244,7 +254,7 @@ def _serve(address: str, source: Source, on_samples: OnSamples, lang: str) -> No
         on_samples(samples, history)
 
     try:
-        serve(address, source, ready=ready, on_samples=keep)
+        serve(address, source, ready=ready, on_samples=keep, protection=protection)
     except KeyboardInterrupt:
         return
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError
 from gpuscope.program.models.settings import WorkloadOptions, canonical_dtype, choose
 from gpuscope.run import Run
@@ -45,9 +46,10 @@ def wishes(texts: Sequence[str], workload: str) -> tuple[Wish, ...]:
         option = choose("what-if option", name, OPTIONS, "--what-if")
         if ".py" in workload:
             raise InvalidValueError(
-                f"Cannot vary '{option}' of {workload}.", "Its size is fixed in its own code.",
-                "Leave out --what-if: the report looks at other machines all the same.",
-            )  # fmt: skip
+                Text("Cannot vary '{option}' of {workload}.", option=option, workload=workload),
+                Text("Its size is fixed in its own code."),
+                Text("Leave out --what-if: the report looks at other machines all the same."),
+            )
         found[option] = Wish(option, _values(option, listed))
     return tuple(found.values())
 
@@ -56,9 +58,10 @@ def _values(option: str, listed: str) -> tuple[int | str, ...]:
     texts = [part.strip() for part in listed.split(",") if part.strip()]
     if len(texts) > MOST:
         raise InvalidValueError(
-            f"{len(texts)} values of {option} are too many.",
-            "Each is captured and predicted by itself.", f"Name at most {MOST}.",
-        )  # fmt: skip
+            Text("{count} values of {option} are too many.", count=len(texts), option=option),
+            Text("Each is captured and predicted by itself."),
+            Text("Name at most {most}.", most=MOST),
+        )
     if option == "dtype":
         return tuple(dict.fromkeys(canonical_dtype(text) for text in texts))
     return tuple(sorted({_whole(option, text) for text in texts}))
@@ -67,16 +70,21 @@ def _values(option: str, listed: str) -> tuple[int | str, ...]:
 def _whole(option: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise InvalidValueError(
-            f"{option} = {text} cannot be.", "It must be a whole number of at least 1.",
-            f"Type: --what-if {option}=4,8,16",
-        )  # fmt: skip
+            Text("{option} = {text} cannot be.", option=option, text=text),
+            Text("It must be a whole number of at least 1."),
+            Text("Type: --what-if {option}=4,8,16", option=option),
+        )
     return int(text)
 
 
 def vary(
-    wish: Wish, options: WorkloadOptions, workload: str, run: Run,
-    predict: Callable[[WorkloadOptions], Run], say: Callable[[str], Any] = lambda text: None,
-) -> Varied:  # fmt: skip
+    wish: Wish,
+    options: WorkloadOptions,
+    workload: str,
+    run: Run,
+    predict: Callable[[WorkloadOptions], Run],
+    say: Callable[[str], Any] = lambda text: None,
+) -> Varied:
     """Predict the workload with each value; the run itself stands for its own.
 
     Usual values that the model does not take (a sequence beyond its positions) are left out; one

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuscope.cli.groups import Group
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     from gpuscope.cli.results import Outputs
@@ -17,58 +18,71 @@ WorkloadArgument = Annotated[
     str,
     typer.Argument(
         metavar="WORKLOAD",
-        help="A built-in model (see: gpuscope models), file.py:function, a script.py, or a "
-        "Hugging Face config.json.",
+        help=Text(
+            "A built-in model (see: gpuscope models), file.py:function, a script.py, or a "
+            "Hugging Face config.json."
+        ),
     ),
 ]
 ScriptArguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="-- ARGS", help="After --: the script's own arguments."),
+    typer.Argument(metavar="-- ARGS", help=Text("After --: the script's own arguments.")),
 ]
 AsModule = Annotated[
-    bool, typer.Option("--module", "-m", help="The workload is a module, as in python -m NAME.")
+    bool,
+    typer.Option("--module", "-m", help=Text("The workload is a module, as in python -m NAME.")),
 ]
 AllowWrites = Annotated[
     bool,
-    typer.Option("--allow-writes", help="Run a script though it writes files."),
+    typer.Option(
+        "--allow-writes",
+        help=Text(
+            "What a script writes is real, else it vanishes. Either way: run no script that you "
+            "do not trust."
+        ),
+    ),
 ]
-Task = Annotated[str | None, typer.Option(help="train, prefill, decode or inference.")]
-Batch = Annotated[int | None, typer.Option(help="Sequences, images or samples a step.")]
-Seq = Annotated[int | None, typer.Option(help="Tokens of one sequence.")]
-Dtype = Annotated[str | None, typer.Option(help="float32, tf32, bfloat16, float16 or fp8.")]
-Attention = Annotated[str | None, typer.Option(help="sdpa, flash or eager.")]
-Optimizer = Annotated[str | None, typer.Option(help="adamw, adamw-fused, sgd, adafactor, ...")]
+Task = Annotated[str | None, typer.Option(help=Text("train, prefill, decode or inference."))]
+Batch = Annotated[int | None, typer.Option(help=Text("Sequences, images or samples a step."))]
+Seq = Annotated[int | None, typer.Option(help=Text("Tokens of one sequence."))]
+Dtype = Annotated[str | None, typer.Option(help=Text("float32, tf32, bfloat16, float16 or fp8."))]
+Attention = Annotated[str | None, typer.Option(help=Text("sdpa, flash or eager."))]
+Optimizer = Annotated[
+    str | None, typer.Option(help=Text("adamw, adamw-fused, sgd, adafactor, ..."))
+]
 CompileMode = Annotated[
     str | None,
-    typer.Option("--compile", metavar="MODE", help="default, reduce-overhead, max-autotune."),
+    typer.Option("--compile", metavar="MODE", help=Text("default, reduce-overhead, max-autotune.")),
 ]
 Checkpointing = Annotated[
-    bool, typer.Option("--checkpointing", help="Recompute activations in the backward pass.")
+    bool, typer.Option("--checkpointing", help=Text("Recompute activations in the backward pass."))
 ]
-Image = Annotated[int | None, typer.Option(help="Pixels of an image's side.")]
+Image = Annotated[int | None, typer.Option(help=Text("Pixels of an image's side."))]
 Context = Annotated[
-    int | None, typer.Option(help="Tokens in the key-value cache before a decode step.")
+    int | None, typer.Option(help=Text("Tokens in the key-value cache before a decode step."))
 ]
-Layers = Annotated[int | None, typer.Option(help="Number of blocks of the model.")]
+Layers = Annotated[int | None, typer.Option(help=Text("Number of blocks of the model."))]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the JSON document instead of the story.")
+    bool, typer.Option("--json", help=Text("Print the JSON document instead of the story."))
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Save the JSON document (compressed if it ends in .gz)."),
+    typer.Option(
+        metavar="FILE", help=Text("Save the JSON document (compressed if it ends in .gz).")
+    ),
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML report.")
+    Path | None, typer.Option(metavar="FILE", help=Text("Write a self-contained HTML report."))
 ]
 Trace = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write a trace for Perfetto (.json or .json.gz)."),
+    typer.Option(metavar="FILE", help=Text("Write a trace for Perfetto (.json or .json.gz).")),
 ]
 Figures = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write each figure as SVG and PNG.")
+    Path | None, typer.Option(metavar="DIR", help=Text("Write each figure as SVG and PNG."))
 ]
-Lang = Annotated[str | None, typer.Option(help="Language: en or zh.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the headline; no progress.")]
+Lang = Annotated[str | None, typer.Option(help=Text("Language: en or zh."))]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help=Text("Only the headline; no progress."))]
 
 
 def names_in(text: str | None) -> tuple[str, ...]:
@@ -92,20 +106,32 @@ def _outputs(lang: str | None, **given: Any) -> Outputs:
 
 
 _OPTIONS: dict[str, tuple[Any, Any]] = {
-    "task": (Task, None), "batch": (Batch, None), "seq": (Seq, None), "dtype": (Dtype, None),
-    "attention": (Attention, None), "optimizer": (Optimizer, None),
-    "compile_mode": (CompileMode, None), "checkpointing": (Checkpointing, False),
-    "image": (Image, None), "context": (Context, None), "layers": (Layers, None),
-}  # fmt: skip
+    "task": (Task, None),
+    "batch": (Batch, None),
+    "seq": (Seq, None),
+    "dtype": (Dtype, None),
+    "attention": (Attention, None),
+    "optimizer": (Optimizer, None),
+    "compile_mode": (CompileMode, None),
+    "checkpointing": (Checkpointing, False),
+    "image": (Image, None),
+    "context": (Context, None),
+    "layers": (Layers, None),
+}
 _OF_SCRIPTS: dict[str, tuple[Any, Any]] = {
-    "arguments": (ScriptArguments, None), "module": (AsModule, False),
+    "arguments": (ScriptArguments, None),
+    "module": (AsModule, False),
     "allow_writes": (AllowWrites, False),
-}  # fmt: skip
+}
 _OUTPUTS: dict[str, tuple[Any, Any]] = {
-    "as_json": (AsJson, False), "output": (Output, None), "report": (Report, None),
-    "trace": (Trace, None), "figures": (Figures, None), "lang": (Lang, None),
+    "as_json": (AsJson, False),
+    "output": (Output, None),
+    "report": (Report, None),
+    "trace": (Trace, None),
+    "figures": (Figures, None),
+    "lang": (Lang, None),
     "quiet": (Quiet, False),
-}  # fmt: skip
+}
 
 Options = Annotated["WorkloadOptions", Group(_OPTIONS, _options)]
 """What a workload is to be like: `WorkloadOptions`."""

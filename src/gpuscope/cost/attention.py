@@ -33,25 +33,16 @@ from gpuscope.cost.attention_decode import (
     decode_width,
 )
 from gpuscope.cost.attention_helpers import efficient_helpers, stream, tiny
+from gpuscope.cost.bandwidth import machine
 from gpuscope.cost.registry import Work, kernel_model
+from gpuscope.cost.tiles import SYSTOLIC_SIDE
 from gpuscope.cost.types import Kernel, Limiter, Origin
+from gpuscope.document.text import Text
+from gpuscope.hardware import device as device_named
 from gpuscope.program.types import TensorSpec
 
 #: Efficiency (share of the dtype's peak), tile_s and start_s where nothing was measured. Flash on
 #: compute capability 8.x: Dao 2023, figures 5 and 6 (A100: 200 of 312 TFLOP/s forward, 170 back).
-_DEFAULTS: dict[str, tuple[float, float, float]] = {
-    "cudnn.forward": (0.70, 1.7e-6, 2.4e-6),
-    "cudnn.backward": (0.60, 4.6e-6, 2.9e-6),
-    "flash.forward": (0.62, 2.0e-6, 3.0e-6),
-    "flash.backward": (0.52, 4.0e-6, 4.0e-6),
-    "efficient.forward": (0.45, 2.0e-6, 3.0e-6),
-    "efficient.backward": (0.30, 2.0e-6, 4.0e-6),
-}
-_MASK_S = {
-    "cudnn.forward": 5.6e-11, "cudnn.backward": 1.5e-10, "flash.forward": 0.0,
-    "flash.backward": 0.0, "efficient.forward": 1.1e-10, "efficient.backward": 7e-11,
-}  # fmt: skip
-"""Seconds that a multiprocessor spends on adding the mask to one score (H200, bfloat16)."""
 _HALF = ("float16", "bfloat16")
 
 #: Heads wider than this neither cuDNN nor FlashAttention take (sdp_utils.cpp,
@@ -106,9 +97,16 @@ def tile_shape(backend: str, head_dim: int, backward: bool) -> tuple[int, int, b
 
 
 def unit_load(
-    heads: int, sq: int, sk: int, causal: bool, tile_q: int, tile_k: int, units: int, *,
+    heads: int,
+    sq: int,
+    sk: int,
+    causal: bool,
+    tile_q: int,
+    tile_k: int,
+    units: int,
+    *,
     by_key: bool = False,
-) -> tuple[float, float, float]:  # fmt: skip
+) -> tuple[float, float, float]:
     """What the busiest multiprocessor does.
 
     Args:
@@ -184,17 +182,16 @@ def _mask(work: Work) -> TensorSpec | None:
     return work.op.inputs[-1] if len(work.op.inputs) > always else None
 
 
-def _mask_s(work: Work, base: str, default: float) -> float:
+def _mask_s(work: Work, base: str, general: str) -> float:
     """Seconds that adding the mask to one score takes a multiprocessor; rows that do not start at
     multiples of 16 bytes are loaded element by element."""
     mask = _mask(work)
     if mask is None:
         return 0.0
-    get = work.constants.get
-    plain, odd = get(f"{base}.mask_s", 0.0), get(f"{base}.mask_odd_s", 0.0)
+    names = [f"{base}.mask_s", f"{base}.mask_odd_s"]
     if int(mask.shape[-1] * mask.itemsize) % 16:
-        return odd or plain or default
-    return plain or odd or default
+        names.reverse()
+    return work.constants.value(*names, f"{general}.mask_s")
 
 
 def _width(head_dim: int, backend: str = "") -> int:
@@ -211,38 +208,52 @@ def _rates(work: Work, backend: str, direction: str, head_dim: int, drop: bool) 
     single = work.op.inputs[0].dtype == "float32"
     base = f"attention.{backend}.{direction}.d{width}"
     key = base + (".float32" if single else "")
-    efficiency, tile_s, start_s = _DEFAULTS[f"{backend}.{direction}"]
+    general = f"attention.{backend}.{direction}"
     constants = work.constants
+    reach = 1.0 if constants.calibrated else constants.value("gemm.reach")
+    efficiency = reach * constants.value(f"{general}.efficiency")
     # FlashAttention-2 was written for compute capability 8: what it reaches on Hopper says
     # nothing about the devices that use it, but holds for all that came after them.
     later = (work.device.compute_capability or (0, 0)) >= (9, 0)
     if backend == "flash" and not later and not constants.own(f"{base}.efficiency"):
-        return _Rates(efficiency, tile_s, start_s, 0.25)
+        times = constants.value(f"{general}.tile_s"), constants.value(f"{general}.start_s")
+        return _Rates(efficiency, *times, constants.spread(f"{general}.efficiency"))
     halves = f"{base}.half.efficiency"
     if backend == "efficient" and not single and (later or constants.own(halves)):
-        efficiency = constants.get(halves, efficiency)
+        efficiency = reach * constants.value(halves, f"{general}.efficiency")
     elif backend == "efficient" and not single:
         # Both were written for the instructions of compute capability 8: what these reach here.
-        reached = constants.get("attention.flash.forward.d128.efficiency", 0.0)
-        if reached and constants.own("attention.flash.forward.d128.efficiency"):
-            efficiency *= min(1.0, reached / _DEFAULTS["flash.forward"][0])
-    score_s = _mask_s(work, key, _MASK_S[f"{backend}.{direction}"])
+        reached = "attention.flash.forward.d128.efficiency"
+        if constants.own(reached):
+            usual = constants.value("attention.flash.forward.efficiency")
+            efficiency *= min(1.0, constants.value(reached) / usual)
+    score_s = _mask_s(work, key, general)
     if drop:  # random numbers are drawn for every score, whatever else the kernel does
-        shared = constants.get(f"attention.dropout.{direction}.score_s", 1.1e-10)
-        score_s += constants.get(f"{key}.dropout_s", shared)
+        shared = f"attention.dropout.{direction}.score_s"
+        score_s += constants.value(f"{key}.dropout_s", shared)
+    fitted = f"{key}.efficiency"
+    hot = all(work.hot[:3]) and work.hot
     return _Rates(
-        constants.get(f"{key}.efficiency", efficiency),
-        constants.get(f"{key}.tile_s", constants.get(f"{base}.tile_s", tile_s)),
-        constants.get(f"{key}.start_s", constants.get(f"{base}.start_s", start_s)),
-        constants.spread(f"{key}.efficiency", 0.3), score_s,
-        0.0 if all(work.hot[:3]) and work.hot else constants.get(f"{key}.cold_s", 0.0),
-    )  # fmt: skip
+        constants.value(fitted) * (1.0 if constants.own(fitted) else reach)
+        if constants.known(fitted)
+        else efficiency,
+        constants.value(f"{key}.tile_s", f"{base}.tile_s", f"{general}.tile_s"),
+        constants.value(f"{key}.start_s", f"{base}.start_s", f"{general}.start_s"),
+        constants.spread(fitted, f"{general}.efficiency"),
+        score_s,
+        0.0 if hot else constants.value(f"{key}.cold_s", "attention.cold_s"),
+    )
 
 
 def _main_kernel(
-    work: Work, backend: str, direction: str, useful: float, read: float, written: float,
+    work: Work,
+    backend: str,
+    direction: str,
+    useful: float,
+    read: float,
+    written: float,
     least: float,
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     q, k = _queries_and_keys(work)
     batch, heads, sq, d = _dims(q)
     sk, causal = k.shape[-2], bool(work.op.args.get("causal"))
@@ -255,16 +266,22 @@ def _main_kernel(
         # The next tile's operands come while this one is worked on (Pallas pipelines its grid).
         asked = work.op.args.get("core_rows")
         tile_q = tile_k = asked if isinstance(asked, int) else _CORE_TILE
-        rates = replace(rates, tile_s=0.0, efficiency=min(rates.efficiency, _filled(work, d)))
+        rates = replace(rates, tile_s=0.0)
+    if work.device.warp_size is None:
+        filled = min(rates.efficiency, _filled(work, d))
+        rates = replace(rates, efficiency=filled, score_s=rates.score_s * _core_share(work))
     own, walked, total = unit_load(
         batch * heads, sq, sk, causal, tile_q, tile_k, work.units, by_key=by_key
     )
     width = _width(d, backend)
+    if work.device.warp_size is None and work.units > _FEW_CORES:
+        walked = total / work.units  # a compiler spreads a head over arrays; no block owns one
     step_flops = (10.0 if backward else 4.0) * tile_q * tile_k * width
     block_s = step_flops / (peak / work.units * rates.efficiency)
     block_s += rates.score_s * tile_q * tile_k
     compute = own * rates.tile_s + walked * block_s
-    memory = (read + written) / (work.bandwidth * 0.85)
+    reach = work.constants.value("bandwidth.reach")
+    memory = (read + written) / (work.bandwidth * 0.85 * reach)
     duration = rates.start_s + rates.cold_s + max(compute, memory)
     limiter: Limiter = "memory"
     if compute >= memory:
@@ -275,15 +292,37 @@ def _main_kernel(
     grid = min(tiles, work.units) if backend == "cudnn" else tiles
     return Kernel(
         name=f"{backend}_{'bwd' if backward else 'fwd'}_{tile_q}x{tile_k}x{width}",
-        kind="attention", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + rates.spread), high_s=duration * (1 + rates.spread), flops=useful,
-        read_bytes=read, written_bytes=written, least_bytes=least, grid=grid,
-        block=384 if backend == "cudnn" else 128, tile=(tile_q, tile_k, width),
-        waves=tiles / work.units, limiter=limiter, dtype=dtype,
-        compute_s=total * block_s / work.units, memory_s=memory,
+        kind="attention",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1 + rates.spread),
+        high_s=duration * (1 + rates.spread),
+        flops=useful,
+        read_bytes=read,
+        written_bytes=written,
+        least_bytes=least,
+        grid=grid,
+        block=384 if backend == "cudnn" else 128,
+        tile=(tile_q, tile_k, width),
+        waves=tiles / work.units,
+        limiter=limiter,
+        dtype=dtype,
+        compute_s=total * block_s / work.units,
+        memory_s=memory,
         origin="calibrated" if work.constants.calibrated else "estimated",
-        note="head dimension padded" if d != width else "",
-    )  # fmt: skip
+        note=Text("head dimension padded") if d != width else "",
+    )
+
+
+def _core_share(work: Work) -> float:
+    """Time of a core's vector units for what takes a multiprocessor of the measured GPU 1.
+
+    A core of a TPU or Trainium is many multiprocessors wide.
+    """
+    on = machine(work)
+    home = work.constants.calibration.measured_on
+    clock_hz = device_named(home).clock_hz if home else None
+    return clock_hz * work.units / on.clocks_per_s if clock_hz and on.clocks_per_s else 1.0
 
 
 def _filled(work: Work, head_dim: int) -> float:
@@ -292,9 +331,10 @@ def _filled(work: Work, head_dim: int) -> float:
     The head is the depth or the width of every one of attention's products: one of 128 fills half
     of an array of 256 x 256.
     """
-    reached = work.constants.get("matmul.bf16.efficiency", 0.85)
-    side = work.device.matrix_array_side
-    return reached if side is None else reached * min(1.0, head_dim / side)
+    reached = work.constants.value("matmul.bf16.efficiency")
+    reached *= 1.0 if work.constants.calibrated else work.constants.value("gemm.reach")
+    side = work.device.matrix_array_side or SYSTOLIC_SIDE
+    return reached * min(1.0, head_dim / side)
 
 
 def _queries_and_keys(work: Work) -> tuple[TensorSpec, TensorSpec]:
@@ -337,32 +377,64 @@ def _decode(
     blocks = decode_blocks(groups, splits, width)
     hot = len(work.hot) > 2 and work.hot[1] and work.hot[2]
     duration, waiting, memory = decode_s(
-        decode_rates(constants, width), width, work.units, work.bandwidth, blocks=blocks,
-        keys=sk, splits=splits, read_bytes=read, hot=hot, masked=_mask(work) is not None,
-    )  # fmt: skip
-    start = constants.get("attention.decode.start_s", 3.0e-6)
-    spread = constants.spread(f"attention.decode.d{width}.bandwidth_efficiency", 0.2)
+        decode_rates(constants, width),
+        width,
+        work.units,
+        work.bandwidth,
+        blocks=blocks,
+        keys=sk,
+        splits=splits,
+        read_bytes=read,
+        hot=hot,
+        masked=_mask(work) is not None,
+    )
+    start = constants.value("attention.decode.start_s")
+    spread = constants.spread(f"attention.decode.d{width}.bandwidth_efficiency")
     peak, dtype = _rate(work, q.dtype)
     origin: Origin = "calibrated" if constants.calibrated else "estimated"
     main = Kernel(
-        name=f"{backend}_fwd_decode_{d}", kind="attention", op=work.op.index,
-        duration_s=duration, low_s=duration / (1 + spread), high_s=duration * (1 + spread),
+        name=f"{backend}_fwd_decode_{d}",
+        kind="attention",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1 + spread),
+        high_s=duration * (1 + spread),
         flops=useful,
-        read_bytes=read, written_bytes=written, least_bytes=read + written,
-        grid=blocks, block=128, tile=(16, 128, d), waves=blocks / (work.units * 2.0),
-        limiter="memory" if memory > waiting and memory > start else "latency", dtype=dtype,
-        compute_s=useful / peak, memory_s=memory, origin=origin,
-        note=f"keys split {splits} ways" if splits > 1 else "",
-    )  # fmt: skip
+        read_bytes=read,
+        written_bytes=written,
+        least_bytes=read + written,
+        grid=blocks,
+        block=128,
+        tile=(16, 128, d),
+        waves=blocks / (work.units * 2.0),
+        limiter="memory" if memory > waiting and memory > start else "latency",
+        dtype=dtype,
+        compute_s=useful / peak,
+        memory_s=memory,
+        origin=origin,
+        note=Text("keys split {splits} ways", splits=splits) if splits > 1 else "",
+    )
     if splits == 1:
         return (main,)
-    seconds = constants.get("attention.combine_s", 1.9e-6)
+    seconds = constants.value("attention.combine_s")
     combine = Kernel(
-        name="attention_combine", kind="attention", op=work.op.index, duration_s=seconds,
-        low_s=seconds * 0.8, high_s=seconds * 1.3, read_bytes=float(q.numel * splits * 4),
-        written_bytes=written, least_bytes=written, grid=batch * heads, block=128, waves=0.1,
-        limiter="latency", dtype=dtype, memory_s=seconds, origin=origin,
-    )  # fmt: skip
+        name="attention_combine",
+        kind="attention",
+        op=work.op.index,
+        duration_s=seconds,
+        low_s=seconds * 0.8,
+        high_s=seconds * 1.3,
+        read_bytes=float(q.numel * splits * 4),
+        written_bytes=written,
+        least_bytes=written,
+        grid=batch * heads,
+        block=128,
+        waves=0.1,
+        limiter="latency",
+        dtype=dtype,
+        memory_s=seconds,
+        origin=origin,
+    )
     return (main, combine)
 
 
@@ -378,9 +450,14 @@ def attention_backward(work: Work) -> tuple[Kernel, ...]:
     inputs = float(sum(t.touched_bytes for t in (q, k, v, grad)))
     written = float(sum(t.nbytes for t in work.outputs))
     main = _main_kernel(
-        work, backend, "backward", useful, inputs + accumulate, written + accumulate,
+        work,
+        backend,
+        "backward",
+        useful,
+        inputs + accumulate,
+        written + accumulate,
         inputs + float(out.nbytes) + written,
-    )  # fmt: skip
+    )
     if backend == "efficient":
         return (*efficient_helpers(work), main)
     dot = stream(work, "attention_dot_do_o", float(out.nbytes + grad.nbytes), accumulate, "dot")

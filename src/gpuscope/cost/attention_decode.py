@@ -61,14 +61,15 @@ def decode_rates(constants: Constants, width: int) -> DecodeRates:
     """The constants for a head width, those of an H200 where nothing was measured."""
     base = f"attention.decode.d{width}."
     return DecodeRates(
-        start_s=constants.get(base + "start_s", 3.0e-6),
-        alone_s=constants.get(base + "alone_s", 4e-7),
-        shared_s=constants.get(base + "shared_s", 1.6e-6 if width > 128 else 6e-7),
-        mask_s=constants.get(base + "mask_s", 3e-7),
-        mask_odd_s=constants.get(base + "mask_odd_s", 4e-7),
-        cold_s=constants.get(base + "cold_s", 1.5e-6),
-        bandwidth_efficiency=constants.get(base + "bandwidth_efficiency", 0.9),
-        l2_ratio=constants.get(base + "l2_ratio", 1.4),
+        start_s=constants.value(base + "start_s"),
+        alone_s=constants.value(base + "alone_s"),
+        shared_s=constants.value(base + "shared_s"),
+        mask_s=constants.value(base + "mask_s"),
+        mask_odd_s=constants.value(base + "mask_odd_s"),
+        cold_s=constants.value(base + "cold_s"),
+        bandwidth_efficiency=constants.value(base + "bandwidth_efficiency")
+        * constants.value("bandwidth.reach"),
+        l2_ratio=constants.value(base + "l2_ratio"),
     )
 
 
@@ -101,9 +102,18 @@ def decode_blocks(groups: int, splits: int, width: int) -> int:
 
 
 def decode_s(
-    rates: DecodeRates, width: int, units: int, bandwidth: float, *, blocks: int, keys: int,
-    splits: int, read_bytes: float, hot: bool, masked: bool,
-) -> tuple[float, float, float]:  # fmt: skip
+    rates: DecodeRates,
+    width: int,
+    units: int,
+    bandwidth: float,
+    *,
+    blocks: int,
+    keys: int,
+    splits: int,
+    read_bytes: float,
+    hot: bool,
+    masked: bool,
+) -> tuple[float, float, float]:
     """Seconds of the main kernel, of its steps alone, and of its memory traffic alone.
 
     Args:

@@ -8,13 +8,20 @@ from gpuscope.cost.types import Kernel
 
 def tiny(work: Work, name: str) -> Kernel:
     """A kernel of one block that sets a counter or unpacks a seed."""
-    seconds = work.constants.get("attention.tiny_s", 0.85e-6)
+    seconds = work.constants.value("attention.tiny_s")
     return Kernel(
-        name=name, kind="memset" if name == "memset" else "other", op=work.op.index,
-        duration_s=seconds, low_s=seconds * 0.8, high_s=seconds * 1.2, limiter="latency",
-        written_bytes=4.0, block=1, waves=0.01,
+        name=name,
+        kind="memset" if name == "memset" else "other",
+        op=work.op.index,
+        duration_s=seconds,
+        low_s=seconds * 0.8,
+        high_s=seconds * 1.2,
+        limiter="latency",
+        written_bytes=4.0,
+        block=1,
+        waves=0.01,
         origin="calibrated" if work.constants.calibrated else "estimated",
-    )  # fmt: skip
+    )
 
 
 def efficient_helpers(work: Work) -> tuple[Kernel, ...]:
@@ -42,21 +49,27 @@ def efficient_helpers(work: Work) -> tuple[Kernel, ...]:
 def stream(work: Work, name: str, read: float, written: float, key: str) -> Kernel:
     """A memory-bound helper kernel."""
     constants = work.constants
-    floor = constants.get(
-        f"attention.{key}.floor_s", constants.get("attention.helper_floor_s", 2.0e-6)
-    )
-    share = constants.get(f"attention.{key}.bandwidth_efficiency", 0.7)
-    spread = constants.spread(f"attention.{key}.bandwidth_efficiency", 0.2)
+    floor = constants.value(f"attention.{key}.floor_s", "attention.helper_floor_s")
+    rate = f"attention.{key}.bandwidth_efficiency", "attention.helper_bandwidth_efficiency"
+    share, spread = constants.value(*rate), constants.spread(*rate)
     # What the kernel before has just written is still in the L2 if it fits.
     near = 1.3 if read + written < work.l2_bytes * 0.6 else 1.0
     memory = (read + written) / (work.bandwidth * share * near)
     duration = floor + memory
     return Kernel(
-        name=name, kind="attention", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread), read_bytes=read,
-        written_bytes=written, least_bytes=read + written,
-        grid=max(1, int(max(read, written) / 32768)), block=128,
+        name=name,
+        kind="attention",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1 + spread),
+        high_s=duration * (1 + spread),
+        read_bytes=read,
+        written_bytes=written,
+        least_bytes=read + written,
+        grid=max(1, int(max(read, written) / 32768)),
+        block=128,
         waves=max(0.01, read / 32768 / (work.units * 8)),
-        limiter="memory" if memory > floor else "latency", memory_s=memory,
+        limiter="memory" if memory > floor else "latency",
+        memory_s=memory,
         origin="calibrated" if constants.calibrated else "estimated",
-    )  # fmt: skip
+    )

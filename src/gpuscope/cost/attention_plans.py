@@ -15,17 +15,15 @@ from collections.abc import Sequence
 
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.growing import ANEW, grown_lengths
 from gpuscope.program.types import Op, Program
 
-__all__ = ["PLAN_S", "Plans"]
+__all__ = ["Plans"]
 
-PLAN_S = 0.034
-"""Host seconds of a plan: 54.1 and 51.8 ms less 19.1 ms (see above), their mean."""
-
-TOLD = (
-    "Every token makes the cache longer than it ever was, and cuDNN plans its attention anew for"
-    " each new length; lengths that the process has met before do not cost this."
+TOLD = Text(
+    "Every token makes the cache longer than it ever was, and cuDNN plans its attention anew for "
+    "each new length; lengths that the process has met before do not cost this."
 )
 
 
@@ -33,7 +31,7 @@ class Plans:
     """Plans that a step makes, in order of its operators.
 
     Args:
-        constants: `host.attention_plan_s`; `PLAN_S` where it was not measured.
+        constants: `host.attention_plan_s`;
         program: whose step it is.
     """
 
@@ -41,8 +39,8 @@ class Plans:
         self.made = 0
         self._lengths = grown_lengths(program) if program.settings.get(ANEW) else frozenset()
         self._known: set[object] = set()
-        self._plan_s = constants.get("host.attention_plan_s", PLAN_S)
-        self._plan_s *= constants.get("host.scale", 1.0)
+        self._plan_s = constants.value("host.attention_plan_s")
+        self._plan_s *= constants.value("host.scale")
 
     def cost_s(self, op: Op, kernels: Sequence[Kernel]) -> float:
         """Host seconds that an operator takes for a plan; 0 where there is one."""

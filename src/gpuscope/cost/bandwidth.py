@@ -54,8 +54,9 @@ class Machine:
         l2_bytes_per_s, l2_write_bytes_per_s: usable bandwidth of the last shared cache.
         l2_bytes: its usable capacity; 0 if unknown.
         units: multiprocessors.
-        clocks_per_s: clocks of all multiprocessors together, scaled to 128 lanes each; 0 where
-            the catalogue lacks a fact, and instruction issue is then not modelled.
+        clocks_per_s: clocks of all multiprocessors together, scaled to 128 lanes each; where no
+            source states the vector units (TPU, Trainium, ...), taken as wide for the memory's
+            bandwidth as those of a measured GPU, so that nothing comes for free there.
         blocks_per_s: thread blocks that the whole device can start; 0 if unknown.
         threads_per_unit: most threads resident on one multiprocessor; 0 if unknown.
         blocks_per_unit: most blocks resident on one multiprocessor.
@@ -96,33 +97,35 @@ def machine(work: Work) -> Machine:
 
 def _machine(device: Device, constants: Constants) -> Machine:
     units = device.compute_units or 1
-    bandwidth = device.memory_bandwidth_bytes_per_s
+    bandwidth = device.memory_bandwidth_bytes_per_s * constants.value("bandwidth.reach")
     known = device.compute_units and device.clock_hz and device.warp_size
     clocks = units * (device.clock_hz or 0.0) if known else 0.0
-    l2 = l2_write = bandwidth * constants.get("bandwidth.l2_without_clock", 1.4)
+    l2 = l2_write = bandwidth * constants.value("bandwidth.l2_without_clock")
     if clocks:
-        l2 = clocks * constants.get("bandwidth.l2_bytes_per_clock", 26.0)
-        l2_write = clocks * constants.get("bandwidth.l2_write_bytes_per_clock", 18.0)
+        l2 = clocks * constants.value("bandwidth.l2_bytes_per_clock")
+        l2_write = clocks * constants.value("bandwidth.l2_write_bytes_per_clock")
     l2_bytes = float(device.l2_bytes or device.last_level_cache_bytes or 0)
     return Machine(
-        floor_s=constants.get("bandwidth.floor_s", 0.8e-6),
-        read_bytes_per_s=bandwidth * constants.get("bandwidth.read_efficiency", 0.92),
-        write_bytes_per_s=bandwidth * constants.get("bandwidth.write_efficiency", 0.90),
-        dirty_share=constants.get("bandwidth.dirty_share", 0.3),
-        turnaround=constants.get("bandwidth.turnaround", 0.09),
+        floor_s=constants.value("bandwidth.floor_s"),
+        read_bytes_per_s=bandwidth * constants.value("bandwidth.read_efficiency"),
+        write_bytes_per_s=bandwidth * constants.value("bandwidth.write_efficiency"),
+        dirty_share=constants.value("bandwidth.dirty_share"),
+        turnaround=constants.value("bandwidth.turnaround"),
         # A cache slower than its memory is not used as one.
         l2_bytes_per_s=max(l2, bandwidth),
         l2_write_bytes_per_s=max(l2_write, bandwidth),
         l2_bytes=l2_bytes * _L2_SHARE,
         units=units,
-        clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128,
-        blocks_per_s=(device.clock_hz or 0.0) * constants.get("bandwidth.blocks_per_clock", 0.83)
-        if known and device.vendor == "NVIDIA" else 0.0,
+        clocks_per_s=clocks * (device.fp32_lanes_per_unit or 128) / 128
+        or bandwidth * constants.value("bandwidth.issue_per_byte"),
+        blocks_per_s=(device.clock_hz or 0.0) * constants.value("bandwidth.blocks_per_clock")
+        if known and device.vendor == "NVIDIA"
+        else 0.0,
         threads_per_unit=device.max_threads_per_unit or 0,
         blocks_per_unit=device.max_blocks_per_unit or 32,
-        latency_s=constants.get("bandwidth.latency_s", 0.6e-6),
-        l2_latency_s=constants.get("bandwidth.l2_latency_s", 0.25e-6),
-        overlap=constants.get("bandwidth.overlap", 4.0),
+        latency_s=constants.value("bandwidth.latency_s"),
+        l2_latency_s=constants.value("bandwidth.l2_latency_s"),
+        overlap=constants.value("bandwidth.overlap"),
     )
 
 
@@ -193,21 +196,32 @@ def kernel(work: Work, launch: Launch) -> Kernel:
         body = max(_join(memory, issue, chain, overlap + min(waves, 16.0) / 4), starting)
     floor = m.floor_s + launch.floor_s
     family = launch.family or launch.kind
-    scale = work.constants.get(f"{family}.scale", 1.0)
-    spread = work.constants.spread(f"{family}.scale", 0.3)
+    scale = work.constants.value(f"{family}.scale", "kernel.scale")
+    spread = work.constants.spread(f"{family}.scale", "kernel.scale")
     duration = floor + body * scale
     return Kernel(
-        name=launch.name, kind=launch.kind, op=work.op.index, duration_s=duration,
-        low_s=duration / (1.0 + spread), high_s=duration * (1.0 + spread),
-        read_bytes=launch.cold_bytes, written_bytes=launch.written_bytes,
-        least_bytes=launch.least_bytes if launch.least_bytes >= 0
+        name=launch.name,
+        kind=launch.kind,
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1.0 + spread),
+        high_s=duration * (1.0 + spread),
+        read_bytes=launch.cold_bytes,
+        written_bytes=launch.written_bytes,
+        least_bytes=launch.least_bytes
+        if launch.least_bytes >= 0
         else launch.cold_bytes + launch.hot_bytes + launch.written_bytes,
-        grid=launch.grid, block=launch.block, waves=waves,
+        grid=launch.grid,
+        block=launch.block,
+        waves=waves,
         occupancy=_occupancy(m, launch, resident),
-        limiter=_limiter(m, launch, floor, memory, max(issue, starting), chain), dtype=launch.dtype,
-        compute_s=issue, memory_s=memory,
-        origin="calibrated" if work.constants.calibrated else "estimated", note=launch.note,
-    )  # fmt: skip
+        limiter=_limiter(m, launch, floor, memory, max(issue, starting), chain),
+        dtype=launch.dtype,
+        compute_s=issue,
+        memory_s=memory,
+        origin="calibrated" if work.constants.calibrated else "estimated",
+        note=launch.note,
+    )
 
 
 def _resident(m: Machine, block: int) -> int:

@@ -14,16 +14,28 @@ from gpuscope.cost.bandwidth import Launch, first_dtype, kernel, machine, reads,
 from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
-_FORWARD = ("aten::native_batch_norm", "aten::_native_batch_norm_legit",
-            "aten::_native_batch_norm_legit_functional",
-            "aten::_native_batch_norm_legit_no_training",
-            "aten::cudnn_batch_norm", "aten::_batch_norm_with_update", "aten::miopen_batch_norm",
-            "aten::_batch_norm_no_update", "aten::_batch_norm_with_update_functional",
-            "aten::batch_norm", "aten::native_batch_norm_functional")  # fmt: skip
-_BACKWARD = ("aten::native_batch_norm_backward", "aten::cudnn_batch_norm_backward",
-             "aten::batch_norm_backward", "aten::miopen_batch_norm_backward")  # fmt: skip
+_FORWARD = (
+    "aten::native_batch_norm",
+    "aten::_native_batch_norm_legit",
+    "aten::_native_batch_norm_legit_functional",
+    "aten::_native_batch_norm_legit_no_training",
+    "aten::cudnn_batch_norm",
+    "aten::_batch_norm_with_update",
+    "aten::miopen_batch_norm",
+    "aten::_batch_norm_no_update",
+    "aten::_batch_norm_with_update_functional",
+    "aten::batch_norm",
+    "aten::native_batch_norm_functional",
+)
+_BACKWARD = (
+    "aten::native_batch_norm_backward",
+    "aten::cudnn_batch_norm_backward",
+    "aten::batch_norm_backward",
+    "aten::miopen_batch_norm_backward",
+)
 
 
 def _shape(spec: TensorSpec) -> tuple[int, int, int]:
@@ -59,53 +71,75 @@ def _paired(work: Work, key: str) -> bool:
 
 
 def _channel_walk(
-    work: Work, name: str, key: str, values: float, channels: int, resident: int,
-    read: float, hot: float, out: float, defaults: tuple[float, float, float, float],
+    work: Work,
+    name: str,
+    key: str,
+    values: float,
+    channels: int,
+    resident: int,
+    read: float,
+    hot: float,
+    out: float,
     block: int = 512,
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """A block a channel that walks `values` values of it.
 
-    `defaults`: clocks a value where blocks share a multiprocessor; dependent loads a step of
-    `block` values and seconds a value where a block is alone; seconds a block.
+    Constants: clocks a value where blocks share a multiprocessor (`cycles`); dependent loads a step
+    of `block` values (`load`) and seconds a value (`value_s`) where a block is alone; seconds a
+    block (`base_s`).
     """
-    get = work.constants.get
-    cycles, load, value_s, base_s = defaults
-    pairs = get("normalization.batch.library.half", 0.65) if _paired(work, key) else 1.0
+    get = work.constants.value
+    pairs = get("normalization.batch.library.half") if _paired(work, key) else 1.0
     return kernel(
         work,
         Launch(
-            name, "normalization", read, hot, out, items=values * channels,
-            cycles=get(f"normalization.batch.{key}.cycles", cycles) * pairs, grid=channels,
-            block=block, resident=resident,
-            chain_s=get(f"normalization.batch.{key}.base_s", base_s)
-            + values * get(f"normalization.batch.{key}.value_s", value_s) * pairs,
-            loads=ceil(values / block) * get(f"normalization.batch.{key}.load", load) * pairs,
-            dtype=first_dtype(work), family="normalization.batch",
-            note=f"one block for each of {channels} channels",
+            name,
+            "normalization",
+            read,
+            hot,
+            out,
+            items=values * channels,
+            cycles=get(f"normalization.batch.{key}.cycles") * pairs,
+            grid=channels,
+            block=block,
+            resident=resident,
+            chain_s=get(f"normalization.batch.{key}.base_s")
+            + values * get(f"normalization.batch.{key}.value_s") * pairs,
+            loads=ceil(values / block) * get(f"normalization.batch.{key}.load") * pairs,
+            dtype=first_dtype(work),
+            family="normalization.batch",
+            note=Text("one block for each of {channels} channels", channels=channels),
         ),
-    )  # fmt: skip
+    )
 
 
 def _cut(
-    work: Work, name: str, key: str, spec: TensorSpec, read: float, hot: float, out: float,
-    cycles: float, base_s: float = 2e-6,
-) -> Kernel:  # fmt: skip
+    work: Work, name: str, key: str, spec: TensorSpec, read: float, hot: float, out: float
+) -> Kernel:
     """A channels-last kernel: blocks cut along channels and pixels."""
-    get = work.constants.get
+    get = work.constants.value
     channels = _shape(spec)[1]
     pixels = spec.numel // max(channels, 1)
     grid = ceil(channels / 32) * max(1, min(128, ceil(pixels / 256)))
     return kernel(
         work,
         Launch(
-            name, "normalization", read, hot, out, items=spec.numel,
-            cycles=get(f"normalization.batch.{key}.cycles", cycles)
-            * (get("normalization.batch.library.half", 0.65) if _paired(work, key) else 1.0),
-            grid=max(grid, 1), block=512, streaming=True,
-            chain_s=get(f"normalization.batch.{key}.base_s", base_s),
-            dtype=spec.dtype, family="normalization.batch",
+            name,
+            "normalization",
+            read,
+            hot,
+            out,
+            items=spec.numel,
+            cycles=get(f"normalization.batch.{key}.cycles")
+            * (get("normalization.batch.library.half") if _paired(work, key) else 1.0),
+            grid=max(grid, 1),
+            block=512,
+            streaming=True,
+            chain_s=get(f"normalization.batch.{key}.base_s"),
+            dtype=spec.dtype,
+            family="normalization.batch",
         ),
-    )  # fmt: skip
+    )
 
 
 def _channels_last(spec: TensorSpec) -> bool:
@@ -124,6 +158,7 @@ def _tiles(channels: int, rows: int, together: bool) -> tuple[int, int, int, int
     Returns:
         (blocks, threads of each, dependent steps of a thread, blocks of a channel).
     """
+
     def power(n: int) -> int:
         return 1 << max(n, 1).bit_length() - 1
 
@@ -144,43 +179,41 @@ def _shared(spec: TensorSpec) -> bool:
     return _tiles(channels, spec.numel // max(channels, 1), True)[3] > 1
 
 
-_LAST = {
-    "transform": (0.35, 1.0e-6, 0.1e-6, 0.6), "statistics": (0.7, 0.4e-6, 0.22e-6, 2.5),
-    "backward_reduce": (0.5, 0.5e-6, 0.1e-6, 1.0), "backward_apply": (0.4, 1.2e-6, 0.1e-6, 0.8),
-}  # fmt: skip
-"""Clocks a value; seconds a block and a step of four values of a thread, and the step's loads in
-units of a memory access."""
-
-
-def _last(
-    work: Work, key: str, spec: TensorSpec, read: float, hot: float, out: float
-) -> Kernel:
+def _last(work: Work, key: str, spec: TensorSpec, read: float, hot: float, out: float) -> Kernel:
     """One of ATen's channels-last kernels."""
-    get = work.constants.get
+    get = work.constants.value
     channels = _shape(spec)[1]
     rows = spec.numel // max(channels, 1)
     together = key in ("statistics", "backward_reduce")
     grid, block, steps, deep = _tiles(channels, rows, together)
-    cycles, base_s, step_s, load = _LAST[key]
     name = f"normalization.batch.nhwc.{key}"
     if spec.dtype == "float32":  # four values in one load
         name += ".float32"
-        step_s, load = (0.43e-6, 0.6) if key == "statistics" else (step_s, load)
-    each = get(f"{name}.step_s", step_s)
+    each = get(f"{name}.step_s")
     if key == "transform" and spec.dtype != "float32" and not _float_weights(work):
-        each += get(f"{name}.narrow_s", 0.45e-6)  # factors are widened value by value
-    chain = get(f"{name}.base_s", base_s) + steps * each
+        each += get(f"{name}.narrow_s")  # factors are widened value by value
+    chain = get(f"{name}.base_s") + steps * each
     if together and deep > 1:  # the last block of a channel reads what the others wrote
-        chain += get("normalization.batch.nhwc.together_s", 3.0e-6)
+        chain += get("normalization.batch.nhwc.together_s")
     return kernel(
         work,
         Launch(
-            f"batch_norm_{key}_channels_last", "normalization", read, hot, out, items=spec.numel,
-            cycles=get(f"{name}.cycles", cycles), grid=grid, block=block, chain_s=chain,
-            loads=steps * get(f"{name}.load", load), dtype=spec.dtype,
-            family="normalization.batch", note=f"{steps} steps of four values a thread",
+            f"batch_norm_{key}_channels_last",
+            "normalization",
+            read,
+            hot,
+            out,
+            items=spec.numel,
+            cycles=get(f"{name}.cycles"),
+            grid=grid,
+            block=block,
+            chain_s=chain,
+            loads=steps * get(f"{name}.load"),
+            dtype=spec.dtype,
+            family="normalization.batch",
+            note=Text("{steps} steps of four values a thread", steps=steps),
         ),
-    )  # fmt: skip
+    )
 
 
 def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
@@ -191,8 +224,9 @@ def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
             return _last(work, "transform", spec, read, hot, float(spec.nbytes))
         # cuDNN's: 13 blocks an image, whatever its size (read off the recorded grids).
         blocks, steps = batch * 13, ceil(channels * pixels / (13 * 512))
-        return _steps(work, "batch_norm_inference_channels_last", spec, read, hot, blocks, 512,
-                      steps)  # fmt: skip
+        return _steps(
+            work, "batch_norm_inference_channels_last", spec, read, hot, blocks, 512, steps
+        )
     threads = min(512, max(64, 1 << max(ceil(pixels / 4) - 1, 0).bit_length()))
     # At most 2^18 blocks; each then works on several images (Normalization.cuh).
     images = min(batch, max(1, 2**18 // max(channels, 1)))
@@ -201,27 +235,41 @@ def _transform(work: Work, spec: TensorSpec, read: float, hot: float) -> Kernel:
 
 
 def _steps(
-    work: Work, name: str, spec: TensorSpec, read: float, hot: float, grid: int, threads: int,
+    work: Work,
+    name: str,
+    spec: TensorSpec,
+    read: float,
+    hot: float,
+    grid: int,
+    threads: int,
     steps: int,
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """Blocks whose threads take value after value, each loaded when the one before is done."""
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     waves = grid / (m.units * max(1, (m.threads_per_unit or 2048) // threads))
-    chain = get("normalization.batch.transform.base_s", 0.3e-6)
+    chain = get("normalization.batch.transform.base_s")
     # Warps that wait for their turn make a step longer.
-    chain += steps * min(waves, 1.0) * get("normalization.batch.transform.step_s", 0.15e-6)
+    chain += steps * min(waves, 1.0) * get("normalization.batch.transform.step_s")
     return kernel(
         work,
         Launch(
-            name, "normalization", read, hot, float(spec.nbytes), items=spec.numel,
-            cycles=get("normalization.batch.transform.cycles", 0.35), grid=grid, block=threads,
+            name,
+            "normalization",
+            read,
+            hot,
+            float(spec.nbytes),
+            items=spec.numel,
+            cycles=get("normalization.batch.transform.cycles"),
+            grid=grid,
+            block=threads,
             chain_s=chain * max(waves, 1.0) / ceil(max(waves, 1e-9)),
-            loads=steps * get("normalization.batch.transform.load", 0.56),
-            dtype=spec.dtype, family="normalization.batch",
-            note="one value of a thread is under way at a time",
+            loads=steps * get("normalization.batch.transform.load"),
+            dtype=spec.dtype,
+            family="normalization.batch",
+            note=Text("one value of a thread is under way at a time"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _small(work: Work, name: str) -> Kernel:
@@ -243,29 +291,50 @@ def batch_norm(work: Work) -> tuple[Kernel, ...]:
         made = _transform(work, spec, read.cold, read.hot)
         if _library(work, spec):
             return (made,)
-        wide = kernel(work, Launch("copy", "normalization", written_bytes=4096.0,
-                                   chain_s=1.2e-6 if narrow else 0.2e-6))  # fmt: skip
+        wide = kernel(
+            work,
+            Launch(
+                "copy", "normalization", written_bytes=4096.0, chain_s=1.2e-6 if narrow else 0.2e-6
+            ),
+        )
         return wide, _small(work, "batch_norm_invstd"), made
     last = _channels_last(spec)
     if _library(work, spec):
         if last:
             return (
                 _small(work, "memset"),
-                _cut(work, "batch_norm_library_channels_last", "nhwc.library", spec, read.cold,
-                     read.hot + size, size, 0.8, 2.5e-6),
-            )  # fmt: skip
+                _cut(
+                    work,
+                    "batch_norm_library_channels_last",
+                    "nhwc.library",
+                    spec,
+                    read.cold,
+                    read.hot + size,
+                    size,
+                ),
+            )
         return (
-            _channel_walk(work, "batch_norm_library", "library", values, channels, 2, read.cold,
-                          read.hot + size, size, (0.75, 0.0, 0.55e-9, 2e-6)),
-        )  # fmt: skip
+            _channel_walk(
+                work,
+                "batch_norm_library",
+                "library",
+                values,
+                channels,
+                2,
+                read.cold,
+                read.hot + size,
+                size,
+            ),
+        )
     near = size <= machine(work).l2_bytes  # what the statistics have just read
     apply = _transform(work, spec, 0.0 if near else size, size if near else 0.0)
     if last:
         stats = _last(work, "statistics", spec, read.cold, read.hot, 0.0)
         clear = (_small(work, "fill"),) * _shared(spec)
         return *clear, stats, _small(work, "batch_norm_update"), apply
-    stats = _channel_walk(work, "batch_norm_statistics", "statistics", values, channels, 4,
-                          read.cold, read.hot, 0.0, (0.5, 0.75, 0.0, 1.5e-6))  # fmt: skip
+    stats = _channel_walk(
+        work, "batch_norm_statistics", "statistics", values, channels, 4, read.cold, read.hot, 0.0
+    )
     return stats, _small(work, "batch_norm_update"), apply
 
 
@@ -283,24 +352,54 @@ def batch_norm_backward(work: Work) -> tuple[Kernel, ...]:
         if last:
             return (
                 _small(work, "memset"),
-                _cut(work, "batch_norm_library_backward_channels_last", "nhwc.library_backward",
-                     spec, read.cold, read.hot + read.total, size, 1.1, 2.5e-6),
-            )  # fmt: skip
+                _cut(
+                    work,
+                    "batch_norm_library_backward_channels_last",
+                    "nhwc.library_backward",
+                    spec,
+                    read.cold,
+                    read.hot + read.total,
+                    size,
+                ),
+            )
         return (
-            _channel_walk(work, "batch_norm_library_backward", "library_backward", values,
-                          channels, 2, read.cold, read.hot + read.total, size,
-                          (1.3, 0.3, 0.8e-9, 2e-6)),
-        )  # fmt: skip
+            _channel_walk(
+                work,
+                "batch_norm_library_backward",
+                "library_backward",
+                values,
+                channels,
+                2,
+                read.cold,
+                read.hot + read.total,
+                size,
+            ),
+        )
     if last:
         reduce = _last(work, "backward_reduce", spec, read.cold, read.hot, 0.0)
         near = read.total <= machine(work).l2_bytes
-        apply = _last(work, "backward_apply", spec, 0.0 if near else read.total,
-                      read.total if near else 0.0, size)  # fmt: skip
+        apply = _last(
+            work,
+            "backward_apply",
+            spec,
+            0.0 if near else read.total,
+            read.total if near else 0.0,
+            size,
+        )
         return *(_small(work, "fill"),) * _shared(spec), reduce, apply
     return (
-        _channel_walk(work, "batch_norm_backward", "backward", values, channels, 4, read.cold,
-                      read.hot + read.total, size, (1.2, 1.3, 0.0, 1.5e-6)),
-    )  # fmt: skip
+        _channel_walk(
+            work,
+            "batch_norm_backward",
+            "backward",
+            values,
+            channels,
+            4,
+            read.cold,
+            read.hot + read.total,
+            size,
+        ),
+    )
 
 
 @kernel_model("aten::native_group_norm", "aten::group_norm")
@@ -309,7 +408,7 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
     spec = work.op.inputs[0]
     if not spec.numel or spec.device != "device":
         return ()
-    get = work.constants.get
+    get = work.constants.value
     batch, channels, pixels = _shape(spec)
     groups = _groups(work, channels)
     read = reads(work, (0,))
@@ -317,18 +416,34 @@ def group_norm(work: Work) -> tuple[Kernel, ...]:
     cold, hot = read.cold, read.hot
     values = channels // max(groups, 1) * pixels
     kernels += [
-        _channel_walk(work, "group_norm_moments", "group_moments", float(values), batch * groups,
-                      4, cold, hot, 0.0, (0.5, 0.5, 0.0, 1.5e-6)),
+        _channel_walk(
+            work,
+            "group_norm_moments",
+            "group_moments",
+            float(values),
+            batch * groups,
+            4,
+            cold,
+            hot,
+            0.0,
+        ),
         _small(work, "group_norm_factors"),
         kernel(
             work,
-            Launch("group_norm_apply", "normalization", float(spec.nbytes), 0.0,
-                   written(work), items=spec.numel,
-                   cycles=get("normalization.group.apply_cycles", 0.68),
-                   grid=max(1, ceil(spec.numel / 512)), dtype=spec.dtype,
-                   family="normalization.batch"),
+            Launch(
+                "group_norm_apply",
+                "normalization",
+                float(spec.nbytes),
+                0.0,
+                written(work),
+                items=spec.numel,
+                cycles=get("normalization.group.apply_cycles"),
+                grid=max(1, ceil(spec.numel / 512)),
+                dtype=spec.dtype,
+                family="normalization.batch",
+            ),
         ),
-    ]  # fmt: skip
+    ]
     return tuple(kernels)
 
 
@@ -338,27 +453,49 @@ def group_norm_backward(work: Work) -> tuple[Kernel, ...]:
     spec = work.op.inputs[1]
     if not spec.numel or spec.device != "device":
         return ()
-    get = work.constants.get
+    get = work.constants.value
     batch, channels, pixels = _shape(spec)
     read = reads(work, (0, 1))
     sums = _channel_walk(
-        work, "group_norm_sums", "group_sums", float(pixels), batch * channels,
-        4 if pixels >= 512 else 32, read.cold, read.hot, 0.0, (0.72, 0.5, 0.0, 1e-6),
+        work,
+        "group_norm_sums",
+        "group_sums",
+        float(pixels),
+        batch * channels,
+        4 if pixels >= 512 else 32,
+        read.cold,
+        read.hot,
+        0.0,
         block=512 if pixels >= 512 else 32,
-    )  # fmt: skip
+    )
     apply = kernel(
         work,
-        Launch("group_norm_grad_input", "normalization", read.total, 0.0, float(spec.nbytes),
-               items=spec.numel, cycles=get("normalization.group.grad_cycles", 0.95),
-               grid=max(1, ceil(spec.numel / 512)), dtype=spec.dtype,
-               family="normalization.batch"),
-    )  # fmt: skip
+        Launch(
+            "group_norm_grad_input",
+            "normalization",
+            read.total,
+            0.0,
+            float(spec.nbytes),
+            items=spec.numel,
+            cycles=get("normalization.group.grad_cycles"),
+            grid=max(1, ceil(spec.numel / 512)),
+            dtype=spec.dtype,
+            family="normalization.batch",
+        ),
+    )
     weight = kernel(
         work,
-        Launch("group_norm_grad_weight", "normalization", float(batch * channels * 8), 0.0,
-               float(channels * 8), grid=max(1, ceil(channels / 256)), block=256,
-               chain_s=batch * get("normalization.group.weight_step_s", 0.4e-6)),
-    )  # fmt: skip
+        Launch(
+            "group_norm_grad_weight",
+            "normalization",
+            float(batch * channels * 8),
+            0.0,
+            float(channels * 8),
+            grid=max(1, ceil(channels / 256)),
+            block=256,
+            chain_s=batch * get("normalization.group.weight_step_s"),
+        ),
+    )
     small = _small(work, "group_norm_factors")
     return *made_contiguous(work, 0, 1), sums, small, small, apply, weight
 
@@ -368,9 +505,13 @@ def _groups(work: Work, channels: int) -> int:
     return int(given) if isinstance(given, int) else min(32, channels)
 
 
-@kernel_model("aten::batch_norm_stats", "aten::batch_norm_gather_stats_with_counts",
-              "aten::batch_norm_elemt", "aten::batch_norm_backward_reduce",
-              "aten::batch_norm_backward_elemt")  # fmt: skip
+@kernel_model(
+    "aten::batch_norm_stats",
+    "aten::batch_norm_gather_stats_with_counts",
+    "aten::batch_norm_elemt",
+    "aten::batch_norm_backward_reduce",
+    "aten::batch_norm_backward_elemt",
+)
 def synchronised_batch_norm(work: Work) -> tuple[Kernel, ...]:
     """The pieces of synchronised batch norm: statistics, or an elementwise pass."""
     spec = max(work.inputs, key=lambda t: t.numel, default=None)
@@ -383,7 +524,15 @@ def synchronised_batch_norm(work: Work) -> tuple[Kernel, ...]:
     if len(spec.shape) < 3:
         return (_small(work, "batch_norm_gather"),)
     return (
-        _channel_walk(work, "batch_norm_statistics", "statistics", float(batch * pixels),
-                      channels, 4, read.cold, read.hot, 0.0, (0.5, 0.75, 0.0, 1.5e-6)),
-    )  # fmt: skip
-
+        _channel_walk(
+            work,
+            "batch_norm_statistics",
+            "statistics",
+            float(batch * pixels),
+            channels,
+            4,
+            read.cold,
+            read.hot,
+            0.0,
+        ),
+    )

@@ -27,8 +27,13 @@ def cast_transpose(work: Work) -> tuple[Kernel, ...]:
         kernel(
             work,
             Launch(
-                "cast_transpose", "pointwise", read.cold, read.hot, written(work),
-                grid=ceil(count / TILE), dtype=first_dtype(work),
+                "cast_transpose",
+                "pointwise",
+                read.cold,
+                read.hot,
+                written(work),
+                grid=ceil(count / TILE),
+                dtype=first_dtype(work),
             ),
         ),
-    )  # fmt: skip
+    )

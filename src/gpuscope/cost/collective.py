@@ -17,7 +17,8 @@ from gpuscope.cost.collective_units import units_taken
 from gpuscope.cost.collective_ways import PROTOCOLS, chosen, group_of, tuning_of
 from gpuscope.cost.registry import Constants, Work, kernel_model
 from gpuscope.cost.types import Kernel
-from gpuscope.errors import UnsupportedError
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.hardware import Cluster, Device
 from gpuscope.hardware.cluster import build_cluster
 from gpuscope.program.types import TensorSpec
@@ -35,10 +36,13 @@ states for a particular cluster (a judgement)."""
 
 
 @kernel_model(
-    "_c10d_functional::all_reduce", "_c10d_functional::all_reduce_",
-    "_c10d_functional::all_reduce_coalesced", "_c10d_functional::all_reduce_coalesced_",
-    "c10d::allreduce_", "c10d::allreduce_coalesced_",
-)  # fmt: skip
+    "_c10d_functional::all_reduce",
+    "_c10d_functional::all_reduce_",
+    "_c10d_functional::all_reduce_coalesced",
+    "_c10d_functional::all_reduce_coalesced_",
+    "c10d::allreduce_",
+    "c10d::allreduce_coalesced_",
+)
 def all_reduce(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets the sum of all ranks' tensors."""
     size = total_bytes(work.inputs)
@@ -46,11 +50,14 @@ def all_reduce(work: Work) -> tuple[Kernel, ...]:
 
 
 @kernel_model(
-    "_c10d_functional::all_gather_into_tensor", "_c10d_functional::all_gather_into_tensor_out",
+    "_c10d_functional::all_gather_into_tensor",
+    "_c10d_functional::all_gather_into_tensor_out",
     "_c10d_functional::all_gather_into_tensor_coalesced",
-    "c10d::_allgather_base_", "c10d::allgather_into_tensor_coalesced_", "c10d::allgather_",
+    "c10d::_allgather_base_",
+    "c10d::allgather_into_tensor_coalesced_",
+    "c10d::allgather_",
     "c10d::allgather_coalesced_",
-)  # fmt: skip
+)
 def all_gather(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets all ranks' tensors."""
     whole, part = whole_and_part(work)
@@ -58,11 +65,13 @@ def all_gather(work: Work) -> tuple[Kernel, ...]:
 
 
 @kernel_model(
-    "_c10d_functional::reduce_scatter_tensor", "_c10d_functional::reduce_scatter_tensor_out",
+    "_c10d_functional::reduce_scatter_tensor",
+    "_c10d_functional::reduce_scatter_tensor_out",
     "_c10d_functional::reduce_scatter_tensor_coalesced",
-    "c10d::_reduce_scatter_base_", "c10d::reduce_scatter_tensor_coalesced_",
+    "c10d::_reduce_scatter_base_",
+    "c10d::reduce_scatter_tensor_coalesced_",
     "c10d::reduce_scatter_",
-)  # fmt: skip
+)
 def reduce_scatter(work: Work) -> tuple[Kernel, ...]:
     """Every rank gets its part of the sum."""
     whole, part = whole_and_part(work)
@@ -97,9 +106,11 @@ def _once(work: Work, members: Sequence[int], copies: int) -> float:
 
 
 @kernel_model(
-    "_c10d_functional::broadcast", "_c10d_functional::broadcast_",
-    "c10d::broadcast_", "c10d::reduce_",
-)  # fmt: skip
+    "_c10d_functional::broadcast",
+    "_c10d_functional::broadcast_",
+    "c10d::broadcast_",
+    "c10d::reduce_",
+)
 def broadcast(work: Work) -> tuple[Kernel, ...]:
     """One rank's tensor to all, or the sum of all to one."""
     size = total_bytes(work.inputs)
@@ -172,14 +183,14 @@ def spread_of(constants: Constants, group: Group) -> float:
     What was measured says something of as many ranks in one scale-up domain; more of them, and a
     fabric, keep the wider one, a fabric's growing with the domains.
     """
-    found = constants.spread("collective.scale", _SPREAD)
+    found = constants.spread("collective.scale")
     if group.domains > 1:
         return hypot(max(found, _SPREAD), _SPREAD_A_DOUBLING * log2(group.domains))
     if group.ranks > tuning_of(constants).most_ranks():
         return max(found, _SPREAD)
     return (
         found
-        if group.ranks <= constants.get("collective.measured.ranks", inf)
+        if group.ranks <= constants.value("collective.measured.ranks")
         else (max(found, _SPREAD_ELSEWHERE))
     )
 
@@ -187,9 +198,13 @@ def spread_of(constants: Constants, group: Group) -> float:
 def unknown_link(cluster: Cluster, ranks: int) -> UnsupportedError:
     """The error where no source states what a link of the group carries."""
     return UnsupportedError(
-        f"A collective of {ranks} ranks cannot be timed on {cluster.name}.",
-        "The catalogue states no rate for the links between them.",
-        "Choose another device, or predict one device without collectives.",
+        Text(
+            "A collective of {ranks} ranks cannot be timed on {cluster}.",
+            ranks=ranks,
+            cluster=cluster.name,
+        ),
+        Text("The catalogue states no rate for the links between them."),
+        Text("Choose another device, or predict one device without collectives."),
     )
 
 
@@ -211,10 +226,51 @@ def cluster_of(work: Work, members: Sequence[int]) -> Cluster:
     return _cluster_for(work.device, least if least <= full else -(-least // full) * full)
 
 
+def alone_s(
+    device: Device,
+    constants: Constants,
+    operation: str,
+    size_bytes: float,
+    members: Sequence[int],
+    world_size: int = 0,
+) -> tuple[float, float] | None:
+    """Time of a collective whose ranks all come at once, and the end of its 80 % interval.
+
+    What `explain collective` says of it, of a group inside one scale-up domain.
+
+    Args:
+        device: of every rank.
+        constants: calibrated constants of the device.
+        operation: one of `collective_ways.OPERATIONS`.
+        size_bytes: the whole message.
+        members: global ranks of the group.
+        world_size: ranks of the run; 0: as many as the group's numbers need.
+
+    Returns:
+        None for a group of one or of several domains, and where no source states a link's rate.
+    """
+    if len(members) <= 1 or not size_bytes:
+        return None
+    least, full = max(world_size, max(members) + 1), device.devices_per_node or 1
+    try:
+        cluster = _cluster_for(device, least if least <= full else -(-least // full) * full)
+    except InvalidValueError:
+        return None
+    group = group_of(cluster, members)
+    time_s = chosen(operation, group, size_bytes, tuning_of(constants)).time_s
+    if group.domains > 1 or time_s == inf:
+        return None
+    return time_s, time_s * (1 + spread_of(constants, group))
+
+
 def collective(
-    work: Work, operation: str, size_bytes: float, written_bytes: float, members: Sequence[int],
+    work: Work,
+    operation: str,
+    size_bytes: float,
+    written_bytes: float,
+    members: Sequence[int],
     name: str = "",
-) -> tuple[Kernel, ...]:  # fmt: skip
+) -> tuple[Kernel, ...]:
     """The kernel of a collective; none for a group of one.
 
     Args:
@@ -243,10 +299,14 @@ def collective(
     high_s = max(taken.time_s, _slowest_s(operation, group, size_bytes, tuning))
     return (
         link_kernel(
-            work, name or operation, taken, group, (taken.time_s / (1 + spread),
-            high_s * (1 + spread)), (size_bytes, written_bytes),
+            work,
+            name or operation,
+            taken,
+            group,
+            (taken.time_s / (1 + spread), high_s * (1 + spread)),
+            (size_bytes, written_bytes),
         ),
-    )  # fmt: skip
+    )
 
 
 def _slowest_s(operation: str, group: Group, size_bytes: float, tuning: Tuning) -> float:
@@ -255,11 +315,12 @@ def _slowest_s(operation: str, group: Group, size_bytes: float, tuning: Tuning) 
         return 0.0
     known = {p.name: p for p in PROTOCOLS}
     slower = replace(
-        tuning, measured=False,
+        tuning,
+        measured=False,
         protocols=tuple(
             replace(p, link_s=max(p.link_s, known[p.name].link_s)) for p in tuning.protocols
         ),
-    )  # fmt: skip
+    )
     return chosen(operation, group, size_bytes, slower).time_s
 
 
@@ -270,23 +331,43 @@ configurations for H100 and B200)."""
 
 
 def link_kernel(
-    work: Work, name: str, taken: Way, group: Group, interval_s: tuple[float, float],
+    work: Work,
+    name: str,
+    taken: Way,
+    group: Group,
+    interval_s: tuple[float, float],
     moved: tuple[float, float],
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """A way as a kernel on the link's lane."""
     size_bytes, written_bytes = moved
-    where = "one scale-up domain" if group.domains == 1 else f"{group.domains} domains"
+    where = Text("one scale-up domain")
+    if group.domains > 1:
+        where = Text("{domains} domains", domains=group.domains)
     units = units_taken(taken, group, work.device)
     set_aside = bool(work.op.args.get("overlapped"))
     if set_aside:
         units = min(units, _SET_ASIDE.get(name, units))
     return Kernel(
-        name=f"collective_{name}", kind="collective", op=work.op.index,
-        duration_s=taken.time_s, low_s=interval_s[0], high_s=interval_s[1],
-        read_bytes=size_bytes, written_bytes=written_bytes,
-        least_bytes=size_bytes + written_bytes, grid=max(units, 1), limiter="link",
-        dtype=work.inputs[0].dtype if work.inputs else "", origin="estimated", lane="link",
-        note=f"{group.ranks} ranks in {where}", units=units, algorithm=taken.algorithm,
-        protocol=taken.protocol.name, sent_bytes=taken.sent_bytes, moving_s=taken.moving_s,
+        name=f"collective_{name}",
+        kind="collective",
+        op=work.op.index,
+        duration_s=taken.time_s,
+        low_s=interval_s[0],
+        high_s=interval_s[1],
+        read_bytes=size_bytes,
+        written_bytes=written_bytes,
+        least_bytes=size_bytes + written_bytes,
+        grid=max(units, 1),
+        limiter="link",
+        dtype=work.inputs[0].dtype if work.inputs else "",
+        origin="estimated",
+        lane="link",
+        scope="domain" if group.domains == 1 else "fabric",
+        note=Text("{ranks} ranks in {where}", ranks=group.ranks, where=where),
+        units=units,
+        algorithm=taken.algorithm,
+        protocol=taken.protocol.name,
+        sent_bytes=taken.sent_bytes,
+        moving_s=taken.moving_s,
         set_aside=set_aside,
-    )  # fmt: skip
+    )

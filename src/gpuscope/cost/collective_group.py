@@ -9,7 +9,8 @@ fabric is therefore its share of the node's ports, whichever the group.
 A mesh without a switch (xGMI) gives a group only the links between its members, a torus only the
 axes along which it extends. On a torus, an axis is a ring where the slice closes it: Google's
 three-dimensional slices from 4 x 4 x 4 on, two-dimensional ones along a full axis of 16 (Austin et
-al., "How to Scale Your Model", chapter 2, 2025); Trainium's 4 x 4 always.
+al., "How to Scale Your Model", chapter 2, 2025); Trainium's 4 x 4 always; a mesh of neighbours
+(Dojo) never.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import inf, prod
 
-from gpuscope.cost.collective_types import Axis, Group, Wiring
+from gpuscope.cost.collective_types import NCCL_VENDORS, Axis, Group, Wiring
 from gpuscope.hardware import Cluster, Interconnect
 
 _EFA_EXTRA_S = 8e-6
@@ -61,27 +62,41 @@ def _group(cluster: Cluster, ranks: range | tuple[int, ...]) -> Group:
     if len(places) > 1:
         fabric, kind, extra_s = _fabric(cluster)
     adds = (
-        wiring == "switch" and link is not None and link.id in _ADDING_LINKS
+        wiring == "switch"
+        and link is not None
+        and link.id in _ADDING_LINKS
         and local >= _LEAST_ADDING
-    )  # fmt: skip
+    )
     return Group(
-        len(ranks), local, rate, fabric, len(places), wiring, axes, one, adds, kind, extra_s
+        len(ranks),
+        local,
+        rate,
+        fabric,
+        len(places),
+        wiring,
+        axes,
+        one,
+        adds,
+        kind,
+        extra_s,
+        cluster.device.vendor in NCCL_VENDORS,
     )
 
 
 def _wiring(link: Interconnect, cluster: Cluster) -> Wiring:
-    text = (link.topology or "").lower()
-    if cluster.torus_shape:
-        return "torus"
-    if "ring" in text:
-        return "ring"
-    return "mesh" if link.is_point_to_point else "switch"
+    if link.wiring == "torus":
+        return "torus" if cluster.torus_shape else "mesh"
+    return link.wiring
 
 
 def _rates(
-    link: Interconnect | None, wiring: Wiring, cluster: Cluster, local: int, inside: int,
+    link: Interconnect | None,
+    wiring: Wiring,
+    cluster: Cluster,
+    local: int,
+    inside: int,
     axes: tuple[Axis, ...],
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """What a rank gets inside, and one link of a torus; infinite for a rank that is alone."""
     if local == 1:
         return inf, 0.0
@@ -122,6 +137,8 @@ def _axes(cluster: Cluster, places: Sequence[int]) -> tuple[Axis, ...]:
 
 def _closes(cluster: Cluster, shape: tuple[int, ...], length: int) -> bool:
     """Whether an axis of a slice is a ring."""
+    if cluster.scale_up is not None and not cluster.scale_up.torus_closed:
+        return False
     if cluster.device.vendor.lower().startswith("google"):
         return min(shape) >= 4 if len(shape) > 2 else length == 16
     return length > 2

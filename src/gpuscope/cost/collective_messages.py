@@ -20,7 +20,7 @@ from gpuscope.cost.collective import (
     unknown_link,
 )
 from gpuscope.cost.collective_types import Group, Tuning, Way, way
-from gpuscope.cost.collective_ways import group_of, grown, tuning_of
+from gpuscope.cost.collective_ways import group_of, grown, protocols_of, tuning_of
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
 
@@ -72,7 +72,7 @@ def pair_way(group: Group, size_bytes: float, tuning: Tuning, exchange: bool = F
         tuning: how messages run on the machine.
         exchange: each rank sends and receives in the same kernel, which is slower a message.
     """
-    protocol = tuning.protocols[0 if size_bytes <= _LL_LARGEST_BYTES else -1]
+    protocol = protocols_of(group, tuning)[0 if size_bytes <= _LL_LARGEST_BYTES else -1]
     base_s = tuning.extra_s.get("send_recv", PAIR_BASE_S)
     leaves = group.domains > 1
     if leaves:
@@ -130,9 +130,13 @@ def _message(work: Work, name: str, size_bytes: float) -> tuple[Kernel, ...]:
 
 
 def _kernel(
-    work: Work, name: str, taken: Way, group: Group, members: Sequence[int],
+    work: Work,
+    name: str,
+    taken: Way,
+    group: Group,
+    members: Sequence[int],
     moved: tuple[float, float],
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     if taken.time_s == inf or (taken.sent_bytes and not taken.bytes_per_s):
         raise unknown_link(cluster_of(work, members), len(members))
     spread = spread_of(work.constants, group)

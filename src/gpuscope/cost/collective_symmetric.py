@@ -35,9 +35,11 @@ same recording, 4 to 16 MiB)."""
 
 
 @kernel_model(
-    "symm_mem::one_shot_all_reduce", "symm_mem::one_shot_all_reduce_out",
-    "symm_mem::one_shot_all_reduce_copy", "symm_mem::one_shot_all_reduce_copy_out",
-)  # fmt: skip
+    "symm_mem::one_shot_all_reduce",
+    "symm_mem::one_shot_all_reduce_out",
+    "symm_mem::one_shot_all_reduce_copy",
+    "symm_mem::one_shot_all_reduce_copy_out",
+)
 def one_shot(work: Work) -> tuple[Kernel, ...]:
     """All-reduce in which every rank reads everything."""
     return _kernel(work, "one_shot", total_bytes(work.inputs[:1]))
@@ -50,9 +52,10 @@ def two_shot(work: Work) -> tuple[Kernel, ...]:
 
 
 @kernel_model(
-    "symm_mem::multimem_all_reduce_", "symm_mem::multimem_one_shot_all_reduce",
+    "symm_mem::multimem_all_reduce_",
+    "symm_mem::multimem_one_shot_all_reduce",
     "symm_mem::multimem_one_shot_all_reduce_out",
-)  # fmt: skip
+)
 def multimem(work: Work) -> tuple[Kernel, ...]:
     """All-reduce in which the switch adds."""
     return _kernel(work, "multimem", total_bytes(work.inputs[:1]))
@@ -83,8 +86,9 @@ def symmetric_way(kind: str, group: Group, size_bytes: float, tuning: Tuning) ->
     base_s = tuning.extra_s.get("symmetric", DIRECT.base_s)
     between = 1 if group.domains > 1 else 0
     rate = share * group.link_bytes_per_s
-    return way(kind, DIRECT, (steps, between), (base_s, DIRECT.link_s, inf if between else 0.0),
-               sent, rate)  # fmt: skip
+    return way(
+        kind, DIRECT, (steps, between), (base_s, DIRECT.link_s, inf if between else 0.0), sent, rate
+    )
 
 
 def _kernel(work: Work, kind: str, size_bytes: float) -> tuple[Kernel, ...]:

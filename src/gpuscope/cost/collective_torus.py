@@ -1,6 +1,7 @@
 """Collectives on tori, and of several tori over a fabric.
 
-Along an axis that closes, a rank sends on both links at once; several axes work side by side, each
+On a torus no axis of which closes (a mesh of neighbours) data goes as on a line. Along an axis that
+closes, a rank sends on both links at once; several axes work side by side, each
 on its part of the data. An all-gather of S bytes over n ranks takes (n - 1) / n S over the rate of
 all links that the group uses, and half the axes' lengths in hops; an all-to-all is set by the
 middle of the longest axis, S L / (4 k w) with k links of rate w across it. (Austin et al., "How to
@@ -36,16 +37,20 @@ def torus(operation: str, group: Group, size_bytes: float, tuning: Tuning) -> tu
         sent = size_bytes
     elif operation == "all_to_all":
         narrowest_s = max(
-            (seconds_of(size_bytes * axis.length / 4, axis.ways * share * group.axis_bytes_per_s)
-             for axis in group.axes), default=0.0,
-        )  # fmt: skip
+            (
+                seconds_of(size_bytes * axis.length / 4, axis.ways * share * group.axis_bytes_per_s)
+                for axis in group.axes
+            ),
+            default=0.0,
+        )
         rate = sent / narrowest_s if 0 < narrowest_s < inf else 0.0
-    return (way("torus", DMA, (steps, 0), latencies, sent, rate),)
+    name = "torus" if any(axis.wraps for axis in group.axes) else "mesh"
+    return (way(name, DMA, (steps, 0), latencies, sent, rate),)
 
 
 def hierarchical(
     operation: str, group: Group, size_bytes: float, tuning: Tuning
-) -> tuple[Way, ...]:  # fmt: skip
+) -> tuple[Way, ...]:
     """Several tori: inside each, then between equal places over the fabric, then inside again.
 
     Each place has its own port, so that the fabric carries 1 / local of the data per rank.
@@ -72,6 +77,17 @@ def hierarchical(
     latency_s = inside.latency_s + steps * fabric_s
     rate = sent / moving_s if 0 < moving_s < inf else 0.0
     return (
-        Way("hierarchical", DMA, latency_s, moving_s, sent, inside.steps + steps, steps, rate,
-            inside.base_s, inside.link_s, fabric_s),
-    )  # fmt: skip
+        Way(
+            "hierarchical",
+            DMA,
+            latency_s,
+            moving_s,
+            sent,
+            inside.steps + steps,
+            steps,
+            rate,
+            inside.base_s,
+            inside.link_s,
+            fabric_s,
+        ),
+    )

@@ -15,10 +15,16 @@ from math import ceil, inf, log2
 
 from gpuscope.cost.collective_types import Group, Way
 
-_RING = {"LL": (6.6e-6, 0.6e-6, 2.7e-6), "LL128": (14.0e-6, 1.9e-6, 4.0e-6),
-         "Simple": (8.4e-6, 3.4e-6, 14.0e-6)}  # fmt: skip
-_TREE = {"LL": (6.8e-6, 0.6e-6, 5.0e-6), "LL128": (14.0e-6, 1.25e-6, 8.5e-6),
-         "Simple": (8.4e-6, 4.0e-6, 14.0e-6)}  # fmt: skip
+_RING = {
+    "LL": (6.6e-6, 0.6e-6, 2.7e-6),
+    "LL128": (14.0e-6, 1.9e-6, 4.0e-6),
+    "Simple": (8.4e-6, 3.4e-6, 14.0e-6),
+}
+_TREE = {
+    "LL": (6.8e-6, 0.6e-6, 5.0e-6),
+    "LL128": (14.0e-6, 1.25e-6, 8.5e-6),
+    "Simple": (8.4e-6, 4.0e-6, 14.0e-6),
+}
 """Base, a step over NVLink, a step over the network."""
 
 _PCI = {"LL": 1.0e-6, "LL128": 2.5e-6, "Simple": 5.7e-6}

@@ -39,13 +39,18 @@ def tuning_of(constants: Constants) -> Tuning:
         if what.startswith("efficiency_"):
             shares.setdefault(operation, []).append((int(what.rpartition("_")[2]), value))
     return Tuning(
-        _protocols(own), {operation: tuple(sorted(s)) for operation, s in shares.items()},
+        _protocols(own),
+        {operation: tuple(sorted(s)) for operation, s in shares.items()},
         {n.rpartition(".")[0]: v for n, v in own.items() if n.endswith(".extra_s")},
-        own.get("nvls.enabled", 1.0) > 0, own.get("nvls.efficiency", NCCL.nvls_share),
-        own.get("collnet.enabled", 0.0) > 0, any(n.endswith(".link_s") for n in own),
-        own.get("protocols.measured", 0.0) > 0, own.get("other_sum.extra_s", 0.0),
-        own.get("rate.growth", 0.0), own.get("pairs.growth", 0.0),
-    )  # fmt: skip
+        own.get("nvls.enabled", 1.0) > 0,
+        own.get("nvls.efficiency", NCCL.nvls_share),
+        own.get("collnet.enabled", 0.0) > 0,
+        any(n.endswith(".link_s") for n in own),
+        own.get("protocols.measured", 0.0) > 0,
+        own.get("other_sum.extra_s", 0.0),
+        own.get("rate.growth", 0.0),
+        own.get("pairs.growth", 0.0),
+    )
 
 
 def _protocols(own: dict[str, float]) -> tuple[Protocol, ...]:
@@ -57,10 +62,12 @@ def _protocols(own: dict[str, float]) -> tuple[Protocol, ...]:
     """
     found = tuple(
         replace(
-            p, base_s=own.get(f"{p.name}.base_s", p.base_s),
-            link_s=own.get(f"{p.name}.link_s", p.link_s), share=own.get(f"{p.name}.share", p.share),
+            p,
+            base_s=own.get(f"{p.name}.base_s", p.base_s),
+            link_s=own.get(f"{p.name}.link_s", p.link_s),
+            share=own.get(f"{p.name}.share", p.share),
         )
         for p in PROTOCOLS
-    )  # fmt: skip
+    )
     least_s = next(p.link_s for p in found if p.name == "LL")
     return tuple(replace(p, link_s=max(p.link_s, least_s)) for p in found)

@@ -21,7 +21,7 @@ class Protocol:
     """One way to move data; latencies in seconds.
 
     Attributes:
-        name: NCCL's LL, LL128 or Simple; DMA for engines that a compiler programs.
+        name: NCCL's LL, LL128 or Simple; DMA for engines that a compiler or another library starts.
         share: of the bandwidth that carries data.
         base_s: of every collective.
         link_s: a step over a scale-up link or PCIe.
@@ -45,6 +45,15 @@ PROTOCOLS = (
 """NCCL's, with the latencies of its own tuner (src/graph/tuning.cc, `baseLatencies` and
 `hwLatencies` of rings over NVLink and the network; 2.18 to 2.28). What each protocol is: Hu et al.,
 "Demystifying NCCL", arXiv:2507.04786, section III."""
+
+ENGINES = Protocol("DMA", 1.0, 8.4e-6, 3.4e-6, 14.0e-6, 14.0e-6)
+"""Libraries that are neither NCCL nor its port RCCL (HCCL, oneCCL, CNCL) move data by engines or
+network ports, without flags among it: all of the bandwidth; latencies of NCCL's Simple stand in
+(a judgement)."""
+
+NCCL_VENDORS = frozenset({"NVIDIA", "AMD"})
+"""Whose library has NCCL's protocols: NCCL, and RCCL, which is its code for ROCm (RCCL,
+src/include/nccl_common.h)."""
 
 PCI_LINK_S: Mapping[str, float] = {"LL": 1.0e-6, "LL128": 2.5e-6, "Simple": 5.7e-6}
 """A ring's step over PCIe (the same table)."""
@@ -139,6 +148,7 @@ class Group:
         adds: the domain's switch can add (NVLS).
         fabric: "infiniband", "efa", "ethernet" or "".
         extra_fabric_s: latency of a fabric step beyond that of NCCL's tuner.
+        nccl: the library is NCCL or its port, with its protocols.
     """
 
     ranks: int
@@ -152,6 +162,7 @@ class Group:
     adds: bool = False
     fabric: str = ""
     extra_fabric_s: float = 0.0
+    nccl: bool = True
 
     @property
     def domains(self) -> int:
@@ -212,16 +223,28 @@ class Way:
 
 
 def way(
-    algorithm: str, protocol: Protocol, steps: tuple[int, int],
-    latencies: tuple[float, float, float], sent_bytes: float, bytes_per_s: float,
-) -> Way:  # fmt: skip
+    algorithm: str,
+    protocol: Protocol,
+    steps: tuple[int, int],
+    latencies: tuple[float, float, float],
+    sent_bytes: float,
+    bytes_per_s: float,
+) -> Way:
     """A way from its steps (inside, between domains) and latencies (base, inside, between)."""
     (inside, between), (base_s, link_s, fabric_s) = steps, latencies
     return Way(
-        algorithm, protocol, base_s + inside * link_s + between * fabric_s,
-        seconds_of(sent_bytes, bytes_per_s), sent_bytes, inside + between, between, bytes_per_s,
-        base_s, link_s, fabric_s,
-    )  # fmt: skip
+        algorithm,
+        protocol,
+        base_s + inside * link_s + between * fabric_s,
+        seconds_of(sent_bytes, bytes_per_s),
+        sent_bytes,
+        inside + between,
+        between,
+        bytes_per_s,
+        base_s,
+        link_s,
+        fabric_s,
+    )
 
 
 def seconds_of(moved_bytes: float, bytes_per_s: float) -> float:

@@ -15,9 +15,17 @@ from gpuscope.cost.collective_types import Group, Way
 from gpuscope.hardware import Device
 
 MOST_CHANNELS: Mapping[str, int] = {
-    "nvls": 16, "nvls_tree": 16, "collnet": 16, "pairs": 32, "message": 16, "root": 32,
-    "one_shot": 24, "two_shot": 24, "multimem": 24, "one_way": 24,
-}  # fmt: skip
+    "nvls": 16,
+    "nvls_tree": 16,
+    "collnet": 16,
+    "pairs": 32,
+    "message": 16,
+    "root": 32,
+    "one_shot": 24,
+    "two_shot": 24,
+    "multimem": 24,
+    "one_way": 24,
+}
 _LINK_CHANNELS, _HOST_CHANNELS, _FABRIC_CHANNELS = 24, 4, 16
 _LEAST_BYTES: Mapping[str, int] = {"LL": 8, "LL128": 8, "Simple": 64}
 _THREADS = 512

@@ -31,6 +31,7 @@ from gpuscope.cost.collective_tuner import estimate_s
 from gpuscope.cost.collective_tuning import NCCL, tuning_of
 from gpuscope.cost.collective_types import (
     EFFICIENCY,
+    ENGINES,
     PCI_LINK_S,
     PROTOCOLS,
     Group,
@@ -42,20 +43,48 @@ from gpuscope.cost.collective_types import (
 )
 
 __all__ = [
-    "ALGORITHMS", "NCCL", "OPERATIONS", "PROTOCOLS", "Group", "Protocol", "Tuning", "Way",
-    "all_reduce_s", "all_to_all_s", "broadcast_s", "chosen", "gather_s", "group_of", "grown",
-    "reduce_scatter_s", "tuning_of", "ways",
-]  # fmt: skip
+    "ALGORITHMS",
+    "NCCL",
+    "OPERATIONS",
+    "PROTOCOLS",
+    "Group",
+    "Protocol",
+    "Tuning",
+    "Way",
+    "all_reduce_s",
+    "all_to_all_s",
+    "broadcast_s",
+    "chosen",
+    "gather_s",
+    "group_of",
+    "grown",
+    "reduce_scatter_s",
+    "tuning_of",
+    "ways",
+]
 
 OPERATIONS: tuple[str, ...] = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
-)  # fmt: skip
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+)
 """What `ways` knows."""
 
 ALGORITHMS: tuple[str, ...] = (
-    "ring", "tree", "chain", "pairs", "pat", "nvls", "nvls_tree", "collnet", "torus",
+    "ring",
+    "tree",
+    "chain",
+    "pairs",
+    "pat",
+    "nvls",
+    "nvls_tree",
+    "collnet",
+    "torus",
+    "mesh",
     "hierarchical",
-)  # fmt: skip
+)
 """Algorithms of `ways`: a chain is a ring that is not closed; PAT gathers over the fabric in a
 logarithm of steps; NVLS adds in a domain's switch, CollNet in the fabric's."""
 
@@ -73,9 +102,7 @@ _PAT_BASE_S = 8.0e-6
 _PAT_SHARE = 0.75
 
 
-def ways(
-    operation: str, group: Group, size_bytes: float, tuning: Tuning = NCCL
-) -> tuple[Way, ...]:  # fmt: skip
+def ways(operation: str, group: Group, size_bytes: float, tuning: Tuning = NCCL) -> tuple[Way, ...]:
     """All ways to run a collective; `chosen` says which the library takes.
 
     Args:
@@ -99,7 +126,7 @@ def ways(
     if operation == "broadcast":
         return _ring(group, size_bytes, (inside, between), usable, share, "chain")
     ring = _ring(group, (n - 1) / n * size_bytes, (inside, between), usable, share)
-    if group.local == 1 and n > 2 and group.wiring != "host":
+    if group.nccl and group.local == 1 and n > 2 and group.wiring != "host":
         return (*ring, _pat(group, (n - 1) / n * size_bytes, usable))
     return ring
 
@@ -167,6 +194,11 @@ def _share(operation: str, group: Group, tuning: Tuning) -> float:
     return tuning.share(operation, group.local, default)
 
 
+def protocols_of(group: Group, tuning: Tuning) -> tuple[Protocol, ...]:
+    """What the group's library can choose from: LL, LL128 and Simple are NCCL's own."""
+    return tuning.protocols if group.nccl else (ENGINES,)
+
+
 def _usable(operation: str, group: Group, tuning: Tuning) -> tuple[Protocol, ...]:
     """The protocols with what this group and operation add.
 
@@ -178,8 +210,8 @@ def _usable(operation: str, group: Group, tuning: Tuning) -> tuple[Protocol, ...
     beyond = tuning.measured and group.local > tuning.most_ranks() > 0
     known = {p.name: p.link_s for p in PROTOCOLS}
     found = []
-    for p in tuning.protocols:
-        link_s = sqrt(p.link_s * max(known[p.name], p.link_s)) if beyond else p.link_s
+    for p in protocols_of(group, tuning):
+        link_s = sqrt(p.link_s * max(known.get(p.name, 0.0), p.link_s)) if beyond else p.link_s
         if group.wiring == "host" and not tuning.measured:
             if p.name == "LL128":
                 continue
@@ -189,11 +221,13 @@ def _usable(operation: str, group: Group, tuning: Tuning) -> tuple[Protocol, ...
         fabric_s = p.tree_fabric_s if group.local == 1 else p.fabric_s
         found.append(
             replace(
-                p, base_s=p.base_s + tuning.extra_s.get(operation, 0.0), link_s=link_s,
+                p,
+                base_s=p.base_s + tuning.extra_s.get(operation, 0.0),
+                link_s=link_s,
                 fabric_s=fabric_s + group.extra_fabric_s,
                 tree_fabric_s=p.tree_fabric_s + group.extra_fabric_s,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
@@ -206,8 +240,9 @@ def _all_reduce(
     if k > 1:
         found += _tree(group, size_bytes, usable, share)
     if tuning.nvls and group.adds:
-        found.append(nvls(group, size_bytes, tuning) if k == 1 else
-                     nvls_tree(group, size_bytes, tuning))  # fmt: skip
+        found.append(
+            nvls(group, size_bytes, tuning) if k == 1 else nvls_tree(group, size_bytes, tuning)
+        )
     if tuning.collnet and group.fabric == "infiniband" and k > 1:
         found.append(collnet(group, size_bytes, tuning))
     return tuple(found)
@@ -220,9 +255,13 @@ def _ring_rate(group: Group, share: float) -> float:
 
 
 def _ring(
-    group: Group, moved_bytes: float, steps: tuple[int, int], usable: tuple[Protocol, ...],
-    share: float, name: str = "ring",
-) -> tuple[Way, ...]:  # fmt: skip
+    group: Group,
+    moved_bytes: float,
+    steps: tuple[int, int],
+    usable: tuple[Protocol, ...],
+    share: float,
+    name: str = "ring",
+) -> tuple[Way, ...]:
     """A ring whose ranks send `moved_bytes` each."""
     rate = _ring_rate(group, share)
     return tuple(
@@ -238,10 +277,9 @@ def _tree(
     rate, levels = _ring_rate(group, share), ceil(log2(group.domains))
     steps = (2 * (group.local - 1), 2 * levels)
     return tuple(
-        way("tree", p, steps, (p.base_s, p.link_s, p.tree_fabric_s), 2 * size_bytes,
-            rate * p.share)
+        way("tree", p, steps, (p.base_s, p.link_s, p.tree_fabric_s), 2 * size_bytes, rate * p.share)
         for p in usable
-    )  # fmt: skip
+    )
 
 
 def _pat(group: Group, moved_bytes: float, usable: tuple[Protocol, ...]) -> Way:
@@ -280,7 +318,18 @@ def _pairs(
         base_s = p.base_s + posting_s
         step_s = p.fabric_s if leaves else p.link_s
         found.append(
-            Way("pairs", p, base_s + step_s, moving_s / p.share, sent, 1, int(leaves), rate,
-                base_s, p.link_s, p.fabric_s)
-        )  # fmt: skip
+            Way(
+                "pairs",
+                p,
+                base_s + step_s,
+                moving_s / p.share,
+                sent,
+                1,
+                int(leaves),
+                rate,
+                base_s,
+                p.link_s,
+                p.fabric_s,
+            )
+        )
     return tuple(found)

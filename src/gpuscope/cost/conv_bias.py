@@ -19,15 +19,22 @@ def add_bias(work: Work, y: TensorSpec) -> Kernel:
     """
     size = float(y.nbytes)
     near = 2 * size <= machine(work).l2_bytes
-    cycles = work.constants.get("convolution.bias.cycles", 0.7)
+    cycles = work.constants.value("convolution.bias.cycles")
     return kernel(
         work,
         Launch(
-            "elementwise_add_bias", "pointwise", 0.0 if near else size, size if near else 0.0,
-            size, items=y.numel, cycles=cycles, grid=max(1, ceil(y.numel / 512)),
-            dtype=y.dtype, family="convolution.bias",
+            "elementwise_add_bias",
+            "pointwise",
+            0.0 if near else size,
+            size if near else 0.0,
+            size,
+            items=y.numel,
+            cycles=cycles,
+            grid=max(1, ceil(y.numel / 512)),
+            dtype=y.dtype,
+            family="convolution.bias",
         ),
-    )  # fmt: skip
+    )
 
 
 def sum_bias(work: Work, grad: TensorSpec) -> tuple[Kernel, ...]:
@@ -41,19 +48,26 @@ def sum_bias(work: Work, grad: TensorSpec) -> tuple[Kernel, ...]:
     if grad.is_channels_last or grad.shape[0] == 1 or grad.numel == grad.shape[0] * grad.shape[1]:
         return reduce_kernels(work, grad, dims, name="bias", hot=near)
     size = float(grad.nbytes)
-    get = work.constants.get
+    get = work.constants.value
     channels = grad.shape[1]
     steps = grad.numel / channels / 512
     return (
         kernel(
             work,
             Launch(
-                "reduce_bias", "reduction", 0.0 if near else size, size if near else 0.0,
-                float(channels * grad.itemsize), items=grad.numel,
-                cycles=get("convolution.bias.sum_cycles", 0.3), grid=channels, block=512,
-                chain_s=get("convolution.bias.sum_base_s", 2.0e-6)
-                + steps * get("convolution.bias.sum_step_s", 0.25e-6),
-                dtype=grad.dtype, family="convolution.bias",
+                "reduce_bias",
+                "reduction",
+                0.0 if near else size,
+                size if near else 0.0,
+                float(channels * grad.itemsize),
+                items=grad.numel,
+                cycles=get("convolution.bias.sum_cycles"),
+                grid=channels,
+                block=512,
+                chain_s=get("convolution.bias.sum_base_s")
+                + steps * get("convolution.bias.sum_step_s"),
+                dtype=grad.dtype,
+                family="convolution.bias",
             ),
         ),
-    )  # fmt: skip
+    )

@@ -15,32 +15,51 @@ _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgra
 
 
 def stream(
-    work: Work, name: str, read: float, written: float, dtype: str, numel: int,
+    work: Work,
+    name: str,
+    read: float,
+    written: float,
+    dtype: str,
+    numel: int,
     key: str = "convolution.stream",
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """A kernel that only moves bytes: bias, conversions."""
     constants = work.constants
-    floor = constants.get(f"{key}.floor_s", work.device.launch_latency_s or 2.5e-6)
-    efficiency = constants.get(f"{key}.bandwidth_efficiency", 0.75)
+    floor = constants.value(f"{key}.floor_s")
+    efficiency = constants.value(f"{key}.bandwidth_efficiency")
     memory = (read + written) / (work.bandwidth * efficiency)
     duration = floor + memory
-    spread = constants.spread("convolution.stream.scale", 0.3)
+    spread = constants.spread("convolution.stream.scale")
     grid = max(1, -(-numel // 1024))
     return Kernel(
-        name=name, kind="pointwise", op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=duration * (1 + spread),
-        flops=float(numel) if "bias" in name else 0.0, read_bytes=float(read),
-        written_bytes=float(written), least_bytes=float(read + written), grid=grid, block=256,
-        waves=grid / (work.units * 8.0), limiter="memory" if memory > floor else "latency",
-        dtype=dtype, memory_s=memory,
+        name=name,
+        kind="pointwise",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1 + spread),
+        high_s=duration * (1 + spread),
+        flops=float(numel) if "bias" in name else 0.0,
+        read_bytes=float(read),
+        written_bytes=float(written),
+        least_bytes=float(read + written),
+        grid=grid,
+        block=256,
+        waves=grid / (work.units * 8.0),
+        limiter="memory" if memory > floor else "latency",
+        dtype=dtype,
+        memory_s=memory,
         origin="calibrated" if constants.calibrated else "estimated",
-    )  # fmt: skip
+    )
 
 
 def depthwise(
-    work: Work, shape: ConvShape, which: Pass, first: TensorSpec, second: TensorSpec,
+    work: Work,
+    shape: ConvShape,
+    which: Pass,
+    first: TensorSpec,
+    second: TensorSpec,
     out: TensorSpec,
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """One channel at a time on the vector lanes.
 
     Time goes with the multiply-adds, plus a fixed effort for each output value (index
@@ -49,9 +68,14 @@ def depthwise(
     layout = "nhwc" if shape.channels_last else "nchw"
     key = f"convolution.depthwise.{which}.{layout}"
     kernel = stream(
-        work, f"conv_depthwise_{_SHORT[which]}", first.nbytes + second.nbytes, out.nbytes,
-        first.dtype, max(first.numel, out.numel), key,
-    )  # fmt: skip
+        work,
+        f"conv_depthwise_{_SHORT[which]}",
+        first.nbytes + second.nbytes,
+        out.nbytes,
+        first.dtype,
+        max(first.numel, out.numel),
+        key,
+    )
     tiled = _tiled_cycles(work, shape, which, first)
     if tiled and work.device.clock_hz is not None:
         compute = out.numel * tiled / (work.units * work.device.clock_hz)
@@ -59,18 +83,23 @@ def depthwise(
         compute = _weight_gradient_s(work, shape, out, work.device.clock_hz)
     else:
         lanes, _ = rate_and_unit(work.device, "float32")
-        share = work.constants.get(f"{key}.efficiency", 0.1)
-        effort = work.constants.get(f"{key}.multiplies_per_output", 8.0) * out.numel
+        share = work.constants.value(f"{key}.efficiency")
+        effort = work.constants.value(f"{key}.multiplies_per_output") * out.numel
         compute = (shape.flops + 2.0 * effort) / (lanes * share)
     floor = kernel.duration_s - kernel.memory_s
     duration = floor + max(compute, kernel.memory_s)
     limiter: Limiter = "compute" if compute > kernel.memory_s else kernel.limiter
-    spread = work.constants.spread(f"convolution.depthwise.{which}.scale", 0.5)
+    spread = work.constants.spread(f"convolution.depthwise.{which}.scale")
     return replace(
-        kernel, duration_s=duration, low_s=duration / (1 + spread),
-        high_s=duration * (1 + spread), flops=shape.flops, compute_s=compute, limiter=limiter,
+        kernel,
+        duration_s=duration,
+        low_s=duration / (1 + spread),
+        high_s=duration * (1 + spread),
+        flops=shape.flops,
+        compute_s=compute,
+        limiter=limiter,
         kind="convolution",
-    )  # fmt: skip
+    )
 
 
 def _tiled_cycles(work: Work, shape: ConvShape, which: Pass, first: TensorSpec) -> float:
@@ -84,9 +113,9 @@ def _tiled_cycles(work: Work, shape: ConvShape, which: Pass, first: TensorSpec) 
         return 0.0
     if work.device.vendor != "NVIDIA":
         return 0.0
-    get = work.constants.get
-    value = get("convolution.depthwise.tiled.cycles", 0.42)
-    return value + shape.taps * get("convolution.depthwise.tiled.tap_cycles", 0.047)
+    get = work.constants.value
+    value = get("convolution.depthwise.tiled.cycles")
+    return value + shape.taps * get("convolution.depthwise.tiled.tap_cycles")
 
 
 def _weight_gradient_s(work: Work, shape: ConvShape, out: TensorSpec, clock_hz: float) -> float:
@@ -96,8 +125,8 @@ def _weight_gradient_s(work: Work, shape: ConvShape, out: TensorSpec, clock_hz: 
     to begin each image.
     """
     key = "convolution.depthwise.weight_gradient.nchw"
-    blocks = work.constants.get(f"{key}.blocks_per_unit", 4.0) * work.units
-    multiply = work.constants.get(f"{key}.clocks_per_multiply", 1.33)
-    begin = work.constants.get(f"{key}.clocks_per_image", 200.0)
+    blocks = work.constants.value(f"{key}.blocks_per_unit") * work.units
+    multiply = work.constants.value(f"{key}.clocks_per_multiply")
+    begin = work.constants.value(f"{key}.clocks_per_image")
     clocks = shape.images * (shape.positions_out * multiply + begin)
     return ceil(out.numel / blocks) * clocks / clock_hz

@@ -79,24 +79,30 @@ def _pad(work: Work, spec: TensorSpec) -> Kernel:
     channels = ceil(spec.shape[1] / step) * step
     elements = spec.shape[0] * channels * prod(spec.shape[2:])
     kernel = stream(
-        work, "nhwc_pad_channels", spec.nbytes, elements * spec.itemsize, spec.dtype, elements,
+        work,
+        "nhwc_pad_channels",
+        spec.nbytes,
+        elements * spec.itemsize,
+        spec.dtype,
+        elements,
         "convolution.pad",
-    )  # fmt: skip
+    )
     if work.device.clock_hz is None:
         return kernel
-    a_clock = work.constants.get("convolution.pad.elements_per_clock_per_unit", 1.6)
+    a_clock = work.constants.value("convolution.pad.elements_per_clock_per_unit")
     elements_s = elements / (a_clock * work.device.clock_hz * work.units)
     more_s = max(elements_s - kernel.memory_s, 0.0)
     scale = 1.0 + more_s / kernel.duration_s
     return replace(
-        kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale, compute_s=elements_s,
-    )  # fmt: skip
+        kernel,
+        duration_s=kernel.duration_s * scale,
+        low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale,
+        compute_s=elements_s,
+    )
 
 
-def spread_groups(
-    work: Work, shape: ConvShape, specs: tuple[TensorSpec, ...]
-) -> list[Kernel]:
+def spread_groups(work: Work, shape: ConvShape, specs: tuple[TensorSpec, ...]) -> list[Kernel]:
     """The kernels that lay the channels of each group out for tensor cores.
 
     cuDNN gives every group of channels-last tensors whole tiles of channels, one pass a tensor of
@@ -111,17 +117,25 @@ def spread_groups(
 
 def _spread(work: Work, spec: TensorSpec) -> Kernel:
     kernel = stream(
-        work, "spread_groups", spec.nbytes, spec.nbytes, spec.dtype, spec.numel,
+        work,
+        "spread_groups",
+        spec.nbytes,
+        spec.nbytes,
+        spec.dtype,
+        spec.numel,
         "convolution.spread",
-    )  # fmt: skip
+    )
     if work.device.clock_hz is None:
         return kernel
-    a_clock = work.constants.get("convolution.spread.elements_per_clock_per_unit", 0.4)
+    a_clock = work.constants.value("convolution.spread.elements_per_clock_per_unit")
     elements_s = spec.numel / (a_clock * work.device.clock_hz * work.units)
-    base_s = work.constants.get("convolution.spread.base_s", 6.0e-6)
+    base_s = work.constants.value("convolution.spread.base_s")
     more_s = base_s + max(elements_s - kernel.memory_s, 0.0)
     scale = 1.0 + more_s / kernel.duration_s
     return replace(
-        kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale, compute_s=elements_s,
-    )  # fmt: skip
+        kernel,
+        duration_s=kernel.duration_s * scale,
+        low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale,
+        compute_s=elements_s,
+    )

@@ -60,8 +60,11 @@ class ConvShape:
         between a group's inputs and another's outputs is multiplied by zeros.
         """
         narrow = min(self.channels_in, self.channels_out) // self.groups
-        together = max(d for d in range(1, self.groups + 1)
-                       if self.groups % d == 0 and (d == 1 or d * narrow <= channels))  # fmt: skip
+        together = max(
+            d
+            for d in range(1, self.groups + 1)
+            if self.groups % d == 0 and (d == 1 or d * narrow <= channels)
+        )
         return replace(self, groups=self.groups // together)
 
     def product(self, which: Pass) -> tuple[int, int, int]:

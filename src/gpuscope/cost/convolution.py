@@ -38,16 +38,15 @@ _FEW_CHANNELS = 8
 _MANY_TAPS = 16
 """Taps that kernels of the device's own generation are still chosen for."""
 
-_TAPS_POWER = {"forward": 0.95, "data_gradient": 0.3}
-"""Power of the filter's taps over that number which such kernels are slower by."""
-
 _SHORT = {"forward": "fprop", "data_gradient": "dgrad", "weight_gradient": "wgrad"}
 
 
 @kernel_model(
-    "aten::convolution", "aten::_convolution", "aten::cudnn_convolution",
+    "aten::convolution",
+    "aten::_convolution",
+    "aten::cudnn_convolution",
     "aten::convolution_overrideable",
-)  # fmt: skip
+)
 def convolution(work: Work) -> tuple[Kernel, ...]:
     """Forward pass of an ordinary or a transposed convolution, with its bias."""
     x, weight = work.op.inputs[:2]
@@ -211,23 +210,32 @@ class ConvProduct:
         name = f"conv_{_SHORT[self.which]}_{kind}{self.problem.dtype}_{found.tile.name}"
         kernels = list(
             gemm_kernels(
-                work, self.problem, self.machine, found, name, "convolution", self.family,
+                work,
+                self.problem,
+                self.machine,
+                found,
+                name,
+                "convolution",
+                self.family,
                 flops=self.flops,
             )
-        )  # fmt: skip
+        )
         if self.partial_bytes:
             kernels.append(
-                stream(
-                    work, "reduce_wgrad", self.partial_bytes, out.nbytes, out.dtype, out.numel
-                )
+                stream(work, "reduce_wgrad", self.partial_bytes, out.nbytes, out.dtype, out.numel)
             )
         return kernels
 
 
 def _plain_product(
-    work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
+    work: Work,
+    shape: ConvShape,
+    which: Pass,
+    dtype: str,
+    first: Operand,
+    second: Operand,
     out: TensorSpec,
-) -> ConvProduct:  # fmt: skip
+) -> ConvProduct:
     """A 1x1 convolution as a product.
 
     Channels last, one product over all positions of all images. Channels first, one an image;
@@ -249,19 +257,35 @@ def _plain_product(
         partial = 4.0 * shape.images * out.numel if weight else 0.0
     aligned = next(a for a in (16, 8, 4, 2, 1) if dense * first.spec.itemsize % a == 0)
     problem = Problem(
-        m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(first.spec.nbytes),
-        b_bytes=float(second.spec.nbytes), c_bytes=partial or float(out.nbytes),
-        item_bytes=first.spec.itemsize, out_bytes=4.0 if partial else out.itemsize,
-        layout=layout, aligned=aligned, hot_a=first.hot, hot_b=second.hot,
-    )  # fmt: skip
+        m=m,
+        n=n,
+        k=k,
+        batch=batch,
+        dtype=dtype,
+        a_bytes=float(first.spec.nbytes),
+        b_bytes=float(second.spec.nbytes),
+        c_bytes=partial or float(out.nbytes),
+        item_bytes=first.spec.itemsize,
+        out_bytes=4.0 if partial else out.itemsize,
+        layout=layout,
+        aligned=aligned,
+        hot_a=first.hot,
+        hot_b=second.hot,
+    )
     machine = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     return ConvProduct(which, problem, machine, _FAMILY[which], True, partial, 1.0, problem.flops)
 
 
 def _implicit(
-    work: Work, shape: ConvShape, which: Pass, dtype: str, first: Operand, second: Operand,
-    out: TensorSpec, converted: bool = False,
-) -> ConvProduct:  # fmt: skip
+    work: Work,
+    shape: ConvShape,
+    which: Pass,
+    dtype: str,
+    first: Operand,
+    second: Operand,
+    out: TensorSpec,
+    converted: bool = False,
+) -> ConvProduct:
     """The implicit product on channels-last data; `converted` data is fresh in the L2."""
     pads = work.device.vendor == "NVIDIA" and rate_and_unit(work.device, dtype)[1] == "matrix"
     sizes = rounded(shape, first.spec.itemsize) if pads else shape
@@ -274,34 +298,44 @@ def _implicit(
         k = ceil(k * stepped(deep, first.spec.itemsize) / deep)
     fresh = work.l2_bytes / 2 if converted else 0.0
     problem = Problem(
-        m=m, n=n, k=k, batch=sizes.groups, dtype=dtype, a_bytes=float(first.spec.nbytes),
-        b_bytes=float(second.spec.nbytes), c_bytes=float(out.nbytes),
-        item_bytes=first.spec.itemsize, out_bytes=out.itemsize,
+        m=m,
+        n=n,
+        k=k,
+        batch=sizes.groups,
+        dtype=dtype,
+        a_bytes=float(first.spec.nbytes),
+        b_bytes=float(second.spec.nbytes),
+        c_bytes=float(out.nbytes),
+        item_bytes=first.spec.itemsize,
+        out_bytes=out.itemsize,
         hot_a=first.hot or first.spec.nbytes < fresh,
         hot_b=second.hot or second.spec.nbytes < fresh,
-    )  # fmt: skip
+    )
     family = _FAMILY[which]
     machine = machine_for(work.device, work.constants, dtype, family)
     slow = 1.0
     if sizes.channels_in // sizes.groups < _FEW_CHANNELS:
-        slow = work.constants.get(f"{family}.{rate_name(dtype)}.few_channels", 2.0)
+        slow = work.constants.value(
+            f"{family}.{rate_name(dtype)}.few_channels", "convolution.few_channels"
+        )
         if which == "weight_gradient":
             # Before the choice of slices: what is slow is worth cutting.
-            machine = replace(machine, tile_s_per_k=machine.tile_s_per_k * slow,
-                              step_s=machine.step_s * slow)  # fmt: skip
+            machine = replace(
+                machine, tile_s_per_k=machine.tile_s_per_k * slow, step_s=machine.step_s * slow
+            )
             slow = 1.0
-    get = work.constants.get
+    get = work.constants.value
     if pads and sizes.groups < shape.groups and which != "weight_gradient":
         # What packs groups was written for the instructions of compute capability 8.
         half = first.spec.itemsize == 2
-        slow *= get(f"convolution.packed.{'half' if half else 'tf32'}", 1.65 if half else 1.15)
+        slow *= get(f"convolution.packed.{'half' if half else 'tf32'}")
     if dtype == "float32" and shape.groups > 1:
-        slow *= get("convolution.grouped.float32", 3.0)  # a launch, or a slice, for each group
+        slow *= get("convolution.grouped.float32")  # a launch, or a slice, for each group
     if pads and len(first.spec.shape) > 4:
-        slow *= get("convolution.volume", 1.5)  # and so was most of what takes three dimensions
+        slow *= get("convolution.volume")  # and so was most of what takes three dimensions
     elif pads and sizes.taps > _MANY_TAPS and slow == 1.0 and which != "weight_gradient":
         # So were those for large filters, which also keep few multiprocessors busy.
-        slow *= (sizes.taps / _MANY_TAPS) ** get(f"{family}.many_taps", _TAPS_POWER[which])
+        slow *= (sizes.taps / _MANY_TAPS) ** get(f"{family}.many_taps")
     return ConvProduct(which, problem, machine, family, False, 0.0, slow, shape.flops, pads)
 
 
@@ -314,7 +348,7 @@ def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:
     kernel = stream(work, name, spec.nbytes, spec.nbytes, spec.dtype, spec.numel)
     if work.device.clock_hz is None:
         return kernel
-    a_clock = work.constants.get("convolution.convert.elements_per_clock_per_unit", 2.3)
+    a_clock = work.constants.value("convolution.convert.elements_per_clock_per_unit")
     channels, positions = spec.shape[1], prod(spec.shape[2:])
     slots = spec.shape[0] * ceil(channels / 32) * ceil(positions / 32) * 1024
     elements_s = slots / (a_clock * work.device.clock_hz * work.units)
@@ -322,6 +356,9 @@ def _convert(work: Work, spec: TensorSpec, name: str) -> Kernel:
         return kernel
     scale = (kernel.duration_s - kernel.memory_s + elements_s) / kernel.duration_s
     return replace(
-        kernel, duration_s=kernel.duration_s * scale, low_s=kernel.low_s * scale,
-        high_s=kernel.high_s * scale, compute_s=elements_s,
-    )  # fmt: skip
+        kernel,
+        duration_s=kernel.duration_s * scale,
+        low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale,
+        compute_s=elements_s,
+    )

@@ -24,6 +24,7 @@ from gpuscope.cost.elementwise import (
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.transfer import host_copy
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 _NARROWED = frozenset(
@@ -33,15 +34,38 @@ _NARROWED = frozenset(
 
 
 @kernel_model(
-    "aten::_to_copy", "aten::copy_", "aten::copy", "aten::clone", "aten::contiguous",
-    "aten::to", "aten::_copy_from", "aten::_copy_from_and_resize",
-    "aten::view_copy", "aten::expand_copy", "aten::permute_copy", "aten::slice_copy",
-    "aten::select_copy", "aten::transpose_copy", "aten::t_copy", "aten::as_strided_copy",
-    "aten::diagonal_copy", "aten::unfold_copy", "aten::alias_copy", "aten::detach_copy",
-    "aten::unsqueeze_copy", "aten::squeeze_copy", "aten::pixel_shuffle", "aten::pixel_unshuffle",
-    "aten::channel_shuffle", "aten::repeat", "aten::tile", "aten::repeat_interleave",
-    "aten::as_strided_scatter", "aten::reshape", "aten::_reshape_copy",
-)  # fmt: skip
+    "aten::_to_copy",
+    "aten::copy_",
+    "aten::copy",
+    "aten::clone",
+    "aten::contiguous",
+    "aten::to",
+    "aten::_copy_from",
+    "aten::_copy_from_and_resize",
+    "aten::view_copy",
+    "aten::expand_copy",
+    "aten::permute_copy",
+    "aten::slice_copy",
+    "aten::select_copy",
+    "aten::transpose_copy",
+    "aten::t_copy",
+    "aten::as_strided_copy",
+    "aten::diagonal_copy",
+    "aten::unfold_copy",
+    "aten::alias_copy",
+    "aten::detach_copy",
+    "aten::unsqueeze_copy",
+    "aten::squeeze_copy",
+    "aten::pixel_shuffle",
+    "aten::pixel_unshuffle",
+    "aten::channel_shuffle",
+    "aten::repeat",
+    "aten::tile",
+    "aten::repeat_interleave",
+    "aten::as_strided_scatter",
+    "aten::reshape",
+    "aten::_reshape_copy",
+)
 def copy(work: Work) -> tuple[Kernel, ...]:
     """One tensor into another: within the device, or across the host link."""
     inputs = work.op.inputs
@@ -75,19 +99,33 @@ def copy_kernel(
         grid = max(1, ceil(words / (THREADS * plan.per_thread)))
         if target.nbytes > 2**19 and target.nbytes % 4096:
             # A memcpy of an odd size is cut in two, one after the other.
-            extra = work.constants.get("copy.memcpy.odd_size_s", 2.0e-6)
+            extra = work.constants.value("copy.memcpy.odd_size_s")
     return kernel(
         work,
         Launch(
-            name, "copy", 0.0 if hot else read, read if hot else 0.0, out,
-            source.touched_bytes + target.touched_bytes, target.numel, cycles,
-            grid, THREADS, streaming=True, floor_s=extra,
+            name,
+            "copy",
+            0.0 if hot else read,
+            read if hot else 0.0,
+            out,
+            source.touched_bytes + target.touched_bytes,
+            target.numel,
+            cycles,
+            grid,
+            THREADS,
+            streaming=True,
+            floor_s=extra,
             chain_s=offset_s(work, plan),
             loads=dependent_loads(work, plan) if name != "memcpy_d2d" else 0.5,
             dtype=target.dtype,
-            note=note or (f"{source.dtype} to {target.dtype}" if casting else ""),
+            note=note
+            or (
+                Text("{source} to {target}", source=source.dtype, target=target.dtype)
+                if casting
+                else ""
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 def made_contiguous(work: Work, *positions: int) -> tuple[Kernel, ...]:
@@ -102,16 +140,30 @@ def made_contiguous(work: Work, *positions: int) -> tuple[Kernel, ...]:
                 step *= size
             target = replace(spec, stride=tuple(reversed(steps)), storage=-1)
             kernels.append(
-                copy_kernel(work, spec, target, is_hot(work, position), "made contiguous first")
+                copy_kernel(
+                    work, spec, target, is_hot(work, position), Text("made contiguous first")
+                )
             )
     return tuple(kernels)
 
 
 @kernel_model(
-    "aten::fill_", "aten::fill", "aten::zero_", "aten::zeros", "aten::zeros_like", "aten::ones",
-    "aten::ones_like", "aten::full", "aten::full_like", "aten::new_zeros", "aten::new_ones",
-    "aten::new_full", "aten::scalar_tensor", "aten::zero", "aten::fill_diagonal_",
-)  # fmt: skip
+    "aten::fill_",
+    "aten::fill",
+    "aten::zero_",
+    "aten::zeros",
+    "aten::zeros_like",
+    "aten::ones",
+    "aten::ones_like",
+    "aten::full",
+    "aten::full_like",
+    "aten::new_zeros",
+    "aten::new_ones",
+    "aten::new_full",
+    "aten::scalar_tensor",
+    "aten::zero",
+    "aten::fill_diagonal_",
+)
 def fill(work: Work) -> tuple[Kernel, ...]:
     """Write one value everywhere."""
     return elementwise(work, name="fill", kind="copy", positions=(), casting=False)
@@ -123,17 +175,26 @@ def fill_kernel(work: Work, target: TensorSpec) -> Kernel:
     return kernel(
         work,
         Launch(
-            f"elementwise_{plan.style}_fill", "copy", written_bytes=float(target.nbytes),
-            items=target.numel, cycles=issue_cycles(work, plan, 1, "cheap"), streaming=True,
-            grid=max(1, ceil(target.numel / (THREADS * plan.per_thread))), dtype=target.dtype,
+            f"elementwise_{plan.style}_fill",
+            "copy",
+            written_bytes=float(target.nbytes),
+            items=target.numel,
+            cycles=issue_cycles(work, plan, 1, "cheap"),
+            streaming=True,
+            grid=max(1, ceil(target.numel / (THREADS * plan.per_thread))),
+            dtype=target.dtype,
         ),
-    )  # fmt: skip
+    )
 
 
 @kernel_model(
-    "aten::arange", "aten::range", "aten::linspace", "aten::logspace", "aten::tril_indices",
+    "aten::arange",
+    "aten::range",
+    "aten::linspace",
+    "aten::logspace",
+    "aten::tril_indices",
     "aten::triu_indices",
-)  # fmt: skip
+)
 def ramp(work: Work) -> tuple[Kernel, ...]:
     """Each element from its position alone, in blocks of 64 threads (RangeFactories.cu)."""
     if not work.outputs or not work.outputs[0].numel:
@@ -143,16 +204,29 @@ def ramp(work: Work) -> tuple[Kernel, ...]:
         kernel(
             work,
             Launch(
-                "elementwise_with_index", "copy", written_bytes=written(work), items=out.numel,
-                cycles=work.constants.get("copy.ramp.cycles", 2.45),
-                grid=max(1, ceil(out.numel / 64)), block=64, dtype=out.dtype,
+                "elementwise_with_index",
+                "copy",
+                written_bytes=written(work),
+                items=out.numel,
+                cycles=work.constants.value("copy.ramp.cycles"),
+                grid=max(1, ceil(out.numel / 64)),
+                block=64,
+                dtype=out.dtype,
             ),
         ),
-    )  # fmt: skip
+    )
 
 
-@kernel_model("aten::tril", "aten::triu", "aten::tril_", "aten::triu_", "aten::flip",
-              "aten::roll", "aten::diag_embed", "aten::rot90")  # fmt: skip
+@kernel_model(
+    "aten::tril",
+    "aten::triu",
+    "aten::tril_",
+    "aten::triu_",
+    "aten::flip",
+    "aten::roll",
+    "aten::diag_embed",
+    "aten::rot90",
+)
 def indexed(work: Work) -> tuple[Kernel, ...]:
     """Each element by its own position: triangles, reversals, shifts (one dimension at a time)."""
     if not work.outputs or not work.outputs[0].numel:
@@ -162,10 +236,10 @@ def indexed(work: Work) -> tuple[Kernel, ...]:
     times = len(dims) if isinstance(dims, (tuple, list)) and "roll" in work.op.name else 1
     # A shift or a reversal divides by every size to find where an element comes from.
     triangle = "tri" in work.op.name
-    key, cycles = ("indexed", 0.58) if triangle else ("shifted", 0.9)
+    key = "indexed" if triangle else "shifted"
     # A reversal takes the indexing kernel (IndexKernel.cu), four elements a thread; a shift one.
     flips = "flip" in work.op.name
-    key, cycles = ("flipped", 0.9) if flips else (key, cycles)
+    key = "flipped" if flips else key
     block, width = (THREADS, 4) if flips else (512, 1)
     if triangle:
         width = 2
@@ -173,14 +247,21 @@ def indexed(work: Work) -> tuple[Kernel, ...]:
         kernel(
             work,
             Launch(
-                work.op.name.rpartition("::")[2].rstrip("_"), "copy", read.cold, read.hot,
-                written(work), items=out.numel,
-                cycles=work.constants.get(f"copy.{key}.cycles", cycles),
-                grid=max(1, ceil(out.numel / (width * block))), block=block, streaming=True,
-                chain_s=work.constants.get(f"copy.{key}.base_s", 0.3e-6), dtype=out.dtype,
+                work.op.name.rpartition("::")[2].rstrip("_"),
+                "copy",
+                read.cold,
+                read.hot,
+                written(work),
+                items=out.numel,
+                cycles=work.constants.value(f"copy.{key}.cycles"),
+                grid=max(1, ceil(out.numel / (width * block))),
+                block=block,
+                streaming=True,
+                chain_s=work.constants.value(f"copy.{key}.base_s"),
+                dtype=out.dtype,
             ),
         ),
-    ) * max(times, 1)  # fmt: skip
+    ) * max(times, 1)
 
 
 @kernel_model("aten::eye")
@@ -194,10 +275,16 @@ def eye(work: Work) -> tuple[Kernel, ...]:
 
 
 @kernel_model(
-    "aten::slice_backward", "aten::select_backward", "aten::diagonal_backward",
-    "aten::unfold_backward", "aten::constant_pad_nd", "aten::slice_scatter",
-    "aten::select_scatter", "aten::diagonal_scatter", "aten::_pad_circular",
-)  # fmt: skip
+    "aten::slice_backward",
+    "aten::select_backward",
+    "aten::diagonal_backward",
+    "aten::unfold_backward",
+    "aten::constant_pad_nd",
+    "aten::slice_scatter",
+    "aten::select_scatter",
+    "aten::diagonal_scatter",
+    "aten::_pad_circular",
+)
 def placed(work: Work) -> tuple[Kernel, ...]:
     """A whole output that is filled (or copied), then a part of it overwritten."""
     if not work.outputs or not work.outputs[0].numel:
@@ -208,7 +295,7 @@ def placed(work: Work) -> tuple[Kernel, ...]:
     if not part.numel:
         return (base,)
     at = len(work.op.inputs) - 1
-    return base, copy_kernel(work, part, _part_of(out, part), is_hot(work, at), "into a part")
+    return base, copy_kernel(work, part, _part_of(out, part), is_hot(work, at), Text("into a part"))
 
 
 def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
@@ -234,9 +321,15 @@ def _part_of(out: TensorSpec, part: TensorSpec) -> TensorSpec:
     return replace(out, shape=part.shape, stride=tuple(steps[: len(part.shape)]))
 
 
-@kernel_model("aten::as_strided_", "aten::as_strided", "aten::set_", "aten::detach_",
-              "aten::_assert_async", "aten::_assert_tensor_metadata",
-              "aten::record_stream")  # fmt: skip
+@kernel_model(
+    "aten::as_strided_",
+    "aten::as_strided",
+    "aten::set_",
+    "aten::detach_",
+    "aten::_assert_async",
+    "aten::_assert_tensor_metadata",
+    "aten::record_stream",
+)
 def nothing(work: Work) -> tuple[Kernel, ...]:
     """New strides over the same memory, or bookkeeping: nothing is launched."""
     return ()
@@ -246,8 +339,15 @@ _CAT_BATCH = 128
 """Inputs of one launch (CAT_ARRAY_BATCH_SIZE in ATen/native/cuda/Shape.cu)."""
 
 
-@kernel_model("aten::cat", "aten::concat", "aten::stack", "aten::hstack", "aten::vstack",
-              "aten::block_diag", "aten::_chunk_cat")  # fmt: skip
+@kernel_model(
+    "aten::cat",
+    "aten::concat",
+    "aten::stack",
+    "aten::hstack",
+    "aten::vstack",
+    "aten::block_diag",
+    "aten::_chunk_cat",
+)
 def cat(work: Work) -> tuple[Kernel, ...]:
     """Concatenation: one kernel for up to 128 inputs, vectorized where all is dense and aligned."""
     if not work.outputs or not work.outputs[0].numel:
@@ -270,26 +370,33 @@ def cat(work: Work) -> tuple[Kernel, ...]:
     width = int(16 / work.outputs[0].itemsize) if dense else 4 if plain else 1
     per_input = max(1, min(units * (32 if plain else 2), ceil(largest / (block * width))))
     steps = largest / (per_input * block * width)
-    get = work.constants.get
-    cycles = get("copy.cat.cycles", 1.0)
+    get = work.constants.value
+    cycles = get("copy.cat.cycles")
     if plain:
         # By 16 bytes, or by 2 to 8 where those fit.
-        cycles = get("copy.cat.dense_cycles", 0.1) if dense else get("copy.cat.plain_cycles", 0.6)
-    step_s = work.constants.get("copy.cat.step_s", 0.8e-6)
+        cycles = get("copy.cat.dense_cycles") if dense else get("copy.cat.plain_cycles")
+    step_s = work.constants.value("copy.cat.step_s")
     one = kernel(
         work,
         Launch(
-            "cat_vectorized" if dense else "cat", "copy", cold / launches,
-            hot / launches, total / launches,
-            items=work.outputs[0].numel / launches, cycles=cycles,
-            grid=per_input * ceil(len(parts) / launches), block=block,
-            chain_s=get("copy.cat.base_s", 0.1e-6) if plain
+            "cat_vectorized" if dense else "cat",
+            "copy",
+            cold / launches,
+            hot / launches,
+            total / launches,
+            items=work.outputs[0].numel / launches,
+            cycles=cycles,
+            grid=per_input * ceil(len(parts) / launches),
+            block=block,
+            chain_s=get("copy.cat.base_s")
+            if plain
             else steps * step_s / _rounds(work, per_input * len(parts), 4),
-            dtype=work.outputs[0].dtype, family="copy.cat",
-            note="" if dense else "strided or unaligned inputs: element by element",
+            dtype=work.outputs[0].dtype,
+            family="copy.cat",
+            note="" if dense else Text("strided or unaligned inputs: element by element"),
             streaming=plain,
         ),
-    )  # fmt: skip
+    )
     return (one,) * launches
 
 
@@ -304,12 +411,21 @@ def split_copy(work: Work) -> tuple[Kernel, ...]:
         kernel(
             work,
             Launch(
-                "split_with_sizes_copy", "copy", read.cold, read.hot, written(work), items=numel,
-                cycles=0.1, grid=max(1, ceil(numel / (width * 128))), block=128, streaming=True,
-                dtype=work.outputs[0].dtype, family="copy.cat",
+                "split_with_sizes_copy",
+                "copy",
+                read.cold,
+                read.hot,
+                written(work),
+                items=numel,
+                cycles=0.1,
+                grid=max(1, ceil(numel / (width * 128))),
+                block=128,
+                streaming=True,
+                dtype=work.outputs[0].dtype,
+                family="copy.cat",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _rounds(work: Work, grid: int, resident: int) -> int:

@@ -16,14 +16,15 @@ before.
 from __future__ import annotations
 
 from gpuscope.cost.host import host_class
+from gpuscope.document.text import Text
 from gpuscope.hardware.device import Device
 from gpuscope.program.types import Program, TensorSpec
 
 __all__ = ["LATE_S", "TOLD", "late_s", "sized_by_data"]
 
-TOLD = (
-    "The data decides the size of matrix products here, and cuBLAS loads a kernel, for about 1 ms,"
-    " when a new size needs one: the first hundred steps or so take longer than this."
+TOLD = Text(
+    "The data decides the size of matrix products here, and cuBLAS loads a kernel, for about 1 ms, "
+    "when a new size needs one: the first hundred steps or so take longer than this."
 )
 
 LATE_S = 80e-6

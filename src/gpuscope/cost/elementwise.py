@@ -21,6 +21,7 @@ from typing import Literal
 from gpuscope.cost.bandwidth import Launch, kernel, reads, written
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel, Kind
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 Style = Literal["vectorized", "unrolled", "strided"]
@@ -44,9 +45,7 @@ class Iteration:
     per_thread: int
 
 
-def iteration(
-    operands: Sequence[TensorSpec], out: TensorSpec, casting: bool = False
-) -> Iteration:
+def iteration(operands: Sequence[TensorSpec], out: TensorSpec, casting: bool = False) -> Iteration:
     """Choose the kernel of an elementwise call.
 
     Args:
@@ -67,9 +66,7 @@ def iteration(
 def _same_dense_order(operands: Sequence[TensorSpec], out: TensorSpec) -> bool:
     if out.is_contiguous:
         return all(t.shape == out.shape and t.is_contiguous for t in operands)
-    return out.is_dense and all(
-        t.shape == out.shape and t.stride == out.stride for t in operands
-    )
+    return out.is_dense and all(t.shape == out.shape and t.stride == out.stride for t in operands)
 
 
 def _gappy(operands: Sequence[TensorSpec], out: TensorSpec) -> bool:
@@ -114,34 +111,30 @@ def issue_cycles(work: Work, chosen: Iteration, operands: int, arithmetic: str) 
         operands: tensors read, plus one written.
         arithmetic: "cheap", "transcendental", "heavy" or "special".
     """
-    get = work.constants.get
-    extra = get(f"pointwise.arithmetic.{arithmetic}", _ARITHMETIC[arithmetic])
+    get = work.constants.value
+    extra = get(f"pointwise.arithmetic.{arithmetic}")
     if chosen.style == "vectorized":
-        return max(get("pointwise.vectorized.cycles", 0.05) * operands, extra)
+        return max(get("pointwise.vectorized.cycles") * operands, extra)
     if chosen.style == "unrolled":
-        access = get("pointwise.unrolled.cycles_per_operand", 0.25)
-        return get("pointwise.unrolled.cycles", 0.27) + access * operands + extra / 2
-    access = get("pointwise.strided.cycles_per_operand", 0.1)
-    index = get("pointwise.strided.cycles_per_dim", 0.03) * (chosen.dims - 1)
-    thread = get("pointwise.strided.cycles_per_thread", 0.5) / chosen.per_thread
-    base = get("pointwise.strided.cycles", 0.2)
+        access = get("pointwise.unrolled.cycles_per_operand")
+        return get("pointwise.unrolled.cycles") + access * operands + extra / 2
+    access = get("pointwise.strided.cycles_per_operand")
+    index = get("pointwise.strided.cycles_per_dim") * (chosen.dims - 1)
+    thread = get("pointwise.strided.cycles_per_thread") / chosen.per_thread
+    base = get("pointwise.strided.cycles")
     return base + thread + access * operands + index + extra / 2
-
-
-_ARITHMETIC = {"cheap": 0.1, "transcendental": 0.26, "heavy": 0.4, "special": 4.0}
-_ARITHMETIC_S = {"cheap": 0.0, "transcendental": 0.3e-6, "heavy": 0.5e-6, "special": 1.5e-6}
 
 
 def arithmetic_s(work: Work, arithmetic: str) -> float:
     """Time of one element's dependent instructions, seconds."""
-    return work.constants.get(f"pointwise.latency.{arithmetic}_s", _ARITHMETIC_S[arithmetic])
+    return work.constants.value(f"pointwise.latency.{arithmetic}_s")
 
 
 def offset_s(work: Work, plan: Iteration) -> float:
     """Time until a strided kernel's first offset is known: divisions, dimension by dimension."""
     if plan.style != "strided":
         return 0.0
-    return work.constants.get("pointwise.latency.strided_s", 0.1e-6)
+    return work.constants.value("pointwise.latency.strided_s")
 
 
 def dependent_loads(work: Work, plan: Iteration) -> float:
@@ -151,7 +144,7 @@ def dependent_loads(work: Work, plan: Iteration) -> float:
     """
     if plan.style == "vectorized":
         return 1.0
-    return 1.0 + (plan.per_thread - 1) * work.constants.get("pointwise.next_load", 0.8)
+    return 1.0 + (plan.per_thread - 1) * work.constants.value("pointwise.next_load")
 
 
 def turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
@@ -167,7 +160,7 @@ def turning_cycles(work: Work, source: TensorSpec, target: TensorSpec) -> float:
     if _dense_dim(source) == _dense_dim(target):
         return 0.0
     share = (lines_of_warp(source, target) - 1) / (_WARP - 1)
-    return work.constants.get("copy.transposed.cycles", 1.1) * share
+    return work.constants.value("copy.transposed.cycles") * share
 
 
 _WARP = 32
@@ -180,8 +173,11 @@ def lines_of_warp(source: TensorSpec, target: TensorSpec) -> int:
 
     Counted for a warp in the middle of `target`, whose elements are taken in order of its strides.
     """
-    order = [d for d in sorted(range(len(target.shape)), key=lambda d: target.stride[d])
-             if target.shape[d] > 1]  # fmt: skip
+    order = [
+        d
+        for d in sorted(range(len(target.shape)), key=lambda d: target.stride[d])
+        if target.shape[d] > 1
+    ]
     first = max(0, min(target.numel // 2, target.numel - _WARP))
     found = set()
     for place in range(first, min(first + _WARP, target.numel)):
@@ -195,16 +191,25 @@ def lines_of_warp(source: TensorSpec, target: TensorSpec) -> int:
 
 def _dense_dim(spec: TensorSpec) -> int:
     """The dimension of least stride, broadcast ones aside; -1 if none has a length."""
-    found = [(st, d) for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True))
-             if s > 1 and st]  # fmt: skip
+    found = [
+        (st, d)
+        for d, (s, st) in enumerate(zip(spec.shape, spec.stride, strict=True))
+        if s > 1 and st
+    ]
     return min(found)[1] if found else -1
 
 
 def elementwise(
-    work: Work, *, name: str, kind: Kind = "pointwise", arithmetic: str = "cheap",
-    positions: Sequence[int] | None = None, casting: bool | None = None, family: str = "",
+    work: Work,
+    *,
+    name: str,
+    kind: Kind = "pointwise",
+    arithmetic: str = "cheap",
+    positions: Sequence[int] | None = None,
+    casting: bool | None = None,
+    family: str = "",
     note: str = "",
-) -> tuple[Kernel, ...]:  # fmt: skip
+) -> tuple[Kernel, ...]:
     """The kernel of an elementwise operator.
 
     Args:
@@ -238,15 +243,25 @@ def elementwise(
         kernel(
             work,
             Launch(
-                f"elementwise_{plan.style}_{name}", kind, read.cold, read.hot, written(work),
-                min(least, read.total + written(work)), out.numel, cycles, grid, THREADS,
-                streaming=True, loads=dependent_loads(work, plan),
+                f"elementwise_{plan.style}_{name}",
+                kind,
+                read.cold,
+                read.hot,
+                written(work),
+                min(least, read.total + written(work)),
+                out.numel,
+                cycles,
+                grid,
+                THREADS,
+                streaming=True,
+                loads=dependent_loads(work, plan),
                 chain_s=arithmetic_s(work, arithmetic) + offset_s(work, plan),
-                dtype=out.dtype, family=family,
+                dtype=out.dtype,
+                family=family,
                 note=note or _note(plan),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def converts(operands: Sequence[TensorSpec]) -> bool:
@@ -256,7 +271,10 @@ def converts(operands: Sequence[TensorSpec]) -> bool:
 
 def _note(plan: Iteration) -> str:
     if plan.style == "unrolled":
-        return "types differ: one element at a time"
+        return Text("types differ: one element at a time")
     if plan.style == "strided":
-        return f"strided or broadcast over {plan.dims} dimensions: an offset for each element"
+        return Text(
+            "strided or broadcast over {dims} dimensions: an offset for each element",
+            dims=plan.dims,
+        )
     return ""

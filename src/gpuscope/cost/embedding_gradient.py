@@ -17,6 +17,7 @@ from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import CUB_TILE_BYTES, key_sort
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 ROWS_A_PART = 10
@@ -58,13 +59,24 @@ def embedding_bag_backward(work: Work) -> tuple[Kernel, ...]:
         return fill_kernel(work, table), _largest(work, grad)
     if work.op.args.get("sparse", False) or not count:
         return (
-            kernel(work, Launch(
-                "index_select", "gather", float(grad.nbytes), 0.0, float(rows.nbytes),
-                items=count * width, cycles=work.constants.get("gather.elementwise.cycles", 0.9),
-                grid=max(1, ceil(count * width / 512)), streaming=True,
-                chain_s=work.constants.get("gather.element.base_s", 1.0e-6), dtype=grad.dtype,
-                family="gather.element")),
-        )  # fmt: skip
+            kernel(
+                work,
+                Launch(
+                    "index_select",
+                    "gather",
+                    float(grad.nbytes),
+                    0.0,
+                    float(rows.nbytes),
+                    items=count * width,
+                    cycles=work.constants.value("gather.elementwise.cycles"),
+                    grid=max(1, ceil(count * width / 512)),
+                    streaming=True,
+                    chain_s=work.constants.value("gather.element.base_s"),
+                    dtype=grad.dtype,
+                    family="gather.element",
+                ),
+            ),
+        )
     return sorted_gradient(work, rows, count, width, fill_kernel(work, table), bags=True)
 
 
@@ -73,26 +85,46 @@ def _largest(work: Work, grad: TensorSpec) -> Kernel:
     pieces = grad.shape[0] * ceil(grad.shape[-1] / 32)
     return kernel(
         work,
-        Launch("embedding_bag_max_gradient", "gather", float(grad.nbytes * 3), 0.0,
-               float(grad.nbytes), items=pieces, grid=1024, block=256, streaming=True,
-               cycles=work.constants.get("gather.bag.max_cycles", 48.0), chain_s=0.9e-6,
-               dtype=grad.dtype, family="gather.backward"),
-    )  # fmt: skip
+        Launch(
+            "embedding_bag_max_gradient",
+            "gather",
+            float(grad.nbytes * 3),
+            0.0,
+            float(grad.nbytes),
+            items=pieces,
+            grid=1024,
+            block=256,
+            streaming=True,
+            cycles=work.constants.value("gather.bag.max_cycles"),
+            chain_s=0.9e-6,
+            dtype=grad.dtype,
+            family="gather.backward",
+        ),
+    )
 
 
 def _walk(work: Work, count: int, width: int, grad: TensorSpec) -> Kernel:
-    get = work.constants.get
+    get = work.constants.value
     size = float(grad.nbytes)
     return kernel(
         work,
         Launch(
-            "embedding_backward_feature", "gather", size, 0.0, size, items=grad.numel, cycles=0.5,
-            grid=max(1, ceil(width / 32)), block=1024, resident=2,
-            chain_s=get("gather.walk.base_s", 1e-6)
-            + count * get("gather.walk.step_s", 45e-9), dtype=grad.dtype, family="gather.backward",
-            note="every block walks all indices",
+            "embedding_backward_feature",
+            "gather",
+            size,
+            0.0,
+            size,
+            items=grad.numel,
+            cycles=0.5,
+            grid=max(1, ceil(width / 32)),
+            block=1024,
+            resident=2,
+            chain_s=get("gather.walk.base_s") + count * get("gather.walk.step_s"),
+            dtype=grad.dtype,
+            family="gather.backward",
+            note=Text("every block walks all indices"),
         ),
-    )  # fmt: skip
+    )
 
 
 def sorted_gradient(
@@ -108,72 +140,109 @@ def sorted_gradient(
         fill: the kernel that clears the table's gradient.
         bags: the rows are looked up through their bags.
     """
-    get = work.constants.get
+    get = work.constants.value
     runs = min(count, work.outputs[0].shape[0])  # of equal indices, at most
     parts = runs + count // ROWS_A_PART  # what the library allows for; blocks beyond end at once
     in_run = count / runs / ROWS_A_PART  # parts of a run, where indices are evenly spread
     tiles = ceil(count / (CUB_TILE_BYTES / 16))
-    look_s = get("gather.unique.lookback_s", 1.6e-6) * (tiles > 1)
-    unique = _small(work, "unique_by_key", get("gather.unique_s", 2.2e-6) + look_s, tiles)
-    scan = _small(work, "scan_decoupled_lookback", get("gather.scan_s", 1.2e-6), tiles)
+    look_s = get("gather.unique.lookback_s") * (tiles > 1)
+    unique = _small(work, "unique_by_key", get("gather.unique_s") + look_s, tiles)
+    scan = _small(work, "scan_decoupled_lookback", get("gather.scan_s"), tiles)
     init = _small(work, "scan_init", 0.0)
-    step_s = get("gather.parts.step_s", 7e-9)
+    step_s = get("gather.parts.step_s")
     blocks = ceil(runs / 32)
-    sums = _parts(work, grad, "compute_grad_weight" + "_bags" * bags, parts, width,
-                  min(count / runs, ROWS_A_PART) - 1.0, "row")  # fmt: skip
+    sums = _parts(
+        work,
+        grad,
+        "compute_grad_weight" + "_bags" * bags,
+        parts,
+        width,
+        min(count / runs, ROWS_A_PART) - 1.0,
+        "row",
+    )
     ends: tuple[Kernel, ...]
     if bags or in_run <= _FEW_PARTS:
-        ends = (sums, _parts(work, grad, "sum_and_scatter", runs, width, max(0.0, in_run - 1.0),
-                             "part"))  # fmt: skip
+        ends = (
+            sums,
+            _parts(work, grad, "sum_and_scatter", runs, width, max(0.0, in_run - 1.0), "part"),
+        )
     else:
         # Many parts of few rows are added up atomically, in float32.
         found = _small(work, "partial_to_segment", 0.2e-6 + in_run * step_s, blocks)
         wide = fill_kernel(work, replace(work.outputs[0], dtype="float32"))
         narrow = copy_kernel(work, replace(work.outputs[0], dtype="float32"), work.outputs[0])
         cast = grad.dtype != "float32"
-        ends = (found, *(wide,) * cast, replace(sums, name="compute_grad_weight_atomic"),
-                *(narrow,) * cast)  # fmt: skip
+        ends = (
+            found,
+            *(wide,) * cast,
+            replace(sums, name="compute_grad_weight_atomic"),
+            *(narrow,) * cast,
+        )
     return (
         _small(work, "arange", 0.1e-6, ceil(count / 64)),
-        *key_sort(work, count, 8, 8), fill, init, unique,
-        _small(work, "partials_per_segment", get("gather.parts.base_s", 0.5e-6), blocks),
-        init, scan, _small(work, "count_partial_segments", 0.15e-6),
-        _small(work, "partial_segment_offset",
-               get("gather.parts.base_s", 0.5e-6) + max(0.0, in_run - 1.0) * step_s, blocks),
+        *key_sort(work, count, 8, 8),
+        fill,
+        init,
+        unique,
+        _small(work, "partials_per_segment", get("gather.parts.base_s"), blocks),
+        init,
+        scan,
+        _small(work, "count_partial_segments", 0.15e-6),
+        _small(
+            work,
+            "partial_segment_offset",
+            get("gather.parts.base_s") + max(0.0, in_run - 1.0) * step_s,
+            blocks,
+        ),
         *ends,
-    )  # fmt: skip
-
-
-_STEP_S = {"row": 0.28e-6, "part": 0.055e-6}
-"""Of one row or one part after another: a row's place is looked up, a part's is known."""
+    )
 
 
 def _parts(
     work: Work, grad: TensorSpec, name: str, parts: int, width: int, steps: float, key: str
 ) -> Kernel:
-    """A thread for each column of each part; `steps` further rows are added one by one."""
-    get = work.constants.get
+    """A thread for each column of each part; `steps` further rows ("row", whose places are looked
+    up) or parts ("part", whose places are known) are added one by one."""
+    get = work.constants.value
     m = machine(work)
     strided = ceil(width / 32) * 32
     threads = min(strided, 1024)
     grid = max(1, ceil(parts * strided / threads))
     resident = min(m.blocks_per_unit, max(1, (m.threads_per_unit or 2048) // threads))
     waves = grid / (m.units * resident)
-    step_s = get(f"gather.parts.{key}_s", _STEP_S[key])
-    wave_s = get("gather.parts.wave_s", 1.6e-6) + steps * step_s
+    step_s = get(f"gather.parts.{key}_s")
+    wave_s = get("gather.parts.wave_s") + steps * step_s
     return kernel(
         work,
         Launch(
-            name, "gather", float(grad.nbytes), 0.0, float(grad.nbytes), grid=grid, block=threads,
+            name,
+            "gather",
+            float(grad.nbytes),
+            0.0,
+            float(grad.nbytes),
+            grid=grid,
+            block=threads,
             # Waves overlap: a started one counts only for its share.
-            chain_s=wave_s * max(waves, 1.0) / ceil(max(waves, 1e-9)), loads=0.0,
-            dtype=grad.dtype, family="gather.backward",
-            note="a block for each part of equal indices",
+            chain_s=wave_s * max(waves, 1.0) / ceil(max(waves, 1e-9)),
+            loads=0.0,
+            dtype=grad.dtype,
+            family="gather.backward",
+            note=Text("a block for each part of equal indices"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _small(work: Work, name: str, chain_s: float, grid: int = 1) -> Kernel:
     """A kernel of little work: its launch, its dependent steps, its blocks' beginnings."""
-    return kernel(work, Launch(name, "gather", written_bytes=64.0, chain_s=chain_s, streaming=True,
-                               grid=max(1, grid), block=32))  # fmt: skip
+    return kernel(
+        work,
+        Launch(
+            name,
+            "gather",
+            written_bytes=64.0,
+            chain_s=chain_s,
+            streaming=True,
+            grid=max(1, grid),
+            block=32,
+        ),
+    )

@@ -10,24 +10,36 @@ from math import hypot
 from gpuscope.cost import data_sized
 from gpuscope.cost.attention_plans import TOLD, Plans
 from gpuscope.cost.host import HostModel
+from gpuscope.cost.identity import Same
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.residual import LEARNED, corrected
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
+from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
-from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
-from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
+from gpuscope.hardware import Calibration, Cluster, Device, Distance, calibration_for
+from gpuscope.program.types import WHOLE_STEP, Op, ProcessGroup, Program, TensorSpec
 
 _L2_SHARE = 0.75
 """Share of the L2 that data survives in: the rest is lost to conflicts and to other traffic."""
 
 NO_KERNEL = frozenset(
     {
-        "gpuscope::synchronize", "aten::empty", "aten::empty_like", "aten::empty_strided",
-        "aten::new_empty", "aten::new_empty_strided", "aten::_local_scalar_dense", "aten::resize_",
-        "aten::view", "aten::_unsafe_view", "aten::_reshape_alias", "aten::equal",
-        "aten::lift_fresh_copy", "aten::native_dropout_meta",
+        "gpuscope::synchronize",
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::_local_scalar_dense",
+        "aten::resize_",
+        "aten::view",
+        "aten::_unsafe_view",
+        "aten::_reshape_alias",
+        "aten::equal",
+        "aten::lift_fresh_copy",
+        "aten::native_dropout_meta",
     }
-)  # fmt: skip
+)
 """Operators that launch nothing (or, for `.item()`, only a copy that the host waits for)."""
 
 COMPILED_SPREAD = 0.06
@@ -40,23 +52,37 @@ SYSTEMATIC_SPREAD = 0.067
 80 % quantile of the median errors of 226 groups of one operator, dtype and direction, over 4,441
 points of the calibration's own recordings."""
 
-COMMON_SPREAD: Mapping[str, float] = {
-    "same device, kernels only": 0.04, "same generation": 0.05, "same vendor": 0.10,
-    "other vendor": 0.25,
-}  # fmt: skip
+SYSTEMATIC_SPREAD_CARRIED = 0.2
+"""The same on a device whose kernels nobody measured: a judgement."""
+
+COMMON_SPREAD: Mapping[Distance, float] = {
+    Distance.KERNELS_ONLY: 0.04,
+    Distance.SAME_GENERATION: 0.05,
+    Distance.SAME_VENDOR: 0.10,
+    Distance.OTHER_VENDOR: 0.25,
+}
 """Relative 80 % half-width of an error that all kernels share where the constants come from another
 device: how far its libraries, its clocks and its memory are from what carries over. Judgements: for
 one vendor's generations, products carried to eight NVIDIA devices erred by 6 to 25 % in the median
 (`benchmarks/results/published_matmul.json`); nothing of other vendors was held against a recording.
 """
 
-GRAPHED_MODES = frozenset({"reduce-overhead", "max-autotune", "cudagraphs"})
+PRIOR_SPREAD = 0.45
+"""The same where no device of the maker was measured: the published runs that `catalogue/priors`
+names reached about 0.5 to 1.0 of what NVIDIA's shares of the peaks would give, 0.78 in the middle.
+"""
+
+GRAPHED_MODES = frozenset({"reduce-overhead", "max-autotune", "cudagraphs", WHOLE_STEP})
 
 
 def cost_program(
-    program: Program, device: Device, calibration: Calibration | None = None, *,
-    strict: bool = False, cluster: Cluster | None = None,
-) -> CostedProgram:  # fmt: skip
+    program: Program,
+    device: Device,
+    calibration: Calibration | None = None,
+    *,
+    strict: bool = False,
+    cluster: Cluster | None = None,
+) -> CostedProgram:
     """Turn a program into kernels and host times on `device`.
 
     Args:
@@ -75,17 +101,23 @@ def cost_program(
     settings = tuple(sorted(program.settings.items()))
     coster = _Coster(device, constants, settings, strict, cluster, program.groups, program.rank)
     host, plans = HostModel(constants, program), Plans(constants, program)
-    hot = _residency(program.ops, float(device.l2_bytes or 0))
+    same = Same(program.ops)
+    hot = _residency(same, float(device.l2_bytes or 0))
     ops = []
-    for op, warm in zip(program.ops, hot, strict=True):
-        kernels = coster.kernels(op, warm)
+    for op, sort, warm in zip(program.ops, _sorts(same), hot, strict=True):
+        kernels = coster.kernels(op, sort, warm)
         own = host.cost(op, len(kernels))
-        own = replace(own, before_s=own.before_s + plans.cost_s(op, kernels))
+        if planned_s := plans.cost_s(op, kernels):
+            own = replace(own, before_s=own.before_s + planned_s)
         ops.append(CostedOp(op, kernels, own))
     assumptions = list(program.assumptions)
     if coster.unmodelled:
         names = ", ".join(sorted(coster.unmodelled))
-        assumptions.append(f"Operators without a kernel model, taken as bandwidth-bound: {names}.")
+        assumptions.append(
+            Text(
+                "Operators without a kernel model, taken as bandwidth-bound: {names}.", names=names
+            )
+        )
     if coster.learned:
         assumptions.append(LEARNED)
     if plans.made:
@@ -93,34 +125,53 @@ def cost_program(
     late_s = data_sized.late_s(program, device)
     if late_s:
         assumptions.append(data_sized.TOLD)
-    systematic = SYSTEMATIC_SPREAD if constants.calibrated else 0.2
-    device_spread = constants.spread("device.scale", systematic)
+    device_spread = SYSTEMATIC_SPREAD if constants.calibrated else SYSTEMATIC_SPREAD_CARRIED
+    if constants.known("device.scale"):
+        device_spread = constants.spread("device.scale")
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
-    faster, slower = constants.sides("host.scale", 0.5)
+    faster, slower = constants.sides("host.scale")
     if late_s:
         slower += late_s / sum(each.host_s * each.op.repeat for each in ops)
     return CostedProgram(
-        program=program, device_id=device.id, ops=tuple(ops),
-        host_spread=slower, host_faster=faster,
+        program=program,
+        device_id=device.id,
+        ops=tuple(ops),
+        host_spread=slower,
+        host_faster=faster,
         device_spread=device_spread,
-        common_spread=COMMON_SPREAD.get(constants.calibration.distance, 0.0),
-        launch_latency_s=constants.get("launch.latency_s", device.launch_latency_s or 4e-6),
-        kernel_gap_s=constants.get("launch.gap_s", 1e-6),
+        common_spread=PRIOR_SPREAD
+        if constants.calibration.evidence == "prior"
+        else COMMON_SPREAD.get(constants.calibration.distance, 0.0),
+        launch_latency_s=_launch_latency_s(device, constants),
+        kernel_gap_s=constants.value("launch.gap_s"),
         graph=program.compiled in GRAPHED_MODES,
         graph_call_s=host.compiled.call_s if host.compiled.active else {},
         assumptions=tuple(assumptions),
-    )  # fmt: skip
+    )
+
+
+def _launch_latency_s(device: Device, constants: Constants) -> float:
+    """Measured on the device, else as its entry in the catalogue says, else a relative's."""
+    measured = constants.found("launch.latency_s")
+    if device.launch_latency_s is not None and not measured:
+        return device.launch_latency_s
+    return constants.value("launch.latency_s")
 
 
 class _Coster:
     """Kernels of operators, each distinct operator costed once."""
 
     def __init__(
-        self, device: Device, constants: Constants, settings: tuple[tuple[str, bool], ...],
-        strict: bool, cluster: Cluster | None = None,
-        groups: tuple[ProcessGroup, ...] = (), rank: int = -1,
-    ) -> None:  # fmt: skip
+        self,
+        device: Device,
+        constants: Constants,
+        settings: tuple[tuple[str, bool], ...],
+        strict: bool,
+        cluster: Cluster | None = None,
+        groups: tuple[ProcessGroup, ...] = (),
+        rank: int = -1,
+    ) -> None:
         self.device = device
         self.constants = constants
         self.settings = settings
@@ -130,28 +181,18 @@ class _Coster:
         self.rank = rank
         self.unmodelled: set[str] = set()
         self.learned = False
-        self._known: dict[object, tuple[Kernel, ...]] = {}
+        self._known: dict[tuple[int, tuple[bool, ...]], tuple[Kernel, ...]] = {}
 
-    def kernels(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
-        """The launches of `op`; equal operators share them."""
-        if op.view or op.name in NO_KERNEL or not self._touches_device(op):
+    def kernels(self, op: Op, sort: int, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
+        """The launches of `op`; operators of one sort (see `_sorts`) share them."""
+        if sort < 0:
             return ()
-        key = (
-            op.name, op.overload, _signature(op.inputs), _signature(op.outputs),
-            _same_memory(op), tuple((k, v) for k, v in op.args.items()), hot, op.group, op.peer,
-        )  # fmt: skip
-        found = self._known.get(key)
+        found = self._known.get((sort, hot))
         if found is None:
-            found = self._known[key] = self._cost(op, hot)
+            found = self._known[sort, hot] = self._cost(op, hot)
         if op.stream:
             return tuple(replace(k, stream=op.stream) for k in found)
         return found
-
-    @staticmethod
-    def _touches_device(op: Op) -> bool:
-        return any(t.device == "device" for t in op.outputs) or any(
-            t.device == "device" for t in op.inputs
-        )
 
     def _cost(self, op: Op, hot: tuple[bool, ...]) -> tuple[Kernel, ...]:
         group = self.groups[op.group] if 0 <= op.group < len(self.groups) else None
@@ -169,15 +210,53 @@ class _Coster:
             return found
         if self.strict:
             raise CaptureError(
-                f"No kernel model for '{op.name}'.",
-                "Its time would be a guess.",
-                "Leave out --strict to take it as bandwidth-bound, or add a model"
-                " (see CONTRIBUTING.md).",
+                Text("No kernel model for '{op}'.", op=op.name),
+                Text("Its time would be a guess."),
+                Text(
+                    "Leave out --strict to take it as bandwidth-bound, or add a model (see "
+                    "CONTRIBUTING.md)."
+                ),
             )
         from gpuscope.cost.fallback import bandwidth_bound
 
         self.unmodelled.add(op.name)
         return bandwidth_bound(work)
+
+
+@lru_cache(maxsize=2)
+def _sorts(ops: Same[tuple[Op, ...]]) -> tuple[int, ...]:
+    """Number each operator so that equal ones, whatever the device, have one; -1: no kernels.
+
+    Kept, as `_residency` is, since curves cost one program on many devices.
+    """
+    numbers: dict[object, int] = {}
+    return tuple(
+        numbers.setdefault(_sort(op), len(numbers)) if _launches(op) else -1 for op in ops.value
+    )
+
+
+def _launches(op: Op) -> bool:
+    return not op.view and op.name not in NO_KERNEL and _touches_device(op)
+
+
+def _sort(op: Op) -> tuple[object, ...]:
+    """All that an operator's kernels follow from, but for the device and what is in its L2."""
+    return (
+        op.name,
+        op.overload,
+        _signature(op.inputs),
+        _signature(op.outputs),
+        _same_memory(op),
+        tuple((k, v) for k, v in op.args.items()),
+        op.group,
+        op.peer,
+    )
+
+
+def _touches_device(op: Op) -> bool:
+    return any(t.device == "device" for t in op.outputs) or any(
+        t.device == "device" for t in op.inputs
+    )
 
 
 @lru_cache(maxsize=65536)
@@ -198,7 +277,8 @@ def _signature(specs: Sequence[TensorSpec]) -> tuple[object, ...]:
     return tuple(_one(spec) for spec in specs)
 
 
-def _residency(ops: Sequence[Op], l2_bytes: float) -> list[tuple[bool, ...]]:
+@lru_cache(maxsize=4)
+def _residency(ops: Same[tuple[Op, ...]], l2_bytes: float) -> tuple[tuple[bool, ...], ...]:
     """Per operator and input, whether the input is likely still in L2.
 
     Least-recently-used by bytes: an input is hot if all bytes touched since its last use,
@@ -206,23 +286,21 @@ def _residency(ops: Sequence[Op], l2_bytes: float) -> list[tuple[bool, ...]]:
     """
     usable = l2_bytes * _L2_SHARE
     if not usable:
-        return [(False,) * len(op.inputs) for op in ops]
+        return tuple((False,) * len(op.inputs) for op in ops.value)
     clock = 0.0
     last: dict[int, float] = {}
     out = []
-    for op in ops:
+    for op in ops.value:
         if op.view:
             out.append((False,) * len(op.inputs))
             continue
         flags = []
         for spec in op.inputs:
             before = last.get(spec.storage)
-            flags.append(
-                before is not None and clock - before + spec.touched_bytes <= usable
-            )
+            flags.append(before is not None and clock - before + spec.touched_bytes <= usable)
         touched = {s.storage: s.touched_bytes for s in (*op.inputs, *op.outputs)}
         clock += sum(touched.values())
         for storage in touched:
             last[storage] = clock
         out.append(tuple(flags))
-    return out
+    return tuple(out)

@@ -8,8 +8,9 @@ from math import ceil
 from gpuscope.cost.bandwidth import Launch, elements, first_dtype, kernel, reads, written
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 
-NOTE = "no model: taken as bandwidth-bound"
+NOTE = Text("no model: taken as bandwidth-bound")
 
 _INTERVAL = 4.0
 """A guess may be this many times too long or too short (a judgement)."""
@@ -26,9 +27,15 @@ def bandwidth_bound(work: Work) -> tuple[Kernel, ...]:
     made = kernel(
         work,
         Launch(
-            work.op.name.rpartition("::")[2], "other", read.cold, read.hot, written(work),
-            grid=max(1, ceil(count / 512)), dtype=first_dtype(work), note=NOTE,
+            work.op.name.rpartition("::")[2],
+            "other",
+            read.cold,
+            read.hot,
+            written(work),
+            grid=max(1, ceil(count / 512)),
+            dtype=first_dtype(work),
+            note=NOTE,
         ),
-    )  # fmt: skip
+    )
     low, high = made.duration_s / _INTERVAL, made.duration_s * _INTERVAL
     return (replace(made, low_s=low, high_s=high, origin="estimated", limiter="unknown"),)

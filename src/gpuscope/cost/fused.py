@@ -30,15 +30,12 @@ from gpuscope.cost.bandwidth import (
 )
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
-from gpuscope.program.fusion import FUSED
-from gpuscope.program.inductor.splitting import split_count
+from gpuscope.document.text import Text
+from gpuscope.program.types import FUSED
 
 _SPREAD = 0.16
 """Relative 80 % half-width of a generated kernel's time: what 80 % of 78 small compiled functions
 are within on an H200 (benchmarks/fit/compiled_points.py)."""
-
-_FLOOR_S = 0.1e-6
-"""What a generated kernel takes beyond the shortest kernel."""
 
 _BLOCK_ELEMENTS = 1024
 """Elements of a block of an elementwise kernel, and the longest row held in registers."""
@@ -48,43 +45,56 @@ _LANES = 128
 throughput)."""
 
 _INSTRUCTIONS = {
-    "gelu": 40, "gelu_backward": 51, "erf": 37, "tanh": 31, "tanh_backward": 3,
-    "exp": 10, "log": 10, "sigmoid": 12, "silu": 13, "silu_backward": 16, "sin": 24, "cos": 24,
-    "rsqrt": 9, "sqrt": 9, "div": 9, "pow": 3, "_softmax": 12, "_log_softmax": 29,
-    "_softmax_backward_data": 12, "_log_softmax_backward_data": 4,
-    "native_batch_norm": 14, "cudnn_batch_norm": 14, "_native_batch_norm_legit": 14,
-    "_batch_norm_with_update": 14, "native_batch_norm_backward": 14,
-    "cudnn_batch_norm_backward": 14, "native_layer_norm": 6, "native_layer_norm_backward": 6,
-    "native_group_norm": 8, "native_group_norm_backward": 8, "embedding": 4, "index": 6,
-    "gather": 6, "constant_pad_nd": 16, "cat": 6, "max_pool2d_with_indices": 215,
-    "max_pool2d_with_indices_backward": 220, "upsample_bilinear2d": 60,
+    "gelu": 40,
+    "gelu_backward": 51,
+    "erf": 37,
+    "tanh": 31,
+    "tanh_backward": 3,
+    "exp": 10,
+    "log": 10,
+    "sigmoid": 12,
+    "silu": 13,
+    "silu_backward": 16,
+    "sin": 24,
+    "cos": 24,
+    "rsqrt": 9,
+    "sqrt": 9,
+    "div": 9,
+    "pow": 3,
+    "_softmax": 12,
+    "_log_softmax": 29,
+    "_softmax_backward_data": 12,
+    "_log_softmax_backward_data": 4,
+    "native_batch_norm": 14,
+    "cudnn_batch_norm": 14,
+    "_native_batch_norm_legit": 14,
+    "_batch_norm_with_update": 14,
+    "native_batch_norm_backward": 14,
+    "cudnn_batch_norm_backward": 14,
+    "native_layer_norm": 6,
+    "native_layer_norm_backward": 6,
+    "native_group_norm": 8,
+    "native_group_norm_backward": 8,
+    "embedding": 4,
+    "index": 6,
+    "gather": 6,
+    "constant_pad_nd": 16,
+    "cat": 6,
+    "max_pool2d_with_indices": 215,
+    "max_pool2d_with_indices_backward": 220,
+    "upsample_bilinear2d": 60,
 }
 """Instructions of an operator for each element (a special function counts as eight: 16 of them are
 finished in a clock), beside loads and stores; 1 where absent. gelu, its gradient, pools and
 log-softmax from benchmarks/compiled_kernels.py, the others from what their code does."""
 
-_LOADED, _BROADCAST, _UNALIGNED = 2.0, 3.0, 18.0
-"""Instructions for each element of a large operand, of a small one that is read again and again,
-and more for a large operand whose rows are no multiple of 16 bytes: loaded one by one."""
-
-_RANDOM = 98.0
-"""Instructions of a random number: Philox makes four, one is used."""
-
 _CROWDED = 1.35
-"""How much longer they take in blocks of one warp that hold a row: 167 registers a thread leave
-room for twelve warps of 64."""
+"""How much longer random numbers take in blocks of one warp that hold a row: 167 registers a thread
+leave room for twelve warps of 64."""
 
 _WELFORD = frozenset(
-    ["native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit",
-     "_batch_norm_with_update"]
-)  # fmt: skip
-
-_PIECE_S = {"sum": (4.0e-6, 14e-9), "welford": (6.0e-6, 28e-9)}
-"""Time of a block of a split reduction, and for each value that one of its results adds up: a
-chain of dependent loads, and for a variance of divisions."""
-
-_ROW_S = 0.5e-6
-"""Time of one row in a block that reduces rows and columns at once: load, reduce, write."""
+    ["native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update"]
+)
 
 _FINAL_S = {"sum": 0.5e-6, "welford": 1.1e-6}
 """What a kernel that adds up pieces takes beyond the shortest kernel."""
@@ -119,15 +129,25 @@ def fused(work: Work) -> tuple[Kernel, ...]:
     main = kernel(
         work,
         Launch(
-            _name(operators, kind), "fused", read.cold, read.hot, out,
-            least_bytes=reads(work).total + out, items=float(rows * columns),
+            _name(operators, kind),
+            "fused",
+            read.cold,
+            read.hot,
+            out,
+            least_bytes=reads(work).total + out,
+            items=float(rows * columns),
             cycles=0.0 if serial else _instructions(work, operators, rows, columns) / _LANES,
-            grid=grid, block=block, floor_s=work.constants.get("fused.floor_s", _FLOOR_S),
-            chain_s=chain_s, overlap=1.0 if serial else 0.0, streaming=not serial,
-            dtype=first_dtype(work), family=f"fused.{kind}",
-            note=f"{_count(args.get('count'))} operators in one kernel",
+            grid=grid,
+            block=block,
+            floor_s=work.constants.value("fused.floor_s"),
+            chain_s=chain_s,
+            overlap=1.0 if serial else 0.0,
+            streaming=not serial,
+            dtype=first_dtype(work),
+            family=f"fused.{kind}",
+            note=Text("{count} operators in one kernel", count=_count(args.get("count"))),
         ),
-    )  # fmt: skip
+    )
     made = (_spread(main),)
     return (*made, *_finals(work, rows, splits)) if splits > 1 else made
 
@@ -137,13 +157,11 @@ def _chain_s(
 ) -> float:
     """What one block takes by itself, beside its first loads."""
     if kind == "mix":
-        return ceil(rows / _mixed_blocks(work, columns)) * work.constants.get("fused.row_s", _ROW_S)
+        return ceil(rows / _mixed_blocks(work, columns)) * work.constants.value("fused.row_s")
     if kind == "split" and work.op.args.get("reduction") == "outer":
         way = "welford" if _WELFORD.intersection(operators) else "sum"
-        block_s, value_s = _PIECE_S[way]
-        get = work.constants.get
-        value_s = get(f"fused.{way}.value_s", value_s)
-        return get(f"fused.{way}.block_s", block_s) + value_s * columns / splits
+        get = work.constants.value
+        return get(f"fused.{way}.block_s") + get(f"fused.{way}.value_s") * columns / splits
     if kind == "red" and rows < work.units:
         looked_up = any("nll" in name or name in ("gather", "index") for name in operators)
         return ceil(columns / 2048) * _ROUND_S * (2 if looked_up else 1)
@@ -176,24 +194,22 @@ def _name(operators: tuple[str, ...], kind: str) -> str:
     return "_".join(("triton", shown, "fused", *(name.lstrip("_") for name in operators[:_NAMED])))
 
 
-def _instructions(
-    work: Work, operators: tuple[str, ...], rows: int, columns: int
-) -> float:
+def _instructions(work: Work, operators: tuple[str, ...], rows: int, columns: int) -> float:
     """Instructions for each element of the loops."""
-    get = work.constants.get
+    get = work.constants.value
     total = float(_count(work.op.args.get("count")) - len(operators))  # casts that repeat
     total += sum(_INSTRUCTIONS.get(name, 1) for name in operators)
     specs = (*work.inputs, *work.outputs)
     if work.op.args.get("beside"):  # each element is of one tensor among many
-        return total + get("fused.loaded", _LOADED) * sum(s.numel for s in specs) / (rows * columns)
+        return total + get("fused.loaded") * sum(s.numel for s in specs) / (rows * columns)
     for spec in specs:
         large = spec.numel * 8 >= rows * columns
-        total += get("fused.loaded", _LOADED) if large else get("fused.broadcast", _BROADCAST)
+        total += get("fused.loaded") if large else get("fused.broadcast")
         if large and columns > 1 and columns * spec.itemsize % 16:
-            total += get("fused.unaligned", _UNALIGNED)
+            total += get("fused.unaligned")
     if work.op.args.get("random"):
         crowded = _CROWDED if 1 < columns <= _BLOCK_ELEMENTS else 1.0
-        total += get("fused.random", _RANDOM) * crowded
+        total += get("fused.random") * crowded
     return total
 
 
@@ -214,9 +230,7 @@ def _with_passes(work: Work, read: Reads, rows: int, columns: int, reduction: st
     return Reads(read.cold + more * missed, read.hot + more * (1.0 - missed))
 
 
-def _grid(
-    work: Work, rows: int, columns: int, reduction: str, splits: int
-) -> tuple[int, int]:
+def _grid(work: Work, rows: int, columns: int, reduction: str, splits: int) -> tuple[int, int]:
     """Blocks, and threads of each."""
     if not reduction:
         return max(1, ceil(rows / min(_BLOCK_ELEMENTS, max(256, rows // 128)))), 128
@@ -246,6 +260,8 @@ def _spread(made: Kernel) -> Kernel:
 
 def _finals(work: Work, results: int, splits: int) -> tuple[Kernel, ...]:
     """The kernels that add up the pieces of a split reduction, level by level."""
+    from gpuscope.program.inductor.splitting import split_count
+
     made: list[Kernel] = []
     sums = max(1, len(work.outputs))
     variance = _count(work.op.args.get("finals")) == 1 and sums > 1
@@ -259,17 +275,22 @@ def _finals(work: Work, results: int, splits: int) -> tuple[Kernel, ...]:
     return tuple(made)
 
 
-def _final(
-    work: Work, results: int, splits: int, left: int, sums: int, variance: bool
-) -> Kernel:
+def _final(work: Work, results: int, splits: int, left: int, sums: int, variance: bool) -> Kernel:
     made = kernel(
         work,
         Launch(
-            f"triton_{'red' if left > 1 else 'per'}_fused_partial_results", "fused", 0.0,
-            4.0 * results * splits * sums, 4.0 * results * left * sums, least_bytes=0.0,
-            grid=max(1, ceil(results * left / (64 if left > 1 else 16))), block=128,
-            floor_s=_FINAL_S["welford" if variance else "sum"], dtype="float32",
-            family="fused.final", note="adds up pieces of a split reduction",
+            f"triton_{'red' if left > 1 else 'per'}_fused_partial_results",
+            "fused",
+            0.0,
+            4.0 * results * splits * sums,
+            4.0 * results * left * sums,
+            least_bytes=0.0,
+            grid=max(1, ceil(results * left / (64 if left > 1 else 16))),
+            block=128,
+            floor_s=_FINAL_S["welford" if variance else "sum"],
+            dtype="float32",
+            family="fused.final",
+            note=Text("adds up pieces of a split reduction"),
         ),
-    )  # fmt: skip
+    )
     return _spread(made)

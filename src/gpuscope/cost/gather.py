@@ -17,17 +17,23 @@ from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.sort import key_sort
 from gpuscope.cost.transfer import link_copy
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 _WARP = 32
 
 
 def _rows_kernel(
-    work: Work, name: str, table: TensorSpec, rows: int, row_bytes: float, hot: bool,
+    work: Work,
+    name: str,
+    table: TensorSpec,
+    rows: int,
+    row_bytes: float,
+    hot: bool,
     index_bytes: float,
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """Gather whole rows: a block a row (or more for rows above 4 KiB)."""
-    get = work.constants.get
+    get = work.constants.value
     distinct = min(rows * row_bytes, float(table.nbytes))
     threads = min(256, max(32, ceil(row_bytes / 16 / 32) * 32))
     grid = rows * max(1, ceil(row_bytes / 16 / 256))
@@ -36,33 +42,57 @@ def _rows_kernel(
     return kernel(
         work,
         Launch(
-            name, "gather", 0.0 if in_cache else distinct, rows * row_bytes if in_cache else 0.0,
-            rows * row_bytes, distinct + rows * row_bytes + index_bytes, grid=max(grid, 1),
+            name,
+            "gather",
+            0.0 if in_cache else distinct,
+            rows * row_bytes if in_cache else 0.0,
+            rows * row_bytes,
+            distinct + rows * row_bytes + index_bytes,
+            grid=max(grid, 1),
             block=threads,
             # By the time that all blocks have begun, the first are done.
-            streaming=True, loads=get("gather.rows.loads", 1.0), dtype=table.dtype,
-            family="gather.rows", note="index, then data: two loads in a row",
+            streaming=True,
+            loads=get("gather.rows.loads"),
+            dtype=table.dtype,
+            family="gather.rows",
+            note=Text("index, then data: two loads in a row"),
         ),
-    )  # fmt: skip
+    )
 
 
 def element_kernel(
-    work: Work, name: str, key: str, items: int, cycles: float, read: float, out: float,
-    note: str = "", loads: float = 1.0, grid: int = 0,
-) -> Kernel:  # fmt: skip
+    work: Work,
+    name: str,
+    key: str,
+    items: int,
+    read: float,
+    out: float,
+    note: str = "",
+    loads: float = 1.0,
+    grid: int = 0,
+) -> Kernel:
     """One index computation an element."""
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
-    get = work.constants.get
+    get = work.constants.value
     return kernel(
         work,
         Launch(
-            name, "gather", 0.0 if hot else read, read if hot else 0.0, out, items=items,
-            cycles=get(f"gather.{key}.cycles", cycles), grid=grid or max(1, ceil(items / 512)),
+            name,
+            "gather",
+            0.0 if hot else read,
+            read if hot else 0.0,
+            out,
+            items=items,
+            cycles=get(f"gather.{key}.cycles"),
+            grid=grid or max(1, ceil(items / 512)),
             loads=loads,
-            streaming=True, chain_s=get(f"gather.{key}.base_s", 1.0e-6),
-            dtype=first_dtype(work), family="gather.element", note=note,
+            streaming=True,
+            chain_s=get(f"gather.{key}.base_s", "gather.element.base_s"),
+            dtype=first_dtype(work),
+            family="gather.element",
+            note=note,
         ),
-    )  # fmt: skip
+    )
 
 
 FEW_INDICES = 16
@@ -71,19 +101,26 @@ FEW_INDICES = 16
 
 def few_rows(work: Work, name: str, count: int, out: TensorSpec) -> Kernel:
     """A thread a column, which takes the rows one by one: an index, then its element."""
-    get = work.constants.get
+    get = work.constants.value
     moved = float(out.nbytes)
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     return kernel(
         work,
         Launch(
-            name, "gather", 0.0 if hot else moved, moved if hot else 0.0, moved,
-            grid=max(1, ceil(out.numel / max(count, 1) / 128)), block=128,
-            loads=count * get("gather.few.load", 1.0),
-            chain_s=count * get("gather.few.row_s", 0.1e-6), dtype=out.dtype,
-            family="gather.element", note="few indices: one after the other",
+            name,
+            "gather",
+            0.0 if hot else moved,
+            moved if hot else 0.0,
+            moved,
+            grid=max(1, ceil(out.numel / max(count, 1) / 128)),
+            block=128,
+            loads=count * get("gather.few.load"),
+            chain_s=count * get("gather.few.row_s"),
+            dtype=out.dtype,
+            family="gather.element",
+            note=Text("few indices: one after the other"),
         ),
-    )  # fmt: skip
+    )
 
 
 @kernel_model("aten::embedding", "aten::index_select")
@@ -96,17 +133,18 @@ def embedding(work: Work) -> tuple[Kernel, ...]:
     dim = work.op.args.get("dim", 0)
     if work.op.name == "aten::index_select" and dim not in (0, -len(table.shape)):
         moved = float(out.nbytes)
-        return (element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
+        return (element_kernel(work, "index_select", "elementwise", out.numel, moved, moved),)
     row_bytes = out.nbytes / max(index.numel, 1)
     if index.numel <= FEW_INDICES and len(table.shape) > 1:
         return (few_rows(work, "index_select_few", index.numel, out),)
     if row_bytes % 16 or not table.is_contiguous:
         moved = float(out.nbytes)
-        return (element_kernel(work, "index_select", "elementwise", out.numel, 0.9, moved, moved),)
+        return (element_kernel(work, "index_select", "elementwise", out.numel, moved, moved),)
     return (
-        _rows_kernel(work, "gather_rows", table, index.numel, row_bytes, is_hot(work, 0),
-                     float(index.nbytes)),
-    )  # fmt: skip
+        _rows_kernel(
+            work, "gather_rows", table, index.numel, row_bytes, is_hot(work, 0), float(index.nbytes)
+        ),
+    )
 
 
 @kernel_model("aten::gather", "aten::take", "aten::take_along_dim")
@@ -119,16 +157,23 @@ def gather(work: Work) -> tuple[Kernel, ...]:
     if len(index.shape) == 2 and index.stride[-1] == 0 and table.is_contiguous:
         row_bytes = out.nbytes / max(index.shape[0], 1)
         if row_bytes % 16 == 0:
-            return (_rows_kernel(work, "gather_rows", table, index.shape[0], row_bytes,
-                                 is_hot(work, 0), float(index.touched_bytes)),)  # fmt: skip
+            return (
+                _rows_kernel(
+                    work,
+                    "gather_rows",
+                    table,
+                    index.shape[0],
+                    row_bytes,
+                    is_hot(work, 0),
+                    float(index.touched_bytes),
+                ),
+            )
     # Each element draws a sector of its own, at most the whole table; rows are dense where one
     # index serves a row.
     rows = bool(index.stride) and index.stride[-1] == 0 and table.stride[-1] == 1
     sectors = float(out.nbytes) if rows else out.numel * 32.0
     read = min(sectors, float(table.nbytes)) + index.touched_bytes
-    return (
-        element_kernel(work, "gather", "elementwise", out.numel, 0.9, read, float(out.nbytes)),
-    )
+    return (element_kernel(work, "gather", "elementwise", out.numel, read, float(out.nbytes)),)
 
 
 @kernel_model("aten::index", "aten::_unsafe_index", "aten::_unsafe_masked_index")
@@ -145,18 +190,28 @@ def index(work: Work) -> tuple[Kernel, ...]:
     chosen = indices[0].numel if indices else 1
     row_bytes = out.nbytes / max(chosen, 1)
     if len(indices) == 1 and not masks and table.is_contiguous and row_bytes % 16 == 0:
-        return (_rows_kernel(work, "gather_rows", table, chosen, row_bytes, is_hot(work, 0),
-                             float(indices[0].nbytes)),)  # fmt: skip
-    read = min(out.numel * max(table.itemsize, 32.0 if row_bytes < 32 else 0.0),
-               float(table.nbytes))  # fmt: skip
+        return (
+            _rows_kernel(
+                work,
+                "gather_rows",
+                table,
+                chosen,
+                row_bytes,
+                is_hot(work, 0),
+                float(indices[0].nbytes),
+            ),
+        )
+    read = min(
+        out.numel * max(table.itemsize, 32.0 if row_bytes < 32 else 0.0), float(table.nbytes)
+    )
     read += sum(t.touched_bytes for t in indices)
-    body = element_kernel(work, "index", "index", out.numel, 1.3 + 0.4 * max(len(indices) - 1, 0),
-                           read, float(out.nbytes))  # fmt: skip
+    body = element_kernel(work, "index", "index", out.numel, read, float(out.nbytes))
     return (*before, body)
 
 
-@kernel_model("aten::index_put", "aten::index_put_", "aten::_index_put_impl_",
-              "aten::_unsafe_index_put")  # fmt: skip
+@kernel_model(
+    "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index_put"
+)
 def index_put(work: Work) -> tuple[Kernel, ...]:
     """Writes by index; accumulating sorts the indices first, so that sums are reproducible."""
     inputs = work.op.inputs
@@ -175,8 +230,7 @@ def index_put(work: Work) -> tuple[Kernel, ...]:
         return before
     moved = items * values.itemsize
     if not work.op.args.get("accumulate", False):
-        return (*before, element_kernel(work, "index_put", "index_put", items, 1.3,
-                                         moved, moved))  # fmt: skip
+        return (*before, element_kernel(work, "index_put", "index_put", items, moved, moved))
     return (*before, *_accumulated(work, table, indices, count))
 
 
@@ -189,7 +243,7 @@ def _accumulated(
     blocks, so that picking 351 of 27 x 27 values of 16,384 images is 1.4 million blocks
     (`index_put_with_sort_kernel` in aten/src/ATen/native/cuda/Indexing.cu).
     """
-    get = work.constants.get
+    get = work.constants.value
     given = work.op.args.get("indices")
     leading = 0
     if isinstance(given, (tuple, list)):
@@ -197,32 +251,42 @@ def _accumulated(
     images = prod(table.shape[:leading])
     tail = prod(table.shape[leading + len(indices) :])
     slots = max(table.numel // max(tail, 1), 1)
-    small = _small(work, "linear_index", get("gather.linear_index_s", 0.6e-6))
+    small = _small(work, "linear_index", get("gather.linear_index_s"))
     sort = key_sort(work, count, 8, 8, bits=max(slots - 1, 1).bit_length())
     blocks = ceil(count / 4) * ceil(tail / 128) * images
     waves = blocks / (machine(work).units * 16)
     # Four loads in a row: the sorted index, its place, the gradient, the sum.
-    wave_s = get("gather.accumulate.wave_s", 1.6e-6)
+    wave_s = get("gather.accumulate.wave_s")
     moved = float(count * images * tail * table.itemsize)
     # Equal indices are counted one by one, then added up: rows one by one, too, by one warp
     # alone while the others that hold the same index end at once.
     again = max(count * images / slots - 1.0, 0.0)
-    key, step = ("count", 0.1e-6) if tail == 1 else ("narrow", 0.2e-6)
+    key = "count" if tail == 1 else "narrow"
     if tail > _WARP:
         far = moved > machine(work).l2_bytes / 2
-        key, step = ("far_row", 0.72e-6) if far else ("near_row", 0.68e-6)
-    wave_s += again * get(f"gather.accumulate.{key}_s", step)
+        key = "far_row" if far else "near_row"
+    wave_s += again * get(f"gather.accumulate.{key}_s")
     if again:
         busy = min(blocks, slots * ceil(tail / 128))
         waves = busy / (machine(work).units * 16)
     body = kernel(
         work,
         Launch(
-            "indexing_backward", "gather", moved, 0.0, moved, grid=max(blocks, 1), block=128,
-            streaming=True, chain_s=wave_s * max(waves, 1.0), loads=0.0,
-            dtype=table.dtype, family="gather.backward", note="one writer for each index",
+            "indexing_backward",
+            "gather",
+            moved,
+            0.0,
+            moved,
+            grid=max(blocks, 1),
+            block=128,
+            streaming=True,
+            chain_s=wave_s * max(waves, 1.0),
+            loads=0.0,
+            dtype=table.dtype,
+            family="gather.backward",
+            note=Text("one writer for each index"),
         ),
-    )  # fmt: skip
+    )
     # Negative indices are wrapped, strides multiplied in, added up; then divided by the tail.
     prepared = (small,) * (3 * len(indices) + 1)
     if work.op.name.startswith("aten::index_put") or work.op.args.get("unsafe") is False:
@@ -235,14 +299,18 @@ def _in_range(work: Work, indices: tuple[TensorSpec, ...]) -> tuple[Kernel, ...]
 
     What autograd writes by is known to be right, and is not looked at.
     """
-    get = work.constants.get
-    asserted_s = get("gather.assert_s", 1.2e-6)
+    get = work.constants.value
+    asserted_s = get("gather.assert_s")
     held = (_small(work, "compare", 0.25e-6), _small(work, "assert", asserted_s))
     return tuple(
-        made for spec in indices for name in ("max", "min")
-        for made in (*reduce_kernels(work, spec, tuple(range(len(spec.shape))), name=name,
-                                     out_bytes=8.0), *held)
-    )  # fmt: skip
+        made
+        for spec in indices
+        for name in ("max", "min")
+        for made in (
+            *reduce_kernels(work, spec, tuple(range(len(spec.shape))), name=name, out_bytes=8.0),
+            *held,
+        )
+    )
 
 
 def _small(work: Work, name: str, chain_s: float) -> Kernel:
@@ -262,45 +330,83 @@ def embedding_bag(work: Work) -> tuple[Kernel, ...]:
     out = work.outputs[0]
     if not index.numel * table.shape[-1]:
         return (fill_kernel(work, out),)
-    get = work.constants.get
+    get = work.constants.value
     bags = out.shape[0]
     pieces = bags * ceil(out.shape[-1] / 32)
     each = index.numel / bags
     gathered = min(index.numel * out.shape[-1] * table.itemsize, float(table.nbytes) * 4)
-    cycles = get("gather.bag.piece_cycles", 112.0) + each * get("gather.bag.row_cycles", 4.0)
-    chain = get("gather.bag.base_s", 0.9e-6) + each * get("gather.bag.row_s", 0.05e-6)
+    cycles = get("gather.bag.piece_cycles") + each * get("gather.bag.row_cycles")
+    chain = get("gather.bag.base_s") + each * get("gather.bag.row_s")
     return (
         kernel(
             work,
             Launch(
-                "embedding_bag", "gather", gathered + index.nbytes, 0.0, float(out.nbytes),
-                items=pieces, cycles=cycles, grid=1024, block=256, streaming=True,
-                chain_s=chain, dtype=table.dtype, family="gather.element",
-                note="a warp for 32 columns of a bag",
+                "embedding_bag",
+                "gather",
+                gathered + index.nbytes,
+                0.0,
+                float(out.nbytes),
+                items=pieces,
+                cycles=cycles,
+                grid=1024,
+                block=256,
+                streaming=True,
+                chain_s=chain,
+                dtype=table.dtype,
+                family="gather.element",
+                note=Text("a warp for 32 columns of a bag"),
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _nonzero(work: Work, mask: TensorSpec, found: int) -> tuple[Kernel, ...]:
     """Count, fetch the count to the host, compact, and split into coordinates."""
-    get = work.constants.get
+    get = work.constants.value
     size = float(mask.nbytes)
-    count = kernel(work, Launch("count_nonzero", "reduction", size, 0.0, 4.0, items=mask.numel,
-                                cycles=0.12, grid=max(1, ceil(mask.numel / 4096)), block=256,
-                                chain_s=0.4e-6))  # fmt: skip
-    select = kernel(work, Launch("select_nonzero", "gather", size, 0.0, found * 8.0,
-                                 items=mask.numel, cycles=get("gather.select.cycles", 0.65),
-                                 grid=max(1, ceil(mask.numel / 4224)), block=384,
-                                 chain_s=get("gather.select.base_s", 1.8e-6),
-                                 family="gather.element"))  # fmt: skip
-    kernels = (count, _small(work, "count_nonzero_total", 0.2e-6),
-               link_copy(work, 8.0, "d2h", True), _small(work, "scan_init", 0.0),
-               select)  # fmt: skip
+    count = kernel(
+        work,
+        Launch(
+            "count_nonzero",
+            "reduction",
+            size,
+            0.0,
+            4.0,
+            items=mask.numel,
+            cycles=0.12,
+            grid=max(1, ceil(mask.numel / 4096)),
+            block=256,
+            chain_s=0.4e-6,
+        ),
+    )
+    select = kernel(
+        work,
+        Launch(
+            "select_nonzero",
+            "gather",
+            size,
+            0.0,
+            found * 8.0,
+            items=mask.numel,
+            cycles=get("gather.select.cycles"),
+            grid=max(1, ceil(mask.numel / 4224)),
+            block=384,
+            chain_s=get("gather.select.base_s"),
+            family="gather.element",
+        ),
+    )
+    kernels = (
+        count,
+        _small(work, "count_nonzero_total", 0.2e-6),
+        link_copy(work, 8.0, "d2h", True),
+        _small(work, "scan_init", 0.0),
+        select,
+    )
     if len(mask.shape) < 2:
         return kernels
-    split = element_kernel(work, "write_indices", "write_indices", found, 2.4, found * 8.0,
-                            found * 8.0 * len(mask.shape))  # fmt: skip
+    split = element_kernel(
+        work, "write_indices", "write_indices", found, found * 8.0, found * 8.0 * len(mask.shape)
+    )
     return (*kernels, split)
 
 
@@ -319,31 +425,42 @@ def masked_select(work: Work) -> tuple[Kernel, ...]:
     if not work.outputs or len(work.op.inputs) < 2:
         return ()
     found = work.outputs[0].numel
-    picked = element_kernel(work, "index", "index", found, 2.4, found * 16.0,
-                             float(work.outputs[0].nbytes))  # fmt: skip
+    picked = element_kernel(
+        work, "index", "index", found, found * 16.0, float(work.outputs[0].nbytes)
+    )
     return (*_nonzero(work, work.op.inputs[1], found), picked)
 
 
-@kernel_model("aten::bincount", "aten::histc", "aten::histogram", "aten::searchsorted",
-              "aten::bucketize", "aten::one_hot")  # fmt: skip
+@kernel_model(
+    "aten::bincount",
+    "aten::histc",
+    "aten::histogram",
+    "aten::searchsorted",
+    "aten::bucketize",
+    "aten::one_hot",
+)
 def count(work: Work) -> tuple[Kernel, ...]:
     """Counting by atomics, or a binary search for each element."""
     if not work.inputs or not work.inputs[0].numel or not work.outputs:
         return ()
     items = work.inputs[-1].numel if "search" in work.op.name else work.inputs[0].numel
     read = reads(work).total
-    body = element_kernel(work, work.op.name.rpartition("::")[2], "count", items, 2.5, read,
-                           written(work))  # fmt: skip
+    body = element_kernel(
+        work, work.op.name.rpartition("::")[2], "count", items, read, written(work)
+    )
     if work.op.name in ("aten::searchsorted", "aten::bucketize"):
         return (body,)
     if work.op.name == "aten::bincount":
         # The smallest and the largest are looked for, and fetched, before anything is counted.
         spec = work.inputs[0]
         ends = tuple(
-            kernel for name in ("min", "max")
-            for kernel in (*reduce_kernels(work, spec, tuple(range(len(spec.shape))), name=name),
-                           link_copy(work, 8.0, "d2h", True))
-        )  # fmt: skip
+            kernel
+            for name in ("min", "max")
+            for kernel in (
+                *reduce_kernels(work, spec, tuple(range(len(spec.shape))), name=name),
+                link_copy(work, 8.0, "d2h", True),
+            )
+        )
         return *ends, memset_kernel(work), fill_kernel(work, work.outputs[0]), body
     return memset_kernel(work), fill_kernel(work, work.outputs[0]), body
 

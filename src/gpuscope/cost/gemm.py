@@ -22,10 +22,21 @@ from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Limiter
 
 __all__ = [
-    "Machine", "Plan", "Problem", "TileTimes", "candidates", "is_matrix_vector",
-    "loaded_sides", "machine_for", "main_loop_s", "plan", "rate_and_unit", "reduction_s",
-    "tile_times", "traffic_bytes",
-]  # fmt: skip
+    "Machine",
+    "Plan",
+    "Problem",
+    "TileTimes",
+    "candidates",
+    "is_matrix_vector",
+    "loaded_sides",
+    "machine_for",
+    "main_loop_s",
+    "plan",
+    "rate_and_unit",
+    "reduction_s",
+    "tile_times",
+    "traffic_bytes",
+]
 
 _SMALL_SIDE = 16
 """Most rows or columns of the kernel for a small side (template parameters in its names)."""
@@ -150,9 +161,13 @@ def _preference(problem: Problem, machine: Machine, timed: _Timed) -> Numbers:
         return timed.whole
     each = 1.0 / problem.batch
     one = replace(
-        problem, batch=1, a_bytes=problem.a_bytes * each, b_bytes=problem.b_bytes * each,
-        c_bytes=problem.c_bytes * each, extra_read_bytes=problem.extra_read_bytes * each,
-    )  # fmt: skip
+        problem,
+        batch=1,
+        a_bytes=problem.a_bytes * each,
+        b_bytes=problem.b_bytes * each,
+        c_bytes=problem.c_bytes * each,
+        extra_read_bytes=problem.extra_read_bytes * each,
+    )
     return _timed(one, machine, split_k=False).whole.repeat(len(timed.slices), axis=0)
 
 
@@ -205,9 +220,15 @@ def loaded_sides(machine: Machine, rows: Numbers, columns: Numbers) -> Numbers:
 def _at(problem: Problem, machine: Machine, timed: _Timed, flat: int) -> Plan:
     at = divmod(flat, len(machine.tiles))
     return _as_plan(
-        problem, machine, machine.tiles[at[1]], int(timed.slices[at]), int(timed.blocks[at]),
-        float(timed.total[at]), float(timed.compute[at]), float(timed.memory[at[1]]),
-    )  # fmt: skip
+        problem,
+        machine,
+        machine.tiles[at[1]],
+        int(timed.slices[at]),
+        int(timed.blocks[at]),
+        float(timed.total[at]),
+        float(timed.compute[at]),
+        float(timed.memory[at[1]]),
+    )
 
 
 def _slices(problem: Problem, machine: Machine, blocks: Numbers) -> Numbers:
@@ -238,10 +259,19 @@ def _matrix_vector(problem: Problem, machine: Machine, floor_s: float) -> Plan:
         limiter = "latency"
     total = floor_s + max(compute_s, memory_s) + (0.0 if hot else machine.cold_s)
     return Plan(
-        total, Tile(1, 4, 128, 128), 1, blocks, blocks / (8.0 * machine.units), compute_s,
-        memory_s, 0.0 if hot else moved - problem.c_bytes, problem.c_bytes, limiter,
-        -(-blocks // machine.units), True,
-    )  # fmt: skip
+        total,
+        Tile(1, 4, 128, 128),
+        1,
+        blocks,
+        blocks / (8.0 * machine.units),
+        compute_s,
+        memory_s,
+        0.0 if hot else moved - problem.c_bytes,
+        problem.c_bytes,
+        limiter,
+        -(-blocks // machine.units),
+        True,
+    )
 
 
 def _small_side(problem: Problem, machine: Machine) -> Plan | None:
@@ -260,10 +290,19 @@ def _small_side(problem: Problem, machine: Machine) -> Plan | None:
     limiter: Limiter = "latency" if walk >= moved else "memory"
     total = machine.small.floor_s + compute_s + (0.0 if hot else machine.cold_s)
     return Plan(
-        total, Tile(small, 8, 1, 128), 1, blocks, blocks / (8.0 * machine.units), compute_s,
-        memory_s, 0.0 if hot else problem.least_bytes - problem.c_bytes, problem.c_bytes, limiter,
-        -(-blocks // machine.units), True,
-    )  # fmt: skip
+        total,
+        Tile(small, 8, 1, 128),
+        1,
+        blocks,
+        blocks / (8.0 * machine.units),
+        compute_s,
+        memory_s,
+        0.0 if hot else problem.least_bytes - problem.c_bytes,
+        problem.c_bytes,
+        limiter,
+        -(-blocks // machine.units),
+        True,
+    )
 
 
 class TileTimes(NamedTuple):
@@ -284,9 +323,7 @@ class TileTimes(NamedTuple):
     loaded_bytes: Numbers
 
 
-def tile_times(
-    problem: Problem, machine: Machine, slices: Numbers, loaded: Numbers
-) -> TileTimes:
+def tile_times(problem: Problem, machine: Machine, slices: Numbers, loaded: Numbers) -> TileTimes:
     """Times of one tile.
 
     Args:
@@ -304,9 +341,12 @@ def tile_times(
     m, n = np.minimum(machine.tile_m, problem.m), np.minimum(machine.tile_n, problem.n)
     a_byte_s = (machine.bias_store if problem.biased else 1.0) / machine.store_bytes_per_s
     return TileTimes(
-        machine.tile_s_per_k * (factor * depth), loaded_bytes / machine.l2_bytes_per_s,
-        steps * machine.step_s, m * n * (problem.out_bytes * a_byte_s), loaded_bytes,
-    )  # fmt: skip
+        machine.tile_s_per_k * (factor * depth),
+        loaded_bytes / machine.l2_bytes_per_s,
+        steps * machine.step_s,
+        m * n * (problem.out_bytes * a_byte_s),
+        loaded_bytes,
+    )
 
 
 def _arithmetic_s(
@@ -329,8 +369,9 @@ def main_loop_s(one: TileTimes, rounds: Numbers, hidden: Numbers) -> Numbers:
         rounds: tiles that it works through.
         hidden: of these, how many at a time.
     """
-    return np.maximum(rounds * np.maximum(one.multiply, one.load),
-                      np.ceil(rounds / hidden) * one.steps)  # fmt: skip
+    return np.maximum(
+        rounds * np.maximum(one.multiply, one.load), np.ceil(rounds / hidden) * one.steps
+    )
 
 
 def reduction_s(problem: Problem, machine: Machine, slices: float) -> float:
@@ -370,9 +411,15 @@ def traffic_bytes(problem: Problem, machine: Machine, area: Numbers) -> tuple[Nu
 
 
 def _as_plan(
-    problem: Problem, machine: Machine, tile: Tile, split: int, blocks: int, total_s: float,
-    compute_s: float, memory_s: float,
-) -> Plan:  # fmt: skip
+    problem: Problem,
+    machine: Machine,
+    tile: Tile,
+    split: int,
+    blocks: int,
+    total_s: float,
+    compute_s: float,
+    memory_s: float,
+) -> Plan:
     area = np.array([float(tile.m * tile.n)])
     read, written = traffic_bytes(problem, machine, area)
     limiter: Limiter = "compute" if machine.vector else "tensor_core"
@@ -382,7 +429,16 @@ def _as_plan(
         limiter = "latency"
     cold_s = 0.0 if problem.hot_a and problem.hot_b else machine.cold_s
     return Plan(
-        machine.floor_s + cold_s + total_s, tile, split, blocks,
-        blocks / (machine.units * tile.resident), compute_s, memory_s, float(read[0]), written,
-        limiter, -(-blocks // machine.units), machine.vector,
-    )  # fmt: skip
+        machine.floor_s + cold_s + total_s,
+        tile,
+        split,
+        blocks,
+        blocks / (machine.units * tile.resident),
+        compute_s,
+        memory_s,
+        float(read[0]),
+        written,
+        limiter,
+        -(-blocks // machine.units),
+        machine.vector,
+    )

@@ -19,11 +19,6 @@ Numbers: TypeAlias = NDArray[np.float64]
 _L2_SHARE = 0.75
 """Share of the L2 that a working set survives in."""
 
-_REACH = {"AMD": 0.65}
-"""How much of their peak a vendor's libraries reach, relative to NVIDIA's: large bfloat16 products
-ran at 620 of 1,307 TFLOP/s on an MI300X, at 720 of 989 on an H100 (SemiAnalysis, December 2024).
-A constant "reach" of 1 says that the efficiency was found on the vendor's own device."""
-
 _ITEM_BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp8": 1, "int8": 1}
 """Bytes of an operand's element by rate."""
 
@@ -85,6 +80,7 @@ class Machine:
         tile_m, tile_n, tile_s_per_k, shared, resident: their sizes, arithmetic time for each
             element of depth, the share of one operand that a multicast from the neighbour saves,
             and blocks that share a multiprocessor, as arrays.
+        efficiency: share of the peak that large tiles reach.
         by_one: the library chooses a batch's tile as for one product. Tensile's of rocBLAS did so
             for 2,435 sizes on an MI210, whatever the batch (kernel names in the measurements that
             benchmarks/fit/published_operators.py reads).
@@ -120,6 +116,7 @@ class Machine:
     shared: Numbers
     resident: Numbers
     tile_s_per_k: Numbers
+    efficiency: float = 1.0
     by_one: bool = False
     scratchpad: bool = False
 
@@ -136,6 +133,8 @@ def rate_and_unit(device: Device, dtype: str) -> tuple[float, Unit]:
     if dtype == "float32":
         if "fp32_tensor" in dict(device.peaks):  # matrix units that multiply true float32 (CDNA)
             return device.peak_flops_per_s("float32"), "matrix"
+        if device.supports("float32") and device.warp_size is None:
+            return device.peak_flops_per_s("float32"), "matrix"  # arrays, at a rate of their own
         if device.supports("float32"):
             return device.peak_flops_per_s("float32", tensor_core=False), "vector"
         if device.supports("bfloat16"):
@@ -152,68 +151,116 @@ def machine_for(
 ) -> Machine:
     """The device under its calibrated constants.
 
-    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency". On NVIDIA
+    Constants are read as "<family>.<rate>.<name>", e.g. "matmul.bf16.efficiency", where nobody
+    found them as "gemm.<variant>.<name>" and "gemm.<name>". "reach" says how much of their peak the
+    vendor's libraries reach, relative to those that the efficiency was found with. On NVIDIA
     devices rows that are not 16-byte aligned rule out the fast copies: other kernels, with
     constants of their own: "matmul.bf16_odd.efficiency" where they load element by element,
-    "matmul.bf16_unaligned.efficiency" where two or four at a time (asynchronous copies).
+    "matmul.bf16_unaligned.efficiency" where two or four at a time (asynchronous copies). Threads
+    of every GPU load so; see `_unaligned_efficiency` for those that nobody measured. Compilers of
+    systolic arrays pad rows to whole tiles in memory (XLA: 8 x 128), so it does not matter there.
 
     Raises:
         UnsupportedError: the device cannot compute in this dtype.
     """
     peak, unit = rate_and_unit(device, dtype)
     rate = rate_name(dtype)
-    unaligned = aligned < 16 and unit == "matrix" and device.vendor == "NVIDIA"
+    # Elements of four bytes fill a load of their own on others than NVIDIA's tensor cores.
+    threads = device.vendor == "NVIDIA" or (
+        device.warp_size is not None and _ITEM_BYTES.get(rate, 4) < 4
+    )
+    unaligned = aligned < 16 and unit == "matrix" and threads
     wider = unaligned and aligned > _ITEM_BYTES.get(rate, 4)
     # Float32 on matrix units: kernels of their own (CDNA), or passes of bfloat16 (TPU).
-    wide = rate == "fp32" and unit == "matrix" and device.supports("float32")
+    wide = rate == "fp32" and "fp32_tensor" in dict(device.peaks)
     passes = rate == "fp32" and unit == "matrix" and not wide
     key = f"{family}.{'fp32_matrix' if wide else 'bf16' if passes else rate}"
     if unaligned:
         key += "_unaligned" if wider or family != "matmul" else "_odd"
 
-    def get(name: str, default: float) -> float:
-        return constants.get(f"{key}.{name}", default)
+    variant = ("unaligned" if wider else "odd") if unaligned else unit
 
-    efficiency = get("efficiency", (0.35 if wider else 0.15) if unaligned else 0.85)
-    carried = 1.0 if constants.calibrated else _REACH.get(device.vendor, 1.0)
-    efficiency *= get("reach", carried)
+    def get(name: str) -> float:
+        return constants.value(f"{key}.{name}", f"gemm.{variant}.{name}", f"gemm.{name}")
+
+    efficiency = get("efficiency")
+    if not constants.calibrated:
+        efficiency *= get("reach")
     if wider and family != "matmul":
-        efficiency *= get("wider_rows", 1.7)
+        efficiency *= get("wider_rows")
+    carried = not constants.own(f"{key}.efficiency") and family == "matmul"
+    if unaligned and carried and device.compute_units and device.clock_hz:
+        plain = machine_for(device, constants, dtype, family).efficiency
+        clock_flops = peak / (device.compute_units * device.clock_hz)
+        efficiency = _unaligned_efficiency(plain, clock_flops, get("flops_per_clock_per_unit"))
     tiles = tiles_for(device, unit, "float" if wide else _choice(rate, family, unaligned))
-    narrow = get("narrow", 15.0 if unit == "vector" else 1e-3)
+    narrow = get("narrow")
     units = device.compute_units or 1
     tile_m, tile_n, tile_s_per_k = _tile_times(tiles, peak / units * efficiency, narrow)
     l2, store = _on_chip_rates(device, get)
-    bandwidth = device.memory_bandwidth_bytes_per_s
+    bandwidth = device.memory_bandwidth_bytes_per_s * constants.value("bandwidth.reach")
     step_bytes = 2.0 * tiles[0].k
     blocks = device.warp_size is not None  # else tiles stream through without launching each
     own_gemv = device.vendor == "NVIDIA" and (unit == "vector" or unaligned or rate == "tf32")
     return Machine(
-        l2_bytes_per_s=l2, memory_bytes_per_s=bandwidth * get("bandwidth_efficiency", 0.88),
-        l2_bytes=_cache_bytes(device) * _L2_SHARE, units=units, floor_s=get("floor_s", 1.8e-6),
-        step_bytes=step_bytes, step_s=get("step_s_per_byte", 2.3e-10) * step_bytes * blocks,
-        tile_s=get("tile_s", 5e-7) * blocks, store_bytes_per_s=store,
-        bias_store=get("bias_store", 1.8),
-        cold_s=get("cold_s", 7e-7), split_s=get("split_s", 1.8e-6),
-        reduce_s=get("reduce_s", 1.5e-6), overlap=get("overlap", 4.0),
-        layout_nt=get("layout_nt", 1.0), layout_tn=get("layout_tn", 1.0),
-        gemv_s=get("gemv_s", 2.2e-6) if own_gemv else None,
-        gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency", 0.8),
+        l2_bytes_per_s=l2,
+        memory_bytes_per_s=bandwidth * get("bandwidth_efficiency"),
+        l2_bytes=_cache_bytes(device) * _L2_SHARE,
+        units=units,
+        floor_s=get("floor_s"),
+        step_bytes=step_bytes,
+        step_s=get("step_s_per_byte") * step_bytes * blocks,
+        tile_s=get("tile_s") * blocks,
+        store_bytes_per_s=store,
+        bias_store=get("bias_store"),
+        cold_s=get("cold_s"),
+        split_s=get("split_s"),
+        reduce_s=get("reduce_s"),
+        overlap=get("overlap"),
+        layout_nt=get("layout_nt"),
+        layout_tn=get("layout_tn"),
+        gemv_s=get("gemv_s") if own_gemv else None,
+        gemv_bytes_per_s=bandwidth * get("gemv_bandwidth_efficiency"),
         small=_small_side(get, bandwidth) if own_gemv and not wider else None,
-        dirty_share=constants.get("matmul.dirty_l2_share", 0.1),
-        throttle=get("throttle", 0.1), throttle_s=get("throttle_s", 8e-4),
-        vector=unit == "vector", tiles=tiles, tile_m=tile_m, tile_n=tile_n,
+        dirty_share=constants.value("matmul.dirty_l2_share"),
+        throttle=get("throttle"),
+        throttle_s=get("throttle_s"),
+        vector=unit == "vector",
+        tiles=tiles,
+        tile_m=tile_m,
+        tile_n=tile_n,
         shared=np.array([1.0 - 1.0 / t.cluster for t in tiles]),
-        resident=np.array([float(t.resident) for t in tiles]), tile_s_per_k=tile_s_per_k,
-        by_one=device.vendor == "AMD", scratchpad=not blocks,
-    )  # fmt: skip
+        resident=np.array([float(t.resident) for t in tiles]),
+        tile_s_per_k=tile_s_per_k,
+        efficiency=efficiency,
+        by_one=device.vendor == "AMD",
+        scratchpad=not blocks,
+    )
 
 
-def _small_side(get: Callable[[str, float], float], bandwidth: float) -> SmallSide:
+def _unaligned_efficiency(plain: float, clock_flops: float, load_flops: float) -> float:
+    """Share of the peak where narrow loads take turns with the matrix unit.
+
+    A multiprocessor's loads of single elements feed so many FLOPs a clock, whatever its matrix
+    unit could do: found on an H200 for bfloat16 and for TF32, whose matrix unit is half as fast,
+    nearly the same (690 and 580). So a device with a slower matrix unit loses less of it, and one
+    with a faster one more.
+
+    Args:
+        plain: share of the peak with aligned rows.
+        clock_flops: peak, FLOP a clock of one multiprocessor.
+        load_flops: FLOP a clock that the loads of one multiprocessor feed.
+    """
+    return 1.0 / (1.0 / plain + clock_flops / load_flops)
+
+
+def _small_side(get: Callable[[str], float], bandwidth: float) -> SmallSide:
     return SmallSide(
-        get("small_floor_s", 1.45e-6), get("small_step_s", 2.5e-9), get("small_row_s", 4.2e-10),
-        bandwidth * get("small_bandwidth_efficiency", 0.47),
-    )  # fmt: skip
+        get("small_floor_s"),
+        get("small_step_s"),
+        get("small_row_s"),
+        bandwidth * get("small_bandwidth_efficiency"),
+    )
 
 
 def _choice(rate: str, family: str, unaligned: bool) -> Choice:
@@ -239,11 +286,11 @@ def _tile_times(
     return tile_m, tile_n, 2.0 * tile_m * tile_n * (1.0 + narrow / side) / flops_per_s
 
 
-def _on_chip_rates(device: Device, get: Callable[[str, float], float]) -> tuple[float, float]:
+def _on_chip_rates(device: Device, get: Callable[[str], float]) -> tuple[float, float]:
     """Bytes/s that one multiprocessor loads from L2, and at which it writes a tile out."""
     if device.clock_hz is not None and device.warp_size is not None:
-        load = get("l2_bytes_per_clock_per_unit", 44.0)
-        store = get("store_bytes_per_clock_per_unit", 30.0)
+        load = get("l2_bytes_per_clock_per_unit")
+        store = get("store_bytes_per_clock_per_unit")
         return load * device.clock_hz, store * device.clock_hz
     units = device.compute_units or 1
     rate = _DATASHEET_L2_RATIO * device.memory_bandwidth_bytes_per_s / units

@@ -56,9 +56,18 @@ class Parts:
     def total_s(self) -> float:
         """The kernel's duration."""
         return (
-            self.peak_s + self.rate_s + self.edge_s + self.feed_s + self.tail_s + self.tile_s
-            + self.throttle_s + self.memory_s + self.split_s + self.start_s + self.floor_s
-        )  # fmt: skip
+            self.peak_s
+            + self.rate_s
+            + self.edge_s
+            + self.feed_s
+            + self.tail_s
+            + self.tile_s
+            + self.throttle_s
+            + self.memory_s
+            + self.split_s
+            + self.start_s
+            + self.floor_s
+        )
 
 
 def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: float) -> Parts:
@@ -76,15 +85,28 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
         ideal = min(peak, found.duration_s - start - floor)
         rest = found.duration_s - start - floor - ideal
         return Parts(
-            ideal, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, rest, 0.0, start, floor, "load",
+            ideal,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            rest,
+            0.0,
+            start,
+            floor,
+            "load",
             problem.least_bytes - problem.c_bytes,
-        )  # fmt: skip
+        )
     at = machine.tiles.index(found.tile)
     rows, columns = np.ceil(problem.m / machine.tile_m), np.ceil(problem.n / machine.tile_n)
     one = tile_times(
-        problem, machine, np.full(len(machine.tiles), float(found.split)),
+        problem,
+        machine,
+        np.full(len(machine.tiles), float(found.split)),
         loaded_sides(machine, rows, columns),
-    )  # fmt: skip
+    )
     multiply, load, steps, store, loaded = (float(times[at]) for times in one)
     even = found.grid / machine.units
     hidden = min(float(machine.resident[at]), found.rounds)
@@ -97,12 +119,20 @@ def parts(problem: Problem, machine: Machine, found: Plan, peak_flops_per_s: flo
     total = found.duration_s - start - machine.floor_s - split
     limit = "multiply" if each == multiply else "load" if each == load else "steps"
     return Parts(
-        peak_s=min(peak, at_rate), rate_s=at_rate - min(peak, at_rate),
-        edge_s=even * multiply - at_rate, feed_s=even * (each - multiply),
-        tail_s=loop - even * each, tile_s=around, throttle_s=found.compute_s - loop - around,
-        memory_s=total - found.compute_s, split_s=split, start_s=start,
-        floor_s=machine.floor_s, loop_limit=limit, tile_loads_bytes=loaded * found.grid,
-    )  # fmt: skip
+        peak_s=min(peak, at_rate),
+        rate_s=at_rate - min(peak, at_rate),
+        edge_s=even * multiply - at_rate,
+        feed_s=even * (each - multiply),
+        tail_s=loop - even * each,
+        tile_s=around,
+        throttle_s=found.compute_s - loop - around,
+        memory_s=total - found.compute_s,
+        split_s=split,
+        start_s=start,
+        floor_s=machine.floor_s,
+        loop_limit=limit,
+        tile_loads_bytes=loaded * found.grid,
+    )
 
 
 def _useful_share(problem: Problem, machine: Machine, tile: Tile, split: int) -> float:

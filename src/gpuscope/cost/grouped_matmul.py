@@ -20,6 +20,7 @@ from gpuscope.cost.matmul import alignment_bytes, compute_dtype, gemm_kernels, l
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.tiles import Tile
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 
@@ -60,16 +61,25 @@ def grouped_mm(work: Work) -> tuple[Kernel, ...]:
     dtype = compute_dtype(work, a.dtype)
     bias = sum(t.touched_bytes for t in work.op.inputs[3:] if len(t.shape) == 2)
     problem = Problem(
-        m=shape.m, n=shape.n, k=shape.k, batch=groups, dtype=dtype,
-        a_bytes=float(a.touched_bytes), b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes),
-        item_bytes=a.itemsize, out_bytes=out.itemsize, extra_read_bytes=float(bias),
+        m=shape.m,
+        n=shape.n,
+        k=shape.k,
+        batch=groups,
+        dtype=dtype,
+        a_bytes=float(a.touched_bytes),
+        b_bytes=float(b.touched_bytes),
+        c_bytes=float(out.nbytes),
+        item_bytes=a.itemsize,
+        out_bytes=out.itemsize,
+        extra_read_bytes=float(bias),
         layout=(layout_of(a) + layout_of(b)).replace("-", "N"),
-        aligned=alignment_bytes(a, b, out), hot_a=bool(work.hot and work.hot[0]),
+        aligned=alignment_bytes(a, b, out),
+        hot_a=bool(work.hot and work.hot[0]),
         hot_b=len(work.hot) > 1 and work.hot[1],
-    )  # fmt: skip
+    )
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
     found = _persistent(work, problem) or plan(problem, machine)
-    note = f"{groups} groups taken as equal"
+    note = Text("{groups} groups taken as equal", groups=groups)
     name = f"grouped_gemm_{dtype}_{found.tile.name}"
     main = gemm_kernels(work, problem, machine, found, name, note=note, flops=shape.flops)
     return (_prepare(work, groups), *main)
@@ -91,23 +101,31 @@ def _persistent(work: Work, problem: Problem) -> Plan | None:
     rounds = max(1.0, blocks / work.units)
     steps = ceil(problem.k * problem.item_bytes / (2.0 * tile.k))
     size = "small" if small else "large"
-    get = work.constants.get
+    get = work.constants.value
     compute_s = rounds * (
-        get(f"matmul.grouped.{size}.tile_s", 2e-6 if small else 5e-6)
-        + steps * get(f"matmul.grouped.{size}.step_s", 7e-7 if small else 6e-7)
-    ) + problem.batch * get("matmul.grouped.group_s", 5e-8)
+        get(f"matmul.grouped.{size}.tile_s") + steps * get(f"matmul.grouped.{size}.step_s")
+    ) + problem.batch * get("matmul.grouped.group_s")
     # A block reads its own tiles' operands: the last round's blocks alone do not fill the memory.
     uneven = ceil(rounds) / rounds
-    share = get("matmul.grouped.memory_share", 0.7)
+    share = get("matmul.grouped.memory_share")
     memory_s = problem.least_bytes * uneven / (work.bandwidth * share)
     high, low = max(compute_s, memory_s), min(compute_s, memory_s)
-    seconds = high * (1.0 + (low / high) ** 4) ** 0.25 + get("matmul.grouped.start_s", 2.4e-6)
-    seconds += 0.0 if problem.hot_a and problem.hot_b else get("matmul.grouped.cold_s", 9e-7)
+    seconds = high * (1.0 + (low / high) ** 4) ** 0.25 + get("matmul.grouped.start_s")
+    seconds += 0.0 if problem.hot_a and problem.hot_b else get("matmul.grouped.cold_s")
     return Plan(
-        seconds, tile, 1, work.units, rounds, compute_s, memory_s,
-        problem.least_bytes - problem.c_bytes, problem.c_bytes,
-        "memory" if memory_s > compute_s else "tensor_core", 1, False,
-    )  # fmt: skip
+        seconds,
+        tile,
+        1,
+        work.units,
+        rounds,
+        compute_s,
+        memory_s,
+        problem.least_bytes - problem.c_bytes,
+        problem.c_bytes,
+        "memory" if memory_s > compute_s else "tensor_core",
+        1,
+        False,
+    )
 
 
 def _groups(a: TensorSpec, b: TensorSpec, rest: tuple[TensorSpec, ...], out: TensorSpec) -> int:
@@ -119,11 +137,20 @@ def _groups(a: TensorSpec, b: TensorSpec, rest: tuple[TensorSpec, ...], out: Ten
 
 
 def _prepare(work: Work, groups: int) -> Kernel:
-    seconds = work.constants.get("matmul.grouped.prepare_s", 1.65e-6)
-    spread = work.constants.spread("matmul.grouped.prepare_s", 0.3)
+    seconds = work.constants.value("matmul.grouped.prepare_s")
+    spread = work.constants.spread("matmul.grouped.prepare_s")
     return Kernel(
-        name="prepare_grouped_gemm_data", kind="matmul", op=work.op.index, duration_s=seconds,
-        low_s=seconds / (1 + spread), high_s=seconds * (1 + spread), read_bytes=4.0 * groups,
-        least_bytes=4.0 * groups, grid=1, block=max(groups, 32), waves=1.0 / work.units,
-        limiter="latency", origin="calibrated" if work.constants.calibrated else "estimated",
-    )  # fmt: skip
+        name="prepare_grouped_gemm_data",
+        kind="matmul",
+        op=work.op.index,
+        duration_s=seconds,
+        low_s=seconds / (1 + spread),
+        high_s=seconds * (1 + spread),
+        read_bytes=4.0 * groups,
+        least_bytes=4.0 * groups,
+        grid=1,
+        block=max(groups, 32),
+        waves=1.0 / work.units,
+        limiter="latency",
+        origin="calibrated" if work.constants.calibrated else "estimated",
+    )

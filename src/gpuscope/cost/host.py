@@ -14,13 +14,14 @@ the operators without Python in between, and each node costs its own time, also 
 nothing. Launches after an operator's first cost just the launch, except in operators that call a
 library, prepare kernels in a loop, or call other operators (recurrent layers, gradients of
 embeddings, sums by index): see `_further_s`.
-All constants are `host.*` of the calibration; another machine's CPU may be twice slower,
-which `host.scale`'s spread says.
+All constants are `host.*` of the calibration: `host.op.<operator>.<mode>_s` of operators that were
+measured one by one, `host.<class>.<mode>_s` of others (`plain`, or recording `autograd`). Another
+machine's CPU may be twice slower, which `host.scale`'s spread says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 
 from gpuscope.cost.host_compiled import CompiledHost
@@ -28,52 +29,42 @@ from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
 from gpuscope.program.types import Op, Program
 
-#: Seconds of one eager call with one launch included, by class (plain, recording autograd), for
-#: operators that were not measured one by one. Overridden by `host.<class>.<mode>_s`.
-DEFAULTS: Mapping[str, tuple[float, float]] = {
-    "view": (1.9e-6, 1.6e-6),
-    "pointwise": (4.5e-6, 6.0e-6),
-    "matmul": (8.0e-6, 10.0e-6),
-    "attention": (16e-6, 24e-6),
-    "convolution": (18e-6, 22e-6),
-    "normalization": (9e-6, 13e-6),
-    "reduction": (7e-6, 9e-6),
-    "softmax": (6e-6, 8e-6),
-    "gather": (7e-6, 9e-6),
-    "copy": (6e-6, 8e-6),
-    "factory": (3.5e-6, 3.5e-6),
-    "foreach": (6e-6, 6e-6),
-    "recurrent": (60e-6, 80e-6),
-    "item_host": (0.7e-6, 0.7e-6),
-    "sync": (8e-6, 8e-6),
-    "collective": (16e-6, 16e-6),
-    "other": (6e-6, 8e-6),
-}
-
 _CLASS_BY_WORD: tuple[tuple[str, str], ...] = (
-    ("c10d", "collective"), ("_foreach", "foreach"), ("_fused_", "foreach"), ("_amp_", "foreach"),
-    ("attention", "attention"), ("convolution", "convolution"), ("rnn", "recurrent"),
-    ("bmm", "matmul"), ("addmm", "matmul"), ("mm", "matmul"),
-    ("layer_norm", "normalization"), ("batch_norm", "normalization"),
-    ("group_norm", "normalization"), ("rms_norm", "normalization"),
-    ("softmax", "softmax"), ("embedding", "gather"), ("index", "gather"), ("gather", "gather"),
-    ("scatter", "gather"), ("sort", "gather"), ("topk", "gather"), ("nonzero", "gather"),
-    ("sum", "reduction"), ("mean", "reduction"), ("amax", "reduction"), ("norm", "reduction"),
-    ("_to_copy", "copy"), ("copy_", "copy"), ("clone", "copy"), ("cat", "copy"),
-    ("empty", "factory"), ("zeros", "factory"), ("ones", "factory"), ("full", "factory"),
-)  # fmt: skip
-
-CALLS: Mapping[str, float] = {
-    "allreduce": 19.6e-6, "_allgather_base": 14.0e-6, "_reduce_scatter_base": 14.6e-6,
-    "alltoall_base": 15.3e-6, "broadcast": 11.4e-6, "send": 10.0e-6, "recv": 10.0e-6,
-    "all_reduce": 19.8e-6, "all_gather_into_tensor": 15.3e-6,
-    "reduce_scatter_tensor": 15.6e-6, "wait_tensor": 4.6e-6,
-}  # fmt: skip
-"""Seconds of a collective's call, by operator, where the calibration has no `host.op.*` of it.
-
-Medians on two H200s (validation/recordings/h200/overlap-2.jsonl, part "host", torch 2.11, NCCL), of
-calls that do not wait, divided by 2.64: `aten::add` took 14.5 us on that host and 5.5 us on the
-calibrated one. Of a batch of one send and one receive each has half."""
+    ("c10d", "collective"),
+    ("_foreach", "foreach"),
+    ("_fused_", "foreach"),
+    ("_amp_", "foreach"),
+    ("attention", "attention"),
+    ("convolution", "convolution"),
+    ("rnn", "recurrent"),
+    ("bmm", "matmul"),
+    ("addmm", "matmul"),
+    ("mm", "matmul"),
+    ("layer_norm", "normalization"),
+    ("batch_norm", "normalization"),
+    ("group_norm", "normalization"),
+    ("rms_norm", "normalization"),
+    ("softmax", "softmax"),
+    ("embedding", "gather"),
+    ("index", "gather"),
+    ("gather", "gather"),
+    ("scatter", "gather"),
+    ("sort", "gather"),
+    ("topk", "gather"),
+    ("nonzero", "gather"),
+    ("sum", "reduction"),
+    ("mean", "reduction"),
+    ("amax", "reduction"),
+    ("norm", "reduction"),
+    ("_to_copy", "copy"),
+    ("copy_", "copy"),
+    ("clone", "copy"),
+    ("cat", "copy"),
+    ("empty", "factory"),
+    ("zeros", "factory"),
+    ("ones", "factory"),
+    ("full", "factory"),
+)
 
 _POINTWISE = frozenset(
     """add sub mul div neg exp log pow sqrt rsqrt sin cos tanh sigmoid silu gelu relu
@@ -100,7 +91,7 @@ class HostModel:
     """Host cost of the operators of one program.
 
     Args:
-        constants: calibrated `host.*` constants; defaults where absent.
+        constants: calibrated `host.*` constants.
         program: for what holds over the whole program (autograd nodes, compiled or not).
         single_calls: leave out what only a program has (cold caches, Python between operators,
             entering a phase), for fitting just that.
@@ -109,33 +100,33 @@ class HostModel:
     def __init__(
         self, constants: Constants, program: Program, *, single_calls: bool = False
     ) -> None:
-        get = constants.get
-        self.factor = 1.0 if single_calls else get("host.mixed_factor", 1.1)
-        self.python_s = 0.0 if single_calls else get("host.python_call_s", 0.27e-6)
-        self.instruction_s = 0.0 if single_calls else get("host.python_instruction_s", 0.0)
-        self.dispatch_s = 0.0 if single_calls else get("host.dispatch_s", 0.0)
+        get = constants.value
+        self.factor = 1.0 if single_calls else get("host.mixed_factor")
+        self.python_s = 0.0 if single_calls else get("host.python_call_s")
+        self.instruction_s = 0.0 if single_calls else get("host.python_instruction_s")
+        self.dispatch_s = 0.0 if single_calls else get("host.dispatch_s")
         self._starts = {} if single_calls else self._phase_starts(program, get)
         self._get = get
-        self.scale = get("host.scale", 1.0)
-        self.launch_s = get("host.launch_s", 2.2e-6)
-        self.module_s = get("host.module_call_s", 1.7e-6)
-        self.node_s = get("host.backward_node_s", 5.5e-6)
-        self.view_s = (get("host.view.plain_s", 0.7e-6), get("host.view.autograd_s", 1.5e-6))
-        self.item_s = get("host.item_s", 7e-6)
-        self.item_host_s = get("host.item_host_s", 0.7e-6)
-        self.synchronize_s = get("host.synchronize_s", 3.3e-6)
-        self._further = self._further_s(get)
+        self.scale = get("host.scale")
+        self.launch_s = get("host.launch_s")
+        self.module_s = get("host.module_call_s")
+        self.node_s = get("host.backward_node_s")
+        self.view_s = (get("host.view.plain_s"), get("host.view.autograd_s"))
+        self.item_s = get("host.item_s")
+        self.item_host_s = get("host.item_host_s")
+        self.synchronize_s = get("host.synchronize_s")
+        self._further = self._further_s(constants)
         self.compiled = CompiledHost(constants, program, self._parameters(program))
-        per_parameter = get("host.adamw_foreach.per_parameter_s", 5.6e-6)
+        per_parameter = get("host.adamw_foreach.per_parameter_s")
         # AdamW's foreach step makes 12 list operators and reads two CPU scalars a parameter.
         self.foreach_tensor_s = (per_parameter - 2 * self.item_host_s) / 12
-        self.fused_tensor_s = get("host.adamw_fused.per_parameter_s", 2.1e-6)
+        self.fused_tensor_s = get("host.adamw_fused.per_parameter_s")
         self._hidden_nodes_s = self._hidden_nodes(program) * self.node_s
-        self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s", 0.4e-6)
+        self._start_s = self._parameters(program) * get("host.zero_grad.per_parameter_s")
         self._known: dict[tuple[str, int], float] = {}
         self._lone = _lone_views(program)
 
-    def _further_s(self, get: Callable[[str, float], float]) -> dict[str, float]:
+    def _further_s(self, constants: Constants) -> dict[str, float]:
         """Seconds of a launch inside operators that make many, by class.
 
         A kernel launched from C++ costs what an elementwise call does without Python, dispatch and
@@ -146,26 +137,31 @@ class HostModel:
         indices on a host 1.4 times slower than the calibrated one, 41 and 57 by this;
         `validation/recordings/h200/micro/data_sized.json`). `host.further.*` overrides.
         """
-        empty_s = get("host.op.empty.plain_s", DEFAULTS["factory"][0] / 2)
-        kernel_s = get("host.op.add.plain_s", DEFAULTS["pointwise"][0]) - empty_s
-        product_s = get("host.op.mm.plain_s", DEFAULTS["matmul"][0]) - empty_s
-        kernel_s = max(get("host.further.kernel_s", kernel_s), self.launch_s)
-        product_s = max(get("host.further.product_s", product_s), kernel_s)
+        get = constants.value
+        empty_s = get("host.op.empty.plain_s")
+        kernel_s = get("host.op.add.plain_s") - empty_s
+        product_s = get("host.op.mm.plain_s") - empty_s
+        if constants.known("host.further.kernel_s"):
+            kernel_s = get("host.further.kernel_s")
+        if constants.known("host.further.product_s"):
+            product_s = get("host.further.product_s")
+        kernel_s = max(kernel_s, self.launch_s)
+        product_s = max(product_s, kernel_s)
         return {
-            "recurrent": (product_s + kernel_s) / 2, "gather": (kernel_s + self.launch_s) / 2,
+            "recurrent": (product_s + kernel_s) / 2,
+            "gather": (kernel_s + self.launch_s) / 2,
             _SUMS: kernel_s,
-        }  # fmt: skip
+        }
 
     @staticmethod
-    def _phase_starts(program: Program, get: Callable[[str, float], float]) -> dict[int, float]:
+    def _phase_starts(program: Program, get: Callable[..., float]) -> dict[int, float]:
         """Index of the first operator of each phase, and what entering the phase costs."""
         starts: dict[int, float] = {}
         seen: set[str] = set()
         for op in program.ops:
             if op.phase not in seen:
                 seen.add(op.phase)
-                default = {"forward": 1e-4, "backward": 4e-4, "optimizer": 1e-4}.get(op.phase, 0.0)
-                starts[op.index] = get(f"host.start.{op.phase}_s", default)
+                starts[op.index] = get(f"host.start.{op.phase}_s", "host.start.other_s")
         return starts
 
     @staticmethod
@@ -228,14 +224,9 @@ class HostModel:
     def _base_s(self, name: str, mode: int, view: bool = False) -> float:
         base = name.rpartition("::")[2]
         kind = "view" if view else host_class(name)
-        default = self._get(f"host.{kind}.{_MODES[mode]}_s", DEFAULTS[kind][mode])
-        for known in (base, base.rstrip("_")):
-            found = self._get(f"host.op.{known}.{_MODES[mode]}_s", -1.0)
-            if found > 0:
-                return found
-            if kind == "collective" and known in CALLS:
-                return self._get(f"host.op.{known}.plain_s", CALLS[known])
-        return default
+        modes = (_MODES[mode], "plain") if kind == "collective" else (_MODES[mode],)
+        known = (f"host.op.{op}.{m}_s" for op in (base, base.rstrip("_")) for m in modes)
+        return self._get(*known, f"host.{kind}.{_MODES[mode]}_s")
 
 
 _MODES = ("plain", "autograd")

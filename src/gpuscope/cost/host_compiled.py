@@ -6,51 +6,17 @@ dispatcher, no autograd node per operator. A call that wants gradients also wrap
 the backward pass is one autograd node, but every parameter's gradient is still accumulated by a
 node of its own. The constants are measured (benchmarks/compiled_kernels.py, cases "kernels",
 "library" and "layers", validation/recordings/h200/micro/compiled.jsonl.gz) on a host whose eager
-calls took 1.4 times those of the calibrated one, and divided by that; `host.compiled.*` of a
-calibration overrides them.
+calls took 1.4 times those of the calibrated one, and divided by that (`host.compiled.*`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import HostCost
-from gpuscope.program.fusion import FUSED
-from gpuscope.program.types import Op, Program
-
-CALL_S = 60e-6
-"""One call of a compiled function without gradients, beside what each parameter costs."""
-
-TRAIN_S = {"forward": 175e-6, "backward": 225e-6}
-"""One such call that wants gradients, and its backward pass."""
-
-GUARD_S = 3.5e-6
-"""Guards and argument handling, for each parameter."""
-
-SAVE_S = 12.5e-6
-"""More for each parameter of a call that wants gradients."""
-
-GRADIENT_S = 9.5e-6
-"""The autograd node that keeps a parameter's gradient, and handing it over."""
-
-KERNEL_S = 8.6e-6
-"""Launching one generated kernel, its output's memory included."""
-
-LIBRARY_S = 10e-6
-"""Calling a library (matrix product, convolution, attention) with its first launch."""
-
-_SCALAR_S = 1e-6
-"""An operator on host tensors, generated as C++."""
-
-COMPILED: Mapping[str, float] = {
-    "host.compiled.call_s": CALL_S, "host.compiled.forward_s": TRAIN_S["forward"],
-    "host.compiled.backward_s": TRAIN_S["backward"], "host.compiled.guard_s": GUARD_S,
-    "host.compiled.save_s": SAVE_S, "host.compiled.gradient_s": GRADIENT_S,
-    "host.compiled.per_kernel_s": KERNEL_S, "host.compiled.library_s": LIBRARY_S,
-}  # fmt: skip
-"""Every constant of this module by its name in a calibration, for the calibrated host."""
+from gpuscope.program.types import FUSED, Op, Program
 
 _PHASES = ("forward", "backward")
 
@@ -59,29 +25,32 @@ class CompiledHost:
     """Host cost of the operators of a step that Inductor compiled.
 
     Args:
-        constants: calibrated `host.compiled.*` constants; defaults where absent.
+        constants: calibrated `host.compiled.*` constants.
         program: fused, see `gpuscope.program.fusion`.
         parameters: gradients that the step makes.
     """
 
     def __init__(self, constants: Constants, program: Program, parameters: int) -> None:
-        get = constants.get
-        scale = get("host.scale", 1.0)
+        get = constants.value
+        scale = get("host.scale")
         self.active = any(op.name == FUSED for op in program.ops)
         self.marked = any(op.region for op in program.ops)
-        self.kernel_s = get("host.compiled.per_kernel_s", KERNEL_S) * scale
-        self.library_s = get("host.compiled.library_s", LIBRARY_S) * scale
-        self.launch_s = get("host.launch_s", 2.2e-6) * scale
-        self.scalar_s = _SCALAR_S * scale
+        self.kernel_s = get("host.compiled.per_kernel_s") * scale
+        self.library_s = get("host.compiled.library_s") * scale
+        self.launch_s = get("host.launch_s") * scale
+        self.scalar_s = get("host.compiled.scalar_s") * scale
         begins = _begins(program.ops, self.marked) if self.active else {}
         shares = _shares(program, parameters) if begins else {}
         graphs = Counter(region for region, phase in begins.values() if phase == "backward")
         parts = Counter(begins.values())
         self._begins = {
             index: _call_s(
-                get, phase, graphs[region] / parts[region, phase] if phase == "forward" else 0.0,
+                get,
+                phase,
+                graphs[region] / parts[region, phase] if phase == "forward" else 0.0,
                 shares.get(region, 0) / parts[region, phase],
-            ) * scale
+            )
+            * scale
             for index, (region, phase) in begins.items()
         }
         calls: dict[str, list[float]] = {}
@@ -104,9 +73,7 @@ class CompiledHost:
         return HostCost(before, self.launch_s, 0.0)
 
 
-def _call_s(
-    get: Callable[[str, float], float], phase: str, graphs: float, parameters: float
-) -> float:
+def _call_s(get: Callable[[str], float], phase: str, graphs: float, parameters: float) -> float:
     """Host time of entering a compiled graph of so many parameters.
 
     Args:
@@ -114,13 +81,13 @@ def _call_s(
             its own (`DistributedDataParallel` cuts them at its buckets); 0 without gradients.
     """
     if phase == "backward":
-        once = get("host.compiled.backward_s", TRAIN_S["backward"])
-        return once + parameters * get("host.compiled.gradient_s", GRADIENT_S)
-    each = get("host.compiled.guard_s", GUARD_S)
+        once = get("host.compiled.backward_s")
+        return once + parameters * get("host.compiled.gradient_s")
+    each = get("host.compiled.guard_s")
     if not graphs:
-        return get("host.compiled.call_s", CALL_S) + parameters * each
-    each += get("host.compiled.save_s", SAVE_S)
-    return graphs * get("host.compiled.forward_s", TRAIN_S["forward"]) + parameters * each
+        return get("host.compiled.call_s") + parameters * each
+    each += get("host.compiled.save_s")
+    return graphs * get("host.compiled.forward_s") + parameters * each
 
 
 def _compiled(op: Op, marked: bool) -> bool:

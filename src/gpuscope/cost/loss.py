@@ -23,6 +23,7 @@ from gpuscope.cost.elementwise import elementwise
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 _MEAN_OR_SUM = (1, 2, "mean", "sum", "Mean", "Sum", None)
@@ -41,8 +42,13 @@ def _threads(rows: int) -> int:
     return min(max(1 << max(round(log2(max(rows, 1) / 16)), 0), 32), 1024)
 
 
-@kernel_model("aten::nll_loss_forward", "aten::nll_loss2d_forward", "aten::nll_loss",
-              "aten::nll_loss2d", "aten::nll_loss_nd")  # fmt: skip
+@kernel_model(
+    "aten::nll_loss_forward",
+    "aten::nll_loss2d_forward",
+    "aten::nll_loss",
+    "aten::nll_loss2d",
+    "aten::nll_loss_nd",
+)
 def nll_loss(work: Work) -> tuple[Kernel, ...]:
     """Pick one value a row and add up."""
     rows = _rows(work)
@@ -53,11 +59,22 @@ def nll_loss(work: Work) -> tuple[Kernel, ...]:
         return (
             kernel(
                 work,
-                Launch("nll_loss2d_forward", "reduction", picked + rows * 8, 0.0, 4.0,
-                       items=rows, cycles=1.0, grid=max(1, ceil(rows / 4096)), block=1024,
-                       chain_s=2e-6, dtype=first_dtype(work), family="loss"),
+                Launch(
+                    "nll_loss2d_forward",
+                    "reduction",
+                    picked + rows * 8,
+                    0.0,
+                    4.0,
+                    items=rows,
+                    cycles=1.0,
+                    grid=max(1, ceil(rows / 4096)),
+                    block=1024,
+                    chain_s=2e-6,
+                    dtype=first_dtype(work),
+                    family="loss",
+                ),
             ),
-        )  # fmt: skip
+        )
     return (_one_block(work, "nll_loss_forward", rows, picked),)
 
 
@@ -66,34 +83,35 @@ def _one_block(work: Work, name: str, rows: int, picked: float) -> Kernel:
     return kernel(
         work,
         Launch(
-            name, "reduction", picked + rows * 8.0, 0.0, 8.0, grid=1, block=threads,
-            chain_s=_walk_s(work, "loss.nll", rows, work.op.inputs[0], _FORWARD),
-            dtype=first_dtype(work), family="loss", note="one block for the whole batch",
+            name,
+            "reduction",
+            picked + rows * 8.0,
+            0.0,
+            8.0,
+            grid=1,
+            block=threads,
+            chain_s=_walk_s(work, "loss.nll", rows, work.op.inputs[0]),
+            dtype=first_dtype(work),
+            family="loss",
+            note=Text("one block for the whole batch"),
         ),
-    )  # fmt: skip
+    )
 
 
-_FORWARD = (0.5e-6, 0.45e-6, 0.1e-9, 0.2e-6, 0.55e-6)
-_BACKWARD = (0.5e-6, 0.2e-6, 0.8e-9, 0.2e-6, 0.15e-6)
-
-
-def _walk_s(
-    work: Work, key: str, rows: int, wide: TensorSpec, defaults: tuple[float, ...]
-) -> float:
+def _walk_s(work: Work, key: str, rows: int, wide: TensorSpec) -> float:
     """The block's walk over the rows: a target, then the value that it names, a step after another.
 
     Every thread touches a sector of its own, so that more threads take longer for a step, and
     longer still where targets or values come from device memory.
     """
-    get = work.constants.get
-    base_s, step_s, thread_s, target_s, value_s = defaults
+    get = work.constants.value
     threads = _threads(rows)
-    each = get(f"{key}.step_s", step_s) + threads * get(f"{key}.thread_s", thread_s)
+    each = get(f"{key}.step_s") + threads * get(f"{key}.thread_s")
     at = 2 if key.endswith("backward") and len(work.op.inputs) > 2 else 1
     if not is_hot(work, at):
-        each += get(f"{key}.far_target_s", target_s)
-    each += missed_share(machine(work), wide.nbytes, 1, 1) * get(f"{key}.far_value_s", value_s)
-    return get(f"{key}.base_s", base_s) + ceil(rows / threads) * each
+        each += get(f"{key}.far_target_s")
+    each += missed_share(machine(work), wide.nbytes, 1, 1) * get(f"{key}.far_value_s")
+    return get(f"{key}.base_s") + ceil(rows / threads) * each
 
 
 @kernel_model("aten::nll_loss_backward", "aten::nll_loss2d_backward")
@@ -106,20 +124,32 @@ def nll_loss_backward(work: Work) -> tuple[Kernel, ...]:
     scatter = kernel(
         work,
         Launch(
-            "nll_loss_backward", "reduction", rows * 8.0, 0.0, rows * 32.0, grid=1,
+            "nll_loss_backward",
+            "reduction",
+            rows * 8.0,
+            0.0,
+            rows * 32.0,
+            grid=1,
             block=threads,
-            chain_s=_walk_s(work, "loss.nll_backward", rows, work.outputs[0], _BACKWARD),
-            dtype=first_dtype(work), family="loss", note="one block for the whole batch",
+            chain_s=_walk_s(work, "loss.nll_backward", rows, work.outputs[0]),
+            dtype=first_dtype(work),
+            family="loss",
+            note=Text("one block for the whole batch"),
         ),
-    )  # fmt: skip
+    )
     return fill_kernel(work, work.outputs[0]), scatter
 
 
 @kernel_model(
-    "aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss", "aten::huber_loss",
-    "aten::binary_cross_entropy", "aten::binary_cross_entropy_with_logits", "aten::kl_div",
+    "aten::mse_loss",
+    "aten::l1_loss",
+    "aten::smooth_l1_loss",
+    "aten::huber_loss",
+    "aten::binary_cross_entropy",
+    "aten::binary_cross_entropy_with_logits",
+    "aten::kl_div",
     "aten::soft_margin_loss",
-)  # fmt: skip
+)
 def elementwise_loss(work: Work) -> tuple[Kernel, ...]:
     """A value for each element, then (unless the caller wants them all) their mean or sum."""
     if not work.outputs or not work.inputs or not work.inputs[0].numel:
@@ -135,22 +165,33 @@ def elementwise_loss(work: Work) -> tuple[Kernel, ...]:
     values = kernel(
         work,
         Launch(
-            f"elementwise_vectorized_{short}", "pointwise", read.cold, read.hot,
-            float(spec.nbytes), items=spec.numel, cycles=0.2,
-            grid=max(1, ceil(spec.numel / 512)), dtype=spec.dtype,
+            f"elementwise_vectorized_{short}",
+            "pointwise",
+            read.cold,
+            read.hot,
+            float(spec.nbytes),
+            items=spec.numel,
+            cycles=0.2,
+            grid=max(1, ceil(spec.numel / 512)),
+            dtype=spec.dtype,
         ),
-    )  # fmt: skip
+    )
     dims = tuple(range(len(spec.shape)))
-    total = reduce_kernels(work, spec, dims, name="mean", hot=spec.nbytes < 16 * 2**20,
-                           out_bytes=written(work))  # fmt: skip
+    total = reduce_kernels(
+        work, spec, dims, name="mean", hot=spec.nbytes < 16 * 2**20, out_bytes=written(work)
+    )
     return values, *total
 
 
 _LOGITS = "binary_cross_entropy_with_logits"
 
 _LOGITS_PASSES = (
-    ("log_sigmoid", 1, 0.62), ("ones", 0, 0.0), ("sub", 2, 0.2), ("mul", 2, 0.2), ("sub", 2, 0.2),
-)  # fmt: skip
+    ("log_sigmoid", 1, 0.62),
+    ("ones", 0, 0.0),
+    ("sub", 2, 0.2),
+    ("mul", 2, 0.2),
+    ("sub", 2, 0.2),
+)
 """Elementwise passes, tensors that each reads, clocks a value (Loss.cpp: log sigmoid, one less the
 target, times the logit, less the first)."""
 
@@ -165,23 +206,35 @@ def _from_logits(work: Work, spec: TensorSpec) -> tuple[Kernel, ...]:
         cold = read.cold if read else 0.0 if near else inputs * size
         warm = read.hot if read else inputs * size if near else 0.0
         launch = Launch(
-            f"elementwise_vectorized_{name}", "pointwise", cold, warm, size, items=spec.numel,
-            cycles=cycles, grid=max(1, ceil(spec.numel / 1024)), dtype=spec.dtype,
-        )  # fmt: skip
+            f"elementwise_vectorized_{name}",
+            "pointwise",
+            cold,
+            warm,
+            size,
+            items=spec.numel,
+            cycles=cycles,
+            grid=max(1, ceil(spec.numel / 1024)),
+            dtype=spec.dtype,
+        )
         made.append(kernel(work, launch))
     if work.outputs[0].numel == spec.numel and spec.numel > 1:
         return tuple(made)
     dims = tuple(range(len(spec.shape)))
-    total = reduce_kernels(work, spec, dims, name="mean", hot=size < 16 * 2**20,
-                           out_bytes=written(work))  # fmt: skip
+    total = reduce_kernels(
+        work, spec, dims, name="mean", hot=size < 16 * 2**20, out_bytes=written(work)
+    )
     return *made, *total
 
 
 @kernel_model(
-    "aten::mse_loss_backward", "aten::l1_loss_backward", "aten::smooth_l1_loss_backward",
-    "aten::huber_loss_backward", "aten::binary_cross_entropy_backward",
-    "aten::soft_margin_loss_backward", "aten::kl_div_backward",
-)  # fmt: skip
+    "aten::mse_loss_backward",
+    "aten::l1_loss_backward",
+    "aten::smooth_l1_loss_backward",
+    "aten::huber_loss_backward",
+    "aten::binary_cross_entropy_backward",
+    "aten::soft_margin_loss_backward",
+    "aten::kl_div_backward",
+)
 def elementwise_loss_backward(work: Work) -> tuple[Kernel, ...]:
     """The gradient of each element; the loss's own gradient is a scalar that is broadcast."""
     return elementwise(work, name=work.op.name.rpartition("::")[2], casting=False)

@@ -7,13 +7,20 @@ column-major is copied first, as PyTorch does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from gpuscope.cost.gemm import Machine, Plan, Problem, machine_for, plan, reduction_s
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel, Kind
-from gpuscope.program.types import TensorSpec
+from gpuscope.document.text import Text
+from gpuscope.program.types import Op, TensorSpec
+
+VECTOR_BYTES = 16
+"""What a thread loads at once, where rows begin at multiples of it."""
+
+_PAD = Text("rows copied to whole tiles")
 
 _COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 
@@ -59,40 +66,77 @@ def alignment_bytes(*specs: TensorSpec) -> int:
     return aligned
 
 
+def is_aligned(op: Op) -> bool:
+    """Whether rows of a product's matrices begin where whole vectors can be loaded."""
+    matrices = (spec for spec in (*op.inputs, *op.outputs) if len(spec.shape) >= 2)
+    return alignment_bytes(*matrices) >= VECTOR_BYTES
+
+
 def gemm_kernels(
-    work: Work, problem: Problem, machine: Machine, found: Plan, name: str,
-    kind: Kind = "matmul", family: str = "matmul", note: str = "", flops: float | None = None,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    work: Work,
+    problem: Problem,
+    machine: Machine,
+    found: Plan,
+    name: str,
+    kind: Kind = "matmul",
+    family: str = "matmul",
+    note: str = "",
+    flops: float | None = None,
+) -> tuple[Kernel, ...]:
     """The kernels of a planned product: itself and, where K is split, the sum of the slices.
 
     `flops` are the useful ones where the problem is padded.
     """
     scale = f"matmul.{found.limiter}.scale" if family == "matmul" else f"{family}.scale"
-    spread = work.constants.spread(scale, 0.3)
+    spread = work.constants.spread(scale, "kernel.scale")
     tile = found.tile
     main = Kernel(
-        name=name, kind=kind, op=work.op.index, duration_s=found.duration_s,
-        low_s=found.duration_s / (1 + spread), high_s=found.duration_s * (1 + spread),
-        flops=problem.flops if flops is None else flops, read_bytes=found.read_bytes,
-        written_bytes=found.written_bytes, least_bytes=problem.least_bytes, grid=found.grid,
-        block=tile.threads, tile=(tile.m, tile.n, tile.k), waves=found.waves,
-        occupancy=_occupancy(work, found), limiter=found.limiter, dtype=problem.dtype,
-        compute_s=found.compute_s, memory_s=found.memory_s,
+        name=name,
+        kind=kind,
+        op=work.op.index,
+        duration_s=found.duration_s,
+        low_s=found.duration_s / (1 + spread),
+        high_s=found.duration_s * (1 + spread),
+        flops=problem.flops if flops is None else flops,
+        read_bytes=found.read_bytes,
+        written_bytes=found.written_bytes,
+        least_bytes=problem.least_bytes,
+        grid=found.grid,
+        block=tile.threads,
+        tile=(tile.m, tile.n, tile.k),
+        waves=found.waves,
+        occupancy=_occupancy(work, found),
+        limiter=found.limiter,
+        dtype=problem.dtype,
+        compute_s=found.compute_s,
+        memory_s=found.memory_s,
         origin="calibrated" if work.constants.calibrated else "estimated",
-        note=note or (f"K split {found.split} ways" if found.split > 1 else ""),
-    )  # fmt: skip
+        note=note or (Text("K split {split} ways", split=found.split) if found.split > 1 else ""),
+    )
     if found.split == 1:
         return (*_tile_counter(work, found), main)
     seconds = reduction_s(problem, machine, found.split)
     partial = 4.0 * problem.m * problem.n * problem.batch * found.split
     reduction = replace(
-        main, name="split_k_reduce", duration_s=seconds, low_s=seconds / (1 + spread),
-        high_s=seconds * (1 + spread), flops=0.0, read_bytes=partial,
-        written_bytes=problem.c_bytes, least_bytes=0.0,
-        grid=max(1, problem.m * problem.n * problem.batch // 1024), block=512, tile=(),
-        waves=0.0, occupancy=None, limiter="latency", compute_s=0.0,
-        memory_s=seconds - machine.reduce_s, note="adds up the slices of K",
-    )  # fmt: skip
+        main,
+        name="split_k_reduce",
+        duration_s=seconds,
+        low_s=seconds / (1 + spread),
+        high_s=seconds * (1 + spread),
+        flops=0.0,
+        read_bytes=partial,
+        written_bytes=problem.c_bytes,
+        least_bytes=0.0,
+        grid=max(1, problem.m * problem.n * problem.batch // 1024),
+        block=512,
+        tile=(),
+        waves=0.0,
+        occupancy=None,
+        limiter="latency",
+        compute_s=0.0,
+        memory_s=seconds - machine.reduce_s,
+        note=Text("adds up the slices of K"),
+    )
     return (main, reduction)
 
 
@@ -103,9 +147,11 @@ def gemm_kernel(
     kernels = gemm_kernels(work, problem, machine, found, name, kind)
     main = next(kernel for kernel in kernels if kernel.flops)
     return replace(
-        main, duration_s=sum(k.duration_s for k in kernels),
-        low_s=sum(k.low_s for k in kernels), high_s=sum(k.high_s for k in kernels),
-    )  # fmt: skip
+        main,
+        duration_s=sum(k.duration_s for k in kernels),
+        low_s=sum(k.low_s for k in kernels),
+        high_s=sum(k.high_s for k in kernels),
+    )
 
 
 def _tile_counter(work: Work, found: Plan) -> tuple[Kernel, ...]:
@@ -116,15 +162,22 @@ def _tile_counter(work: Work, found: Plan) -> tuple[Kernel, ...]:
     capability = work.device.compute_capability
     if capability is None or capability[0] != 9 or found.rounds <= 2 or found.vector:
         return ()
-    seconds = work.constants.get("matmul.tile_counter_s", 1.1e-6)
+    seconds = work.constants.value("matmul.tile_counter_s")
     return (
         Kernel(
-            name="memset_tile_counter", kind="memset", op=work.op.index, duration_s=seconds,
-            low_s=seconds * 0.7, high_s=seconds * 1.4, written_bytes=512.0, least_bytes=0.0,
-            limiter="latency", note="lets blocks draw the next tile",
+            name="memset_tile_counter",
+            kind="memset",
+            op=work.op.index,
+            duration_s=seconds,
+            low_s=seconds * 0.7,
+            high_s=seconds * 1.4,
+            written_bytes=512.0,
+            least_bytes=0.0,
+            limiter="latency",
+            note=Text("lets blocks draw the next tile"),
             origin="calibrated" if work.constants.calibrated else "estimated",
         ),
-    )  # fmt: skip
+    )
 
 
 def _occupancy(work: Work, found: Plan) -> float | None:
@@ -181,14 +234,23 @@ def product(
     if out.numel == 0:
         return None
     problem = Problem(
-        m=m, n=n, k=k, batch=batch, dtype=dtype, a_bytes=float(a.touched_bytes),
-        b_bytes=float(b.touched_bytes), c_bytes=float(out.nbytes), item_bytes=a.itemsize,
+        m=m,
+        n=n,
+        k=k,
+        batch=batch,
+        dtype=dtype,
+        a_bytes=float(a.touched_bytes),
+        b_bytes=float(b.touched_bytes),
+        c_bytes=float(out.nbytes),
+        item_bytes=a.itemsize,
         out_bytes=out.itemsize,
         extra_read_bytes=float(extra.touched_bytes) if extra is not None else 0.0,
         biased=extra is not None and len(extra.shape) == 1,
-        layout=layout.replace("-", "N"), aligned=alignment_bytes(a, b, out),
-        hot_a=left.hot, hot_b=right.hot,
-    )  # fmt: skip
+        layout=layout.replace("-", "N"),
+        aligned=alignment_bytes(a, b, out),
+        hot_a=left.hot,
+        hot_b=right.hot,
+    )
     machine = machine_for(work.device, work.constants, dtype, "matmul", problem.aligned)
     return Product(problem, machine)
 
@@ -201,8 +263,25 @@ def _gemm(
     if made is None:
         return ()
     found = plan(made.problem, made.machine)
-    return gemm_kernels(
-        work, made.problem, made.machine, found, made.kernel_name(found), note=note
+    name = made.kernel_name(found)
+    kernels = gemm_kernels(work, made.problem, made.machine, found, name, note=note)
+    return (*_padded(work, (left.spec, right.spec, work.op.outputs[0])), *kernels)
+
+
+def _padded(work: Work, specs: Sequence[TensorSpec]) -> tuple[Kernel, ...]:
+    """Operands whose rows are copied to whole tiles first, and a result that is copied back.
+
+    A matrix unit behind a scratchpad takes tiles of whole rows of 16 or 32 bytes. Operator by
+    operator (Ascend, Cambricon) others are copied before; a compiler of whole steps lays tensors
+    out padded from the start, and GPUs have kernels of their own (`machine_for`).
+    """
+    device = work.device
+    if device.warp_size is not None or device.compiles_whole_steps or work.constants.calibrated:
+        return ()
+    return tuple(
+        replace(_copied(work, float(spec.nbytes), float(spec.nbytes)), name="pad_rows", note=_PAD)
+        for spec in specs
+        if alignment_bytes(spec) < 16
     )
 
 
@@ -224,17 +303,21 @@ def _row_scaled(work: Work) -> bool:
 def _one_tile(work: Work, kernel: Kernel, depth: int, shape: tuple[int, ...]) -> Kernel:
     """Products whose rows are scaled have one kernel for all sizes, of 128 x 128 tiles that walk
     the whole depth 128 values at a time: skinny ones are a walk of one tile (12 us for 4,096)."""
-    get = work.constants.get
-    seconds = get("matmul.row_scaled.start_s", 2.7e-6)
-    seconds += ceil(depth / 128) * get("matmul.row_scaled.step_s", 0.29e-6)
+    get = work.constants.value
+    seconds = get("matmul.row_scaled.start_s")
+    seconds += ceil(depth / 128) * get("matmul.row_scaled.step_s")
     if seconds <= kernel.duration_s or work.device.vendor != "NVIDIA":
         return kernel
     scale = seconds / kernel.duration_s
     return replace(
-        kernel, duration_s=seconds, low_s=kernel.low_s * scale, high_s=kernel.high_s * scale,
-        tile=(128, 128, 128), grid=ceil(shape[-2] / 128) * ceil(shape[-1] / 128),
+        kernel,
+        duration_s=seconds,
+        low_s=kernel.low_s * scale,
+        high_s=kernel.high_s * scale,
+        tile=(128, 128, 128),
+        grid=ceil(shape[-2] / 128) * ceil(shape[-1] / 128),
         limiter="latency",
-    )  # fmt: skip
+    )
 
 
 @kernel_model("aten::addmm", "aten::baddbmm", "aten::addmm_", "aten::baddbmm_")
@@ -245,9 +328,7 @@ def addmm(work: Work) -> tuple[Kernel, ...]:
     return _added(work, operand(work, a, 1), operand(work, b, 2), used)
 
 
-def _added(
-    work: Work, a: Operand, b: Operand, used: TensorSpec | None
-) -> tuple[Kernel, ...]:
+def _added(work: Work, a: Operand, b: Operand, used: TensorSpec | None) -> tuple[Kernel, ...]:
     """A product to which `used` is added: a row in the epilogue, a matrix by the library.
 
     A library of AMD's without epilogues (rocBLAS) is given the row as a matrix, copied to every
@@ -264,23 +345,35 @@ def _added(
     return (_copied(work), *kernels)
 
 
-def _copied(work: Work, read_bytes: float | None = None) -> Kernel:
+def _copied(
+    work: Work, read_bytes: float | None = None, written_bytes: float | None = None
+) -> Kernel:
     """What is added, copied to where the result goes: the library adds in place.
 
     aten/src/ATen/native/cuda/Blas.cpp, `addmm_out_cuda_impl` and `bmm_out_cuda_impl`.
     """
-    get = work.constants.get
-    size = float(work.op.outputs[0].nbytes)
+    get = work.constants.value
+    size = float(work.op.outputs[0].nbytes) if written_bytes is None else written_bytes
     read = size if read_bytes is None else read_bytes
-    memory = (read + size) / (work.bandwidth * get("matmul.copy.bandwidth_efficiency", 0.88))
-    seconds = get("matmul.copy.floor_s", 9e-7) + memory
+    memory = (read + size) / (
+        work.bandwidth * get("matmul.copy.bandwidth_efficiency") * get("bandwidth.reach")
+    )
+    seconds = get("matmul.copy.floor_s") + memory
     return Kernel(
-        name="copy_added_matrix", kind="copy", op=work.op.index, duration_s=seconds,
-        low_s=seconds * 0.75, high_s=seconds * 1.35, read_bytes=read, written_bytes=size,
-        least_bytes=0.0, limiter="memory", memory_s=memory,
-        note="the result starts as the added matrix",
+        name="copy_added_matrix",
+        kind="copy",
+        op=work.op.index,
+        duration_s=seconds,
+        low_s=seconds * 0.75,
+        high_s=seconds * 1.35,
+        read_bytes=read,
+        written_bytes=size,
+        least_bytes=0.0,
+        limiter="memory",
+        memory_s=memory,
+        note=Text("the result starts as the added matrix"),
         origin="calibrated" if work.constants.calibrated else "estimated",
-    )  # fmt: skip
+    )
 
 
 @kernel_model("aten::linear")
@@ -318,20 +411,32 @@ def dot(work: Work) -> tuple[Kernel, ...]:
     a, b = work.op.inputs[:2]
     row = replace(a, shape=(1, *a.shape), stride=(a.numel, *a.stride))
     column = replace(b, shape=(*b.shape, 1), stride=(*b.stride, 1))
-    partial = _gemm(work, operand(work, row, 0), operand(work, column, 1), note="partial sums")
-    floor = work.constants.get("matmul.reduce_s", 2.0e-6)
+    partial = _gemm(
+        work, operand(work, row, 0), operand(work, column, 1), note=Text("partial sums")
+    )
+    floor = work.constants.value("matmul.reduce_s")
     return tuple(
         kernel
         for main in partial
         for kernel in (
             main,
             replace(
-                main, name="reduce_partial_sums", duration_s=floor, low_s=floor * 0.8,
-                high_s=floor * 1.3, flops=0.0, read_bytes=0.0, written_bytes=0.0,
-                least_bytes=0.0, grid=1, compute_s=0.0, memory_s=0.0, limiter="latency",
+                main,
+                name="reduce_partial_sums",
+                duration_s=floor,
+                low_s=floor * 0.8,
+                high_s=floor * 1.3,
+                flops=0.0,
+                read_bytes=0.0,
+                written_bytes=0.0,
+                least_bytes=0.0,
+                grid=1,
+                compute_s=0.0,
+                memory_s=0.0,
+                limiter="latency",
             ),
         )
-    )  # fmt: skip
+    )
 
 
 def _entry(spec: TensorSpec) -> TensorSpec:

@@ -14,6 +14,7 @@ from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.reduction import reduce_kernels
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 _ROW_THREADS = 128
@@ -29,8 +30,13 @@ def _columns(work: Work, spec: TensorSpec) -> int:
     return spec.shape[-1] if spec.shape else 1
 
 
-@kernel_model("aten::native_layer_norm", "aten::layer_norm", "aten::_fused_rms_norm",
-              "aten::rms_norm", "gpuscope::rms_norm")  # fmt: skip
+@kernel_model(
+    "aten::native_layer_norm",
+    "aten::layer_norm",
+    "aten::_fused_rms_norm",
+    "aten::rms_norm",
+    "gpuscope::rms_norm",
+)
 def layer_norm(work: Work) -> tuple[Kernel, ...]:
     """Mean and variance of each row, then scale and shift it."""
     spec = work.op.inputs[0]
@@ -44,16 +50,8 @@ def layer_norm(work: Work) -> tuple[Kernel, ...]:
 
 
 # Clocks a row and a step of 512 values, seconds a row and a step, by (rms, 4-byte data).
-_ROW_DEFAULTS = {
-    (False, True): (40.0, 345.0, 1.0e-6, 0.95e-6),
-    (False, False): (80.0, 215.0, 0.6e-6, 0.95e-6),
-    (True, True): (60.0, 140.0, 0.8e-6, 0.55e-6),
-    (True, False): (60.0, 120.0, 0.5e-6, 0.75e-6),
-}
-
-
 def _layer_norm_rows(work: Work, spec: TensorSpec, rows: int, columns: int) -> Kernel:
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     rms = "rms" in work.op.name
     steps = ceil(columns / (_ROW_THREADS * _VECTOR))
@@ -63,53 +61,76 @@ def _layer_norm_rows(work: Work, spec: TensorSpec, rows: int, columns: int) -> K
     missed = missed_share(m, spec.nbytes / rows, rows, resident)
     again = float(spec.nbytes)
     key = f"normalization.{'rms' if rms else 'layer'}.{'wide' if wide else 'narrow'}"
-    row, step, base, wait = _ROW_DEFAULTS[rms, wide]
     return kernel(
         work,
         Launch(
-            "rms_norm_vectorized" if rms else "layer_norm_vectorized", "normalization",
-            read.cold + again * missed, read.hot + again * (1 - missed), out, read.total + out,
+            "rms_norm_vectorized" if rms else "layer_norm_vectorized",
+            "normalization",
+            read.cold + again * missed,
+            read.hot + again * (1 - missed),
+            out,
+            read.total + out,
             items=rows,
-            cycles=get(f"{key}.row_cycles", row) + steps * get(f"{key}.step_cycles", step),
-            grid=rows, block=_ROW_THREADS, resident=resident,
-            chain_s=get(f"{key}.base_s", base) + steps * get(f"{key}.step_s", wait),
-            dtype=spec.dtype, family="normalization.layer",
-            note="" if rms else "limited by the running-variance arithmetic of each row",
+            cycles=get(f"{key}.row_cycles") + steps * get(f"{key}.step_cycles"),
+            grid=rows,
+            block=_ROW_THREADS,
+            resident=resident,
+            chain_s=get(f"{key}.base_s") + steps * get(f"{key}.step_s"),
+            dtype=spec.dtype,
+            family="normalization.layer",
+            note="" if rms else Text("limited by the running-variance arithmetic of each row"),
         ),
-    )  # fmt: skip
+    )
 
 
 def _layer_norm_unaligned(work: Work, rows: int, columns: int) -> tuple[Kernel, ...]:
     """Rows that no vector fits: one kernel for the moments, one to normalise."""
-    get = work.constants.get
+    get = work.constants.value
     spec = work.op.inputs[0]
     read, out = reads(work), written(work)
     moments = kernel(
         work,
         Launch(
-            "row_moments", "normalization", read.cold, read.hot, rows * 8.0,
-            items=spec.numel, cycles=get("normalization.moments.cycles", 0.48), grid=rows,
+            "row_moments",
+            "normalization",
+            read.cold,
+            read.hot,
+            rows * 8.0,
+            items=spec.numel,
+            cycles=get("normalization.moments.cycles"),
+            grid=rows,
             block=512,
-            chain_s=get("normalization.moments.base_s", 1.6e-6)
-            + ceil(columns / 512) * get("normalization.moments.step_s", 0.3e-6),
-            dtype=spec.dtype, family="normalization.layer",
+            chain_s=get("normalization.moments.base_s")
+            + ceil(columns / 512) * get("normalization.moments.step_s"),
+            dtype=spec.dtype,
+            family="normalization.layer",
         ),
-    )  # fmt: skip
+    )
     scale = kernel(
         work,
         Launch(
-            "layer_norm_apply", "normalization", float(spec.nbytes), 0.0, out,
-            items=spec.numel, grid=rows,
-            cycles=get("normalization.apply.cycles", 0.27) * spec.itemsize,
-            block=256, chain_s=ceil(columns / 256) * 0.45e-6,
-            dtype=spec.dtype, family="normalization.layer",
+            "layer_norm_apply",
+            "normalization",
+            float(spec.nbytes),
+            0.0,
+            out,
+            items=spec.numel,
+            grid=rows,
+            cycles=get("normalization.apply.cycles") * spec.itemsize,
+            block=256,
+            chain_s=ceil(columns / 256) * 0.45e-6,
+            dtype=spec.dtype,
+            family="normalization.layer",
         ),
-    )  # fmt: skip
+    )
     return moments, scale
 
 
-@kernel_model("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward",
-              "gpuscope::rms_norm_backward")  # fmt: skip
+@kernel_model(
+    "aten::native_layer_norm_backward",
+    "aten::_fused_rms_norm_backward",
+    "gpuscope::rms_norm_backward",
+)
 def layer_norm_backward(work: Work) -> tuple[Kernel, ...]:
     """Gradient of the input, then those of weight and bias where they are wanted."""
     grad, spec = work.op.inputs[0], work.op.inputs[1]
@@ -124,10 +145,8 @@ def layer_norm_backward(work: Work) -> tuple[Kernel, ...]:
     return tuple(kernels)
 
 
-def _grad_input(
-    work: Work, grad: TensorSpec, spec: TensorSpec, rows: int, columns: int
-) -> Kernel:
-    get = work.constants.get
+def _grad_input(work: Work, grad: TensorSpec, spec: TensorSpec, rows: int, columns: int) -> Kernel:
+    get = work.constants.value
     m = machine(work)
     aligned = columns % _VECTOR == 0
     read = reads(work, (0, 1))
@@ -136,21 +155,29 @@ def _grad_input(
     row_bytes = (grad.nbytes + spec.nbytes) / rows
     missed = missed_share(m, row_bytes, rows, resident)
     steps = ceil(columns / (_ROW_THREADS * (_VECTOR if aligned else 1)))
-    per_step = get("normalization.backward.step_cycles", 90.0)
+    per_step = get("normalization.backward.step_cycles")
     if not aligned:
-        per_step = get("normalization.backward.odd_step_cycles", 65.0) * spec.itemsize
+        per_step = get("normalization.backward.odd_step_cycles") * spec.itemsize
     return kernel(
         work,
         Launch(
-            "layer_norm_grad_input", "normalization", read.cold + read.total * missed,
-            read.hot + read.total * (1 - missed), out, read.total + out,
-            items=rows, cycles=get("normalization.backward.row_cycles", 60.0) + steps * per_step,
-            grid=rows, block=_ROW_THREADS, resident=resident,
-            chain_s=get("normalization.backward.base_s", 1.0e-6)
-            + steps * get("normalization.backward.step_s", 0.62e-6),
-            dtype=spec.dtype, family="normalization.backward",
+            "layer_norm_grad_input",
+            "normalization",
+            read.cold + read.total * missed,
+            read.hot + read.total * (1 - missed),
+            out,
+            read.total + out,
+            items=rows,
+            cycles=get("normalization.backward.row_cycles") + steps * per_step,
+            grid=rows,
+            block=_ROW_THREADS,
+            resident=resident,
+            chain_s=get("normalization.backward.base_s")
+            + steps * get("normalization.backward.step_s"),
+            dtype=spec.dtype,
+            family="normalization.backward",
         ),
-    )  # fmt: skip
+    )
 
 
 _TALL_ROWS = 64 * 1024
@@ -161,7 +188,7 @@ def _grad_weight(
     work: Work, grad: TensorSpec, spec: TensorSpec, rows: int, columns: int, count: int
 ) -> list[Kernel]:
     """Column sums: 32 columns a block, all rows one after the other, 256 at a time."""
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     both = float(grad.nbytes + spec.nbytes)
     hot = 2 * both <= m.l2_bytes
@@ -172,28 +199,47 @@ def _grad_weight(
         partial = TensorSpec((parts, columns), (columns, 1), "float32")
         first = kernel(
             work,
-            Launch("layer_norm_grad_weight_partial", "normalization", cold, warm,
-                   float(partial.nbytes * count), items=spec.numel,
-                   cycles=get("normalization.weight.cycles", 0.4), grid=groups * parts, block=32,
-                   resident=32, chain_s=2e-6, dtype=spec.dtype,
-                   family="normalization.weight"),
-        )  # fmt: skip
+            Launch(
+                "layer_norm_grad_weight_partial",
+                "normalization",
+                cold,
+                warm,
+                float(partial.nbytes * count),
+                items=spec.numel,
+                cycles=get("normalization.weight.cycles"),
+                grid=groups * parts,
+                block=32,
+                resident=32,
+                chain_s=2e-6,
+                dtype=spec.dtype,
+                family="normalization.weight",
+            ),
+        )
         second = reduce_kernels(work, partial, (0,), name="sum", hot=True)
         return [first, *second * count]
     steps = ceil(rows / 256)
-    relative = 1.0 if count > 1 else get("normalization.weight.rms_relative", 0.8)
-    step_s = get("normalization.weight.step_s", 1.25e-6) * relative
+    relative = 1.0 if count > 1 else get("normalization.weight.rms_relative")
+    step_s = get("normalization.weight.step_s") * relative
     return [
         kernel(
             work,
             Launch(
-                "layer_norm_grad_weight", "normalization", cold, warm,
-                float(columns * count * 4), items=spec.numel,
-                cycles=get("normalization.weight.cycles", 0.4), grid=groups,
-                block=min(1024, 32 * max(1, ceil(rows / 8))), resident=2,
-                chain_s=get("normalization.weight.base_s", 0.4e-6) + steps * step_s,
-                dtype=spec.dtype, family="normalization.weight",
-                note=f"{groups} blocks walk all {rows} rows" if groups < m.units else "",
+                "layer_norm_grad_weight",
+                "normalization",
+                cold,
+                warm,
+                float(columns * count * 4),
+                items=spec.numel,
+                cycles=get("normalization.weight.cycles"),
+                grid=groups,
+                block=min(1024, 32 * max(1, ceil(rows / 8))),
+                resident=2,
+                chain_s=get("normalization.weight.base_s") + steps * step_s,
+                dtype=spec.dtype,
+                family="normalization.weight",
+                note=Text("{groups} blocks walk all {rows} rows", groups=groups, rows=rows)
+                if groups < m.units
+                else "",
             ),
         )
-    ]  # fmt: skip
+    ]

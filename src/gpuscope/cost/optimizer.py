@@ -16,6 +16,7 @@ from math import ceil
 from gpuscope.cost.bandwidth import Launch, is_hot, kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 _CHUNK = 65536
@@ -77,9 +78,17 @@ def list_launches(sizes: tuple[int, ...], most_tensors: int) -> tuple[ListLaunch
 
 
 def _list_kernels(
-    work: Work, name: str, lists: Sequence[TensorSpec], depth: int, read: float, written: float,
-    cycles: float, steps: float, scalars: bool = False, step_s: float | None = None,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    work: Work,
+    name: str,
+    lists: Sequence[TensorSpec],
+    depth: int,
+    read: float,
+    written: float,
+    cycles: float,
+    steps: float,
+    scalars: bool = False,
+    step_s: float | None = None,
+) -> tuple[Kernel, ...]:
     """Kernels over equally long lists.
 
     A block walks its chunk in steps of 4 elements a thread, each a load (from the L2 where an
@@ -102,14 +111,14 @@ def _list_kernels(
         return ()
     limits = _TENSORS_WITH_SCALARS if scalars else _TENSORS
     most = limits[min(depth, len(limits)) - 1]
-    get = work.constants.get
+    get = work.constants.value
     # Tensors that no 16-byte access fits are walked element by element.
     odd = any(t.numel * t.itemsize % 16 for t in device)
-    load = get("optimizer.load", 0.65) * steps * (get("optimizer.odd", 1.5) if odd else 1.0)
+    load = get("optimizer.load") * steps * (get("optimizer.odd") if odd else 1.0)
     if odd:
-        cycles *= get("optimizer.odd_cycles", 1.5)
+        cycles *= get("optimizer.odd_cycles")
     hot = _hot_share(work)
-    slow = get("optimizer.step_s", 0.1e-6) if step_s is None else step_s
+    slow = get("optimizer.step_s") if step_s is None else step_s
     kernels = []
     made: dict[ListLaunch, Kernel] = {}
     for launch in list_launches(tuple(t.numel for t in device), most):
@@ -117,17 +126,23 @@ def _list_kernels(
             made[launch] = kernel(
                 work,
                 Launch(
-                    f"multi_tensor_{name}", "optimizer", launch.elements * read * (1 - hot),
+                    f"multi_tensor_{name}",
+                    "optimizer",
+                    launch.elements * read * (1 - hot),
                     launch.elements * read * hot,
-                    launch.elements * written, items=launch.elements, cycles=cycles,
-                    grid=launch.blocks, block=_THREADS, resident=4,
-                    chain_s=get("optimizer.base_s", 0.6e-6)
-                    + ceil(launch.largest / (_THREADS * 4)) * slow,
+                    launch.elements * written,
+                    items=launch.elements,
+                    cycles=cycles,
+                    grid=launch.blocks,
+                    block=_THREADS,
+                    resident=4,
+                    chain_s=get("optimizer.base_s") + ceil(launch.largest / (_THREADS * 4)) * slow,
                     loads=ceil(launch.largest / (_THREADS * 4)) * load * (read > 0),
-                    dtype=device[0].dtype, family="optimizer",
-                    note=f"{launch.blocks} chunks of up to 65,536 elements",
+                    dtype=device[0].dtype,
+                    family="optimizer",
+                    note=Text("{chunks} chunks of up to 65,536 elements", chunks=launch.blocks),
                 ),
-            )  # fmt: skip
+            )
         kernels.append(made[launch])
     return tuple(kernels)
 
@@ -146,14 +161,53 @@ def _hot_share(work: Work) -> float:
 
 
 _CHEAP = (
-    "add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow", "copy",
-    "abs", "neg", "sign", "ceil", "floor", "round", "trunc", "frac", "zero", "lerp", "addcmul",
-)  # fmt: skip
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "clamp_max",
+    "clamp_min",
+    "pow",
+    "copy",
+    "abs",
+    "neg",
+    "sign",
+    "ceil",
+    "floor",
+    "round",
+    "trunc",
+    "frac",
+    "zero",
+    "lerp",
+    "addcmul",
+)
 _DEAR = (
-    "addcdiv", "sqrt", "rsqrt", "reciprocal", "exp", "log", "sigmoid", "tanh", "cos", "sin", "erf",
-    "expm1", "log10", "log1p", "log2", "lgamma", "acos", "asin", "atan", "cosh", "sinh", "tan",
+    "addcdiv",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "exp",
+    "log",
+    "sigmoid",
+    "tanh",
+    "cos",
+    "sin",
+    "erf",
+    "expm1",
+    "log10",
+    "log1p",
+    "log2",
+    "lgamma",
+    "acos",
+    "asin",
+    "atan",
+    "cosh",
+    "sinh",
+    "tan",
     "erfc",
-)  # fmt: skip
+)
 _BINARY = frozenset(_CHEAP[:10])
 _OWN_LISTS = {"addcmul": 3, "addcdiv": 3, "lerp": 2, "copy": 2}
 """Lists of tensors in the schema, where it is not one."""
@@ -181,8 +235,17 @@ def foreach(work: Work) -> tuple[Kernel, ...]:
         return ()
     size = sum(t.itemsize for t in first) / len(first)
     if short == "zero":
-        return _list_kernels(work, "zero", first, 1, 0.0, size, 0.05, 0.4,
-                             step_s=work.constants.get("optimizer.store_s", 0.15e-6))
+        return _list_kernels(
+            work,
+            "zero",
+            first,
+            1,
+            0.0,
+            size,
+            0.05,
+            0.4,
+            step_s=work.constants.value("optimizer.store_s"),
+        )
     if short == "copy":
         source = sum(t.itemsize for t in inputs[count:]) / max(count, 1)
         return _list_kernels(work, "copy", first, 2, source, size, 0.1, 1.0)
@@ -202,14 +265,26 @@ def foreach_norm(work: Work) -> tuple[Kernel, ...]:
     partial = _list_kernels(work, "norm", inputs, 1, inputs[0].itemsize, 0.0, 0.15, 0.75)
     finish = kernel(
         work,
-        Launch("multi_tensor_norm_cleanup", "optimizer", written_bytes=4.0 * len(inputs),
-               grid=len(inputs), block=512, chain_s=1.2e-6, dtype=inputs[0].dtype),
-    )  # fmt: skip
+        Launch(
+            "multi_tensor_norm_cleanup",
+            "optimizer",
+            written_bytes=4.0 * len(inputs),
+            grid=len(inputs),
+            block=512,
+            chain_s=1.2e-6,
+            dtype=inputs[0].dtype,
+        ),
+    )
     return (*partial, finish)
 
 
-@kernel_model("aten::_fused_adamw_", "aten::_fused_adam_", "aten::_fused_adamw",
-              "aten::_fused_adam", "aten::_fused_adagrad_")  # fmt: skip
+@kernel_model(
+    "aten::_fused_adamw_",
+    "aten::_fused_adam_",
+    "aten::_fused_adamw",
+    "aten::_fused_adam",
+    "aten::_fused_adagrad_",
+)
 def fused_adam(work: Work) -> tuple[Kernel, ...]:
     """Parameters, gradients and both moments in one pass: four lists (five with amsgrad)."""
     amsgrad = bool(work.op.args.get("amsgrad", False))
@@ -224,11 +299,20 @@ def fused_adam(work: Work) -> tuple[Kernel, ...]:
     sizes = [item[0].itemsize for item in lists]
     read = float(sum(sizes))
     written = float(sizes[0] + sum(sizes[2:]))
-    cycles = work.constants.get("optimizer.adam_cycles", 0.45)
+    cycles = work.constants.value("optimizer.adam_cycles")
     name = work.op.name.rpartition("::")[2].strip("_")
-    steps = work.constants.get("optimizer.adam_steps", 2.4)
-    return _list_kernels(work, name, lists[0], groups, read, written, cycles, steps,
-                         step_s=work.constants.get("optimizer.adam_step_s", 0.8e-6))
+    steps = work.constants.value("optimizer.adam_steps")
+    return _list_kernels(
+        work,
+        name,
+        lists[0],
+        groups,
+        read,
+        written,
+        cycles,
+        steps,
+        step_s=work.constants.value("optimizer.adam_step_s"),
+    )
 
 
 @kernel_model("aten::_fused_sgd_", "aten::_fused_sgd")
@@ -242,10 +326,17 @@ def fused_sgd(work: Work) -> tuple[Kernel, ...]:
         return ()
     size = inputs[0].itemsize
     written = size * (groups - 1)
-    return _list_kernels(work, "fused_sgd", inputs[:count], groups, size * groups, written,
-                         work.constants.get("optimizer.sgd_cycles", 0.5),
-                         work.constants.get("optimizer.sgd_steps", 1.6),
-                         step_s=work.constants.get("optimizer.sgd_step_s", 0.8e-6))  # fmt: skip
+    return _list_kernels(
+        work,
+        "fused_sgd",
+        inputs[:count],
+        groups,
+        size * groups,
+        written,
+        work.constants.value("optimizer.sgd_cycles"),
+        work.constants.value("optimizer.sgd_steps"),
+        step_s=work.constants.value("optimizer.sgd_step_s"),
+    )
 
 
 @kernel_model("aten::_amp_foreach_non_finite_check_and_unscale_")
@@ -262,6 +353,8 @@ def unscale(work: Work) -> tuple[Kernel, ...]:
 def update_scale(work: Work) -> tuple[Kernel, ...]:
     """One thread."""
     return (
-        kernel(work, Launch("amp_update_scale", "optimizer", written_bytes=8.0, block=1,
-                            chain_s=0.5e-6)),
-    )  # fmt: skip
+        kernel(
+            work,
+            Launch("amp_update_scale", "optimizer", written_bytes=8.0, block=1, chain_s=0.5e-6),
+        ),
+    )

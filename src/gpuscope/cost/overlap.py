@@ -11,8 +11,15 @@ average and up to 40 % beside collectives (Lee et al., "Characterizing Compute-C
 in GPU-Accelerated Distributed Deep Learning", arXiv:2507.03114: A100, H100, MI210, MI250), products
 by up to twice where the missing units cost a whole wave.
 
-Constants, where a machine was measured (`benchmarks/collective_overlap.py`):
-`collective.overlap.units`, `.memory`, `.by_compute`, `.by_memory`, `.link`.
+Constants (`benchmarks/collective_overlap.py`), `collective.overlap.*`, what a task loses: `.units`,
+of products over the share of units that is lost (1.2 to 1.8 times beside collectives that hold 16
+to 32 of 132 on two H200s, 1.35 among four; above 1 since a wave that no longer fits costs a whole
+one, and power is shared too); `.memory`, of a kernel that memory limits over the bandwidth that the
+collective takes (1.12 to 1.19 times); `.by_compute` and `.by_memory`, of a collective beside
+products (1.12 to 1.53) and beside a kernel that fills the memory's bandwidth (1.76 to 2.12: every
+one of its small transfers waits in the same queues); `.link`, the share of a link's rate that
+several collectives reach together. Recordings: validation/recordings/h200/overlap-2.jsonl,
+overlap-2-two.jsonl, collectives-4.jsonl.
 """
 
 from __future__ import annotations
@@ -24,37 +31,21 @@ from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel, Kind, Limiter
 from gpuscope.hardware import Device
 
-UNITS = 1.8
-"""Slow-down of products over the share of units that is lost: 1.2 to 1.8 times beside collectives
-that hold 16 to 32 of 132 (validation/recordings/h200/overlap-2.jsonl; 1.35 among four in
-collectives-4.jsonl). Above 1 since a wave that no longer fits costs a whole one, and power is
-shared too."""
-
-MEMORY = 1.2
-"""A kernel that memory limits loses about the bandwidth that the collective takes (1.12 to 1.19
-times slower, the same recording)."""
-
-BY_COMPUTE = 0.34
-"""What a collective takes longer beside products (1.12 to 1.53; the same recording)."""
-
-BY_MEMORY = 0.87
-"""What it takes longer beside a kernel that fills the memory's bandwidth (1.76 to 2.12): every one
-of its small transfers waits in the same queues."""
-
-LINK_REACH = 0.67
-"""Share of a link's rate that several collectives reach together. One alone moves its bytes at 0.5
-to 0.65 of it between two H200s (its channels do not fill the link), so two at once take 1.75
-(all-reduces) or 1.6 times (gathers, reduce-scatters) as long as one, not 2: four pairs of 64 MiB
-reach 0.62, 0.62, 0.70 and 0.72 (validation/recordings/h200/overlap-2-two.jsonl)."""
-
 ON_THE_WIRE = {"LL": 2.0, "LL128": 128 / 120}
 """Bytes on the wire for each byte of the message, where a protocol sends flags with the data."""
 
 SPREAD = 0.5
 """Relative 80 % half-width of what a slow-down exceeds 1 by (the range of the source above)."""
 
-TOUCHES = {"all_reduce": 3.0, "reduce_scatter": 3.0, "all_gather": 2.0, "broadcast": 2.0,
-           "all_to_all": 2.0, "send": 1.0, "recv": 1.0}  # fmt: skip
+TOUCHES = {
+    "all_reduce": 3.0,
+    "reduce_scatter": 3.0,
+    "all_gather": 2.0,
+    "broadcast": 2.0,
+    "all_to_all": 2.0,
+    "send": 1.0,
+    "recv": 1.0,
+}
 """Bytes that cross device memory for each byte that a rank sends: what is added is read twice and
 written once, what is passed on read and written."""
 
@@ -64,9 +55,8 @@ _LEAST_LEFT = 0.2
 
 
 def slowdown_of_compute(
-    kind: Kind, limiter: Limiter, collective: Kernel, device: Device,
-    constants: Constants | None = None,
-) -> float:  # fmt: skip
+    kind: Kind, limiter: Limiter, collective: Kernel, device: Device, constants: Constants
+) -> float:
     """How many times longer a kernel takes while a collective runs all along.
 
     Args:
@@ -74,7 +64,7 @@ def slowdown_of_compute(
         limiter: what sets its time when it is alone.
         collective: what runs beside it.
         device: where both run.
-        constants: `collective.overlap.*` where they were measured.
+        constants: `collective.overlap.*`.
 
     Returns:
         1 or more.
@@ -84,15 +74,14 @@ def slowdown_of_compute(
     if limiter in _ARITHMETIC:
         taken = min(collective.units / (device.compute_units or 1), 1 - _LEAST_LEFT)
         lost = taken / (1 - taken)
-        return 1 + _constant(constants, "units", UNITS) * lost
+        return 1 + constants.value("collective.overlap.units") * lost
     used = min(memory_share(collective, device), 1 - _LEAST_LEFT)
-    return 1 + _constant(constants, "memory", MEMORY) * used / (1 - used)
+    return 1 + constants.value("collective.overlap.memory") * used / (1 - used)
 
 
 def slowdown_of_collective(
-    kind: Kind, limiter: Limiter, collective: Kernel, device: Device,
-    constants: Constants | None = None,
-) -> float:  # fmt: skip
+    kind: Kind, limiter: Limiter, collective: Kernel, device: Device, constants: Constants
+) -> float:
     """How many times longer a collective takes while such kernels run all along.
 
     Engines that hold no multiprocessors are not held back by arithmetic.
@@ -102,7 +91,7 @@ def slowdown_of_collective(
         limiter: what sets their time when they are alone.
         collective: the collective.
         device: where both run.
-        constants: `collective.overlap.*` where they were measured.
+        constants: `collective.overlap.*`.
 
     Returns:
         1 or more.
@@ -110,8 +99,8 @@ def slowdown_of_collective(
     if collective.kind != "collective" or kind == "collective" or limiter in _UNTOUCHED:
         return 1.0
     if limiter in _ARITHMETIC:
-        return 1 + _constant(constants, "by_compute", BY_COMPUTE) if collective.units else 1.0
-    return 1 + _constant(constants, "by_memory", BY_MEMORY)
+        return 1 + constants.value("collective.overlap.by_compute") if collective.units else 1.0
+    return 1 + constants.value("collective.overlap.by_memory")
 
 
 def room_after_s(kernel: Kernel, collective: Kernel, device: Device) -> float:
@@ -168,9 +157,7 @@ def moving_of(collective: Kernel, link_bytes_per_s: float | None) -> Moving:
     return Moving(min(1.0, collective.moving_s / collective.duration_s), of_link)
 
 
-def slowdown_of_collectives(
-    beside: Sequence[Moving], own: Moving, constants: Constants | None = None
-) -> float:
+def slowdown_of_collectives(beside: Sequence[Moving], own: Moving, constants: Constants) -> float:
     """How many times longer a collective takes while others use the same link all along.
 
     Latencies are not shared, only the time in which bytes move: what all ask of the link together,
@@ -180,7 +167,7 @@ def slowdown_of_collectives(
     Args:
         beside: the others that move bytes over the same link at the time.
         own: this one.
-        constants: `collective.overlap.link` where it was measured.
+        constants: `collective.overlap.link`.
 
     Returns:
         1 or more; at most as long as one after the other.
@@ -190,7 +177,7 @@ def slowdown_of_collectives(
     asked = own.of_link
     asked += sum(other.of_link * min(1.0, other.of_time / own.of_time) for other in beside)
     alone = max(own.of_link, *(other.of_link for other in beside), 0.0)
-    reach = max(_constant(constants, "link", LINK_REACH), alone)
+    reach = max(constants.value("collective.overlap.link"), alone)
     return 1.0 + own.of_time * max(0.0, asked / reach - 1.0)
 
 
@@ -202,7 +189,3 @@ def memory_share(collective: Kernel, device: Device) -> float:
     sent = collective.sent_bytes or collective.read_bytes
     rate = TOUCHES.get(operation, 2.0) * sent / collective.duration_s
     return min(rate / device.memory_bandwidth_bytes_per_s, 1.0)
-
-
-def _constant(constants: Constants | None, name: str, default: float) -> float:
-    return default if constants is None else constants.get(f"collective.overlap.{name}", default)

@@ -14,9 +14,11 @@ from gpuscope.cost.elementwise import converts, elementwise
 from gpuscope.cost.elementwise_names import CHEAP, HEAVY, SPECIAL, TRANSCENDENTAL, operators
 from gpuscope.cost.registry import KernelModel, Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 
-_OWN_MODEL = frozenset({"aten::pow", "aten::pow_", "aten::where", "aten::glu", "aten::div",
-                        "aten::div_"})  # fmt: skip
+_OWN_MODEL = frozenset(
+    {"aten::pow", "aten::pow_", "aten::where", "aten::glu", "aten::div", "aten::div_"}
+)
 
 
 def _register(names: tuple[str, ...], arithmetic: str) -> None:
@@ -55,9 +57,11 @@ def div(work: Work) -> tuple[Kernel, ...]:
     """Division; by a number it is a multiplication with the reciprocal (BinaryDivTrueKernel.cu)."""
     by_tensor = len(work.inputs) > 1
     return elementwise(
-        work, name="div", arithmetic="transcendental" if by_tensor else "cheap",
+        work,
+        name="div",
+        arithmetic="transcendental" if by_tensor else "cheap",
         casting=_casts(work),
-    )  # fmt: skip
+    )
 
 
 @kernel_model("aten::pow", "aten::pow_")
@@ -93,4 +97,4 @@ def masked_fill(work: Work) -> tuple[Kernel, ...]:
 def glu(work: Work) -> tuple[Kernel, ...]:
     """Gated linear unit: both halves of the input make one output."""
     made = elementwise(work, name="glu", arithmetic="transcendental", casting=False)
-    return tuple(replace(k, note="two halves of one input") for k in made)
+    return tuple(replace(k, note=Text("two halves of one input")) for k in made)

@@ -27,7 +27,7 @@ an assumption that nobody has checked. Bytes are charged by the kind of memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
@@ -35,7 +35,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
+from gpuscope.cost.types import MATRIX, CostedOp, CostedProgram, Kernel, larger_limiter
+from gpuscope.document.quantities import Hertz, Percent, Watts
+from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError, UnsupportedError
 from gpuscope.hardware import Device
 from gpuscope.hardware import device as catalogue_device
@@ -44,13 +46,17 @@ from gpuscope.hardware.device import rate_name
 START_S = 1e-6
 """Of a kernel's time, what passes before its blocks run and after: no multiprocessor is active."""
 
-MATRIX_KINDS = frozenset({"matmul", "attention", "convolution", "recurrent"})
+MATRIX_KINDS: frozenset[str] = MATRIX
 """Kernel families that are charged by FLOP; all others by the time that they issue for, and so are
 depthwise convolutions, which have no matrix tile."""
 
 PJ_PER_BIT: tuple[tuple[str, float], ...] = (
-    ("HBM2E", 6.0), ("HBM2", 3.92), ("HBM", 6.0), ("GDDR6X", 7.25), ("GDDR", 7.5),
-)  # fmt: skip
+    ("HBM2E", 6.0),
+    ("HBM2", 3.92),
+    ("HBM", 6.0),
+    ("GDDR6X", 7.25),
+    ("GDDR", 7.5),
+)
 """Energy of moving one bit in the memory itself, by how its name begins; newer HBM as HBM2E.
 Micron's memory comparison: 6.0 pJ/bit for HBM2E, 7.25 for GDDR6X, 7.5 for GDDR6 as average device
 power; O'Connor et al., MICRO 2017: 3.92 for HBM2."""
@@ -61,22 +67,6 @@ OTHER_PJ_PER_BIT = 6.0
 LOWEST_CLOCK = 0.2
 """Least share of the boost clock considered (an H200 goes down to 345 of 1980 MHz)."""
 
-DEFAULTS: Mapping[str, float] = {
-    "power.idle_share": 0.17, "power.active_share": 0.24, "power.vector_share": 0.17,
-    "power.byte_factor": 1.7, "power.l2_byte_factor": 0.47, "power.voltage_exponent": 1.3,
-    "power.limit_share": 0.985,
-}  # fmt: skip
-"""Constants where no calibration gives them, rounded from the H200's: rest, active and issuing over
-board power; a byte's energy, and an L2 byte's, over that in the memory itself; exponent k; power
-held over power limit. For FLOPs see `DEFAULT_FLOP_SHARE` and `DEFAULT_CLOCK_SHARE`;
-`power.flop_factor.<kind>` (1 by default) is a family's energy per FLOP over a plain product's."""
-
-DEFAULT_FLOP_SHARE = 1.0
-"""Power above rest at the dense peak over board power: matrix units cannot run at their peak."""
-
-DEFAULT_CLOCK_SHARE = 0.9
-"""Clock of a lone matrix product over the boost clock."""
-
 _LIKE = {"fp16": "bf16", "int8": "fp8", "fp4": "fp8", "int4": "fp8", "fp64": "fp32"}
 """Which dtype's share serves one that has none of its own."""
 
@@ -84,10 +74,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class Named(Protocol):
-    """Named constants: a `Calibration`, a kernel model's `Constants`, or a plain dict."""
+    """Named constants: a `Calibration`, or a kernel model's `Constants`."""
 
-    def get(self, name: str, default: float, /) -> float:
-        """Return a constant, or the default where it is not known."""
+    def value(self, *names: str) -> float:
+        """Return the first of the constants that is known."""
         ...
 
 
@@ -103,13 +93,13 @@ class PowerModel:
     """
 
     device: Device
-    constants: Named | Mapping[str, float]
+    constants: Named
     reference: Device
     board_w: float
     _flop_pj: dict[str, float] = field(default_factory=dict)
 
     def _constant(self, name: str) -> float:
-        return float(self.constants.get(name, DEFAULTS[name]))
+        return self.constants.value(name)
 
     @cached_property
     def idle_w(self) -> float:
@@ -169,7 +159,7 @@ class PowerModel:
             peak = self._peak(name)
             if peak:
                 like = "tf32" if name == "fp32" and not self._on_lanes(name) else name
-                share = self._by_rate("power.flop_share", like, DEFAULT_FLOP_SHARE)
+                share = self._by_rate("power.flop_share", like)
                 return share * self.board_w / peak * 1e12
         return 0.0
 
@@ -183,9 +173,8 @@ class PowerModel:
         """Whether products run on the vector lanes: float32, but for CDNA's matrix units."""
         return rate == "fp32" and "fp32_tensor" not in dict(self.reference.peaks)
 
-    def _by_rate(self, name: str, rate: str, default: float) -> float:
-        like = self.constants.get(f"{name}.{_LIKE.get(rate, 'bf16')}", default)
-        return float(self.constants.get(f"{name}.{rate}", like))
+    def _by_rate(self, name: str, rate: str) -> float:
+        return self.constants.value(f"{name}.{rate}", f"{name}.{_LIKE.get(rate, 'bf16')}")
 
     def clock_share(self, kernel: Kernel) -> float:
         """Clock that the kernel alone runs at, over the boost clock: what its duration implies.
@@ -196,9 +185,9 @@ class PowerModel:
         rate = rate_of(kernel.dtype)
         if kernel.kind not in ("matmul", "convolution") or kernel.flops <= 0 or rate == "fp32":
             return 1.0
-        share = self._by_rate("power.clock_share", rate, DEFAULT_CLOCK_SHARE)
-        throttle = float(self.constants.get(f"matmul.{rate}.throttle", 0.0))
-        half_s = float(self.constants.get(f"matmul.{rate}.throttle_s", 1.0))
+        share = self._by_rate("power.clock_share", rate)
+        throttle = self.constants.value(f"matmul.{rate}.throttle", "gemm.throttle")
+        half_s = self.constants.value(f"matmul.{rate}.throttle_s", "gemm.throttle_s")
         return share / (1.0 + throttle * kernel.compute_s / (kernel.compute_s + half_s))
 
     def active_s(self, kernel: Kernel) -> float:
@@ -214,7 +203,7 @@ class PowerModel:
         moved = kernel.read_bytes + kernel.written_bytes
         arithmetic = self.active_w * self.active_s(kernel)
         if on_matrix_units(kernel):
-            factor = float(self.constants.get(f"power.flop_factor.{kernel.kind}", 1.0))
+            factor = self.constants.value(f"power.flop_factor.{kernel.kind}")
             arithmetic += kernel.flops * factor * self.pj_per_flop(kernel.dtype) * 1e-12
         else:
             found_in_l2 = max(0.0, kernel.least_bytes - moved)
@@ -238,7 +227,7 @@ def rate_of(dtype: str) -> str:
         return "fp32"  # bool, int64, complex: the vector lanes
 
 
-def power_model(device: Device, constants: Named | Mapping[str, float]) -> PowerModel | None:
+def power_model(device: Device, constants: Named) -> PowerModel | None:
     """The power model of a device; None where the catalogue states no board power for it."""
     try:
         reference = catalogue_device(device.id)
@@ -268,9 +257,56 @@ class SteadyState:
     stretch: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StepEnergy:
+    """Joules of one step on one device, at the clock that its power limit leaves.
+
+    Attributes:
+        idle_j: at rest, over the whole step.
+        active_j: of kernels outside the matrix families, beside device memory.
+        compute_j: of kernels of the matrix families, beside device memory.
+        memory_j: by bytes of device memory.
+    """
+
+    idle_j: float
+    active_j: float
+    compute_j: float
+    memory_j: float
+
+    @property
+    def total_j(self) -> float:
+        """All parts together."""
+        return self.idle_j + self.active_j + self.compute_j + self.memory_j
+
+
+def step_energy(
+    alone: CostedProgram, device: Device, constants: Named, step_s: float
+) -> StepEnergy | None:
+    """Return the energy of a step; None where the catalogue states no board power.
+
+    Args:
+        alone: kernels as they run alone, at the full clock.
+        device: its `tdp_w` is the limit, which the average over the step never exceeds.
+        constants: calibrated ones; see the module.
+        step_s: the step, waits for the host and for other ranks included: there the device rests.
+    """
+    model = power_model(device, constants)
+    if model is None or step_s <= 0:
+        return None
+    load = _Load(alone, model)
+    work_j = load.work_j(_steady(load, model).clock_share)
+    idle_j = model.idle_w * step_s
+    room_j, above_j = max(0.0, model.limit_w * step_s - idle_j), sum(work_j)
+    factor = min(1.0, room_j / above_j) if above_j > 0 else 1.0
+    return StepEnergy(idle_j, *(factor * part for part in work_j))
+
+
 def steady_state(costed: CostedProgram, model: PowerModel) -> SteadyState:
     """The clock at which the average power of a step is what the device holds."""
-    load = _Load(costed, model)
+    return _steady(_Load(costed, model), model)
+
+
+def _steady(load: _Load, model: PowerModel) -> SteadyState:
     if load.average_w(1.0) <= model.limit_w:
         return SteadyState(1.0, load.average_w(1.0), load.period_s(1.0), load.stretches(1.0))
     low, high = LOWEST_CLOCK, 1.0
@@ -312,13 +348,22 @@ class _Load:
         self._own_clock = column([model.clock_share(k) for k, _ in pairs])
         energies = [model.work_j(k) for k, _ in pairs]
         self._arithmetic_j = column([arithmetic for arithmetic, _ in energies])
+        self._matrix = np.array([k.kind in MATRIX_KINDS for k, _ in pairs], np.bool_)
         self._memory_j = float(self._repeat @ column([memory for _, memory in energies]))
         self._gaps_s = float(self._repeat.sum()) * costed.kernel_gap_s
-        self._host_s = 0.0 if costed.graph else sum(
-            item.op.repeat
-            * (item.host.before_s + item.host.after_s + len(item.kernels) * item.host.per_launch_s)
-            for item in costed.ops
-        )  # fmt: skip
+        self._host_s = (
+            0.0
+            if costed.graph
+            else sum(
+                item.op.repeat
+                * (
+                    item.host.before_s
+                    + item.host.after_s
+                    + len(item.kernels) * item.host.per_launch_s
+                )
+                for item in costed.ops
+            )
+        )
 
     def _slowed(self, clock_share: float) -> Floats:
         """Own clock over the clock under a cap, by kernel; at least 1."""
@@ -345,13 +390,17 @@ class _Load:
         period_s = self.period_s(clock_share)
         if period_s <= 0:
             return self._idle_w
+        return self._idle_w + sum(self.work_j(clock_share)) / period_s
+
+    def work_j(self, clock_share: float) -> tuple[float, float, float]:
+        """Joules above rest under a cap on the clock: vector kernels, matrix families, memory."""
         arithmetic = self._arithmetic_j * self._slowed(clock_share) ** -self._exponent
-        return self._idle_w + (float(self._repeat @ arithmetic) + self._memory_j) / period_s
+        joules = self._repeat * arithmetic
+        matrix_j = float(joules[self._matrix].sum())
+        return float(joules[~self._matrix].sum()), matrix_j, self._memory_j
 
 
-def limit_power(
-    costed: CostedProgram, device: Device, constants: Named | Mapping[str, float]
-) -> CostedProgram:
+def limit_power(costed: CostedProgram, device: Device, constants: Named) -> CostedProgram:
     """Stretch kernels to the clock that the device's power limit leaves in steady state.
 
     A kernel's new time is max(arithmetic x own clock / clock left, memory) plus what neither
@@ -392,16 +441,46 @@ def _stretched(kernel: Kernel, stretch: float) -> Kernel:
     if stretch <= 1.0:
         return kernel
     more_s = kernel.duration_s * (stretch - 1.0)
+    compute_s = max(kernel.compute_s, kernel.memory_s) + more_s
     return replace(
-        kernel, duration_s=kernel.duration_s * stretch, low_s=kernel.low_s * stretch,
+        kernel,
+        limiter=larger_limiter(kernel.limiter, kernel.kind, compute_s, kernel.memory_s),
+        duration_s=kernel.duration_s * stretch,
+        low_s=kernel.low_s * stretch,
         high_s=kernel.high_s * stretch,
-        compute_s=max(kernel.compute_s, kernel.memory_s) + more_s,
-    )  # fmt: skip
+        compute_s=compute_s,
+        throttled_s=kernel.throttled_s + more_s,
+    )
 
 
-def _sentence(device: Device, steady: SteadyState) -> str:
-    clock = f"{steady.clock_share:.0%} of its maximum"
+_LOWERED = "The power limit of {limit} lowers the clock to about {clock} in this step."
+
+
+def clocks_together(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """Return assumptions once each; ranks whose clocks differ under one limit say so in one."""
+    said = tuple(dict.fromkeys(assumptions))
+    clocks = [a for a in said if isinstance(a, Text) and a.template == _LOWERED]
+    found = [c.value for a in clocks if isinstance(c := a.values["clock"], Hertz) and c.value]
+    if len(found) < 2:
+        return said
+    both = Text(
+        "The power limit of {limit} lowers the clock in this step, by rank, to about {low} to "
+        "{high}.",
+        limit=clocks[0].values["limit"],
+        low=Hertz(min(found)),
+        high=Hertz(max(found)),
+    )
+    first = said.index(clocks[0])
+    kept = [a for a in said if a not in clocks]
+    return (*kept[:first], both, *kept[first:])
+
+
+def _sentence(device: Device, steady: SteadyState) -> Text:
+    clock: Text | Hertz = Text("{share} of its maximum", share=Percent(steady.clock_share))
     if device.clock_hz is not None:
-        clock = f"{steady.clock_share * device.clock_hz / 1e9:.2f} GHz"
-    limit = f"The power limit of {device.tdp_w:g} W"
-    return f"{limit} lowers the clock to about {clock} in this step."
+        clock = Hertz(steady.clock_share * device.clock_hz)
+    return Text(
+        "The power limit of {limit} lowers the clock to about {clock} in this step.",
+        limit=Watts(device.tdp_w),
+        clock=clock,
+    )

@@ -80,15 +80,25 @@ def _product(work: Work, m: int, n: int, k: int, name: str, layout: str = "NT") 
     dense = n if layout != "NT" else k
     aligned = next(a for a in (16, 8, 4, 2, 1) if dense * item % a == 0 and k * item % a == 0)
     problem = Problem(
-        m=m, n=n, k=k, batch=1, dtype=dtype, a_bytes=m * k * item, b_bytes=n * k * item,
-        c_bytes=m * n * item, item_bytes=item, layout=layout, aligned=aligned, hot_a=True,
+        m=m,
+        n=n,
+        k=k,
+        batch=1,
+        dtype=dtype,
+        a_bytes=m * k * item,
+        b_bytes=n * k * item,
+        c_bytes=m * n * item,
+        item_bytes=item,
+        layout=layout,
+        aligned=aligned,
+        hot_a=True,
         hot_b=True,
-    )  # fmt: skip
+    )
     on = machine_for(work.device, work.constants, dtype, "matmul", aligned)
     made = gemm_kernel(work, problem, on, plan(problem, on), name, kind="recurrent")
     if dtype == "tf32" and "step" not in name:
         # cuDNN's choice for whole pieces is not the quickest that there is.
-        made = _lasting(made, made.duration_s * work.constants.get("recurrent.tf32_slower", 1.4))
+        made = _lasting(made, made.duration_s * work.constants.value("recurrent.tf32_slower"))
     return made
 
 
@@ -99,18 +109,18 @@ def _walked(work: Work, made: Kernel, depth: int, rows: int, slices: int) -> Ker
     slice 32 values at a time and waits for the next as long as the L2 cache takes. More rows: one
     block walks the whole depth, twice as quickly.
     """
-    get = work.constants.get
+    get = work.constants.value
     if rows <= 128:
-        seconds = get("recurrent.split.base_s", 3.5e-6)
-        seconds += ceil(depth / 32 / slices) * get("recurrent.split.step_s", 0.45e-6)
+        seconds = get("recurrent.split.base_s")
+        seconds += ceil(depth / 32 / slices) * get("recurrent.split.step_s")
     else:
-        seconds = 2e-6 + ceil(depth / 32) * get("recurrent.whole.step_s", 0.235e-6)
+        seconds = 2e-6 + ceil(depth / 32) * get("recurrent.whole.step_s")
     return _lasting(made, max(made.duration_s, seconds))
 
 
 def _clear(work: Work) -> Kernel:
     """What slices are added to, set to zero first."""
-    return _lasting(memset_kernel(work), work.constants.get("recurrent.clear_s", 1.45e-6))
+    return _lasting(memset_kernel(work), work.constants.value("recurrent.clear_s"))
 
 
 def _step(work: Work, layer: Layer, n: int, k: int, backward: bool) -> tuple[Kernel, ...]:
@@ -126,8 +136,12 @@ def _step(work: Work, layer: Layer, n: int, k: int, backward: bool) -> tuple[Ker
         before = (_clear(work),) * (slices > 1)
     shared_s = _weights_s(work, layer) - 3e-6  # the cell's time, in which others read
     if shared_s > made.duration_s:
-        made = replace(_lasting(made, shared_s), limiter="memory",
-                       read_bytes=float(n * k * work.op.inputs[0].itemsize))  # fmt: skip
+        made = replace(
+            _lasting(made, shared_s),
+            limiter="memory",
+            memory_s=shared_s,  # the weights' way, with the others that read
+            read_bytes=float(n * k * work.op.inputs[0].itemsize),
+        )
     return (*before, made)
 
 
@@ -140,7 +154,7 @@ def _weights_s(work: Work, layer: Layer) -> float:
     """Time of reading the recurrent weights of all layers under way; 0 where they are cached."""
     weights = float(layer.hidden * layer.wide * work.op.inputs[0].itemsize) * layer.beside
     m = machine(work)
-    if weights <= work.constants.get("recurrent.cached", 0.8) * m.l2_bytes:
+    if weights <= work.constants.value("recurrent.cached") * m.l2_bytes:
         return 0.0
     return weights / m.read_bytes_per_s
 
@@ -152,9 +166,20 @@ def _transposed(work: Work, layer: Layer) -> tuple[Kernel, ...]:
     size = float(layer.hidden * layer.wide * 4)
     one = kernel(
         work,
-        Launch("transpose_weights", "copy", size, 0.0, size, items=size / 4, cycles=0.8,
-               grid=max(1, ceil(size / 4096)), block=32, dtype="float32", family="recurrent"),
-    )  # fmt: skip
+        Launch(
+            "transpose_weights",
+            "copy",
+            size,
+            0.0,
+            size,
+            items=size / 4,
+            cycles=0.8,
+            grid=max(1, ceil(size / 4096)),
+            block=32,
+            dtype="float32",
+            family="recurrent",
+        ),
+    )
     return (one, one)
 
 
@@ -171,18 +196,24 @@ def _cell(work: Work, layer: Layer, name: str, key: str) -> Kernel:
     # The weights that every step reads push everything else out of the cache.
     weights = float(layer.hidden * layer.wide * item * layer.beside)
     cold = layer.beside > 1 and weights > machine(work).l2_bytes * 0.6
-    far_s = work.constants.get("recurrent.cell.far_s", 1.2e-6) if cold else 0.0
+    far_s = work.constants.value("recurrent.cell.far_s") if cold else 0.0
     return kernel(
         work,
         Launch(
-            name, "recurrent", moved * cold, moved * (not cold),
-            items * (layer.gates + 2) * item, items=items,
-            cycles=work.constants.get(f"recurrent.{key}.cycles", 4.0),
-            grid=max(1, ceil(items / 256)), block=256,
-            chain_s=work.constants.get(f"recurrent.{key}.base_s", 0.9e-6) + far_s,
-            dtype=work.op.inputs[0].dtype, family="recurrent",
+            name,
+            "recurrent",
+            moved * cold,
+            moved * (not cold),
+            items * (layer.gates + 2) * item,
+            items=items,
+            cycles=work.constants.value(f"recurrent.{key}.cycles"),
+            grid=max(1, ceil(items / 256)),
+            block=256,
+            chain_s=work.constants.value(f"recurrent.{key}.base_s") + far_s,
+            dtype=work.op.inputs[0].dtype,
+            family="recurrent",
         ),
-    )  # fmt: skip
+    )
 
 
 def _bias(work: Work, layer: Layer) -> Kernel:
@@ -190,7 +221,7 @@ def _bias(work: Work, layer: Layer) -> Kernel:
     rows = layer.seq * layer.batch
     columns = layer.wide
     item = work.op.inputs[0].itemsize
-    get = work.constants.get
+    get = work.constants.value
     size = float(rows * columns * item)
     away = size if size > machine(work).l2_bytes else 0.0
     grid = max(1, ceil(layer.hidden / 32))  # a block takes all gates of 32 units
@@ -198,14 +229,24 @@ def _bias(work: Work, layer: Layer) -> Kernel:
     return kernel(
         work,
         Launch(
-            "rnn_bias_gradient", "recurrent", 0.0, size, columns * 8.0,
-            items=rows * columns, cycles=get("recurrent.bias.cycles", 0.08), grid=grid, block=1024,
+            "rnn_bias_gradient",
+            "recurrent",
+            0.0,
+            size,
+            columns * 8.0,
+            items=rows * columns,
+            cycles=get("recurrent.bias.cycles"),
+            grid=grid,
+            block=1024,
             resident=2,
-            chain_s=max(1e-6 + rows / 32 * per_step * get("recurrent.bias.step_s", 0.23e-6),
-                                    away / grid / get("recurrent.bias.block_bytes_per_s", 24e9)),
-            dtype=work.op.inputs[0].dtype, family="recurrent",
+            chain_s=max(
+                1e-6 + rows / 32 * per_step * get("recurrent.bias.step_s"),
+                away / grid / get("recurrent.bias.block_bytes_per_s"),
+            ),
+            dtype=work.op.inputs[0].dtype,
+            family="recurrent",
         ),
-    )  # fmt: skip
+    )
 
 
 def _weight_gradients(work: Work, layer: Layer) -> list[Kernel]:
@@ -229,13 +270,21 @@ def _walked_backward(work: Work, layer: Layer) -> Piece:
     rows = layer.seq * layer.batch
     handed = _product(work, rows, layer.inputs, layer.wide, "rnn_input_gradient", "NN")
     cell = _cell(work, layer, "rnn_cell_backward", "cell_backward")
-    walk = persistent(work, layer.seq, layer.batch, layer.gates, layer.hidden,
-                      "rnn_persistent_backward")  # fmt: skip
+    walk = persistent(
+        work, layer.seq, layer.batch, layer.gates, layer.hidden, "rnn_persistent_backward"
+    )
     return Piece((handed,), (cell, walk))
 
 
-@kernel_model("gpuscope::rnn", "aten::_cudnn_rnn", "aten::lstm", "aten::gru", "aten::miopen_rnn",
-              "aten::rnn_tanh", "aten::rnn_relu")  # fmt: skip
+@kernel_model(
+    "gpuscope::rnn",
+    "aten::_cudnn_rnn",
+    "aten::lstm",
+    "aten::gru",
+    "aten::miopen_rnn",
+    "aten::rnn_tanh",
+    "aten::rnn_relu",
+)
 def rnn(work: Work) -> tuple[Kernel, ...]:
     """Forward: a product for each piece of the input, then a product and a cell a time step."""
     if not work.outputs or not work.inputs or not work.inputs[0].numel:
@@ -277,8 +326,9 @@ def rnn_backward(work: Work) -> tuple[Kernel, ...]:
         each = _step(work, layer, layer.hidden, wide, backward=True)
         for begin in range(0, layer.seq, steps):
             size = min(steps, layer.seq - begin)
-            handed = _product(work, size * layer.batch, layer.inputs, wide, "rnn_input_gradient",
-                              "NN")  # fmt: skip
+            handed = _product(
+                work, size * layer.batch, layer.inputs, wide, "rnn_input_gradient", "NN"
+            )
             if handed.dtype == "tf32" and size < layer.seq:
                 handed = _walked(work, handed, wide, size * layer.batch, 3)
             pieces.append(Piece((handed,), (cell, *each) * size))

@@ -14,9 +14,16 @@ from math import ceil
 from gpuscope.cost.bandwidth import Launch, kernel, machine
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 
-_WIDEST = {(4, False): 128, (4, True): 128, (3, False): 192, (3, True): 96, (1, False): 320,
-           (1, True): 160}  # fmt: skip
+_WIDEST = {
+    (4, False): 128,
+    (4, True): 128,
+    (3, False): 192,
+    (3, True): 96,
+    (1, False): 320,
+    (1, True): 160,
+}
 """Largest hidden size by gates and backward."""
 
 _REGISTERS = 50_000
@@ -30,9 +37,7 @@ def is_persistent(work: Work, gates: int, hidden: int, backward: bool) -> bool:
     return hidden <= _WIDEST.get((gates, backward), 0)
 
 
-def persistent(
-    work: Work, seq: int, batch: int, gates: int, hidden: int, name: str
-) -> Kernel:
+def persistent(work: Work, seq: int, batch: int, gates: int, hidden: int, name: str) -> Kernel:
     """The kernel that walks a layer's whole sequence.
 
     Args:
@@ -41,26 +46,34 @@ def persistent(
         gates, hidden: of the layer.
         name: of the kernel.
     """
-    get = work.constants.get
+    get = work.constants.value
     item = work.op.inputs[0].itemsize
     padded = ceil(hidden / 32) * 32
     weights = padded * padded * gates
     threads = padded * gates
     spilled = max(weights - _REGISTERS, 0) / threads
-    step_s = get("recurrent.persistent.step_s", 0.3e-6)
-    step_s += weights * get("recurrent.persistent.weight_s", 1.7e-11)
-    step_s += spilled * get("recurrent.persistent.spilled_s", 36e-9)
-    base_s = get("recurrent.persistent.base_s", 1.0e-6)
-    base_s += weights * get("recurrent.persistent.load_s", 1.3e-10)
+    step_s = get("recurrent.persistent.step_s")
+    step_s += weights * get("recurrent.persistent.weight_s")
+    step_s += spilled * get("recurrent.persistent.spilled_s")
+    base_s = get("recurrent.persistent.base_s")
+    base_s += weights * get("recurrent.persistent.load_s")
     most = (machine(work).threads_per_unit or 2048) // threads
     resident = max(1, min(_REGISTERS // weights, most))
     moved = float(seq * batch * hidden * item)
     return kernel(
         work,
         Launch(
-            name, "recurrent", 0.0, moved * gates + weights * item, moved,
-            grid=batch, block=min(threads, 1024), resident=resident,
-            chain_s=base_s + seq * step_s, dtype=work.op.inputs[0].dtype, family="recurrent",
-            note=f"one kernel for all {seq} steps, weights in registers",
+            name,
+            "recurrent",
+            0.0,
+            moved * gates + weights * item,
+            moved,
+            grid=batch,
+            block=min(threads, 1024),
+            resident=resident,
+            chain_s=base_s + seq * step_s,
+            dtype=work.op.inputs[0].dtype,
+            family="recurrent",
+            note=Text("one kernel for all {steps} steps, weights in registers", steps=seq),
         ),
-    )  # fmt: skip
+    )

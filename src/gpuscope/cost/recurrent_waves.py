@@ -113,9 +113,8 @@ def _start(order: _Order) -> tuple[int, ...]:
 
 
 def backward_order(
-    first: tuple[Kernel, ...], pieces: list[Piece], ends: tuple[Kernel, ...], layers: int,
-    ways: int,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    first: tuple[Kernel, ...], pieces: list[Piece], ends: tuple[Kernel, ...], layers: int, ways: int
+) -> tuple[Kernel, ...]:
     """Backward kernels: what clears the gradients, the pieces from the last layer on, the rest."""
     count = len(pieces) // (layers * ways)
     order = _Order(layers * ways)

@@ -16,6 +16,7 @@ from gpuscope.cost.bandwidth import Launch, is_hot, kernel, machine, reads, writ
 from gpuscope.cost.copy import copy_kernel
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 _MOST_THREADS = 512
@@ -44,9 +45,13 @@ class ReducePlan:
 
 
 def reduce_plan(
-    outputs: int, length: int, innermost: bool, units: int, threads_per_unit: int,
+    outputs: int,
+    length: int,
+    innermost: bool,
+    units: int,
+    threads_per_unit: int,
     itemsize: float = 4.0,
-) -> ReducePlan:  # fmt: skip
+) -> ReducePlan:
     """Repeat ATen's choice for `outputs` results of `length` values each.
 
     Args:
@@ -92,19 +97,34 @@ def _power_of_two(value: int, most: int) -> int:
 
 def memset_kernel(work: Work) -> Kernel:
     """A memset of a few bytes: semaphores of blocks that share an output."""
-    duration = work.constants.get("reduction.memset_s", 0.74e-6)
+    duration = work.constants.value("reduction.memset_s")
     return Kernel(
-        name="memset", kind="memset", op=work.op.index, duration_s=duration,
-        low_s=duration * 0.9, high_s=duration * 1.2, grid=0, block=0, limiter="launch",
+        name="memset",
+        kind="memset",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration * 0.9,
+        high_s=duration * 1.2,
+        grid=0,
+        block=0,
+        limiter="launch",
         origin="calibrated" if work.constants.calibrated else "estimated",
-        note="semaphores of blocks that share an output",
-    )  # fmt: skip
+        note=Text("semaphores of blocks that share an output"),
+    )
 
 
 def reduce_kernels(
-    work: Work, spec: TensorSpec, dims: Sequence[int], *, name: str, hot: bool = False,
-    out_bytes: float = 0.0, arithmetic: float = 1.0, family: str = "reduction", note: str = "",
-) -> tuple[Kernel, ...]:  # fmt: skip
+    work: Work,
+    spec: TensorSpec,
+    dims: Sequence[int],
+    *,
+    name: str,
+    hot: bool = False,
+    out_bytes: float = 0.0,
+    arithmetic: float = 1.0,
+    family: str = "reduction",
+    note: str = "",
+) -> tuple[Kernel, ...]:
     """Kernels that reduce dimensions `dims` of `spec`.
 
     Args:
@@ -130,34 +150,46 @@ def reduce_kernels(
     plan = reduce_plan(
         outputs, length, innermost, m.units, m.threads_per_unit or 2048, spec.itemsize
     )
-    get = work.constants.get
+    get = work.constants.value
     # Four loads at once; a dense run is loaded 16 bytes at a time.
     unroll = max(4.0, 16 / spec.itemsize) if innermost and length >= 128 else 4.0
     steps = ceil(plan.per_thread / unroll)
     rows = plan.threads // min(plan.threads, _WARP)
     way = "rows" if innermost else "columns"
-    chain = get(f"reduction.{way}.base_s", 0.5e-6)
+    chain = get(f"reduction.{way}.base_s")
     finish = 0.0
     if plan.shared_by > 1:
         # The last block to finish adds up the others' partial results, after all have been read.
         depth = plan.shared_by / (rows if not innermost else plan.threads)
-        finish = get("reduction.shared.base_s", 1.5e-6)
-        finish += depth * get("reduction.shared.step_s", 0.35e-6)
+        finish = get("reduction.shared.base_s")
+        finish += depth * get("reduction.shared.step_s")
     total = float(spec.touched_bytes)
     main = kernel(
         work,
         Launch(
-            f"reduce_{name}", "reduction", 0.0 if hot else total, total if hot else 0.0,
-            out_bytes, items=spec.numel,
+            f"reduce_{name}",
+            "reduction",
+            0.0 if hot else total,
+            total if hot else 0.0,
+            out_bytes,
+            items=spec.numel,
             cycles=_clocks(work, name, way, arithmetic, length, spec.numel // length),
-            overlap=get("reduction.overlap", 1.5),
-            loads=steps * get(f"reduction.{way}.load", 0.85) * _step(work, name),
-            grid=plan.grid, block=plan.threads,
-            chain_s=chain, floor_s=finish, dtype=spec.dtype, family=family,
-            note=note or (f"{plan.shared_by} blocks share each output"
-                          if plan.shared_by > 1 else ""),
+            overlap=get("reduction.overlap"),
+            loads=steps * get(f"reduction.{way}.load") * _step(work, name),
+            grid=plan.grid,
+            block=plan.threads,
+            chain_s=chain,
+            floor_s=finish,
+            dtype=spec.dtype,
+            family=family,
+            note=note
+            or (
+                Text("{shared_by} blocks share each output", shared_by=plan.shared_by)
+                if plan.shared_by > 1
+                else ""
+            ),
         ),
-    )  # fmt: skip
+    )
     return (memset_kernel(work), main) if plan.shared_by > 1 else (main,)
 
 
@@ -175,33 +207,50 @@ def reduced_dims(work: Work, spec: TensorSpec) -> tuple[int, ...]:
     return tuple(range(rank))
 
 
-_BY_VALUE = {
-    # clocks a value, clocks a result, where each is a thread row's; read off argmax, amax and var
-    # of 32 to 128,256 values.
-    "argmax": (0.26, 110.0), "argmin": (0.26, 110.0), "amax": (0.14, 68.0), "amin": (0.14, 68.0),
-    "max": (0.28, 110.0), "min": (0.28, 110.0), "var": (0.3, 85.0), "var_mean": (0.3, 85.0),
-    "std": (0.3, 85.0), "std_mean": (0.3, 85.0), "any": (0.15, 85.0), "all": (0.15, 85.0),
-    "linalg_vector_norm": (0.1, 60.0),
-}  # fmt: skip
+_RESULT_CLOCKS = {
+    # clocks a result of a thread row; read off argmax, amax and var of 32 to 128,256 values.
+    "argmax": 110.0,
+    "argmin": 110.0,
+    "amax": 68.0,
+    "amin": 68.0,
+    "max": 110.0,
+    "min": 110.0,
+    "var": 85.0,
+    "var_mean": 85.0,
+    "std": 85.0,
+    "std_mean": 85.0,
+    "any": 85.0,
+    "all": 85.0,
+    "linalg_vector_norm": 60.0,
+}
 """What is not a sum: values are compared or kept with their moments one by one, and the threads of
 a row hand each other more than one number."""
 
 
 _BY_COLUMN = {
-    "argmax": 0.6, "argmin": 0.6, "max": 0.3, "min": 0.3, "var": 0.3, "var_mean": 0.3, "std": 0.3,
-    "std_mean": 0.3, "any": 0.15, "all": 0.15, "linalg_vector_norm": 0.12,
-}  # fmt: skip
+    "argmax": 0.6,
+    "argmin": 0.6,
+    "max": 0.3,
+    "min": 0.3,
+    "var": 0.3,
+    "var_mean": 0.3,
+    "std": 0.3,
+    "std_mean": 0.3,
+    "any": 0.15,
+    "all": 0.15,
+    "linalg_vector_norm": 0.12,
+}
 """Clocks a value where a thread walks down a column: no sum, but a comparison with its place or
 three moments, carried from one value to the next."""
 
-_STEP = {
-    "argmax": 1.8, "argmin": 1.8, "max": 1.8, "min": 1.8, "var": 1.8, "var_mean": 1.8, "std": 1.8,
-    "std_mean": 1.8, "any": 1.2, "all": 1.2, "linalg_vector_norm": 1.0,
-}  # fmt: skip
-"""Time of one step of loads and what is done with them, relative to a sum's."""
-
-_SAME = {"argmin": "argmax", "min": "max", "var_mean": "var", "std": "var", "std_mean": "var",
-         "all": "any"}  # fmt: skip
+_SAME = {
+    "argmin": "argmax",
+    "min": "max",
+    "var_mean": "var",
+    "std": "var",
+    "std_mean": "var",
+    "all": "any",
+}
 
 
 def _same(name: str) -> str:
@@ -210,35 +259,61 @@ def _same(name: str) -> str:
 
 
 def _step(work: Work, name: str) -> float:
-    return work.constants.get(f"reduction.{_same(name)}.step", _STEP.get(name, 1.0))
+    return work.constants.value(f"reduction.{_same(name)}.step", "reduction.step")
 
 
-def _clocks(
-    work: Work, name: str, way: str, arithmetic: float, length: int, outputs: int
-) -> float:
+def _clocks(work: Work, name: str, way: str, arithmetic: float, length: int, outputs: int) -> float:
     """Clocks that one value keeps a multiprocessor busy, its share of its result's included."""
-    get = work.constants.get
+    get = work.constants.value
     if way == "columns" and name in _BY_COLUMN:
-        return get(f"reduction.{_same(name)}.column_cycles", _BY_COLUMN[name])
-    if name not in _BY_VALUE or way == "columns" or outputs < 2:
-        return get(f"reduction.{way}.cycles", 0.12) * arithmetic
-    value, result = _BY_VALUE[name]
-    result *= min(length, _WARP) / _WARP  # narrow rows share a warp
-    each = get(f"reduction.{_same(name)}.value_cycles", value)
-    return each + result * get(f"reduction.{_same(name)}.result", 1.0) / length
+        return get(f"reduction.{_same(name)}.column_cycles")
+    if name not in _RESULT_CLOCKS or way == "columns" or outputs < 2:
+        return get(f"reduction.{way}.cycles") * arithmetic
+    result = _RESULT_CLOCKS[name] * min(length, _WARP) / _WARP  # narrow rows share a warp
+    each = get(f"reduction.{_same(name)}.value_cycles")
+    return each + result * get(f"reduction.{_same(name)}.result", "reduction.result") / length
 
 
-_ARITHMETIC = {"var": 2.2, "var_mean": 2.2, "std": 2.2, "std_mean": 2.2, "argmax": 1.3,
-               "argmin": 1.3, "logsumexp": 1.5, "prod": 1.0}  # fmt: skip
+_ARITHMETIC = {
+    "var": 2.2,
+    "var_mean": 2.2,
+    "std": 2.2,
+    "std_mean": 2.2,
+    "argmax": 1.3,
+    "argmin": 1.3,
+    "logsumexp": 1.5,
+    "prod": 1.0,
+}
 
 
 @kernel_model(
-    "aten::sum", "aten::mean", "aten::amax", "aten::amin", "aten::max", "aten::min",
-    "aten::argmax", "aten::argmin", "aten::any", "aten::all", "aten::prod", "aten::var",
-    "aten::var_mean", "aten::std", "aten::std_mean", "aten::norm", "aten::linalg_vector_norm",
-    "aten::nansum", "aten::nanmean", "aten::count_nonzero", "aten::aminmax", "aten::_aminmax",
-    "aten::linalg_norm", "aten::_is_all_true", "aten::_is_any_true", "aten::nanmedian",
-)  # fmt: skip
+    "aten::sum",
+    "aten::mean",
+    "aten::amax",
+    "aten::amin",
+    "aten::max",
+    "aten::min",
+    "aten::argmax",
+    "aten::argmin",
+    "aten::any",
+    "aten::all",
+    "aten::prod",
+    "aten::var",
+    "aten::var_mean",
+    "aten::std",
+    "aten::std_mean",
+    "aten::norm",
+    "aten::linalg_vector_norm",
+    "aten::nansum",
+    "aten::nanmean",
+    "aten::count_nonzero",
+    "aten::aminmax",
+    "aten::_aminmax",
+    "aten::linalg_norm",
+    "aten::_is_all_true",
+    "aten::_is_any_true",
+    "aten::nanmedian",
+)
 def reduce(work: Work) -> tuple[Kernel, ...]:
     """One result for each slice of the input (or one in all)."""
     if not work.inputs or not work.outputs:
@@ -252,9 +327,14 @@ def reduce(work: Work) -> tuple[Kernel, ...]:
     if spec.device != "device" or not spec.numel:
         return ()
     return reduce_kernels(
-        work, spec, reduced_dims(work, spec), name=short, hot=is_hot(work, 0),
-        out_bytes=written(work), arithmetic=_ARITHMETIC.get(short, 1.0),
-    )  # fmt: skip
+        work,
+        spec,
+        reduced_dims(work, spec),
+        name=short,
+        hot=is_hot(work, 0),
+        out_bytes=written(work),
+        arithmetic=_ARITHMETIC.get(short, 1.0),
+    )
 
 
 @kernel_model("aten::logsumexp", "aten::_logcumsumexp")
@@ -267,15 +347,19 @@ def logsumexp(work: Work) -> tuple[Kernel, ...]:
     out = written(work)
     once = reduce_kernels(work, spec, dims, name="amax", hot=is_hot(work, 0), out_bytes=out)
     hot = spec.nbytes * 2 <= machine(work).l2_bytes
-    middle = copy_kernel(work, spec, spec, hot, "exp of the difference to the maximum")
+    middle = copy_kernel(work, spec, spec, hot, Text("exp of the difference to the maximum"))
     total = reduce_kernels(work, spec, dims, name="sum", hot=hot, out_bytes=out)
     return (*once, replace(middle, name="elementwise_strided_exp", kind="pointwise"), *total)
 
 
 @kernel_model(
-    "aten::cumsum", "aten::cumsum_", "aten::cumprod", "aten::cummax", "aten::cummin",
+    "aten::cumsum",
+    "aten::cumsum_",
+    "aten::cumprod",
+    "aten::cummax",
+    "aten::cummin",
     "aten::logcumsumexp",
-)  # fmt: skip
+)
 def scan(work: Work) -> tuple[Kernel, ...]:
     """Running totals along one dimension (ATen/native/cuda/ScanUtils.cuh).
 
@@ -291,17 +375,24 @@ def scan(work: Work) -> tuple[Kernel, ...]:
     length = spec.shape[at] if rank else 1
     rows = max(1, spec.numel // max(length, 1))
     read = reads(work, (0,))
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     if rows == 1:
         init = kernel(work, Launch("scan_init", "reduction", grid=1, dtype=spec.dtype))
         body = Launch(
-            "scan_decoupled_lookback", "reduction", read.cold, read.hot, written(work),
-            items=spec.numel, cycles=get("reduction.scan.cycles", 0.5),
-            grid=max(1, ceil(spec.numel / 1920)), chain_s=0.0,
-            floor_s=get("reduction.scan.lookback_s", 2.0e-6), dtype=spec.dtype,
+            "scan_decoupled_lookback",
+            "reduction",
+            read.cold,
+            read.hot,
+            written(work),
+            items=spec.numel,
+            cycles=get("reduction.scan.cycles"),
+            grid=max(1, ceil(spec.numel / 1920)),
+            chain_s=0.0,
+            floor_s=get("reduction.scan.lookback_s"),
+            dtype=spec.dtype,
             family="reduction.scan",
-        )  # fmt: skip
+        )
         return init, kernel(work, body)
     if spec.stride[at] != 1:
         # A thread a column: all columns of one outer slice share blocks.
@@ -309,24 +400,39 @@ def scan(work: Work) -> tuple[Kernel, ...]:
         block = min(512, columns)
         blocks = rows // columns * ceil(columns / block)
         body = Launch(
-            "scan_outer_dim", "reduction", read.cold, read.hot, written(work),
-            items=spec.numel, cycles=0.5, grid=max(1, blocks), block=block,
-            loads=length * get("reduction.scan.outer_load", 0.6), dtype=spec.dtype,
+            "scan_outer_dim",
+            "reduction",
+            read.cold,
+            read.hot,
+            written(work),
+            items=spec.numel,
+            cycles=0.5,
+            grid=max(1, blocks),
+            block=block,
+            loads=length * get("reduction.scan.outer_load"),
+            dtype=spec.dtype,
             family="reduction.scan",
-        )  # fmt: skip
+        )
         return (kernel(work, body),)
     across = scan_threads(rows, length)
     per_block = max(1, 512 // across)
     passes = ceil(length / (2 * across))
     body = Launch(
-        "scan_innermost_dim", "reduction", read.cold, read.hot, written(work),
-        items=float(rows * passes * 2 * across), cycles=get("reduction.scan.cycles", 1.1),
-        grid=max(1, ceil(rows / per_block)), block=512,
-        resident=max(1, (m.threads_per_unit or 2048) // 512), loads=0.0,
-        chain_s=get("reduction.scan.base_s", 0.6e-6)
-        + passes * get("reduction.scan.step_s", 1.35e-6),
-        dtype=spec.dtype, family="reduction.scan",
-    )  # fmt: skip
+        "scan_innermost_dim",
+        "reduction",
+        read.cold,
+        read.hot,
+        written(work),
+        items=float(rows * passes * 2 * across),
+        cycles=get("reduction.scan.cycles"),
+        grid=max(1, ceil(rows / per_block)),
+        block=512,
+        resident=max(1, (m.threads_per_unit or 2048) // 512),
+        loads=0.0,
+        chain_s=get("reduction.scan.base_s") + passes * get("reduction.scan.step_s"),
+        dtype=spec.dtype,
+        family="reduction.scan",
+    )
     return (kernel(work, body),)
 
 

@@ -7,24 +7,32 @@ operators it serves, put it in this folder; nothing else needs to change.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import Calibration, Cluster, Device
+from gpuscope.document.text import Text
+from gpuscope.hardware import CalibratedValue, Calibration, Cluster, Device, Distance
 from gpuscope.program.types import Op, ProcessGroup, TensorSpec
+from gpuscope.registry import Registry
 
 KernelModel = Callable[["Work"], tuple[Kernel, ...]]
 
-_MODELS: dict[str, KernelModel] = {}
-_loaded = False
+_COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::")
+
+MODELS = Registry[KernelModel](
+    Text("kernel model"), "gpuscope.cost", apart={"collective": _COMMUNICATION}
+)
+"""What one device runs needs no collective: those files load with the first operator of theirs."""
 
 
 class Constants:
-    """A calibration's constants by name, quick to look up, with defaults that say so.
+    """A calibration's constants by name, quick to look up.
+
+    What the calibration lacks is lent by the device's relatives (`gpuscope.hardware.calibration`);
+    nothing here takes a default. A look-up by several names takes the first that is known: the
+    special one first, then the more general ones.
 
     Attributes:
         calibration: where they come from.
@@ -34,27 +42,43 @@ class Constants:
         self.calibration = calibration
         self._entries = dict(calibration.entries)
 
-    def get(self, name: str, default: float) -> float:
-        """The constant `name`, or `default` where nobody measured it."""
-        entry = self._entries.get(name)
-        return default if entry is None else entry.value
+    def entry(self, *names: str) -> CalibratedValue:
+        """The first of the constants that is known, with its interval.
 
-    def spread(self, name: str, default: float = 0.25) -> float:
-        """Relative 80 % half-width of the constant; `default` where nobody measured it."""
-        entry = self._entries.get(name)
-        return default if entry is None else entry.spread
+        Raises:
+            UnknownNameError: no device of the catalogue has any of them.
+        """
+        for name in names:
+            found = self._entries.get(name)
+            if found is not None:
+                return found
+        return self.calibration.entry(*names)
 
-    def sides(self, name: str, default: float = 0.25) -> tuple[float, float]:
-        """Relative distances of the constant's value from its low and from its high end."""
-        entry = self._entries.get(name)
-        if entry is None or not entry.value:
-            return default, default
+    def value(self, *names: str) -> float:
+        """The value of the first of the constants that is known; see `entry`."""
+        return self.entry(*names).value
+
+    def spread(self, *names: str) -> float:
+        """Relative 80 % half-width of the first of the constants that is known; see `entry`."""
+        return self.entry(*names).spread
+
+    def sides(self, *names: str) -> tuple[float, float]:
+        """Relative distances of a constant's value from its low and from its high end."""
+        entry = self.entry(*names)
         return 1 - entry.low / entry.value, entry.high / entry.value - 1
+
+    def known(self, name: str) -> bool:
+        """Whether the calibration has the constant, its own or carried."""
+        return name in self._entries
+
+    def found(self, name: str) -> bool:
+        """Whether the constant itself was found on this device, not judged or carried."""
+        entry = self._entries.get(name)
+        return entry is not None and entry.origin != "estimated"
 
     def own(self, name: str) -> bool:
         """Whether the constant was found on this very device, not carried from another."""
-        entry = self._entries.get(name)
-        return self.calibrated or (entry is not None and entry.origin != "estimated")
+        return self.calibrated or self.found(name)
 
     def measured(self, name: str) -> bool:
         """Whether the constant itself was measured on the very machine, not fitted or carried."""
@@ -64,7 +88,7 @@ class Constants:
     @property
     def calibrated(self) -> bool:
         """Whether the constants were measured on this very device."""
-        return self.calibration.distance == "same device"
+        return self.calibration.distance is Distance.SAME_DEVICE
 
 
 @dataclass(frozen=True)
@@ -128,9 +152,7 @@ def kernel_model(*names: str) -> Callable[[KernelModel], KernelModel]:
 
     def register(model: KernelModel) -> KernelModel:
         for name in names:
-            if name in _MODELS and _MODELS[name] is not model:
-                raise ValueError(f"two kernel models for {name}")
-            _MODELS[name] = model
+            MODELS.add(name, model)
         return model
 
     return register
@@ -138,17 +160,9 @@ def kernel_model(*names: str) -> Callable[[KernelModel], KernelModel]:
 
 def model_for(name: str) -> KernelModel | None:
     """The model of operator `name`; None if nobody wrote one."""
-    global _loaded
-    if not _loaded:
-        import gpuscope.cost as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"gpuscope.cost.{module.name}")
-        _loaded = True
-    return _MODELS.get(name)
+    return MODELS.find(name)
 
 
 def known_operators() -> tuple[str, ...]:
     """Names of all operators that have a model."""
-    model_for("")
-    return tuple(sorted(_MODELS))
+    return MODELS.names()

@@ -29,65 +29,84 @@ def _window(work: Work, large: TensorSpec, small: TensorSpec) -> float:
 
 
 def _pixelwise(
-    work: Work, name: str, key: str, items: int, cycles: float, dtype: str, last: bool,
-    extra_last: float,
-) -> Kernel:  # fmt: skip
-    get = work.constants.get
+    work: Work, name: str, key: str, items: int, cycles: float, dtype: str, last: bool
+) -> Kernel:
+    get = work.constants.value
     read = reads(work)
     # Interpolation kernels go on through several values a thread (UpSampleNearest2d.cu).
     block, each = (512, 3) if key == "interpolate" else (256, 1)
-    factor = get(f"copy.{key}.channels_last", extra_last) if last else 1.0
+    factor = get(f"copy.{key}.channels_last") if last else 1.0
     return kernel(
         work,
         Launch(
-            name, "copy", read.cold, read.hot, written(work), items=items,
-            cycles=cycles * factor, grid=max(1, ceil(items / (block * each))), block=block,
-            streaming=True, chain_s=get("copy.pixel.base_s", 1.0e-6), dtype=dtype,
+            name,
+            "copy",
+            read.cold,
+            read.hot,
+            written(work),
+            items=items,
+            cycles=cycles * factor,
+            grid=max(1, ceil(items / (block * each))),
+            block=block,
+            streaming=True,
+            chain_s=get("copy.pixel.base_s"),
+            dtype=dtype,
             family=f"copy.{key}",
         ),
-    )  # fmt: skip
+    )
 
 
 @kernel_model(
-    "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices", "aten::max_pool2d",
-    "aten::avg_pool2d", "aten::avg_pool3d", "aten::avg_pool1d", "aten::max_pool1d",
-    "aten::max_pool1d_with_indices", "aten::fractional_max_pool2d",
-)  # fmt: skip
+    "aten::max_pool2d_with_indices",
+    "aten::max_pool3d_with_indices",
+    "aten::max_pool2d",
+    "aten::avg_pool2d",
+    "aten::avg_pool3d",
+    "aten::avg_pool1d",
+    "aten::max_pool1d",
+    "aten::max_pool1d_with_indices",
+    "aten::fractional_max_pool2d",
+)
 def pool(work: Work) -> tuple[Kernel, ...]:
     """Each output reduces its window."""
     if not work.outputs or not work.outputs[0].numel:
         return ()
     spec, out = work.op.inputs[0], work.outputs[0]
-    each = work.constants.get("copy.pool.window_cycles", 0.47)
+    each = work.constants.value("copy.pool.window_cycles")
     cycles = each * _window(work, spec, out)
     name = work.op.name.rpartition("::")[2]
-    return (
-        _pixelwise(work, name, "pool", out.numel, cycles, spec.dtype, spec.is_channels_last, 1.3),
-    )
+    return (_pixelwise(work, name, "pool", out.numel, cycles, spec.dtype, spec.is_channels_last),)
 
 
 @kernel_model(
-    "aten::max_pool2d_with_indices_backward", "aten::max_pool3d_with_indices_backward",
-    "aten::avg_pool2d_backward", "aten::avg_pool3d_backward",
-)  # fmt: skip
+    "aten::max_pool2d_with_indices_backward",
+    "aten::max_pool3d_with_indices_backward",
+    "aten::avg_pool2d_backward",
+    "aten::avg_pool3d_backward",
+)
 def pool_backward(work: Work) -> tuple[Kernel, ...]:
     """Each input collects the gradients of the windows that it is in."""
     if not work.outputs or not work.outputs[0].numel:
         return ()
     out, grad = work.outputs[0], work.op.inputs[0]
     visits = max(1.0, _window(work, out, grad) * grad.numel / out.numel)
-    cycles = work.constants.get("copy.pool_backward.visit_cycles", 1.35) * visits
+    cycles = work.constants.value("copy.pool_backward.visit_cycles") * visits
     name = work.op.name.rpartition("::")[2]
-    body = _pixelwise(work, name, "pool_backward", out.numel, cycles, out.dtype,
-                      out.is_channels_last, 0.8)  # fmt: skip
+    body = _pixelwise(
+        work, name, "pool_backward", out.numel, cycles, out.dtype, out.is_channels_last
+    )
     return (fill_kernel(work, out), body) if "max" in name else (body,)
 
 
 @kernel_model(
-    "aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d", "aten::adaptive_avg_pool2d",
-    "aten::adaptive_avg_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d",
+    "aten::_adaptive_avg_pool2d",
+    "aten::_adaptive_avg_pool3d",
+    "aten::adaptive_avg_pool2d",
+    "aten::adaptive_avg_pool1d",
+    "aten::adaptive_max_pool2d",
+    "aten::adaptive_max_pool3d",
     "aten::adaptive_max_pool1d",
-)  # fmt: skip
+)
 def adaptive_pool(work: Work) -> tuple[Kernel, ...]:
     """Pooling to a given size; to one pixel it is a mean over the pixels."""
     if not work.outputs or not work.outputs[0].numel:
@@ -95,26 +114,25 @@ def adaptive_pool(work: Work) -> tuple[Kernel, ...]:
     spec, out = work.op.inputs[0], work.outputs[0]
     rank = len(spec.shape)
     if prod(out.shape[2:]) == 1 and rank >= 4 and "max" not in work.op.name:
-        return reduce_kernels(work, spec, tuple(range(2, rank)), name="mean",
-                              out_bytes=written(work))  # fmt: skip
+        return reduce_kernels(
+            work, spec, tuple(range(2, rank)), name="mean", out_bytes=written(work)
+        )
     return pool(work)
 
 
-@kernel_model("aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward",
-              "aten::adaptive_max_pool2d_backward",
-              "aten::adaptive_max_pool3d_backward")  # fmt: skip
+@kernel_model(
+    "aten::_adaptive_avg_pool2d_backward",
+    "aten::_adaptive_avg_pool3d_backward",
+    "aten::adaptive_max_pool2d_backward",
+    "aten::adaptive_max_pool3d_backward",
+)
 def adaptive_pool_backward(work: Work) -> tuple[Kernel, ...]:
     """The gradient spread over each pooled region."""
     if not work.outputs or not work.outputs[0].numel:
         return ()
     out = work.outputs[0]
     name = work.op.name.rpartition("::")[2].lstrip("_")
-    return (_pixelwise(work, name, "pool_backward", out.numel, 1.0, out.dtype, False, 1.0),)
-
-
-_FORWARD_CYCLES = {"nearest": 0.74, "bilinear": 1.6, "linear": 1.2, "trilinear": 3.0,
-                   "bicubic": 6.0, "grid": 3.0}  # fmt: skip
-"""Clocks an output by method; only "nearest" is measured, the rest scale with their taps."""
+    return (_pixelwise(work, name, "pool_backward", out.numel, 1.0, out.dtype, False),)
 
 
 def _method(name: str) -> str:
@@ -125,13 +143,23 @@ def _method(name: str) -> str:
 
 
 @kernel_model(
-    "aten::upsample_nearest1d", "aten::upsample_nearest2d", "aten::upsample_nearest3d",
-    "aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact2d",
-    "aten::_upsample_nearest_exact3d", "aten::upsample_linear1d", "aten::upsample_bilinear2d",
-    "aten::upsample_trilinear3d", "aten::upsample_bicubic2d", "aten::_upsample_bilinear2d_aa",
-    "aten::_upsample_bicubic2d_aa", "aten::grid_sampler_2d", "aten::grid_sampler_3d",
-    "aten::cudnn_grid_sampler", "aten::affine_grid_generator",
-)  # fmt: skip
+    "aten::upsample_nearest1d",
+    "aten::upsample_nearest2d",
+    "aten::upsample_nearest3d",
+    "aten::_upsample_nearest_exact1d",
+    "aten::_upsample_nearest_exact2d",
+    "aten::_upsample_nearest_exact3d",
+    "aten::upsample_linear1d",
+    "aten::upsample_bilinear2d",
+    "aten::upsample_trilinear3d",
+    "aten::upsample_bicubic2d",
+    "aten::_upsample_bilinear2d_aa",
+    "aten::_upsample_bicubic2d_aa",
+    "aten::grid_sampler_2d",
+    "aten::grid_sampler_3d",
+    "aten::cudnn_grid_sampler",
+    "aten::affine_grid_generator",
+)
 def interpolate(work: Work) -> tuple[Kernel, ...]:
     """Each output from its nearest inputs."""
     if not work.outputs or not work.outputs[0].numel:
@@ -139,22 +167,28 @@ def interpolate(work: Work) -> tuple[Kernel, ...]:
     out = work.outputs[0]
     name = work.op.name.rpartition("::")[2].lstrip("_")
     method = _method(name)
-    cycles = work.constants.get(f"copy.interpolate.{method}_cycles", _FORWARD_CYCLES[method])
+    cycles = work.constants.value(f"copy.interpolate.{method}_cycles")
     return (
-        _pixelwise(work, name, "interpolate", out.numel, cycles, out.dtype,
-                   out.is_channels_last, 2.2),
-    )  # fmt: skip
+        _pixelwise(work, name, "interpolate", out.numel, cycles, out.dtype, out.is_channels_last),
+    )
 
 
 @kernel_model(
-    "aten::upsample_nearest1d_backward", "aten::upsample_nearest2d_backward",
-    "aten::upsample_nearest3d_backward", "aten::_upsample_nearest_exact1d_backward",
-    "aten::_upsample_nearest_exact2d_backward", "aten::_upsample_nearest_exact3d_backward",
-    "aten::upsample_linear1d_backward", "aten::upsample_bilinear2d_backward",
-    "aten::upsample_trilinear3d_backward", "aten::upsample_bicubic2d_backward",
-    "aten::_upsample_bilinear2d_aa_backward", "aten::_upsample_bicubic2d_aa_backward",
-    "aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward",
-)  # fmt: skip
+    "aten::upsample_nearest1d_backward",
+    "aten::upsample_nearest2d_backward",
+    "aten::upsample_nearest3d_backward",
+    "aten::_upsample_nearest_exact1d_backward",
+    "aten::_upsample_nearest_exact2d_backward",
+    "aten::_upsample_nearest_exact3d_backward",
+    "aten::upsample_linear1d_backward",
+    "aten::upsample_bilinear2d_backward",
+    "aten::upsample_trilinear3d_backward",
+    "aten::upsample_bicubic2d_backward",
+    "aten::_upsample_bilinear2d_aa_backward",
+    "aten::_upsample_bicubic2d_aa_backward",
+    "aten::grid_sampler_2d_backward",
+    "aten::grid_sampler_3d_backward",
+)
 def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     """Nearest gathers the gradients of an input's copies; the others scatter them atomically."""
     if not work.outputs or not work.outputs[0].numel:
@@ -164,23 +198,32 @@ def interpolate_backward(work: Work) -> tuple[Kernel, ...]:
     method = _method(name)
     last = out.is_channels_last
     if method == "nearest":
-        per_gradient = work.constants.get("copy.interpolate.nearest_backward_cycles", 0.46)
-        return (_pixelwise(work, name, "interpolate", grad.numel, per_gradient, out.dtype, last,
-                           2.0),)  # fmt: skip
-    cycles = 1.5 * _FORWARD_CYCLES[method]
-    body = _pixelwise(work, name, "interpolate", grad.numel, cycles, out.dtype, last, 2.0)
+        per_gradient = work.constants.value("copy.interpolate.nearest_backward_cycles")
+        return (_pixelwise(work, name, "interpolate", grad.numel, per_gradient, out.dtype, last),)
+    cycles = 1.5 * work.constants.value(f"copy.interpolate.{method}_cycles")
+    body = _pixelwise(work, name, "interpolate", grad.numel, cycles, out.dtype, last)
     return fill_kernel(work, out), body
 
 
-@kernel_model("aten::im2col", "aten::col2im", "aten::unfold", "aten::im2col_backward",
-              "aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d",
-              "aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d",
-              "aten::reflection_pad1d_backward", "aten::reflection_pad2d_backward",
-              "aten::replication_pad2d_backward")  # fmt: skip
+@kernel_model(
+    "aten::im2col",
+    "aten::col2im",
+    "aten::unfold",
+    "aten::im2col_backward",
+    "aten::reflection_pad1d",
+    "aten::reflection_pad2d",
+    "aten::reflection_pad3d",
+    "aten::replication_pad1d",
+    "aten::replication_pad2d",
+    "aten::replication_pad3d",
+    "aten::reflection_pad1d_backward",
+    "aten::reflection_pad2d_backward",
+    "aten::replication_pad2d_backward",
+)
 def rearrange(work: Work) -> tuple[Kernel, ...]:
     """Each element from one (or a few) other places."""
     if not work.outputs or not work.outputs[0].numel or work.op.view:
         return ()
     items = max(work.outputs[0].numel, work.op.inputs[0].numel)
     name = work.op.name.rpartition("::")[2]
-    return (_pixelwise(work, name, "interpolate", items, 0.8, work.outputs[0].dtype, False, 1.0),)
+    return (_pixelwise(work, name, "interpolate", items, 0.8, work.outputs[0].dtype, False),)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import exp, hypot, inf, log, sqrt
 from pathlib import Path
@@ -33,20 +33,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.cost.identity import Same
 from gpuscope.cost.registry import KernelModel, Work
 from gpuscope.cost.residual_features import NAMES, features
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.errors import CatalogueError, GpuscopeError
 from gpuscope.hardware import device as device_named
 from gpuscope.hardware.calibration import CALIBRATIONS
 
-LEARNED = (
-    "Kernel times hold a small correction learned on this device (within a factor of 2 for short"
-    " kernels, 10 % for long ones)."
+LEARNED = Text(
+    "Kernel times hold a small correction learned on this device (within a factor of 2 for short "
+    "kernels, 10 % for long ones)."
 )
 """What a prediction says of it."""
 
 FILE = "residual.json"
+_SCALE = "residual.scale"
 VERSION = 1
 
 LIMIT = log(2.0)
@@ -158,7 +161,7 @@ class Residual:
 def residual_of(work: Work) -> Residual | None:
     """The residual that applies: of this very device, with its own constants, not switched off."""
     constants = work.constants
-    if not constants.calibrated or constants.get("residual.scale", 0.0) <= 0:
+    if not constants.calibrated or not constants.known(_SCALE) or constants.value(_SCALE) <= 0:
         return None
     return load(CALIBRATIONS / constants.calibration.device_id / FILE)
 
@@ -179,9 +182,10 @@ def load(path: Path) -> Residual | None:
         return _read(content)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise CatalogueError(
-            f"{path.name} of {path.parent.name}: cannot be read.", str(error),
-            "Make it anew: python benchmarks/fit/residual.py",
-        ) from error  # fmt: skip
+            Text("{path} of {parent}: cannot be read.", path=path.name, parent=path.parent.name),
+            str(error),
+            Text("Make it anew: python benchmarks/fit/residual.py"),
+        ) from error
 
 
 def _read(content: Mapping[str, Any]) -> Residual:
@@ -192,12 +196,13 @@ def _read(content: Mapping[str, Any]) -> Residual:
         ranges = part["ranges"]
         trees[kind] = Trees(
             np.array([[place[n] for n in t["if"]] for t in rows], np.int64),
-            np.array([t["above"] for t in rows], float), np.array([t["r"] for t in rows], float),
+            np.array([t["above"] for t in rows], float),
+            np.array([t["r"] for t in rows], float),
             np.array([place[n] for n in ranges], np.int64),
             np.array([low for low, _ in ranges.values()], float),
             np.array([high for _, high in ranges.values()], float),
             tuple((inf if s is None else s, lo, hi) for s, lo, hi in part["quantiles"]),
-        )  # fmt: skip
+        )
     levels = {name: Level(*row) for name, row in content["operators"].items()}
     return Residual(content["device"], trees, levels)
 
@@ -220,15 +225,55 @@ def corrected(
     if found is None:
         return kernels
     base = _on_catalogue_device(work)
-    at_home = kernels if base is work else model(base)
-    kind = kind_of(at_home) if at_home else ""
-    if kind in ("", *_NOT_LEARNED):
+    home = base is work
+    told = _told(found, work, kernels) if home else _told_there(_There.of(found, base, model))
+    if told is None:
         return kernels
-    r = found.r(kind, work.op.name, features(base, at_home))
-    r *= min(1.0, work.constants.get("residual.scale", 0.0))
-    bound = limit(sum(k.duration_s for k in at_home))
+    kind, seconds, r = told
+    r *= min(1.0, work.constants.value(_SCALE))
+    bound = limit(seconds)
     moved = tuple(_moved(work, k, exp(max(-bound, min(bound, r)))) for k in kernels)
     return _with_interval(moved, found.interval(kind, sum(k.duration_s for k in moved)), systematic)
+
+
+def _told(
+    found: Residual, work: Work, kernels: tuple[Kernel, ...]
+) -> tuple[str, float, float] | None:
+    """Kind, seconds by the physical model, and r of an operator; None where none was learned."""
+    kind = kind_of(kernels) if kernels else ""
+    if kind in ("", *_NOT_LEARNED):
+        return None
+    seconds = sum(k.duration_s for k in kernels)
+    return kind, seconds, found.r(kind, work.op.name, features(work, kernels))
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """An operator on the device that the residual was learned on, to be asked about many times:
+    what-if devices by the dozen have the same one.
+
+    Attributes:
+        key: what the answer follows from.
+        found: the residual.
+        work, model: the operator there and its physical model.
+    """
+
+    key: tuple[object, ...]
+    found: Residual = field(compare=False)
+    work: Work = field(compare=False)
+    model: KernelModel = field(compare=False)
+
+    @classmethod
+    def of(cls, found: Residual, work: Work, model: KernelModel) -> _There:
+        constants = work.constants.calibration
+        kept = (found, work.op, work.device, constants, work.cluster, work.group)
+        same = tuple(Same(each) for each in kept)
+        return cls((*same, work.settings, work.hot, work.rank, model), found, work, model)
+
+
+@lru_cache(maxsize=4096)
+def _told_there(there: _There) -> tuple[str, float, float] | None:
+    return _told(there.found, there.work, there.model(there.work))
 
 
 def kind_of(kernels: Sequence[Kernel]) -> str:
@@ -262,15 +307,18 @@ def _moved(work: Work, kernel: Kernel, factor: float) -> Kernel:
         seconds = max(seconds, min(kernel.duration_s, least_s(work, kernel)))
     ratio = seconds / kernel.duration_s
     return replace(
-        kernel, duration_s=seconds, low_s=kernel.low_s * ratio, high_s=kernel.high_s * ratio,
+        kernel,
+        duration_s=seconds,
+        low_s=kernel.low_s * ratio,
+        high_s=kernel.high_s * ratio,
         origin="calibrated",
-    )  # fmt: skip
+    )
 
 
 def least_s(work: Work, kernel: Kernel) -> float:
     """What no kernel can beat: peak arithmetic, the L2's widest path, the shortest kernel."""
     device = work.device
-    least = work.constants.get("bandwidth.floor_s", 8e-7)
+    least = work.constants.value("bandwidth.floor_s")
     if device.clock_hz:
         widest = _L2_BYTES_PER_CLOCK_PER_UNIT * work.units * device.clock_hz
         least = max(least, kernel.least_bytes / widest)
@@ -297,11 +345,11 @@ def _with_interval(
     down = _without(1 - exp(quantiles[0]), systematic) * more
     up = _without(exp(quantiles[1]) - 1, systematic) * more
     return tuple(
-        replace(
-            k, low_s=max(0.0, k.duration_s * (1 - down)), high_s=k.duration_s * (1 + up)
-        ) if k.lane == "compute" else k
+        replace(k, low_s=max(0.0, k.duration_s * (1 - down)), high_s=k.duration_s * (1 + up))
+        if k.lane == "compute"
+        else k
         for k in kernels
-    )  # fmt: skip
+    )
 
 
 def _without(width: float, systematic: float) -> float:

@@ -23,26 +23,65 @@ _LEAST_SHARE = 2.0**-10
 _LIMITERS = ("compute", "tensor_core", "memory", "l2", "issue", "latency", "launch")
 _DTYPES = ("float32", "float16", "bfloat16", "tf32", "float8_e4m3fn", "int64")
 _SWITCHES = ("cudnn_benchmark", "tf32_matmul", "tf32_cudnn")
-_FLAGS = ("is_causal", "transposed", "keepdim", "descending", "train", "training", "bidirectional",
-          "amsgrad", "batch_first", "align_corners")  # fmt: skip
+_FLAGS = (
+    "is_causal",
+    "transposed",
+    "keepdim",
+    "descending",
+    "train",
+    "training",
+    "bidirectional",
+    "amsgrad",
+    "batch_first",
+    "align_corners",
+)
 _NUMBERS = ("groups", "stride", "kernel_size", "k", "num_layers", "hidden_size")
 
 
 def _tensor_names(name: str) -> tuple[str, ...]:
     dims = tuple(f"{name}.size_{i + 1}_from_end" for i in range(_DIMS))
-    return (*dims, f"{name}.outer", f"{name}.elements", f"{name}.layout", f"{name}.alignment",
-            f"{name}.itemsize")  # fmt: skip
+    return (
+        *dims,
+        f"{name}.outer",
+        f"{name}.elements",
+        f"{name}.layout",
+        f"{name}.alignment",
+        f"{name}.itemsize",
+    )
 
 
 NAMES: tuple[str, ...] = (
-    "duration", "compute_share", "memory_share", "least_bytes", "bandwidth_share", "flops",
-    "flops_per_byte", "grid", "block", "waves", "tail", "occupancy", "tile_0", "tile_1", "tile_2",
-    "kernels", *(f"limiter.{name}" for name in _LIMITERS), *(f"dtype.{name}" for name in _DTYPES),
-    *_tensor_names("input_0"), *_tensor_names("input_1"), *_tensor_names("output_0"),
-    "inputs", "outputs", "shared_memory", "hot", "dim_from_end", "outputs_asked",
-    *(f"switch.{name}" for name in _SWITCHES), *(f"flag.{name}" for name in _FLAGS),
+    "duration",
+    "compute_share",
+    "memory_share",
+    "least_bytes",
+    "bandwidth_share",
+    "flops",
+    "flops_per_byte",
+    "grid",
+    "block",
+    "waves",
+    "tail",
+    "occupancy",
+    "tile_0",
+    "tile_1",
+    "tile_2",
+    "kernels",
+    *(f"limiter.{name}" for name in _LIMITERS),
+    *(f"dtype.{name}" for name in _DTYPES),
+    *_tensor_names("input_0"),
+    *_tensor_names("input_1"),
+    *_tensor_names("output_0"),
+    "inputs",
+    "outputs",
+    "shared_memory",
+    "hot",
+    "dim_from_end",
+    "outputs_asked",
+    *(f"switch.{name}" for name in _SWITCHES),
+    *(f"flag.{name}" for name in _FLAGS),
     *(f"number.{name}" for name in _NUMBERS),
-)  # fmt: skip
+)
 """The features in the order in which `features` gives them."""
 
 
@@ -50,10 +89,16 @@ def features(work: Work, kernels: Sequence[Kernel]) -> tuple[float, ...]:
     """The figures of `NAMES` for an operator and what it launches (one kernel at least)."""
     inputs, outputs = work.inputs, work.outputs
     return (
-        *_of_kernels(work, kernels), *_of_tensor(inputs, 0), *_of_tensor(inputs, 1),
-        *_of_tensor(outputs, 0), float(len(inputs)), float(len(outputs)), _shared(work),
-        _hot_share(work), *_of_arguments(work),
-    )  # fmt: skip
+        *_of_kernels(work, kernels),
+        *_of_tensor(inputs, 0),
+        *_of_tensor(inputs, 1),
+        *_of_tensor(outputs, 0),
+        float(len(inputs)),
+        float(len(outputs)),
+        _shared(work),
+        _hot_share(work),
+        *_of_arguments(work),
+    )
 
 
 def _of_kernels(work: Work, kernels: Sequence[Kernel]) -> tuple[float, ...]:
@@ -67,13 +112,22 @@ def _of_kernels(work: Work, kernels: Sequence[Kernel]) -> tuple[float, ...]:
         log2(max(total_s, 1e-9) * 1e6),
         _share(sum(k.compute_s for k in kernels), total_s),
         _share(sum(k.memory_s for k in kernels), total_s),
-        _log(least), _share(least / work.bandwidth, total_s), _log(flops),
-        _log(flops / least) if least else 0.0, _log(longest.grid), _log(longest.block),
-        _log(waves * 16), (ceil(waves) - waves) / ceil(waves) if 0 < waves < 16 else 0.0,
-        longest.occupancy or 0.0, _log(tile[0]), _log(tile[1]), _log(tile[2]),
-        float(len(kernels)), *(float(longest.limiter == name) for name in _LIMITERS),
+        _log(least),
+        _share(least / work.bandwidth, total_s),
+        _log(flops),
+        _log(flops / least) if least else 0.0,
+        _log(longest.grid),
+        _log(longest.block),
+        _log(waves * 16),
+        (ceil(waves) - waves) / ceil(waves) if 0 < waves < 16 else 0.0,
+        longest.occupancy or 0.0,
+        _log(tile[0]),
+        _log(tile[1]),
+        _log(tile[2]),
+        float(len(kernels)),
+        *(float(longest.limiter == name) for name in _LIMITERS),
         *(float(longest.dtype == name) for name in _DTYPES),
-    )  # fmt: skip
+    )
 
 
 def _of_tensor(specs: Sequence[TensorSpec], at: int) -> tuple[float, ...]:
@@ -82,8 +136,14 @@ def _of_tensor(specs: Sequence[TensorSpec], at: int) -> tuple[float, ...]:
     spec = specs[at]
     shape = spec.shape[::-1]
     dims = tuple(_log(shape[i]) if i < len(shape) else 0.0 for i in range(_DIMS))
-    return (*dims, _log(prod(shape[_DIMS:])), _log(spec.numel), _layout(spec), _alignment(spec),
-            float(spec.itemsize))  # fmt: skip
+    return (
+        *dims,
+        _log(prod(shape[_DIMS:])),
+        _log(spec.numel),
+        _layout(spec),
+        _alignment(spec),
+        float(spec.itemsize),
+    )
 
 
 def _layout(spec: TensorSpec) -> float:
@@ -122,7 +182,9 @@ def _of_arguments(work: Work) -> tuple[float, ...]:
     mask = args.get("output_mask", args.get("grad_input_mask"))
     asked = sum(bool(x) for x in mask) if isinstance(mask, (tuple, list)) else 0
     return (
-        _dim_from_end(work), float(asked), *(float(work.setting(name)) for name in _SWITCHES),
+        _dim_from_end(work),
+        float(asked),
+        *(float(work.setting(name)) for name in _SWITCHES),
         *(float(args.get(name) is True) for name in _FLAGS),
         *(_log(_largest(args.get(name))) for name in _NUMBERS),
     )

@@ -15,25 +15,39 @@ _RIVALS = 8192.0
 """Most additions to one address that are in flight at a time (recorded up to there)."""
 
 
-@kernel_model("aten::index_add", "aten::index_add_", "aten::index_copy", "aten::index_copy_",
-              "aten::index_fill", "aten::index_fill_", "aten::index_reduce_")  # fmt: skip
+@kernel_model(
+    "aten::index_add",
+    "aten::index_add_",
+    "aten::index_copy",
+    "aten::index_copy_",
+    "aten::index_fill",
+    "aten::index_fill_",
+    "aten::index_reduce_",
+)
 def index_add(work: Work) -> tuple[Kernel, ...]:
     """Adds (or writes) rows by index, atomically."""
-    return _scatter(work, "index_add", 1.9, work.op.inputs[-1])
+    return _scatter(work, "index_add", work.op.inputs[-1])
 
 
 @kernel_model(
-    "aten::scatter", "aten::scatter_", "aten::scatter_add", "aten::scatter_add_",
-    "aten::scatter_reduce", "aten::scatter_reduce_", "aten::masked_scatter",
-    "aten::masked_scatter_", "aten::put_", "aten::put",
-)  # fmt: skip
+    "aten::scatter",
+    "aten::scatter_",
+    "aten::scatter_add",
+    "aten::scatter_add_",
+    "aten::scatter_reduce",
+    "aten::scatter_reduce_",
+    "aten::masked_scatter",
+    "aten::masked_scatter_",
+    "aten::put_",
+    "aten::put",
+)
 def scatter(work: Work) -> tuple[Kernel, ...]:
     """Writes (or adds, atomically) elements by index."""
     index = work.op.inputs[1] if len(work.op.inputs) > 1 else work.op.inputs[0]
-    return _scatter(work, "scatter_add" if "add" in work.op.name else "scatter", 1.05, index)
+    return _scatter(work, "scatter_add" if "add" in work.op.name else "scatter", index)
 
 
-def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Kernel, ...]:
+def _scatter(work: Work, key: str, moved: TensorSpec) -> tuple[Kernel, ...]:
     table = work.op.inputs[0]
     before: tuple[Kernel, ...] = ()
     if not work.op.name.endswith("_") and work.outputs and work.outputs[0].numel:
@@ -45,7 +59,7 @@ def _scatter(work: Work, key: str, cycles: float, moved: TensorSpec) -> tuple[Ke
         return (*before, few_rows(work, "index_add_few", indices, moved))
     size = moved.numel * table.itemsize
     read = size * (2 if "add" in key else 1) + moved.numel * 8.0 * (key != "index_add")
-    made = element_kernel(work, key, key, moved.numel, cycles, read, size)
+    made = element_kernel(work, key, key, moved.numel, read, size)
     if key == "scatter_add" and moved.stride and moved.stride[-1]:
         return (*before, _scattered(work, made, moved.numel, size))
     if key == "scatter_add":
@@ -59,42 +73,44 @@ def _contended(work: Work, made: Kernel, items: int) -> Kernel:
     The L2 cache adds float32 itself; 16-bit values are swapped in by compare-and-swap, which is
     tried again whenever another thread came first.
     """
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     if not m.clocks_per_s:
         return made
     each = items / max(work.op.inputs[0].numel, 1)
     clock_s = m.units / m.clocks_per_s
     if work.op.inputs[0].itemsize >= 4:
-        adding_s = max(items / get("gather.adds_per_clock", 185.0),
-                       each * get("gather.add_clocks", 10.0)) * clock_s  # fmt: skip
+        adding_s = (
+            max(items / get("gather.adds_per_clock"), each * get("gather.add_clocks")) * clock_s
+        )
     else:
-        turn_s = get("gather.swap_s", 0.46e-6)
-        turn_s += min(each, _RIVALS) * get("gather.swap_again_s", 0.85e-9)
+        turn_s = get("gather.swap_s")
+        turn_s += min(each, _RIVALS) * get("gather.swap_again_s")
         adding_s = (each - 1.0) * turn_s if each > 1.0 else 0.0
     hot = all(is_hot(work, i) for i in range(len(work.op.inputs)))
     # An index, then what it points at, then the sum's way back.
-    start_s = get("gather.scatter_add.near_s", 2.5e-6) if hot else get(
-        "gather.scatter_add.far_s", 5.2e-6)  # fmt: skip
+    start_s = get("gather.scatter_add.near_s") if hot else get("gather.scatter_add.far_s")
     seconds = max(m.floor_s + start_s + adding_s, made.duration_s)
     scale = seconds / made.duration_s
-    return replace(made, duration_s=seconds, low_s=made.low_s * scale,
-                   high_s=made.high_s * scale, limiter="l2")  # fmt: skip
+    return replace(
+        made, duration_s=seconds, low_s=made.low_s * scale, high_s=made.high_s * scale, limiter="l2"
+    )
 
 
 def _scattered(work: Work, made: Kernel, items: int, size: float) -> Kernel:
     """Additions at places of their own: atomic ones of the L2 cache, a sector each."""
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     if not m.clocks_per_s:
         return made
-    adding_s = items * m.units / m.clocks_per_s / get("gather.atomics_per_clock", 40.0)
+    adding_s = items * m.units / m.clocks_per_s / get("gather.atomics_per_clock")
     apart = work.op.inputs[0].nbytes > m.l2_bytes / 2  # what is added to does not stay near
     moved_s = (items * 32.0 * apart + size * 3) / m.read_bytes_per_s
     # An index, then what it points at, then the sum's way back.
-    seconds = m.floor_s + get("gather.scattered_s", 2.6e-6) + adding_s + moved_s
+    seconds = m.floor_s + get("gather.scattered_s") + adding_s + moved_s
     scale = seconds / made.duration_s
     if scale <= 1.0:
         return made
-    return replace(made, duration_s=seconds, low_s=made.low_s * scale,
-                   high_s=made.high_s * scale, limiter="l2")  # fmt: skip
+    return replace(
+        made, duration_s=seconds, low_s=made.low_s * scale, high_s=made.high_s * scale, limiter="l2"
+    )

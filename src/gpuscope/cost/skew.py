@@ -21,6 +21,8 @@ from math import hypot, sqrt
 
 import numpy as np
 
+from gpuscope.document.quantities import Number, Seconds
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 
 
@@ -76,7 +78,9 @@ def expected_largest(n: int) -> float:
         InvalidValueError: n is not 1 or more.
     """
     if n < 1:
-        raise InvalidValueError(f"There is no largest of {n} values.", "Ranks are one or more.", "")
+        raise InvalidValueError(
+            Text("There is no largest of {n} values.", n=n), Text("Ranks are one or more."), ""
+        )
     x = np.linspace(0.0, 9.0, 9001)
     above = _above(x)
     upper = -np.expm1(n * np.log1p(-above))  # 1 - F(x)^n
@@ -93,7 +97,7 @@ def _above(x: np.ndarray) -> np.ndarray:
 
 def waiting(
     ranks: int, duration_s: float, variability: Variability = DEVICE_BOUND, steps: float = 1.0
-) -> Waiting:  # fmt: skip
+) -> Waiting:
     """What an average rank waits at the end of a stretch of work for the last of its group.
 
     Args:
@@ -108,17 +112,21 @@ def waiting(
     """
     if duration_s < 0 or steps <= 0:
         raise InvalidValueError(
-            f"A stretch of {duration_s} s and {steps} steps cannot be.", "Both are positive.", ""
+            Text(
+                "A stretch of {duration} and {steps} steps cannot be.",
+                duration=Seconds(duration_s),
+                steps=Number(steps),
+            ),
+            Text("Both are positive."),
+            "",
         )
     largest = expected_largest(ranks)
     each = 1 / sqrt(steps)
     v = variability
     values = [
         duration_s * largest * hypot(step * each, device)
-        for step, device in (
-            (v.step, v.device), (v.low, v.device_low), (v.high, v.device_high)
-        )
-    ]  # fmt: skip
+        for step, device in ((v.step, v.device), (v.low, v.device_low), (v.high, v.device_high))
+    ]
     return Waiting(values[0], values[1], values[2], ranks)
 
 

@@ -15,6 +15,8 @@ from gpuscope.cost.copy import made_contiguous
 from gpuscope.cost.elementwise import elementwise
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _WARP_COLUMNS = 2048
 """Longest row that one warp keeps in registers."""
@@ -43,8 +45,14 @@ def _rows_and_columns(work: Work) -> tuple[int, int, bool]:
     return spec.numel // max(columns, 1), columns, inner == 1
 
 
-@kernel_model("aten::_softmax", "aten::_log_softmax", "aten::softmax", "aten::log_softmax",
-              "aten::_safe_softmax", "aten::_masked_softmax")  # fmt: skip
+@kernel_model(
+    "aten::_softmax",
+    "aten::_log_softmax",
+    "aten::softmax",
+    "aten::log_softmax",
+    "aten::_safe_softmax",
+    "aten::_masked_softmax",
+)
 def softmax(work: Work) -> tuple[Kernel, ...]:
     """Forward: read the rows, write the rows."""
     if not work.outputs or not work.outputs[0].numel:
@@ -69,8 +77,11 @@ def _forward(work: Work, rows: int, columns: int) -> Kernel:
     return _block(work, rows, columns, "softmax_block_forward", "forward", 2.0, 1024)
 
 
-@kernel_model("aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
-              "aten::_masked_softmax_backward")  # fmt: skip
+@kernel_model(
+    "aten::_softmax_backward_data",
+    "aten::_log_softmax_backward_data",
+    "aten::_masked_softmax_backward",
+)
 def softmax_backward(work: Work) -> tuple[Kernel, ...]:
     """Backward: read gradient and result, write the input's gradient."""
     if not work.outputs or not work.outputs[0].numel:
@@ -103,79 +114,79 @@ def _backward(work: Work, rows: int, columns: int) -> Kernel:
     return _block(work, rows, columns, name, key, 0.0 if fits else 0.5, threads)
 
 
-_WARP = {
-    "forward": (0.35, 14.0, 0.05e-6), "log_forward": (0.35, 14.0, 0.04e-6),
-    "backward": (0.25, 14.0, 0.03e-6), "log_backward": (0.4, 14.0, 0.04e-6),
-}  # fmt: skip
-"""Clocks a value and a row, seconds a value of a thread."""
-
-
 def _warp(work: Work, rows: int, columns: int, name: str, backward: bool) -> Kernel:
     """A warp for each row (two for short ones, a part of a warp for the shortest)."""
-    get = work.constants.get
+    get = work.constants.value
     padded = 1 << max(columns - 1, 0).bit_length()
     lanes = min(padded, 32)
     read = reads(work)
     which = ("log_" if "log" in work.op.name else "") + ("backward" if backward else "forward")
-    value, row, step = _WARP[which]
     key = f"softmax.warp.{which}"
-    per_value = get(f"{key}_cycles", value)
+    per_value = get(f"{key}_cycles")
     # Values beyond the row are neither loaded nor stored, but take part in the sums.
-    values = columns + get("softmax.warp.beyond", 0.3) * (padded - columns)
+    values = columns + get("softmax.warp.beyond") * (padded - columns)
     if padded > 1024:
-        per_value *= get("softmax.warp.long", 1.2)
+        per_value *= get("softmax.warp.long")
     if work.op.inputs[0].itemsize >= 4:
-        per_value *= get("softmax.warp.wide", 0.8)
+        per_value *= get("softmax.warp.wide")
     per_block = 128 // lanes * (2 if padded <= 128 else 1)
     resident = 16 if padded <= 256 else 10 if padded <= 1024 else 6
     return kernel(
         work,
         Launch(
-            name, "normalization", read.cold, read.hot, written(work), items=rows,
-            cycles=values * per_value + lanes / 32 * get("softmax.warp.row_cycles", row),
-            grid=max(1, ceil(rows / per_block)), resident=resident,
-            chain_s=get("softmax.warp.base_s", 0.3e-6)
-            + padded / lanes * get(f"{key}_step_s", step),
-            dtype=work.op.inputs[0].dtype, family="softmax",
+            name,
+            "normalization",
+            read.cold,
+            read.hot,
+            written(work),
+            items=rows,
+            cycles=values * per_value + lanes / 32 * get("softmax.warp.row_cycles"),
+            grid=max(1, ceil(rows / per_block)),
+            resident=resident,
+            chain_s=get("softmax.warp.base_s") + padded / lanes * get(f"{key}_step_s"),
+            dtype=work.op.inputs[0].dtype,
+            family="softmax",
         ),
-    )  # fmt: skip
-
-
-_BLOCK = {
-    "forward": (0.39, 4000.0), "registers": (0.7, 900.0), "backward": (0.5, 600.0),
-    "shared": (0.33, 150.0), "forward_shared": (0.7, 900.0),
-}  # fmt: skip
-"""Clocks a value and a row: barriers follow each other, and few blocks share a multiprocessor."""
+    )
 
 
 def _block(
     work: Work, rows: int, columns: int, name: str, key: str, passes: float, threads: int
 ) -> Kernel:
     """A block for each row that reads it again in further passes (`passes` more)."""
-    get = work.constants.get
+    get = work.constants.value
     m = machine(work)
     read = reads(work)
     resident = max(1, (m.threads_per_unit or 2048) // threads)
     missed = missed_share(m, read.total / max(rows, 1), rows, resident)
     again = read.total * passes
     steps = columns * work.op.inputs[0].itemsize / 16 / threads
-    value, row = _BLOCK[key]
-    value = get(f"softmax.block.{key}_cycles", value)
+    value = get(f"softmax.block.{key}_cycles")
     if key == "registers" and "log" not in work.op.name:
-        value *= get("softmax.block.registers_plain", 1.4)
+        value *= get("softmax.block.registers_plain")
     return kernel(
         work,
         Launch(
-            name, "normalization", read.cold + again * missed, read.hot + again * (1 - missed),
-            written(work), read.total + written(work), items=rows,
-            cycles=columns * value + get(f"softmax.block.{key}_row_cycles", row),
-            grid=max(rows, 1), block=threads, resident=resident,
-            chain_s=get(f"softmax.block.{key}_start_s", 0.5e-6)
-            + steps * (1 + passes) * get("softmax.block.pass_s", 0.2e-6),
-            dtype=work.op.inputs[0].dtype, family="softmax",
-            note=f"rows are read {1 + passes:g} times" if passes else "",
+            name,
+            "normalization",
+            read.cold + again * missed,
+            read.hot + again * (1 - missed),
+            written(work),
+            read.total + written(work),
+            items=rows,
+            cycles=columns * value + get(f"softmax.block.{key}_row_cycles"),
+            grid=max(rows, 1),
+            block=threads,
+            resident=resident,
+            chain_s=get(f"softmax.block.{key}_start_s")
+            + steps * (1 + passes) * get("softmax.block.pass_s"),
+            dtype=work.op.inputs[0].dtype,
+            family="softmax",
+            note=Text("rows are read {times} times", times=Number(1 + passes, "g"))
+            if passes
+            else "",
         ),
-    )  # fmt: skip
+    )
 
 
 def _spatial_block(inner: int, columns: int) -> tuple[int, int]:
@@ -190,7 +201,7 @@ def _spatial_block(inner: int, columns: int) -> tuple[int, int]:
 
 def _spatial(work: Work, rows: int, columns: int, passes: int) -> Kernel:
     """Along a dimension that is not dense: a thread, or a few, walk a row `passes` times."""
-    get = work.constants.get
+    get = work.constants.value
     spec = work.op.inputs[0]
     dim = work.op.args.get("dim", -1)
     at = dim % len(spec.shape) if isinstance(dim, int) else -1
@@ -205,21 +216,29 @@ def _spatial(work: Work, rows: int, columns: int, passes: int) -> Kernel:
     # Each step waits for loads, longer where they come from device memory; threads that share a
     # row read with a stride.
     key = "softmax.spatial." + ("forward" if passes > 2 else "backward")
-    step_s = get(f"{key}_step_s", 0.55e-6 if passes > 2 else 0.23e-6)
+    step_s = get(f"{key}_step_s")
     if along > 1:
-        step_s *= get(f"{key}_strided", 1.3 if passes > 2 else 2.3)
+        step_s *= get(f"{key}_strided")
     far = read.cold / max(read.total, 1.0) + (passes - 1) * missed
-    chain = get("softmax.spatial.base_s", 1.0e-6)
-    chain += steps * (step_s + far * get(f"{key}_far_s", 0.2e-6 if passes > 2 else 0.15e-6))
+    chain = get("softmax.spatial.base_s")
+    chain += steps * (step_s + far * get(f"{key}_far_s"))
     if along > 1:
-        chain += passes * get("softmax.spatial.together_s", 1.0e-6)
+        chain += passes * get("softmax.spatial.together_s")
     return kernel(
         work,
         Launch(
-            "softmax_spatial", "normalization", read.cold + again * missed,
-            read.hot + again * (1 - missed), written(work), read.total + written(work),
-            items=rows * columns * passes, cycles=get("softmax.spatial.item_cycles", 0.15),
-            grid=outer * ceil(inner / across), block=along * across,
-            chain_s=chain, dtype=spec.dtype, family="softmax.spatial",
+            "softmax_spatial",
+            "normalization",
+            read.cold + again * missed,
+            read.hot + again * (1 - missed),
+            written(work),
+            read.total + written(work),
+            items=rows * columns * passes,
+            cycles=get("softmax.spatial.item_cycles"),
+            grid=outer * ceil(inner / across),
+            block=along * across,
+            chain_s=chain,
+            dtype=spec.dtype,
+            family="softmax.spatial",
         ),
-    )  # fmt: skip
+    )

@@ -15,6 +15,7 @@ from gpuscope.cost.copy import copy_kernel, fill_kernel
 from gpuscope.cost.reduction import memset_kernel, reduce_kernels, scan
 from gpuscope.cost.registry import Work, kernel_model
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.program.types import TensorSpec
 
 CUB_TILE_BYTES = 256 * 9 * 16
@@ -23,9 +24,14 @@ policies from compute capability 6 on: 19 values of 4 bytes a thread, fewer larg
 
 
 def key_sort(
-    work: Work, count: int, key_bytes: int, value_bytes: int, relative: float = 1.0,
-    bits: int = 0, floats: bool = False,
-) -> tuple[Kernel, ...]:  # fmt: skip
+    work: Work,
+    count: int,
+    key_bytes: int,
+    value_bytes: int,
+    relative: float = 1.0,
+    bits: int = 0,
+    floats: bool = False,
+) -> tuple[Kernel, ...]:
     """Radix sort of `count` keys with their values: memsets, histogram, one pass for 8 bits.
 
     What fits one block is sorted by it alone, 6 bits at a time.
@@ -39,40 +45,71 @@ def key_sort(
         bits: of a key that are sorted by; 0: all.
         floats: keys whose exponents resemble each other, so that counters are fought over.
     """
-    get = work.constants.get
+    get = work.constants.value
     bits = bits or 8 * key_bytes
     widest = max(key_bytes, value_bytes, 4)
     if count <= 256 * max(1, 19 * 4 // widest):
-        pass_s = get("sort.tile.pass_s", 1.05e-6) + count * get("sort.tile.pair_s", 0.11e-9)
+        pass_s = get("sort.tile.pass_s") + count * get("sort.tile.pair_s")
         return (
-            kernel(work, Launch(
-                "radix_sort_single_tile", "sort", 0.0, count * float(key_bytes + value_bytes),
-                count * float(key_bytes + value_bytes), grid=1, block=256, resident=1,
-                chain_s=get("sort.tile.base_s", 0.7e-6) + ceil(bits / 6) * pass_s, family="sort",
-                note="one block sorts them all, 6 bits at a time")),
-        )  # fmt: skip
+            kernel(
+                work,
+                Launch(
+                    "radix_sort_single_tile",
+                    "sort",
+                    0.0,
+                    count * float(key_bytes + value_bytes),
+                    count * float(key_bytes + value_bytes),
+                    grid=1,
+                    block=256,
+                    resident=1,
+                    chain_s=get("sort.tile.base_s") + ceil(bits / 6) * pass_s,
+                    family="sort",
+                    note=Text("one block sorts them all, 6 bits at a time"),
+                ),
+            ),
+        )
     passes = ceil(bits / 8)
     blocks = max(1, ceil(count / 4608))
     size = float(count * (key_bytes + value_bytes))
     hot = size < 20 * 2**20
     histogram = kernel(
         work,
-        Launch("radix_sort_histogram", "sort", count * float(key_bytes), 0.0, 8192.0,
-               items=count * passes, cycles=0.35 if floats else 0.12,
-               grid=min(924, max(1, ceil(count / 2048))), block=128,
-               chain_s=get("sort.histogram_s", 2.2e-6), family="sort"),
-    )  # fmt: skip
-    scan_ = kernel(work, Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0,
-                                grid=passes, block=256))  # fmt: skip
+        Launch(
+            "radix_sort_histogram",
+            "sort",
+            count * float(key_bytes),
+            0.0,
+            8192.0,
+            items=count * passes,
+            cycles=0.35 if floats else 0.12,
+            grid=min(924, max(1, ceil(count / 2048))),
+            block=128,
+            chain_s=get("sort.histogram_s"),
+            family="sort",
+        ),
+    )
+    scan_ = kernel(
+        work,
+        Launch("radix_sort_exclusive_sum", "sort", written_bytes=8192.0, grid=passes, block=256),
+    )
     one = kernel(
         work,
         Launch(
-            "radix_sort_onesweep", "sort", 0.0 if hot else size, size if hot else 0.0, size,
-            items=count, cycles=get("sort.pass_cycles", 2.6) * relative, grid=blocks, block=384,
-            resident=4, chain_s=get("sort.pass_s", 4.6e-6), family="sort",
-            note="one pass for 8 bits of the key",
+            "radix_sort_onesweep",
+            "sort",
+            0.0 if hot else size,
+            size if hot else 0.0,
+            size,
+            items=count,
+            cycles=get("sort.pass_cycles") * relative,
+            grid=blocks,
+            block=384,
+            resident=4,
+            chain_s=get("sort.pass_s"),
+            family="sort",
+            note=Text("one pass for 8 bits of the key"),
         ),
-    )  # fmt: skip
+    )
     clear = memset_kernel(work)
     return (*(clear,) * (passes + 2), histogram, scan_, *(one,) * passes)
 
@@ -94,31 +131,49 @@ def _rows(work: Work) -> tuple[int, int]:
 
 
 def _block_rows(
-    work: Work, name: str, rows: int, threads: int, resident: int, base_s: float, cycles: float,
+    work: Work,
+    name: str,
+    rows: int,
+    threads: int,
+    resident: int,
+    base_s: float,
+    cycles: float,
     moved: float,
-) -> Kernel:  # fmt: skip
+) -> Kernel:
     """One block a row: `base_s` for a block alone, `cycles` where multiprocessors are full."""
     return kernel(
         work,
         Launch(
-            name, "sort", moved, 0.0, moved, items=rows, cycles=cycles, grid=max(rows, 1),
-            block=threads, resident=resident, streaming=True, chain_s=base_s, family="sort",
+            name,
+            "sort",
+            moved,
+            0.0,
+            moved,
+            items=rows,
+            cycles=cycles,
+            grid=max(rows, 1),
+            block=threads,
+            resident=resident,
+            streaming=True,
+            chain_s=base_s,
+            family="sort",
         ),
-    )  # fmt: skip
+    )
 
 
-@kernel_model("aten::sort", "aten::argsort", "aten::msort", "aten::_sort", "aten::median",
-              "aten::mode")  # fmt: skip
+@kernel_model(
+    "aten::sort", "aten::argsort", "aten::msort", "aten::_sort", "aten::median", "aten::mode"
+)
 def sort(work: Work) -> tuple[Kernel, ...]:
     """Rows sorted one by one where they are short, in one segmented sort where they are long."""
     if not work.inputs or not work.inputs[0].numel:
         return ()
     spec = work.op.inputs[0]
     rows, columns = _rows(work)
-    get = work.constants.get
+    get = work.constants.value
     index = TensorSpec(spec.shape, spec.stride, "int64")
     moved = float(spec.nbytes + index.nbytes)
-    kept = copy_kernel(work, spec, spec, is_hot(work, 0), "sorted in place")
+    kept = copy_kernel(work, spec, spec, is_hot(work, 0), Text("sorted in place"))
     if columns <= 4096:
         # A ramp is laid out for each row, and the values twice.
         ramp = replace(fill_kernel(work, index), name="arange")
@@ -127,24 +182,32 @@ def sort(work: Work) -> tuple[Kernel, ...]:
         room = next(n for n in _ROOMS if columns <= n)
         threads = max(32, room // 32)
         wide = "wide" if room > 128 else "narrow"
-        base = get(f"sort.{wide}.base_s", 6.5e-6 if room > 128 else 2.0e-6)
-        base += spec.itemsize * get(f"sort.{wide}.byte_s", 2.2e-6 if room > 128 else 0.75e-6)
-        cycles = room * spec.itemsize * get("sort.row.value_cycles", 2.4)
-        cycles += get("sort.row.cycles", 400.0)
+        base = get(f"sort.{wide}.base_s")
+        base += spec.itemsize * get(f"sort.{wide}.byte_s")
+        cycles = room * spec.itemsize * get("sort.row.value_cycles")
+        cycles += get("sort.row.cycles")
         resident = max(1, min(16, 2048 // threads // 2))
         made = _block_rows(work, "sort_rows", rows, threads, resident, base, cycles, moved)
         return *before, made
     passes = int(spec.itemsize)
     numbers = kernel(
         work,
-        Launch("fill_reverse_indices", "sort", written_bytes=float(index.nbytes),
-               items=spec.numel, cycles=get("sort.number.cycles", 1.0), streaming=True,
-               grid=ceil(spec.numel / 1024), block=1024, note="a division for each value"),
-    )  # fmt: skip
+        Launch(
+            "fill_reverse_indices",
+            "sort",
+            written_bytes=float(index.nbytes),
+            items=spec.numel,
+            cycles=get("sort.number.cycles"),
+            streaming=True,
+            grid=ceil(spec.numel / 1024),
+            block=1024,
+            note=Text("a division for each value"),
+        ),
+    )
     if rows >= _SEGMENTS:
         # A block a row: passes of 6 bits, then of 5.
-        one = _segmented(work, spec, rows, "sort.segment.cycles", 3.1, 384)
-        other = _segmented(work, spec, rows, "sort.segment.narrow_cycles", 2.7, 192)
+        one = _segmented(work, spec, rows, "sort.segment.cycles", 384)
+        other = _segmented(work, spec, rows, "sort.segment.narrow_cycles", 192)
         return kept, numbers, *(one,) * passes, *(other,) * max(1, passes // 2)
     flat = key_sort(work, spec.numel, passes, 8, floats="float" in spec.dtype)
     if rows == 1:
@@ -154,17 +217,25 @@ def sort(work: Work) -> tuple[Kernel, ...]:
     return (kept, numbers, *flat, *by_row)
 
 
-def _segmented(
-    work: Work, spec: TensorSpec, rows: int, key: str, cycles: float, block: int
-) -> Kernel:
+def _segmented(work: Work, spec: TensorSpec, rows: int, key: str, block: int) -> Kernel:
     """One pass of CUB's segmented radix sort: a block counts, then moves, all of a row."""
     size = float(spec.numel * (spec.itemsize + 8))
     return kernel(
         work,
-        Launch("segmented_radix_sort", "sort", size, 0.0, size, items=spec.numel,
-               cycles=work.constants.get(key, cycles), grid=rows, block=block, family="sort",
-               note="one pass, a block a row"),
-    )  # fmt: skip
+        Launch(
+            "segmented_radix_sort",
+            "sort",
+            size,
+            0.0,
+            size,
+            items=spec.numel,
+            cycles=work.constants.value(key),
+            grid=rows,
+            block=block,
+            family="sort",
+            note=Text("one pass, a block a row"),
+        ),
+    )
 
 
 _MULTIBLOCK = ((20, 20000), (40, 10000), (80, 8000), (200, 5000), (800, 3000), (4000, 800))
@@ -186,24 +257,31 @@ def topk(work: Work) -> tuple[Kernel, ...]:
     spec = work.op.inputs[0]
     rows, columns = _rows(work)
     k = work.outputs[0].numel // max(rows, 1)
-    get = work.constants.get
+    get = work.constants.value
     ordered: tuple[Kernel, ...] = ()
     if k > 1:
-        base_s = get("sort.few.base_s", 2.4e-6)
+        base_s = get("sort.few.base_s")
         if k > 32:
-            base_s = get("sort.few.radix_s", 3.5e-6) + spec.itemsize * 0.4e-6
+            base_s = get("sort.few.radix_s") + spec.itemsize * 0.4e-6
         ordered = (
-            _block_rows(work, "sort_rows_in_place", rows, 32, 32, base_s,
-                        get("sort.few.cycles", 1500.0) * max(1.0, k / 64), written(work)),
-        )  # fmt: skip
+            _block_rows(
+                work,
+                "sort_rows_in_place",
+                rows,
+                32,
+                32,
+                base_s,
+                get("sort.few.cycles") * max(1.0, k / 64),
+                written(work),
+            ),
+        )
     if not _several_blocks(rows, columns):
         threads = min(1024, max(32, ceil(columns / 32) * 32))
         # The k-th is found two bits at a time, each time over the whole row.
-        base = get("sort.topk.base_s", 2.0e-6)
-        base += spec.itemsize * (get("sort.topk.byte_s", 1.3e-6)
-                                 + columns * get("sort.topk.value_s", 1.5e-9))  # fmt: skip
-        cycles = get("sort.topk.row_cycles", 250.0) * spec.itemsize
-        cycles += columns * spec.itemsize * get("sort.topk.value_cycles", 1.0)
+        base = get("sort.topk.base_s")
+        base += spec.itemsize * (get("sort.topk.byte_s") + columns * get("sort.topk.value_s"))
+        cycles = get("sort.topk.row_cycles") * spec.itemsize
+        cycles += columns * spec.itemsize * get("sort.topk.value_cycles")
         resident = max(1, 2048 // threads)
         size = float(spec.nbytes)
         pick = _block_rows(work, "topk_rows", rows, threads, resident, base, cycles, size)
@@ -214,38 +292,52 @@ def topk(work: Work) -> tuple[Kernel, ...]:
 def _topk_several_blocks(
     work: Work, spec: TensorSpec, rows: int, columns: int
 ) -> tuple[Kernel, ...]:
-    get = work.constants.get
+    get = work.constants.value
     # A row's share of four waves of blocks, none with fewer than 4 values a thread.
     most = max(1, machine(work).units * 9 // max(rows, 1))
     blocks = rows * max(1, min(most, ceil(columns / (256 * 4))))
     size = float(spec.nbytes)
 
-    def walk(name: str, key: str, cycles: float, again: float = 1.0) -> Kernel:
+    def walk(name: str, key: str, again: float = 1.0) -> Kernel:
         return kernel(
             work,
-            Launch(name, "sort", size * again, 0.0, blocks * 512.0, items=spec.numel * again,
-                   cycles=get(f"sort.topk.{key}_cycles", cycles), grid=blocks, block=256,
-                   chain_s=2e-6, family="sort"),
-        )  # fmt: skip
+            Launch(
+                name,
+                "sort",
+                size * again,
+                0.0,
+                blocks * 512.0,
+                items=spec.numel * again,
+                cycles=get(f"sort.topk.{key}_cycles"),
+                grid=blocks,
+                block=256,
+                chain_s=2e-6,
+                family="sort",
+            ),
+        )
 
     def per_block(name: str, cycles: float) -> Kernel:
         return _block_rows(work, name, blocks, 256, 8, 1.0e-6, cycles, blocks * 512.0)
 
     digits = (
-        walk("topk_digit_counts", "count", 0.53), per_block("topk_digit_sums", 250.0),
+        walk("topk_digit_counts", "count"),
+        per_block("topk_digit_sums", 250.0),
         per_block("topk_within_counts", 440.0),
-    )  # fmt: skip
+    )
     scan_pair = (
         kernel(work, Launch("scan_init", "sort", grid=1)),
         kernel(work, Launch("scan_by_key", "sort", blocks * 8.0, chain_s=2.6e-6)),
     )
     clear = memset_kernel(work)
     return (
-        kernel(work, Launch("fill", "sort", written_bytes=rows * 4.0)), clear, clear,
-        *digits * int(spec.itemsize), kernel(work, Launch("topk_kth_counts", "sort",
-                                                          chain_s=0.8e-6)),
-        *scan_pair * 2, walk("topk_gather", "gather", 1.05),
-    )  # fmt: skip
+        kernel(work, Launch("fill", "sort", written_bytes=rows * 4.0)),
+        clear,
+        clear,
+        *digits * int(spec.itemsize),
+        kernel(work, Launch("topk_kth_counts", "sort", chain_s=0.8e-6)),
+        *scan_pair * 2,
+        walk("topk_gather", "gather"),
+    )
 
 
 @kernel_model("aten::multinomial")
@@ -262,10 +354,19 @@ def multinomial(work: Work) -> tuple[Kernel, ...]:
         read = reads(work)
         draw = kernel(
             work,
-            Launch("sample_multinomial", "sort", read.total, 0.0, written(work), chain_s=5e-6,
-                   grid=max(1, spec.numel // max(spec.shape[-1], 1)), block=128),
-        )  # fmt: skip
+            Launch(
+                "sample_multinomial",
+                "sort",
+                read.total,
+                0.0,
+                written(work),
+                chain_s=5e-6,
+                grid=max(1, spec.numel // max(spec.shape[-1], 1)),
+                block=128,
+            ),
+        )
         return (*scan(work), draw)
-    best = reduce_kernels(work, spec, (rank - 1,), name="argmax", hot=True, arithmetic=1.3,
-                          out_bytes=written(work))  # fmt: skip
+    best = reduce_kernels(
+        work, spec, (rank - 1,), name="argmax", hot=True, arithmetic=1.3, out_bytes=written(work)
+    )
     return replace(noise, name="exponential", kind="random"), replace(noise, name="div"), *best

@@ -65,65 +65,119 @@ _HOPPER = _warpgroup_tiles()
 _HOPPER_FIXED = tuple(
     Tile(m, n, 32, 384, 1, 1)
     for m, n in (
-        (64, 64), (64, 128), (128, 64), (128, 128), (64, 256), (256, 64), (128, 256), (256, 128),
+        (64, 64),
+        (64, 128),
+        (128, 64),
+        (128, 128),
+        (64, 256),
+        (256, 64),
+        (128, 256),
+        (256, 128),
     )
-)  # fmt: skip
+)
 """cuDNN's and cuBLAS' "sm90_xmma" kernels: convolutions, and products in TF32 and int8."""
 
 _BLACKWELL = (
-    Tile(256, 256, 64, 256, 1, 2), Tile(256, 192, 64, 256, 1, 2), Tile(192, 256, 64, 256, 1, 2),
+    Tile(256, 256, 64, 256, 1, 2),
+    Tile(256, 192, 64, 256, 1, 2),
+    Tile(192, 256, 64, 256, 1, 2),
     *_HOPPER,
-)  # fmt: skip
+)
 """tcgen05 pairs two multiprocessors on one 256-row tile."""
 
 _AMPERE = (
-    Tile(256, 128, 32, 256), Tile(128, 256, 32, 256), Tile(128, 128, 32, 256),
-    Tile(256, 64, 32, 256), Tile(64, 256, 32, 256), Tile(128, 64, 32, 128, 2),
-    Tile(64, 128, 32, 128, 2), Tile(64, 64, 64, 128, 2), Tile(32, 128, 64, 128, 2),
-    Tile(64, 32, 64, 128, 2), Tile(32, 64, 64, 128, 2), Tile(16, 64, 64, 128, 2),
-    Tile(16, 128, 64, 128, 2), Tile(64, 16, 64, 128, 2), Tile(32, 32, 64, 64, 4),
-)  # fmt: skip
+    Tile(256, 128, 32, 256),
+    Tile(128, 256, 32, 256),
+    Tile(128, 128, 32, 256),
+    Tile(256, 64, 32, 256),
+    Tile(64, 256, 32, 256),
+    Tile(128, 64, 32, 128, 2),
+    Tile(64, 128, 32, 128, 2),
+    Tile(64, 64, 64, 128, 2),
+    Tile(32, 128, 64, 128, 2),
+    Tile(64, 32, 64, 128, 2),
+    Tile(32, 64, 64, 128, 2),
+    Tile(16, 64, 64, 128, 2),
+    Tile(16, 128, 64, 128, 2),
+    Tile(64, 16, 64, 128, 2),
+    Tile(32, 32, 64, 64, 4),
+)
 """mma.sync kernels of compute capability 7.x and 8.x."""
 
 _UNALIGNED = tuple(
     Tile(m, n, 32, 256 if m * n > 4096 else 128, resident)
     for m, n, resident in (
-        (32, 32, 8), (64, 64, 4), (64, 128, 2), (128, 64, 2), (128, 128, 1), (128, 256, 1),
+        (32, 32, 8),
+        (64, 64, 4),
+        (64, 128, 2),
+        (128, 64, 2),
+        (128, 128, 1),
+        (128, 256, 1),
         (256, 128, 1),
     )
-)  # fmt: skip
+)
 """CUTLASS kernels that load element by element ("align1", "align2")."""
 
 _INTEGER = tuple(
     Tile(m, n, 64, 256 if m * n > 8192 else 128, resident)
     for m, n, resident in (
-        (64, 64, 3), (128, 64, 2), (64, 128, 2), (128, 128, 1), (128, 256, 1), (256, 128, 1),
+        (64, 64, 3),
+        (128, 64, 2),
+        (64, 128, 2),
+        (128, 128, 1),
+        (128, 256, 1),
+        (256, 128, 1),
     )
-)  # fmt: skip
+)
 """Kernels for int8 ("i16832gemm_s8_64x64_128x6"), of compute capability 8.0 even on Hopper."""
 
 _VECTOR = (
-    Tile(128, 256, 16, 256), Tile(256, 128, 16, 256), Tile(128, 128, 16, 256, 2),
-    Tile(128, 64, 16, 128, 2), Tile(64, 128, 16, 128, 2), Tile(64, 64, 16, 64, 4),
-    Tile(128, 32, 16, 128, 4), Tile(32, 128, 16, 128, 4), Tile(32, 32, 16, 64, 8),
-)  # fmt: skip
+    Tile(128, 256, 16, 256),
+    Tile(256, 128, 16, 256),
+    Tile(128, 128, 16, 256, 2),
+    Tile(128, 64, 16, 128, 2),
+    Tile(64, 128, 16, 128, 2),
+    Tile(64, 64, 16, 64, 4),
+    Tile(128, 32, 16, 128, 4),
+    Tile(32, 128, 16, 128, 4),
+    Tile(32, 32, 16, 64, 8),
+)
 """Kernels on the vector lanes (float32 without TF32, float64 without matrix units)."""
 
 _CDNA = (
-    Tile(256, 256, 64), Tile(256, 192, 64), Tile(192, 256, 64), Tile(256, 128, 64),
-    Tile(128, 256, 64), Tile(128, 128, 64), Tile(128, 64, 64), Tile(64, 128, 64),
-    Tile(64, 64, 64, 256, 2), Tile(32, 64, 64, 256, 2), Tile(64, 32, 64, 256, 2),
-    Tile(16, 64, 128, 256, 2), Tile(64, 16, 128, 256, 2), Tile(16, 16, 128, 256, 2),
-)  # fmt: skip
+    Tile(256, 256, 64),
+    Tile(256, 192, 64),
+    Tile(192, 256, 64),
+    Tile(256, 128, 64),
+    Tile(128, 256, 64),
+    Tile(128, 128, 64),
+    Tile(128, 64, 64),
+    Tile(64, 128, 64),
+    Tile(64, 64, 64, 256, 2),
+    Tile(32, 64, 64, 256, 2),
+    Tile(64, 32, 64, 256, 2),
+    Tile(16, 64, 128, 256, 2),
+    Tile(64, 16, 128, 256, 2),
+    Tile(16, 16, 128, 256, 2),
+)
 """Tensile's macro tiles for MFMA (names "MT256x256x64")."""
 
 _CDNA_FLOAT = tuple(
     Tile(m, n, 32, threads, min(4, 65536 // (64 * (m + n))))
     for m, n, threads in (
-        (128, 128, 256), (128, 64, 256), (64, 128, 256), (96, 96, 256), (64, 64, 256),
-        (64, 32, 256), (32, 64, 256), (32, 32, 256), (64, 16, 256), (16, 64, 256), (16, 16, 64),
+        (128, 128, 256),
+        (128, 64, 256),
+        (64, 128, 256),
+        (96, 96, 256),
+        (64, 64, 256),
+        (64, 32, 256),
+        (32, 64, 256),
+        (32, 32, 256),
+        (64, 16, 256),
+        (16, 64, 256),
+        (16, 16, 64),
     )
-)  # fmt: skip
+)
 """rocBLAS' kernels for float32 on the matrix units of CDNA2 ("MT64x32x32_MI16x16x4x1"): at most
 128 x 128, since operands and sums take twice the room. Resident as their operands fit in the 64 KiB
 of a compute unit's local memory."""
@@ -131,7 +185,7 @@ of a compute unit's local memory."""
 _SIMDGROUP = (Tile(64, 64, 16, 128, 2), Tile(32, 64, 16, 128, 2), Tile(32, 32, 16, 128, 4))
 """Kernels on 8x8 simdgroup matrices (Apple) and other small vector machines."""
 
-_SYSTOLIC_SIDE = 128
+SYSTOLIC_SIDE = 128
 """Rows and columns of a systolic array where nobody states them."""
 
 
@@ -149,7 +203,7 @@ def tiles_for(device: Device, unit: Unit, choice: Choice = "any width") -> tuple
     operands whose rows are not 16-byte aligned fall back to kernels of earlier generations.
     """
     if device.warp_size is None:
-        return _systolic(device.matrix_array_side or _SYSTOLIC_SIDE)
+        return _systolic(device.matrix_array_side or SYSTOLIC_SIDE)
     if device.vendor == "Apple":
         return _SIMDGROUP
     if unit == "vector":

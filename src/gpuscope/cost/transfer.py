@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from gpuscope.cost.registry import Work
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import Text
 from gpuscope.hardware import Device
 from gpuscope.program.types import TensorSpec
 
@@ -28,6 +29,9 @@ STAGED_ABOVE_BYTES = 2**20
 HOST_CACHE_BYTES = 64 * 2**20
 """What the CPU stages at its cache's pace; the rest comes from the host's memory (measured there:
 upwards 18 GB/s to 64 MiB, 7 to 10 GB/s from 256 MiB to 1 GiB)."""
+
+_SHORT_SPREAD = 0.3
+"""Least relative 80 % half-width of a copy that latency sets, where nobody measured it."""
 
 _HOSTS_DIFFER = 0.41
 """Least relative 80 % half-width of a staged copy on a host whose copies nobody measured: 1 GB took
@@ -79,24 +83,34 @@ def link_copy(work: Work, size: float, way: str, pinned: bool) -> Kernel:
     kind, latency, moving = _parts(work, size, way, pinned)
     duration = latency + moving
     staged = kind.endswith("pageable")
-    spread = work.constants.spread(f"{kind}.scale", 0.5 if staged else 0.15)
+    spread = work.constants.spread(f"{kind}.scale")
     if staged and not work.constants.measured(f"{kind}.efficiency"):
         spread = max(spread, _HOSTS_DIFFER)
     if latency > moving:
-        spread = work.constants.spread(f"{kind}.short.scale", max(spread, 0.3))
+        short = f"{kind}.short.scale"
+        known = work.constants.known(short)
+        spread = work.constants.spread(short) if known else max(spread, _SHORT_SPREAD)
     high = duration * (1 + spread)
     if staged:
         high = max(high, latency + size / (link_rate(work.device) * _from_memory(work, kind)))
     return Kernel(
-        name=f"memcpy_{way}_{'pinned' if pinned else 'pageable'}", kind="transfer",
-        op=work.op.index, duration_s=duration,
-        low_s=duration / (1 + spread), high_s=high,
-        read_bytes=size if way == "d2h" else 0.0, written_bytes=size if way == "h2d" else 0.0,
-        least_bytes=size, grid=0, block=0, limiter="latency" if latency > moving else "link",
-        memory_s=size / work.bandwidth, lane=f"copy_{way}",
+        name=f"memcpy_{way}_{'pinned' if pinned else 'pageable'}",
+        kind="transfer",
+        op=work.op.index,
+        duration_s=duration,
+        low_s=duration / (1 + spread),
+        high_s=high,
+        read_bytes=size if way == "d2h" else 0.0,
+        written_bytes=size if way == "h2d" else 0.0,
+        least_bytes=size,
+        grid=0,
+        block=0,
+        limiter="latency" if latency > moving else "link",
+        memory_s=size / work.bandwidth,
+        lane=f"copy_{way}",
         origin="calibrated" if work.constants.calibrated else "estimated",
-        note="" if not staged else "pageable host memory is staged by the CPU",
-    )  # fmt: skip
+        note="" if not staged else Text("pageable host memory is staged by the CPU"),
+    )
 
 
 def link_rate(device: Device) -> float:
@@ -107,16 +121,16 @@ def link_rate(device: Device) -> float:
 
 def _parts(work: Work, size: float, way: str, pinned: bool) -> tuple[str, float, float]:
     """Which constants apply, the latency, and the time that the bytes take."""
-    rate, get = link_rate(work.device), work.constants.get
+    rate, get = link_rate(work.device), work.constants.value
     if way == "h2d" and size <= _INLINE_BYTES:
         kind = "transfer.h2d_inline"
-        usable = rate * get(f"{kind}.efficiency", 0.36)
-        return kind, get(f"{kind}.latency_s", 0.8e-6), size / usable
+        usable = rate * get(f"{kind}.efficiency")
+        return kind, get(f"{kind}.latency_s"), size / usable
     # The driver copies small pageable buffers at once, larger ones piece by piece.
     staged = not pinned and size > STAGED_ABOVE_BYTES
     kind = f"transfer.{way}_{'pageable' if staged else 'pinned'}"
-    share = get(f"{kind}.efficiency", 0.25 if staged else 0.86)
-    latency = get(f"{kind}.latency_s", 1.2e-6)
+    share = get(f"{kind}.efficiency")
+    latency = get(f"{kind}.latency_s")
     if not staged:
         return kind, latency, size / (rate * share)
     beyond = max(0.0, size - HOST_CACHE_BYTES)
@@ -126,5 +140,4 @@ def _parts(work: Work, size: float, way: str, pinned: bool) -> tuple[str, float,
 
 def _from_memory(work: Work, kind: str) -> float:
     """Share of the link's rate at which the CPU stages what is not in its cache."""
-    get = work.constants.get
-    return get(f"{kind}.beyond.efficiency", 0.6 * get(f"{kind}.efficiency", 0.25))
+    return work.constants.value(f"{kind}.beyond.efficiency")

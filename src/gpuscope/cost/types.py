@@ -8,18 +8,43 @@ from typing import Literal
 
 from gpuscope.program.types import Op, Program
 
-Origin = Literal["measured", "calibrated", "datasheet", "estimated", "what-if"]
+Origin = Literal["measured", "calibrated", "datasheet", "secondary source", "estimated", "what-if"]
+
+Scope = Literal["device", "domain", "fabric"]
+"""How far a kernel's data goes: not beyond its device, within its scale-up domain, beyond it."""
 
 Limiter = Literal[
-    "compute", "tensor_core", "memory", "l2", "issue", "latency", "launch", "link", "host",
+    "compute",
+    "tensor_core",
+    "memory",
+    "l2",
+    "issue",
+    "latency",
+    "launch",
+    "link",
+    "host",
     "unknown",
 ]
 
 Kind = Literal[
-    "matmul", "attention", "convolution", "normalization", "reduction", "pointwise", "gather",
-    "sort", "copy", "optimizer", "recurrent", "transfer", "collective", "memset", "random",
-    "fused", "other",
-]  # fmt: skip
+    "matmul",
+    "attention",
+    "convolution",
+    "normalization",
+    "reduction",
+    "pointwise",
+    "gather",
+    "sort",
+    "copy",
+    "optimizer",
+    "recurrent",
+    "transfer",
+    "collective",
+    "memset",
+    "random",
+    "fused",
+    "other",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +71,7 @@ class Kernel:
         origin: where its constants come from.
         lane: "compute" (stream), "copy_h2d", "copy_d2h", or "link".
         stream: device stream id.
+        scope: how far its data goes.
         note: why, in a few words, where it helps a reader.
         units: multiprocessors that a collective holds while it runs; 0 for none, and for kernels
             that take what they get.
@@ -56,6 +82,8 @@ class Kernel:
             for.
         gap_s: added to the least gap before it (`CostedProgram.kernel_gap_s`).
         set_aside: its multiprocessors are kept free for it, so it does not wait for room.
+        throttled_s: part of `duration_s` that the board's power limit adds by a lower clock.
+        launches: launches that it stands for, timed together (`timeline.pipeline_fold`).
     """
 
     name: str
@@ -89,6 +117,28 @@ class Kernel:
     after: tuple[int, ...] = ()
     gap_s: float = 0.0
     set_aside: bool = False
+    scope: Scope = "device"
+    throttled_s: float = 0.0
+    launches: int = 1
+
+
+MATRIX: frozenset[Kind] = frozenset({"matmul", "attention", "convolution", "recurrent"})
+"""Families whose arithmetic is matrix products."""
+
+
+def larger_limiter(limiter: Limiter, kind: Kind, compute_s: float, memory_s: float) -> Limiter:
+    """Return the limiter, or the other one where its own time is the smaller of the two.
+
+    Args:
+        limiter: what set the time before `compute_s` or `memory_s` changed.
+        kind: of the kernel.
+        compute_s, memory_s: as of `Kernel`.
+    """
+    if limiter == "memory" and compute_s > memory_s:
+        return "tensor_core" if kind in MATRIX else "issue"
+    if limiter in ("compute", "tensor_core") and memory_s > compute_s:
+        return "memory"
+    return limiter
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuscope.cost.conv_workspace import convolution_bytes
+from gpuscope.document.text import Text
 from gpuscope.hardware import Device
 from gpuscope.program.types import Op, Program, Storage
 
@@ -34,7 +35,9 @@ def with_workspaces(program: Program, device: Device) -> Program:
     if size:
         threads = {op.phase == "backward" for op in program.ops if _is_gemm(op)}
         for backward in sorted(threads):
-            label = "cuBLAS workspace" + (" (autograd thread)" if backward else "")
+            label = Text("cuBLAS workspace")
+            if backward:
+                label = Text("cuBLAS workspace (autograd thread)")
             extra.append(Storage(next_id, size, "workspace", -1, None, "", label))
             next_id += 1
     tf32 = program.settings.get("tf32_cudnn", True)
@@ -42,9 +45,16 @@ def with_workspaces(program: Program, device: Device) -> Program:
         size = transient_bytes(op, device) or convolution_bytes(op, device, tf32)
         if size:
             extra.append(
-                Storage(next_id, size, "workspace", op.index, op.index + 1, op.module,
-                        f"{op.name} workspace")
-            )  # fmt: skip
+                Storage(
+                    next_id,
+                    size,
+                    "workspace",
+                    op.index,
+                    op.index + 1,
+                    op.module,
+                    f"{op.name} workspace",
+                )
+            )
             next_id += 1
     if not extra:
         return program
@@ -52,9 +62,7 @@ def with_workspaces(program: Program, device: Device) -> Program:
 
 
 def _is_gemm(op: Op) -> bool:
-    return op.name.rpartition("::")[2] in _GEMMS and any(
-        t.device == "device" for t in op.outputs
-    )
+    return op.name.rpartition("::")[2] in _GEMMS and any(t.device == "device" for t in op.outputs)
 
 
 def cublas_workspace_bytes(device: Device) -> int:

@@ -14,9 +14,18 @@ NEAR = 0.05
 """Figures that differ by less than this share count as the same: readings are never equal twice."""
 
 MOVING = (
-    "temperature", "usage", "used", "utilization", "energy", "free", "load", "uptime", "_now",
-    "import_s", "test_s",
-)  # fmt: skip
+    "temperature",
+    "usage",
+    "used",
+    "utilization",
+    "energy",
+    "free",
+    "load",
+    "uptime",
+    "_now",
+    "import_s",
+    "test_s",
+)
 """Parts of names of figures that change from moment to moment and tell nothing of a difference."""
 
 

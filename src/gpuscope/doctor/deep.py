@@ -15,8 +15,8 @@ from typing import Any
 from gpuscope.doctor.expected import Expected, known, limited
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.types import Finding, Severity
-from gpuscope.explain.numbers import percent, rate
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number, Percent, Rate
+from gpuscope.document.text import Text, capital, extracted, joined, plural, sentences, verbatim
 from gpuscope.hardware import Device
 
 Json = Mapping[str, Any]
@@ -87,18 +87,19 @@ def ask(
         return None, []
     data, by = machine.probe(probe, timeout_s=timeout_s), known_by(probe)
     if data is None:
-        why = machine.probe_error(probe) or "this machine was recorded without --deep"
-        return None, [not_tested(check, why, by)]
+        why = machine.probe_error(probe)
+        lack = verbatim(why) if why else Text("this machine was recorded without --deep")
+        return None, [not_tested(check, lack, by)]
     if data.get("hung"):
-        stage = str(data["hung"])
+        stage = stage_text(data["hung"], data.get("hung_after_s"))
         if check == "deep_host":  # a busy host is slow, no device is to blame
-            return None, [not_tested(check, f"it took too long: {stage}", by)]
+            return None, [not_tested(check, Text("it took too long: {stage}", stage=stage), by)]
         return None, [_hung(check, stage, by)]
     error = data.get("error")
     if error:
         missing = str(error).startswith(_NO_TORCH)  # said once, by the check of the host
         quiet = missing and check != "deep_host"
-        return None, [] if quiet else [not_tested(check, str(error), by)]
+        return None, [] if quiet else [not_tested(check, verbatim(error), by)]
     return Answer(check, by, data), []
 
 
@@ -112,27 +113,43 @@ def has_devices(machine: Machine, least: int) -> bool:
     return not facts.get("installed", True) or len(facts.get("devices") or ()) >= least
 
 
-def not_tested(check: str, why: str, by: str, device: int | None = None) -> Finding:
+def stage_text(sent: str | Json, after_s: float | None = None) -> Text:
+    """What a test was doing, as it sent it: a template and its values, or just words."""
+    if isinstance(sent, str):
+        return verbatim(sent)
+    stage = extracted(sent["template"], **sent["values"])
+    if after_s is None:
+        return stage
+    return Text("{stage} ({seconds} s)", stage=stage, seconds=Number(after_s, ".0f"))
+
+
+def not_tested(check: str, why: Text, by: str, device: int | None = None) -> Finding:
     """A test that could not be made."""
     name = check.removeprefix("deep_").replace("_", " ")
     return Finding(
-        check, "unknown", Words(f"Not tested: {name}", f"未能测试：{name}"),
-        Words(f"{why.rstrip('.')}.", f"{why.rstrip('.')}。"), known_by=by, device=device,
-    )  # fmt: skip
+        check,
+        "unknown",
+        Text("Not tested: {name}", name=name),
+        Text("{why}.", why=verbatim(why.rstrip(".")) if why.endswith(".") else why),
+        known_by=by,
+        device=device,
+    )
 
 
-def _hung(check: str, stage: str, by: str) -> Finding:
+def _hung(check: str, stage: Text, by: str) -> Finding:
     return Finding(
-        check, "error", Words("A device does not finish its work", "有设备无法完成工作"),
-        Words(f"No answer while testing: {stage}.", f"测试时没有响应：{stage}。"),
-        Words("Programs on it hang.", "其上的程序会挂起。"),
-        Words(
+        check,
+        "error",
+        Text("A device does not finish its work"),
+        Text("No answer while testing: {stage}.", stage=stage),
+        Text("Programs on it hang."),
+        Text(
             "Look for Xid messages in the kernel log; end programs that hold the device; reset it "
-            "or restart the machine, then test again.",
-            "查看内核日志中的 Xid 信息；结束占用设备的程序；重置设备或重启机器后再测。",
+            "or restart the machine, then test again."
         ),
-        ("sudo dmesg -T | grep -i -E 'xid|nvrm|amdgpu'", "nvidia-smi"), by,
-    )  # fmt: skip
+        ("sudo dmesg -T | grep -i -E 'xid|nvrm|amdgpu'", "nvidia-smi"),
+        by,
+    )
 
 
 def failures(answer: Answer) -> Iterator[Finding]:
@@ -140,26 +157,29 @@ def failures(answer: Answer) -> Iterator[Finding]:
     for row in answer.failed:
         index, text = int(row["index"]), str(row["error"])
         if row.get("no_memory"):
-            why = "too little device memory is free (another program holds it)"
+            why = Text("too little device memory is free (another program holds it)")
             yield not_tested(answer.check, why, answer.known_by, index)
             continue
         if not row.get("lost") or _TAKEN in text:  # the test's fault, or somebody's right
-            yield not_tested(answer.check, text, answer.known_by, index)
+            yield not_tested(answer.check, verbatim(text), answer.known_by, index)
             continue
         yield Finding(
-            answer.check, "error",
-            Words(f"Device {index} fails at work", f"设备 {index} 在工作中出错"),
-            Words(f"{text.rstrip('.')}.", f"{text.rstrip('.')}。"),
-            Words("Programs on it will fail in the same way.", "其上的程序也会这样失败。"),
-            Words(
+            answer.check,
+            "error",
+            Text("Device {index} fails at work", index=index),
+            Text("{error}.", error=text.rstrip(".")),
+            Text("Programs on it will fail in the same way."),
+            Text(
                 "Read what the error means and what the driver logged; reset the device or restart "
-                "the machine, then test again. If it stays, have the device replaced.",
-                "查明该错误的含义与驱动日志；重置设备或重启机器后再测。若仍然出错，请更换设备。",
+                "the machine, then test again. If it stays, have the device replaced."
             ),
-            ("gpuscope explain error '" + text.replace("'", "")[:120] + "'",
-             "sudo dmesg -T | grep -i -E 'xid|nvrm|amdgpu'"),
-            answer.known_by, index,
-        )  # fmt: skip
+            (
+                "gpuscope explain error '" + text.replace("'", "")[:120] + "'",
+                "sudo dmesg -T | grep -i -E 'xid|nvrm|amdgpu'",
+            ),
+            answer.known_by,
+            index,
+        )
 
 
 def busy(rows: Iterable[Json]) -> frozenset[int]:
@@ -186,7 +206,7 @@ class Slow:
     """
 
     index: int
-    what: Words
+    what: Text
     rate: float
     unit: str
     expected: Expected | None = None
@@ -194,9 +214,12 @@ class Slow:
 
 
 def judge(
-    what: Words, unit: str, rates: Mapping[int, float], expected: Mapping[int, Expected | None],
+    what: Text,
+    unit: str,
+    rates: Mapping[int, float],
+    expected: Mapping[int, Expected | None],
     outliers: Mapping[int, float],
-) -> Iterator[Slow]:  # fmt: skip
+) -> Iterator[Slow]:
     """Find the devices that are too slow at one thing, by their model or by their neighbours.
 
     Args:
@@ -214,9 +237,13 @@ def judge(
 
 
 def slow_finding(
-    answer: Answer, slow: Sequence[Slow], why: Words, fix: Words, commands: tuple[str, ...],
+    answer: Answer,
+    slow: Sequence[Slow],
+    why: Text,
+    fix: Text,
+    commands: tuple[str, ...],
     values: Mapping[str, float],
-) -> Finding:  # fmt: skip
+) -> Finding:
     """Say that one device is slow at one or several things.
 
     Args:
@@ -230,67 +257,85 @@ def slow_finding(
     severity: Severity = "note" if disturbed else "warning"
     alone = all(each.of_usual is not None for each in slow)
     parts = [_sentence(each) for each in slow]
-    en, zh = capital("; ".join(p.en for p in parts)) + ".", "；".join(p.zh for p in parts) + "。"
+    found = Text("{parts}.", parts=_begun(joined(parts, "; ")))
     if disturbed:
-        en += " Another program used the device just before: test again when it is idle."
-        zh += "测试前设备正被其他程序使用：请在空闲时重测。"
+        found = sentences(
+            found, Text("Another program used the device just before: test again when it is idle.")
+        )
     things = slow[0].what
     if len(slow) > 1:
-        things = Words(f"{things.en} and {len(slow) - 1} more", f"{things.zh}等 {len(slow)} 项")
-    title = Words(
-        f"Device {index} is slow{', the others are not' if alone else ''}: {things.en}",
-        f"设备 {index} 偏慢{'，其余设备正常' if alone else ''}：{things.zh}",
+        things = Text("{things} and {more} more", things=things, more=len(slow) - 1, all=len(slow))
+    title = (
+        Text("Device {index} is slow, the others are not: {things}", index=index, things=things)
+        if alone
+        else Text("Device {index} is slow: {things}", index=index, things=things)
     )
     return Finding(
-        answer.check, severity, title, Words(en, zh), why, fix, commands, answer.known_by, index,
+        answer.check,
+        severity,
+        title,
+        found,
+        why,
+        fix,
+        commands,
+        answer.known_by,
+        index,
         dict(values),
-    )  # fmt: skip
+    )
 
 
-def _sentence(slow: Slow) -> Words:
-    got = rate(slow.rate, slow.unit)
-    en, zh = f"{slow.what.en}: {got}", f"{slow.what.zh}：{got}"
+def _sentence(slow: Slow) -> Text:
+    evidence = Text("{what}: {rate}", what=slow.what, rate=Rate(slow.rate, slow.unit))
     if slow.of_usual is not None:
-        share = percent(slow.of_usual)
-        en, zh = f"{en}, {share} of what the other devices reach", f"{zh}，为其他设备的 {share}"
+        share = Percent(slow.of_usual)
+        evidence = Text(
+            "{told}, {share} of what the other devices reach", told=evidence, share=share
+        )
     if slow.expected is not None:
-        should = rate(slow.expected.rate, slow.unit)
-        origin_zh = "校准值" if slow.expected.origin == "calibrated" else "估计值"
-        en = f"{en}; this kind of device reaches about {should} ({slow.expected.origin})"
-        zh = f"{zh}；同型号设备约为 {should}（{origin_zh}）"
-    return Words(en, zh)
+        calibrated = slow.expected.origin == "calibrated"
+        evidence = Text(
+            "{told}; this kind of device reaches about {rate} ({origin})",
+            told=evidence,
+            rate=Rate(slow.expected.rate, slow.unit),
+            origin=Text("calibrated") if calibrated else Text("estimated"),
+        )
+    return evidence
 
 
-def capital(sentence: str) -> str:
+def _begun(sentence: Text) -> Text:
     """The sentence with a capital, unless it begins with a name such as "bf16"."""
-    first = sentence.split(maxsplit=1)[0]
-    return sentence[:1].upper() + sentence[1:] if first.isalpha() else sentence
+    return capital(sentence) if sentence.split(maxsplit=1)[0].isalpha() else sentence
 
 
 def span(rates: Iterable[float], unit: str) -> str:
     """The slowest and the fastest of some rates: "652–668 TFLOP/s"."""
     ordered = sorted(rates)
-    low, high = rate(ordered[0], unit), rate(ordered[-1], unit)
-    if low == high:
-        return low
-    number, _, of = low.partition(" ")
-    return f"{number}–{high}" if high.endswith(f" {of}") else f"{low} – {high}"
+    low, high = Rate(ordered[0], unit), Rate(ordered[-1], unit)
+    number, _, of = str(low).partition(" ")
+    if str(low) == str(high):
+        return str(low)
+    return f"{number}–{high}" if str(high).endswith(f" {of}") else f"{low} – {high}"
 
 
-def share_text(rates: Mapping[int, float], expected: Mapping[int, Expected | None]) -> str:
-    """The slowest device's share of what its model says: "97 %"; "" where there is none."""
+def with_share(
+    evidence: Text | str, rates: Mapping[int, float], expected: Mapping[int, Expected | None]
+) -> tuple[Text | str, bool]:
+    """Rates with the slowest device's share of what its model says, "668 TFLOP/s (97 %)", and
+    whether there is such a share."""
     shares = [
         measured / should.rate
         for index, measured in rates.items()
         if (should := expected.get(index)) is not None
     ]
-    return percent(min(shares)) if shares else ""
+    if not shares:
+        return evidence, False
+    return Text("{told} ({share})", told=evidence, share=Percent(min(shares))), True
 
 
-_REACHES = Words("reaches", "应达速率")
+_REACHES = Text("reaches")
 
 
-def against(shown: bool, rate_of: Words = _REACHES) -> Words:
+def against(shown: bool, rate_of: Text = _REACHES) -> Text:
     """What a list of rates with their shares says of these, at its end.
 
     Args:
@@ -298,22 +343,12 @@ def against(shown: bool, rate_of: Words = _REACHES) -> Words:
         rate_of: which of the model's rates: what a device "reaches".
     """
     if shown:
-        return Words(
-            f"; in brackets: against what this kind of device {rate_of.en}.",
-            f"；括号内为与同型号设备{rate_of.zh}之比。",
-        )
-    return Words(
-        ". The catalogue has no figures of this device to compare with.",
-        "。设备目录中没有可对照的数据。",
-    )
+        return Text("; in brackets: against what this kind of device {rate_of}.", rate_of=rate_of)
+    return Text(". The catalogue has no figures of this device to compare with.")
 
 
-def bits(count: object) -> Words:
+def bits(count: object) -> Text:
     """ "1 bit differs", "3 bits differ"."""
-    en = "1 bit differs" if count == 1 else f"{count} bits differ"
-    return Words(en, f"{count} 个比特不同")
-
-
-def plural(count: int, thing: str = "device") -> str:
-    """ "1 device", "8 devices"."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+    if not isinstance(count, int):
+        return Text("{count} bits differ", count=str(count))
+    return plural("{count} bit differs", "{count} bits differ", count)

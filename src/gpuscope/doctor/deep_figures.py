@@ -13,7 +13,7 @@ from gpuscope.doctor.checks import deep_copies, deep_pairs, deep_products, deep_
 from gpuscope.doctor.deep import has_devices
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.types import Diagnosis
-from gpuscope.explain.types import (
+from gpuscope.document.blocks import (
     Axis,
     Block,
     Cell,
@@ -24,15 +24,15 @@ from gpuscope.explain.types import (
     Section,
     Series,
     Table,
-    Words,
 )
+from gpuscope.document.text import Text, verbatim
 
-_DEVICE = Column(Words("device", "设备"))
-_KINDS: Mapping[str, Words] = {
-    "inside": Words("in memory", "显存内"),
-    "h2d_pinned": Words("from the host", "主机到设备"),
-    "d2h_pinned": Words("to the host", "设备到主机"),
-    "both_pinned": Words("both ways, each", "双向，每个方向"),
+_DEVICE = Column(Text("device"))
+_KINDS: Mapping[str, Text] = {
+    "inside": Text("in memory"),
+    "h2d_pinned": Text("from the host"),
+    "d2h_pinned": Text("to the host"),
+    "both_pinned": Text("both ways, each"),
 }
 
 
@@ -45,22 +45,25 @@ def deep_section(diagnosis: Diagnosis, machine: Machine) -> Section | None:
     """
     blocks: list[Block] = []
     for check, figures, least in (
-        (deep_products, _products, 1), (deep_copies, _copies, 1), (deep_pairs, _pairs, 2),
+        (deep_products, _products, 1),
+        (deep_copies, _copies, 1),
+        (deep_pairs, _pairs, 2),
         (deep_sustained, _sustained, 1),
-    ):  # fmt: skip
+    ):
         name = check.NAME
         if name not in diagnosis.checks or not has_devices(machine, least):
             continue  # asking would begin the test
         answer = machine.probe(name, timeout_s=check.TIMEOUT_S)
         if answer:
             ill = {
-                f.device for f in diagnosis.findings
+                f.device
+                for f in diagnosis.findings
                 if f.check == name and f.severity in ("error", "warning") and f.device is not None
-            }  # fmt: skip
+            }
             blocks += figures(answer, ill)
     if not blocks:
         return None
-    return Section(Words("The devices at work, side by side", "各设备实测对比"), tuple(blocks))
+    return Section(Text("The devices at work, side by side"), tuple(blocks))
 
 
 def _rows(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -85,11 +88,12 @@ def _products(answer: Mapping[str, Any], ill: set[int]) -> Iterator[Block]:
         for row, rates in zip(rows, timed, strict=True)
     ]
     yield Table(
-        Words("Matrix products", "矩阵乘"),
-        (_DEVICE, *(Column(Words(name, name), "flop/s") for name in names)),
-        tuple(cells), _marked(rows, ill),
-        Words("Every element compared; what stands out is marked.", "逐元素比较；异常者已标出。"),
-    )  # fmt: skip
+        Text("Matrix products"),
+        (_DEVICE, *(Column(verbatim(name), "flop/s") for name in names)),
+        tuple(cells),
+        _marked(rows, ill),
+        Text("Every element compared; what stands out is marked."),
+    )
 
 
 def _copies(answer: Mapping[str, Any], ill: set[int]) -> Iterator[Block]:
@@ -98,17 +102,15 @@ def _copies(answer: Mapping[str, Any], ill: set[int]) -> Iterator[Block]:
         return
     kinds = [kind for kind in _KINDS if any(kind in row for row in rows)]
     yield Table(
-        Words("Copies", "拷贝"),
+        Text("Copies"),
         (_DEVICE, *(Column(_KINDS[kind], "bytes/s") for kind in kinds)),
         tuple(
             (int(row["index"]), *(row.get(kind, {}).get("bytes_per_s") for kind in kinds))
             for row in rows
         ),
         _marked(rows, ill),
-        Words(
-            "In memory counts bytes read and bytes written.", "“显存内”读出与写入的字节都计入。"
-        ),
-    )  # fmt: skip
+        Text("In memory counts bytes read and bytes written."),
+    )
 
 
 def _pairs(answer: Mapping[str, Any], _: set[int]) -> Iterator[Block]:
@@ -122,18 +124,21 @@ def _pairs(answer: Mapping[str, Any], _: set[int]) -> Iterator[Block]:
     devices = sorted({each for pair in rates for each in pair})
     names = tuple(str(each) for each in devices)
     yield HeatMap(
-        Words("Copies from device to device", "设备间拷贝"),
-        Axis(Words("to device", "到设备")), Axis(Words("from device", "从设备")),
+        Text("Copies from device to device"),
+        Axis(Text("to device")),
+        Axis(Text("from device")),
         tuple(tuple(rates.get((a, b)) for b in devices) for a in devices),
-        "bytes/s", x_labels=names, y_labels=names,
-    )  # fmt: skip
+        "bytes/s",
+        x_labels=names,
+        y_labels=names,
+    )
 
 
 def _sustained(answer: Mapping[str, Any], _: set[int]) -> Iterator[Block]:
     rows = [row for row in _rows(answer) if len(row.get("windows") or ()) > 1]
     if not rows:
         return
-    seconds = Axis(Words("time", "时间"), "s")
+    seconds = Axis(Text("time"), "s")
     first = rows[0]
     device = models.known(str(first.get("name", "")))
     limit = (first.get("before") or {}).get("power_limit_w")
@@ -142,26 +147,26 @@ def _sustained(answer: Mapping[str, Any], _: set[int]) -> Iterator[Block]:
         if device is None or first.get("slice")
         else models.sustained(models.limited(device, limit), first["dtype"], int(first["side"]))
     )
-    marks = (
-        () if should is None
-        else (Mark(Words("what it should hold", "应保持的速率"), y=should.rate),)
-    )  # fmt: skip
+    marks = () if should is None else (Mark(Text("what it should hold"), y=should.rate),)
     yield Lines(
-        Words("Products under full load", "满载矩阵乘"), seconds,
-        Axis(Words("rate", "速率"), "flop/s"),
+        Text("Products under full load"),
+        seconds,
+        Axis(Text("rate"), "flop/s"),
         tuple(
             Series(
-                _name(row), tuple(float(at) for at, _ in row["windows"]),
-                tuple(float(rate) for _, rate in row["windows"]), role="tensor",
+                _name(row),
+                tuple(float(at) for at, _ in row["windows"]),
+                tuple(float(rate) for _, rate in row["windows"]),
+                role="tensor",
             )
             for row in rows
         ),
         marks,
-    )  # fmt: skip
+    )
     for field, unit, name in (
-        ("sm_clock_hz", "Hz", Words("Clock", "频率")),
-        ("power_w", "W", Words("Power", "功耗")),
-        ("temperature_c", "", Words("Temperature, °C", "温度（°C）")),
+        ("sm_clock_hz", "Hz", Text("Clock")),
+        ("power_w", "W", Text("Power")),
+        ("temperature_c", "", Text("Temperature, °C")),
     ):
         yield from _course(rows, seconds, field, Axis(name, unit))
 
@@ -178,9 +183,9 @@ def _course(
             series.append(Series(_name(row), at, values))
     if series:
         name = axis.label
-        title = Words(f"{name.en} under full load", f"满载{name.zh}")
+        title = Text("{name} under full load", name=name)
         yield Lines(title, seconds, axis, tuple(series))
 
 
-def _name(row: Mapping[str, Any]) -> Words:
-    return Words(f"device {row['index']}", f"设备 {row['index']}")
+def _name(row: Mapping[str, Any]) -> Text:
+    return Text("device {row}", row=row["index"])

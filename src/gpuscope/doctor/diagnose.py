@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import GROUPS, Check, checks
 from gpuscope.doctor.types import SEVERITIES, Diagnosis, Finding
+from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import UnknownNameError
-from gpuscope.explain.types import Words
 
 
 def diagnose(
-    machine: Machine, *, deep: bool = False, only: Sequence[str] = (),
+    machine: Machine,
+    *,
+    deep: bool = False,
+    only: Sequence[str] = (),
     say: Callable[[str], None] = lambda name: None,
-) -> Diagnosis:  # fmt: skip
+) -> Diagnosis:
     """Return what the checks find.
 
     Args:
@@ -32,7 +35,7 @@ def diagnose(
     names = {c.name for c in known} | set(GROUPS)
     for name in only:
         if name not in names:
-            raise UnknownNameError("check", name, names, "Type: gpuscope doctor --list")
+            raise UnknownNameError(Text("check"), name, names, Text("Type: gpuscope doctor --list"))
     deep = deep or any(c.group == "deep" and (c.name in only or "deep" in only) for c in known)
     chosen = [c for c in known if not only or c.name in only or c.group in only]
     chosen = [c for c in chosen if deep or c.group != "deep"]
@@ -76,11 +79,13 @@ def _safely(check: Check, machine: Machine) -> Iterable[Finding]:
     try:
         return list(check.run(machine))
     except Exception as error:  # the check's own fault: told, with its name
-        told = f"{type(error).__name__}: {error}"
+        evidence = f"{type(error).__name__}: {error}"
         return [
             Finding(
-                check.name, "unknown",
-                Words(f"The check '{check.name}' failed.", f"检查“{check.name}”未能完成。"),
-                Words(told, told), known_by="gpuscope",
+                check.name,
+                "unknown",
+                Text("The check '{check}' failed.", check=check.name),
+                verbatim(evidence),
+                known_by="gpuscope",
             )
-        ]  # fmt: skip
+        ]

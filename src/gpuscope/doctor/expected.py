@@ -81,7 +81,7 @@ def product(found: Device, dtype: str, side: int, layout: str = "nn") -> Expecte
         side: of the matrices.
         layout: storage of the operands, as `explain matmul` names it.
     """
-    from gpuscope.explain.operators import interval_s, steady, total_s
+    from gpuscope.explanation.operators import interval_s, steady, total_s
 
     try:
         question, on = _question(found, dtype, layout)
@@ -100,8 +100,8 @@ def product(found: Device, dtype: str, side: int, layout: str = "nn") -> Expecte
 
 
 def _question(found: Device, dtype: str, layout: str):  # type: ignore[no-untyped-def]
-    from gpuscope.explain.matmul import Question
-    from gpuscope.explain.operators import precision, target
+    from gpuscope.explanation.matmul import Question
+    from gpuscope.explanation.operators import precision, target
 
     on = target(found)
     return Question(on, precision(dtype, found), layout, 1, False), on
@@ -114,7 +114,7 @@ def copy_inside(found: Device, size_bytes: int) -> Expected | None:
         found: the device.
         size_bytes: of the source.
     """
-    from gpuscope.explain.operators import dense, kernels_of, target, total_s, work_on
+    from gpuscope.explanation.operators import dense, kernels_of, target, total_s, work_on
     from gpuscope.program.types import Op
 
     count = max(1, size_bytes // 4)
@@ -141,7 +141,7 @@ def host_copy(
         size_bytes: of the copy.
         generation, width: of the PCIe link under load; None if unknown.
     """
-    from gpuscope.explain.transfer_case import make_case
+    from gpuscope.explanation.transfer_case import make_case
 
     try:
         case = make_case(float(size_bytes), found, way)
@@ -190,7 +190,7 @@ def collective(found: Device, operation: str, ranks: int, size_bytes: int) -> Ex
         ranks: devices that take part.
         size_bytes: of the message.
     """
-    from gpuscope.explain.collective_case import make_case
+    from gpuscope.explanation.collective_case import make_case
 
     if found.scale_up is None:
         return None
@@ -210,7 +210,7 @@ def sustained(found: Device, dtype: str, side: int) -> Expected | None:
         dtype: rate name.
         side: of the matrices.
     """
-    from gpuscope.explain.operators import steady
+    from gpuscope.explanation.operators import steady
 
     try:
         question, on = _question(found, dtype, "nn")

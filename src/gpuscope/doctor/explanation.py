@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import cast
 
 from gpuscope.doctor.machine import Machine
-from gpuscope.doctor.types import Diagnosis, Finding, Severity
-from gpuscope.explain.types import (
+from gpuscope.doctor.types import SEVERITY_NAMES, Diagnosis, Finding
+from gpuscope.document.blocks import (
     Block,
     Cell,
     Diagram,
@@ -19,27 +19,20 @@ from gpuscope.explain.types import (
     Paragraph,
     Section,
     Tone,
-    Words,
 )
+from gpuscope.document.text import Text, plural, sentences, verbatim
 
-_NAMES: dict[Severity, Words] = {
-    "error": Words("error", "错误"),
-    "warning": Words("warning", "警告"),
-    "unknown": Words("unknown", "未知"),
-    "note": Words("note", "提示"),
-    "ok": Words("ok", "正常"),
+LABELS = {
+    "host": Text("host"),
+    "system": Text("system"),
+    "kernel": Text("kernel"),
+    "gpus": Text("GPUs"),
+    "driver": Text("driver"),
+    "python": verbatim("Python"),
+    "torch": verbatim("PyTorch"),
+    "container": Text("container"),
 }
-
-_LABELS = {
-    "host": Words("host", "主机"),
-    "system": Words("system", "系统"),
-    "kernel": Words("kernel", "内核"),
-    "gpus": Words("devices", "设备"),
-    "driver": Words("driver", "驱动"),
-    "python": Words("Python", "Python"),
-    "torch": Words("PyTorch", "PyTorch"),
-    "container": Words("container", "容器"),
-}
+"""What stands before the figures that identify a machine."""
 
 
 def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
@@ -58,9 +51,9 @@ def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
         figures = deep_section(diagnosis, machine)
         sections += [figures] if figures is not None else []
     for severity, title in (
-        ("note", Words("Worth knowing", "值得知道")),
-        ("unknown", Words("Could not be read", "无法读取")),
-        ("ok", Words("As it should be", "正常")),
+        ("note", Text("Worth knowing")),
+        ("unknown", Text("Could not be read")),
+        ("ok", Text("As it should be")),
     ):
         some = [f for f in diagnosis.findings if f.severity == severity]
         if some:
@@ -68,10 +61,9 @@ def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
     host = diagnosis.machine.get("host", "")
     return Explanation(
         topic="doctor",
-        title=Words(
-            f"Is {host or 'this machine'} all right?",
-            f"{host} 是否正常？" if host else "这台机器是否正常？",
-        ),
+        title=Text("Is {host} all right?", host=host)
+        if host
+        else Text("Is this machine all right?"),
         summary=(_verdict(diagnosis), *(finding.title for finding in bad[:4])),
         sections=tuple(sections),
         commands=tuple(dict.fromkeys(c for finding in bad for c in finding.commands)),
@@ -79,36 +71,34 @@ def explain_diagnosis(diagnosis: Diagnosis, machine: Machine) -> Explanation:
     )
 
 
-def _verdict(diagnosis: Diagnosis) -> Words:
+def _verdict(diagnosis: Diagnosis) -> Text:
     errors = sum(f.severity == "error" for f in diagnosis.findings)
     warnings = sum(f.severity == "warning" for f in diagnosis.findings)
     checks = len(diagnosis.checks)
     if not errors and not warnings:
-        return Words(
-            f"This machine is all right: {checks} checks found nothing to mend.",
-            f"这台机器一切正常：{checks} 项检查没有发现需要处理的问题。",
+        return Text(
+            "This machine is all right: {checks} checks found nothing to mend.", checks=checks
         )
-    plural = "" if errors == 1 else "s"
-    return Words(
-        f"{errors} error{plural} and {warnings} warning{'' if warnings == 1 else 's'} "
-        f"in {checks} checks.",
-        f"{checks} 项检查发现 {errors} 个错误、{warnings} 个警告。",
+    return Text(
+        "{errors} and {warnings} in {checks} checks.",
+        errors=plural("{count} error", "{count} errors", errors),
+        warnings=plural("{count} warning", "{count} warnings", warnings),
+        checks=checks,
     )
 
 
 def _machine(diagnosis: Diagnosis, machine: Machine) -> Section:
     rows = tuple(
-        Fact(_LABELS.get(name, Words(name, name)), value)
-        for name, value in diagnosis.machine.items()
+        Fact(LABELS.get(name, verbatim(name)), value) for name, value in diagnosis.machine.items()
     )
     blocks: list[Block] = [Facts(rows)] if rows else []
     diagram = _diagram(machine)
     if diagram is not None:
         blocks.append(diagram)
     if not blocks:
-        text = Words("The machine does not say what it is.", "这台机器没有提供自身信息。")
+        text = Text("The machine does not say what it is.")
         blocks.append(Paragraph(text))
-    return Section(Words("The machine", "这台机器"), tuple(blocks))
+    return Section(Text("The machine"), tuple(blocks))
 
 
 def _diagram(machine: Machine) -> Diagram | None:
@@ -128,18 +118,18 @@ def _section(finding: Finding) -> Section:
     if finding.fix is not None:
         blocks.append(Paragraph(finding.fix, "key"))
     facts = [
-        Fact(Words(name, name), _cell(value), _unit(name))
+        Fact(verbatim(name), _cell(value), _unit(name))
         for name, value in finding.values.items()
         if value is not None
     ]
-    facts += [Fact(Words("what to type", "命令"), command) for command in finding.commands]
+    facts += [Fact(Text("what to type"), command) for command in finding.commands]
     if finding.known_by:
-        facts.append(Fact(Words("known by", "依据"), finding.known_by))
+        facts.append(Fact(Text("known by"), finding.known_by))
     if facts:
         blocks.append(Facts(tuple(facts)))
-    name = _NAMES[finding.severity]
+    name = SEVERITY_NAMES[finding.severity]
     title = finding.title
-    return Section(Words(f"{name.en}: {title.en}", f"{name.zh}：{title.zh}"), tuple(blocks))
+    return Section(Text("{name}: {title}", name=name, title=title), tuple(blocks))
 
 
 def _list(findings: list[Finding]) -> Facts:
@@ -147,19 +137,23 @@ def _list(findings: list[Finding]) -> Facts:
     rows = []
     for finding in findings:
         name = finding.check if finding.device is None else f"{finding.check}[{finding.device}]"
-        more = [words for words in (finding.found, finding.fix) if words is not None and words.en]
-        by = f" ({finding.known_by})" if finding.known_by else ""
-        note = Words(
-            " ".join(words.en for words in more) + by, "".join(words.zh for words in more) + by
-        )
-        rows.append(Fact(Words(name, name), finding.title, note=note if note.en else None))
+        note = sentences(finding.found, finding.fix)
+        if finding.known_by:
+            by = Text("({known_by})", known_by=finding.known_by)
+            note = Text("{note} {by}", note=note, by=by) if note else by
+        rows.append(Fact(verbatim(name), finding.title, note=note or None))
     return Facts(tuple(rows))
 
 
 _UNITS = {
-    "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_flops_per_s": "flop/s", "_hz": "Hz",
-    "_share": "share", "_w": "W", "_s": "s",
-}  # fmt: skip
+    "_bytes_per_s": "bytes/s",
+    "_bytes": "bytes",
+    "_flops_per_s": "flop/s",
+    "_hz": "Hz",
+    "_share": "share",
+    "_w": "W",
+    "_s": "s",
+}
 
 
 def _unit(name: str) -> str:
@@ -169,5 +163,5 @@ def _unit(name: str) -> str:
 
 def _cell(value: float | int | str | bool | None) -> Cell:
     if isinstance(value, bool):
-        return Words("yes", "是") if value else Words("no", "否")
+        return Text("yes") if value else Text("no")
     return value

@@ -32,11 +32,11 @@ class KernelLog:
 
 def kernel_log(machine: Machine) -> KernelLog:
     """Return the log of a machine."""
-    told = machine.probe("kernel_log")
-    if not told:
+    facts = machine.probe("kernel_log")
+    if not facts:
         return KernelLog(None, (), machine.probe_error("kernel_log") or "not read")
     return KernelLog(
-        told.get("source"), tuple(told.get("lines") or ()), str(told.get("error") or "")
+        facts.get("source"), tuple(facts.get("lines") or ()), str(facts.get("error") or "")
     )
 
 

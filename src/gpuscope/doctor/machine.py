@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpuscope import children
 from gpuscope.doctor.processes import Processes, Tell
-from gpuscope.errors import InputFileError
+from gpuscope.document.text import Text
+from gpuscope.errors import UPDATE, InputFileError
 
 RECORDING_VERSION = 1
 MOST_CHARACTERS = 200_000
@@ -67,6 +68,9 @@ class Machine(Protocol):
     def probe_error(self, name: str) -> str:
         """Why a probe gave nothing; "" if it did not fail."""
 
+    def probe_hangs(self, name: str) -> bool:
+        """Whether a probe gave nothing because it did not end in time."""
+
 
 @dataclass
 class Recording:
@@ -79,6 +83,7 @@ class Recording:
     environment: dict[str, str] = field(default_factory=dict)
     probes: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
     probe_errors: dict[str, str] = field(default_factory=dict)
+    probe_silence_s: dict[str, float] = field(default_factory=dict)
 
     def command(self, *words: str, timeout_s: float = 5.0) -> Answer | None:
         """As `Machine.command`."""
@@ -112,13 +117,18 @@ class Recording:
         """As `Machine.probe_error`."""
         return self.probe_errors.get(name, "")
 
+    def probe_hangs(self, name: str) -> bool:
+        """As `Machine.probe_hangs`."""
+        return name in self.probe_silence_s
+
     def to_json(self) -> str:
         """The recording as text; answers sorted by what was asked, each as it came."""
         answers = {name: dict(sorted(each.items())) for name, each in asdict(self).items()}
         return json.dumps(
             {"schema": "gpuscope.machine", "version": RECORDING_VERSION, **answers},
-            ensure_ascii=False, indent=1,
-        )  # fmt: skip
+            ensure_ascii=False,
+            indent=1,
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
@@ -127,58 +137,97 @@ class Recording:
         Raises:
             InputFileError: the file is missing, no recording, or newer than this program.
         """
+        from gpuscope.outside.plain import file_bytes, json_of
+
         try:
-            data = json.loads(Path(path).read_text("utf-8"))
+            data = json_of(file_bytes(path))
         except (OSError, ValueError) as error:
             raise InputFileError(
-                f"Cannot read the machine '{path}'.", str(error), "Write one: doctor --record FILE"
+                Text("Cannot read the machine '{path}'.", path=path),
+                str(error),
+                Text("Write one: doctor --record FILE"),
             ) from None
         if not isinstance(data, dict) or data.get("schema") != "gpuscope.machine":
             raise InputFileError(
-                f"'{path}' is no recorded machine.", "", "Write one: doctor --record FILE"
+                Text("'{path}' is no recorded machine.", path=path),
+                "",
+                Text("Write one: doctor --record FILE"),
             )
         if not isinstance(data.get("version"), int):
-            raise InputFileError(f"'{path}' is damaged.", "", "Write one: doctor --record FILE")
+            raise InputFileError(
+                Text("'{path}' is damaged.", path=path), "", Text("Write one: doctor --record FILE")
+            )
         if data["version"] > RECORDING_VERSION:
             raise InputFileError(
-                f"'{path}' was recorded by a newer gpuscope.", "", "Update: pip install -U gpuscope"
+                Text("'{path}' was recorded by a newer gpuscope.", path=path), "", UPDATE
             )
+        from gpuscope.document.typed import MisfitError, typed
+
+        missing = next((name for name in _NEEDED if name not in data), None)
         try:
-            return cls(
-                commands={k: Answer(**v) if v else None for k, v in data["commands"].items()},
-                folders={k: None if v is None else tuple(v) for k, v in data["folders"].items()},
-                **{name: dict(data[name]) for name in _PLAIN},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"{type(error).__name__}: {error}"
+            if missing is not None:
+                raise MisfitError(missing, Text("missing"))
+            return typed(cls, {name: data[name] for name in data if name in _NAMES})
+        except MisfitError as error:
             raise InputFileError(
-                f"'{path}' is damaged.", why, "Write one: doctor --record FILE"
+                Text("'{path}' is damaged.", path=path),
+                Text("{problem}.", problem=error.args[0]),
+                Text("Write one: doctor --record FILE"),
             ) from None
 
 
-_PLAIN = ("texts", "targets", "environment", "probes", "probe_errors")
+_NAMES = tuple(each.name for each in fields(Recording))
+_NEEDED = _NAMES[:-1]
+"""Before `probe_silence_s` was recorded there were the others."""
 
 KEPT_VARIABLES = (
-    "CUDA", "NVIDIA", "NCCL", "TORCH", "PYTORCH", "OMP", "MKL", "HIP", "ROCR", "ROCM", "HSA",
-    "ZE_", "ONEAPI", "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "KMP", "GOMP", "UCX", "FI_", "SLURM",
-    "KUBERNETES", "container", "MALLOC", "TRITON", "XLA", "WSL", "CONDA", "VIRTUAL_ENV",
-    "AMD_", "CUBLAS", "PYTHON", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "HF_", "TOKENIZERS",
-)  # fmt: skip
+    "CUDA",
+    "NVIDIA",
+    "NCCL",
+    "TORCH",
+    "PYTORCH",
+    "OMP",
+    "MKL",
+    "HIP",
+    "ROCR",
+    "ROCM",
+    "HSA",
+    "ZE_",
+    "ONEAPI",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PATH",
+    "KMP",
+    "GOMP",
+    "UCX",
+    "FI_",
+    "SLURM",
+    "KUBERNETES",
+    "container",
+    "MALLOC",
+    "TRITON",
+    "XLA",
+    "WSL",
+    "CONDA",
+    "VIRTUAL_ENV",
+    "AMD_",
+    "CUBLAS",
+    "PYTHON",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "MASTER_",
+    "HF_",
+    "TOKENIZERS",
+)
 """Beginnings of the variables that a recording keeps: none that holds a secret by its purpose."""
 
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def _probe_words(name: str) -> tuple[str, ...]:
-    # -P: a folder called torch where the user happens to be must not be taken for PyTorch.
-    return (sys.executable, "-P", "-X", "faulthandler", "-m", f"gpuscope.doctor.probes.{name}")
-
-
-def _probe_environment() -> dict[str, str]:
-    """Ours, with the folder that holds this package last on Python's path: -P may have lost it."""
-    known = os.environ.get("PYTHONPATH")
-    own = str(Path(__file__).resolve().parents[2])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([known, own] if known else [own])}
+    options = ("-X", "faulthandler")
+    return tuple(children.python(f"gpuscope.doctor.probes.{name}", options=options))
 
 
 class LiveMachine:
@@ -280,10 +329,15 @@ class LiveMachine:
         """As `Machine.probe_error`."""
         return self.recording.probe_error(name)
 
+    def probe_hangs(self, name: str) -> bool:
+        """As `Machine.probe_hangs`."""
+        return self.recording.probe_hangs(name)
+
     def _parsed(self, name: str, answer: Answer, timeout_s: float) -> Mapping[str, Any] | None:
         errors = self.recording.probe_errors
         if answer.code is None:
             errors[name] = f"no answer within {timeout_s:.0f} s"
+            self.recording.probe_silence_s[name] = timeout_s
             return None
         last = answer.out.strip().rpartition("\n")[2]
         try:
@@ -298,7 +352,7 @@ class LiveMachine:
 
     def _run(self, words: tuple[str, ...], timeout_s: float, *, probe: bool = False) -> Answer:
         ended = (
-            self._processes.run(words, timeout_s, self._tell, _probe_environment())
+            self._processes.run(words, timeout_s, self._tell, children.environment())
             if probe
             else self._processes.run(words, timeout_s)
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuscope.doctor.machine import Machine
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class NvidiaDevice:
 
 def nvidia_devices(machine: Machine) -> tuple[NvidiaDevice, ...]:
     """Return the devices that NVML can reach; none without a driver."""
-    told = machine.probe("nvml") or {}
+    facts = machine.probe("nvml") or {}
     return tuple(
         NvidiaDevice(int(each["index"]), str(each.get("name") or "GPU"), each)
-        for each in told.get("devices") or ()
+        for each in facts.get("devices") or ()
         if not each.get("lost")
     )
 
@@ -65,8 +65,7 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in found)
 
 
-def gpus(indices: Iterable[int]) -> Words:
-    """Return "GPU 3" or "GPUs 0-7" in both languages."""
+def gpus(indices: Iterable[int]) -> Text:
+    """Return "GPU 3" or "GPUs 0-7"."""
     known = set(indices)
-    said = spans(known)
-    return Words(f"GPU{'s' if len(known) > 1 else ''} {said}", f"GPU {said}")
+    return plural("GPU {which}", "GPUs {which}", len(known), which=spans(known))

@@ -34,9 +34,12 @@ class Processes:
         self._stopped = False
 
     def run(
-        self, words: Sequence[str], timeout_s: float, tell: Tell | None = None,
+        self,
+        words: Sequence[str],
+        timeout_s: float,
+        tell: Tell | None = None,
         environment: Mapping[str, str] | None = None,
-    ) -> Ended:  # fmt: skip
+    ) -> Ended:
         """Run a program and return what it wrote.
 
         Args:
@@ -47,9 +50,15 @@ class Processes:
         """
         try:
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True, errors="replace", start_new_session=True, env=environment,
-            )  # fmt: skip
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+                env=environment,
+            )
         except OSError as error:
             return Ended(127, "", str(error))
         self._running.add(process)

@@ -6,13 +6,13 @@ too (severity "ok"), in one finding; it returns nothing where it does not apply 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.types import Finding
+from gpuscope.document.text import Text
+from gpuscope.registry import Registry
 
 Run = Callable[[Machine], Iterable[Finding]]
 
@@ -26,21 +26,20 @@ class Check:
 
     name: str
     group: str
-    about: str
+    about: Text
     run: Run
 
 
-_CHECKS: dict[str, Check] = {}
-_loaded = False
+CHECKS = Registry[Check](Text("check"), "gpuscope.doctor.checks", "gpuscope doctor --list")
 
 
-def check(name: str, group: str, about: str) -> Callable[[Run], Run]:
+def check(name: str, group: str, about: Text) -> Callable[[Run], Run]:
     """Register a check.
 
     Args:
         name: a stable word ("driver", "pcie", "shared_memory").
         group: one of `GROUPS`.
-        about: what it looks at, one short English sentence.
+        about: what it looks at, one short sentence.
 
     Raises:
         ValueError: the name is taken, or there is no such group.
@@ -49,9 +48,7 @@ def check(name: str, group: str, about: str) -> Callable[[Run], Run]:
         raise ValueError(f"no group of checks is called {group}")
 
     def register(run: Run) -> Run:
-        if name in _CHECKS and _CHECKS[name].run is not run:
-            raise ValueError(f"two checks named {name}")
-        _CHECKS[name] = Check(name, group, about, run)
+        CHECKS.add(name, Check(name, group, about, run))
         return run
 
     return register
@@ -59,10 +56,4 @@ def check(name: str, group: str, about: str) -> Callable[[Run], Run]:
 
 def checks() -> tuple[Check, ...]:
     """All checks, by group and name."""
-    global _loaded
-    if not _loaded:
-        package = importlib.import_module("gpuscope.doctor.checks")
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-        _loaded = True
-    return tuple(sorted(_CHECKS.values(), key=lambda c: (GROUPS.index(c.group), c.name)))
+    return tuple(sorted(CHECKS, key=lambda c: (GROUPS.index(c.group), c.name)))

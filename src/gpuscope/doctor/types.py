@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, sentences
 
 Severity = Literal["ok", "note", "warning", "error", "unknown"]
 """ok: as it should be. note: worth knowing, nothing to mend. warning: costs speed, or will break
@@ -15,6 +15,15 @@ the reason in `found`."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "unknown", "note", "ok")
 """Worst first."""
+
+
+SEVERITY_NAMES: Mapping[Severity, Text] = {
+    "error": Text("error"),
+    "warning": Text("warning"),
+    "unknown": Text("unknown"),
+    "note": Text("note"),
+    "ok": Text("ok"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +46,21 @@ class Finding:
 
     check: str
     severity: Severity
-    title: Words
-    found: Words
-    why: Words | None = None
-    fix: Words | None = None
+    title: Text
+    found: Text
+    why: Text | None = None
+    fix: Text | None = None
     commands: tuple[str, ...] = ()
     known_by: str = ""
     device: int | None = None
     values: Mapping[str, float | int | str | bool | None] = field(default_factory=dict)
 
     @property
-    def sentence(self) -> Words:
+    def sentence(self) -> Text:
         """Title and what was found, as one text."""
-        if not self.found.en:
-            return self.title
-        title, more = self.title, self.found
-        return Words(
-            f"{title.en.rstrip('.')}. {more.en}", f"{title.zh.rstrip('。')}。{more.zh}"
-        )  # fmt: skip
+        if not self.found or self.title.endswith("."):
+            return sentences(self.title, self.found)
+        return sentences(Text("{title}.", title=self.title), self.found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Facts come from `catalogue/`, one TOML file a device, each figure with its sourc
 knows nothing of PyTorch, and importing it reads no file.
 """
 
-from gpuscope.hardware.calibration import CalibratedValue, Calibration, calibration_for
+from gpuscope.hardware.calibration import CalibratedValue, Calibration, Distance, calibration_for
 from gpuscope.hardware.cluster import Cluster, Node, parse_target
 from gpuscope.hardware.device import Device, rate_name
 from gpuscope.hardware.interconnect import Interconnect
@@ -20,6 +20,7 @@ __all__ = [
     "Calibration",
     "Cluster",
     "Device",
+    "Distance",
     "Interconnect",
     "Link",
     "Node",

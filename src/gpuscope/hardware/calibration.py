@@ -20,36 +20,55 @@ nobody has calibrated; rates are not.
 
 from __future__ import annotations
 
-import tomllib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from gpuscope.document.printable import counted, short_repr
+from gpuscope.document.text import Text
 from gpuscope.errors import CatalogueError, UnknownNameError
 from gpuscope.hardware.device import Device
 from gpuscope.hardware.loader import device as device_named
+from gpuscope.hardware.loader import toml_of
 from gpuscope.hardware.names import CATALOGUE
 
 CALIBRATIONS = CATALOGUE / "calibrations"
+_LARGEST = 1e300
+_DEEPEST = 20
+PRIOR = CATALOGUE / "priors" / "unmeasured.toml"
+
+
+class Distance(StrEnum):
+    """How far the device that constants were found on is from the one they serve."""
+
+    SAME_DEVICE = "same device"
+    KERNELS_ONLY = "same device, kernels only"
+    """Fitted to kernels of the device itself, carried for the rest."""
+    SAME_GENERATION = "same generation"
+    SAME_VENDOR = "same vendor"
+    OTHER_VENDOR = "other vendor"
+    NONE = "none"
+
+
+Evidence = Literal["measured", "carried", "prior"]
+"""Constants of the device itself; of others that its maker made; of nobody's but other makers'."""
 
 #: How much wider a carried constant's spread gets, and the least it can be (relative 80 %
 #: half-widths; a judgement, to be replaced when a second device of a kind is calibrated).
-_CARRIED_SPREAD: Mapping[str, tuple[float, float]] = {
-    "same generation": (1.5, 0.08),
-    "same vendor": (2.0, 0.15),
-    "other vendor": (3.0, 0.25),
+_CARRIED_SPREAD: Mapping[Distance, tuple[float, float]] = {
+    Distance.SAME_GENERATION: (1.5, 0.08),
+    Distance.SAME_VENDOR: (2.0, 0.15),
+    Distance.OTHER_VENDOR: (3.0, 0.25),
 }
 
 _OF_THE_DIE = (".l2_bytes_per_clock_per_unit", ".floor_s")
 """Constants that graphics dies share across generations: 11 to 13 bytes a clock where dies with
 stacked memory have 28 to 46, and kernels of 0.8 to 0.9 us where those take up to 2.3."""
-
-PARTLY = "same device, kernels only"
-"""Distance of constants that were fitted to kernels of the device itself, carried for the rest."""
 
 _ORIGINS = ("measured", "calibrated", "datasheet", "estimated")
 
@@ -93,17 +112,32 @@ class Calibration:
     Attributes:
         device_id: the device it is for.
         measured_on: the device that was measured (in whole); None where none was.
-        distance: "same device", "same device, kernels only", "same generation", "same vendor",
-            "other vendor" or "none".
+        distance: how far that one is from this.
         measured_with: software and date of the measurement, in words.
         entries: name and constant, sorted by name.
+        nearest: how far the nearest device is of which any kernel was measured; None: as
+            `distance`.
     """
 
     device_id: str
     measured_on: str | None
-    distance: str
+    distance: Distance
     measured_with: str = ""
     entries: tuple[tuple[str, CalibratedValue], ...] = ()
+    nearest: Distance | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """What stands behind times of kernels: the device, its maker's others, or neither."""
+        nearest = self.nearest or self.distance
+        if nearest in (Distance.SAME_DEVICE, Distance.KERNELS_ONLY):
+            return "measured"
+        return "carried" if nearest in (Distance.SAME_GENERATION, Distance.SAME_VENDOR) else "prior"
+
+    def __repr__(self) -> str:
+        constants = counted(len(self.entries), "constant")
+        measured = f"measured on {self.measured_on}" if self.measured_on else "nothing measured"
+        return short_repr(self, self.device_id, constants, measured)
 
     def __contains__(self, name: str) -> bool:
         return self._find(name) is not None
@@ -119,31 +153,26 @@ class Calibration:
         """Return the names of the constants, or of those under a dotted prefix."""
         return tuple(n for n, _ in self.entries if not prefix or n.startswith(f"{prefix}."))
 
-    def entry(self, name: str) -> CalibratedValue:
-        """Return a constant with its interval, unit and note.
+    def entry(self, *names: str) -> CalibratedValue:
+        """Return the first of some constants that is known, with its interval, unit and note.
+
+        What was not measured here is lent by the nearest relative, see `calibration_for`.
 
         Raises:
-            UnknownNameError: no such constant; lists the near ones.
+            UnknownNameError: nobody has such a constant; lists the near ones.
         """
-        found = self._find(name)
-        if found is not None:
-            return found
+        for known in (self, lent_to(self.device_id)):
+            for name in names:
+                found = known._find(name)
+                if found is not None:
+                    return found
         raise UnknownNameError(
-            "calibrated constant", name, self.names(), "Measure it: gpuscope bench"
+            Text("calibrated constant"), names[0], self.names(), Text("Measure it: gpuscope bench")
         )
 
-    def value(self, name: str) -> float:
-        """Return a constant's value, in its unit.
-
-        Raises:
-            UnknownNameError: no such constant.
-        """
-        return self.entry(name).value
-
-    def get(self, name: str, default: float) -> float:
-        """Return a constant's value, or `default` where it was not measured."""
-        found = self._find(name)
-        return default if found is None else found.value
+    def value(self, *names: str) -> float:
+        """Return the value of the first of some constants that is known; see `entry`."""
+        return self.entry(*names).value
 
     def origin(self, name: str) -> str:
         """Return where a constant comes from.
@@ -179,9 +208,11 @@ def _load_folder(path: Path) -> Calibration:
     names = [name for name, _ in entries]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise CatalogueError(f"{path.name}: '{sorted(twice)[0]}' stands in two files.")
+        raise CatalogueError(
+            Text("{path}: '{twice}' stands in two files.", path=path.name, twice=sorted(twice)[0])
+        )
     with_ = "; ".join(dict.fromkeys(p.measured_with for p in parts if p.measured_with))
-    return Calibration(path.name, path.name, "same device", with_, tuple(entries))
+    return Calibration(path.name, path.name, Distance.SAME_DEVICE, with_, tuple(entries))
 
 
 def read_calibration_file(path: Path, device_id: str) -> Calibration:
@@ -195,33 +226,39 @@ def read_calibration_file(path: Path, device_id: str) -> Calibration:
 
 def carried_to(found: Calibration, source: Device, device: Device) -> Calibration:
     """Return constants measured on `source` as estimates for `device`."""
-    return _carried(found, device, _distance(device, source))
+    return _lent(found, device.id, _distance(device, source))
 
 
 def _load_file(path: Path, expected_id: str) -> Calibration:
-    try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
-        raise CatalogueError(f"{path.name}: cannot be read.", str(error)) from error
+    content = toml_of(path)
     inside = path.stem != expected_id
     device_id = content.pop("device", expected_id if inside else None)
     if device_id != expected_id:
-        raise CatalogueError(f"{path.name}: field 'device' must be '{expected_id}'.")
+        raise CatalogueError(
+            Text(
+                "{path}: field 'device' must be '{expected_id}'.",
+                path=path.name,
+                expected_id=expected_id,
+            )
+        )
     measured_with = str(content.pop("measured_with", ""))
     entries = {name: _entry(path, name, table) for name, table in _constants(path, content, "")}
     return Calibration(
-        device_id, device_id, "same device", measured_with, tuple(sorted(entries.items()))
+        device_id, device_id, Distance.SAME_DEVICE, measured_with, tuple(sorted(entries.items()))
     )
 
 
 def _constants(
     path: Path, table: Mapping[str, Any], prefix: str
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if prefix.count(".") > _DEEPEST:
+        raise CatalogueError(Text("{path}: tables are nested too deep.", path=path.name))
     for key, value in table.items():
         name = f"{prefix}.{key}" if prefix else key
         if not isinstance(value, dict):
-            raise CatalogueError(f"{path.name}: field '{name}' stands outside a constant.")
+            raise CatalogueError(
+                Text("{path}: field '{name}' stands outside a constant.", path=path.name, name=name)
+            )
         if "value" in value and not isinstance(value["value"], dict):
             yield name, value
         else:
@@ -230,19 +267,28 @@ def _constants(
 
 def _entry(path: Path, name: str, table: Mapping[str, Any]) -> CalibratedValue:
     unknown = set(table) - {"value", "unit", "origin", "low", "high", "note"}
-    problem = f"unknown field '{sorted(unknown)[0]}'" if unknown else ""
+    problem = Text("unknown field '{name}'", name=min(unknown)) if unknown else Text("")
     numbers = [table["value"], table.get("low", table["value"]), table.get("high", table["value"])]
     if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-        problem = "value, low and high must be numbers"
+        problem = Text("value, low and high must be numbers")
+    elif not all(abs(n) <= _LARGEST for n in numbers):
+        problem = Text("value, low and high must be finite numbers")
     elif not numbers[1] <= numbers[0] <= numbers[2]:
-        problem = f"low {numbers[1]} <= value {numbers[0]} <= high {numbers[2]} does not hold"
+        found = f"{numbers[1]} <= {numbers[0]} <= {numbers[2]}"
+        problem = Text("low <= value <= high does not hold: {found}", found=found)
+    if not all(isinstance(table.get(key, ""), str) for key in ("unit", "origin", "note")):
+        problem = Text("unit, origin and note must be texts")
     if "unit" not in table:
-        problem = 'it has no unit (write unit = "1" for a dimensionless constant)'
+        problem = Text('it has no unit (write unit = "1" for a dimensionless constant)')
     origin = table.get("origin", "calibrated")
     if origin not in _ORIGINS:
-        problem = f"origin '{origin}' is none of {', '.join(_ORIGINS)}"
+        problem = Text(
+            "origin '{origin}' is none of {origins}", origin=origin, origins=", ".join(_ORIGINS)
+        )
     if problem:
-        raise CatalogueError(f"{path.name}: field '{name}': {problem}.")
+        raise CatalogueError(
+            Text("{path}: field '{name}': {problem}.", path=path.name, name=name, problem=problem)
+        )
     value, low, high = (float(n) for n in numbers)
     return CalibratedValue(value, table["unit"], origin, low, high, table.get("note", ""))
 
@@ -250,11 +296,12 @@ def _entry(path: Path, name: str, table: Mapping[str, Any]) -> CalibratedValue:
 def calibration_for(device: Device) -> Calibration:
     """Return the constants that apply to a device.
 
-    Its own where it was calibrated (a what-if device keeps those of the real one). Otherwise the
-    nearest wholly calibrated device's dimensionless constants and its host's, as estimates with a
-    wider spread: by generation, then vendor, then any; what is known of its own kernels, or of
-    those of a partly calibrated device that is like it, replaces them. A calibration without
-    `host.*` constants is partial. Empty where nothing was calibrated at all.
+    Its own where it was calibrated (a what-if device keeps those of the real one). Each other one
+    is the nearest relative's that has it, as an estimate with a wider interval: of the device's
+    generation, then of its vendor, then of any; see `_relatives`. Only dimensionless constants,
+    fixed times and the host's are lent. A calibration without `host.*` constants is partial. Where
+    no device of the maker was measured, `catalogue/priors` says how much of its peaks is reached.
+    Empty where nothing was calibrated at all.
 
     Raises:
         CatalogueError: a calibration file does not validate.
@@ -264,21 +311,51 @@ def calibration_for(device: Device) -> Calibration:
 
 @lru_cache(maxsize=256)
 def _calibration_for(device: Device, folder: Path) -> Calibration:
-    paths = _paths(folder)
-    if device.id in paths:
-        own = _loaded(paths[device.id])
-        if own.names("host"):
-            return own
-    found = _catalogued(folder)
-    whole = {name: each for name, each in found.items() if each.names("host")}
-    partial = found.get(device.id) or _neighbour(device, found, whole)
-    if not whole:
-        return partial or Calibration(device.id, None, "none")
-    order = list(_CARRIED_SPREAD)
-    distances = {name: _distance(device, device_named(name)) for name in whole}
-    nearest = min(distances, key=lambda name: (order.index(distances[name]), name))
-    carried = _carried(whole[nearest], device, distances[nearest])
-    return carried if partial is None else _overlaid(carried, partial, device)
+    path = _paths(folder).get(device.id)
+    own = _loaded(path) if path is not None else None
+    if own is not None and own.names("host"):
+        return own  # the other devices' files, thousands of constants, are not read for it
+    lenders = _relatives(device, _catalogued(folder))
+    whole = next((each for each in lenders if each.names("host")), None)
+    if whole is None:
+        return own or Calibration(device.id, None, Distance.NONE)
+    entries: dict[str, CalibratedValue] = {}
+    for each in (*reversed(lenders), *([own] if own is not None else [])):
+        entries.update(each.entries)
+    unmeasured = own is None and lenders[0].distance is Distance.OTHER_VENDOR
+    if unmeasured:
+        entries.update(_prior().entries)
+    first = own if own is not None else lenders[0]
+    said = dict.fromkeys((first.measured_with, whole.measured_with))
+    return Calibration(
+        device.id,
+        whole.measured_on,
+        whole.distance if own is None else Distance.KERNELS_ONLY,
+        "; ".join(filter(None, said)),
+        tuple(sorted(entries.items())),
+        Distance.KERNELS_ONLY if own is not None else lenders[0].distance,
+    )
+
+
+@lru_cache(maxsize=1)
+def _prior() -> Calibration:
+    """How much of its peaks a device reaches of whose maker's devices nobody measured any."""
+    return read_calibration_file(PRIOR, "unmeasured devices")
+
+
+@lru_cache(maxsize=256)
+def lent_to(device_id: str) -> Calibration:
+    """Return what the catalogue's devices lend to one; to one that is not in it, as to a stranger.
+
+    Raises:
+        CatalogueError: a calibration file does not validate.
+    """
+    try:
+        return calibration_for(device_named(device_id))
+    except UnknownNameError:
+        whole = (each for each in _catalogued(CALIBRATIONS).values() if each.names("host"))
+        found = next(whole, None) or Calibration(device_id, None, Distance.NONE)
+        return _lent(found, device_id, Distance.OTHER_VENDOR)
 
 
 @lru_cache(maxsize=8)
@@ -299,7 +376,7 @@ def _loaded(path: Path) -> Calibration:
     return load_calibration(path)
 
 
-def _carried(found: Calibration, device: Device, distance: str) -> Calibration:
+def _lent(found: Calibration, device_id: str, distance: Distance) -> Calibration:
     """Constants of one device as estimates for another."""
     factor, least = _CARRIED_SPREAD[distance]
     entries = tuple(
@@ -307,36 +384,48 @@ def _carried(found: Calibration, device: Device, distance: str) -> Calibration:
         for name, entry in found.entries
         if entry.unit in ("1", "s") or name.startswith("host.")
     )
-    return Calibration(device.id, found.device_id, distance, found.measured_with, entries)
+    return Calibration(device_id, found.device_id, distance, found.measured_with, entries)
 
 
-def _neighbour(
-    device: Device, found: Mapping[str, Calibration], whole: Mapping[str, Calibration]
-) -> Calibration | None:
-    """What the partly calibrated device that is most like this one lends it.
+def _relatives(device: Device, found: Mapping[str, Calibration]) -> list[Calibration]:
+    """What the calibrated devices lend to one, the nearest first.
 
-    Of its generation and with the same kind of memory: all its kernels' constants. Else, for a
-    graphics die, from another of the vendor's graphics dies what belongs to the kind of die: the
-    path from a multiprocessor to the L2 and the shortest kernel. With that alone the products of
-    an L40S are 17 % off instead of 26 %, those of an RTX PRO 6000 14 % instead of 15 %, where
-    each knows only the other (`benchmarks/fit/leave_one_out.py`).
+    First those of its generation, then of its vendor, then all others; at one distance first those
+    that were measured in whole, then those whose memory is most nearly as fast. Two things come
+    before: what is known of the kernels of its generation's devices with its kind of memory
+    (without it a device counts as of the vendor only); and, where there is none, for a graphics die
+    what belongs to the kind of die from the vendor's other graphics dies: the path from a
+    multiprocessor to the L2 and the shortest kernel. With that alone the products of an L40S are
+    17 % off instead of 26 %, those of an RTX PRO 6000 14 % instead of 15 %, where each knows only
+    the other (`benchmarks/fit/leave_one_out.py`).
     """
-    partly = [device_named(name) for name in found if name not in whole]
-    alike = [d for d in partly if d.vendor == device.vendor and _graphics(d) == _graphics(device)]
-    near = [d for d in alike if _distance(device, d) == "same generation"]
-    if near:
-        return _carried(found[_most_similar(device, near).id], device, "same generation")
-    if not alike or not _graphics(device):
-        return None
-    lent = _carried(found[_most_similar(device, alike).id], device, "same vendor")
-    entries = tuple((name, e) for name, e in lent.entries if name.endswith(_OF_THE_DIE))
-    return replace(lent, entries=entries)
-
-
-def _most_similar(device: Device, others: list[Device]) -> Device:
-    """The one whose memory is most nearly as fast."""
     rate = device.memory_bandwidth_bytes_per_s
-    return min(others, key=lambda d: (abs(log(d.memory_bandwidth_bytes_per_s / rate)), d.id))
+
+    def unlike(other: Device) -> tuple[float, str]:
+        return abs(log(other.memory_bandwidth_bytes_per_s / rate)), other.id
+
+    others = sorted((device_named(name) for name in found if name != device.id), key=unlike)
+    partial = [d for d in others if not found[d.id].names("host")]
+    alike = [d for d in partial if d.vendor == device.vendor and _graphics(d) == _graphics(device)]
+    near = [d for d in alike if _distance(device, d) is Distance.SAME_GENERATION]
+    lenders = [_lent(found[d.id], device.id, Distance.SAME_GENERATION) for d in near]
+    if not near and _graphics(device):
+        lenders += [_of_the_die(found[d.id], device.id) for d in alike]
+
+    def rank(other: Device) -> tuple[int, bool]:
+        distance, whole = _distance(device, other), other not in partial
+        if distance is Distance.SAME_GENERATION and not whole:
+            distance = Distance.SAME_VENDOR
+        return list(_CARRIED_SPREAD).index(distance), not whole
+
+    rest = sorted((d for d in others if d not in near), key=rank)
+    return [*lenders, *(_lent(found[d.id], device.id, _distance(device, d)) for d in rest)]
+
+
+def _of_the_die(found: Calibration, device_id: str) -> Calibration:
+    """What one of a vendor's graphics dies lends to another of any generation."""
+    lent = _lent(found, device_id, Distance.SAME_VENDOR)
+    return replace(lent, entries=tuple(e for e in lent.entries if e[0].endswith(_OF_THE_DIE)))
 
 
 def _graphics(device: Device) -> bool:
@@ -344,23 +433,12 @@ def _graphics(device: Device) -> bool:
     return (device.memory_type or "").startswith("GDDR")
 
 
-def _overlaid(below: Calibration, above: Calibration, device: Device) -> Calibration:
-    """`above` where it has a constant, else `below`."""
-    entries = dict(below.entries) | dict(above.entries)
-    own = above.distance == "same device"
-    with_ = "; ".join(filter(None, (above.measured_with, below.measured_with)))
-    return Calibration(
-        device.id, below.measured_on, PARTLY if own else below.distance, with_,
-        tuple(sorted(entries.items())),
-    )  # fmt: skip
-
-
-def _distance(device: Device, other: Device) -> str:
+def _distance(device: Device, other: Device) -> Distance:
     if device.vendor != other.vendor:
-        return "other vendor"
+        return Distance.OTHER_VENDOR
     same = device.architecture == other.architecture or (
         device.compute_capability is not None
         and other.compute_capability is not None
         and device.compute_capability[0] == other.compute_capability[0]
     )
-    return "same generation" if same else "same vendor"
+    return Distance.SAME_GENERATION if same else Distance.SAME_VENDOR

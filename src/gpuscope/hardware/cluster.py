@@ -11,6 +11,9 @@ import math
 import re
 from dataclasses import dataclass, replace
 
+from gpuscope.document.printable import counted, short_repr
+from gpuscope.document.quantities import ByteRate, Number
+from gpuscope.document.text import Text, plural
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.hardware.interconnect import Interconnect
@@ -75,6 +78,19 @@ class Cluster:
     torus_shape: tuple[int, ...] | None = None
     assumptions: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, device: Device) -> Cluster:
+        """One device by itself, with its own links."""
+        return build_cluster(device, 1)
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self,
+            f"{self.n_devices}x{self.device.id}",
+            self.device.name,
+            counted(self.nodes, "node"),
+        )
+
     @property
     def node(self) -> Node:
         """One of the nodes."""
@@ -119,7 +135,9 @@ def parse_target(text: str) -> Cluster:
     match = _TARGET.match(text)
     if match is None:
         raise InvalidValueError(
-            "The target is empty.", "It names a device.", "Type for example: --on 8xh200"
+            Text("The target is empty."),
+            Text("It names a device."),
+            Text("Type for example: --on 8xh200"),
         )
     first, second, name = _counted(match)
     device = device_named(name)
@@ -162,18 +180,31 @@ def build_cluster(device: Device, n_devices: int, devices_per_node: int | None =
         _refuse_zero(f"{n_devices}x{device.id}")
     if n_devices > MOST_DEVICES:
         raise InvalidValueError(
-            f"A cluster of {n_devices:,} devices is larger than {MOST_DEVICES:,}.",
-            "No machine of that size is known, and no model here was held against one.",
-            f"Ask for {MOST_DEVICES:,} or fewer, for example: 16384x{device.id}",
+            Text(
+                "A cluster of {devices} devices is larger than {most}.",
+                devices=Number(n_devices, ","),
+                most=Number(MOST_DEVICES, ","),
+            ),
+            Text("No machine of that size is known, and no model here was held against one."),
+            Text(
+                "Ask for {most} or fewer, for example: 16384x{id}",
+                most=Number(MOST_DEVICES, ","),
+                id=device.id,
+            ),
         )
     per_node = _devices_per_node(device, n_devices, devices_per_node)
     nodes = n_devices // per_node
     domain = _domain_devices(device, n_devices, per_node)
     if nodes > 1 and domain < n_devices and device.scale_out is None:
         raise InvalidValueError(
-            f"{n_devices} x {device.name} cannot be one cluster.",
-            f"The catalogue knows no link between more than {max(domain, per_node)} of them.",
-            f"Use at most {max(domain, per_node)}.",
+            Text(
+                "{devices} x {device} cannot be one cluster.", devices=n_devices, device=device.name
+            ),
+            Text(
+                "The catalogue knows no link between more than {domain} of them.",
+                domain=max(domain, per_node),
+            ),
+            Text("Use at most {domain}.", domain=max(domain, per_node)),
         )
     scale_out = device.scale_out if nodes > 1 and domain < n_devices else None
     bandwidth, latency_s = _fabric(device, scale_out)
@@ -196,7 +227,9 @@ def build_cluster(device: Device, n_devices: int, devices_per_node: int | None =
 
 def _refuse_zero(text: str) -> None:
     raise InvalidValueError(
-        f"'{text}' has no devices.", "A cluster has one device or more.", "Type for example: 8xh200"
+        Text("'{text}' has no devices.", text=text),
+        Text("A cluster has one device or more."),
+        Text("Type for example: 8xh200"),
     )
 
 
@@ -204,25 +237,44 @@ def _devices_per_node(device: Device, n_devices: int, asked: int | None) -> int:
     most = device.devices_per_node or 1
     if asked is not None and asked > most:
         raise InvalidValueError(
-            f"A node cannot hold {asked} x {device.name}.",
-            f"The largest node in the catalogue holds {most}.",
-            f"Type for example: {math.ceil(n_devices / most)}x{most}x{device.id}",
+            Text("A node cannot hold {asked} x {device}.", asked=asked, device=device.name),
+            Text("The largest node in the catalogue holds {most}.", most=most),
+            Text(
+                "Type for example: {nodes}x{most}x{id}",
+                nodes=math.ceil(n_devices / most),
+                most=most,
+                id=device.id,
+            ),
         )
     per_node = asked or min(n_devices, most)
     if n_devices % per_node:
         below = n_devices // most * most
         raise InvalidValueError(
-            f"{n_devices} x {device.name} is {n_devices / most:,.10g} nodes.",
-            f"A node holds {most}, and all nodes of a cluster are equal.",
-            f"Use {below} or {below + most}, or say the shape: <nodes>x<devices>x{device.id}.",
+            Text(
+                "{devices} x {device} is {nodes} nodes.",
+                devices=n_devices,
+                device=device.name,
+                nodes=Number(n_devices / most, ",.10g"),
+            ),
+            Text("A node holds {most}, and all nodes of a cluster are equal.", most=most),
+            Text(
+                "Use {below} or {above}, or say the shape: <nodes>x<devices>x{id}.",
+                below=below,
+                above=below + most,
+                id=device.id,
+            ),
         )
-    is_torus = device.scale_up is not None and "torus" in (device.scale_up.topology or "")
+    is_torus = device.scale_up is not None and device.scale_up.wiring == "torus"
     options = device.devices_per_node_options
     if is_torus and options and per_node not in options:
         raise InvalidValueError(
-            f"{per_node} x {device.name} on one host cannot be.",
-            f"Hosts and slices come with {', '.join(map(str, options))}.",
-            f"Use one of these numbers, or a multiple of {most}.",
+            Text(
+                "{per_node} x {device} on one host cannot be.",
+                per_node=per_node,
+                device=device.name,
+            ),
+            Text("Hosts and slices come with {counts}.", counts=", ".join(map(str, options))),
+            Text("Use one of these numbers, or a multiple of {most}.", most=most),
         )
     return per_node
 
@@ -254,13 +306,11 @@ def torus_shape(link: Interconnect | None, n_devices: int) -> tuple[int, ...] | 
 
     A 3-D torus of 64 is (4, 4, 4); a 2-D torus of 16 is (4, 4).
     """
-    topology = (link.topology or "").lower() if link else ""
-    if "torus" not in topology or n_devices < 2:
+    if link is None or link.torus_dimensions is None or n_devices < 2:
         return None
     # Trainium: 4 x 4 on an instance, a third dimension between instances.
-    flat = "4x4" in topology and n_devices <= 16
-    dimensions = 3 if "3d" in topology and not flat else 2
-    return _near_cube(n_devices, dimensions)
+    flat = n_devices <= (link.torus_plane_devices or 0)
+    return _near_cube(n_devices, 2 if flat else link.torus_dimensions)
 
 
 def _near_cube(n: int, dimensions: int) -> tuple[int, ...]:
@@ -272,43 +322,84 @@ def _near_cube(n: int, dimensions: int) -> tuple[int, ...]:
 
 
 def _assumptions(cluster: Cluster) -> tuple[str, ...]:
-    device, said = cluster.device, []
+    device = cluster.device
+    said: list[Text] = []
     full_node = device.devices_per_node or 1
-    if device.granularity.startswith("package") and "[" not in device.name:
-        said.append(f"{device.name}: PyTorch sees the package as several devices; one is counted.")
+    if device.package_devices > 1:
+        said.append(
+            Text(
+                "{device}: PyTorch sees the package as several devices; one is counted.",
+                device=device.name,
+            )
+        )
     if cluster.n_devices == 1:
         return tuple(said)
-    said.append(f"{cluster.nodes} node(s) with {cluster.devices_per_node} device(s) each.")
+    said.append(_nodes(cluster))
     if cluster.devices_per_node < full_node:
-        said.append(f"The nodes are built for {full_node}; the other slots are not used.")
+        said.append(
+            Text("The nodes are built for {slots}; the other slots are not used.", slots=full_node)
+        )
     said.extend(_scale_up_assumptions(cluster))
     if cluster.scale_out is not None:
         rate = cluster.scale_out_bandwidth_bytes_per_s or 0.0
         ports = device.scale_out_ports_per_node or full_node
         said.append(
-            f"{cluster.scale_out.name} between {'nodes' if cluster.nodes > 1 else 'domains'}: "
-            f"{ports} port(s) a node, {rate / 1e9:g} GB/s per device each way, not blocking."
+            plural(
+                "{link} between {what}: {count} port a node, {rate} per device each way, not "
+                "blocking.",
+                "{link} between {what}: {count} ports a node, {rate} per device each way, not "
+                "blocking.",
+                ports,
+                link=cluster.scale_out.name,
+                what=Text("nodes") if cluster.nodes > 1 else Text("domains"),
+                rate=ByteRate(rate),
+            )
         )
     return tuple(said)
 
 
-def _scale_up_assumptions(cluster: Cluster) -> list[str]:
+def _nodes(cluster: Cluster) -> Text:
+    return plural(
+        "{count} node with {devices} each.",
+        "{count} nodes with {devices} each.",
+        cluster.nodes,
+        devices=plural("{count} device", "{count} devices", cluster.devices_per_node),
+    )
+
+
+def _scale_up_assumptions(cluster: Cluster) -> list[Text]:
     device, domain = cluster.device, cluster.scale_up_domain_devices
     link = cluster.scale_up
     if link is None:
-        host = device.host_link.name if device.host_link else "the host"
+        host = device.host_link.name if device.host_link else Text("the host")
         if cluster.devices_per_node == 1:
             return []
-        return [f"No scale-up link: devices of a node talk over {host}."]
+        return [Text("No scale-up link: devices of a node talk over {link}.", link=host)]
     rate = link.bandwidth_bytes_per_s
-    speed = f"{rate / 1e9:g} GB/s per device each way" if rate else "rate not stated"
-    said = [f"{link.name} joins {domain} devices ({speed}; {link.topology or 'topology unknown'})."]
+    speed = Text("rate not stated")
+    if rate:
+        speed = Text("{rate} per device each way", rate=ByteRate(rate))
+    said = [
+        Text(
+            "{link} joins {devices} devices ({speed}; {topology}).",
+            link=link.name,
+            devices=domain,
+            speed=speed,
+            topology=link.topology or Text("topology unknown"),
+        )
+    ]
     if cluster.torus_shape:
         shape = "x".join(map(str, cluster.torus_shape))
-        said.append(f"The torus is taken as {shape}, with wrap-around on full axes only.")
+        said.append(
+            Text("The torus is taken as {shape}, with wrap-around on full axes only.", shape=shape)
+            if link.torus_closed
+            else Text("The mesh is taken as {shape}; its edges are open.", shape=shape)
+        )
     if domain < cluster.devices_per_node:
-        said.append("Devices of one node outside a domain talk over the host link.")
+        said.append(Text("Devices of one node outside a domain talk over the host link."))
     most = device.scale_up_max_devices or 0
     if cluster.n_devices > domain and domain > cluster.devices_per_node and domain < most:
-        said.append(f"Domains could join {most}; {domain} makes them equal.")
+        said.append(
+            Text("Domains could join {most}; {used} makes them equal.", most=most, used=domain)
+        )
     return said

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from gpuscope.document.printable import short_repr
+from gpuscope.document.quantities import ByteRate, Bytes
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
 from gpuscope.hardware.interconnect import Interconnect
 
@@ -62,7 +65,9 @@ def rate_name(dtype: str) -> str:
     """
     key = dtype.lower().removeprefix("torch.")
     if key not in DTYPE_RATES:
-        raise UnknownNameError("dtype", dtype, DTYPE_RATES, "Type one of PyTorch's dtype names.")
+        raise UnknownNameError(
+            Text("dtype"), dtype, DTYPE_RATES, Text("Type one of PyTorch's dtype names.")
+        )
     return DTYPE_RATES[key]
 
 
@@ -76,7 +81,8 @@ class Device:
     `compute_unit_label`. Fields of the SIMT execution model (warps, blocks, registers, shared
     memory) are None on accelerators that have none.
 
-    Ask `origin(field)` and `source(field)` where a figure comes from.
+    `package_devices` says how many such devices one package is (see `granularity`). Ask
+    `origin(field)` and `source(field)` where a figure comes from.
     """
 
     id: str
@@ -89,6 +95,7 @@ class Device:
     memory_bytes: int
     memory_usable_bytes: int
     memory_bandwidth_bytes_per_s: float
+    package_devices: int = 1
     peaks: tuple[tuple[str, float], ...] = ()
     compute_capability: tuple[int, int] | None = None
     launch_year: int | None = None
@@ -142,6 +149,10 @@ class Device:
 
     # -- peaks ------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        memory = f"{Bytes(self.memory_bytes)} at {ByteRate(self.memory_bandwidth_bytes_per_s)}"
+        return short_repr(self, self.id, self.name, memory)
+
     @property
     def dtypes(self) -> tuple[str, ...]:
         """PyTorch dtype names that the device has a stated rate for, widest first."""
@@ -151,6 +162,15 @@ class Device:
             for rate, dtype in RATE_DTYPES.items()
             if rate in rates or f"{rate}_tensor" in rates
         )
+
+    @property
+    def compiles_whole_steps(self) -> bool:
+        """Whether PyTorch runs there as graphs that the maker's compiler makes of whole steps.
+
+        So it is on TPU, Trainium and Inferentia (XLA), on Gaudi (lazy graphs, or `torch.compile`),
+        on MTIA, and on what has no PyTorch device of its own. Others run operator by operator.
+        """
+        return self.pytorch_device in (None, "xla", "hpu", "mtia")
 
     def supports(self, dtype: str) -> bool:
         """Return whether the device has a stated rate for `dtype`.
@@ -176,11 +196,21 @@ class Device:
         rate = rate_name(dtype)
         found = self._matrix_rate(rate) if tensor_core else self._vector_rate(rate)
         if found is None:
-            kind = "" if tensor_core else "vector "
+            dtype, names = RATE_DTYPES[rate], ", ".join(self.dtypes)
+            lacking = (
+                Text("{device} has no stated rate for {dtype}.", device=self.name, dtype=dtype)
+                if tensor_core
+                else Text(
+                    "{device} has no stated vector rate for {dtype}.", device=self.name, dtype=dtype
+                )
+            )
             raise UnsupportedError(
-                f"{self.name} has no stated {kind}rate for {RATE_DTYPES[rate]}.",
-                f"It has: {', '.join(self.dtypes) or 'none'}.",
-                f"Choose one of these, or another device: gpuscope devices --dtype {rate}",
+                lacking,
+                Text("It has: {names}.", names=names or Text("none")),
+                Text(
+                    "Choose one of these, or another device: gpuscope devices --dtype {rate}",
+                    rate=rate,
+                ),
             )
         return found
 
@@ -228,9 +258,11 @@ class Device:
         value = getattr(self, field)
         if not isinstance(value, (int, float)):
             raise UnsupportedError(
-                f"{self.name} has no {field} in the catalogue.",
-                "No source states it, or the field does not apply to this kind of accelerator.",
-                f"Give it yourself: --set {field}=...",
+                Text("{device} has no {field} in the catalogue.", device=self.name, field=field),
+                Text(
+                    "No source states it, or the field does not apply to this kind of accelerator."
+                ),
+                Text("Give it yourself: --set {field}=...", field=field),
             )
         return float(value)
 
@@ -238,8 +270,9 @@ class Device:
         """Return where a figure comes from.
 
         Returns:
-            "datasheet", "measured", "calibrated", "estimated" or "what-if"; None for a figure
-            that the catalogue does not have. Rates are asked for as "bf16", "fp64_tensor".
+            "datasheet" (its maker states it), "secondary source" (only others do), "measured",
+            "calibrated", "estimated" or "what-if"; None for a figure that the catalogue does not
+            have. Rates are asked for as "bf16", "fp64_tensor".
 
         Raises:
             UnknownNameError: the device has no such field.
@@ -247,11 +280,18 @@ class Device:
         known = dict(self.origins)
         if field in known:
             return known[field]
-        if field not in dict(self.peaks):
-            self._check_field(field)
-            if getattr(self, field) is None:
-                return None
-        return "datasheet"
+        return "datasheet" if self.has(field) else None
+
+    def has(self, field: str) -> bool:
+        """Return whether the catalogue has a figure; rates are asked for as "bf16", "fp64_tensor".
+
+        Raises:
+            UnknownNameError: the device has no such field.
+        """
+        if field in dict(self.peaks):
+            return True
+        self._check_field(field)
+        return getattr(self, field) is not None
 
     def source(self, field: str) -> str | None:
         """Return the source of a figure in words, or None where there is none to name.
@@ -270,7 +310,10 @@ class Device:
         if field not in _FIELD_NAMES:
             rates = (rate for rate, _ in self.peaks)
             raise UnknownNameError(
-                "device field", field, (*_FIELD_NAMES, *rates), "Type: gpuscope devices --fields"
+                Text("device field"),
+                field,
+                (*_FIELD_NAMES, *rates),
+                Text("Type: gpuscope devices --fields"),
             )
 
     # -- what-if ----------------------------------------------------------------------------
@@ -292,9 +335,9 @@ class Device:
             self._check_field(field)
             if field not in REPLACEABLE:
                 raise InvalidValueError(
-                    f"'{field}' cannot be changed.",
-                    "Only figures can be changed, not names or origins.",
-                    f"Choose among: {', '.join(REPLACEABLE)}.",
+                    Text("'{field}' cannot be changed.", field=field),
+                    Text("Only figures can be changed, not names or origins."),
+                    Text("Choose among: {names}.", names=", ".join(REPLACEABLE)),
                 )
             _check_positive(field, value)
         new: dict[str, Any] = {k: _like_field(k, v) for k, v in plain.items()}
@@ -323,7 +366,9 @@ class Device:
         current: Interconnect | None = getattr(self, link)
         if current is None:
             raise InvalidValueError(
-                f"{self.name} has no {link} link to change.", "", "Choose a device that has one."
+                Text("{device} has no {link} link to change.", device=self.name, link=link),
+                "",
+                Text("Choose a device that has one."),
             )
         return current.with_bandwidth(new[f"{link}_bandwidth_bytes_per_s"], WHAT_IF)
 
@@ -405,7 +450,8 @@ def _check_positive(field: str, value: object) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value <= 0:  # type: ignore[operator, arg-type]
         raise InvalidValueError(
-            f"{field} = {value!r} cannot be.", "It must be a positive number, in SI base units."
+            Text("{field} = {given} cannot be.", field=field, given=repr(value)),
+            Text("It must be a positive number, in SI base units."),
         )
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
+
+Wiring = Literal["switch", "mesh", "ring", "torus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,13 @@ class Interconnect:
         links_per_device: how many links one device has; None where unknown.
         bandwidth_per_link_bytes_per_s: one link (or one lane), one direction, bytes/s.
         topology: how devices are wired, in words.
+        wiring: what of it counts: "switch", "mesh" (each pair its own link), "ring" or "torus".
+        torus_dimensions: of a torus; None for others.
+        torus_plane_devices: up to so many devices the torus is one of two dimensions.
+        torus_closed: full axes close to rings; False for a mesh of neighbours (lines).
         max_devices: the largest group that the link can join; None where it has no limit
             of its own or none is stated.
-        bandwidth_origin: "datasheet", "measured", "estimated" or "what-if".
+        bandwidth_origin: "datasheet", "secondary source", "measured", "estimated" or "what-if".
         latency_origin: the same for the latency; None where the latency is unknown.
         confidence: "solid", "mixed" or "shaky".
         sources: where the figures come from.
@@ -39,6 +46,10 @@ class Interconnect:
     links_per_device: int | None = None
     bandwidth_per_link_bytes_per_s: float | None = None
     topology: str | None = None
+    wiring: Wiring = "switch"
+    torus_dimensions: int | None = None
+    torus_plane_devices: int | None = None
+    torus_closed: bool = True
     max_devices: int | None = None
     bandwidth_origin: str = "datasheet"
     latency_origin: str | None = None
@@ -53,9 +64,7 @@ class Interconnect:
         So it is on a full mesh without a switch (AMD Infinity Fabric), on a torus (TPU ICI) or
         a ring; behind a switch every pair can use all links.
         """
-        text = (self.topology or "").lower()
-        words = ("point-to-point (no", "one pair gets", "mesh", "torus", "ring")
-        return any(word in text for word in words)
+        return self.wiring != "switch"
 
     def with_lanes(self, lanes: int) -> Interconnect:
         """Return this x16 host link with fewer lanes: the rate falls in proportion."""

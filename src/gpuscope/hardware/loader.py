@@ -14,15 +14,20 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.errors import CatalogueError, UnknownNameError
 from gpuscope.hardware.device import Device
 from gpuscope.hardware.interconnect import Interconnect
 from gpuscope.hardware.names import CATALOGUE, device_ids, interconnect_ids, resolve
 
 if TYPE_CHECKING:
-    from gpuscope.hardware.schema import DeviceFile, LimitsFile, Table
+    from gpuscope.hardware.schema import DeviceFile, LimitsFile, SourcesFile, Table
 
     Model = TypeVar("Model", bound=Table)
+
+_LARGEST_BYTES = 4 << 20
+"""A device's constants, all kinds of kernels together, are a tenth of it."""
 
 _FIELD, _VALUE = re.compile(r"field `([^`]*)`"), re.compile(r"value '([^']*)'")
 
@@ -36,9 +41,18 @@ _RENAMED = {
 
 #: Fields that stand outside of any table.
 _OWN = (
-    "id", "name", "vendor", "architecture", "compute_capability", "launch_year", "process",
-    "pytorch_device", "granularity", "confidence", "software_stack",
-)  # fmt: skip
+    "id",
+    "name",
+    "vendor",
+    "architecture",
+    "compute_capability",
+    "launch_year",
+    "process",
+    "pytorch_device",
+    "granularity",
+    "confidence",
+    "software_stack",
+)
 
 #: Figures of a package that its PyTorch devices share out between them.
 _SHARED_OUT = (
@@ -85,13 +99,16 @@ def interconnect(name: str) -> Interconnect:
         CatalogueError: its file does not validate.
     """
     if name not in interconnect_ids():
-        raise UnknownNameError("interconnect", name, interconnect_ids())
+        raise UnknownNameError(Text("interconnect"), name, interconnect_ids())
     from gpuscope.hardware.schema import InterconnectFile
 
     path = CATALOGUE / "interconnects" / f"{name}.toml"
     found = read_file(path, InterconnectFile)
     fields = found.figures(without={"used_by"})
-    return Interconnect(**{**fields, "sources": _spelt_out(found.sources, path)})
+    origin = found.bandwidth_origin or _origin_by(found.sources)
+    return Interconnect(
+        **{**fields, "sources": _spelt_out(found.sources, path), "bandwidth_origin": origin}
+    )
 
 
 def interconnects() -> tuple[Interconnect, ...]:
@@ -107,24 +124,49 @@ def read_file(path: Path, model: type[Model]) -> Model:
     """
     import msgspec
 
+    content = toml_of(path)
     try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
         found = msgspec.convert(content, model)
-    except OSError as error:
-        raise CatalogueError(f"{path.name}: cannot be read.", str(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise CatalogueError(f"{path.name}: not valid TOML.", str(error)) from error
     except msgspec.ValidationError as error:
         field, reason = _refused(str(error), content)
         raise CatalogueError(
-            f"{path.name}: field '{field}' does not validate.", f"{reason}.",
-            f"Correct it in {path}.",
-        ) from error  # fmt: skip
+            Text("{path}: field '{field}' does not validate.", path=path.name, field=field),
+            f"{reason}.",
+            Text("Correct it in {path}.", path=path),
+        ) from error
     file_id = getattr(found, "id", path.stem)
     if file_id != path.stem:
-        raise CatalogueError(f"{path.name}: its id '{file_id}' is not the name of the file.")
+        raise CatalogueError(
+            Text(
+                "{path}: its id '{file_id}' is not the name of the file.",
+                path=path.name,
+                file_id=file_id,
+            )
+        )
     return found
+
+
+def toml_of(path: Path) -> dict[str, Any]:
+    """Read a TOML file, which may be anybody's.
+
+    Raises:
+        CatalogueError: missing, too large, or not TOML: not UTF-8 either, or nested too deep.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise CatalogueError(
+                Text("{path}: too large for TOML.", path=path.name),
+                Text("It may have {most}.", most=Bytes(_LARGEST_BYTES)),
+            )
+        return tomllib.loads(path.read_bytes().decode("utf-8").replace("\r\n", "\n"))
+    except OSError as error:
+        raise CatalogueError(
+            Text("{path}: cannot be read.", path=path.name), str(error.strerror or error)
+        ) from error
+    except (ValueError, RecursionError) as error:  # of TOML's grammar, of UTF-8, of numbers
+        raise CatalogueError(
+            Text("{path}: not valid TOML.", path=path.name), str(error)[:200]
+        ) from error
 
 
 def _refused(message: str, content: Mapping[str, Any]) -> tuple[str, str]:
@@ -143,14 +185,31 @@ def _refused(message: str, content: Mapping[str, Any]) -> tuple[str, str]:
     elif is_free:
         entries = content.get(table, {})
         path += [key for key in entries if value and entries[key] == value[1]][:1]
-    return ".".join(path) or "(the whole file)", reason
+    return ".".join(path) or Text("(the whole file)"), reason
 
 
 @lru_cache(maxsize=1)
+def _sources_file() -> SourcesFile:
+    from gpuscope.hardware.schema import SourcesFile
+
+    return read_file(CATALOGUE / "sources.toml", SourcesFile)
+
+
 def _sources() -> dict[str, str]:
-    with (CATALOGUE / "sources.toml").open("rb") as file:
-        table: dict[str, str] = tomllib.load(file)["sources"]
-    return table
+    return _sources_file().sources
+
+
+def _origin_by(ids: tuple[str, ...]) -> str:
+    """Where a figure comes from, by who states it, unless its file says otherwise.
+
+    "datasheet" where the maker itself does (or the device, when asked), "estimated" where it is
+    arithmetic alone, "secondary source" where only others tell. A source in a file's own words is
+    taken as the maker's.
+    """
+    known = _sources_file()
+    if any(" " in source or source in known.first_hand for source in ids):
+        return "datasheet"
+    return "estimated" if ids and set(ids) <= set(known.derived) else "secondary source"
 
 
 def _spelt_out(ids: tuple[str, ...], path: Path) -> tuple[str, ...]:
@@ -158,9 +217,13 @@ def _spelt_out(ids: tuple[str, ...], path: Path) -> tuple[str, ...]:
     unknown = [i for i in ids if " " not in i and i not in _sources()]
     if unknown:
         raise CatalogueError(
-            f"{path.name}: source '{unknown[0]}' is not in sources.toml.",
+            Text(
+                "{path}: source '{unknown}' is not in sources.toml.",
+                path=path.name,
+                unknown=unknown[0],
+            ),
             "",
-            "Add it there, or write the source out in words.",
+            Text("Add it there, or write the source out in words."),
         )
     return tuple(_sources().get(i, i) for i in ids)
 
@@ -222,7 +285,8 @@ def _links(file: DeviceFile) -> dict[str, Any]:
     host = interconnect(table.host).with_lanes(table.host_lanes) if table.host else None
     scale_up = interconnect(table.scale_up) if table.scale_up else None
     if scale_up and table.scale_up_bytes_per_s:
-        origin = file.origins.get("scale_up_bytes_per_s", "datasheet")
+        stated = file.sources.get("scale_up_bytes_per_s", ())
+        origin = file.origins.get("scale_up_bytes_per_s", _origin_by(stated))
         scale_up = scale_up.with_bandwidth(table.scale_up_bytes_per_s, origin)
     if scale_up:
         topology = table.scale_up_topology or scale_up.topology
@@ -247,11 +311,18 @@ def _provenance(
     origins: dict[str, str] = {}
     sources: dict[str, tuple[str, ...]] = {}
     if limits:
-        origins = {f: o for f, o in limits.origins.items() if f not in own}
-        sources = {f: _spelt_out(s, path) for f, s in limits.sources.items() if f not in own}
-    origins |= {_RENAMED.get(f, f): o for f, o in file.origins.items()}
+        stated = {f: s for f, s in limits.sources.items() if f not in own}
+        origins = _origins(stated, {f: o for f, o in limits.origins.items() if f not in own})
+        sources = {f: _spelt_out(s, path) for f, s in stated.items()}
+    for field, origin in _origins(file.sources, file.origins).items():
+        origins[_RENAMED.get(field, field)] = origin
     sources |= {_RENAMED.get(f, f): _spelt_out(s, path) for f, s in file.sources.items()}
     return origins, sources
+
+
+def _origins(sources: Mapping[str, tuple[str, ...]], stated: Mapping[str, str]) -> dict[str, str]:
+    """Origins as the file states them, and of other figures by their sources."""
+    return {**{field: _origin_by(ids) for field, ids in sources.items()}, **stated}
 
 
 def _check_known(path: Path, found: Device, fields: tuple[str, ...]) -> None:
@@ -259,11 +330,19 @@ def _check_known(path: Path, found: Device, fields: tuple[str, ...]) -> None:
     other = {"host_lanes", "price_date"}
     for field in fields:
         try:
-            present = field in other or found.origin(field) is not None
+            present = field in other or found.has(field)
         except UnknownNameError as error:
-            raise CatalogueError(f"{path.name}: unknown field '{field}'.", error.why) from error
+            raise CatalogueError(
+                Text("{path}: unknown field '{field}'.", path=path.name, field=field), error.why
+            ) from error
         if not present:
-            raise CatalogueError(f"{path.name}: '{field}' has a source or origin but no value.")
+            raise CatalogueError(
+                Text(
+                    "{path}: '{field}' has a source or origin but no value.",
+                    path=path.name,
+                    field=field,
+                )
+            )
 
 
 def _one_of_package(found: Device, parts: int) -> Device:
@@ -286,6 +365,7 @@ def _one_of_package(found: Device, parts: int) -> Device:
         changes["host_link"] = found.host_link.with_bandwidth(share, "estimated")
     return replace(
         found,
+        package_devices=parts,
         name=f"{found.name}, one of {parts}",
         peaks=tuple((rate, value / parts) for rate, value in found.peaks),
         devices_per_node_options=tuple(n * parts for n in found.devices_per_node_options),

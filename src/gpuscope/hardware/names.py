@@ -12,6 +12,7 @@ import tomllib
 from functools import lru_cache
 from pathlib import Path
 
+from gpuscope.document.text import Text
 from gpuscope.errors import CatalogueError, UnknownNameError
 
 CATALOGUE = Path(__file__).parent / "catalogue"
@@ -52,7 +53,13 @@ def aliases() -> dict[str, str]:
         table: dict[str, str] = tomllib.load(file)["aliases"]
     for name, device_id in table.items():
         if device_id not in device_ids():
-            raise CatalogueError(f"aliases.toml: '{name}' names '{device_id}', which has no file.")
+            raise CatalogueError(
+                Text(
+                    "aliases.toml: '{name}' names '{device_id}', which has no file.",
+                    name=name,
+                    device_id=device_id,
+                )
+            )
     return table
 
 
@@ -80,6 +87,7 @@ def is_device(name: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=512)
 def resolve(name: str) -> str:
     """Return the identifier of the device that a person means.
 
@@ -100,4 +108,4 @@ def resolve(name: str) -> str:
     if len(begins) == 1:
         return begins[0]
     known = begins or [*short_names(), *aliases()]
-    raise UnknownNameError("device", name, known, "Type: gpuscope devices")
+    raise UnknownNameError(Text("device"), name, known, Text("Type: gpuscope devices"))

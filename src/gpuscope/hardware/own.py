@@ -11,21 +11,22 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tomllib
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+from gpuscope.document.text import Text
 from gpuscope.errors import CatalogueError, InputFileError
 from gpuscope.hardware.calibration import (
     Calibration,
+    Distance,
     calibration_for,
     carried_to,
     read_calibration_file,
 )
 from gpuscope.hardware.device import Device
 from gpuscope.hardware.loader import device as device_named
+from gpuscope.hardware.loader import toml_of
 from gpuscope.hardware.names import device_ids
 
 CALIBRATION = "calibration.toml"
@@ -68,9 +69,10 @@ def this_target(target: str) -> tuple[str, Calibration]:
     count = found.group(1) if found else None
     if not (this_folder() / CALIBRATION).is_file():
         raise InputFileError(
-            "This machine has not been measured.", f"{this_folder()} holds no calibration.",
-            "Type: gpuscope bench --save",
-        )  # fmt: skip
+            Text("This machine has not been measured."),
+            Text("{this_folder} holds no calibration.", this_folder=this_folder()),
+            Text("Type: gpuscope bench --save"),
+        )
     own = load_own(this_folder())
     return (f"{count}x{own.device_id}" if count else own.device_id), own
 
@@ -92,19 +94,24 @@ def load_own(path: str | Path) -> Calibration:
     given = Path(path).expanduser()
     if not given.exists():
         raise InputFileError(
-            f"{path} does not exist.", "A calibration is a TOML file or a folder.",
-            "Make one: gpuscope bench --save",
-        )  # fmt: skip
+            Text("{path} does not exist.", path=path),
+            Text("A calibration is a TOML file or a folder."),
+            Text("Make one: gpuscope bench --save"),
+        )
     inside = given / CALIBRATION
     source = inside if given.is_dir() and inside.is_file() else given
     try:
         return _load(source, source.stat().st_mtime_ns)
     except CatalogueError as error:
         raise InputFileError(
-            f"{path} is not a calibration.", str(error), "Make one: gpuscope bench --save"
+            Text("{path} is not a calibration.", path=path),
+            str(error),
+            Text("Make one: gpuscope bench --save"),
         ) from error
     except OSError as error:
-        raise InputFileError(f"{path} cannot be read.", str(error.strerror or error)) from error
+        raise InputFileError(
+            Text("{path} cannot be read.", path=path), str(error.strerror or error)
+        ) from error
 
 
 def _file(path: Path) -> Calibration:
@@ -115,9 +122,10 @@ def _folder(path: Path) -> Calibration:
     files = sorted(path.glob("*.toml"))
     if not files:
         raise InputFileError(
-            f"{path} holds no calibration.", f"It has no {CALIBRATION}.",
-            "If it is a bench: gpuscope bench --replay FOLDER --save",
-        )  # fmt: skip
+            Text("{path} holds no calibration.", path=path),
+            Text("It has no {calibration}.", calibration=CALIBRATION),
+            Text("If it is a bench: gpuscope bench --replay FOLDER --save"),
+        )
     device_id = _device_id(files[0], path.name)
     parts = [read_calibration_file(file, device_id) for file in files]
     entries = dict(entry for part in parts for entry in part.entries)
@@ -128,17 +136,18 @@ def _folder(path: Path) -> Calibration:
 def _device_id(path: Path, otherwise: str) -> str:
     """The device that a file says it is for; else what its name says."""
     try:
-        content: Mapping[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = toml_of(path)
+    except CatalogueError as error:
         raise InputFileError(
-            f"{path.name} is not TOML.", str(error), "Make a calibration: gpuscope bench --save"
+            error.what, error.why, Text("Make a calibration: gpuscope bench --save")
         ) from error
     stated = str(content.get("device") or otherwise)
     if stated not in device_ids():
         raise InputFileError(
-            f"{path.name} does not say which device it is for.", f"'{stated}' is not known.",
-            'Write device = "..." at its top; gpuscope devices lists the names.',
-        )  # fmt: skip
+            Text("{path} does not say which device it is for.", path=path.name),
+            Text("'{stated}' is not known.", stated=stated),
+            Text('Write device = "..." at its top; gpuscope devices lists the names.'),
+        )
     return stated
 
 
@@ -155,17 +164,22 @@ def applied(own: Calibration, device: Device) -> Calibration:
     if same:
         entries |= dict(own.entries)
         kernels = any(not name.startswith(("host.", "launch.")) for name in own.names())
-        distance = "same device" if kernels else base.distance
+        distance = Distance.SAME_DEVICE if kernels else base.distance
     else:
         far = carried_to(own, device_named(own.device_id), device)
-        known = base.distance == "same device"
+        known = base.distance is Distance.SAME_DEVICE
         entries |= {
-            n: e for n, e in (own.entries if known else far.entries)
+            n: e
+            for n, e in (own.entries if known else far.entries)
             if n.startswith("host.") or not known
-        }  # fmt: skip
+        }
         distance = base.distance if known else far.distance
     with_ = "; ".join(filter(None, (own.measured_with, base.measured_with)))
     return Calibration(
-        device.id, own.device_id if same else base.measured_on, distance, with_,
+        device.id,
+        own.device_id if same else base.measured_on,
+        distance,
+        with_,
         tuple(sorted(entries.items())),
-    )  # fmt: skip
+        base.nearest if distance is base.distance else None,
+    )

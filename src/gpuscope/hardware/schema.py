@@ -14,7 +14,7 @@ Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 Count = Annotated[int, Meta(gt=0)]
 Size = Annotated[int, Meta(gt=0)]
 Confidence = Literal["solid", "mixed", "shaky"]
-Origin = Literal["datasheet", "measured", "calibrated", "estimated"]
+Origin = Literal["datasheet", "secondary source", "measured", "calibrated", "estimated"]
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -184,8 +184,12 @@ class InterconnectFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=T
     links_per_device: Count | None = None
     bandwidth_per_link_bytes_per_s: Positive | None = None
     topology: str | None = None
+    wiring: Literal["switch", "mesh", "ring", "torus"] = "switch"
+    torus_dimensions: Literal[2, 3] | None = None
+    torus_plane_devices: Count | None = None
+    torus_closed: bool = True
     max_devices: Count | None = None
-    bandwidth_origin: Origin = "datasheet"
+    bandwidth_origin: Origin | None = None
     latency_origin: Origin | None = None
     confidence: Confidence
     used_by: tuple[str, ...] = ()
@@ -194,9 +198,17 @@ class InterconnectFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class SourcesFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`catalogue/sources.toml`: short identifiers of sources, spelt out."""
+    """`catalogue/sources.toml`: short identifiers of sources, spelt out, and what they are.
+
+    Attributes:
+        sources: by identifier.
+        first_hand: those of the maker itself, or read off the device.
+        derived: those that are arithmetic or a guess.
+    """
 
     sources: dict[str, str]
+    first_hand: tuple[str, ...]
+    derived: tuple[str, ...]
 
 
 class AliasFile(Table, frozen=True, forbid_unknown_fields=True, kw_only=True):

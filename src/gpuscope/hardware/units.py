@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.hardware.device import DTYPE_RATES, REPLACEABLE
 
@@ -49,7 +51,7 @@ _FIELD_NAMES: Mapping[str, str] = {
 }
 
 #: Sweepable things that are not figures of a device: counts, stepped by doubling.
-WORKLOAD_COUNTS: tuple[str, ...] = ("batch", "seq", "devices")
+WORKLOAD_COUNTS: tuple[str, ...] = ("batch", "seq", "image", "context", "layers", "devices")
 
 _SWEEP_POINTS = 9
 _MAX_SWEEP_POINTS = 1000
@@ -68,25 +70,25 @@ def parse_quantity(text: str, dimension: str) -> float:
     match = _QUANTITY.match(text)
     if match is None:
         raise InvalidValueError(
-            f"'{text}' is not a quantity.",
-            f"Expected a number and a unit of {dimension}.",
-            f"Write for example: {_EXAMPLES[dimension]}",
+            Text("'{text}' is not a quantity.", text=text),
+            Text("Expected a number and a unit of {dimension}.", dimension=dimension),
+            Text("Write for example: {examples}", examples=_EXAMPLES[dimension]),
         )
     number = float(match[1].replace("_", ""))
     value = number * _scale(match[2] or "", dimension, text)
     if not math.isfinite(value):
-        raise InvalidValueError(f"'{text}' is too large a number.")
+        raise InvalidValueError(Text("'{text}' is too large a number.", text=text))
     return value
 
 
 _EXAMPLES: Mapping[str, str] = {
-    "bytes": "288GB or 256GiB",
-    "bytes/s": "8TB/s or 400Gb/s",
+    "bytes": Text("288GB or 256GiB"),
+    "bytes/s": Text("8TB/s or 400Gb/s"),
     "Hz": "1.98GHz",
     "W": "700W",
     "s": "2.5us",
     "FLOP/s": "989TFLOPS",
-    "USD/h": "7.91 or 7.91$/h",
+    "USD/h": Text("7.91 or 7.91$/h"),
     "count": "160",
 }
 
@@ -97,9 +99,14 @@ def _scale(unit: str, dimension: str, text: str) -> float:
     scale = _UNIT_SCALES[dimension](unit.replace(" ", ""))
     if scale is None:
         raise InvalidValueError(
-            f"'{text}': '{unit}' is no unit of {dimension}.",
+            Text(
+                "'{text}': '{unit}' is no unit of {dimension}.",
+                text=text,
+                unit=unit,
+                dimension=dimension,
+            ),
             "",
-            f"Write for example: {_EXAMPLES[dimension]}",
+            Text("Write for example: {examples}", examples=_EXAMPLES[dimension]),
         )
     return scale
 
@@ -167,7 +174,9 @@ def field_for(name: str) -> tuple[str, str]:
     if field == "peak_flops_per_s" or key in DTYPE_RATES or key in ("fp32_tensor", "fp64_tensor"):
         return field, "FLOP/s"
     known = [*_FIELD_NAMES, *REPLACEABLE, *DTYPE_RATES, *WORKLOAD_COUNTS]
-    raise UnknownNameError("device figure", name, known, "Type: gpuscope devices --fields")
+    raise UnknownNameError(
+        Text("device figure"), name, known, Text("Type: gpuscope devices --fields")
+    )
 
 
 def _dimension(field: str) -> str:
@@ -205,9 +214,9 @@ def parse_overrides(settings: Iterable[str]) -> dict[str, Any]:
             rates[field] = quantity
         elif field == "peak_flops_per_s":
             raise InvalidValueError(
-                f"'{setting}': of which dtype?",
-                "Each has its own peak.",
-                "Type: --set bf16=2PFLOPS",
+                Text("'{setting}': of which dtype?", setting=setting),
+                Text("Each has its own peak."),
+                Text("Type: --set bf16=2PFLOPS"),
             )
         else:
             overrides[field] = quantity
@@ -220,7 +229,8 @@ def parse_sweep(text: str) -> tuple[str, tuple[float, ...]]:
     """Read a `--sweep` option.
 
     "memory_bandwidth=2..10TB/s" gives 2, 3, ... 10 TB/s; "memory=80,141,288GB" gives these three;
-    ":5" at the end asks for five points. "batch", "seq" and "devices" go up by doubling.
+    ":5" at the end asks for five points. Workload counts ("batch", "seq",
+    "image", "devices", ...) go up by doubling.
 
     Returns:
         The `Device` field (or dtype, or workload count) and its values in SI base units.
@@ -245,9 +255,14 @@ def parse_sweep(text: str) -> tuple[str, tuple[float, ...]]:
     high = _positive(parse_quantity(high_text, dimension), text)
     if high <= low:
         raise InvalidValueError(
-            f"'{text}': the range runs from {low:g} to {high:g}.",
+            Text(
+                "'{text}': the range runs from {low} to {high}.",
+                text=text,
+                low=Number(low, "g"),
+                high=Number(high, "g"),
+            ),
             "",
-            "Write the smaller end first.",
+            Text("Write the smaller end first."),
         )
     if key in WORKLOAD_COUNTS and not points:
         return field, _doubling(low, high)
@@ -260,7 +275,8 @@ def _point_count(points: str, low: float, high: float) -> int:
     if points:
         if not points.strip().isdigit() or not 2 <= int(points) <= _MAX_SWEEP_POINTS:
             raise InvalidValueError(
-                f"'{points}' is no number of points.", f"It must be 2 to {_MAX_SWEEP_POINTS}."
+                Text("'{points}' is no number of points.", points=points),
+                Text("It must be 2 to {most}.", most=_MAX_SWEEP_POINTS),
             )
         return int(points)
     steps = high - low
@@ -298,12 +314,14 @@ def _split(setting: str) -> tuple[str, str]:
     name, equals, value = setting.partition("=")
     if not equals or not name.strip() or not value.strip():
         raise InvalidValueError(
-            f"'{setting}' is no setting.", "It has the form field=value.", "Type: memory=288GB"
+            Text("'{setting}' is no setting.", setting=setting),
+            Text("It has the form field=value."),
+            Text("Type: memory=288GB"),
         )
     return name.strip(), value.strip()
 
 
 def _positive(value: float, text: str) -> float:
     if value <= 0:
-        raise InvalidValueError(f"'{text}': the value must be greater than zero.")
+        raise InvalidValueError(Text("'{text}': the value must be greater than zero.", text=text))
     return value

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError, MissingPackageError, UnknownNameError
 from gpuscope.loading.job import Job, Reading, run_job
 
@@ -21,9 +22,12 @@ Progress = Callable[[int, int], None]
 
 
 def run_jobs(
-    jobs: Sequence[Job], *, engine: str = "local", workers: int | None = None,
+    jobs: Sequence[Job],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
     progress: Progress | None = None,
-) -> list[Reading]:  # fmt: skip
+) -> list[Reading]:
     """Read files, several at a time, and return their readings in the same order.
 
     Args:
@@ -39,10 +43,14 @@ def run_jobs(
         InputFileError: the first file that cannot be read.
     """
     if engine not in ENGINES:
-        raise UnknownNameError("engine", engine, ENGINES, "Type: --engine local or --engine ray")
+        raise UnknownNameError(
+            Text("engine"), engine, ENGINES, Text("Type: --engine local or --engine ray")
+        )
     if workers is not None and workers < 1:
         raise InvalidValueError(
-            f"{workers} workers cannot read anything.", "", "Type: --workers 1, or more."
+            Text("{workers} workers cannot read anything.", workers=workers),
+            "",
+            Text("Type: --workers 1, or more."),
         )
     tell = progress or (lambda done, total: None)
     if engine == "ray":
@@ -109,7 +117,7 @@ def _on_ray(jobs: Sequence[Job], workers: int | None, tell: Progress) -> list[Re
     try:
         import ray
     except ImportError as error:
-        raise MissingPackageError("ray", "--engine ray", "ray") from error
+        raise MissingPackageError("ray", Text("--engine ray"), "ray") from error
     if not ray.is_initialized():
         # Ray itself joins the cluster that RAY_ADDRESS names; the number of its CPUs is its own.
         own = {} if os.environ.get("RAY_ADDRESS") else {"num_cpus": workers}

@@ -8,16 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from gpuscope.analysis.cover import Cover
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
 from gpuscope.timeline.ranks import ranks_of
-from gpuscope.timeline.types import (
-    DEVICE_KINDS,
-    EVENT_KINDS,
-    Events,
-    Ints,
-    Recorded,
-    Timeline,
-)
+from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Events, Ints, Recorded, Timeline
 
 _Row = TypeVar("_Row")
 
@@ -89,7 +83,10 @@ def _read(job: Job, alone: bool) -> Timeline:
 
         return read_nsys(job.path)
     if job.kind != "kineto":
-        raise InputFileError(f"{job.path} is no trace.", f"It looks like a {job.kind}.")
+        raise InputFileError(
+            Text("{path} is no trace.", path=job.path),
+            Text("It looks like a {kind}.", kind=job.kind),
+        )
     from gpuscope.timeline.kineto import read_trace
 
     return read_trace(job.path, rank=job.rank, workers=0 if alone else None)
@@ -105,14 +102,22 @@ def thinned(timeline: Timeline) -> Timeline:
     names, name = _used(timeline.names, events.name[keep])
     ops, op = _used(timeline.ops, events.op[keep])
     kept = Events(
-        start_ns=events.start_ns[keep], duration_ns=events.duration_ns[keep], name=name,
-        kind=events.kind[keep], lane=events.lane[keep], op=op, kernel=events.kernel[keep],
+        start_ns=events.start_ns[keep],
+        duration_ns=events.duration_ns[keep],
+        name=name,
+        kind=events.kind[keep],
+        lane=events.lane[keep],
+        op=op,
+        kernel=events.kernel[keep],
         correlation=events.correlation[keep],
-    )  # fmt: skip
+    )
     return replace(
-        timeline, names=names, ops=ops, events=kept,
+        timeline,
+        names=names,
+        ops=ops,
+        events=kept,
         recorded=None if timeline.recorded is None else _hostless(timeline.recorded),
-    )  # fmt: skip
+    )
 
 
 def _used(table: tuple[_Row, ...], column: Ints) -> tuple[tuple[_Row, ...], Ints]:

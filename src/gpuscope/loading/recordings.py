@@ -6,7 +6,10 @@ import struct
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
+from gpuscope.document.printable import harmless, one_line
+from gpuscope.document.text import Text, plural
 from gpuscope.errors import InputFileError, InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.loading.engines import Progress, run_jobs
@@ -30,10 +33,15 @@ Paths = str | Path | Iterable[str | Path]
 
 
 def load(
-    paths: Paths, *, engine: str = "local", workers: int | None = None,
-    device: Device | str | None = None, ranks: Collection[int] | None = None,
-    steps: tuple[int, int] | None = None, progress: Progress | None = None,
-) -> Run:  # fmt: skip
+    paths: Paths,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    on: Device | str | None = None,
+    ranks: Collection[int] | None = None,
+    steps: tuple[int, int] | None = None,
+    on_progress: Progress | None = None,
+) -> Run:
     """Open what was recorded and analyse it.
 
     Args:
@@ -43,10 +51,10 @@ def load(
         engine: "local": processes of this machine; "ray": a Ray cluster (the files must be
             readable under the same path everywhere).
         workers: files read at a time; None: as many as there are cores.
-        device: what it ran on, by name or as a `Device`; None: as the recording says.
+        on: what it ran on, by name or as a `Device`; None: as the recording says.
         ranks: only these; None: all.
         steps: first and last marked step to look at, from 0; None: all.
-        progress: called with (done, total) after each file.
+        on_progress: called with (done, total) after each file.
 
     Returns:
         A `Run` with origin "measured" (a saved run: as it was saved). A memory snapshot gives one
@@ -63,29 +71,35 @@ def load(
     if kinds & {"document", "snapshot"}:
         if len(found.files) > 1:
             raise InvalidValueError(
-                f"{len(found.files)} files of these kinds cannot be read as one run: "
-                f"{', '.join(sorted(kinds))}.",
-                "Only traces of several ranks belong together.",
-                "Name one file; or type: gpuscope compare A B",
+                Text(
+                    "{files} files of these kinds cannot be read as one run: {kinds}.",
+                    files=len(found.files),
+                    kinds=", ".join(sorted(kinds)),
+                ),
+                Text("Only traces of several ranks belong together."),
+                Text("Name one file; or type: gpuscope compare A B"),
             )
-        return _single(found.files[0], device)
+        return _single(found.files[0], on)
     timeline, notes = _timeline(
-        found.files, engine=engine, workers=workers, ranks=ranks, progress=progress
+        found.files, engine=engine, workers=workers, ranks=ranks, progress=on_progress
     )
     from gpuscope.loading.trace_run import trace_run
 
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     run_name = _name(found.files, listed)
     return trace_run(
-        timeline, name=run_name, device=_device(device), steps=steps,
-        notes=(*found.notes, *notes),
-    )  # fmt: skip
+        timeline, name=run_name, device=_device(on), steps=steps, notes=(*found.notes, *notes)
+    )
 
 
 def read_timelines(
-    paths: Paths, *, engine: str = "local", workers: int | None = None,
-    ranks: Collection[int] | None = None, progress: Progress | None = None,
-) -> tuple[Timeline, tuple[str, ...]]:  # fmt: skip
+    paths: Paths,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    ranks: Collection[int] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Timeline, tuple[str, ...]]:
     """Read traces as one timeline of all ranks, without analysing it; remarks come with it.
 
     Arguments and errors as `load`, traces only.
@@ -97,13 +111,34 @@ def read_timelines(
     return timeline, (*found.notes, *notes)
 
 
+def _harmless(timeline: Timeline) -> Timeline:
+    """A timeline whose names, which come from whoever recorded it, no terminal obeys."""
+    ops = (
+        op if "".join((op.name, op.module, op.site, op.line)).isprintable() else harmless(op)
+        for op in cast("tuple[Any, ...]", timeline.ops)
+    )
+    return replace(
+        timeline,
+        names=harmless(timeline.names),
+        lanes=harmless(timeline.lanes),
+        ops=tuple(ops),
+        notes=harmless(timeline.notes),
+        collectives=harmless(timeline.collectives),
+        sources=harmless(timeline.sources),
+    )
+
+
 # -- traces ---------------------------------------------------------------------------------------
 
 
 def _timeline(
-    files: Sequence[TraceFile], *, engine: str, workers: int | None,
-    ranks: Collection[int] | None, progress: Progress | None,
-) -> tuple[Timeline, tuple[str, ...]]:  # fmt: skip
+    files: Sequence[TraceFile],
+    *,
+    engine: str,
+    workers: int | None,
+    ranks: Collection[int] | None,
+    progress: Progress | None,
+) -> tuple[Timeline, tuple[str, ...]]:
     """Read, number and merge; of very many ranks only some are kept whole."""
     notes: list[str] = []
     if ranks is not None:
@@ -116,12 +151,12 @@ def _timeline(
         numbered = _only(numbered, ranks)
     if thin:
         numbered = _widened(numbered, engine, workers, notes)
-    timeline = merge([reading.timeline for _, reading in numbered])
+    timeline = _harmless(merge([reading.timeline for _, reading in numbered]))
     if not len(timeline.events):
         raise InputFileError(
-            f"{files[0].path} holds no events.",
-            "Nothing was recorded, or every event in it was unusable.",
-            "Record again, with steps inside the profiler's window.",
+            Text("{path} holds no events.", path=files[0].path),
+            Text("Nothing was recorded, or every event in it was unusable."),
+            Text("Record again, with steps inside the profiler's window."),
         )
     return timeline, tuple(notes)
 
@@ -136,9 +171,10 @@ def _numbered(jobs: Sequence[Job], readings: Sequence[Reading], notes: list[str]
         return pairs
     if any(len(ranks_of(reading.timeline)) > 1 for reading in readings):
         raise InvalidValueError(
-            "Several files hold several ranks each.", "Their numbers would clash.",
-            "Load them one at a time.",
-        )  # fmt: skip
+            Text("Several files hold several ranks each."),
+            Text("Their numbers would clash."),
+            Text("Load them one at a time."),
+        )
     taken: dict[int, tuple[Job, Reading]] = {}
     unnamed: _Numbered = []
     twice: list[str] = []
@@ -155,12 +191,16 @@ def _numbered(jobs: Sequence[Job], readings: Sequence[Reading], notes: list[str]
         taken[rank] = (job, reading)
     if unnamed:
         notes.append(
-            f"{len(unnamed)} file(s) do not say their rank: they were numbered in the order of "
-            "their names."
+            plural(
+                "{count} file does not say its rank: it got the first free number.",
+                "{count} files do not say their rank: they were numbered in the order of their "
+                "names.",
+                len(unnamed),
+            )
         )
     if twice:
         shown = ", ".join(twice[:5]) + (", ..." if len(twice) > 5 else "")
-        notes.append(f"Left out, the rank is there already: {shown}.")
+        notes.append(Text("Left out, the rank is there already: {shown}.", shown=shown))
     return [
         (job, replace(reading, timeline=with_rank(reading.timeline, rank)))
         for rank, (job, reading) in sorted(taken.items())
@@ -181,15 +221,14 @@ def _only(numbered: _Numbered, ranks: Collection[int]) -> _Numbered:
     if not kept:
         there = ", ".join(str(rank_of(reading)) for _, reading in numbered[:16])
         raise InvalidValueError(
-            f"There is no rank {', '.join(map(str, sorted(ranks)))}.", f"There are: {there}.",
-            "Type: --rank with one of these.",
-        )  # fmt: skip
+            Text("There is no rank {ranks}.", ranks=", ".join(map(str, sorted(ranks)))),
+            Text("There are: {there}.", there=there),
+            Text("Type: --rank with one of these."),
+        )
     return kept
 
 
-def _widened(
-    numbered: _Numbered, engine: str, workers: int | None, notes: list[str]
-) -> _Numbered:
+def _widened(numbered: _Numbered, engine: str, workers: int | None, notes: list[str]) -> _Numbered:
     """Read the ranks that explain the others again, whole: the first, slowest, last to arrive."""
     readings = [reading for _, reading in numbered]
     slowest = max(range(len(readings)), key=lambda i: (readings[i].compute_ns, -i))
@@ -197,16 +236,18 @@ def _widened(
     last = min(range(len(readings)), key=lambda i: (readings[i].communication_ns, i))
     chosen = sorted({0, slowest, last})
     jobs = [replace(numbered[i][0], thin=False) for i in chosen]
-    for i, whole in zip(
-        chosen, run_jobs(jobs, engine=engine, workers=workers), strict=True
-    ):  # fmt: skip
+    for i, again in zip(chosen, run_jobs(jobs, engine=engine, workers=workers), strict=True):
         rank = rank_of(readings[i])
-        numbered[i] = (numbered[i][0], replace(whole, timeline=with_rank(whole.timeline, rank)))
+        numbered[i] = (numbered[i][0], replace(again, timeline=with_rank(again.timeline, rank)))
     named = ", ".join(str(rank_of(numbered[i][1])) for i in chosen)
     notes.append(
-        f"{len(numbered)} ranks are too large to keep whole: the host's events are there for rank "
-        f"{named} (the first, the one that computes longest, and the one that waits least); of "
-        "the others device work and steps are."
+        Text(
+            "{numbered} ranks are too large to keep whole: the host's events are there for rank "
+            "{named} (the first, the one that computes longest, and the one that waits least); of "
+            "the others device work and steps are.",
+            numbered=len(numbered),
+            named=named,
+        )
     )
     return numbered
 
@@ -233,15 +274,15 @@ def _single(file: TraceFile, device: Device | str | None) -> Run:
         from gpuscope.loading.memory_run import memory_run
 
         return memory_run(file.path, device=_device(device))
-    # The reader of saved runs belongs to the views, as their writer does (see `Run.to_dict`).
-    from gpuscope.views.document_reader import load_runs
+    from gpuscope.run.reader import load_runs
 
     runs = load_runs(file.path)
     if len(runs) != 1:
         raise InputFileError(
-            f"{file.path} holds {len(runs)} runs.", "Only one can be opened.",
-            f"Type: gpuscope compare {file.path}",
-        )  # fmt: skip
+            Text("{path} holds {runs} runs.", path=file.path, runs=len(runs)),
+            Text("Only one can be opened."),
+            Text("Type: gpuscope compare {path}", path=file.path),
+        )
     return runs[0]
 
 
@@ -259,8 +300,8 @@ def _name(files: Sequence[TraceFile], paths: Sequence[str | Path]) -> str:
     first = Path(paths[0])
     if len(files) > 1 or first.is_dir():
         folder = first if first.is_dir() else files[0].path.parent
-        return folder.resolve().name or "trace"
-    name = files[0].path.name
+        return one_line(folder.resolve().name) or "trace"
+    name = one_line(files[0].path.name)
     for ending in (".gz", ".zst", ".json", ".sqlite", ".trace", ".pt"):
         name = name.removesuffix(ending)
-    return name or files[0].path.name
+    return name or one_line(files[0].path.name)

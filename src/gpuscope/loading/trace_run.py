@@ -10,8 +10,10 @@ import numpy as np
 
 from gpuscope.analysis import analyze
 from gpuscope.analysis.device_of import device_of
+from gpuscope.analysis.found_steps import with_steps
 from gpuscope.analysis.modelled import modelled
 from gpuscope.analysis.window import choose_window, device_ranks, marked_steps, rank_rows
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.hardware.device import Device
 from gpuscope.run import Run
@@ -26,14 +28,19 @@ INTERVAL_STEPS = 3
 
 
 def trace_run(
-    timeline: Timeline, *, name: str, device: Device | None = None,
-    steps: tuple[int, int] | None = None, notes: Sequence[str] = (),
-) -> Run:  # fmt: skip
+    timeline: Timeline,
+    *,
+    name: str,
+    device: Device | None = None,
+    steps: tuple[int, int] | None = None,
+    notes: Sequence[str] = (),
+) -> Run:
     """Analyse a recorded timeline.
 
     The step time is the median of the marked steps of the first rank that has device work, its
-    interval from their 10th to their 90th percentile (from three steps on); without marked steps
-    it is the span of that rank's device work, or of its events where it has none.
+    interval from their 10th to their 90th percentile (from three steps on). Steps that are not
+    marked are looked for (`gpuscope.analysis.found_steps`); where there are none it is the span of
+    that rank's device work, or of its events where it has none.
 
     Args:
         timeline: recorded, of one rank or many.
@@ -45,25 +52,35 @@ def trace_run(
     Raises:
         InvalidValueError: there is no such step.
     """
+    timeline = with_steps(timeline)
     if steps is not None:
         timeline = chosen_steps(timeline, *steps)
     device = device or device_of(timeline)
     timeline = modelled(timeline, device)
     ranks = device_ranks(timeline) or ranks_of(timeline) or (0,)
-    analysis = analyze(timeline, device=device)
+    analysis = analyze(timeline, on=device)
     time_s, interval = step_time(timeline, ranks[0])
     busy_s, host_s = _busy_s(timeline, ranks[0]), analysis.host_work_s
     memory = analysis.memory
     return Run(
-        name=name, target=_target(timeline, device), device_id=device.id if device else "",
-        origin="measured", step_time_s=time_s, step_time_interval_s=interval,
-        device_busy_s=busy_s, host_busy_s=host_s,
+        name=name,
+        target=_target(timeline, device),
+        device_id=device.id if device else "",
+        origin="measured",
+        step_time_s=time_s,
+        step_time_interval_s=interval,
+        device_busy_s=busy_s,
+        host_busy_s=host_s,
         peak_memory_bytes=memory.peak_bytes if memory else None,
         reserved_memory_bytes=memory.reserved_bytes if memory else None,
-        energy_j=None, fits=None, timeline=timeline, analysis=analysis, ranks=tuple(ranks),
+        energy_j=None,
+        fits=memory.fits if memory else None,
+        timeline=timeline,
+        analysis=analysis,
+        ranks=tuple(ranks),
         assumptions=tuple(dict.fromkeys((*timeline.notes, *notes))),
         origins=_origins(not math.isnan(busy_s), host_s is not None, memory is not None),
-    )  # fmt: skip
+    )
 
 
 def step_time(timeline: Timeline, rank: int) -> tuple[float, tuple[float, float]]:
@@ -98,11 +115,18 @@ def chosen_steps(timeline: Timeline, first: int, last: int) -> Timeline:
         most = max(most, len(own))
         kept += own[first : last + 1]
     if first < 0 or last < first or not kept or last >= most:
-        there = f"There are {most}, numbered from 0." if most else "No step is marked."
+        there = (
+            Text("There are {most}, numbered from 0.", most=most)
+            if most
+            else Text("No step is marked.")
+        )
         raise InvalidValueError(
-            f"There are no steps {first} to {last}.", there,
-            "Leave out --steps to see all." if not most else f"Type: --steps 0..{most - 1}",
-        )  # fmt: skip
+            Text("There are no steps {first} to {last}.", first=first, last=last),
+            there,
+            Text("Leave out --steps to see all.")
+            if not most
+            else Text("Type: --steps 0..{most}", most=most - 1),
+        )
     kept.sort(key=lambda step: (step.start_ns, step.rank))
     return replace(timeline, steps=tuple(kept))
 
@@ -122,7 +146,7 @@ def _busy_s(timeline: Timeline, rank: int) -> float:
 def _target(timeline: Timeline, device: Device | None) -> str:
     """The device in words; how many where several ranks are there."""
     recorded = [d.name for source in timeline.sources for d in source.devices if d.name]
-    name = device.name if device else (recorded[0] if recorded else "an unknown device")
+    name = device.name if device else (recorded[0] if recorded else Text("an unknown device"))
     count = len(device_ranks(timeline))
     return f"{count}× {name}" if count > 1 else name
 
@@ -133,5 +157,3 @@ def _origins(device: bool, host: bool, memory: bool) -> dict[str, str]:
     fields += ["host_busy_s"] if host else []
     fields += ["peak_memory_bytes"] if memory else []
     return dict.fromkeys(fields, "measured")
-
-

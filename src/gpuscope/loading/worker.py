@@ -18,6 +18,9 @@ import sys
 from dataclasses import asdict
 from typing import IO, Any
 
+from gpuscope import children
+from gpuscope.document.printable import behind_doors
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InputFileError
 from gpuscope.loading.job import Job, Reading, run_job
 
@@ -33,9 +36,11 @@ class Worker:
 
     def __init__(self, program: list[str] | None = None) -> None:
         self._process = subprocess.Popen(
-            program or [sys.executable, "-m", "gpuscope.loading.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(),
-        )  # fmt: skip
+            program or children.python("gpuscope.loading.worker"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=children.environment(),
+        )
 
     def __enter__(self) -> Worker:
         return self
@@ -68,9 +73,12 @@ class Worker:
         except (OSError, EOFError) as error:
             code = self._process.wait()
             raise InputFileError(
-                f"{job.path} could not be read.",
-                f"The process that read it ended with {code}; perhaps the memory was too small.",
-                "Read fewer files at once: --workers 1",
+                Text("{path} could not be read.", path=job.path),
+                Text(
+                    "The process that read it ended with {code}; perhaps the memory was too small.",
+                    code=code,
+                ),
+                Text("Read fewer files at once: --workers 1"),
             ) from error
         if isinstance(answer, Exception):
             raise answer
@@ -88,7 +96,9 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             answer = InputFileError(error.what, error.why, error.next_step)
         except MemoryError:
             answer = InputFileError(
-                f"{job.path} does not fit in memory.", "", "Read fewer files: --workers 1"
+                Text("{path} does not fit in memory.", path=job.path),
+                "",
+                Text("Read fewer files: --workers 1"),
             )
         _send(answers, answer)
 
@@ -135,17 +145,11 @@ def _exactly(stream: IO[bytes], count: int) -> bytearray:
     return buffer
 
 
-def _environment() -> dict[str, str]:
-    """The environment with this very package first on the path."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    paths = [root, os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-
-
 if __name__ == "__main__":
     # Ctrl-C reaches the whole group; the parent says what is to be said, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What libraries print must not end up among the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    with behind_doors():
+        serve(sys.stdin.buffer, answers)

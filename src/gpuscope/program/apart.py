@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.program.types import Op, ProcessGroup, Program
 from gpuscope.program.world import RankPrograms
@@ -38,15 +39,22 @@ def apart(programs: RankPrograms, rank: int) -> RankPrograms:
     world = programs.world_size
     if not 0 <= rank < world:
         raise InvalidValueError(
-            f"There is no rank {rank} in a job of {world}.", f"Ranks go from 0 to {world - 1}.", ""
+            Text("There is no rank {rank} in a job of {world}.", rank=rank, world=world),
+            Text("Ranks go from 0 to {world}.", world=world - 1),
+            "",
         )
     sizes = tuple(dimension.size for dimension in program.mesh) or (world,)
     if not programs.equal or math.prod(sizes) != world:
         raise UnsupportedError(
-            "One rank can only be taken apart where all do the same on one mesh.",
-            f"This job has {len(programs.programs)} sorts of ranks"
-            f" and a mesh of {math.prod(sizes)} for {world}.", "",
-        )  # fmt: skip
+            Text("One rank can only be taken apart where all do the same on one mesh."),
+            Text(
+                "This job has {programs} sorts of ranks and a mesh of {mesh} for {world}.",
+                programs=len(programs.programs),
+                mesh=math.prod(sizes),
+                world=world,
+            ),
+            "",
+        )
     mesh = _Mesh(sizes)
     alike: dict[tuple[bool, ...], list[int]] = {}
     own = mesh.place(rank)
@@ -117,8 +125,9 @@ def _moved_group(group: ProcessGroup, mesh: _Mesh, steps: Place) -> ProcessGroup
     whole = all(len(s) == n for s, n, a in zip(spans, mesh.sizes, along, strict=True) if a)
     if not whole or set(places) != set(product(*spans)):
         raise UnsupportedError(
-            f"The group '{group.label or group.name}' is no row of the mesh.",
-            "Which group the other ranks have in its place cannot be told.", "",
-        )  # fmt: skip
+            Text("The group '{group}' is no row of the mesh.", group=group.label or group.name),
+            Text("Which group the other ranks have in its place cannot be told."),
+            "",
+        )
     across = tuple(0 if a else step for a, step in zip(along, steps, strict=True))
     return replace(group, ranks=tuple(mesh.moved(rank, across) for rank in group.ranks))

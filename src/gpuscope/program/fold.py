@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuscope.errors import GpuscopeError
-from gpuscope.program.fold_declared import EqualLayers, deepened
 from gpuscope.program.fold_depth import (
     Tree,
     check_shallow,
@@ -32,6 +31,9 @@ from gpuscope.program.fold_python import with_python_calls
 from gpuscope.program.types import ModuleInfo, Program
 from gpuscope.program.workload import Workload
 from gpuscope.program.world import World
+
+if TYPE_CHECKING:
+    from gpuscope.program.fold_declared import EqualLayers
 
 __all__ = ["capture_folded", "capture_workload"]
 
@@ -65,24 +67,35 @@ def capture_workload(
     if workload.at_depth is not None:
         try:
             program = capture_folded(
-                workload.build, workload.at_depth, task=workload.task, strict=strict,
-                world=world, declared=workload.equal_layers,
-            )  # fmt: skip
+                workload.build,
+                workload.at_depth,
+                task=workload.task,
+                strict=strict,
+                world=world,
+                declared=workload.equal_layers,
+            )
         except NotFoldableError as reason:
             _log.debug("%s is captured whole: %s", workload.name, reason)
     if program is None:
         program = capture(workload.build, task=workload.task, strict=strict, world=world)
     return replace(
-        program, name=workload.title or workload.name, samples=workload.samples,
+        program,
+        name=workload.title or workload.name,
+        samples=workload.samples,
         tokens=workload.tokens,
-    )  # fmt: skip
+    )
 
 
 def capture_folded(
-    build: Build, at_depth: Callable[[int], Build], *, task: str = "", strict: bool = False,
-    largest_share: float = WORTH, world: World | None = None,
+    build: Build,
+    at_depth: Callable[[int], Build],
+    *,
+    task: str = "",
+    strict: bool = False,
+    largest_share: float = WORTH,
+    world: World | None = None,
     declared: EqualLayers | None = None,
-) -> Program:  # fmt: skip
+) -> Program:
     """Record one step of a deep model by way of a shallow one.
 
     Args:
@@ -128,15 +141,19 @@ def capture_folded(
 
 
 def _read(
-    build: Build, at_depth: Callable[[int], Build], world: World | None,
+    build: Build,
+    at_depth: Callable[[int], Build],
+    world: World | None,
     declared: EqualLayers | None,
-) -> tuple[Tree, Lists, int]:  # fmt: skip
+) -> tuple[Tree, Lists, int]:
     """The whole model's modules, its lists of layers, and the depth to capture."""
     with _silent_failure():
         probe = read_tree(at_depth(_PROBE_LAYERS), world)
         whole = read_tree(build if declared is None else at_depth(declared.enough), world)
         lists = varying_lists(whole, probe, _PROBE_LAYERS)
         if declared is not None:
+            from gpuscope.program.fold_declared import deepened
+
             (path,) = lists
             whole = deepened(whole, path, declared)
             lists = {path: whole.lists[path]}
@@ -150,9 +167,12 @@ def _whole(
     from gpuscope.program.capture import main_dtype
 
     return replace(
-        program, modules=whole.infos + passing, parameters=whole.parameters,
-        dtype=main_dtype(program.ops), capture_s=seconds,
-    )  # fmt: skip
+        program,
+        modules=whole.infos + passing,
+        parameters=whole.parameters,
+        dtype=main_dtype(program.ops),
+        capture_s=seconds,
+    )
 
 
 @contextmanager

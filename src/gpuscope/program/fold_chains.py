@@ -162,9 +162,12 @@ def _run_length(zones: Sequence[int | None], start: int, zone: int = FIRST) -> i
 
 
 def link_all(
-    ops: Sequence[Op], storages: Sequence[Storage], names: Mapping[int, str],
-    passes: Sequence[Pass], tags: Tags,
-) -> Link:  # fmt: skip
+    ops: Sequence[Op],
+    storages: Sequence[Storage],
+    names: Mapping[int, str],
+    passes: Sequence[Pass],
+    tags: Tags,
+) -> Link:
     """Compare the two repeated periods everywhere and note who follows whom.
 
     Raises:
@@ -181,8 +184,9 @@ def link_all(
         if op.index in inside or not (is_list_op(op) or stacks_scalars(op)):
             continue
         for specs, runs in (
-            (op.inputs, input_runs(op, tags)), (op.outputs, list_runs(op.outputs, tags)),
-        ):  # fmt: skip
+            (op.inputs, input_runs(op, tags)),
+            (op.outputs, list_runs(op.outputs, tags)),
+        ):
             for run in runs:
                 middle, end = run.start + run.length, run.start + 2 * run.length
                 link.pair_specs(specs[run.start : middle], specs[middle:end])
@@ -199,9 +203,14 @@ def stacks_scalars(op: Op) -> bool:
 def _link_ops(link: Link, one: Op, other: Op, stack: Stack) -> None:
     # Python calls are counted, not recorded: a cache that the first layer fills may change them.
     bare = {
-        "index": 0, "inputs": (), "outputs": (), "module": "", "python_calls": 0,
-        "python_instructions": 0, "waits": (),
-    }  # fmt: skip
+        "index": 0,
+        "inputs": (),
+        "outputs": (),
+        "module": "",
+        "python_calls": 0,
+        "python_instructions": 0,
+        "waits": (),
+    }
     same = replace(one, **bare) == replace(other, **bare)  # type: ignore[arg-type]
     same = same and stack.moved(one.module, 1) == other.module
     if not same:

@@ -63,9 +63,11 @@ def read_tree(build: Build, world: World | None = None) -> Tree:
     from torch.nn.modules.module import register_module_forward_pre_hook
 
     from gpuscope.program.capture import _capturing
+    from gpuscope.program.capture.patches import here
 
     def stop(module: Any, args: Any) -> None:
-        raise _FirstCall(module)
+        if here():  # not a module of another thread
+            raise _FirstCall(module)
 
     with _capturing(False, world):
         step = build()
@@ -135,11 +137,15 @@ def _is_plain_tuple(value: object) -> bool:
 def _per_layer_settings(root: Any) -> dict[str, list[str]]:
     """Lists in the model's configuration that may hold one entry per layer."""
     config = getattr(root, "config", None)
-    return {
-        name: [str(v) for v in value]
-        for name, value in vars(config).items()
-        if isinstance(value, (list, tuple))
-    } if config is not None else {}  # fmt: skip
+    return (
+        {
+            name: [str(v) for v in value]
+            for name, value in vars(config).items()
+            if isinstance(value, (list, tuple))
+        }
+        if config is not None
+        else {}
+    )
 
 
 def varying_lists(whole: Tree, probe: Tree, depth: int) -> dict[str, list[object]]:

@@ -95,9 +95,13 @@ class _OpGrower:
     """Writes the operators of the grown program."""
 
     def __init__(
-        self, ops: Sequence[Op], passes: Sequence[Pass], chains: Sequence[Chain], tags: Tags,
+        self,
+        ops: Sequence[Op],
+        passes: Sequence[Pass],
+        chains: Sequence[Chain],
+        tags: Tags,
         waits: Waits,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._waits = waits
         self._ops, self._passes, self._tags, self._stack = ops, passes, tags, tags.stack
         self._copies = tags.stack.copies

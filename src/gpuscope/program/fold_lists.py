@@ -57,10 +57,12 @@ class ListGrower:
         args = self._arguments(op, in_runs)
         return self._resized(
             replace(
-                op, inputs=self._specs(op.inputs, in_runs),
-                outputs=self._specs(op.outputs, out_runs), args=args,
+                op,
+                inputs=self._specs(op.inputs, in_runs),
+                outputs=self._specs(op.outputs, out_runs),
+                args=args,
             )
-        )  # fmt: skip
+        )
 
     def _specs(
         self, specs: tuple[TensorSpec, ...], runs: Sequence[ListRun]
@@ -139,9 +141,10 @@ class ListGrower:
         if not self.vectors:
             return op
         return replace(
-            op, inputs=tuple(self._resize(s) for s in op.inputs),
+            op,
+            inputs=tuple(self._resize(s) for s in op.inputs),
             outputs=tuple(self._resize(s) for s in op.outputs),
-        )  # fmt: skip
+        )
 
     def _resize(self, spec: TensorSpec) -> TensorSpec:
         before, after = self.vectors.get(spec.storage, (0, 0))

@@ -136,11 +136,13 @@ class MemoryGrower:
             periods = chain.split + turn - i
             made.append(
                 replace(
-                    life.storage, id=chain.fresh + turn, born=self.places.index(life.born, periods),
+                    life.storage,
+                    id=chain.fresh + turn,
+                    born=self.places.index(life.born, periods),
                     died=self._died(life.last, periods),
                     module=self.stack.moved(life.storage.module, periods),
                 )
-            )  # fmt: skip
+            )
         self._made[chain.elements[max(chain.split - 1, 0)]] = made
 
     def _died(self, last: Place | None, periods: int) -> int | None:
@@ -158,8 +160,9 @@ class MemoryGrower:
                     raise NotFoldableError(f"lives differ: {earlier.storage}, {later.storage}")
         kinds = {
             (life.storage.nbytes, life.storage.category, life.storage.label)
-            for i in models if (life := lives[i]) is not None
-        }  # fmt: skip
+            for i in models
+            if (life := lives[i]) is not None
+        }
         if len(kinds) > 1:
             raise NotFoldableError(f"memory differs between neighbouring layers: {kinds}")
 
@@ -181,12 +184,13 @@ class MemoryGrower:
                 deeper = periods
             out.append(
                 replace(
-                    life.storage, born=self.places.index(life.born, periods),
+                    life.storage,
+                    born=self.places.index(life.born, periods),
                     died=self._died(life.last, periods),
                     module=self.stack.moved(life.storage.module, deeper),
                     nbytes=grown_bytes(life.storage.nbytes, number, vectors),
                 )
-            )  # fmt: skip
+            )
             out += self._made.get(number, ())
         return tuple(out)
 

@@ -76,9 +76,7 @@ class Waits:
         # Two layers before: outside for the first two copies run, then a copy itself.
         number = self._passes.index(walk)
         back = shift - 1 if walk.upwards else shift + 1
-        return self._places.index(
-            Place(number, FIRST if walk.upwards else SECOND, alike), back
-        )
+        return self._places.index(Place(number, FIRST if walk.upwards else SECOND, alike), back)
 
     def _alike_in_layer(self, walk: Pass, wait: int) -> int | None:
         """Offset, in the segment run first, of the operator like one in the layer before it."""
@@ -95,16 +93,18 @@ class Waits:
             return None
         before = range(max(0, walk.start - walk.length), walk.start)
         same = [
-            i for i in before
+            i
+            for i in before
             if (self._ops[i].name, self._ops[i].module, self._ops[i].stream)
             == (target.name, target.module, target.stream)
-        ]  # fmt: skip
+        ]
         module = self._stack.moved(target.module, step)
         found = [
-            i for i in range(walk.start, walk.start + walk.length)
+            i
+            for i in range(walk.start, walk.start + walk.length)
             if (self._ops[i].name, self._ops[i].module, self._ops[i].stream)
             == (target.name, module, target.stream)
-        ]  # fmt: skip
+        ]
         if wait not in same or len(same) != len(found):
             return None
         return found[same.index(wait)] - walk.start

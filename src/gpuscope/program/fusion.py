@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.program.inductor.duplication import duplicate
-from gpuscope.program.inductor.emission import FUSED, emit
+from gpuscope.program.inductor.emission import emit
 from gpuscope.program.inductor.grouping import Grouper
 from gpuscope.program.inductor.inlining import inline
 from gpuscope.program.inductor.layout import channels_last
@@ -23,7 +25,7 @@ from gpuscope.program.inductor.optimizers import merge_optimizers
 from gpuscope.program.inductor.partition import live_nodes, recompute
 from gpuscope.program.inductor.regions import compiled_operators, unwanted_results
 from gpuscope.program.inductor.values import Node, build_graph
-from gpuscope.program.types import Op, Program
+from gpuscope.program.types import FUSED, WHOLE_STEP, Op, Program
 
 __all__ = ["FUSED", "fuse"]
 
@@ -62,45 +64,70 @@ def fuse(program: Program) -> Program:
     return replace(fused, assumptions=(*program.assumptions, *_assumptions(program, graph.breaks)))
 
 
-def _assumptions(program: Program, breaks: int) -> list[str]:
+def _assumptions(program: Program, breaks: int) -> list[Text]:
     marked = any(op.region for op in program.ops)
-    which = "what compiled functions call" if marked else "the whole forward and backward pass"
+    which = (
+        Text("what compiled functions call")
+        if marked
+        else Text("the whole forward and backward pass")
+    )
     said = [
-        f"torch.compile ({program.compiled}): kernels are fused by the rules of its compiler,"
-        f" Inductor, in {which}; no compiler was run."
+        Text(
+            "The device's compiler makes one graph of the step, as XLA does; Inductor's rules of "
+            "fusion stand for its own, which were not run."
+        )
+        if program.compiled == WHOLE_STEP
+        else Text(
+            "torch.compile ({compiled}): kernels are fused by the rules of its compiler, Inductor, "
+            "in {which}; no compiler was run.",
+            compiled=program.compiled,
+            which=which,
+        )
     ]
     if program.compiled.startswith("max-autotune"):
         said.append(
-            "max-autotune: the compiler measures Triton's matrix products against the library's on"
-            " the device; the library's are taken, so the step may be a little faster."
+            Text(
+                "max-autotune: the compiler measures Triton's matrix products against the "
+                "library's on the device; the library's are taken, so the step may be a little "
+                "faster."
+            )
         )
     count = sum(found.count for found in program.graph_breaks) or breaks
     if count:
         lines = ", ".join(f.site for f in program.graph_breaks if f.site)
         said.append(
-            f"The host reads a value {count} times inside the compiled function: each is a graph"
-            f" break{f' ({lines})' if lines else ''}."
+            Text(
+                "The host reads a value {count} times inside the compiled function: each is a "
+                "graph break{lines}.",
+                count=count,
+                lines=f" ({lines})" if lines else "",
+            )
         )
     said.extend(_losses(program))
     return said
 
 
-def _losses(program: Program) -> list[str]:
+def _losses(program: Program) -> list[Text]:
     """What compiling costs this program, each with its cause."""
     said = []
     unwanted = [spec for specs in unwanted_results(program).values() for spec in specs]
     if unwanted:
         size = sum(spec.nbytes for spec in unwanted)
         said.append(
-            f"The compiled function returns {size / 1e6:.0f} MB that nobody differentiates (such as"
-            " logits beside a loss): its backward pass is given zeros of that size to read."
-            " Return only what is used."
+            Text(
+                "The compiled function returns {size} that nobody differentiates (such as "
+                "logits beside a loss): its backward pass is given zeros of that size to read. "
+                "Return only what is used.",
+                size=Bytes(size),
+            )
         )
     if any(op.region and op.name == "aten::_softmax" and _is_scores(op) for op in program.ops):
         said.append(
-            "Attention runs unfused inside the compiled function, where a mask that is expanded"
-            " along the keys, or wants a gradient, rules every fused kernel out: slower than a"
-            " fused kernel, and it may make compiling a loss."
+            Text(
+                "Attention runs unfused inside the compiled function, where a mask that is "
+                "expanded along the keys, or wants a gradient, rules every fused kernel out: "
+                "slower than a fused kernel, and it may make compiling a loss."
+            )
         )
     return said
 

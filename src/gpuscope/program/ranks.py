@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
+from gpuscope.document.text import Text, plural
 from gpuscope.errors import CaptureError, WorkloadError
 from gpuscope.program.types import MeshDimension, Op, Program
 from gpuscope.program.world import RankPrograms, World
@@ -27,9 +28,15 @@ MOST = 64
 
 
 def capture_ranks(
-    build: Build, world: World, *, name: str = "", task: str = "", samples: int | None = None,
-    tokens: int | None = None, strict: bool = False,
-) -> RankPrograms:  # fmt: skip
+    build: Build,
+    world: World,
+    *,
+    name: str = "",
+    task: str = "",
+    samples: int | None = None,
+    tokens: int | None = None,
+    strict: bool = False,
+) -> RankPrograms:
     """Record one steady step of every distinct rank of a job.
 
     Args:
@@ -43,8 +50,12 @@ def capture_ranks(
         CaptureError: an operator cannot be captured and `strict` is set, or too many ranks differ.
     """
     options: dict[str, object] = {
-        "name": name, "task": task, "samples": samples, "tokens": tokens, "strict": strict,
-    }  # fmt: skip
+        "name": name,
+        "task": task,
+        "samples": samples,
+        "tokens": tokens,
+        "strict": strict,
+    }
     captures = _Captures(build, world, options)
     captures.take([0])
     if world.size == 1:
@@ -97,24 +108,32 @@ class _Captures:
     def _take(self, rank: int) -> None:
         from gpuscope.program.capture import capture
         from gpuscope.program.capture.distributed.mail import PeerFirstError, delivered
+        from gpuscope.program.capture.patches import alone
 
         if len(self.done) >= MOST:
             raise CaptureError(
-                f"More than {MOST} ranks of this job differ.",
-                "Each of them would have to be captured on its own.",
-                "Predict a smaller job of the same kind.",
+                Text("More than {most} ranks of this job differ.", most=MOST),
+                Text("Each of them would have to be captured on its own."),
+                Text("Predict a smaller job of the same kind."),
             )
         try:
-            with delivered(self._mail, rank):
+            with alone(), delivered(self._mail, rank):
                 self.done[rank] = capture(
-                    self.build, world=self.world.at(rank), **self.options,  # type: ignore[arg-type]
+                    self.build,
+                    world=self.world.at(rank),
+                    **self.options,  # type: ignore[arg-type]
                 )
         except PeerFirstError:
             raise
         except WorkloadError as error:
             if not self.done:
                 raise
-            which = f"On rank {rank} (rank {min(self.done)} ran): {error.what}"
+            which = Text(
+                "On rank {rank} (rank {first} ran): {what}",
+                rank=rank,
+                first=min(self.done),
+                what=error.what,
+            )
             raise type(error)(which, error.why, error.next_step) from error
 
     def peers(self) -> set[int]:
@@ -133,7 +152,7 @@ def _follow_peers(captures: _Captures) -> RankPrograms:
         chain = sorted(captures.done)
         members = [(rank,) for rank in chain]
     programs = tuple(
-        _told(captures.done[rank], ranks, "as its neighbours in the pipeline's place")
+        _told(captures.done[rank], ranks, Text("as its neighbours in the pipeline's place"))
         for rank, ranks in zip(chain, members, strict=True)
     )
     return RankPrograms(programs, tuple(members))
@@ -188,9 +207,10 @@ def _by_coordinates(captures: _Captures) -> RankPrograms:
         captures.take([at * stride for at in sampled[d]])
     first = captures.done[0]
     differ = [
-        d for d, stride in enumerate(strides)
+        d
+        for d, stride in enumerate(strides)
         if any(not same_work(first, captures.done[at * stride]) for at in sampled[d])
-    ] or list(range(len(sizes)))  # fmt: skip
+    ] or list(range(len(sizes)))
     corners = list(product(*(sampled[d] for d in differ)))
     captures.take([sum(at * strides[d] for at, d in zip(c, differ, strict=True)) for c in corners])
     classes: list[tuple[Program, list[int]]] = []
@@ -204,7 +224,7 @@ def _by_coordinates(captures: _Captures) -> RankPrograms:
         else:
             known[1].append(rank)
     guessed = any(len(chosen) < size for chosen, size in zip(sampled, sizes, strict=True))
-    why = "as the nearest rank that was captured" if guessed else ""
+    why = Text("as the nearest rank that was captured") if guessed else Text("")
     return RankPrograms(
         tuple(_told(program, ranks, why) for program, ranks in classes),
         tuple(tuple(ranks) for _, ranks in classes),
@@ -220,11 +240,15 @@ def _nearest(at: int, sampled: Sequence[int]) -> int:
     return at if at in sampled else sampled[1]
 
 
-def _told(program: Program, ranks: Sequence[int], why: str) -> Program:
+def _told(program: Program, ranks: Sequence[int], why: Text) -> Program:
     if not why or len(ranks) == 1:
         return program
-    sentence = (
-        f"Rank {program.rank} was captured; {len(ranks) - 1} more ranks are taken to run {why}."
+    sentence = plural(
+        "Rank {rank} was captured; {count} more rank is taken to run {why}.",
+        "Rank {rank} was captured; {count} more ranks are taken to run {why}.",
+        len(ranks) - 1,
+        rank=program.rank,
+        why=why,
     )
     return replace(program, assumptions=(*program.assumptions, sentence))
 
@@ -243,6 +267,13 @@ def _work(op: Op, program: Program) -> tuple[object, ...]:
     group = program.groups[op.group] if op.group >= 0 else None
     shapes = tuple((s.shape, s.stride, s.dtype, s.device) for s in (*op.inputs, *op.outputs))
     return (
-        op.name, op.overload, shapes, op.stream, op.waits, op.phase, op.repeat,
-        None if group is None else (group.label, group.size), op.peer >= 0,
-    )  # fmt: skip
+        op.name,
+        op.overload,
+        shapes,
+        op.stream,
+        op.waits,
+        op.phase,
+        op.repeat,
+        None if group is None else (group.label, group.size),
+        op.peer >= 0,
+    )

@@ -11,22 +11,64 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpuscope.document.printable import counted, short_repr
+from gpuscope.document.text import Text
+
 Phase = Literal["forward", "backward", "optimizer", "input", "other"]
 
 Category = Literal[
-    "parameter", "gradient", "optimizer_state", "activation", "temporary",
-    "input", "buffer", "cache", "workspace", "communication",
-]  # fmt: skip
+    "parameter",
+    "gradient",
+    "optimizer_state",
+    "activation",
+    "temporary",
+    "input",
+    "buffer",
+    "cache",
+    "workspace",
+    "communication",
+]
 
 DTYPE_BYTES: Mapping[str, float] = {
-    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
-    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1, "float4_e2m1fn_x2": 1,
-    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "int4": 0.5,
-    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
-    "complex32": 4, "complex64": 8, "complex128": 16,
-}  # fmt: skip
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "int4": 0.5,
+    "uint64": 8,
+    "uint32": 4,
+    "uint16": 2,
+    "uint8": 1,
+    "bool": 1,
+    "complex32": 4,
+    "complex64": 8,
+    "complex128": 16,
+}
 """Bytes of one element by dtype, named as torch names them without the `torch.` prefix."""
+
+
+FUSED = "gpuscope::fused"
+"""Name of an operator that stands for one generated kernel, see `gpuscope.program.fusion`."""
+
+WHOLE_STEP = "whole step"
+"""`Program.compiled` where the device's own compiler makes one graph of a step (XLA and kin)."""
+
+RETURNED = "gpuscope::returned"
+"""Mark of what a compiled call returned that could get a gradient."""
+
+
+TOGETHER = Text("tensors with one lifetime")
+"""Label of storages of one category that come and go together, kept as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +182,8 @@ class Op:
             end of the step before (-1 is its last).
         site: "file.py:12" of the user's line that asked for a collective or lets the host wait;
             "" where unknown.
+        line: "model.py:12" of the innermost line outside of PyTorch that asked for it; "" where
+            unknown, and in the backward pass. Two calls are equal whatever their lines.
         view: makes no device work, only a new view of the same memory.
         recomputed: a forward operator run again during backward (gradient checkpointing).
         repeat: how many equal calls this one stands for (folded repetition); usually 1.
@@ -166,6 +210,7 @@ class Op:
     peer: int = -1
     waits: tuple[int, ...] = ()
     site: str = ""
+    line: str = field(default="", compare=False)
     view: bool = False
     recomputed: bool = False
     repeat: int = 1
@@ -264,7 +309,8 @@ class Program:
         task: train, prefill, decode, inference, or "" if unknown.
         samples: sequences or images a step works on, where known.
         tokens: tokens a step works on, where known.
-        compiled: how `torch.compile` was asked for: "" (eager), "default", "reduce-overhead", ...
+        compiled: how `torch.compile` was asked for: "" (eager), "default", "reduce-overhead", ...;
+            `WHOLE_STEP` where the device runs nothing else.
         dtype: main compute dtype, where one stands out.
         settings: switches that choose kernels: "tf32_matmul", "tf32_cudnn", "cudnn_benchmark",
             "reduced_precision_bf16"; "step_graph" where one CUDA graph replays the whole step;
@@ -298,3 +344,8 @@ class Program:
     groups: tuple[ProcessGroup, ...] = ()
     mesh: tuple[MeshDimension, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
+
+    def __repr__(self) -> str:
+        ops, held = counted(len(self.ops), "operator"), counted(self.parameters, "parameter")
+        rank = f"rank {self.rank} of {self.world_size}" if self.world_size > 1 else None
+        return short_repr(self, self.name, self.task, ops, held, rank)

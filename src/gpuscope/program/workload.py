@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.models import Model, find
 from gpuscope.program.models.parallel.options import Job, ParallelOptions
 from gpuscope.program.models.parallel.published import published_model, sized_model
 from gpuscope.program.models.parallel.size import TransformerSize
-from gpuscope.program.models.parallel.workload import prepare
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Settings, WorkloadOptions
 from gpuscope.program.models.settle import settle
 from gpuscope.program.script import Script
 from gpuscope.program.world import World
+
+if TYPE_CHECKING:
+    from gpuscope.program.fold_declared import EqualLayers
 
 __all__ = ["Workload", "WorkloadOptions", "check_name", "resolve"]
 
@@ -93,9 +96,10 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
     path, _, function = name.rpartition(":")
     if options.arguments and (path or not name.endswith(".py")):
         raise InvalidValueError(
-            f"{name} is no script: it takes no arguments of its own.", "",
-            f"Leave out: {' '.join(options.arguments)}",
-        )  # fmt: skip
+            Text("{name} is no script: it takes no arguments of its own.", name=name),
+            "",
+            Text("Leave out: {arguments}", arguments=" ".join(options.arguments)),
+        )
     if path.endswith(".py") or name.endswith(".py"):
         from gpuscope.program.models.user_file import is_script, user_build
 
@@ -141,11 +145,24 @@ def check_name(name: str) -> None:
         find(name)
 
 
+_COPIES = Text(
+    "No plan was given: each device trains a copy on a batch of its own, and gradients are summed "
+    "(DistributedDataParallel). Others: --fsdp, --tp, --pp."
+)
+
+
 def _of_file(name: str, build: Callable[[], Step]) -> Workload:
     return Workload(
-        name=name, build=build, title=name, task="", batch=None, seq=None, samples=None,
-        tokens=None, dtype="",
-    )  # fmt: skip
+        name=name,
+        build=build,
+        title=name,
+        task="",
+        batch=None,
+        seq=None,
+        samples=None,
+        tokens=None,
+        dtype="",
+    )
 
 
 def _of_script(name: str, options: WorkloadOptions) -> Workload:
@@ -162,14 +179,14 @@ def _refuse_options(name: str, options: WorkloadOptions) -> None:
     Raises:
         InvalidValueError: an option of a model was set.
     """
-    own = {"task", "device", "arguments", "allow_writes", "module"}
+    own = {"task", "device", "arguments", "allow_writes", "module", "replicas"}
     for field in fields(options):
         if field.name not in own and getattr(options, field.name) not in (None, field.default):
-            said = field.name.replace("_", "-")
+            option = field.name.replace("_", "-")
             raise InvalidValueError(
-                f"{name} is a whole script: it takes no --{said}.",
-                "It has no function `build` that this could be passed to.",
-                f"Give its own arguments after --: {name} -- --batch-size 8",
+                Text("{name} is a whole script: it takes no --{option}.", name=name, option=option),
+                Text("It has no function `build` that this could be passed to."),
+                Text("Give its own arguments after --: {name} -- --batch-size 8", name=name),
             )
 
 
@@ -186,6 +203,8 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         return lambda: model.build(replace(settings, layers=layers))
 
     build.__name__ = model.name
+    copies, tokens = settings.replicas, model.tokens(settings)
+    world = World(*_first_rank(options.replicas)) if options.replicas and copies > 1 else None
     return Workload(
         name=model.name,
         build=build,
@@ -193,25 +212,42 @@ def _of_model(model: Model, options: WorkloadOptions) -> Workload:
         task=settings.task,
         batch=settings.batch,
         seq=settings.context or settings.seq or None,
-        samples=settings.batch,
-        tokens=model.tokens(settings),
+        samples=settings.batch * copies,
+        tokens=None if tokens is None else tokens * copies,
         dtype=settings.dtype,
-        notes=model.notes,
+        notes=(*model.notes, *(() if world is None else (_COPIES,))),
         at_depth=at_depth if model.layers else None,
+        world=world,
     )
+
+
+def _first_rank(replicas: tuple[int, int]) -> tuple[int, int, int]:
+    """Rank 0 of a job: size, rank, ranks of a node."""
+    return replicas[0], 0, replicas[1]
 
 
 def _of_job(model: Model, options: WorkloadOptions, asked: ParallelOptions) -> Workload:
     """The ready-made parallel training of a decoder; samples and tokens are the whole job's."""
+    from gpuscope.program.models.parallel.workload import prepare
+
     prepared = prepare(model, options, asked)
     job = prepared.job
     return Workload(
-        name=model.name, build=prepared.build, title=prepared.title, task="train",
-        batch=job.plan.global_batch, seq=job.tokens, samples=job.plan.global_batch,
-        tokens=job.plan.global_batch * job.tokens, dtype=job.compute_dtype,
-        notes=prepared.notes, at_depth=prepared.at_depth, equal_layers=prepared.equal_layers,
-        world=prepared.world, job=job,
-    )  # fmt: skip
+        name=model.name,
+        build=prepared.build,
+        title=prepared.title,
+        task="train",
+        batch=job.plan.global_batch,
+        seq=job.tokens,
+        samples=job.plan.global_batch,
+        tokens=job.plan.global_batch * job.tokens,
+        dtype=job.compute_dtype,
+        notes=prepared.notes,
+        at_depth=prepared.at_depth,
+        equal_layers=prepared.equal_layers,
+        world=prepared.world,
+        job=job,
+    )
 
 
 def _title(model: Model, settings: Settings) -> str:
@@ -235,4 +271,6 @@ def _title(model: Model, settings: Settings) -> str:
         parts.append("checkpointing")
     if settings.compile:
         parts.append(f"compiled ({settings.compile})")
+    if settings.replicas > 1:
+        parts.append(f"data parallel over {settings.replicas}")
     return ", ".join(parts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.types import Program
 
@@ -38,14 +39,20 @@ class World:
         """
         if self.size < 1 or self.local_size < 1:
             raise InvalidValueError(
-                f"A job of {self.size} ranks on nodes of {self.local_size} cannot be.",
-                "Both are one or more.", "Type for example: --on 8xh200",
-            )  # fmt: skip
+                Text(
+                    "A job of {size} ranks on nodes of {local_size} cannot be.",
+                    size=self.size,
+                    local_size=self.local_size,
+                ),
+                Text("Both are one or more."),
+                Text("Type for example: --on 8xh200"),
+            )
         if not 0 <= self.rank < self.size:
             raise InvalidValueError(
-                f"There is no rank {self.rank} in a job of {self.size}.",
-                f"Ranks go from 0 to {self.size - 1}.", "",
-            )  # fmt: skip
+                Text("There is no rank {rank} in a job of {size}.", rank=self.rank, size=self.size),
+                Text("Ranks go from 0 to {size}.", size=self.size - 1),
+                "",
+            )
 
     @property
     def local_rank(self) -> int:
@@ -65,12 +72,17 @@ class World:
         """The variables that `torchrun` sets for this process."""
         local = min(self.local_size, self.size - self.node * self.local_size)
         return {
-            "RANK": str(self.rank), "WORLD_SIZE": str(self.size),
-            "LOCAL_RANK": str(self.local_rank), "LOCAL_WORLD_SIZE": str(local),
-            "GROUP_RANK": str(self.node), "GROUP_WORLD_SIZE": str(-(-self.size // self.local_size)),
-            "ROLE_RANK": str(self.rank), "ROLE_WORLD_SIZE": str(self.size),
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
-        }  # fmt: skip
+            "RANK": str(self.rank),
+            "WORLD_SIZE": str(self.size),
+            "LOCAL_RANK": str(self.local_rank),
+            "LOCAL_WORLD_SIZE": str(local),
+            "GROUP_RANK": str(self.node),
+            "GROUP_WORLD_SIZE": str(-(-self.size // self.local_size)),
+            "ROLE_RANK": str(self.rank),
+            "ROLE_WORLD_SIZE": str(self.size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": "29500",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +122,7 @@ class RankPrograms:
             if rank in ranks:
                 return program
         raise InvalidValueError(
-            f"There is no rank {rank}.", f"The job has {self.world_size}.", ""
+            Text("There is no rank {rank}.", rank=rank),
+            Text("The job has {world_size}.", world_size=self.world_size),
+            "",
         )

@@ -1,10 +1,12 @@
-"""When everything happens: simulated or recorded timelines, and the memory allocator."""
+"""When everything happens: simulated or recorded timelines, and the memory allocator.
 
-from gpuscope.timeline.kineto import read_trace
+Here stands what every prediction needs. Readers (`kineto`, `nsys`, `snapshot`), the writer
+(`perfetto`) and what plays several ranks (`simulate_ranks`, `recost_ranks`) are loaded by whoever
+asks for them.
+"""
+
 from gpuscope.timeline.memory import Holder, MemoryTrace, attach_memory, simulate_memory
-from gpuscope.timeline.perfetto import write_chrome_trace
 from gpuscope.timeline.simulate import Simulation, simulate
-from gpuscope.timeline.simulate_ranks import RankSimulation, simulate_ranks
 from gpuscope.timeline.types import Counter, Events, Lane, Step, Timeline
 from gpuscope.timeline.uncertainty import step_time_interval
 
@@ -14,15 +16,11 @@ __all__ = [
     "Holder",
     "Lane",
     "MemoryTrace",
-    "RankSimulation",
     "Simulation",
     "Step",
     "Timeline",
     "attach_memory",
-    "read_trace",
     "simulate",
     "simulate_memory",
-    "simulate_ranks",
     "step_time_interval",
-    "write_chrome_trace",
 ]

@@ -26,6 +26,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 
 MIN_BLOCK_BYTES = 512
@@ -124,9 +125,9 @@ class CachingAllocator:
     ) -> None:
         if capacity_bytes is not None and capacity_bytes < 0:
             raise InvalidValueError(
-                f"A capacity of {capacity_bytes} bytes cannot be.",
-                "It is negative.",
-                "Pass the bytes that the device offers, or None for no limit.",
+                Text("A capacity of {capacity} bytes cannot be.", capacity=capacity_bytes),
+                Text("It is negative."),
+                Text("Pass the bytes that the device offers, or None for no limit."),
             )
         self.capacity_bytes = capacity_bytes
         self.expandable_segments = expandable_segments
@@ -145,7 +146,8 @@ class CachingAllocator:
         """
         if nbytes <= 0:
             raise InvalidValueError(
-                f"Cannot allocate {nbytes} bytes.", "A block holds at least one byte."
+                Text("Cannot allocate {nbytes} bytes.", nbytes=nbytes),
+                Text("A block holds at least one byte."),
             )
         size = round_size(nbytes)
         pool = self._pool(stream, size <= SMALL_LIMIT_BYTES)
@@ -167,7 +169,9 @@ class CachingAllocator:
             InvalidValueError: the block is already free.
         """
         if block.free:
-            raise InvalidValueError("The block is already free.", "It was freed before.")
+            raise InvalidValueError(
+                Text("The block is already free."), Text("It was freed before.")
+            )
         self.allocated_bytes -= block.nbytes
         pool = block.pool
         before, after = block.before, block.after

@@ -1,44 +1,24 @@
 """Which device kernels communicate, by name, and which library they come from.
 
-A kernel's name is all that most recordings say of it. The families follow the names that the
-libraries give their kernels in their sources: NCCL and RCCL (`ncclDevKernel_*`, `mscclKernel_*`),
-NVSHMEM, rocSHMEM, DeepEP (`deep_ep::`), MSCCL++ (`mscclpp`), PyTorch's symmetric memory
-(`multimem_*`, `one_shot_all_reduce_kernel`), the custom and quick all-reduce of vLLM, SGLang and
-AITER (`cross_device_reduce_*`, `allreduce_prototype*`), TensorRT-LLM and FlashInfer
-(`*AllReduceKernel`, `*lamport*`, `moeAllToAll*`), Transformer Engine's user buffers, oneCCL, HCCL.
+A kernel's name is all that most recordings say of it. `communication.toml` holds the families: NCCL
+and its like, DeepEP, NVSHMEM, MSCCL++, symmetric memory, the all-reduces of serving engines.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+from functools import cache
+from importlib.resources import files
 
-_FAMILIES: tuple[tuple[str, str], ...] = (
-    ("deepep", r"deep_?ep(?:::(?!layout)|\d+(?!layout))|deep_?ep_(?:dispatch|combine)"),
-    ("nvshmem", r"(?:^|[^a-z])(?:nvshmem|rocshmem|ishmem|roc_shmem)"),
-    ("mscclpp", r"mscclpp"),
-    ("quick_reduce", r"quick_?reduce|allreduce_prototype"),
-    ("custom_all_reduce",
-     r"cross_device_reduce|reduce_scatter_cross_device|allgather_(?:lamport|naive|vec)"
-     r"|custom_?all_?reduce|fast_?all_?reduce"),
-    ("symmetric_memory",
-     r"symm_mem|symmetric_memory|symmetricmemory|multimem_(?:all|one|two|reduce)"
-     r"|(?:one|two)_shot_(?:all_reduce|reduce_scatter|all_to_all)"
-     r"|(?:put|wait)_signal_kernel"),
-    ("trtllm",
-     r"tensorrt_llm::.*(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)|lamport"
-     r"|(?:one|two)_?shot_?all_?reduce|moe_?(?:a2a|all_?to_?all|comm)|trtllm_(?:mnnvl_)?all_?reduce"
-     r"|allreduce_fusion|userbuffers"),
-    ("hccl", r"(?:^|[^a-z])hccl|(?:^|[^a-z])hcom_"),
-    ("nccl", r"(?:^|[^a-z])(?:nccl|rccl|msccl)(?=dev|sym|kern|[^a-z]|all|broad|reduce|send)"),
-    ("oneccl", r"oneccl|(?:^|[^a-z])ccl(?:::|_kernel|_?all|_?reduce|_?broadcast)"),
-    ("other",
-     r"(?<!block)(?<!warp)(?<!block_)(?<!warp_)(?<!cta_)(?<!wave_)"
-     r"(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all(?!ow))"
-     r"(?!.*(?:elementwise_kernel|reduce_kernel<|cub::))"),
-)  # fmt: skip
-"""Families in the order in which they are tried; within a name, the case says nothing."""
 
-_PATTERN = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _FAMILIES), re.I)
+@cache
+def _pattern() -> re.Pattern[str]:
+    """All families in one, of the table beside this file; within a name, the case says nothing."""
+    text = files("gpuscope.timeline").joinpath("communication.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)["family"]
+    return re.compile("|".join(f"(?P<{row['name']}>{row['pattern']})" for row in table), re.I)
+
 
 _COMPUTE = re.compile(
     r"^(?:triton_(?:poi|per|red|tem|for|fus|mix|split)|at::native::|void at::native::"
@@ -68,7 +48,7 @@ def communication_family(name: str) -> str:
     head = (
         name[:_LOOKED_AT].replace("(anonymous namespace)::", "").split("(", 1)[0].split("<", 1)[0]
     )
-    found = _PATTERN.search(head)
+    found = _pattern().search(head)
     return str(found.lastgroup) if found and found.lastgroup else ""
 
 

@@ -33,7 +33,7 @@ from gpuscope.cost.overlap import (
 )
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
-from gpuscope.hardware import Calibration, Device
+from gpuscope.hardware import Calibration, Device, calibration_for
 from gpuscope.timeline.schedule import Schedule
 from gpuscope.timeline.types import Ints
 from gpuscope.timeline.walk import Floats, Walk
@@ -69,16 +69,16 @@ class DeviceOverlap:
 
     Attributes:
         device: where the tasks run.
-        constants: measured ones; None: as the cost models have them.
+        constants: `collective.overlap.*`.
     """
 
     device: Device
-    constants: Constants | None = None
+    constants: Constants
 
     @classmethod
     def of(cls, device: Device, calibration: Calibration | None = None) -> DeviceOverlap:
-        """Make it of a calibration."""
-        return cls(device, Constants(calibration) if calibration is not None else None)
+        """Make it of a calibration, the catalogue's own by default."""
+        return cls(device, Constants(calibration or calibration_for(device)))
 
     def of_kernel(self, kernel: Kernel, collective: Kernel) -> float:
         """See `Overlap`."""
@@ -105,8 +105,8 @@ class DeviceOverlap:
 
 
 def _far(kernel: Kernel) -> bool:
-    """Whether a collective leaves its scale-up domain, as its cost model notes it."""
-    return kernel.note.endswith("domains")
+    """Whether a collective leaves its scale-up domain."""
+    return kernel.scope == "fabric"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +170,10 @@ class Beside:
 
 
 def settle(
-    schedules: Sequence[Schedule], walk: Callable[[Sequence[Beside]], Sequence[Walk]],
+    schedules: Sequence[Schedule],
+    walk: Callable[[Sequence[Beside]], Sequence[Walk]],
     overlap: Overlap | None,
-) -> tuple[Sequence[Walk], list[Beside]]:  # fmt: skip
+) -> tuple[Sequence[Walk], list[Beside]]:
     """Walk until the times that tasks take beside each other are those that were walked with.
 
     Args:
@@ -355,7 +356,7 @@ def _sorts(kernels: Sequence[Kernel]) -> tuple[list[Kernel], Ints]:
     for index, k in enumerate(kernels):
         key: object = (k.kind, k.limiter)
         if k.lane == "link":
-            key = (k.name, k.duration_s, k.units, k.sent_bytes, k.moving_s, k.note)
+            key = (k.name, k.duration_s, k.units, k.sent_bytes, k.moving_s, k.scope)
         number = numbers.setdefault(key, len(examples))
         if number == len(examples):
             examples.append(k)

@@ -26,9 +26,12 @@ tensors (`gpuscope.program.models.parallel.software.OVERLAPPED`): its waits alon
 
 
 def waits_by_row(
-    ops: Sequence[Op], op_rows: Sequence[tuple[int, int, int]], queues: Sequence[int],
-    links: frozenset[int], firsts: Mapping[int, int] | None = None,
-) -> dict[int, Rows]:  # fmt: skip
+    ops: Sequence[Op],
+    op_rows: Sequence[tuple[int, int, int]],
+    queues: Sequence[int],
+    links: frozenset[int],
+    firsts: Mapping[int, int] | None = None,
+) -> dict[int, Rows]:
     """Rows to wait for, by row (tasks, and waits of the host).
 
     Args:
@@ -44,9 +47,9 @@ def waits_by_row(
         first.call(*call)
     total = len(queues)
     writer = {storage: row - total for storage, row in first.writer.items()}
-    told = {stream: {row - total for row in rows} for stream, rows in first.told.items()}
+    known = {stream: {row - total for row in rows} for stream, rows in first.told.items()}
     done = {position: tuple(row - total for row in rows) for position, rows in first.done.items()}
-    second = _Pass(ops, queues, links, beside, writer, told, done)
+    second = _Pass(ops, queues, links, beside, writer, known, done)
     for call in op_rows:
         second.call(*call)
     return second.waits
@@ -56,12 +59,17 @@ class _Pass:
     """One walk over a step's calls. The first only learns what a step leaves to the next."""
 
     def __init__(
-        self, ops: Sequence[Op], queues: Sequence[int], links: frozenset[int],
-        beside: Mapping[int, int], writer: dict[int, int], told: dict[int, set[int]],
+        self,
+        ops: Sequence[Op],
+        queues: Sequence[int],
+        links: frozenset[int],
+        beside: Mapping[int, int],
+        writer: dict[int, int],
+        facts: dict[int, set[int]],
         before: dict[int, Rows],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.ops, self.queues, self.links, self.beside = ops, queues, links, beside
-        self.writer, self.told, self.before = writer, told, before
+        self.writer, self.told, self.before = writer, facts, before
         self.done: dict[int, Rows] = {}
         self.last: dict[int, int] = {}
         self.waits: dict[int, Rows] = {}
@@ -74,16 +82,16 @@ class _Pass:
         tasks = end
         while tasks > first and queues[tasks - 1] < 0:  # the host's wait comes last
             tasks -= 1
-        told = self.told.get(op.stream)
+        given = self.told.get(op.stream)
         if first == tasks:
             if sources:
-                told = self._tell(op.stream, sources)
+                given = self._tell(op.stream, sources)
             own = self.last.get(op.stream)
-            self.done[position] = (*(told or ()), *(() if own is None else (own,)))
+            self.done[position] = (*(given or ()), *(() if own is None else (own,)))
         else:
             own = tasks - 1
-            if told:
-                sources = sources | told
+            if given:
+                sources = sources | given
             if queues[own] not in self.links:
                 self.last[op.stream] = own
                 self.told.pop(op.stream, None)
@@ -100,9 +108,9 @@ class _Pass:
 
     def _tell(self, stream: int, rows: set[int]) -> set[int]:
         """Let the next task of a stream wait for rows; returns all that it waits for."""
-        told = self._latest(self.told.get(stream, set()) | rows)
-        self.told[stream] = told
-        return told
+        given = self._latest(self.told.get(stream, set()) | rows)
+        self.told[stream] = given
+        return given
 
     def _latest(self, rows: set[int]) -> set[int]:
         """The last rows of each queue: those before them are done by then."""

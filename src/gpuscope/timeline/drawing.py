@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from gpuscope.cost.types import CostedProgram, Kernel
-from gpuscope.timeline.message_columns import Naming, message_columns
+from gpuscope.document.text import Text
 from gpuscope.timeline.schedule import Schedule
-from gpuscope.timeline.types import EVENT_KINDS, Events, Ints, Messages, Step, Timeline
+from gpuscope.timeline.types import EVENT_KINDS, Collective, Events, Ints, Messages, Step, Timeline
 from gpuscope.timeline.walk import Walk
+
+if TYPE_CHECKING:
+    from gpuscope.timeline.message_columns import Naming
 
 _KIND = {name: number for number, name in enumerate(EVENT_KINDS)}
 
@@ -33,9 +37,14 @@ class _Part:
 
 
 def build_timeline(
-    costed: CostedProgram, schedule: Schedule, walk: Walk, *, origin_s: float | None = None,
-    naming: Naming | None = None, notes: tuple[str, ...] = (),
-) -> Timeline:  # fmt: skip
+    costed: CostedProgram,
+    schedule: Schedule,
+    walk: Walk,
+    *,
+    origin_s: float | None = None,
+    naming: Naming | None = None,
+    notes: tuple[str, ...] = (),
+) -> Timeline:
     """Draw the last step of a walk.
 
     Every time is rounded to a nanosecond once, so events that touch still touch.
@@ -58,7 +67,7 @@ def build_timeline(
     origin_s = begin_s(walk) if origin_s is None else origin_s
     names, events, order = _merge(parts, origin_s)
     rows = np.flatnonzero(schedule.kernel >= 0)
-    collectives, collective, sequence = message_columns(costed, schedule, rows, naming)
+    collectives, messages = _messages(costed, schedule, rows, naming, order)
     window = Step(_nanoseconds(window_begin_s - origin_s), _nanoseconds(window_end_s - origin_s))
     return Timeline(
         names=names,
@@ -69,7 +78,7 @@ def build_timeline(
         ops=tuple(item.op for item in costed.ops),
         notes=(*costed.assumptions, *notes, *_notes(schedule)),
         collectives=collectives,
-        messages=_messages(collective, sequence, order),
+        messages=messages,
     )
 
 
@@ -79,15 +88,22 @@ def begin_s(walk: Walk) -> float:
     return min(walk.ends_s[-1] - walk.period_s, walk.host_begin_s, first_s)
 
 
-def _messages(collective: Ints, sequence: Ints, order: Ints) -> Messages | None:
-    """The columns of calls by row of `Events`, from those by device task (which come first)."""
+def _messages(
+    costed: CostedProgram, schedule: Schedule, rows: Ints, naming: Naming | None, order: Ints
+) -> tuple[tuple[Collective, ...], Messages | None]:
+    """Distinct calls, and their columns by row of `Events`; of device tasks, which come first."""
+    if all(kernel.lane != "link" for kernel in schedule.kernels):
+        return (), None
+    from gpuscope.timeline.message_columns import message_columns
+
+    collectives, collective, sequence = message_columns(costed, schedule, rows, naming)
     if not len(collective) or (collective < 0).all():
-        return None
+        return collectives, None
     event = np.empty(len(order), np.int64)
     event[order] = np.arange(len(order))
     known = np.flatnonzero(collective >= 0)
     known = known[np.argsort(event[known])]
-    return Messages(event[known], collective[known], sequence[known])
+    return collectives, Messages(event[known], collective[known], sequence[known])
 
 
 def event_kind(kernel: Kernel) -> str:
@@ -236,5 +252,7 @@ def _merge(parts: tuple[_Part, ...], origin_s: float) -> tuple[tuple[str, ...], 
 def _notes(schedule: Schedule) -> tuple[str, ...]:
     """What a reader should know about how far the picture can be trusted."""
     if sum(lane.kind == "stream" for lane in schedule.lanes) > 1:
-        return ("Kernels that run at the same time on different streams do not slow each other.",)
+        return (
+            Text("Kernels that run at the same time on different streams do not slow each other."),
+        )
     return ()

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuscope.cost.types import CostedOp, CostedProgram
+from gpuscope.document.text import Text
 from gpuscope.errors import HangError, InvalidValueError
 from gpuscope.program.types import Op, ProcessGroup
 from gpuscope.timeline.messages import message_of
@@ -29,10 +30,10 @@ class Call:
     op: Op
 
     @property
-    def words(self) -> str:
+    def words(self) -> Text:
         """The call with the user's line."""
-        site = f" at {self.op.site}" if self.op.site else ""
-        return f"{message_of(self.op).words}{site}"
+        words = message_of(self.op).words
+        return Text("{call} at {line}", call=words, line=self.op.site) if self.op.site else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +102,30 @@ def communicates(item: CostedOp) -> bool:
 def _check(costed: Sequence[CostedProgram], members: Sequence[tuple[int, ...]]) -> None:
     if not costed or len(costed) != len(members):
         raise InvalidValueError(
-            f"{len(costed)} programs cannot be simulated as {len(members)} sorts of ranks.",
-            "Each program needs the ranks that run it.", "",
-        )  # fmt: skip
+            Text(
+                "{costed} programs cannot be simulated as {members} sorts of ranks.",
+                costed=len(costed),
+                members=len(members),
+            ),
+            Text("Each program needs the ranks that run it."),
+            "",
+        )
     seen: set[int] = set()
     for program, ranks in zip(costed, members, strict=True):
         if program.program.rank not in ranks:
             raise InvalidValueError(
-                f"The program of rank {program.program.rank} is not among its own members.",
-                "The ranks that run a program include the one it was captured on.", "",
-            )  # fmt: skip
+                Text(
+                    "The program of rank {rank} is not among its own members.",
+                    rank=program.program.rank,
+                ),
+                Text("The ranks that run a program include the one it was captured on."),
+                "",
+            )
         if seen & set(ranks):
             raise InvalidValueError(
-                f"Rank {min(seen & set(ranks))} runs two programs.", "Each rank runs one.", ""
+                Text("Rank {seen} runs two programs.", seen=min(seen & set(ranks))),
+                Text("Each rank runs one."),
+                "",
             )
         seen |= set(ranks)
 
@@ -205,9 +217,14 @@ class _Table:
         sends = self.seats.get((channel, sender, "send"), Seat(channel, sender, "send"))
         receives = self.seats.get((channel, receiver, "recv"), Seat(channel, receiver, "recv"))
         present = self.literal[channel]
-        certain = sender == receiver or (
-            self.rank[receiver] in present and (self.rank[sender] in present or not receives.calls)
-        ) or (self.rank[sender] in present and not sends.calls)  # fmt: skip
+        certain = (
+            sender == receiver
+            or (
+                self.rank[receiver] in present
+                and (self.rank[sender] in present or not receives.calls)
+            )
+            or (self.rank[sender] in present and not sends.calls)
+        )
         sent = len(sends.calls) * len(self.members[sender])
         even = sent == len(receives.calls) * len(self.members[receiver])
         if len(sends.calls) != len(receives.calls) and (even or not certain):
@@ -219,8 +236,12 @@ class _Table:
         """Leave a channel uncoupled: which ranks meet cannot be told from those captured."""
         self.free.add(channel)
         self.notes.append(
-            f"Communication ({self.label[channel]}) with ranks like {rank} is taken to wait for "
-            "nobody: the ranks captured do not show who meets whom."
+            Text(
+                "Communication ({group}) with ranks like {rank} is taken to wait for nobody: the "
+                "ranks captured do not show who meets whom.",
+                group=self.label[channel],
+                rank=rank,
+            )
         )
 
     def _compare(self, channel: int, one: Seat, other: Seat) -> None:
@@ -232,9 +253,12 @@ class _Table:
                 raise self._parted(channel, number, (one, first), (other, second))
 
     def _parted(
-        self, channel: int, number: int, one: tuple[Seat, Call | None],
+        self,
+        channel: int,
+        number: int,
+        one: tuple[Seat, Call | None],
         other: tuple[Seat, Call | None],
-    ) -> HangError:  # fmt: skip
+    ) -> HangError:
         """The error where two parties part."""
         said = tuple(
             (self.rank[seat.member], call.words if call else _absent(seat))
@@ -242,10 +266,25 @@ class _Table:
         )
         label = self.label[channel]
         return HangError(
-            f"Ranks {said[0][0]} and {said[1][0]} would wait for each other for ever: "
-            f"call {number + 1} of a step in group '{label}' differs.",
-            f"Rank {said[0][0]}: {said[0][1]}. Rank {said[1][0]}: {said[1][1]}.",
-            "Let all ranks of a group make the same calls, with the same sizes, in the same order.",
+            Text(
+                "Ranks {first} and {second} would wait for each other for ever: call {number} of a "
+                "step in group '{label}' differs.",
+                first=said[0][0],
+                second=said[1][0],
+                number=number + 1,
+                label=label,
+            ),
+            Text(
+                "Rank {first}: {first_call}. Rank {second}: {second_call}.",
+                first=said[0][0],
+                first_call=said[0][1],
+                second=said[1][0],
+                second_call=said[1][1],
+            ),
+            Text(
+                "Let all ranks of a group make the same calls, with the same sizes, in the same "
+                "order."
+            ),
             said,
         )
 
@@ -258,9 +297,12 @@ class _Table:
             parties[seat.channel] += 1
             meetings[seat.member].update((call.position, number) for call in seat.calls)
         return Coupling(
-            tuple(seats), tuple(parties), tuple(meetings), self._canonical(),
+            tuple(seats),
+            tuple(parties),
+            tuple(meetings),
+            self._canonical(),
             tuple(dict.fromkeys(self.notes)),
-        )  # fmt: skip
+        )
 
     def _canonical(self) -> tuple[tuple[ProcessGroup, ...], ...]:
         """The groups under the name and ranks that the first class has for them."""
@@ -285,7 +327,9 @@ def _shared(call: Call) -> tuple[object, ...]:
     return message.shared
 
 
-def _absent(seat: Seat) -> str:
+def _absent(seat: Seat) -> Text:
     if seat.side == "send":
-        return "sends nothing there"
-    return "receives nothing there" if seat.side == "recv" else "makes no such call"
+        return Text("sends nothing there")
+    if seat.side == "recv":
+        return Text("receives nothing there")
+    return Text("makes no such call")

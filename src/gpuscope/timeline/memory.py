@@ -14,11 +14,12 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.types import Category, Program, Storage
 from gpuscope.timeline.allocator import Block, CachingAllocator
 from gpuscope.timeline.simulate import Simulation
-from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Counter, Ints, Timeline
+from gpuscope.timeline.types import DEVICE_KINDS, Counter, Ints, Timeline
 
 MAX_HOLDERS = 50
 """How many groups `MemoryTrace.holders` lists at most."""
@@ -149,7 +150,9 @@ def simulate_memory(
     """
     if steps < 1:
         raise InvalidValueError(
-            f"Cannot simulate {steps} steps.", "At least one is needed.", "Pass steps=3."
+            Text("Cannot simulate {steps} steps.", steps=steps),
+            Text("At least one is needed."),
+            Text("Pass steps=3."),
         )
     allocator = CachingAllocator(capacity_bytes, expandable_segments=expandable_segments)
     run = _Run(program, allocator, cold=steps > 1)
@@ -386,15 +389,21 @@ def _holders(live: list[_Life]) -> tuple[Holder, ...]:
 Drawn = TypeVar("Drawn", Simulation, Timeline)
 
 
-def attach_memory(drawn: Drawn, trace: MemoryTrace) -> Drawn:
+def attach_memory(drawn: Drawn, trace: MemoryTrace, first_op: int = 0) -> Drawn:
     """Add the counters "allocated" and "reserved" (bytes) to a simulated timeline.
 
-    The allocator works on the host, so each point lies where the host begins the operator; within
-    a graph, which the host launches as a whole, where the operator's device work begins.
+    Each point lies where the device comes to the operator's work, so that the curve can be read
+    beside everything else that the device does. The host takes the memory earlier, by as much as it
+    runs ahead.
+
+    Args:
+        drawn: a timeline, or the simulation that holds it.
+        trace: of one of its programs.
+        first_op: number of that program's first operator in `Timeline.ops`.
     """
     if isinstance(drawn, Simulation):
-        return replace(drawn, timeline=attach_memory(drawn.timeline, trace))
-    time_ns = _op_times_ns(drawn, len(trace.op) - 1)
+        return replace(drawn, timeline=attach_memory(drawn.timeline, trace, first_op))
+    time_ns = point_times_ns(drawn, trace, first_op)
     counters = tuple(c for c in drawn.counters if c.name not in ("allocated", "reserved"))
     for name, curve in (("allocated", trace.allocated_bytes), ("reserved", trace.reserved_bytes)):
         changes = np.concatenate(([True], curve[1:] != curve[:-1]))
@@ -403,25 +412,33 @@ def attach_memory(drawn: Drawn, trace: MemoryTrace) -> Drawn:
     return replace(drawn, counters=counters)
 
 
-def point_times_ns(timeline: Timeline, trace: MemoryTrace) -> Ints:
-    """Return when each point of a trace lies on the timeline of the same step."""
-    return _op_times_ns(timeline, len(trace.op) - 1)
+def point_times_ns(timeline: Timeline, trace: MemoryTrace, first_op: int = 0) -> Ints:
+    """Return when each point of a trace lies on the timeline of the same step; ascending.
 
+    The begin of each operator's device work, after the begin of all of it. Operators without any
+    lie evenly between those around them.
 
-def _op_times_ns(timeline: Timeline, ops: int) -> Ints:
-    """Begin of each operator, after the begin of the step; ascending.
-
-    Operators that left no event take the time of the one before.
+    Args:
+        timeline, trace, first_op: as `attach_memory` takes them.
     """
-    never = np.iinfo(np.int64).max
+    ops, never = len(trace.op) - 1, np.iinfo(np.int64).max
     events = timeline.events
+    own = (events.op >= first_op) & (events.op < first_op + ops)
+    rows = np.flatnonzero(own & (events.kind < DEVICE_KINDS))
+    if not len(rows):
+        rows = np.flatnonzero(own)
+    if not len(rows):
+        return np.zeros(ops + 1, np.int64) + int(events.start_ns.min(initial=0))
     begin = np.full(ops, never, np.int64)
-    operator = EVENT_KINDS.index("operator")
-    for wanted in (events.kind == operator, events.kind < DEVICE_KINDS):
-        found = np.full(ops, never, np.int64)
-        rows = np.flatnonzero(wanted & (events.op >= 0) & (events.op < ops))
-        np.minimum.at(found, events.op[rows], events.start_ns[rows])
-        begin = np.where(begin == never, found, begin)
-    origin = events.start_ns[:1] if len(events) else np.zeros(1, np.int64)
-    begin = np.where(begin == never, -1, begin)
-    return np.maximum.accumulate(np.concatenate((origin, begin)))
+    np.minimum.at(begin, events.op[rows] - first_op, events.start_ns[rows])
+    known = np.flatnonzero(begin != never)
+    first, end = int(events.start_ns[rows].min()), int(events.end_ns[rows].max())
+    # Counted from the first of them, so that fractions of a nanosecond do not drown in the clock.
+    at = np.interp(
+        np.arange(-1, ops),
+        np.concatenate(([-1], known, [ops])),
+        np.concatenate(([0], np.maximum.accumulate(begin[known]) - first, [end - first])),
+    ).astype(np.int64)
+    # Two points at one moment would hide one of them: the peak, perhaps.
+    order = np.arange(ops + 1)
+    return np.minimum(first + np.maximum.accumulate(at - order) + order, end)

@@ -11,17 +11,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, verbatim
 from gpuscope.program.types import Op, TensorSpec
 
 _SORTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (sort, re.compile(pattern))
     for sort, pattern in (
-        ("all_reduce", r"all_?reduce"), ("reduce_scatter", r"reduce_?scatter"),
-        ("all_gather", r"all_?gather"), ("all_to_all", r"all_?to_?all|shard_dim_alltoall"),
-        ("broadcast", r"broadcast"), ("barrier", r"barrier"), ("scatter", r"scatter"),
-        ("gather", r"gather"), ("reduce", r"reduce"), ("send", r"send"), ("recv", r"recv"),
+        ("all_reduce", r"all_?reduce"),
+        ("reduce_scatter", r"reduce_?scatter"),
+        ("all_gather", r"all_?gather"),
+        ("all_to_all", r"all_?to_?all|shard_dim_alltoall"),
+        ("broadcast", r"broadcast"),
+        ("barrier", r"barrier"),
+        ("scatter", r"scatter"),
+        ("gather", r"gather"),
+        ("reduce", r"reduce"),
+        ("send", r"send"),
+        ("recv", r"recv"),
     )
-)  # fmt: skip
+)
 
 _SPLIT = frozenset({"all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"})
 """Sorts whose results are another size than what they send."""
@@ -47,11 +56,16 @@ class Message:
     out_elements: int
 
     @property
-    def words(self) -> str:
+    def words(self) -> Text:
         """The call in words: "all_reduce of 1,024 bfloat16"."""
         if not self.dtype:
-            return self.sort
-        return f"{self.sort} of {max(self.in_elements, self.out_elements):,} {self.dtype}"
+            return verbatim(self.sort)
+        return Text(
+            "{call} of {elements} {dtype}",
+            call=self.sort,
+            elements=Number(max(self.in_elements, self.out_elements), ","),
+            dtype=self.dtype,
+        )
 
     @property
     def shared(self) -> tuple[object, ...]:

@@ -106,17 +106,19 @@ def _work(timeline: Timeline) -> Iterator[Record]:
     events = timeline.events
     places = [_place(timeline, lane) for lane in range(len(timeline.lanes))]
     calls = _calls(timeline)
-    for row, (start, duration, name, kind, lane, op, kernel, correlation) in enumerate(zip(
-        events.start_ns.tolist(),
-        events.duration_ns.tolist(),
-        events.name.tolist(),
-        events.kind.tolist(),
-        events.lane.tolist(),
-        events.op.tolist(),
-        events.kernel.tolist(),
-        events.correlation.tolist(),
-        strict=True,
-    )):  # fmt: skip
+    for row, (start, duration, name, kind, lane, op, kernel, correlation) in enumerate(
+        zip(
+            events.start_ns.tolist(),
+            events.duration_ns.tolist(),
+            events.name.tolist(),
+            events.kind.tolist(),
+            events.lane.tolist(),
+            events.op.tolist(),
+            events.kernel.tolist(),
+            events.correlation.tolist(),
+            strict=True,
+        )
+    ):
         process, thread = places[lane]
         record = _complete(process, thread, timeline.names[name], start, duration)
         record["cat"] = EVENT_KINDS[kind]
@@ -139,16 +141,21 @@ def _calls(timeline: Timeline) -> dict[int, Record]:
         return {}
     found: dict[int, Record] = {}
     for row, index, sequence in zip(
-        messages.event.tolist(), messages.collective.tolist(), messages.sequence.tolist(),
+        messages.event.tolist(),
+        messages.collective.tolist(),
+        messages.sequence.tolist(),
         strict=True,
-    ):  # fmt: skip
+    ):
         call = timeline.collectives[index]
         found[row] = {
-            "Collective name": call.name, "Process Group Name": call.group,
-            "Group size": call.group_size, "dtype": call.dtype,
-            "In msg nelems": call.in_elements, "Out msg nelems": call.out_elements,
+            "Collective name": call.name,
+            "Process Group Name": call.group,
+            "Group size": call.group_size,
+            "dtype": call.dtype,
+            "In msg nelems": call.in_elements,
+            "Out msg nelems": call.out_elements,
             "Seq": sequence,
-        }  # fmt: skip
+        }
         if len(call.group_ranks) <= _MOST_RANKS:
             found[row]["Process Group Ranks"] = str(list(call.group_ranks))
     return found

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gpuscope.cost.anew import Made, costed_anew
 from gpuscope.cost.engine import cost_program
-from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel
+from gpuscope.cost.types import CostedOp, CostedProgram, HostCost, Kernel, larger_limiter
+from gpuscope.document.text import Text
 from gpuscope.hardware import Calibration, Cluster, Device
 from gpuscope.program.pipeline.blocks import MARK, BlockKey, StageBlocks, read_blocks
 from gpuscope.program.pipeline.bundles import BEGIN, END, PART, Part, bundled
@@ -30,7 +32,6 @@ from gpuscope.program.pipeline.job_programs import PipelineBlocks
 from gpuscope.program.types import Op, Program
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.intervals import merge, subtraction
-from gpuscope.timeline.recost import Made, costed_anew
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.walk import Floats, Walk, walk_steps
 
@@ -61,9 +62,13 @@ class FoldedStage:
 
 
 def ranks_anew(
-    programs: RankPrograms, device: Device, constants: Calibration,
-    cluster: Cluster | None = None, *, strict: bool = False,
-) -> list[Made]:  # fmt: skip
+    programs: RankPrograms,
+    device: Device,
+    constants: Calibration,
+    cluster: Cluster | None = None,
+    *,
+    strict: bool = False,
+) -> list[Made]:
     """Cost every distinct rank of a job, as `costed_anew` does; long pipelines by their blocks.
 
     Args:
@@ -99,8 +104,9 @@ def ranks_anew(
 
     ranks = zip(
         fold_ranks(prepared, partial(cost, limited=False)),
-        fold_ranks(prepared, partial(cost, limited=True)), strict=True,
-    )  # fmt: skip
+        fold_ranks(prepared, partial(cost, limited=True)),
+        strict=True,
+    )
     return [Made(limited.program, alone, limited) for alone, limited in ranks]
 
 
@@ -132,9 +138,7 @@ def fold_ranks(
         return tuple(cost_folded(cost(program), stages) for program in few.programs().programs)
 
 
-def _starts_s(
-    blocks: StageBlocks, cost: Callable[[Program], CostedProgram]
-) -> dict[str, float]:
+def _starts_s(blocks: StageBlocks, cost: Callable[[Program], CostedProgram]) -> dict[str, float]:
     """What the host pays when a step comes to each phase (`HostModel`): the first of two equal
     operators costs that much more than the second."""
     found: dict[str, float] = {}
@@ -146,9 +150,11 @@ def _starts_s(
 
 
 def fold_stage(
-    blocks: StageBlocks, costed: CostedProgram, name: str = "",
+    blocks: StageBlocks,
+    costed: CostedProgram,
+    name: str = "",
     starts_s: Mapping[str, float] | None = None,
-) -> FoldedStage:  # fmt: skip
+) -> FoldedStage:
     """Time each block of a stage, and make it few operators.
 
     Args:
@@ -234,9 +240,14 @@ def _time_block(block: CostedProgram) -> _Timed:
     gaps_s = block.kernel_gap_s * max(0, kinds - 1)
     computing_s = max(0.0, device_s - sum(exposed.values()) - gaps_s)
     return _Timed(
-        device_s, lead_s, schedule.host_step_s, kernels,
-        computing_s / working if working else 1.0, exposed, beside,
-    )  # fmt: skip
+        device_s,
+        lead_s,
+        schedule.host_step_s,
+        kernels,
+        computing_s / working if working else 1.0,
+        exposed,
+        beside,
+    )
 
 
 def _communication(
@@ -246,9 +257,12 @@ def _communication(
     rows = np.flatnonzero(schedule.kernel >= 0)
     start, end = _ticks(walk.start_s[rows]), _ticks(walk.end_s[rows])
     group = np.array(
-        [_group(block, block.ops[op]) if schedule.kernels[k].lane == "link" else -2
-         for op, k in zip(schedule.op[rows], schedule.kernel[rows], strict=True)], np.int64
-    )  # fmt: skip
+        [
+            _group(block, block.ops[op]) if schedule.kernels[k].lane == "link" else -2
+            for op, k in zip(schedule.op[rows], schedule.kernel[rows], strict=True)
+        ],
+        np.int64,
+    )
     covered = merge(start[group == -2], end[group == -2])
     exposed: dict[int, float] = {}
     beside: dict[int, float] = {}
@@ -257,9 +271,7 @@ def _communication(
         bare = subtraction(own, covered)
         exposed[number] = _length_s(bare)
         beside[number] = _length_s(own) - exposed[number]
-        covered = merge(
-            np.concatenate((covered[0], own[0])), np.concatenate((covered[1], own[1]))
-        )
+        covered = merge(np.concatenate((covered[0], own[0])), np.concatenate((covered[1], own[1])))
     return exposed, beside
 
 
@@ -277,9 +289,7 @@ def _length_s(intervals: tuple[Ints, Ints]) -> float:
     return float((intervals[1] - intervals[0]).sum()) * _TICK_S
 
 
-def _parts(
-    timed: _Timed, key: BlockKey, name: str, costs: dict[str, CostedOp]
-) -> list[Part]:
+def _parts(timed: _Timed, key: BlockKey, name: str, costs: dict[str, CostedOp]) -> list[Part]:
     """The operators of a block, their costs noted: communication beside, kinds, exposed."""
     found: list[tuple[str, int, bool, Kernel, int, bool]] = []
     for group, seconds in timed.beside_s.items():
@@ -311,9 +321,10 @@ def _parts(
 def _costed(part: Part | None, kernel: Kernel | None, host_s: float = 0.0) -> CostedOp:
     """A cost without its operator, which `cost_folded` puts in."""
     return CostedOp(
-        Op(0, part.name if part else ""), () if kernel is None else (kernel,),
+        Op(0, part.name if part else ""),
+        () if kernel is None else (kernel,),
         HostCost(host_s, 0.0, 0.0),
-    )  # fmt: skip
+    )
 
 
 def _sum(kernels: Sequence[Kernel], seconds: float) -> Kernel:
@@ -321,17 +332,30 @@ def _sum(kernels: Sequence[Kernel], seconds: float) -> Kernel:
     whole = sum(k.duration_s for k in kernels)
     scale = seconds / whole if whole else 0.0
     longest = max(kernels, key=lambda k: k.duration_s)
+    compute_s, memory_s = (sum(getattr(k, n) for k in kernels) for n in ("compute_s", "memory_s"))
     return replace(
-        longest, name=f"{longest.kind} x {len(kernels)}", op=0, duration_s=seconds,
-        low_s=scale * sum(k.low_s for k in kernels), high_s=scale * sum(k.high_s for k in kernels),
-        flops=sum(k.flops for k in kernels), read_bytes=sum(k.read_bytes for k in kernels),
+        longest,
+        limiter=larger_limiter(longest.limiter, longest.kind, compute_s, memory_s),
+        name=f"{longest.kind} x {len(kernels)}",
+        op=0,
+        duration_s=seconds,
+        low_s=scale * sum(k.low_s for k in kernels),
+        high_s=scale * sum(k.high_s for k in kernels),
+        flops=sum(k.flops for k in kernels),
+        read_bytes=sum(k.read_bytes for k in kernels),
         written_bytes=sum(k.written_bytes for k in kernels),
-        least_bytes=sum(k.least_bytes for k in kernels), tile=(), waves=0.0, occupancy=None,
-        compute_s=sum(k.compute_s for k in kernels), memory_s=sum(k.memory_s for k in kernels),
+        least_bytes=sum(k.least_bytes for k in kernels),
+        tile=(),
+        waves=0.0,
+        occupancy=None,
+        compute_s=compute_s,
+        memory_s=memory_s,
         sent_bytes=sum(k.sent_bytes for k in kernels),
-        moving_s=min(seconds, scale * sum(k.moving_s for k in kernels)), stream=0,
-        note=f"{len(kernels)} launches of one block, timed together",
-    )  # fmt: skip
+        moving_s=min(seconds, scale * sum(k.moving_s for k in kernels)),
+        stream=0,
+        launches=sum(k.launches for k in kernels),
+        note=Text("{launches} launches of one block, timed together", launches=len(kernels)),
+    )
 
 
 def _labelled(blocks: StageBlocks, name: str) -> StageBlocks:
@@ -373,10 +397,14 @@ def cost_folded(transfers: CostedProgram, stages: Sequence[FoldedStage]) -> Cost
     base = stages[0].costed
     assumptions = dict.fromkeys((*transfers.assumptions, *_told(stages)))
     return replace(
-        transfers, ops=tuple(items), assumptions=tuple(assumptions),
-        host_spread=base.host_spread, host_faster=base.host_faster,
-        device_spread=base.device_spread, common_spread=base.common_spread,
-    )  # fmt: skip
+        transfers,
+        ops=tuple(items),
+        assumptions=tuple(assumptions),
+        host_spread=base.host_spread,
+        host_faster=base.host_faster,
+        device_spread=base.device_spread,
+        common_spread=base.common_spread,
+    )
 
 
 def _told(stages: Sequence[FoldedStage]) -> tuple[str, ...]:

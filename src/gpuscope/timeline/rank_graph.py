@@ -28,9 +28,14 @@ class GraphRank:
     """
 
     def __init__(
-        self, schedule: Schedule, latency_s: float, pace: Pace, steps: int,
-        meetings: dict[int, int], place: Meetings,
-    ) -> None:  # fmt: skip
+        self,
+        schedule: Schedule,
+        latency_s: float,
+        pace: Pace,
+        steps: int,
+        meetings: dict[int, int],
+        place: Meetings,
+    ) -> None:
         """Begin with an idle host and device.
 
         Args:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpuscope.cost.types import CostedProgram
+from gpuscope.document.text import Text, sentences
 from gpuscope.errors import HangError
 from gpuscope.timeline.match import Call, Coupling, couple
 from gpuscope.timeline.rank_graph import GraphRank, run_graph
@@ -166,7 +167,7 @@ def _walk_graph(job: Job, steps: int, paces: Sequence[Pace]) -> list[Walk]:
 
 def hang(job: Job, exchange: Exchange) -> HangError:
     """The error where ranks wait for each other for ever: what each of them waits for."""
-    waiting: dict[int, str] = {}
+    waiting: dict[int, Text] = {}
     for (channel, number), there in sorted(exchange.waiting.items()):
         for seat_number, _ in there:
             seat = job.coupling.seats[seat_number]
@@ -177,12 +178,22 @@ def hang(job: Job, exchange: Exchange) -> HangError:
                 for index, other in enumerate(job.coupling.seats)
                 if other.channel == channel and index not in {n for n, _ in there}
             ]
-            waiting.setdefault(rank, f"{call.words}, which needs rank {', '.join(absent)}")
+            needs = ", ".join(absent)
+            waiting.setdefault(
+                rank, Text("{call}, which needs rank {needs}", call=call.words, needs=needs)
+            )
     said = tuple(sorted(waiting.items()))
     return HangError(
-        "Ranks " + ", ".join(str(rank) for rank, _ in said[:8]) + " wait for each other for ever.",
-        " ".join(f"Rank {rank} waits in {words}." for rank, words in said[:8]),
-        "Give calls of different groups, and sends and receives, the same order on all ranks, or"
-        " put sends and receives that go both ways into one batch_isend_irecv.",
+        Text(
+            "Ranks {ranks} wait for each other for ever.",
+            ranks=", ".join(str(rank) for rank, _ in said[:8]),
+        ),
+        sentences(
+            *(Text("Rank {rank} waits in {call}.", rank=rank, call=call) for rank, call in said[:8])
+        ),
+        Text(
+            "Give calls of different groups, and sends and receives, the same order on all ranks, "
+            "or put sends and receives that go both ways into one batch_isend_irecv."
+        ),
         said,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.timeline.types import (
     Counter,
@@ -57,7 +58,9 @@ def merge(timelines: Sequence[Timeline]) -> Timeline:
     """
     parts = list(timelines)
     if not parts:
-        raise InvalidValueError("There is no timeline to merge.", "", "Name at least one trace.")
+        raise InvalidValueError(
+            Text("There is no timeline to merge."), "", Text("Name at least one trace.")
+        )
     if len(parts) == 1:
         return parts[0]
     _check(parts)
@@ -109,7 +112,12 @@ def with_rank(timeline: Timeline, rank: int) -> Timeline:
     ranks = ranks_of(timeline)
     if len(ranks) > 1:
         raise InvalidValueError(
-            f"A timeline of {len(ranks)} ranks cannot become rank {rank}.", "Its ranks differ."
+            Text(
+                "A timeline of {ranks} ranks cannot become rank {rank}.",
+                ranks=len(ranks),
+                rank=rank,
+            ),
+            Text("Its ranks differ."),
         )
     return replace(
         timeline,
@@ -123,18 +131,19 @@ def with_rank(timeline: Timeline, rank: int) -> Timeline:
 def _check(parts: Sequence[Timeline]) -> None:
     if len({part.origin for part in parts}) > 1:
         raise InvalidValueError(
-            "Predicted and recorded timelines cannot be merged.",
-            "Their times have nothing in common.",
-            "Compare them instead: gpuscope compare a.json b.json",
+            Text("Predicted and recorded timelines cannot be merged."),
+            Text("Their times have nothing in common."),
+            Text("Compare them instead: gpuscope compare a.json b.json"),
         )
     seen: set[int] = set()
     for part in parts:
         twice = seen & set(ranks_of(part))
         if twice:
             raise InvalidValueError(
-                f"Rank {min(twice)} comes twice.", "Each rank can be there once.",
-                "Leave one of its traces out.",
-            )  # fmt: skip
+                Text("Rank {twice} comes twice.", twice=min(twice)),
+                Text("Each rank can be there once."),
+                Text("Leave one of its traces out."),
+            )
         seen |= set(ranks_of(part))
 
 
@@ -191,8 +200,11 @@ def _clock_notes(parts: Sequence[Timeline], apart: Sequence[int]) -> list[str]:
     ranks = sorted(rank for i in apart for rank in ranks_of(parts[i]))
     named = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
     return [
-        f"The clock of rank {named} is not that of the others: its start was set to theirs, so "
-        "times across ranks cannot be compared."
+        Text(
+            "The clock of rank {named} is not that of the others: its start was set to theirs, so "
+            "times across ranks cannot be compared.",
+            named=named,
+        )
     ]
 
 

@@ -8,20 +8,20 @@ same rules.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from gpuscope.cost.engine import cost_program
-from gpuscope.cost.power import MATRIX_KINDS, limit_power, power_model, steady_state
+from gpuscope.cost.anew import costed_anew
+from gpuscope.cost.power import MATRIX_KINDS, step_energy
 from gpuscope.cost.types import CostedProgram
-from gpuscope.cost.workspace import with_workspaces
+from gpuscope.document.printable import short_repr
+from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
-from gpuscope.program.fusion import fuse
 from gpuscope.program.types import Program
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.memory import simulate_memory
 from gpuscope.timeline.schedule import build_schedule
 from gpuscope.timeline.simulate import contended_walk
-from gpuscope.timeline.uncertainty import step_time_interval
+from gpuscope.timeline.uncertainty import walked_interval
 from gpuscope.timeline.walk import walk_steps
 
 STEPS = 3
@@ -53,6 +53,9 @@ class Recosted:
     peak_memory_bytes: int | None = None
     fits: bool | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self, "", f"step {Seconds(self.step_time_s)}")
+
     @property
     def energy_j(self) -> float | None:
         """Energy of the step; None where the power is not known."""
@@ -60,10 +63,15 @@ class Recosted:
 
 
 def recost(
-    program: Program, device: Device, calibration: Calibration | None = None, *,
-    cluster: Cluster | None = None, host_factors: Sequence[float] = (), interval: bool = False,
+    program: Program,
+    device: Device,
+    calibration: Calibration | None = None,
+    *,
+    cluster: Cluster | None = None,
+    host_factors: Sequence[float] = (),
+    interval: bool = False,
     memory: bool = False,
-) -> Recosted:  # fmt: skip
+) -> Recosted:
     """Cost a program anew on a device, a what-if one as well as a real one.
 
     Args:
@@ -72,7 +80,7 @@ def recost(
         calibration: measured constants; the catalogue's own for this device by default.
         cluster: what collectives run on; None: as small a cluster as they need.
         host_factors: also the period with a host that takes so many times as long.
-        interval: compute the 80 % interval (five walks more).
+        interval: compute the 80 % interval (four walks more, six with links).
         memory: simulate the memory.
 
     Raises:
@@ -86,61 +94,31 @@ def recost(
 
     def period_s(host_scale: float) -> float:
         return walk_steps(
-            schedule, costed.launch_latency_s, STEPS, host_scale=host_scale,
-            duration_s=used.duration_s, held_s=used.held_s,
-        ).period_s  # fmt: skip
+            schedule,
+            costed.launch_latency_s,
+            STEPS,
+            host_scale=host_scale,
+            duration_s=used.duration_s,
+            held_s=used.held_s,
+        ).period_s
 
-    low_s, high_s = step_time_interval(costed, overlap=overlap) if interval else (None, None)
+    low_s = high_s = None
+    if interval:
+        low_s, high_s = walked_interval(costed, schedule, walk, used, STEPS)
     peak, fits = peak_memory(made.program, device) if memory else (None, None)
     step_s = walk.period_s
-    moved, flops = _work(costed)
+    moved, flops = work_of(costed)
     return Recosted(
-        step_s, low_s, high_s, tuple(period_s(factor) for factor in host_factors), moved, flops,
-        average_w(made.alone, device, constants, step_s), peak, fits,
-    )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A program on a device.
-
-    Attributes:
-        program: fused where it is compiled, with the libraries' memory on this device.
-        alone: costed, each kernel at the full clock.
-        costed: under the board's power limit.
-    """
-
-    program: Program
-    alone: CostedProgram
-    costed: CostedProgram
-
-
-def costed_anew(
-    program: Program, device: Device, constants: Calibration, cluster: Cluster | None = None, *,
-    strict: bool = False,
-) -> Made:  # fmt: skip
-    """Cost a program on a device as `gpuscope.predict` does.
-
-    Args:
-        program: as captured, or as `Run.program` has it.
-        device, constants, cluster: see `recost`.
-        strict: refuse what has no kernel model.
-
-    Raises:
-        UnsupportedError: the device lacks a dtype that the program computes in.
-        CaptureError: an operator without a model, under `strict`.
-    """
-    if program.compiled:
-        program = fuse(program)
-    program = with_workspaces(_without_workspaces(program), device)
-    alone = cost_program(program, device, constants, strict=strict, cluster=cluster)
-    return Made(program, alone, limit_power(alone, device, constants))
-
-
-def _without_workspaces(program: Program) -> Program:
-    """The program without the libraries' memory, which differs from device to device."""
-    own = tuple(s for s in program.storages if s.category != "workspace")
-    return program if len(own) == len(program.storages) else replace(program, storages=own)
+        step_s,
+        low_s,
+        high_s,
+        tuple(period_s(factor) for factor in host_factors),
+        moved,
+        flops,
+        average_w(made.alone, device, constants, step_s),
+        peak,
+        fits,
+    )
 
 
 def peak_memory(program: Program, device: Device) -> tuple[int, bool]:
@@ -150,8 +128,8 @@ def peak_memory(program: Program, device: Device) -> tuple[int, bool]:
     return trace.peak_allocated_bytes, fits
 
 
-def _work(costed: CostedProgram) -> tuple[float, float]:
-    """Bytes across device memory, FLOPs of the matrix families."""
+def work_of(costed: CostedProgram) -> tuple[float, float]:
+    """Return the bytes across device memory and the FLOPs of the matrix families of a step."""
     moved = flops = 0.0
     for item in costed.ops:
         for kernel in item.kernels:
@@ -164,10 +142,6 @@ def _work(costed: CostedProgram) -> tuple[float, float]:
 def average_w(
     alone: CostedProgram, device: Device, constants: Calibration, step_s: float
 ) -> float | None:
-    """Power over the step: at rest, and the steady state's energy above rest over the step."""
-    model = power_model(device, constants)
-    if model is None or step_s <= 0:
-        return None
-    steady = steady_state(alone, model)
-    above_j = (steady.average_w - model.idle_w) * steady.period_s
-    return min(model.limit_w, model.idle_w + above_j / step_s)
+    """Power over the step; None where the board's power is not known."""
+    found = step_energy(alone, device, constants, step_s)
+    return None if found is None else found.total_j / step_s

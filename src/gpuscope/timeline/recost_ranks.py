@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpuscope.document.printable import counted, short_repr
+from gpuscope.document.quantities import Seconds
 from gpuscope.hardware import Calibration, Cluster, Device, calibration_for
 from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.pipeline_fold import ranks_anew
 from gpuscope.timeline.rank_walk import build_job
-from gpuscope.timeline.recost import STEPS, average_w, peak_memory
+from gpuscope.timeline.recost import STEPS, average_w, peak_memory, work_of
 from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
-from gpuscope.timeline.uncertainty import job_time_interval
+from gpuscope.timeline.uncertainty_ranks import job_time_interval
 from gpuscope.timeline.walk import Pace
 
 
@@ -29,6 +31,7 @@ class RecostedRank:
         average_w: power of its device over the step; None where the board's power is not known.
         peak_memory_bytes: allocated; None where it was not asked for.
         fits: whether every allocation finds room; None as above.
+        moved_bytes: across its device's memory.
     """
 
     rank: int
@@ -36,6 +39,7 @@ class RecostedRank:
     average_w: float | None
     peak_memory_bytes: int | None
     fits: bool | None
+    moved_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,10 @@ class RecostedJob:
     low_s: float | None
     high_s: float | None
     ranks: tuple[RecostedRank, ...]
+
+    def __repr__(self) -> str:
+        ranks = counted(len(self.ranks), "distinct rank")
+        return short_repr(self, "", f"step {Seconds(self.step_time_s)}", ranks)
 
     @property
     def energy_j(self) -> float | None:
@@ -71,10 +79,17 @@ class RecostedJob:
 
 
 def recost_ranks(
-    programs: RankPrograms, device: Device, calibration: Calibration | None = None, *,
-    cluster: Cluster | None = None, paces: Sequence[Pace] = (), interval: bool = False,
-    memory: bool = False, skew_s: tuple[float, float] = (0.0, 0.0),
-) -> RecostedJob:  # fmt: skip
+    programs: RankPrograms,
+    device: Device,
+    calibration: Calibration | None = None,
+    *,
+    cluster: Cluster | None = None,
+    paces: Sequence[Pace] = (),
+    interval: bool = False,
+    memory: bool = False,
+    skew_s: tuple[float, float] = (0.0, 0.0),
+    waiting: float = 0.0,
+) -> RecostedJob:
     """Cost a job's distinct programs anew on a device and simulate them together.
 
     Args:
@@ -83,6 +98,8 @@ def recost_ranks(
         paces: how each class of ranks differs from what was costed; none: not at all.
         interval: compute the 80 % interval (six walks more).
         skew_s: as `job_time_interval` takes it.
+        waiting: what a step waits for the slowest of ranks that vary by chance, as a share of its
+            time without that (`gpuscope.cost.skew`).
 
     Raises:
         UnsupportedError: the device lacks a dtype that a program computes in.
@@ -93,15 +110,17 @@ def recost_ranks(
     overlap = DeviceOverlap.of(device, constants)
     job = build_job([each.costed for each in made], programs.members)
     walks, _ = contended_walks(job, STEPS, paces, overlap)
-    step_s = job_period_s(walks)
-    low_s, high_s = (
-        job_time_interval(job, STEPS, paces=paces, overlap=overlap, skew_s=skew_s)
-        if interval
-        else (None, None)
-    )
+    waited_s = job_period_s(walks) * waiting
+    step_s = job_period_s(walks) + waited_s
+    low_s = high_s = None
+    if interval:
+        low, high = job_time_interval(job, STEPS, paces=paces, overlap=overlap, skew_s=skew_s)
+        low_s, high_s = low + waited_s, high + waited_s
     ranks = []
     for each, members in zip(made, programs.members, strict=True):
         peak, fits = peak_memory(each.program, device) if memory else (None, None)
         watts = average_w(each.alone, device, constants, step_s)
-        ranks.append(RecostedRank(each.program.rank, len(members), watts, peak, fits))
+        moved, _ = work_of(each.costed)
+        rank = each.program.rank
+        ranks.append(RecostedRank(rank, len(members), watts, peak, fits, moved))
     return RecostedJob(step_s, low_s, high_s, tuple(ranks))

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
+from gpuscope.document.text import Text
 from gpuscope.timeline.dependencies import waits_by_row
 from gpuscope.timeline.places import Place, Places
 from gpuscope.timeline.types import Lane
@@ -129,9 +130,18 @@ class _Builder:
         place = self.places(kernel, self.costed.ops[op].op, op)
         launch = len(self.launches) - 1
         self.rows.append(
-            (self.clock_s, place.queue, kernel.duration_s, gap_s + kernel.gap_s, launched, number,
-             op, place.lane, launch)
-        )  # fmt: skip
+            (
+                self.clock_s,
+                place.queue,
+                kernel.duration_s,
+                gap_s + kernel.gap_s,
+                launched,
+                number,
+                op,
+                place.lane,
+                launch,
+            )
+        )
         self.place_of.append(place)
         if place.joined >= 0:
             self.links.add(place.queue)
@@ -185,8 +195,10 @@ class _Builder:
         for position, item in enumerate(self.costed.ops):
             first_kernel = len(self.kernels)
             self.kernels.extend(item.kernels)
-            graphed = self.costed.graph and not item.host.sync and (
-                self.whole or item.op.phase in GRAPHED_PHASES
+            graphed = (
+                self.costed.graph
+                and not item.host.sync
+                and (self.whole or item.op.phase in GRAPHED_PHASES)
             )
             parts = pending and not self.whole and pending[0][0].op.phase != item.op.phase
             if pending and (not graphed or parts):
@@ -200,9 +212,9 @@ class _Builder:
 
     def lanes(self) -> tuple[Lane, ...]:
         """Host lanes, then device lanes in the order they are first used."""
-        host = [Lane("host main", "host", device=-1)]
+        host = [Lane(Text("host main"), "host", device=-1)]
         if any(call[-1] for call in self.calls):
-            host.append(Lane("host autograd", "host", device=-1))
+            host.append(Lane(Text("host autograd"), "host", device=-1))
         device = [Lane(name, self.places.kinds[name]) for name in self.places.lanes.index]
         return (*host, *device)
 

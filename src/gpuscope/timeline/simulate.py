@@ -87,10 +87,13 @@ def contended_walk(
         own = times[0]
         return [
             walk_steps(
-                schedule, costed.launch_latency_s, steps, duration_s=own.duration_s,
+                schedule,
+                costed.launch_latency_s,
+                steps,
+                duration_s=own.duration_s,
                 held_s=own.held_s,
             )
-        ]  # fmt: skip
+        ]
 
     walks, used = settle([schedule], walk, overlap)
     return walks[0], used[0]

@@ -76,9 +76,13 @@ class RankSimulation:
 
 
 def simulate_ranks(
-    costed: Sequence[CostedProgram], members: Sequence[tuple[int, ...]], steps: int = 3, *,
-    paces: Sequence[Pace] = (), overlap: Overlap | None = None,
-) -> RankSimulation:  # fmt: skip
+    costed: Sequence[CostedProgram],
+    members: Sequence[tuple[int, ...]],
+    steps: int = 3,
+    *,
+    paces: Sequence[Pace] = (),
+    overlap: Overlap | None = None,
+) -> RankSimulation:
     """Simulate the distinct ranks of a job together.
 
     Args:
@@ -145,9 +149,13 @@ def draw_job(job: Job, walks: Sequence[Walk]) -> Timeline:
     for n, (costed, walk) in enumerate(zip(job.costed, walks, strict=True)):
         rank = costed.program.rank
         part = build_timeline(
-            costed, job.schedules[n], walk, origin_s=origin_s,
-            naming=Naming(job.coupling.groups[n], drawn), notes=job.coupling.notes,
-        )  # fmt: skip
+            costed,
+            job.schedules[n],
+            walk,
+            origin_s=origin_s,
+            naming=Naming(job.coupling.groups[n], drawn),
+            notes=job.coupling.notes,
+        )
         parts.append(replace(with_rank(part, rank), stands_for={rank: job.members[n]}))
     return merge(parts)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import InputFileError
 
 TraceKind = Literal["kineto", "nsys", "snapshot", "document"]
@@ -30,9 +31,13 @@ _RANK = re.compile(
 """A rank in a name: "rank-3", "worker3", "_rank_3", "rank3"; not the "dp3" of "tmpxdp3k"."""
 
 _TRACE_MARKS = (
-    b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"',
-    b'"displayTimeUnit"', b'"baseTimeNanoseconds"',
-)  # fmt: skip
+    b'"traceEvents"',
+    b'"schemaVersion"',
+    b'"deviceProperties"',
+    b'"distributedInfo"',
+    b'"displayTimeUnit"',
+    b'"baseTimeNanoseconds"',
+)
 _EVENT_KEYS = (b'"ph"', b'"name"')
 
 
@@ -78,7 +83,9 @@ def find_traces(paths: str | Path | Iterable[str | Path]) -> Found:
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     if not listed:
         raise InputFileError(
-            "No trace is named.", "", "Type: gpuscope analyze TRACE (a file, folder or glob)"
+            Text("No trace is named."),
+            "",
+            Text("Type: gpuscope analyze TRACE (a file, folder or glob)"),
         )
     files: list[TraceFile] = []
     notes: list[str] = []
@@ -90,7 +97,11 @@ def find_traces(paths: str | Path | Iterable[str | Path]) -> Found:
     for file in files:
         distinct.setdefault(file.path.resolve(), file)
     if len(distinct) < len(files):
-        notes.append(f"{len(files) - len(distinct)} file(s) were named twice and count once.")
+        notes.append(
+            Text(
+                "{files} file(s) were named twice and count once.", files=len(files) - len(distinct)
+            )
+        )
     return Found(_ranked(list(distinct.values())), tuple(notes))
 
 
@@ -137,7 +148,9 @@ def _one(path: str | Path) -> Found:
         return _glob(str(path))
     if not _exists(target):
         raise InputFileError(
-            f"There is no file {path}.", "", "Check the path, or name the folder that holds it."
+            Text("There is no file {path}.", path=path),
+            "",
+            Text("Check the path, or name the folder that holds it."),
         )
     return Found((_file(target, kind_of(target) or "kineto"),))
 
@@ -146,7 +159,9 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise InputFileError(f"{path} cannot be read.", f"{error.strerror}.") from error
+        raise InputFileError(
+            Text("{path} cannot be read.", path=path), f"{error.strerror}."
+        ) from error
 
 
 def _glob(pattern: str) -> Found:
@@ -154,24 +169,28 @@ def _glob(pattern: str) -> Found:
     files = [match for match in matches if match.is_file()]
     if not files:
         raise InputFileError(
-            f"Nothing matches {pattern}.", "", "Check the pattern, or name the folder."
+            Text("Nothing matches {pattern}.", pattern=pattern),
+            "",
+            Text("Check the pattern, or name the folder."),
         )
-    return _sorted_out(files, f"The pattern {pattern}")
+    return _sorted_out(files, Text("The pattern {pattern}", pattern=pattern))
 
 
 def _folder(folder: Path) -> Found:
     """The recordings of a folder; the traces of its subfolders where it has none itself."""
     try:
         own = sorted(path for path in folder.iterdir() if path.is_file())
-        found = _sorted_out(own, f"The folder {folder}", needed=False)
+        found = _sorted_out(own, Text("The folder {folder}", folder=folder), needed=False)
         if any(file.kind in _TRACES for file in found.files):
             return _traces_first(found)
         below = sorted(path for path in folder.glob("*/*") if path.is_file())
     except OSError as error:
-        raise InputFileError(f"{folder} cannot be read.", f"{error.strerror}.") from error
+        raise InputFileError(
+            Text("{folder} cannot be read.", folder=folder), f"{error.strerror}."
+        ) from error
     if not found.files:
-        return _sorted_out(below or own, f"The folder {folder}")
-    inner = _sorted_out(below, f"The folder {folder}", needed=False)
+        return _sorted_out(below or own, Text("The folder {folder}", folder=folder))
+    inner = _sorted_out(below, Text("The folder {folder}", folder=folder), needed=False)
     # A memory snapshot or a saved run beside folders of traces must not pass for all there is.
     if any(file.kind in _TRACES for file in inner.files):
         return _traces_first(Found((*found.files, *inner.files), (*found.notes, *inner.notes)))
@@ -184,7 +203,7 @@ def _traces_first(found: Found) -> Found:
     others = [file.path.name for file in found.files if file not in traces]
     if not traces or not others:
         return found
-    note = f"Left out, not a trace: {_listing(others)}. Name one to read it."
+    note = Text("Left out, not a trace: {listing}. Name one to read it.", listing=_listing(others))
     return Found(traces, (*found.notes, note))
 
 
@@ -203,21 +222,25 @@ def _sorted_out(paths: Sequence[Path], where: str, *, needed: bool = True) -> Fo
         else:
             files.append(_file(path, kind))
     if not files and needed:
-        seen = f"It holds: {_listing(others + refused)}." if others or refused else "It is empty."
+        seen = Text("It is empty.")
+        if others or refused:
+            seen = Text("It holds: {listing}.", listing=_listing(others + refused))
         raise InputFileError(
-            f"{where} holds no trace.", seen,
-            "Record one with torch.profiler (export_chrome_trace), or name another folder.",
-        )  # fmt: skip
+            Text("{where} holds no trace.", where=where),
+            seen,
+            Text("Record one with torch.profiler (export_chrome_trace), or name another folder."),
+        )
     notes = []
     if files and others:
-        notes.append(f"Left out, not a trace: {_listing(others)}.")
+        notes.append(Text("Left out, not a trace: {listing}.", listing=_listing(others)))
     if files and refused:
-        notes.append(f"Left out, cannot be read: {_listing(refused)}.")
+        notes.append(Text("Left out, cannot be read: {listing}.", listing=_listing(refused)))
     return Found(tuple(files), tuple(notes))
 
 
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+def _listing(names: Sequence[str]) -> Text:
+    listed, more = joined(names[:5]), len(names) - 5
+    return Text("{listed} and {more} more", listed=listed, more=more) if more > 0 else listed
 
 
 def _file(path: Path, kind: TraceKind) -> TraceFile:
@@ -231,9 +254,7 @@ def _ranked(files: Sequence[TraceFile]) -> tuple[TraceFile, ...]:
         files = [
             replace(file, rank=None) if shared.count(file.rank) > 1 else file for file in files
         ]
-    return tuple(
-        sorted(files, key=lambda f: (f.rank is None, f.rank or 0, _natural(str(f.path))))
-    )
+    return tuple(sorted(files, key=lambda f: (f.rank is None, f.rank or 0, _natural(str(f.path)))))
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
@@ -248,7 +269,9 @@ def _head(path: Path) -> tuple[bytes, bytes]:
             raw = file.read(_HEAD_BYTES)
     except OSError as error:
         raise InputFileError(
-            f"{path} cannot be read.", f"{error.strerror}.", "Check its permissions."
+            Text("{path} cannot be read.", path=path),
+            f"{error.strerror}.",
+            Text("Check its permissions."),
         ) from error
     if raw.startswith(b"\x1f\x8b"):
         return raw, _inflated(raw)

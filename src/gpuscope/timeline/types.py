@@ -13,12 +13,23 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.document.printable import counted, short_repr
+
 LaneKind = Literal["host", "stream", "copy", "link"]
 
 EVENT_KINDS: tuple[str, ...] = (
-    "kernel", "communication", "memcpy", "memset",   # work of the device
-    "operator", "launch", "sync", "module", "step", "python", "other",  # the host and marks
-)  # fmt: skip
+    "kernel",
+    "communication",
+    "memcpy",
+    "memset",  # work of the device
+    "operator",
+    "launch",
+    "sync",
+    "module",
+    "step",
+    "python",
+    "other",  # the host and marks
+)
 """Meaning of the `kind` column: index into this tuple. The first four are device work."""
 
 DEVICE_KINDS = 4
@@ -110,11 +121,19 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step's window on one rank: [start_ns, end_ns)."""
+    """One step's window on one rank: [start_ns, end_ns).
+
+    Attributes:
+        start_ns, end_ns: on the host's side.
+        rank: whose.
+        found: "" where it is marked; "optimizer", "kernels": a recording marks none, and it was
+            found by these (see `gpuscope.analysis.found_steps`).
+    """
 
     start_ns: int
     end_ns: int
     rank: int = 0
+    found: Literal["", "optimizer", "kernels"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +191,7 @@ class Source:
         with_shapes, with_stacks, with_memory: what was recorded besides times.
         cut_off: the file ends in the middle; what could be read is there.
         events_read, events_skipped: complete events read; malformed or unusable ones left out.
+        events_negative: device events among the latter that end before they begin.
         counts: events read by category, in the file's own words ("kernel", "cpu_op", ...).
         messages: what the recorder itself wrote as warnings or errors.
     """
@@ -193,6 +213,7 @@ class Source:
     cut_off: bool = False
     events_read: int = 0
     events_skipped: int = 0
+    events_negative: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
 
@@ -298,3 +319,7 @@ class Timeline:
     sources: tuple[Source, ...] = ()
     messages: Messages | None = None
     stands_for: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        events, lanes = counted(len(self.events), "event"), counted(len(self.lanes), "lane")
+        return short_repr(self, "", self.origin, events, lanes, counted(len(self.steps), "step"))

@@ -41,12 +41,10 @@ from typing import Literal
 import numpy as np
 
 from gpuscope.cost.types import CostedProgram, Kernel
-from gpuscope.timeline.contention import Overlap
-from gpuscope.timeline.rank_walk import Job, walk_job
+from gpuscope.timeline.contention import Beside, Overlap
 from gpuscope.timeline.schedule import Schedule, build_schedule
 from gpuscope.timeline.simulate import contended_walk
-from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
-from gpuscope.timeline.walk import Pace, walk_steps
+from gpuscope.timeline.walk import Pace, Walk, walk_steps
 
 Source = Literal["host", "device", "link"]
 
@@ -72,57 +70,48 @@ def step_time_interval(
     """
     schedule = build_schedule(costed)
     walk, used = contended_walk(costed, schedule, steps, overlap)
+    return walked_interval(costed, schedule, walk, used, steps)
+
+
+def walked_interval(
+    costed: CostedProgram, schedule: Schedule, walk: Walk, used: Beside, steps: int = 3
+) -> tuple[float, float]:
+    """As `step_time_interval`, of a step that was walked before.
+
+    Args:
+        costed: the step.
+        schedule, walk, used: its schedule, and what `contended_walk` gave for it.
+        steps: how many to walk at least, as was done there.
+    """
     base = Pace(duration_s=used.duration_s, held_s=used.held_s)
 
     def period_s(source: Source, upwards: bool) -> float:
-        pace = _other(base, costed, schedule, source, upwards)
+        pace = paced(base, costed, schedule, source, upwards)
         return walk_steps(
-            schedule, costed.launch_latency_s, steps, host_scale=pace.host,
-            device_scale=pace.device, duration_s=pace.duration_s,
+            schedule,
+            costed.launch_latency_s,
+            steps,
+            host_scale=pace.host,
+            device_scale=pace.device,
+            duration_s=pace.duration_s,
             held_s=pace.held_s,
-        ).period_s  # fmt: skip
+        ).period_s
 
-    return _interval(walk.period_s, _sources([schedule]), period_s)
-
-
-def job_time_interval(
-    job: Job, steps: int = 3, *, paces: Sequence[Pace] = (), overlap: Overlap | None = None,
-    skew_s: tuple[float, float] = (0.0, 0.0),
-) -> tuple[float, float]:  # fmt: skip
-    """80 % interval (low_s, high_s) of a job's steady step time; contains the point estimate.
-
-    Args:
-        job: its distinct ranks (`rank_walk.build_job`).
-        steps, paces, overlap: as `simulate_ranks` takes them.
-        skew_s: how much less and how much more than in `paces` waiting for the last rank may cost
-            a step (`cost.skew.waiting`), both 0 or more.
-
-    Raises:
-        InvalidValueError: `steps` is less than 1.
-        HangError: the ranks would wait for each other for ever.
-    """
-    walks, base = contended_walks(job, steps, paces, overlap)
-
-    def period_s(source: Source, upwards: bool) -> float:
-        other = [
-            _other(pace, costed, schedule, source, upwards)
-            for pace, costed, schedule in zip(base, job.costed, job.schedules, strict=True)
-        ]
-        return job_period_s(walk_job(job, steps, other))
-
-    return _interval(job_period_s(walks), _sources(job.schedules), period_s, skew_s)
+    return interval_around(walk.period_s, sources_of([schedule]), period_s)
 
 
-def _sources(schedules: Sequence[Schedule]) -> tuple[Source, ...]:
+def sources_of(schedules: Sequence[Schedule]) -> tuple[Source, ...]:
     """What can err in these steps."""
     talks = any(schedule.links for schedule in schedules)
     return ("host", "device", "link") if talks else ("host", "device")
 
 
-def _interval(
-    point_s: float, sources: Sequence[Source], period_s: Callable[[Source, bool], float],
+def interval_around(
+    point_s: float,
+    sources: Sequence[Source],
+    period_s: Callable[[Source, bool], float],
     skew_s: tuple[float, float] = (0.0, 0.0),
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """The interval around a period, by how each source of error moves it down and up."""
     lows = [period_s(source, False) for source in sources]
     highs = [period_s(source, True) for source in sources]
@@ -131,7 +120,7 @@ def _interval(
     return max(point_s - down, min(lows) * LEAST_FACTOR), point_s + up
 
 
-def _other(
+def paced(
     pace: Pace, costed: CostedProgram, schedule: Schedule, source: Source, upwards: bool
 ) -> Pace:
     """The pace of a rank whose host, device or links are slower (upwards) or faster."""

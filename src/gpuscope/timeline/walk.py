@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.timeline.schedule import WAIT_ALL, Extra, Schedule
 
@@ -163,7 +164,9 @@ def check_steps(steps: int) -> None:
     """
     if steps < 1:
         raise InvalidValueError(
-            f"Cannot simulate {steps} steps.", "At least one is needed.", "Pass steps=3."
+            Text("Cannot simulate {steps} steps.", steps=steps),
+            Text("At least one is needed."),
+            Text("Pass steps=3."),
         )
 
 
@@ -196,9 +199,13 @@ class Walker:
     """
 
     def __init__(
-        self, schedule: Schedule, latency_s: float, pace: Pace,
-        meetings: Mapping[int, int] | None = None, place: Meetings | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        schedule: Schedule,
+        latency_s: float,
+        pace: Pace,
+        meetings: Mapping[int, int] | None = None,
+        place: Meetings | None = None,
+    ) -> None:
         """Begin with an idle host and device.
 
         Args:

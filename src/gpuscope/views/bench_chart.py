@@ -21,9 +21,12 @@ class Curve:
 
 
 def chart(
-    curves: Sequence[Curve], *, x_text: Callable[[float], str], y_text: Callable[[float], str],
+    curves: Sequence[Curve],
+    *,
+    x_text: Callable[[float], str],
+    y_text: Callable[[float], str],
     x_label: str,
-) -> str:  # fmt: skip
+) -> str:
     """Return the curves as SVG, or "" if there is nothing to draw.
 
     Args:
@@ -47,16 +50,23 @@ def chart(
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">']
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         _, at = place(2**low, share * top)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" '
-                     f'y2="{at:.1f}"/>')  # fmt: skip
-        parts.append(f'<text class="end" x="{LEFT - 6}" y="{at + 4:.1f}">'
-                     f"{html.escape(y_text(share * top))}</text>")  # fmt: skip
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        )
+        parts.append(
+            f'<text class="end" x="{LEFT - 6}" y="{at + 4:.1f}">'
+            f"{html.escape(y_text(share * top))}</text>"
+        )
     for x in _ticks(low, high):
         across, _ = place(x, 0.0)
-        parts.append(f'<text class="mid" x="{across:.1f}" y="{HEIGHT - BOTTOM + 16}">'
-                     f"{html.escape(x_text(x))}</text>")  # fmt: skip
-    parts.append(f'<text class="mid" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}">'
-                 f"{html.escape(x_label)}</text>")  # fmt: skip
+        parts.append(
+            f'<text class="mid" x="{across:.1f}" y="{HEIGHT - BOTTOM + 16}">'
+            f"{html.escape(x_text(x))}</text>"
+        )
+    parts.append(
+        f'<text class="mid" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}">'
+        f"{html.escape(x_label)}</text>"
+    )
     for number, curve in enumerate(drawn):
         colour = COLOURS[number % len(COLOURS)]
         placed = [place(x, y) for x, y in sorted(curve.points)]
@@ -64,8 +74,10 @@ def chart(
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{path}"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in placed]
         at = TOP + 14 + 18 * number
-        parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{at}" style="fill:{colour}">'
-                     f"{html.escape(curve.name)}</text>")  # fmt: skip
+        parts.append(
+            f'<text x="{WIDTH - RIGHT + 12}" y="{at}"><tspan fill="{colour}">'
+            f"{html.escape(curve.name)}</tspan></text>"
+        )
     return "".join((*parts, "</svg>"))
 
 

@@ -6,15 +6,16 @@ from dataclasses import asdict
 from typing import Any
 
 from gpuscope import __version__
-from gpuscope.measure.bench.figures import figures
-from gpuscope.measure.bench.store import (
+from gpuscope.document.language import LANGUAGES
+from gpuscope.measurement.bench.figures import figures
+from gpuscope.measurement.bench.store import (
     SCHEMA,
     VERSION,
     failure_document,
     head_document,
     point_document,
 )
-from gpuscope.measure.bench.types import BenchResult
+from gpuscope.measurement.bench.types import BenchResult
 from gpuscope.views.bench_text import headline
 
 
@@ -28,7 +29,7 @@ def bench_document(result: BenchResult) -> dict[str, Any]:
         "gpuscope_version": __version__,
         **head_document(result),
         "headline": headline(found, device, "en"),
-        "headline_zh": headline(found, device, "zh"),
+        **{f"headline_{lang}": headline(found, device, lang) for lang in LANGUAGES[1:]},
         "figures": [asdict(figure) for figure in found],
         "points": [point_document(point) for point in result.points],
         "failures": [failure_document(failure) for failure in result.failures],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gpuscope.atomic import write_atomically
-from gpuscope.measure.bench.figures import figures
-from gpuscope.measure.bench.types import BenchResult, Point
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.document.text import render
+from gpuscope.measurement.bench.figures import figures
+from gpuscope.measurement.bench.types import BenchResult, Point
 from gpuscope.views.bench_chart import Curve, chart
 from gpuscope.views.bench_document import bench_document
 from gpuscope.views.bench_text import headline, line, word
@@ -23,14 +26,20 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top; }
 td.value { text-align: right; font-weight: 600; white-space: nowrap; }
-.dim { color: #64748b; } .bar { display: inline-block; height: .7rem; background: #2563eb;
-  border-radius: 2px; } .box { display: inline-block; width: 8rem; background: #94a3b833;
-  border-radius: 2px; line-height: .7rem; }
+.dim { color: #64748b; } meter { width: 8rem; height: .9rem; }
+meter::-webkit-meter-optimum-value { background: #2563eb; }
+meter::-moz-meter-bar { background: #2563eb; }
 svg { width: 100%; height: auto; font: 12px system-ui, sans-serif; }
 svg text { fill: currentColor; }
 svg .grid { stroke: #94a3b8; stroke-opacity: .35; } svg .mid { text-anchor: middle; }
 svg .end { text-anchor: end; }
 """
+
+
+def _policy() -> str:
+    """Say that the browser applies the page's own style, and nothing else that may stand in it."""
+    own = base64.b64encode(hashlib.sha256(_STYLE.encode("utf-8")).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'sha256-{own}'; base-uri 'none'; form-action 'none'"
 
 
 def write_bench_page(result: BenchResult, path: str | Path, lang: str) -> None:
@@ -51,15 +60,18 @@ def render_bench_page(result: BenchResult, lang: str) -> str:
     parts = [
         '<!doctype html><html lang="' + lang + '"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">',
         f"<title>{html.escape(title)} · gpuscope</title><style>{_STYLE}</style></head><body>",
         f"<h1>{html.escape(title)}</h1><p>{html.escape(headline(found, device, lang))}</p>",
-        _rows(result, lang), *_charts(result, lang), _facts(result, lang),
+        _rows(result, lang),
+        *_charts(result, lang),
+        _facts(result, lang),
         # "<" cannot end the script element that holds the data
-        '<script type="application/json" id="data">', data.replace("<", "\\u003c"), "</script>",
+        '<script type="application/json" id="data">',
+        data.replace("<", "\\u003c"),
+        "</script>",
         "</body></html>\n",
-    ]  # fmt: skip
+    ]
     return "\n".join(parts)
 
 
@@ -69,9 +81,8 @@ def _rows(result: BenchResult, lang: str) -> str:
         each = line(figure, lang)
         bar = share = ""
         if each.fraction is not None:
-            width = min(1.0, each.fraction) * 100
-            bar = f'<span class="box"><span class="bar" style="width:{width:.1f}%"></span></span>'
-            share = units.percent(each.fraction, lang)
+            bar = f'<meter value="{min(1.0, each.fraction):.3f}"></meter>'
+            share = units.share(each.fraction, lang)
         rows.append(
             f"<tr><td>{html.escape(each.label)}</td><td class=value>{html.escape(each.value)}</td>"
             f"<td>{bar}</td><td>{share}</td><td class=dim>{html.escape(each.limit)}</td>"
@@ -89,28 +100,31 @@ def _charts(result: BenchResult, lang: str) -> Iterable[str]:
         tr("Matrix products by size (hot)", lang),
         chart(
             _curves(squares, "dtype", "m", lambda p: p.flops_per_s, lang),
-            x_text=lambda x: f"{x:.0f}", y_text=lambda y: units.flop_rate(y, lang),
+            x_text=lambda x: f"{x:.0f}",
+            y_text=lambda y: units.flop_rate(y, lang),
             x_label=tr("side", lang),
         ),
-    )  # fmt: skip
+    )
     sets = [p for p in result.of("memory") if p.state == "hot"]
     yield _section(
         tr("Bandwidth by working set (hot)", lang),
         chart(
             _curves(sets, "op", "mib", lambda p: p.bytes_per_s, lang),
             x_text=lambda x: units.size(x * 2**20, lang),
-            y_text=lambda y: units.byte_rate(y, lang), x_label=tr("working set", lang),
+            y_text=lambda y: units.byte_rate(y, lang),
+            x_label=tr("working set", lang),
         ),
-    )  # fmt: skip
+    )
     copies = [p for p in result.of("transfers", "transfer") if p.params.get("op") != "d2d"]
     yield _section(
         tr("Copies by size", lang),
         chart(
             _curves(copies, "op", "bytes", lambda p: p.bytes_per_s, lang),
-            x_text=lambda x: units.size(x, lang), y_text=lambda y: units.byte_rate(y, lang),
+            x_text=lambda x: units.size(x, lang),
+            y_text=lambda y: units.byte_rate(y, lang),
             x_label=tr("size", lang),
         ),
-    )  # fmt: skip
+    )
 
 
 def _section(title: str, drawing: str) -> str:
@@ -137,7 +151,6 @@ def _facts(result: BenchResult, lang: str) -> str:
         for name, text in result.machine.items()
     )
     notes = "".join(
-        f"<p>{html.escape(text)}</p>"
-        for text in (result.warnings_zh if lang == "zh" else result.warnings)
+        f"<p>{html.escape(text)}</p>" for text in (render(text, lang) for text in result.warnings)
     )
     return f"<h2>{html.escape(tr('Machine', lang))}</h2>{notes}<table>{rows}</table>"

@@ -5,22 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpuscope.measure.bench.figures import Figure
-from gpuscope.measure.bench.types import Value
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.document.text import Text, render
+from gpuscope.measurement.bench.figures import Figure
+from gpuscope.measurement.bench.types import Value
 from gpuscope.views.i18n import tr
 
-_OPS: Mapping[str, str] = {
-    "ws_read": "read", "ws_write": "write", "ws_copy": "copy", "fwd": "forward",
-    "bwd": "backward", "dgrad": "data gradient", "wgrad": "weight gradient",
-    "h2d_pinned": "host to device, pinned", "d2h_pinned": "device to host, pinned",
-    "h2d_pageable": "host to device, pageable", "d2h_pageable": "device to host, pageable",
-    "both_pinned": "both ways at once, pinned", "idle_with_context": "idle",
-    "matmul_bf16": "bf16 products", "copy_hbm": "memory copies", "to": "to", "from": "from",
-}  # fmt: skip
-"""Words of the data as a reader knows them; each is a key of the Chinese texts too."""
-
-WORDS: tuple[str, ...] = tuple(dict.fromkeys(_OPS.values()))
+_OPS: Mapping[str, Text] = {
+    "ws_read": Text("read"),
+    "ws_write": Text("write"),
+    "ws_copy": Text("copy"),
+    "fwd": Text("forward"),
+    "bwd": Text("backward"),
+    "dgrad": Text("data gradient"),
+    "wgrad": Text("weight gradient"),
+    "h2d_pinned": Text("host to device, pinned"),
+    "d2h_pinned": Text("device to host, pinned"),
+    "h2d_pageable": Text("host to device, pageable"),
+    "d2h_pageable": Text("device to host, pageable"),
+    "both_pinned": Text("both ways at once, pinned"),
+    "idle_with_context": Text("idle"),
+    "matmul_bf16": Text("bf16 products"),
+    "copy_hbm": Text("memory copies"),
+    "to": Text("to"),
+    "from": Text("from"),
+}
+"""Words of the data as a reader knows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +64,13 @@ def line(figure: Figure, lang: str) -> Line:
 def value(figure: Figure, lang: str) -> str:
     """Return the figure's value with its unit."""
     shown: dict[str, Callable[[float | None, str], str]] = {
-        "flops_per_s": units.flop_rate, "bytes_per_s": units.byte_rate, "s": units.time,
-        "w": units.power, "hz": _clock, "x": units.ratio,
-    }  # fmt: skip
+        "flops_per_s": units.flop_rate,
+        "bytes_per_s": units.byte_rate,
+        "s": units.time,
+        "w": units.power,
+        "hz": _clock,
+        "x": units.ratio,
+    }
     if figure.detail.get("dtype") == "int8":
         return units.flop_rate(figure.value, lang).replace("FLOP/s", "OP/s")
     return shown[figure.unit](figure.value, lang)
@@ -64,7 +78,7 @@ def value(figure: Figure, lang: str) -> str:
 
 def word(text: Value, lang: str) -> str:
     """Return a word of the data as a reader knows it."""
-    return tr(_OPS.get(str(text), str(text)), lang)
+    return render(_OPS.get(str(text), str(text)), lang)
 
 
 def _clock(value_hz: float | None, lang: str) -> str:
@@ -83,8 +97,9 @@ def _attention(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
     case = f"{d['b']} × {d['h']} × {d['sq']} × {d['d']}"
     if d["causal"]:
         case += " " + tr("causal", lang)
-    label = tr("Attention {direction}, {dtype}", lang, direction=word(d["dir"], lang),
-               dtype=d["dtype"])  # fmt: skip
+    label = tr(
+        "Attention {direction}, {dtype}", lang, direction=word(d["dir"], lang), dtype=d["dtype"]
+    )
     return label, tr("of its {dtype} peak", lang, dtype=d["dtype"]), case
 
 
@@ -97,15 +112,17 @@ def _convolution(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
     layout = {"nhwc": "NHWC", "nchw": "NCHW"}.get(str(d["layout"]), str(d["layout"]))
     return (
         tr("Convolution, {dtype} {layout}", lang, dtype=d["dtype"], layout=layout),
-        tr("of its {dtype} peak", lang, dtype=d["dtype"]), word(d["dir"], lang),
-    )  # fmt: skip
+        tr("of its {dtype} peak", lang, dtype=d["dtype"]),
+        word(d["dir"], lang),
+    )
 
 
 def _memory(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
     return (
         tr("Device memory, {op}", lang, op=word(d["op"], lang)),
-        tr("of its memory bandwidth", lang), f"{d['mib']} MiB",
-    )  # fmt: skip
+        tr("of its memory bandwidth", lang),
+        f"{d['mib']} MiB",
+    )
 
 
 def _cache(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
@@ -142,8 +159,9 @@ def _power(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
 def _sustained(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
     return (
         tr("Sustained products, {dtype}", lang, dtype=d["dtype"]),
-        tr("of its {dtype} peak", lang, dtype=d["dtype"]), tr("for a second", lang),
-    )  # fmt: skip
+        tr("of its {dtype} peak", lang, dtype=d["dtype"]),
+        tr("for a second", lang),
+    )
 
 
 def _clock_line(d: Mapping[str, Value], lang: str) -> tuple[str, str, str]:
@@ -168,11 +186,22 @@ def _plain(_d: Mapping[str, Value], _lang: str) -> tuple[str, str, str]:
 
 
 _LINES: Mapping[str, Callable[[Mapping[str, Value], str], tuple[str, str, str]]] = {
-    "matmul": _matmul, "attention": _attention, "decode": _decode, "convolution": _convolution,
-    "memory": _memory, "cache": _cache, "link": _link, "beside_copy": _beside, "peer": _peer,
-    "power": _power, "sustained": _sustained, "clock": _clock_line, "dispatch": _dispatch,
-    "launch": _launch, "collective": _collective,
-}  # fmt: skip
+    "matmul": _matmul,
+    "attention": _attention,
+    "decode": _decode,
+    "convolution": _convolution,
+    "memory": _memory,
+    "cache": _cache,
+    "link": _link,
+    "beside_copy": _beside,
+    "peer": _peer,
+    "power": _power,
+    "sustained": _sustained,
+    "clock": _clock_line,
+    "dispatch": _dispatch,
+    "launch": _launch,
+    "collective": _collective,
+}
 
 
 def headline(figures: tuple[Figure, ...], device: str, lang: str) -> str:
@@ -186,20 +215,25 @@ def headline(figures: tuple[Figure, ...], device: str, lang: str) -> str:
     if product is not None:
         case = _matmul(product.detail, lang)[2]
         if product.fraction is not None:
-            parts.append(tr(
-                "{share} of its {dtype} peak at {case}", lang,
-                share=units.percent(product.fraction, lang), dtype=product.detail["dtype"],
-                case=case,
-            ))  # fmt: skip
+            parts.append(
+                tr(
+                    "{share} of its {dtype} peak at {case}",
+                    lang,
+                    share=units.share(product.fraction, lang),
+                    dtype=product.detail["dtype"],
+                    case=case,
+                )
+            )
         else:
             parts.append(f"{value(product, lang)} ({product.detail['dtype']}, {case})")
     bandwidth = {f.detail["op"]: f for f in figures if f.key == "memory"}
-    memory = next((bandwidth[op] for op in ("ws_read", "ws_copy", "ws_write") if op in bandwidth),
-                  None)  # fmt: skip
+    memory = next(
+        (bandwidth[op] for op in ("ws_read", "ws_copy", "ws_write") if op in bandwidth), None
+    )
     if memory is not None and memory.fraction is not None:
-        parts.append(tr(
-            "{share} of its memory bandwidth", lang, share=units.percent(memory.fraction, lang)
-        ))  # fmt: skip
+        parts.append(
+            tr("{share} of its memory bandwidth", lang, share=units.share(memory.fraction, lang))
+        )
     elif memory is not None:
         parts.append(tr("{rate} from memory", lang, rate=value(memory, lang)))
     host = next((f for f in figures if f.key == "dispatch"), None)

@@ -9,22 +9,31 @@ from rich.padding import Padding
 from rich.table import Column
 from rich.text import Text
 
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render
 from gpuscope.learn.claims.registry import counts
-from gpuscope.learn.claims.scales import SCALES, show
+from gpuscope.learn.claims.scales import SCALES, in_unit
 from gpuscope.learn.claims.types import JUDGEMENTS, Claim, Judged, Judgement
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import bar, table
+from gpuscope.views.words import word
 
 STYLES: dict[Judgement, str] = {
-    "wrong": "bold red", "imprecise": "yellow", "depends": "cyan", "right": "green",
+    "wrong": "bold red",
+    "imprecise": "yellow",
+    "depends": "cyan",
+    "right": "green",
     "cannot say": "dim",
-}  # fmt: skip
+}
 """Colour of each verdict."""
 
 _MARKS: dict[Judgement, str] = {
-    "wrong": "✗", "imprecise": "≈", "depends": "?", "right": "✓", "cannot say": "·",
-}  # fmt: skip
+    "wrong": "✗",
+    "imprecise": "≈",
+    "depends": "?",
+    "right": "✓",
+    "cannot say": "·",
+}
 
 
 def claim_table(judged: Sequence[Judged], lang: str = "en") -> RenderableType:
@@ -43,7 +52,7 @@ def claim_table(judged: Sequence[Judged], lang: str = "en") -> RenderableType:
         rows.add_row(
             each.claim.id,
             Text(f"{_MARKS[verdict]} {verdict_text(verdict, lang)}", style=STYLES[verdict]),
-            _words(each.claim.words, lang),
+            render(each.claim.words, lang),
             Text(_truth(each, lang), style="dim" if verdict == "cannot say" else ""),
         )
     about = tr("One in depth: gpuscope claims {id}", lang, id=judged[0].claim.id)
@@ -58,15 +67,17 @@ def claim_overview(judged: Sequence[Judged], lang: str = "en") -> RenderableType
         columns.append(Column(title, justify="right", no_wrap=True))
     rows = table(*columns)
     topics = {each.claim.topic.key: each.claim.topic for each in judged}
-    for key, topic in sorted(topics.items(), key=lambda item: _words(item[1].name, lang)):
+    for key, topic in sorted(topics.items(), key=lambda item: render(item[1].name, lang)):
         found = counts([each for each in judged if each.claim.topic.key == key])
-        name = Text.assemble(_words(topic.name, lang), (f"  {key}", "dim"))
+        name = Text.assemble(render(topic.name, lang), (f"  {key}", "dim"))
         rows.add_row(name, *(str(count) if count else "" for count in found.values()))
     computed = sum(each.verdict.method != "none" for each in judged)
     about = tr(
-        "{n} claims of articles; the verdicts of {computed} were computed.", lang,
-        n=len(judged), computed=computed,
-    )  # fmt: skip
+        "{n} claims of articles; the verdicts of {computed} were computed.",
+        lang,
+        n=len(judged),
+        computed=computed,
+    )
     typed = tr(
         "Read them: gpuscope claims --verdict wrong, --topic memory, nvlink, C-015, --all", lang
     )
@@ -75,7 +86,7 @@ def claim_overview(judged: Sequence[Judged], lang: str = "en") -> RenderableType
 
 def _truth(each: Judged, lang: str) -> str:
     """What is true; of a claim that cannot be judged, why not."""
-    return _words(each.verdict.truth or each.verdict.evidence, lang)
+    return render(each.verdict.truth or each.verdict.evidence, lang)
 
 
 def _totals(judged: Sequence[Judged], lang: str) -> RenderableType:
@@ -96,9 +107,10 @@ def claim_card(judged: Judged, lang: str = "en") -> RenderableType:
     claim, verdict = judged.claim, judged.verdict
     style = STYLES[verdict.verdict]
     title = Text.assemble(
-        (f"{claim.id}  ", "dim"), (_words(claim.words, lang), "bold"),
-        (f"  {_words(claim.topic.name, lang)}", "dim"),
-    )  # fmt: skip
+        (f"{claim.id}  ", "dim"),
+        (render(claim.words, lang), "bold"),
+        (f"  {render(claim.topic.name, lang)}", "dim"),
+    )
     rows = table(Column(style="dim", no_wrap=True), Column(overflow="fold"), header=False)
     rows.add_row(
         tr("verdict", lang),
@@ -107,8 +119,8 @@ def claim_card(judged: Judged, lang: str = "en") -> RenderableType:
     if claim.numbers:
         rows.add_row(tr("claimed", lang), claimed_text(claim, lang))
     if verdict.truth is not None:
-        rows.add_row(tr("what is true", lang), Text(_words(verdict.truth, lang), style="bold"))
-    rows.add_row(tr("how we know", lang), _words(verdict.evidence, lang))
+        rows.add_row(tr("what is true", lang), Text(render(verdict.truth, lang), style="bold"))
+    rows.add_row(tr("how we know", lang), render(verdict.evidence, lang))
     rows.add_row(tr("method", lang), method_text(verdict.method, lang))
     parts: list[RenderableType] = [title, Text(), Padding(rows, (0, 0, 0, 2))]
     if verdict.sources:
@@ -120,19 +132,15 @@ def claim_card(judged: Judged, lang: str = "en") -> RenderableType:
 def claimed_text(claim: Claim, lang: str) -> str:
     """The stated value with its unit, a range as "600 GB/s – 900 GB/s"; "" without a number."""
     size = SCALES[claim.unit].size
-    return " – ".join(show(value * size, claim.unit, lang) for value in claim.numbers)
+    return " – ".join(in_unit(value * size, claim.unit).to(lang) for value in claim.numbers)
 
 
 def verdict_text(verdict: Judgement, lang: str) -> str:
     """The verdict in a language."""
-    return tr(verdict, lang)
+    return word(verdict, lang)
 
 
 def method_text(method: str, lang: str) -> str:
     """How a verdict was found, in a language."""
-    names = {"none": "nothing was computed", "model": "cost model"}
-    return tr(names.get(method, method), lang)
-
-
-def _words(words: Words, lang: str) -> str:
-    return words.zh if lang == "zh" else words.en
+    names = {"none": Said("nothing was computed"), "model": Said("cost model")}
+    return render(names[method], lang) if method in names else word(method, lang)

@@ -8,44 +8,57 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.analysis.compare import IDLE, Comparison, Difference
+from gpuscope.analysis.compare import IDLE, Comparison, Difference, of_one_step
 from gpuscope.analysis.symbols import short_symbol
-from gpuscope.run import Run
-from gpuscope.views import units
-from gpuscope.views.figures import figures, short_operator
+from gpuscope.document import format as units
+from gpuscope.document.text import render
+from gpuscope.run import Refused, Run
+from gpuscope.run.figures import figures
+from gpuscope.views.figures import distinct_names, marked, marks_said, short_operator
 from gpuscope.views.i18n import tr
-from gpuscope.views.terminal.layout import (
-    Bar,
-    bars,
-    class_label,
-    class_style,
-    left,
-    right,
-    section,
-    table,
-    word,
-)
+from gpuscope.views.terminal.layout import Bar, bars, class_style, left, right, section, table
+from gpuscope.views.words import class_label, word
 
 TOP_ROWS = 10
 LONG_NAME = 28
 
 
-def side_by_side(runs: Sequence[Run], lang: str = "en") -> RenderableType:
-    """Return several runs, one row each, with ratios to the first."""
-    names = distinct_names(runs, lang)
+def side_by_side(
+    runs: Sequence[Run], lang: str = "en", refused: Sequence[Refused] = ()
+) -> RenderableType:
+    """Return several runs, one row each, with ratios to the first.
+
+    Args:
+        runs: at least one.
+        lang: of the words.
+        refused: devices that cannot run it: a row each, which says why.
+    """
+    names = [render(name, lang) for name in distinct_names(runs)]
     about = tr("Ratios are to {first}: 2.00× takes half the time.", lang, first=names[0])
-    parts: list[RenderableType] = [_times(runs, names, lang), Text(), _resources(runs, names, lang)]
+    names = [marked(name, run) for name, run in zip(names, runs, strict=True)]
+    times = _times(runs, names, lang)
+    for each in refused:
+        why = Text(render(each.what, lang), style="red")
+        times.add_row(each.device_id, "—", "", "", "", "", why)
+    parts: list[RenderableType] = [times]
+    parts += [Text(render(said, lang), style="dim") for said in marks_said(runs)]
+    parts += [Text(), _resources(runs, names, lang)]
     title = runs[0].name if len({run.name for run in runs}) == 1 else tr("Side by side", lang)
     return section(title, about, *parts)
 
 
 def _times(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
     rows = table(
-        left(tr("device", lang)), right(tr("step", lang)), right(tr("80 % interval", lang)),
-        right(tr("speed", lang)), bars(), right(tr("tokens/s", lang)),
+        left(tr("device", lang)),
+        right(tr("step", lang)),
+        right(tr("80 % interval", lang)),
+        right(tr("speed", lang)),
+        bars(),
+        right(tr("tokens/s", lang)),
         left(tr("mostly", lang)),
-    )  # fmt: skip
+    )
     first_s, fastest_s = runs[0].step_time_s, min(run.step_time_s for run in runs)
+    alike = len({of_one_step(run) for run in runs}) == 1
     for run, name in zip(runs, names, strict=True):
         shown = figures(run)
         rate = shown.tokens_per_s if shown.tokens_per_s is not None else shown.samples_per_s
@@ -53,8 +66,12 @@ def _times(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
             name,
             Text(units.time(run.step_time_s, lang), style="bold"),
             Text(interval(run, lang), style="dim"),
-            units.ratio(first_s / run.step_time_s, lang) if run.step_time_s > 0 else "",
-            Bar(fastest_s / run.step_time_s if run.step_time_s > 0 else 0.0, 8),
+            units.ratio(first_s / run.step_time_s, lang) if alike and run.step_time_s > 0 else "",
+            Bar(
+                fastest_s / run.step_time_s if alike and run.step_time_s > 0 else 0.0,
+                8,
+                "bright_black" if run.evidence == "prior" else "blue",
+            ),
             units.count(rate, lang),
             Text(class_label(shown.limiter, lang), style=class_style(shown.limiter)),
         )
@@ -71,10 +88,14 @@ def interval(run: Run, lang: str) -> str:
 
 def _resources(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
     rows = table(
-        left(tr("device", lang)), right(tr("peak memory", lang)), right(tr("capacity", lang)),
-        left(tr("fits?", lang)), right("MFU"), right(tr("energy", lang)),
+        left(tr("device", lang)),
+        right(tr("peak memory", lang)),
+        right(tr("capacity", lang)),
+        left(tr("fits?", lang)),
+        right("MFU"),
+        right(tr("energy", lang)),
         right(tr("$/M tokens", lang)),
-    )  # fmt: skip
+    )
     for run, name in zip(runs, names, strict=True):
         used, story = run.analysis.utilisation, run.analysis.memory
         rows.add_row(
@@ -82,7 +103,7 @@ def _resources(runs: Sequence[Run], names: Sequence[str], lang: str) -> Table:
             units.size(run.peak_memory_bytes, lang),
             units.size(story.capacity_bytes if story else None, lang),
             _fits(run, lang),
-            units.percent(used.mfu if used else None, lang),
+            units.share(used.mfu if used else None, lang),
             units.energy(run.energy_j, lang),
             units.money(figures(run).usd_per_million_tokens, lang),
         )
@@ -100,23 +121,10 @@ def _fits(run: Run, lang: str) -> Text:
     return Text(tr("{size} too much", lang, size=units.size(missing, lang)), style="bold red")
 
 
-def distinct_names(runs: Sequence[Run], lang: str = "en") -> list[str]:
-    """Return a short name for each run: what tells them apart, the device's id where that does."""
-    for names in (
-        [run.device_id or run.target for run in runs],
-        [run.target for run in runs],
-        [f"{run.target} ({tr(run.origin, lang)})" for run in runs],
-        [run.name for run in runs],
-    ):
-        if len(set(names)) == len(names):
-            return names
-    return [f"{number}. {run.target}" for number, run in enumerate(runs, start=1)]
-
-
 def difference(found: Comparison, lang: str = "en") -> RenderableType:
     """Return where two runs differ, largest difference first; each table adds up to the whole."""
-    summary = found.summary_zh if lang == "zh" else found.summary
-    a, b = (found.a_zh, found.b_zh) if lang == "zh" else (found.a, found.b)
+    summary = render(found.summary, lang)
+    a, b = render(found.a, lang), render(found.b, lang)
     parts: list[RenderableType] = [
         Text(summary, style="bold"),
         Text.assemble(("a  ", "dim"), a, "\n", ("b  ", "dim"), b),
@@ -148,7 +156,7 @@ def _difference_table(
             units.time(row.b_s, lang),
             signed_time(row.difference_s, lang),
             Bar(abs(row.difference_s) / widest, 10, "green" if gain else "red"),
-            Text(row.reason_zh if lang == "zh" else row.reason, style="dim"),
+            Text(render(row.reason, lang), style="dim"),
         )
     return rows
 
@@ -169,8 +177,8 @@ def _operator_label(label: str, lang: str) -> str:
 def _module_label(label: str, lang: str) -> str:
     """A module's path; its underscores are its own."""
     if label.startswith("(") and label.endswith(")"):
-        return f"({tr(label[1:-1], lang)})"
-    return tr(label, lang) if label == IDLE else label
+        return f"({word(label[1:-1], lang)})"
+    return word(label, lang) if label == IDLE else label
 
 
 def signed_time(value_s: float, lang: str = "en") -> str:

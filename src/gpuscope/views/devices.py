@@ -10,9 +10,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render, verbatim
 from gpuscope.hardware import Device, Interconnect
 from gpuscope.hardware.device import RATE_DTYPES, REPLACEABLE
-from gpuscope.views.text_devices import translate
+from gpuscope.views.i18n import tr
+from gpuscope.views.words import word
 
 SCHEMA_VERSION = 1
 _GIB = 2**30
@@ -23,91 +26,94 @@ _RATES = ("fp64", "fp64_tensor", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", 
 class _Row:
     """One figure of a device: its label, field and unit ("bytes", "bytes/s", "count", ...)."""
 
-    label: str
+    label: Said
     field: str
     unit: str = "count"
 
 
-_GROUPS: tuple[tuple[str, tuple[_Row, ...]], ...] = (
+_GROUPS: tuple[tuple[Said, tuple[_Row, ...]], ...] = (
     (
-        "General",
+        Said("General"),
         (
-            _Row("Vendor", "vendor", "text"),
-            _Row("Architecture", "architecture", "text"),
-            _Row("Compute capability", "compute_capability", "version"),
-            _Row("Launch year", "launch_year", "text"),
-            _Row("Process", "process", "text"),
-            _Row("PyTorch device", "pytorch_device", "text"),
-            _Row("Granularity", "granularity", "text"),
+            _Row(Said("Vendor"), "vendor", "text"),
+            _Row(Said("Architecture"), "architecture", "text"),
+            _Row(Said("Compute capability"), "compute_capability", "version"),
+            _Row(Said("Launch year"), "launch_year", "text"),
+            _Row(Said("Process"), "process", "text"),
+            _Row(Said("PyTorch device"), "pytorch_device", "text"),
+            _Row(Said("Granularity"), "granularity", "text"),
         ),
     ),
     (
-        "Compute",
+        Said("Compute"),
         (
-            _Row("Compute units", "compute_units"),
-            _Row("Boost clock", "clock_hz", "Hz"),
-            _Row("Sparsity multiplier", "structured_sparsity_multiplier"),
-            _Row("Copy engines", "copy_engines"),
-            _Row("Launch latency", "launch_latency_s", "s"),
-        ),
-    ),
-    ("Peak rates", tuple(_Row(rate.upper().replace("_", " "), rate, "rate") for rate in _RATES)),
-    (
-        "Memory",
-        (
-            _Row("Memory type", "memory_type", "text"),
-            _Row("Capacity", "memory_bytes", "bytes"),
-            _Row("Usable capacity", "memory_usable_bytes", "bytes"),
-            _Row("Bandwidth", "memory_bandwidth_bytes_per_s", "bytes/s"),
-            _Row("L2 cache", "l2_bytes", "bytes"),
-            _Row("Last-level cache", "last_level_cache_bytes", "bytes"),
-            _Row("On-chip SRAM", "on_chip_sram_bytes", "bytes"),
+            _Row(Said("Compute units"), "compute_units"),
+            _Row(Said("Boost clock"), "clock_hz", "Hz"),
+            _Row(Said("Sparsity multiplier"), "structured_sparsity_multiplier"),
+            _Row(Said("Copy engines"), "copy_engines"),
+            _Row(Said("Launch latency"), "launch_latency_s", "s"),
         ),
     ),
     (
-        "One compute unit",
+        Said("Peak rates"),
+        tuple(_Row(verbatim(rate.upper().replace("_", " ")), rate, "rate") for rate in _RATES),
+    ),
+    (
+        Said("Memory"),
         (
-            _Row("Warp size", "warp_size"),
-            _Row("Threads", "max_threads_per_unit"),
-            _Row("Threads per block", "max_threads_per_block"),
-            _Row("Warps", "max_warps_per_unit"),
-            _Row("Blocks", "max_blocks_per_unit"),
-            _Row("Registers", "registers_per_unit"),
-            _Row("Registers per thread", "registers_per_thread"),
-            _Row("Register granularity", "register_granularity"),
-            _Row("L1 cache", "l1_per_unit_bytes", "bytes"),
-            _Row("Shared memory", "shared_memory_per_unit_bytes", "bytes"),
-            _Row("Shared memory per block", "shared_memory_per_block_bytes", "bytes"),
+            _Row(Said("Memory type"), "memory_type", "text"),
+            _Row(Said("Capacity"), "memory_bytes", "bytes"),
+            _Row(Said("Usable capacity"), "memory_usable_bytes", "bytes"),
+            _Row(Said("Bandwidth"), "memory_bandwidth_bytes_per_s", "bytes/s"),
+            _Row(Said("L2 cache"), "l2_bytes", "bytes"),
+            _Row(Said("Last-level cache"), "last_level_cache_bytes", "bytes"),
+            _Row(Said("On-chip SRAM"), "on_chip_sram_bytes", "bytes"),
+        ),
+    ),
+    (
+        Said("One compute unit"),
+        (
+            _Row(Said("Warp size"), "warp_size"),
+            _Row(Said("Threads"), "max_threads_per_unit"),
+            _Row(Said("Threads per block"), "max_threads_per_block"),
+            _Row(Said("Warps"), "max_warps_per_unit"),
+            _Row(Said("Blocks"), "max_blocks_per_unit"),
+            _Row(Said("Registers"), "registers_per_unit"),
+            _Row(Said("Registers per thread"), "registers_per_thread"),
+            _Row(Said("Register granularity"), "register_granularity"),
+            _Row(Said("L1 cache"), "l1_per_unit_bytes", "bytes"),
+            _Row(Said("Shared memory"), "shared_memory_per_unit_bytes", "bytes"),
+            _Row(Said("Shared memory per block"), "shared_memory_per_block_bytes", "bytes"),
             _Row(
-                "Shared memory reserved per block",
+                Said("Shared memory reserved per block"),
                 "shared_memory_reserved_per_block_bytes",
                 "bytes",
             ),
-            _Row("Shared memory granularity", "shared_memory_granularity_bytes", "bytes"),
-            _Row("FP32 lanes", "fp32_lanes_per_unit"),
-            _Row("FP16 lanes", "fp16_lanes_per_unit"),
-            _Row("BF16 lanes", "bf16_lanes_per_unit"),
-            _Row("FP64 lanes", "fp64_lanes_per_unit"),
-            _Row("Special function units", "special_function_units_per_unit"),
+            _Row(Said("Shared memory granularity"), "shared_memory_granularity_bytes", "bytes"),
+            _Row(Said("FP32 lanes"), "fp32_lanes_per_unit"),
+            _Row(Said("FP16 lanes"), "fp16_lanes_per_unit"),
+            _Row(Said("BF16 lanes"), "bf16_lanes_per_unit"),
+            _Row(Said("FP64 lanes"), "fp64_lanes_per_unit"),
+            _Row(Said("Special function units"), "special_function_units_per_unit"),
         ),
     ),
     (
-        "Links",
+        Said("Links"),
         (
-            _Row("Host link", "host_link", "link"),
-            _Row("Scale-up link", "scale_up", "link"),
-            _Row("Scale-up domain", "scale_up_max_devices"),
-            _Row("Fabric between nodes", "scale_out", "link"),
-            _Row("Devices per node", "devices_per_node"),
+            _Row(Said("Host link"), "host_link", "link"),
+            _Row(Said("Scale-up link"), "scale_up", "link"),
+            _Row(Said("Scale-up domain"), "scale_up_max_devices"),
+            _Row(Said("Fabric between nodes"), "scale_out", "link"),
+            _Row(Said("Devices per node"), "devices_per_node"),
         ),
     ),
     (
-        "Power and price",
+        Said("Power and price"),
         (
-            _Row("Power limit (TDP)", "tdp_w", "W"),
-            _Row("Idle power", "idle_power_w", "W"),
-            _Row("Price per hour", "price_usd_per_hour", "USD"),
-            _Row("List price", "price_list_usd", "USD"),
+            _Row(Said("Power limit (TDP)"), "tdp_w", "W"),
+            _Row(Said("Idle power"), "idle_power_w", "W"),
+            _Row(Said("Price per hour"), "price_usd_per_hour", "USD"),
+            _Row(Said("List price"), "price_list_usd", "USD"),
         ),
     ),
 )
@@ -145,19 +151,20 @@ _PER_KIND = ("compute_units", "shared_memory_per_unit_bytes")
 def device_table(devices: Sequence[Device], lang: str = "en") -> RenderableType:
     """Return a table with one row a device, at most 100 columns wide."""
     if not devices:
-        return Text(translate("No device matches.", lang))
+        return Text(tr("No device matches.", lang))
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-    table.add_column(translate("Device", lang), no_wrap=True)
-    headings = ("Units", "GiB", "TB/s", "FP32", "BF16", "FP16", "FP8", "Link GB/s", "W", "$/h")
-    for heading in headings:
-        table.add_column(translate(heading, lang), justify="right")
+    table.add_column(tr("Device", lang), no_wrap=True)
+    headings = ("GiB", "TB/s", "FP32", "BF16", "FP16", "FP8", tr("Link GB/s", lang), "W", "$/h")
+    for heading in (tr("Units", lang), *headings):
+        table.add_column(heading, justify="right")
     for device in devices:
         mark = " ?" if device.confidence == "shaky" else ""
         table.add_row(f"{device.id}{mark}", *_table_cells(device))
-    about = translate(
+    about = tr(
         "{count} devices. Rates are dense TFLOP/s; links count one direction; '?' marks doubt.",
         lang,
-    ).format(count=len(devices))
+        count=len(devices),
+    )
     return Group(table, Text(f"\n{about}", style="dim"))
 
 
@@ -198,21 +205,21 @@ def device_card(device: Device, lang: str = "en") -> RenderableType:
     """Return everything the catalogue knows of one device, with origins, sources and doubts."""
     numbers: dict[str, int] = {}
     table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
-    for heading in ("Figure", "Value", "Origin", "Source"):
-        table.add_column(translate(heading, lang), overflow="fold")
+    for heading in (Said("Figure"), Said("Value"), Said("Origin"), Said("Source")):
+        table.add_column(render(heading, lang), overflow="fold")
     for group, rows in _GROUPS:
         shown = [row for row in rows if group != "Peak rates" or _value(device, row) is not None]
-        table.add_row(Text(translate(group, lang), style="bold cyan"))
+        table.add_row(Text(render(group, lang), style="bold cyan"))
         for row in shown:
             table.add_row(*_card_cells(device, row, numbers, lang))
-    confidence = f"{translate('confidence', lang)}: {translate(device.confidence, lang)}"
+    confidence = f"{tr('confidence', lang)}: {word(device.confidence, lang)}"
     title = Text.assemble((device.name, "bold"), f"  {device.id}  ", (confidence, "dim"))
     parts: list[RenderableType] = [title, Text(), table]
     if numbers:
-        parts.append(Text(f"\n{translate('Sources', lang)}", style="bold"))
+        parts.append(Text(f"\n{tr('Sources', lang)}", style="bold"))
         parts.extend(Text(f"[{number}] {source}") for source, number in numbers.items())
     if device.notes:
-        parts.append(Text(f"\n{translate('Notes and doubts', lang)}", style="bold"))
+        parts.append(Text(f"\n{tr('Notes and doubts', lang)}", style="bold"))
         parts.extend(Text(f"- {note}") for note in device.notes)
     return Group(*parts)
 
@@ -220,10 +227,10 @@ def device_card(device: Device, lang: str = "en") -> RenderableType:
 def _card_cells(
     device: Device, row: _Row, numbers: dict[str, int], lang: str
 ) -> tuple[str | Text, ...]:
-    label = f"  {translate(row.label, lang)}"
+    label = f"  {render(row.label, lang)}"
     value = _value(device, row)
     if value is None:
-        return label, Text(translate("not available", lang), style="dim"), "", ""
+        return label, Text(tr("not available", lang), style="dim"), "", ""
     field = _LINK_SOURCE.get(row.field, row.field)
     cited = []
     for known, sources in device.sources:
@@ -234,7 +241,7 @@ def _card_cells(
     return (
         label,
         format_figure(value, row.unit) + doubt,
-        translate(origin, lang),
+        word(origin, lang),
         " ".join(f"[{number}]" for number in cited),
     )
 
@@ -286,7 +293,7 @@ def comparison_table(devices: Sequence[Device], lang: str = "en") -> RenderableT
     """Return devices side by side, each figure with its ratio to the first device's."""
     rows = {row.field: row for _, group in _GROUPS for row in group}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column(translate("Figure", lang), overflow="fold")
+    table.add_column(tr("Figure", lang), overflow="fold")
     for device in devices:
         table.add_column(device.id, overflow="fold")
     for field in _COMPARED:
@@ -297,14 +304,14 @@ def comparison_table(devices: Sequence[Device], lang: str = "en") -> RenderableT
         # A ratio of SMs to TensorCores says nothing.
         alike = field not in _PER_KIND or len({d.compute_unit_label for d in devices}) == 1
         cells = [_compared(value, values[0] if alike else None, row.unit, lang) for value in values]
-        table.add_row(translate(row.label, lang), *cells)
-    about = translate("Ratios are to {first}.", lang).format(first=devices[0].id)
+        table.add_row(render(row.label, lang), *cells)
+    about = tr("Ratios are to {first}.", lang, first=devices[0].id)
     return Group(table, Text(f"\n{about}", style="dim"))
 
 
 def _compared(value: Any, first: Any, unit: str, lang: str) -> str:
     if value is None:
-        return translate("not available", lang)
+        return tr("not available", lang)
     if isinstance(value, Interconnect):
         rate = value.bandwidth_bytes_per_s
         text = _scaled(rate, "B/s") if rate else value.name
@@ -323,16 +330,16 @@ def _compared(value: Any, first: Any, unit: str, lang: str) -> str:
 def field_table(lang: str = "en") -> RenderableType:
     """Return the names of all figures, and which of them a what-if can set."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("Field", "Figure", "Settable"):
-        table.add_column(translate(heading, lang))
+    for heading in (Said("Field"), Said("Figure"), Said("Settable")):
+        table.add_column(render(heading, lang))
     for group, rows in _GROUPS[1:]:
         for row in rows:
             settable = row.field in REPLACEABLE or row.unit in ("rate", "link")
             name = f"{row.field}_bandwidth_bytes_per_s" if row.unit == "link" else row.field
             if row.field == "scale_out":
                 continue
-            figure = f"{translate(group, lang)}: {translate(row.label, lang)}"
-            table.add_row(name, figure, translate("yes" if settable else "no", lang))
+            figure = f"{render(group, lang)}: {render(row.label, lang)}"
+            table.add_row(name, figure, tr("yes", lang) if settable else tr("no", lang))
     return table
 
 

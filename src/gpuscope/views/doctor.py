@@ -11,16 +11,21 @@ from rich.panel import Panel
 from rich.table import Column
 from rich.text import Text
 
+from gpuscope.doctor.explanation import LABELS
 from gpuscope.doctor.registry import Check
 from gpuscope.doctor.types import Diagnosis, Finding, Severity
+from gpuscope.document.text import joined, plural, render, sentences
 from gpuscope.views.i18n import tr
-from gpuscope.views.quantities import words
 from gpuscope.views.terminal.layout import table
 
 MARKS: dict[Severity, str] = {"error": "✗", "warning": "!", "unknown": "?", "note": "·", "ok": "✓"}
 STYLES: dict[Severity, str] = {
-    "error": "bold red", "warning": "bold yellow", "unknown": "dim", "note": "cyan", "ok": "green",
-}  # fmt: skip
+    "error": "bold red",
+    "warning": "bold yellow",
+    "unknown": "dim",
+    "note": "cyan",
+    "ok": "green",
+}
 
 _INDENT = (0, 0, 0, 2)
 
@@ -66,25 +71,22 @@ def summary(diagnosis: Diagnosis, lang: str) -> str:
         return tr("Nothing was checked.", lang)
     if not errors and not warnings:
         return tr("This machine is all right.", lang)
-    shown = []
-    if errors:
-        shown.append(
-            tr("1 error", lang) if errors == 1 else tr("{n} errors", lang, n=errors)
-        )  # fmt: skip
-    if warnings:
-        shown.append(
-            tr("1 warning", lang) if warnings == 1 else tr("{n} warnings", lang, n=warnings)
-        )  # fmt: skip
-    return tr("{what} to mend.", lang, what=tr(", ", lang).join(shown))
+    what = joined(
+        (
+            plural("{count} error", "{count} errors", errors) if errors else None,
+            plural("{count} warning", "{count} warnings", warnings) if warnings else None,
+        )
+    )
+    return tr("{what} to mend.", lang, what=render(what, lang))
 
 
 def about(diagnosis: Diagnosis, lang: str) -> str:
     """One line: what machine it is."""
     machine = diagnosis.machine
     shown = [machine.get(name, "") for name in ("host", "gpus", "system")]
-    for name, label in (("driver", "driver"), ("torch", "PyTorch"), ("python", "Python")):
+    for name in ("driver", "torch", "python"):
         if machine.get(name):
-            shown.append(f"{tr(label, lang)} {machine[name]}")
+            shown.append(f"{render(LABELS[name], lang)} {machine[name]}")
     if machine.get("container"):
         shown.append(tr("in {what}", lang, what=machine["container"]))
     return " · ".join(part for part in shown if part)
@@ -104,20 +106,18 @@ def render_checks(checks: Sequence[Check], lang: str = "en") -> RenderableType:
     )
     last = ""
     for each in checks:
-        rows.add_row(each.group if each.group != last else "", each.name, tr(each.about, lang))
+        rows.add_row(each.group if each.group != last else "", each.name, render(each.about, lang))
         last = each.group
-    told = tr("Only some of them: gpuscope doctor --only health --only driver", lang)
-    return Group(rows, Text(), Text(told, style="dim"))
+    text = tr("Only some of them: gpuscope doctor --only health --only driver", lang)
+    return Group(rows, Text(), Text(text, style="dim"))
 
 
 def _headline(diagnosis: Diagnosis, lang: str) -> RenderableType:
     worst = diagnosis.worst
     style = STYLES[worst] if worst in ("error", "warning") else "bold green"
     count, time = len(diagnosis.checks), f"{sum(diagnosis.checks.values()):.1f}"
-    took = (
-        tr("1 check in {time} s.", lang, time=time)
-        if count == 1
-        else tr("{n} checks in {time} s.", lang, n=count, time=time)
+    took = render(
+        plural("{count} check in {time} s.", "{count} checks in {time} s.", count, time=time), lang
     )
     body = Group(
         Text(summary(diagnosis, lang), style=style),
@@ -134,18 +134,19 @@ def _heading(title: str) -> RenderableType:
 def _finding(finding: Finding, lang: str) -> RenderableType:
     style = STYLES[finding.severity]
     title = Text.assemble(
-        (f"{MARKS[finding.severity]} ", style), (words(finding.title, lang), style),
+        (f"{MARKS[finding.severity]} ", style),
+        (render(finding.title, lang), style),
         (f"  {place(finding)}", "dim"),
-    )  # fmt: skip
+    )
     rows = table(Column(style="dim", no_wrap=True), Column(overflow="fold"), header=False)
-    found = Text(words(finding.found, lang))
+    found = Text(render(finding.found, lang))
     if finding.known_by:
         found.append(f"  ({finding.known_by})", style="dim")
     rows.add_row(tr("found", lang), found)
     if finding.why is not None:
-        rows.add_row(tr("why it matters", lang), words(finding.why, lang))
+        rows.add_row(tr("why it matters", lang), render(finding.why, lang))
     if finding.fix is not None:
-        rows.add_row(tr("what to do", lang), Text(words(finding.fix, lang)))
+        rows.add_row(tr("what to do", lang), Text(render(finding.fix, lang)))
     for command in finding.commands:
         rows.add_row("", Text(f"$ {command}", style="cyan"))
     return Group(Text(), title, Padding(rows, _INDENT))
@@ -153,13 +154,12 @@ def _finding(finding: Finding, lang: str) -> RenderableType:
 
 def _note(finding: Finding, lang: str) -> RenderableType:
     text = Text.assemble(
-        (f"{MARKS['note']} ", STYLES["note"]), words(finding.title, lang),
+        (f"{MARKS['note']} ", STYLES["note"]),
+        render(finding.title, lang),
         (f"  {place(finding)}", "dim"),
-    )  # fmt: skip
-    more = [words(finding.found, lang)]
-    if finding.fix is not None:
-        more.append(words(finding.fix, lang))
-    body: list[RenderableType] = [Text(" ".join(part for part in more if part), style="dim")]
+    )
+    more = render(sentences(finding.found, finding.fix), lang)
+    body: list[RenderableType] = [Text(more, style="dim")]
     body += [Text(f"$ {command}", style="cyan") for command in finding.commands]
     return Padding(Group(text, Padding(Group(*body), _INDENT)), _INDENT)
 
@@ -178,6 +178,6 @@ def _list(findings: Sequence[Finding], lang: str) -> RenderableType:
 
 def _short(finding: Finding, lang: str) -> Text:
     """What it says, and fainter what was read."""
-    text = Text(words(finding.title, lang).rstrip(".。"))
-    found = words(finding.found, lang)
+    text = Text(render(finding.title, lang).rstrip(".。"))
+    found = render(finding.found, lang)
     return text.append(f"  {found}", style="dim") if found else text

@@ -8,22 +8,25 @@ from rich.text import Text
 
 from gpuscope.doctor.compare import CheckDifference, Differences, Value, ValueDifference
 from gpuscope.doctor.types import Finding
+from gpuscope.document.text import render
 from gpuscope.views.doctor import MARKS, STYLES
 from gpuscope.views.i18n import tr
-from gpuscope.views.quantities import words
 from gpuscope.views.terminal.layout import table
 
 
 def render_differences(found: Differences, lang: str = "en") -> RenderableType:
     """Return what differs: the machines, checks of another severity, then figures."""
-    told = sum(each.severity_differs for each in found.checks)
+    given = sum(each.severity_differs for each in found.checks)
     if not found.checks and not found.identity:
         same = tr("The two machines agree in all {n} results.", lang, n=found.same)
         return Text(same, style="bold green")
     title = tr(
-        "{told} results are better or worse, {other} differ in figures, {same} agree.", lang,
-        told=told, other=len(found.checks) - told, same=found.same,
-    )  # fmt: skip
+        "{told} results are better or worse, {other} differ in figures, {same} agree.",
+        lang,
+        told=given,
+        other=len(found.checks) - given,
+        same=found.same,
+    )
     rows = table(
         Column("", overflow="fold", ratio=3),
         Column(tr("this machine", lang), overflow="fold", ratio=4),
@@ -61,7 +64,7 @@ def _told(finding: Finding | None, lang: str) -> Text:
     if finding is None:
         return Text("—", style="dim")
     style = STYLES[finding.severity]
-    return Text.assemble((f"{MARKS[finding.severity]} ", style), words(finding.title, lang))
+    return Text.assemble((f"{MARKS[finding.severity]} ", style), render(finding.title, lang))
 
 
 def _value(name: str, value: Value, lang: str) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gpuscope import __version__
 from gpuscope.doctor.compare import Differences
 from gpuscope.doctor.types import SEVERITIES, Diagnosis, Finding
-from gpuscope.errors import InputFileError
-from gpuscope.explain.types import Words
-from gpuscope.views.document import plain
+from gpuscope.document.plain import plain
+from gpuscope.document.text import Text
+from gpuscope.document.translations import heard, spoken
+from gpuscope.document.typed import typed
+from gpuscope.errors import UPDATE, InputFileError
+from gpuscope.outside.plain import file_bytes, json_of
 
 DIAGNOSIS_VERSION = 1
 
 Json = dict[str, Any]
 
-_NEXT = "Write one: gpuscope doctor --output FILE"
+_NEXT = Text("Write one: gpuscope doctor --output FILE")
 
 
 def diagnosis_document(diagnosis: Diagnosis) -> Json:
@@ -30,7 +33,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Json:
         "gpuscope_version": __version__,
         "worst": diagnosis.worst,
         "counts": {s: sum(f.severity == s for f in diagnosis.findings) for s in SEVERITIES},
-        **plain(diagnosis),
+        **spoken(plain(diagnosis)),
     }
 
 
@@ -40,7 +43,7 @@ def differences_document(found: Differences) -> Json:
         "schema": "gpuscope.machine_differences",
         "version": DIAGNOSIS_VERSION,
         "gpuscope_version": __version__,
-        **plain(found),
+        **spoken(plain(found)),
     }
 
 
@@ -61,10 +64,10 @@ def load_diagnosis(path: str | Path) -> Diagnosis:
     """
     data = _read(path)
     if data.get("schema") != "gpuscope.diagnosis":
-        raise InputFileError(f"'{path}' is no diagnosis of a machine.", "", _NEXT)
+        raise InputFileError(Text("'{path}' is no diagnosis of a machine.", path=path), "", _NEXT)
     if not isinstance(data.get("version"), int) or data["version"] > DIAGNOSIS_VERSION:
         raise InputFileError(
-            f"'{path}' was written by a newer gpuscope.", "", "Update: pip install -U gpuscope"
+            Text("'{path}' was written by a newer gpuscope.", path=path), "", UPDATE
         )
     try:
         return Diagnosis(
@@ -75,20 +78,25 @@ def load_diagnosis(path: str | Path) -> Diagnosis:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise InputFileError(f"'{path}' is damaged.", why, _NEXT) from None
+        raise InputFileError(Text("'{path}' is damaged.", path=path), why, _NEXT) from None
 
 
 def _read(path: str | Path) -> Json:
     try:
-        raw = Path(path).read_bytes()
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-        data = json.loads(raw)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputFileError(f"Cannot read '{path}'.", str(error), _NEXT) from None
+        data = json_of(file_bytes(path))
+    except (OSError, ValueError) as error:
+        raise InputFileError(Text("Cannot read '{path}'.", path=path), str(error), _NEXT) from None
     if not isinstance(data, dict):
-        raise InputFileError(f"'{path}' is no diagnosis of a machine.", "", _NEXT)
+        raise InputFileError(Text("'{path}' is no diagnosis of a machine.", path=path), "", _NEXT)
     return data
+
+
+class _Device(msgspec.Struct):
+    device: int | None
+
+
+class _Values(msgspec.Struct):
+    values: dict[str, float | int | str | bool | None]
 
 
 def _finding(data: Mapping[str, Any]) -> Finding:
@@ -97,12 +105,12 @@ def _finding(data: Mapping[str, Any]) -> Finding:
     return Finding(
         check=str(data["check"]),
         severity=data["severity"],
-        title=Words(**data["title"]),
-        found=Words(**data["found"]),
-        why=Words(**data["why"]) if data["why"] else None,
-        fix=Words(**data["fix"]) if data["fix"] else None,
+        title=heard(data["title"]),
+        found=heard(data["found"]),
+        why=heard(data["why"]) if data["why"] else None,
+        fix=heard(data["fix"]) if data["fix"] else None,
         commands=tuple(map(str, data["commands"])),
         known_by=str(data["known_by"]),
-        device=data["device"],
-        values=dict(data["values"]),
+        device=typed(_Device, data, f"findings.{data['check']}").device,
+        values=typed(_Values, data, f"findings.{data['check']}").values,
     )

@@ -7,13 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from gpuscope.doctor.topology.types import (
-    Accelerator,
-    NetworkCard,
-    PcieLink,
-    Topology,
-    pcie_name,
-)
+from gpuscope.doctor.topology.types import Accelerator, NetworkCard, PcieLink, Topology, pcie_name
 from gpuscope.views.i18n import tr
 
 _KINDS = {"infiniband": "InfiniBand", "roce": "RoCE", "efa": "EFA", "rdma": "RDMA"}
@@ -39,7 +33,7 @@ def render_topology(found: Topology, lang: str = "en") -> RenderableType | None:
         node = known.get(index)
         title = Text(tr("NUMA node {n}", lang, n=index), "bold")
         if node is not None:
-            title.append(f"  {tr('{n} CPUs', lang, n=len(node.cpus))}", "dim")
+            title.append(f"  {tr('{cpus} CPUs', lang, cpus=len(node.cpus))}", "dim")
             if node.memory_bytes:
                 title.append(f", {node.memory_bytes / 2**30:.0f} GiB", "dim")
         tree = Tree(title, guide_style="bright_black")
@@ -83,9 +77,9 @@ def _leaf(leaf: Leaf, lang: str) -> Text:
     ports = leaf.nvlinks
     if ports is not None and ports.active:
         fewer = ports.expected is not None and ports.active < ports.expected
-        told = f"{ports.active}/{ports.expected}" if fewer else f"{ports.active}"
+        words = f"{ports.active}/{ports.expected}" if fewer else f"{ports.active}"
         rate = f" ({ports.bytes_per_s / 1e9:.0f} GB/s)" if ports.bytes_per_s else ""
-        text.append(f"  NVLink x{told}{rate}", "yellow" if fewer else "dim")
+        text.append(f"  NVLink x{words}{rate}", "yellow" if fewer else "dim")
     return text
 
 

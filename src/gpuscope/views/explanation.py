@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpuscope import __version__
-from gpuscope.explain.types import Block, Book, Explanation, Section
-from gpuscope.views.document import plain
-from gpuscope.views.sentences import both
+from gpuscope.document.blocks import Block, Book, Explanation, Section
+from gpuscope.document.plain import plain
+from gpuscope.document.translations import spoken
 
 EXPLANATION_VERSION = 1
 
@@ -18,7 +18,7 @@ def explanation_document(explanation: Explanation) -> Json:
     """Return an explanation as plain values.
 
     Each block is an object whose `block` names its sort ("facts", "table", "lines", ...); all other
-    fields are those of its class in `gpuscope.explain.types`. A text in two languages is
+    fields are those of its class in `gpuscope.explanation.types`. A text in two languages is
     `{"en": ..., "zh": ...}`.
     """
     return {
@@ -35,26 +35,25 @@ def book_document(book: Book) -> Json:
         "schema": "gpuscope.book",
         "version": EXPLANATION_VERSION,
         "gpuscope_version": __version__,
-        "title": plain(book.title),
-        "about": plain(book.about),
+        "title": spoken(plain(book.title)),
+        "about": spoken(plain(book.about)),
         "chapters": [_explanation(chapter) for chapter in book.chapters],
     }
 
 
 def block_document(block: Block) -> Json:
     """Return one block as plain values, with its sort under `block`."""
-    return {"block": type(block).__name__.lower(), **plain(block)}
+    return {"block": type(block).__name__.lower(), **spoken(plain(block))}
 
 
 def _explanation(explanation: Explanation) -> Json:
-    values: Json = plain(explanation)
-    values["assumptions"] = [plain(both(text)) for text in explanation.assumptions]
+    values: Json = spoken(plain(explanation))
     values["sections"] = [_section(section) for section in explanation.sections]
     return values
 
 
 def _section(section: Section) -> Json:
     return {
-        "title": plain(section.title),
+        "title": spoken(plain(section.title)),
         "blocks": [block_document(block) for block in section.blocks],
     }

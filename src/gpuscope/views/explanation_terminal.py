@@ -9,11 +9,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.explain.types import Explanation, Section
+from gpuscope.document.blocks import Explanation, Section
+from gpuscope.document.text import render
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import words
-from gpuscope.views.sentences import both
-from gpuscope.views.terminal.blocks import render_block
+from gpuscope.views.terminal.blocks.render import render_block
 
 _INDENT = (0, 0, 0, 2)
 
@@ -33,10 +33,12 @@ def render_explanation(
         return parts
     parts += [_section(section, lang) for section in explanation.sections]
     if explanation.assumptions:
-        shown = [words(both(text), lang) for text in explanation.assumptions]
+        shown = [render(text, lang) for text in explanation.assumptions]
         parts.append(_listed(tr("Assumptions", lang), shown, "·"))
     if explanation.sources:
-        parts.append(_listed(tr("Sources", lang), list(explanation.sources), "·"))
+        parts.append(
+            _listed(tr("Sources", lang), [render(s, lang) for s in explanation.sources], "·")
+        )
     if explanation.commands:
         parts.append(_listed(tr("Next", lang), list(explanation.commands), "$", "cyan"))
     return parts

@@ -1,116 +1,67 @@
-"""Figures that follow from a run, and small text helpers that every view shares."""
+"""Small text helpers that every view shares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from gpuscope.analysis.types import Finding
+from gpuscope.document.quantities import Seconds, Share
+from gpuscope.document.text import Text, joined, render, verbatim
 from gpuscope.run import Run
+from gpuscope.views.words import word_text
 
-FIELD_LABELS: dict[str, str] = {
-    "step_time_s": "step time",
-    "device_busy_s": "device time",
-    "host_busy_s": "host time",
-    "peak_memory_bytes": "peak memory",
-    "reserved_memory_bytes": "reserved memory",
-    "energy_j": "energy",
+FIELD_LABELS: dict[str, Text] = {
+    "step_time_s": Text("step time"),
+    "device_busy_s": Text("device time"),
+    "host_busy_s": Text("host time"),
+    "peak_memory_bytes": Text("peak memory"),
+    "reserved_memory_bytes": Text("reserved memory"),
+    "energy_j": Text("energy"),
 }
-"""English label of each field of a run that has an origin."""
+"""Label of each field of a run that has an origin."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """Rates and costs of a run; None where a part of them is unknown.
-
-    Attributes:
-        samples_per_s, tokens_per_s: work over the step time.
-        energy_per_token_j: energy of one device per token of its step; of a job, of all devices.
-        usd_per_step: the price per hour over the step: of one device; of a job, of all.
-        usd_per_million_tokens: the same for 10^6 tokens.
-        limiter: the time class that takes most of the step.
-        devices: of a job, one a rank; else 1.
-        samples_per_s_per_device, tokens_per_s_per_device: of a job.
-        job_energy_j: energy of a step on all devices; of one device `Run.energy_j`.
-        mfu, hfu: model (hardware) FLOPs over the peak, the mean over all devices of a job.
-    """
-
-    samples_per_s: float | None
-    tokens_per_s: float | None
-    energy_per_token_j: float | None
-    usd_per_step: float | None
-    usd_per_million_tokens: float | None
-    limiter: str
-    devices: int = 1
-    samples_per_s_per_device: float | None = None
-    tokens_per_s_per_device: float | None = None
-    job_energy_j: float | None = None
-    mfu: float | None = None
-    hfu: float | None = None
-
-
-def figures(run: Run) -> Figures:
-    """Return what follows from the run's fields."""
-    step_s = run.step_time_s
-    devices = sum(len(each.members) for each in run.rank_results) or 1
-    price, energy_j, (mfu, hfu) = _price_usd(run), _energy_j(run), _used(run)
-    largest = max(run.analysis.classes, key=lambda share: share.time_s, default=None)
-    return Figures(
-        samples_per_s=_ratio(run.samples, step_s),
-        tokens_per_s=_ratio(run.tokens, step_s),
-        energy_per_token_j=_ratio(energy_j, run.tokens),
-        usd_per_step=price,
-        usd_per_million_tokens=None if price is None else _ratio(price * 1e6, run.tokens),
-        limiter=largest.label if largest else "",
-        devices=devices,
-        samples_per_s_per_device=_ratio(_ratio(run.samples, step_s), devices),
-        tokens_per_s_per_device=_ratio(_ratio(run.tokens, step_s), devices),
-        job_energy_j=energy_j,
-        mfu=mfu,
-        hfu=hfu,
-    )
-
-
-def _price_usd(run: Run) -> float | None:
-    """What a step costs on all devices of its job."""
-    if run.rank_results and run.place is not None:
-        hour = run.place.price_usd_per_hour
-        return None if hour is None else hour * run.step_time_s / 3600
-    return run.analysis.energy.cost_usd if run.analysis.energy else None
-
-
-def _energy_j(run: Run) -> float | None:
-    """Energy of a step on all devices of its job; None where that of any is unknown."""
-    total = 0.0
-    for each in run.rank_results:
-        if each.energy_j is None:
-            return None
-        total += each.energy_j * len(each.members)
-    return total if run.rank_results else run.energy_j
-
-
-def _used(run: Run) -> tuple[float | None, float | None]:
-    """MFU and HFU."""
-    used, job = run.analysis.utilisation, run.analysis.job
-    if used is None or job is None or not used.peak_flops_per_s:
-        return (None, None) if used is None else (used.mfu, used.hfu)
-    peak = run.step_time_s * used.peak_flops_per_s
-    return job.mean_model_flops / peak, job.mean_hardware_flops / peak
-
-
-def _ratio(amount: float | None, by: float | None) -> float | None:
-    return None if amount is None or not by else amount / by
+EVIDENCE_MARKS: Mapping[str, tuple[str, Text]] = {
+    "carried": (
+        "~",
+        Text("~ not measured itself: constants are carried over from its maker's devices."),
+    ),
+    "prior": (
+        "†",
+        Text("† no device of its maker was measured: a prior with a wide interval, no finding."),
+    ),
+}
+"""By `Run.evidence`: what stands after the device's name, and what it means."""
 
 
 def finding_text(finding: Finding, lang: str) -> tuple[str, str, str]:
-    """Return title, evidence and hint in a language; English where there is no Chinese."""
-    if lang == "zh":
-        return (
-            finding.title_zh or finding.title,
-            finding.evidence_zh or finding.evidence,
-            finding.hint_zh or finding.hint,
-        )
-    return finding.title, finding.evidence, finding.hint
+    """Return title, evidence and hint in a language."""
+    return (render(finding.title, lang), render(finding.evidence, lang), render(finding.hint, lang))
+
+
+def gain_text(finding: Finding, run: Run, lang: str) -> str:
+    """Return what a finding gains at most, and which others have the rest, to stand before a
+    sentence; "" if nothing."""
+    gain_s, others = finding.max_gain_s, _numbers(finding, run)
+    said = []
+    if gain_s:
+        time, share = Seconds(gain_s), Share(gain_s / run.analysis.step_s)
+        said.append(Text("Up to {time} ({share}) to gain. ", time=time, share=share))
+    if others and gain_s:
+        said.append(Text("The rest comes with no. {numbers}. ", numbers=others))
+    elif others:
+        said.append(Text("Its gain comes with no. {numbers}. ", numbers=others))
+    return "".join(render(sentence, lang) for sentence in said)
+
+
+def _numbers(finding: Finding, run: Run) -> Text:
+    """The places in the list of the findings that have the rest of a finding's gain."""
+    found = list(enumerate(run.analysis.findings, start=1))
+    places = (
+        next((n for n, other in found if other.kind == kind and other is not finding), None)
+        for kind in finding.rest_with
+    )
+    return joined(verbatim(str(n)) for n in places if n is not None)
 
 
 def short_operator(name: str) -> str:
@@ -138,3 +89,29 @@ def resample(times: Sequence[float], values: Sequence[float], points: int) -> li
         slices[i] = max(slices[i], held)
         held = float(last_in.get(i, held))
     return slices
+
+
+def distinct_names(runs: Sequence[Run]) -> list[str]:
+    """Return a short name for each run: what tells them apart, the device's id where that does."""
+    choices: tuple[list[str], ...] = (
+        [run.device_id or run.target for run in runs],
+        [run.target for run in runs],
+        [Text("{target} ({origin})", target=r.target, origin=word_text(r.origin)) for r in runs],
+        [run.name for run in runs],
+    )
+    for names in choices:
+        if len(set(names)) == len(names):
+            return names
+    return [f"{number}. {run.target}" for number, run in enumerate(runs, start=1)]
+
+
+def marked(name: str, run: Run) -> str:
+    """Return the name, with a mark where nobody measured the device."""
+    mark = EVIDENCE_MARKS.get(run.evidence)
+    return f"{name} {mark[0]}" if mark else name
+
+
+def marks_said(runs: Sequence[Run]) -> list[Text]:
+    """Return what the marks of some runs' names mean, one sentence each."""
+    found = {run.evidence for run in runs}
+    return [said for evidence, (_, said) in EVIDENCE_MARKS.items() if evidence in found]

@@ -10,24 +10,27 @@ from __future__ import annotations
 import base64
 import gzip
 import html
+import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.atomic import write_atomically
+from gpuscope.document.blocks import Book, Explanation
+from gpuscope.document.language import LANGUAGES, translated
+from gpuscope.document.plain import dumps, utf8
+from gpuscope.document.text import Text, render
+from gpuscope.document.translations import strings
 from gpuscope.errors import InvalidValueError
-from gpuscope.explain.types import Book, Explanation
-from gpuscope.run import Run
-from gpuscope.views.document import dumps
+from gpuscope.run import Refused, Run
 from gpuscope.views.explanation import book_document, explanation_document
 from gpuscope.views.i18n import choose_language
-from gpuscope.views.text_zh import CHINESE
 
 if TYPE_CHECKING:
     from gpuscope.views.report.what_if_sizes import Varied
 
-PAGE_VERSION = 1
+PAGE_VERSION = 2
 """Format of a page's data; `web/src/core/data.ts` refuses newer ones."""
 
 COMPRESS_ABOVE = 1_000_000
@@ -35,48 +38,59 @@ COMPRESS_ABOVE = 1_000_000
 
 
 def write_report(
-    runs: Run | Sequence[Run], path: str | Path, lang: str | None = None, *, what_if: bool = True,
+    runs: Run | Sequence[Run | Refused],
+    path: str | Path,
+    lang: str | None = None,
+    *,
+    what_if: bool = True,
     varied: Sequence[Varied] = (),
-) -> None:  # fmt: skip
+    refused: Sequence[Refused] = (),
+) -> None:
     """Write a report of one run, or of several side by side.
 
     Args:
-        runs: one run or several.
+        runs: one run or several, as `predict_many` gives them.
         path: the HTML file; it is there in full or not at all.
         lang: language that the page opens in ("en", "zh"); the reader can switch. None: as the
             environment says.
         what_if: compute the curves of the view "What if" for predicted runs.
         varied: options of the first run's workload that were predicted with other values.
+        refused: devices that cannot run it, named beside the runs.
 
     Raises:
         InvalidValueError: no run.
         InputFileError: the file cannot be written.
     """
-    write_atomically(path, render_report(runs, lang, what_if=what_if, varied=varied))
+    made = render_report(runs, lang, what_if=what_if, varied=varied, refused=refused)
+    write_atomically(path, made)
 
 
 def render_report(
-    runs: Run | Sequence[Run], lang: str | None = None, *, what_if: bool = True,
+    runs: Run | Sequence[Run | Refused],
+    lang: str | None = None,
+    *,
+    what_if: bool = True,
     varied: Sequence[Varied] = (),
-) -> str:  # fmt: skip
+    refused: Sequence[Refused] = (),
+) -> str:
     """Return the report's HTML; arguments and errors as `write_report`."""
     from gpuscope.views.report.data import report_data
 
-    listed = [runs] if isinstance(runs, Run) else list(runs)
+    given = [runs] if isinstance(runs, Run) else list(runs)
+    listed = [run for run in given if isinstance(run, Run)]
+    refused = (*refused, *(each for each in given if isinstance(each, Refused)))
     if not listed:
-        raise InvalidValueError("There is no run to report.")
+        raise InvalidValueError(Text("There is no run to report."))
     chosen = choose_language(lang)
     title = f"{listed[0].name} · {listed[0].target} · gpuscope"
-    data = report_data(listed, chosen, what_if=what_if, varied=varied)
+    data = report_data(listed, chosen, what_if=what_if, varied=varied, refused=refused)
     return page("report", data, title, chosen)
 
 
-def write_explanation(
-    explanation: Explanation, path: str | Path, lang: str | None = None
-) -> None:
+def write_explanation(explanation: Explanation, path: str | Path, lang: str | None = None) -> None:
     """Write an explanation as a page; arguments and errors as `write_report`."""
     chosen = choose_language(lang)
-    title = f"{getattr(explanation.title, chosen)} · gpuscope"
+    title = f"{explanation.title.to(chosen)} · gpuscope"
     data = explanation_document(explanation)
     write_atomically(path, page("explanation", data, title, chosen))
 
@@ -84,7 +98,7 @@ def write_explanation(
 def write_book(book: Book, path: str | Path, lang: str | None = None) -> None:
     """Write several explanations as one page; arguments and errors as `write_report`."""
     chosen = choose_language(lang)
-    title = f"{getattr(book.title, chosen)} · gpuscope"
+    title = f"{book.title.to(chosen)} · gpuscope"
     write_atomically(path, page("book", book_document(book), title, chosen))
 
 
@@ -93,7 +107,7 @@ def write_claims(path: str | Path, lang: str | None = None) -> None:
     from gpuscope.learn.claims.document import claims_document
 
     chosen = choose_language(lang)
-    title = {"en": "Claims about GPUs, checked", "zh": "关于 GPU 的说法，逐条检验"}[chosen]
+    title = render(Text("Claims about GPUs, checked"), chosen)
     data = claims_document()
     write_atomically(path, page("claims", data, f"{title} · gpuscope", chosen))
 
@@ -107,16 +121,32 @@ def page(kind: str, data: dict[str, Any], title: str, lang: str) -> str:
         title: of the window.
         lang: language that it opens in.
     """
+    others = [each for each in LANGUAGES if each != "en"]
     whole = {
-        "kind": kind, "version": PAGE_VERSION, "lang": lang, "strings": dict(CHINESE), kind: data,
-    }  # fmt: skip
+        "kind": kind,
+        "version": PAGE_VERSION,
+        "lang": lang,
+        "strings": {each: strings(data, each) for each in others},
+        kind: data,
+    }
+    texts = {each: own_texts(each) for each in others}
     template = files("gpuscope.views").joinpath("page", "page.html").read_text("utf-8")
     # One pass over the template, so that nothing inside the data is taken for a placeholder.
     pieces, rest = [], template
-    for mark, text in (("GPUSCOPE_TITLE", html.escape(title)), ("GPUSCOPE_DATA", embedded(whole))):
+    for mark, text in (
+        ("GPUSCOPE_TITLE", html.escape(title)),
+        ("GPUSCOPE_TEXTS", embedded(texts)),
+        ("GPUSCOPE_DATA", embedded(whole)),
+    ):
         before, _, rest = rest.partition(mark)
         pieces += [before, text]
     return "".join((*pieces, rest))
+
+
+def own_texts(lang: str) -> dict[str, str]:
+    """Return the translations of the page's own texts, by the English ones."""
+    listed = files("gpuscope.views").joinpath("page", "texts.json").read_text("utf-8")
+    return {text: translated(text, lang) for text in json.loads(listed)}
 
 
 def embedded(data: dict[str, Any]) -> str:
@@ -127,11 +157,9 @@ def embedded(data: dict[str, Any]) -> str:
     text = dumps(data)
     if len(text) > COMPRESS_ABOVE:
         # No time of writing in it: equal data make equal pages.
-        packed = gzip.compress(text.encode("utf-8"), 6, mtime=0)
+        packed = gzip.compress(utf8(text), 6, mtime=0)
         return "gzip:" + base64.b64encode(packed).decode("ascii")
-    return (
-        text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    )
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def read_embedded(text: str) -> dict[str, Any]:
@@ -140,8 +168,6 @@ def read_embedded(text: str) -> dict[str, Any]:
     Args:
         text: content of the page's data element.
     """
-    import json
-
     if text.startswith("gzip:"):
         text = gzip.decompress(base64.b64decode(text[5:])).decode("utf-8")
     found: dict[str, Any] = json.loads(text)

@@ -1,32 +1,40 @@
-"""User-visible text in two languages: the English text is the key, Chinese is looked up.
-
-Write every sentence as `tr("English text", lang)`. A test collects these calls and fails where a
-translation is missing, so a new sentence goes into `text_zh.py` at once.
-"""
+"""The language of what is shown: chosen once by the command line, then handed to every view."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
+from gpuscope.document.language import LANGUAGES, PSEUDO, filled, translated
+from gpuscope.document.printable import one_line
+from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError
-from gpuscope.views.text_zh import CHINESE
 
-LANGUAGES: tuple[str, ...] = ("en", "zh")
+__all__ = ["LANGUAGES", "choose_language", "tr"]
 
 _LOCALE_VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 
 
 def tr(text: str, lang: str, /, **values: object) -> str:
-    """Return `text` in a language, with `{names}` filled in.
+    """Return a view's own text in a language, with `{names}` filled in.
 
     Args:
-        text: the English text. What has no translation (an operator's name, say) stays as it is.
+        text: the English text, a literal (see `tools/catalogue.py`). What has no translation (an
+            operator's name, say) stays as it is.
         lang: one of `LANGUAGES`.
-        values: what stands in the text's braces.
+        values: what stands in the text's braces: rendered already, or names from outside.
     """
-    found = CHINESE.get(text, text) if lang == "zh" else text
-    return found.format(**values) if values else found
+    if isinstance(text, Text) and not values:
+        return text.to(lang)
+    shown = {name: one_line(str(value)) for name, value in values.items()}
+    return filled(translated(text, lang), shown, lang)
+
+
+def next_language(lang: str) -> str:
+    """Return the language after one, the first after the last; each catalogue has its own name as
+    the translation of "English"."""
+    at = LANGUAGES.index(lang) if lang in LANGUAGES else -1
+    return LANGUAGES[(at + 1) % len(LANGUAGES)]
 
 
 def choose_language(asked: str | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -37,14 +45,20 @@ def choose_language(asked: str | None, environment: Mapping[str, str] = os.envir
         environment: environment variables.
 
     Raises:
-        UnknownNameError: neither "en" nor "zh".
+        UnknownNameError: no such language.
     """
     wanted = asked or environment.get("GPUSCOPE_LANG")
     if wanted:
         short = wanted.strip().lower().replace("_", "-").partition("-")[0]
-        if short not in LANGUAGES:
-            raise UnknownNameError("language", wanted, LANGUAGES, "Type: --lang en or --lang zh")
+        if short not in (*LANGUAGES, PSEUDO):
+            raise UnknownNameError(
+                Text("language"),
+                wanted,
+                LANGUAGES,
+                Text("Type: {command}", command=" | ".join(f"--lang {x}" for x in LANGUAGES)),
+            )
         return short
     # The first variable that is set decides, as in POSIX.
     locale = next((environment[v] for v in _LOCALE_VARIABLES if environment.get(v)), "")
-    return "zh" if locale.lower().startswith("zh") else "en"
+    short = locale.lower()[:2]
+    return short if short in LANGUAGES else "en"

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from gpuscope.document import format as units
 from gpuscope.program.models.registry import ModelName
-from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import left, right, table
 
@@ -19,9 +19,12 @@ SCHEMA_VERSION = 1
 def model_table(models: Sequence[ModelName], lang: str = "en") -> RenderableType:
     """Return a table of the models, in their order."""
     rows = table(
-        left(tr("name", lang)), left(tr("family", lang)), right(tr("parameters", lang)),
-        left(tr("tasks", lang)), left(tr("description", lang), ratio=1),
-    )  # fmt: skip
+        left(tr("name", lang)),
+        left(tr("family", lang)),
+        right(tr("parameters", lang)),
+        left(tr("tasks", lang)),
+        left(tr("description", lang), ratio=1),
+    )
     rows.expand = True
     family = ""
     for model in models:
@@ -44,9 +47,12 @@ def models_document(models: Sequence[ModelName]) -> dict[str, Any]:
         "version": SCHEMA_VERSION,
         "models": [
             {
-                "name": m.name, "family": m.family, "description": m.description,
-                "parameters": m.parameters, "tasks": list(m.tasks),
+                "name": m.name,
+                "family": m.family,
+                "description": m.description,
+                "parameters": m.parameters,
+                "tasks": list(m.tasks),
             }
             for m in models
         ],
-    }  # fmt: skip
+    }

@@ -7,46 +7,18 @@ table in its own language (web/).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from gpuscope.explain.types import Axis, Cell, Words
-from gpuscope.views import units
+from gpuscope.document.blocks import Axis, Cell
+from gpuscope.document.format import quantity
+from gpuscope.document.text import Text, render
 from gpuscope.views.i18n import tr
 
-_PLAIN_BELOW = 100_000
-"""Whole numbers without a unit (a matrix's side) get no separators below this."""
 
-
-def words(text: Words | None, lang: str) -> str:
+def words(text: Text | None, lang: str) -> str:
     """Return a text in a language; "" for None."""
     if text is None:
         return ""
-    return text.zh if lang == "zh" else text.en
-
-
-def number(value: float, lang: str = "en") -> str:
-    """Return a number without a unit: whole ones in full, others with three digits."""
-    if not math.isfinite(value):
-        return tr("not available", lang)
-    if value != int(value) and abs(value) < _PLAIN_BELOW:
-        return units.digits(value)
-    return f"{value:.0f}" if abs(value) < _PLAIN_BELOW else f"{value:,.0f}"
-
-
-def intensity(value: float | None, lang: str = "en") -> str:
-    """Return "295 FLOP/B", arithmetic per byte moved."""
-    if value is None or not math.isfinite(value):
-        return tr("not available", lang)
-    return f"{units.digits(value)} FLOP/B"
-
-
-FORMATS: Mapping[str, units.Format] = {
-    "s": units.time, "bytes": units.size, "bytes/s": units.byte_rate, "flop": units.flops,
-    "flop/s": units.flop_rate, "flop/byte": intensity, "share": units.percent,
-    "ratio": units.ratio, "count": units.count, "Hz": units.frequency, "W": units.power,
-    "J": units.energy, "usd": units.money,
-}  # fmt: skip
-"""How each unit of `gpuscope.explain.types` is written."""
+    return text.to(lang)
 
 
 def cell(value: Cell, unit: str = "", lang: str = "en") -> str:
@@ -60,14 +32,9 @@ def cell(value: Cell, unit: str = "", lang: str = "en") -> str:
     """
     if value is None:
         return tr("not available", lang)
-    if isinstance(value, Words):
-        return words(value, lang)
     if isinstance(value, str):
-        return value
-    if unit in FORMATS:
-        return FORMATS[unit](float(value), lang)
-    text = number(float(value), lang)
-    return f"{text} {unit}" if unit and math.isfinite(value) else text
+        return render(value, lang)
+    return quantity(float(value), unit, lang)
 
 
 def tick(value: float, unit: str = "", lang: str = "en") -> str:

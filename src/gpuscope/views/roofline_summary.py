@@ -53,9 +53,10 @@ def _family(kind: str, points: list[RooflinePoint], roofline: Roofline) -> Famil
     bandwidth = roofline.memory_bandwidth_bytes_per_s or 0.0
     # Under the slope the roof is intensity x bandwidth; under the flat part it is less than that.
     flat_s = sum(
-        p.time_s for p in points
+        p.time_s
+        for p in points
         if p.roof_flops_per_s < 0.999 * p.intensity_flops_per_byte * bandwidth
-    )  # fmt: skip
+    )
     return FamilyOnRoofline(
         kind=kind,
         time_s=time_s,

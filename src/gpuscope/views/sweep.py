@@ -9,20 +9,14 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.text import Text
 
+from gpuscope.document import format as units
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render, verbatim
 from gpuscope.run import Run
-from gpuscope.views import units
-from gpuscope.views.figures import figures
+from gpuscope.run.figures import figures
 from gpuscope.views.i18n import tr
-from gpuscope.views.terminal.layout import (
-    Bar,
-    bars,
-    class_label,
-    class_style,
-    left,
-    right,
-    section,
-    table,
-)
+from gpuscope.views.terminal.layout import Bar, bars, class_style, left, right, section, table
+from gpuscope.views.words import class_label
 
 Points = Sequence[tuple[float, Run]]
 
@@ -37,7 +31,7 @@ class Worth:
             changes nothing.
     """
 
-    resource: str
+    resource: Said
     elasticity: float
 
     @property
@@ -55,10 +49,14 @@ def render_sweep(field: str, points: Points, lang: str = "en") -> RenderableType
     """Return one row a point: time, rate and limiter, the bars being the curve."""
     per_token = any(run.tokens is not None for _, run in points)
     rows = table(
-        right(field_label(field, lang)), right(tr("step", lang)), bars(),
+        right(render(field_text(field), lang)),
+        right(tr("step", lang)),
+        bars(),
         right(tr("tokens/s", lang) if per_token else tr("samples/s", lang)),
-        right(tr("peak memory", lang)), right(tr("elasticity", lang)), left(tr("mostly", lang)),
-    )  # fmt: skip
+        right(tr("peak memory", lang)),
+        right(tr("elasticity", lang)),
+        left(tr("mostly", lang)),
+    )
     slowest_s = max(run.step_time_s for _, run in points)
     for number, (value, run) in enumerate(points):
         shown = figures(run)
@@ -102,45 +100,58 @@ def render_worth(found: Sequence[Worth], lang: str = "en") -> RenderableType:
     for worth in ordered:
         gain = worth.gain_of_ten_percent
         sign = "−" if gain > 0 else "+"
-        shown = (
-            sign + units.percent(abs(gain), lang) if abs(gain) >= 5e-4 else tr("no change", lang)
-        )
-        rows.add_row(tr(worth.resource, lang), shown, Bar(gain / 0.1, 24, "green", "░"))
+        shown = sign + units.share(abs(gain), lang) if abs(gain) >= 5e-4 else tr("no change", lang)
+        rows.add_row(render(worth.resource, lang), shown, Bar(gain / 0.1, 24, "green", "░"))
     rest = 1 + sum(min(0.0, worth.elasticity) for worth in found)
-    about = tr("A full bar: the step is 10 % faster too. Resources that change nothing are no loss "
-               "to save on.", lang)  # fmt: skip
+    about = tr(
+        "A full bar: the step is 10 % faster too. Resources that change nothing are no loss "
+        "to save on.",
+        lang,
+    )
     parts: list[RenderableType] = [rows]
     if rest > 0.05:
         sentence = tr(
             "About {share} of the step depends on none of these: the host, launches and latencies.",
-            lang, share=units.percent(rest, lang),
-        )  # fmt: skip
+            lang,
+            share=units.share(rest, lang),
+        )
         parts.append(Text(sentence, style="dim"))
     return section(tr("What is worth paying for", lang), about, *parts)
 
 
-FIELDS: dict[str, str] = {
-    "batch": "batch", "seq": "sequence", "devices": "devices",
-    "memory_bandwidth_bytes_per_s": "memory bandwidth", "memory_bytes": "memory",
-    "compute_units": "compute units", "clock_hz": "clock", "l2_bytes": "L2 cache",
-    "tdp_w": "power limit", "launch_latency_s": "launch latency",
-    "scale_up_bandwidth_bytes_per_s": "scale-up bandwidth",
-    "host_link_bandwidth_bytes_per_s": "host link", "price_usd_per_hour": "price per hour",
-}  # fmt: skip
+FIELDS: dict[str, Said] = {
+    "batch": Said("batch"),
+    "seq": Said("sequence"),
+    "devices": Said("devices"),
+    "memory_bandwidth_bytes_per_s": Said("memory bandwidth"),
+    "memory_bytes": Said("memory"),
+    "compute_units": Said("compute units"),
+    "clock_hz": Said("clock"),
+    "l2_bytes": Said("L2 cache"),
+    "tdp_w": Said("power limit"),
+    "launch_latency_s": Said("launch latency"),
+    "scale_up_bandwidth_bytes_per_s": Said("scale-up bandwidth"),
+    "host_link_bandwidth_bytes_per_s": Said("host link"),
+    "price_usd_per_hour": Said("price per hour"),
+}
 """English labels of what can be swept; other fields are shown by their own name."""
 
 
-def field_label(field: str, lang: str) -> str:
+def field_text(field: str) -> Said:
     """Return what people call a field."""
-    return tr(FIELDS[field], lang) if field in FIELDS else field
+    return FIELDS.get(field) or verbatim(field)
 
 
 def format_value(field: str, value: float, lang: str = "en") -> str:
     """Return a value of a field with its unit, taken from the field's name."""
     for suffix, show in (
-        ("_bytes_per_s", units.byte_rate), ("_bytes", units.size), ("_hz", _hertz),
-        ("_usd_per_hour", units.money), ("_w", units.power), ("_s", units.time),
-    ):  # fmt: skip
+        ("_bytes_per_s", units.byte_rate),
+        ("_bytes", units.size),
+        ("_hz", _hertz),
+        ("_usd_per_hour", units.money),
+        ("_w", units.power),
+        ("_s", units.time),
+    ):
         if field.endswith(suffix) and not field.endswith("_units"):
             return show(value, lang)
     # Peak rates are swept by the name of their dtype ("bf16").

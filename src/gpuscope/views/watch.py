@@ -8,21 +8,15 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.document.text import render
 from gpuscope.views.i18n import tr
-from gpuscope.views.quantities import words
 from gpuscope.views.watch_curve import curve, curve_text
-from gpuscope.views.watch_device import (
-    STYLES,
-    Look,
-    device_panel,
-    verdict_line,
-)
+from gpuscope.views.watch_device import STYLES, Look, device_panel, verdict_line
 from gpuscope.views.watch_processes import process_table
 from gpuscope.views.watch_rows import Cell, Draw, Row, Rows, share_bar
 from gpuscope.watch.history import History
 from gpuscope.watch.types import DeviceSample
-from gpuscope.watch.verdict import HEADS
 from gpuscope.watch.window import busy_of, power_share_of
 
 Chosen = tuple[str, int]
@@ -51,7 +45,7 @@ def render_watch(history: History, look: Look, notes: Sequence[str] = ()) -> Ren
     else:
         parts += [device_panel(history, host, place, look) for host, place in devices]
     parts += process_table(history, look.lang)
-    parts += [Text(note, style="dim") for note in notes]
+    parts += [Text(render(note, look.lang), style="dim") for note in notes]
     return Group(*parts)
 
 
@@ -76,7 +70,7 @@ def host_line(history: History, host: str, look: Look) -> Text:
     if sample.host_cpu is None:
         return text
     text.append(tr("processors", look.lang) + " ", style="dim")
-    text.append(units.percent(sample.host_cpu, look.lang))
+    text.append(units.share(sample.host_cpu, look.lang))
     if look.curves:
         values = history.host_curve(host, 30, look.span_s)
         text.append("  ").append(curve_text(values), style="green")
@@ -86,16 +80,24 @@ def host_line(history: History, host: str, look: Look) -> Text:
 def no_device(lang: str) -> Text:
     """Return what to say of a host without an accelerator."""
     return Text.assemble(
-        tr("No accelerator is seen on this host.", lang), " ",
+        tr("No accelerator is seen on this host.", lang),
+        " ",
         (tr("Should there be one? Type: gpuscope doctor", lang), "dim"),
-    )  # fmt: skip
+    )
 
 
 def overview(history: History, look: Look, chosen: Chosen | None = None) -> RenderableType:
     """Return one line a device: verdict, utilisation, power, memory, temperature, curve."""
     lang, hosts = look.lang, len(history.hosts) > 1
-    titles = ("GPU", tr("what it does", lang), tr("utilisation", lang), "", tr("power", lang),
-              tr("memory", lang), "°C")  # fmt: skip
+    titles = (
+        "GPU",
+        tr("what it does", lang),
+        tr("utilisation", lang),
+        "",
+        tr("power", lang),
+        tr("memory", lang),
+        "°C",
+    )
     heads = ("", *((tr("host", lang),) if hosts else ()), *titles)
     rows = [
         Row(
@@ -106,9 +108,10 @@ def overview(history: History, look: Look, chosen: Chosen | None = None) -> Rend
     for host, place in all_devices(history):
         marked = chosen == (host, place)
         cells = (
-            (("▸" if marked else " ", "cyan"),), *((((host, ""),),) if hosts else ()),
+            (("▸" if marked else " ", "cyan"),),
+            *((((host, ""),),) if hosts else ()),
             *_line(history, host, place, lang),
-        )  # fmt: skip
+        )
         tail = _busy_curve(history, host, place, look.span_s) if look.curves else None
         rows.append(Row(cells, tail, "bold" if marked else ""))
     first = 2 if hosts else 1
@@ -122,12 +125,13 @@ def _line(history: History, host: str, place: int, lang: str) -> list[Cell | Dra
     busy, hot = busy_of(device), device.reading.temperature_c
     return [
         ((str(device.info.index), ""),),
-        ((words(HEADS[verdict.kind], lang), STYLES[verdict.kind]),),
+        ((render(verdict.head, lang), STYLES[verdict.kind]),),
         share_bar(busy or 0.0, "default"),
         (("–" if busy is None else f"{busy * 100:.0f} %", ""),),
-        ((_power(device), ""),), ((_memory(device), ""),),
+        ((_power(device), ""),),
+        ((_memory(device), ""),),
         (("–" if hot is None else f"{hot:.0f}", ""),),
-    ]  # fmt: skip
+    ]
 
 
 def _power(device: DeviceSample) -> str:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
-from rich.segment import Segment
+from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.widgets import Static
 
-from gpuscope.views.i18n import tr
+from gpuscope.document.text import render
+from gpuscope.views.i18n import next_language, tr
 from gpuscope.views.watch import Chosen, all_devices, host_line, no_device, overview
 from gpuscope.views.watch_device import SPANS_S, Look, device_panel
 from gpuscope.views.watch_help import help_panel
+from gpuscope.views.watch_lines import Lines
 from gpuscope.views.watch_processes import process_table
 from gpuscope.watch.history import History
 from gpuscope.watch.recording import Replay
@@ -28,32 +24,6 @@ from gpuscope.watch.source import EndOfSamples, Source
 from gpuscope.watch.types import Sample
 
 MOST_PROCESSES = 24
-
-PLAIN = Console(width=80, color_system="truecolor", legacy_windows=False, file=io.StringIO())
-"""Draws lines; prints nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """Lines that are drawn already."""
-
-    lines: list[list[Segment]]
-
-    @classmethod
-    def of(cls, what: RenderableType, width: int) -> Drawn:
-        """Draw something at a width."""
-        return cls(PLAIN.render_lines(what, PLAIN.options.update_width(width), pad=False))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Give the lines."""
-        for line in self.lines:
-            yield from line
-            yield Segment.line()
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        """Take the width there is."""
-        return Measurement(options.max_width, options.max_width)
-
 
 OnSamples = Callable[[tuple[Sample, ...], History], None]
 
@@ -63,10 +33,8 @@ class WatchApp(App[None]):
 
     CSS = """
     Screen { background: $background; }
-    #hosts { height: auto; padding: 0 1; }
-    #overview { height: auto; padding: 0 1; }
-    #body { height: 1fr; padding: 0 1; scrollbar-size-vertical: 1; }
-    #detail { height: auto; }
+    Lines { padding: 0 1; }
+    #detail { height: 1fr; scrollbar-size-vertical: 1; }
     #keys { height: 1; dock: bottom; padding: 0 1; background: $panel; }
     """
     ENABLE_COMMAND_PALETTE = False
@@ -82,9 +50,13 @@ class WatchApp(App[None]):
     ]
 
     def __init__(
-        self, source: Source, lang: str = "en", *, on_samples: OnSamples | None = None,
+        self,
+        source: Source,
+        lang: str = "en",
+        *,
+        on_samples: OnSamples | None = None,
         seconds: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Prepare the view.
 
         Args:
@@ -111,11 +83,8 @@ class WatchApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        yield Static(id="hosts")
-        yield Static(id="overview")
-        with VerticalScroll(id="body"):
-            yield Static(id="detail")
-        yield Static(id="keys")
+        for part in ("hosts", "overview", "detail", "keys"):
+            yield Lines(part)
 
     def on_mount(self) -> None:
         """Begin to ask the source."""
@@ -125,8 +94,10 @@ class WatchApp(App[None]):
         threading.Thread(target=self._ask, name="gpuscope-watch", daemon=True).start()
 
     def on_resize(self) -> None:
-        """Draw anew for another size."""
+        """Draw anew for another size, all of it: what the terminal made of the old lines is its own
+        affair, and lines that did not change would not be sent."""
         self.redraw()
+        self.call_after_refresh(self.screen.refresh)
 
     def on_unmount(self) -> None:
         """Stop asking."""
@@ -163,7 +134,7 @@ class WatchApp(App[None]):
     def action_help(self) -> None:
         """Show or hide what the figures mean."""
         self._helps = not self._helps
-        self.query_one("#body", VerticalScroll).scroll_home(animate=False)
+        self.query_one("#detail", Lines).scroll_home(animate=False)
         self.redraw()
 
     def action_language(self) -> None:
@@ -178,7 +149,7 @@ class WatchApp(App[None]):
             self._chosen = (min(self._chosen, len(devices) - 1) + step) % len(devices)
             self.redraw()
         else:
-            self.query_one("#body", VerticalScroll).scroll_relative(y=step, animate=False)
+            self.query_one("#detail", Lines).scroll_relative(y=step, animate=False)
 
     def action_span(self, step: int) -> None:
         """Let the curves span more or less."""
@@ -208,15 +179,12 @@ class WatchApp(App[None]):
         if chosen is not None:
             parts.append(device_panel(history, *chosen, look, chosen=several))
             parts += process_table(history, look.lang, MOST_PROCESSES)
-        notes = [Text(note, style="dim") for note in self.source.notes]
+        notes = [Text(render(note, self.lang), style="dim") for note in self.source.notes]
         self._put("#detail", Group(*parts, *([Text(), *notes] if notes else [])))
 
     def _put(self, where: str, what: RenderableType | None) -> None:
         """Fill a part of the screen; None takes it away."""
-        part = self.query_one(where, Static)
-        part.display = what is not None
-        # Drawn once here: the layout would draw it to learn its height, and then again.
-        part.update("" if what is None else Drawn.of(what, self.look.width))
+        self.query_one(where, Lines).put(what, self.look.width)
 
     def _keys(self) -> Text:
         several = len(all_devices(self.history)) > 1
@@ -225,7 +193,7 @@ class WatchApp(App[None]):
             ("p", tr("go on", self.lang) if self._paused else tr("pause", self.lang)),
             *([("↑↓", "GPU")] if several else []),
             ("+ −", self.look.span),
-            ("l", "English" if self.lang == "zh" else "中文"),
+            ("l", tr("English", next_language(self.lang))),
             ("h", tr("close help", self.lang) if self._helps else tr("help", self.lang)),
         ]
         text = Text(no_wrap=True, overflow="ellipsis")

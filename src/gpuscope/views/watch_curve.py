@@ -17,11 +17,10 @@ def curve_text(values: Sequence[float | None], top: float = 1.0) -> str:
         values: None leaves a blank.
         top: the value of the highest step; above zero.
     """
-    return "".join(" " if value is None else STEPS[_step(value / top)] for value in values)
-
-
-def _step(share: float) -> int:
-    return min(max(int(share * len(STEPS)), 0), len(STEPS) - 1)
+    scale, last = len(STEPS) / top, len(STEPS) - 1
+    return "".join(
+        [" " if value is None else STEPS[int(min(max(value * scale, 0), last))] for value in values]
+    )
 
 
 def curve(

@@ -11,11 +11,13 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render
 from gpuscope.views.i18n import tr
-from gpuscope.views.quantities import words
 from gpuscope.views.watch_curve import curve
 from gpuscope.views.watch_rows import Draw, Row, Rows, share_bar
+from gpuscope.views.words import word
 from gpuscope.watch.history import History
 from gpuscope.watch.types import DeviceSample, Verdict, VerdictKind
 from gpuscope.watch.window import (
@@ -33,11 +35,17 @@ CURVES_FROM = 72
 """Columns of a screen from which there is room for curves."""
 
 STYLES: dict[VerdictKind, str] = {
-    "idle": "grey58", "waiting_for_input": "yellow", "host_bound": "yellow",
-    "compute_bound": "green", "memory_bound": "green", "communication_bound": "cyan",
-    "power_limited": "magenta", "thermally_limited": "red", "busy": "blue",
+    "idle": "grey58",
+    "waiting_for_input": "yellow",
+    "host_bound": "yellow",
+    "compute_bound": "green",
+    "memory_bound": "green",
+    "communication_bound": "cyan",
+    "power_limited": "magenta",
+    "thermally_limited": "red",
+    "busy": "blue",
     "unknown": "grey58",
-}  # fmt: skip
+}
 """Colour of each verdict: green works at a limit of the device, yellow waits for the host."""
 
 LINKS_TOP_BYTES_PER_S = 900e9
@@ -76,7 +84,7 @@ class Look:
 class _Row:
     """A figure with a bar: what it is called, how it is read and how it is said."""
 
-    label: str
+    label: Said
     share: Callable[[DeviceSample], float | None]
     said: Callable[[DeviceSample, str], str]
     style: str
@@ -100,28 +108,40 @@ def device_panel(
     title = Text.assemble((f" GPU {info.index} ", "bold default"), (f"{info.name} ", "default"))
     return Panel(
         Group(
-            verdict_line(verdict, look.lang), Text(), _bars(history, host, device, look),
-            Text(), _facts(device, look.lang), *_missing(device, look.lang),
+            verdict_line(verdict, look.lang),
+            Text(),
+            _bars(history, host, device, look),
+            Text(),
+            _facts(device, look.lang),
+            *_missing(device, look.lang),
         ),
-        title=title, title_align="left", box=box.ROUNDED, padding=(0, 1),
-        border_style="cyan" if chosen else "bright_black", width=look.width,
-    )  # fmt: skip
+        title=title,
+        title_align="left",
+        box=box.ROUNDED,
+        padding=(0, 1),
+        border_style="cyan" if chosen else "bright_black",
+        width=look.width,
+    )
 
 
 def verdict_line(verdict: Verdict, lang: str) -> Text:
     """Return a verdict's sentence, its head in colour, and how sure it is."""
-    head, colon, rest = words(verdict.sentence, lang).partition("：" if lang == "zh" else ":")
+    head, rest = render(verdict.head, lang), render(verdict.evidence, lang)
+    if rest:
+        head += tr(": ", lang)
     sure = tr("({share} sure)", lang, share=f"{verdict.sure * 100:.0f} %")
     style = STYLES[verdict.kind]
     return Text.assemble(
-        ("● ", style), (head + colon, f"bold {style}"), rest,
+        ("● ", style),
+        (head, f"bold {style}"),
+        rest,
         (f" {sure}" if verdict.sure > 0 else "", "dim"),
-    )  # fmt: skip
+    )
 
 
 def throttle_text(reasons: Sequence[str], lang: str) -> str:
     """Return why the clock is held down."""
-    return tr(", ", lang).join(tr(reason, lang) for reason in reasons)
+    return tr(", ", lang).join(word(reason, lang) for reason in reasons)
 
 
 def _bars(history: History, host: str, device: DeviceSample, look: Look) -> RenderableType:
@@ -129,7 +149,7 @@ def _bars(history: History, host: str, device: DeviceSample, look: Look) -> Rend
     rows = [
         Row(
             (
-                ((tr(row.label, lang), "dim"),),
+                ((render(row.label, lang), "dim"),),
                 share_bar(share, row.style),
                 ((row.said(device, lang), ""),),
             ),
@@ -153,15 +173,13 @@ def _facts(device: DeviceSample, lang: str) -> RenderableType:
     reading = device.reading
     degrees = None if reading.temperature_c is None else f"{reading.temperature_c:.0f} °C"
     pairs = (
-        ("SM clock", _said(units.frequency, reading.sm_clock_hz, lang)),
-        ("memory clock", _said(units.frequency, reading.memory_clock_hz, lang)),
-        ("temperature", degrees),
-        ("PCIe link", _link(device, lang)),
+        (tr("SM clock", lang), _said(units.frequency, reading.sm_clock_hz, lang)),
+        (tr("memory clock", lang), _said(units.frequency, reading.memory_clock_hz, lang)),
+        (tr("temperature", lang), degrees),
+        (tr("PCIe link", lang), _link(device, lang)),
     )
     shown = [
-        Text.assemble((f"{tr(label, lang)} ", "dim"), value)
-        for label, value in pairs
-        if value is not None
+        Text.assemble((f"{label} ", "dim"), value) for label, value in pairs if value is not None
     ]
     if reading.throttle_reasons:
         why = throttle_text(reading.throttle_reasons, lang)
@@ -184,7 +202,7 @@ def _link(device: DeviceSample, lang: str) -> str | None:
 
 def _missing(device: DeviceSample, lang: str) -> list[Text]:
     """One quiet line that names what was not read, and why where that is known."""
-    absent = [tr(row.label, lang) for row in _ROWS if row.share(device) is None]
+    absent = [render(row.label, lang) for row in _ROWS if row.share(device) is None]
     if not absent:
         return []
     said = tr("Not available: {figures}.", lang, figures=tr(", ", lang).join(absent))
@@ -214,37 +232,45 @@ def _of(
     return f"{how(part, lang)} / {how(whole, lang)}"
 
 
-def _share_row(label: str, figure: Callable[[DeviceSample], float | None], style: str) -> _Row:
-    return _Row(label, figure, lambda d, lang: units.percent(figure(d), lang), style)
+def _share_row(label: Said, figure: Callable[[DeviceSample], float | None], style: str) -> _Row:
+    return _Row(label, figure, lambda d, lang: units.share(figure(d), lang), style)
 
 
 _ROWS: tuple[_Row, ...] = (
-    _share_row("utilisation", busy_of, "default"),
-    _share_row("SMs", lambda d: d.activity.sm, "blue"),
-    _share_row("tensor cores", lambda d: d.activity.tensor, "bright_blue"),
-    _share_row("memory bandwidth", lambda d: d.activity.memory_bandwidth, "magenta"),
+    _share_row(Said("utilisation"), busy_of, "default"),
+    _share_row(Said("SMs"), lambda d: d.activity.sm, "blue"),
+    _share_row(Said("tensor cores"), lambda d: d.activity.tensor, "bright_blue"),
+    _share_row(Said("memory bandwidth"), lambda d: d.activity.memory_bandwidth, "magenta"),
     _Row(
-        "power", power_share_of,
+        Said("power"),
+        power_share_of,
         lambda d, lang: _of(units.power, d.reading.power_w, d.reading.power_limit_w, lang),
         "yellow",
     ),
     _Row(
-        "memory", _memory_share,
+        Said("memory"),
+        _memory_share,
         lambda d, lang: _of(
             units.size, d.reading.memory_used_bytes, d.reading.memory_total_bytes, lang
         ),
         "green",
     ),
     _Row(
-        "PCIe in", lambda d: _pcie_share(d, "rx"),
-        lambda d, lang: units.byte_rate(d.activity.pcie_rx_bytes_per_s, lang), "cyan",
+        Said("PCIe in"),
+        lambda d: _pcie_share(d, "rx"),
+        lambda d, lang: units.byte_rate(d.activity.pcie_rx_bytes_per_s, lang),
+        "cyan",
     ),
     _Row(
-        "PCIe out", lambda d: _pcie_share(d, "tx"),
-        lambda d, lang: units.byte_rate(d.activity.pcie_tx_bytes_per_s, lang), "cyan",
+        Said("PCIe out"),
+        lambda d: _pcie_share(d, "tx"),
+        lambda d, lang: units.byte_rate(d.activity.pcie_tx_bytes_per_s, lang),
+        "cyan",
     ),
     _Row(
-        "device links", _nvlink_share,
-        lambda d, lang: units.byte_rate(nvlink_of(d), lang), "bright_cyan",
+        Said("device links"),
+        _nvlink_share,
+        lambda d, lang: units.byte_rate(nvlink_of(d), lang),
+        "bright_cyan",
     ),
-)  # fmt: skip
+)

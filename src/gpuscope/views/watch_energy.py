@@ -11,9 +11,10 @@ from rich.padding import Padding
 from rich.table import Column
 from rich.text import Text
 
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render, verbatim
 from gpuscope.views.i18n import tr
-from gpuscope.views.quantities import words
 from gpuscope.views.terminal.layout import Bar, bars, left, right, table
 from gpuscope.watch.energy_of import JOULES_PER_KWH, DeviceEnergy, EnergyReport, Method
 
@@ -27,25 +28,40 @@ def energy_document(report: EnergyReport) -> dict[str, Any]:
     """Return a report as plain values: schema `gpuscope.energy`, version 1; missing is null."""
     grid = report.grid
     return {
-        "schema": SCHEMA, "version": VERSION, "command": list(report.command),
-        "exit_code": report.exit_code, "seconds": report.seconds, "energy_j": report.energy_j,
-        "complete": report.complete, "average_w": report.average_w, "co2_g": report.co2_g,
+        "schema": SCHEMA,
+        "version": VERSION,
+        "command": list(report.command),
+        "exit_code": report.exit_code,
+        "seconds": report.seconds,
+        "energy_j": report.energy_j,
+        "complete": report.complete,
+        "average_w": report.average_w,
+        "co2_g": report.co2_g,
         "grid": {
-            "code": grid.code, "place": grid.place.en, "g_per_kwh": grid.g_per_kwh,
-            "year": grid.year, "source": grid.source,
+            "code": grid.code,
+            "place": str(grid.place),
+            "g_per_kwh": grid.g_per_kwh,
+            "year": grid.year,
+            "source": grid.source,
         },
-        "cost_usd": report.cost_usd, "price_usd_per_kwh": report.price_per_kwh,
+        "cost_usd": report.cost_usd,
+        "price_usd_per_kwh": report.price_per_kwh,
         "devices": [_part(part) for part in report.devices],
         "host": None if report.host is None else _part(report.host),
-    }  # fmt: skip
+    }
 
 
 def _part(part: DeviceEnergy) -> dict[str, Any]:
     return {
-        "name": part.name, "index": part.index, "energy_j": part.energy_j,
-        "uncertainty_j": part.uncertainty_j, "average_w": part.average_w, "peak_w": part.peak_w,
-        "method": part.method, "why_not": part.why_not or None,
-    }  # fmt: skip
+        "name": part.name,
+        "index": part.index,
+        "energy_j": part.energy_j,
+        "uncertainty_j": part.uncertainty_j,
+        "average_w": part.average_w,
+        "peak_w": part.peak_w,
+        "method": part.method,
+        "why_not": part.why_not or None,
+    }
 
 
 def render_energy(report: EnergyReport, lang: str = "en") -> RenderableType:
@@ -80,9 +96,14 @@ def _headline(report: EnergyReport, lang: str) -> Text:
 
 def _by_device(report: EnergyReport, lang: str) -> RenderableType:
     rows = table(
-        Column(no_wrap=True), right(tr("energy", lang)), right("±"), right(tr("average", lang)),
-        right(tr("peak", lang)), bars(), Column(tr("by", lang), style="dim", no_wrap=True),
-    )  # fmt: skip
+        Column(no_wrap=True),
+        right(tr("energy", lang)),
+        right("±"),
+        right(tr("average", lang)),
+        right(tr("peak", lang)),
+        bars(),
+        Column(tr("by", lang), style="dim", no_wrap=True),
+    )
     most = max((part.energy_j or 0.0 for part in report.parts), default=0.0)
     for part in report.parts:
         share = (part.energy_j or 0.0) / most if most else 0.0
@@ -93,18 +114,26 @@ def _by_device(report: EnergyReport, lang: str) -> RenderableType:
             _or_dash(part.average_w, units.power, lang),
             _or_dash(part.peak_w, units.power, lang),
             Bar(share, 12) if part.energy_j else Text(),
-            tr(METHODS[part.method], lang),
+            render(METHODS[part.method], lang),
         )
     if len(report.parts) > 1 and report.energy_j is not None:
         rows.add_row(
             Text(tr("together", lang), style="bold"),
-            Text(_at_least(report, lang), style="bold"), "", units.power(report.average_w, lang),
-            "", "", "",
-        )  # fmt: skip
+            Text(_at_least(report, lang), style="bold"),
+            "",
+            units.power(report.average_w, lang),
+            "",
+            "",
+            "",
+        )
     return rows
 
 
-METHODS: dict[Method, str] = {"counter": "counter", "power": "integral", "none": "–"}
+METHODS: dict[Method, Said] = {
+    "counter": Said("counter"),
+    "power": Said("integral"),
+    "none": verbatim("–"),
+}
 """How a device's energy was found, in words."""
 
 
@@ -133,7 +162,7 @@ def _meaning(report: EnergyReport, energy_j: float, lang: str) -> RenderableType
     wh = energy_j / JOULES_PER_KWH * 1000
     rows.add_row(tr("energy", lang), f"{_at_least(report, lang)} = {units.digits(wh)} Wh")
     grid = report.grid
-    by = f"{grid.g_per_kwh:g} g/kWh, {words(grid.place, lang)}"
+    by = f"{grid.g_per_kwh:g} g/kWh, {render(grid.place, lang)}"
     if grid.year is not None:
         by += f" {grid.year}, {grid.source}"
     grams = units.digits(report.co2_g or 0.0)
@@ -148,9 +177,10 @@ def _meaning(report: EnergyReport, energy_j: float, lang: str) -> RenderableType
 
 def _notes(report: EnergyReport, lang: str) -> list[str]:
     notes = [
-        f"{_name(part, lang)}{tr(': ', lang)}{tr(part.why_not, lang)}"
-        for part in report.parts if part.why_not
-    ]  # fmt: skip
+        f"{_name(part, lang)}{tr(': ', lang)}{render(part.why_not, lang)}"
+        for part in report.parts
+        if part.why_not
+    ]
     if report.parts:
         notes.append(
             tr(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from gpuscope.measure.sensors.types import ProcessUse
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.measurement.sensors.types import ProcessUse
 from gpuscope.views.i18n import tr
 from gpuscope.views.watch_rows import Cell, Draw, Row, Rows, share_bar
 from gpuscope.watch.history import History
@@ -67,6 +67,9 @@ def _cells(device: DeviceSample, process: ProcessUse, lang: str) -> list[Cell | 
     if len(name) > LONGEST_NAME:
         name = name[: LONGEST_NAME - 1] + "…"
     return [
-        ((str(device.info.index), ""),), ((str(process.pid), ""),), ((name, ""),),
-        ((units.size(held, lang), ""),), bar,
-    ]  # fmt: skip
+        ((str(device.info.index), ""),),
+        ((str(process.pid), ""),),
+        ((name, ""),),
+        ((units.size(held, lang), ""),),
+        bar,
+    ]

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -62,39 +65,60 @@ class Rows:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw the lines, cut to the width there is."""
-        for line in self.lines(options.max_width):
-            segments = [Segment(text, console.get_style(style or "none")) for text, style in line]
-            yield from Segment.adjust_line_length(segments, options.max_width, pad=False)
+        for line in self.segments(console, options.max_width):
+            yield from line
             yield Segment.line()
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Take the width there is."""
         return Measurement(min(20, options.max_width), options.max_width)
 
+    def segments(self, console: Console, width: int) -> list[list[Segment]]:
+        """Return the lines as rich's segments, cut to a width."""
+        return [
+            Segment.adjust_line_length(
+                [
+                    Segment("".join([text for text, _ in run]), console.get_style(style or "none"))
+                    for style, run in groupby(line, itemgetter(1))
+                ],
+                width,
+                pad=False,
+            )
+            for line in self.lines(width)
+        ]
+
     def lines(self, width: int) -> Iterator[list[Span]]:
         """Yield the spans of every line for so many columns; longer ones are not cut."""
-        widths, tail = self._widths(width)
-        for row in self.rows:
+        lengths = [
+            [None if callable(cell) else _length(cell) for cell in row.cells] for row in self.rows
+        ]
+        widths, tail = self._widths(width, lengths)
+        gap = " " * self.gap
+        for row, known in zip(self.rows, lengths, strict=True):
             spans: list[Span] = []
-            for column, cell in enumerate(row.cells):
+            own = row.style
+            for column, (cell, length) in enumerate(zip(row.cells, known, strict=True)):
                 if column:
-                    spans.append((" " * self.gap, row.style))
-                drawn = cell(widths[column]) if callable(cell) else _cut(cell, widths[column])
-                blank = (" " * (widths[column] - _length(drawn)), row.style)
-                shown = [(text, style or row.style) for text, style in drawn]
-                spans += [blank, *shown] if column in self.right else [*shown, blank]
+                    spans.append((gap, own))
+                room = widths[column]
+                if callable(cell):
+                    cell = cell(room)
+                    length = _length(cell)
+                elif length is None or length > room:
+                    cell, length = _cut(cell, room), room
+                shown = [(text, style or own) for text, style in cell]
+                blank = [(" " * (room - length), own)] if room > length else []
+                spans += [*blank, *shown] if column in self.right else [*shown, *blank]
             if row.tail is not None and tail > 0:
-                spans += [(" " * self.gap, ""), *row.tail(tail)]
+                spans += [(gap, ""), *row.tail(tail)]
             yield spans
 
-    def _widths(self, width: int) -> tuple[list[int], int]:
+    def _widths(self, width: int, lengths: Sequence[Sequence[int | None]]) -> tuple[list[int], int]:
         """Columns of each cell, and of the tail (0: none)."""
-        count = max((len(row.cells) for row in self.rows), default=0)
-        fixed = [
-            max((_length(c) for r in self.rows if not callable(c := r.cells[n])), default=0)
-            for n in range(count)
-        ]
-        fits = [any(callable(row.cells[n]) for row in self.rows) for n in range(count)]
+        count = max(map(len, lengths), default=0)
+        columns = [[row[n] for row in lengths] for n in range(count)]
+        fixed = [max((each for each in column if each), default=0) for column in columns]
+        fits = [None in column for column in columns]
         taken = sum(w for w, fit in zip(fixed, fits, strict=True) if not fit)
         left = width - taken - self.gap * (count - 1)
         each = min(max(left // max(sum(fits), 1), self.least), self.prefer) if any(fits) else 0
@@ -111,15 +135,25 @@ def share_bar(share: float, style: str) -> Draw:
     """Return what draws a bar of a share (0..1)."""
 
     def draw(width: int) -> Cell:
-        drawn = bar(share, width, style, "░").plain
-        filled = drawn.rstrip("░")
-        return (filled, style), (drawn[len(filled) :], "dim")
+        eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+        return _drawn_bar(max(eighths, 1) if share > 0 else 0, width, style)
 
     return draw
 
 
+@lru_cache(1000)
+def _drawn_bar(eighths: int, width: int, style: str) -> Cell:
+    """A bar of so many eighths of a cell; there are few."""
+    drawn = bar(eighths / (8 * max(width, 1)), width, style, "░").plain
+    filled = drawn.rstrip("░")
+    return (filled, style), (drawn[len(filled) :], "dim")
+
+
 def _length(cell: Cell) -> int:
-    return sum(cell_len(text) for text, _ in cell)
+    columns = 0
+    for text, _ in cell:
+        columns += len(text) if text.isascii() else cell_len(text)
+    return columns
 
 
 def _cut(cell: Cell, width: int) -> Cell:

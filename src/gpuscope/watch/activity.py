@@ -1,19 +1,19 @@
 """What the device's units did between two samples: one file a vendor in `activities/`.
 
-A sensor (`gpuscope.measure.sensors`) says what a device is at one moment; a reader here says what
-its units did since it was asked last: how many SMs worked, whether the tensor cores did, how much
-crossed the memory bus and the links. Where a vendor's library does not tell, the reader gives an
-empty `Activity`, and the reason in `notes`.
+A sensor (`gpuscope.measurement.sensors`) says what a device is at one moment; a reader here says
+what its units did since it was asked last: how many SMs worked, whether the tensor cores did, how
+much crossed the memory bus and the links. Where a vendor's library does not tell, the reader gives
+an empty `Activity`, and the reason in `notes`.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import Protocol
 
-from gpuscope.measure.sensors.types import SensorInfo
+from gpuscope.document.text import Text
+from gpuscope.measurement.sensors.types import SensorInfo
+from gpuscope.registry import Registry
 from gpuscope.watch.types import Activity
 
 
@@ -36,7 +36,7 @@ class ActivityReader(Protocol):
 
 Open = Callable[[SensorInfo], ActivityReader | None]
 
-_OPENERS: dict[str, Open] = {}
+OPENERS = Registry[Open](Text("activity vendor"), "gpuscope.watch.activities")
 
 
 class NoActivity:
@@ -68,9 +68,7 @@ def activity_vendor(name: str) -> Callable[[Open], Open]:
     """
 
     def register(opener: Open) -> Open:
-        if name in _OPENERS:
-            raise ValueError(f"The activity of vendor '{name}' is registered twice.")
-        _OPENERS[name] = opener
+        OPENERS.add(name, opener)
         return opener
 
     return register
@@ -82,12 +80,11 @@ def open_activity(info: SensorInfo) -> ActivityReader:
     Returns:
         The vendor's reader; one that tells nothing, and says why, where there is none.
     """
-    package = importlib.import_module("gpuscope.watch.activities")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    opener = _OPENERS.get(info.vendor)
+    opener = OPENERS.find(info.vendor)
     reader = opener(info) if opener else None
-    return reader or NoActivity(f"No activity counters are known for '{info.vendor}' devices.")
+    return reader or NoActivity(
+        Text("No activity counters are known for '{vendor}' devices.", vendor=info.vendor)
+    )
 
 
 def rate(before: float | None, now: float | None, seconds: float) -> float | None:

@@ -33,6 +33,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuscope.atomic import check_writable
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, UnsupportedError
 
 DAEMON = b"\0dynolog\0"
@@ -79,12 +81,17 @@ def record(pid: int, target: Path, seconds: float = 1.0, wait_s: float = LONGEST
         GpuscopeError: it did not ask, or did not write the trace, in time.
     """
     if not seconds > 0:
-        raise InvalidValueError(f"{seconds:g} s records nothing.", "", "Type: --seconds 1")
+        raise InvalidValueError(
+            Text("{seconds} s records nothing.", seconds=Number(seconds, "g")),
+            "",
+            Text("Type: --seconds 1"),
+        )
     if target.suffix != ".json":
         raise InvalidValueError(
-            f"The trace cannot be named {target.name}.", "PyTorch writes plain JSON.",
-            f"Type: --output {target.stem}.json",
-        )  # fmt: skip
+            Text("The trace cannot be named {target}.", target=target.name),
+            Text("PyTorch writes plain JSON."),
+            Text("Type: --output {stem}.json", stem=target.stem),
+        )
     target = target.absolute()  # the process may be in another folder
     check_writable(target)
     check_listens(pid)
@@ -113,9 +120,12 @@ def python_stack(pid: int, timeout_s: float = 10.0) -> str | None:
         return None
     try:
         done = subprocess.run(
-            [program, "dump", "--pid", str(pid)], capture_output=True, text=True, check=False,
+            [program, "dump", "--pid", str(pid)],
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=timeout_s,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None if done.returncode == 0 else None
@@ -134,22 +144,33 @@ def check_listens(pid: int, proc: Path = PROC) -> None:
     """
     if not hasattr(socket, "AF_UNIX") or not (proc / "net" / "unix").exists():
         raise UnsupportedError(
-            "A running process can be attached to on Linux only.", "",
-            "Record it from its start: gpuscope profile SCRIPT",
-        )  # fmt: skip
+            Text("A running process can be attached to on Linux only."),
+            "",
+            Text("Record it from its start: gpuscope profile SCRIPT"),
+        )
     if not (proc / str(pid)).exists():
-        raise InvalidValueError(f"There is no process {pid}.", "", "See them: gpuscope watch")
+        raise InvalidValueError(
+            Text("There is no process {pid}.", pid=pid), "", Text("See them: gpuscope watch")
+        )
     try:
         listens = bool(_sockets(pid, proc) & _profiler_sockets(proc))
     except PermissionError:
         raise UnsupportedError(
-            f"Process {pid} belongs to another user.", "", "Run gpuscope as that user."
+            Text("Process {pid} belongs to another user.", pid=pid),
+            "",
+            Text("Run gpuscope as that user."),
         ) from None
     if not listens:
         raise UnsupportedError(
-            f"The profiler of process {pid} listens to nobody.",
-            f"PyTorch opens that door only in processes started with {VARIABLE}=1.",
-            f"Start it so: {VARIABLE}=1 python ..., or record it: gpuscope profile SCRIPT",
+            Text("The profiler of process {pid} listens to nobody.", pid=pid),
+            Text(
+                "PyTorch opens that door only in processes started with {variable}=1.",
+                variable=VARIABLE,
+            ),
+            Text(
+                "Start it so: {variable}=1 python ..., or record it: gpuscope profile SCRIPT",
+                variable=VARIABLE,
+            ),
         )
 
 
@@ -160,11 +181,14 @@ def configuration(target: Path, seconds: float) -> str:
         target: the trace's file; libkineto adds "_PID" to its name.
         seconds: how long.
     """
-    return "\n".join((
-        f"ACTIVITIES_LOG_FILE={target}", "PROFILE_START_TIME=0",
-        f"ACTIVITIES_DURATION_MSECS={max(round(seconds * 1e3), 1)}",
-        "PROFILE_REPORT_INPUT_SHAPES=true",
-    ))  # fmt: skip
+    return "\n".join(
+        (
+            f"ACTIVITIES_LOG_FILE={target}",
+            "PROFILE_START_TIME=0",
+            f"ACTIVITIES_DURATION_MSECS={max(round(seconds * 1e3), 1)}",
+            "PROFILE_REPORT_INPUT_SHAPES=true",
+        )
+    )
 
 
 def answer(text: str) -> bytes:
@@ -199,9 +223,12 @@ def _daemon() -> socket.socket:
     except OSError as error:
         door.close()
         raise UnsupportedError(
-            "Cannot take the place of the profiling daemon.",
-            f"Its address is taken ({error.strerror}): dynolog, or another --attach, runs.",
-            "Use it: dyno gputrace --pids PID --log-file FILE",
+            Text("Cannot take the place of the profiling daemon."),
+            Text(
+                "Its address is taken ({strerror}): dynolog, or another --attach, runs.",
+                strerror=error.strerror,
+            ),
+            Text("Use it: dyno gputrace --pids PID --log-file FILE"),
         ) from error
     return door
 
@@ -225,9 +252,13 @@ def _await_request(door: socket.socket, pid: int, wait_s: float) -> Request:
         except OSError:  # it ended meanwhile
             continue
     raise GpuscopeError(
-        f"Process {pid} did not ask for work within {wait_s:.0f} s.",
-        "Its profiler asks every 5 s, once PyTorch is loaded.",
-        "Try again, or see whether it hangs.",
+        Text(
+            "Process {pid} did not ask for work within {wait} s.",
+            pid=pid,
+            wait=Number(wait_s, ".0f"),
+        ),
+        Text("Its profiler asks every 5 s, once PyTorch is loaded."),
+        Text("Try again, or see whether it hangs."),
     )
 
 
@@ -242,13 +273,16 @@ def _await_file(pid: int, path: Path, wait_s: float) -> None:
         size = now
         if now < 0 and not (PROC / str(pid)).exists():
             raise GpuscopeError(
-                f"Process {pid} ended before it wrote its trace.", "", "Record a shorter time."
+                Text("Process {pid} ended before it wrote its trace.", pid=pid),
+                "",
+                Text("Record a shorter time."),
             )
         time.sleep(0.2)
     raise GpuscopeError(
-        f"Process {pid} wrote no trace within {wait_s:.0f} s.",
-        f"It must be able to write {path}.", "Choose another file: --output FILE",
-    )  # fmt: skip
+        Text("Process {pid} wrote no trace within {wait} s.", pid=pid, wait=Number(wait_s, ".0f")),
+        Text("It must be able to write {path}.", path=path),
+        Text("Choose another file: --output FILE"),
+    )
 
 
 def _whole(path: Path) -> bool:
@@ -261,7 +295,9 @@ def _whole(path: Path) -> bool:
     except ValueError:
         return False
     except OSError as error:
-        raise InputFileError(f"Cannot read {path}.", str(error.strerror), "") from error
+        raise InputFileError(
+            Text("Cannot read {path}.", path=path), str(error.strerror), ""
+        ) from error
     return True
 
 

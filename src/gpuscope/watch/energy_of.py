@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
 
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InvalidValueError
-from gpuscope.measure.sensors import energy_between, open_sensor
-from gpuscope.measure.sensors.energy import MIN_WINDOW_S, UPDATE_S
-from gpuscope.measure.sensors.types import Reading, Sensor
+from gpuscope.measurement.sensors import energy_between, open_sensor
+from gpuscope.measurement.sensors.energy import MIN_WINDOW_S, UPDATE_S
+from gpuscope.measurement.sensors.types import Reading, Sensor
 from gpuscope.watch.grid import WORLD, GridFactor
 from gpuscope.watch.sampler import open_devices
 from gpuscope.watch.source import check_interval
@@ -166,15 +168,20 @@ class Meter:
         index = None if host else info.index
         if self._first is None or self._last is None:
             return DeviceEnergy(
-                info.name, index, None, None, None, None, "none", "It was not read."
+                info.name, index, None, None, None, None, "none", Text("It was not read.")
             )
         seconds = self._last.time_s - self._first.time_s
         span = energy_between(self._first, self._last)
         if span is not None:
             return DeviceEnergy(
-                info.name, index, span.energy_j, span.uncertainty_j, span.average_w, self._peak_w,
+                info.name,
+                index,
+                span.energy_j,
+                span.uncertainty_j,
+                span.average_w,
+                self._peak_w,
                 "counter",
-            )  # fmt: skip
+            )
         if not self._power_known or self._first.power_w is None or seconds < MIN_WINDOW_S:
             return DeviceEnergy(
                 info.name, index, None, None, None, self._peak_w, "none", self._why_not(seconds)
@@ -186,20 +193,28 @@ class Meter:
             info.name, index, self._by_power_j, open_j, average_w, self._peak_w, "power"
         )
 
-    def _why_not(self, seconds: float) -> str:
+    def _why_not(self, seconds: float) -> Text:
         if self._sensor.info.slice:
-            return "A slice of a device: power and energy belong to the whole device."
+            return Text("A slice of a device: power and energy belong to the whole device.")
         if seconds < MIN_WINDOW_S:
-            return f"It ran for less than {MIN_WINDOW_S:g} s: too short for the device's readings."
-        return "It tells neither energy nor power."
+            return Text(
+                "It ran for less than {seconds} s: too short for the device's readings.",
+                seconds=Number(MIN_WINDOW_S, "g"),
+            )
+        return Text("It tells neither energy nor power.")
 
 
 def run(
-    command: Sequence[str], *, sensors: Sequence[Sensor] | None = None,
-    package: Sensor | None = None, indices: Sequence[int] | None = None, interval_s: float = 0.5,
-    grid: GridFactor = WORLD, price_per_kwh: float | None = None,
+    command: Sequence[str],
+    *,
+    sensors: Sequence[Sensor] | None = None,
+    package: Sensor | None = None,
+    indices: Sequence[int] | None = None,
+    interval_s: float = 0.5,
+    grid: GridFactor = WORLD,
+    price_per_kwh: float | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> EnergyReport:  # fmt: skip
+) -> EnergyReport:
     """Run a command and return what it took.
 
     Its input and output are ours, untouched. Signals that reach us are passed on to it; those of
@@ -233,9 +248,14 @@ def run(
         host = Meter(package) if package is not None else None
         code, seconds = _follow(command, [*meters, *([host] if host else [])], interval_s, on_start)
     return EnergyReport(
-        tuple(command), code, seconds, tuple(meter.result() for meter in meters),
-        host.result(host=True) if host else None, grid, price_per_kwh,
-    )  # fmt: skip
+        tuple(command),
+        code,
+        seconds,
+        tuple(meter.result() for meter in meters),
+        host.result(host=True) if host else None,
+        grid,
+        price_per_kwh,
+    )
 
 
 def _close(sensor: Sensor) -> None:
@@ -246,12 +266,19 @@ def _close(sensor: Sensor) -> None:
 def _check(command: Sequence[str], interval_s: float, price_per_kwh: float | None) -> None:
     if not command:
         raise InvalidValueError(
-            "There is no command to run.", "", "Type: gpuscope watch --energy -- python train.py"
+            Text("There is no command to run."),
+            "",
+            Text("Type: gpuscope watch --energy -- python train.py"),
         )
     check_interval(interval_s)
     if price_per_kwh is not None and not 0 <= price_per_kwh < 1000:
         raise InvalidValueError(
-            f"A kilowatt-hour cannot cost {price_per_kwh:g} USD.", "", "Type: --price 0.12"
+            Text(
+                "A kilowatt-hour cannot cost {price_per_kwh} USD.",
+                price_per_kwh=Number(price_per_kwh, "g"),
+            ),
+            "",
+            Text("Type: --price 0.12"),
         )
 
 
@@ -260,18 +287,28 @@ def _find(program: str) -> None:
         return
     if os.path.exists(program):
         raise CommandError(
-            f"{program} cannot be run.", "It is no program, or may not be executed.",
-            f"Type: chmod +x {program}, or give the interpreter: python {program}", NOT_EXECUTABLE,
-        )  # fmt: skip
+            Text("{program} cannot be run.", program=program),
+            Text("It is no program, or may not be executed."),
+            Text(
+                "Type: chmod +x {program}, or give the interpreter: python {program}",
+                program=program,
+            ),
+            NOT_EXECUTABLE,
+        )
     raise CommandError(
-        f"There is no program '{program}'.", "", "Check its name, or give its path.", NOT_FOUND
+        Text("There is no program '{program}'.", program=program),
+        "",
+        Text("Check its name, or give its path."),
+        NOT_FOUND,
     )
 
 
 def _follow(
-    command: Sequence[str], meters: Sequence[Meter], interval_s: float,
+    command: Sequence[str],
+    meters: Sequence[Meter],
+    interval_s: float,
     on_start: Callable[[int], None] | None,
-) -> tuple[int, float]:  # fmt: skip
+) -> tuple[int, float]:
     """Run a command with the meters at its side; its exit code, and seconds."""
     for meter in meters:
         meter.read()
@@ -281,9 +318,11 @@ def _follow(
             child = subprocess.Popen(list(command))
         except OSError as error:
             raise CommandError(
-                f"{command[0]} cannot be run.", f"{error.strerror or error}.", "",
+                Text("{program} cannot be run.", program=command[0]),
+                f"{error.strerror or error}.",
+                "",
                 NOT_EXECUTABLE,
-            ) from error  # fmt: skip
+            ) from error
         forward.to(child)
         if on_start is not None:
             on_start(child.pid)

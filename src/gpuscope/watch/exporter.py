@@ -20,12 +20,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, require_package
-from gpuscope.explain.types import Words
-from gpuscope.measure.sensors import open_sensor
-from gpuscope.measure.sensors.types import Sensor
+from gpuscope.measurement.sensors import open_sensor
+from gpuscope.measurement.sensors.types import Sensor
 from gpuscope.watch.exposition import Collector, ReadHealth
 from gpuscope.watch.health import HealthReaders
 from gpuscope.watch.history import History
@@ -33,6 +32,7 @@ from gpuscope.watch.owners import FindOwners, Owners
 from gpuscope.watch.sampler import Sampler
 from gpuscope.watch.source import EndOfSamples, Source
 from gpuscope.watch.types import Sample, Verdict
+from gpuscope.watch.web_server import Protection, WebServer
 from gpuscope.watch.window import WINDOW_S
 
 DEFAULT_PORT = 9400
@@ -54,10 +54,12 @@ class Address:
     Attributes:
         host: a name or number; "" never stands for all.
         port: 0 lets the system choose.
+        tls: it is reached by https.
     """
 
     host: str
     port: int
+    tls: bool = False
 
     @property
     def open_to_others(self) -> bool:
@@ -68,7 +70,7 @@ class Address:
     def url(self) -> str:
         """What a browser or a scraper is given."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/metrics"
+        return f"http{'s' if self.tls else ''}://{host}:{self.port}/metrics"
 
 
 def parse_address(text: str) -> Address:
@@ -89,21 +91,36 @@ def parse_address(text: str) -> Address:
         number = -1
     if not 0 <= number <= 65535 or any(c.isspace() or c in "/[]" for c in host):
         raise InvalidValueError(
-            f"'{text}' is not an address.", "It is HOST:PORT, with a port from 0 to 65535.",
-            f"Type: --serve :{DEFAULT_PORT} (this machine) or --serve 0.0.0.0:{DEFAULT_PORT} (all)",
-        )  # fmt: skip
+            Text("'{text}' is not an address.", text=text),
+            Text("It is HOST:PORT, with a port from 0 to 65535."),
+            Text(
+                "Type: --serve :{default_port} (this machine) or --serve 0.0.0.0:{default_port} "
+                "(all)",
+                default_port=DEFAULT_PORT,
+            ),
+        )
     return Address(host or LOOPBACK, number)
 
 
-def warning_of(address: Address) -> Words | None:
-    """Return what to tell a user who opens the exporter to others; None on loopback."""
-    if not address.open_to_others:
+def warning_of(address: Address, login: bool = False) -> Text | None:
+    """Return what to tell a user who opens the exporter to others; None on loopback.
+
+    Args:
+        address: where it listens.
+        login: it asks for a name and a password.
+    """
+    if not address.open_to_others or (login and address.tls):
         return None
-    return Words(
-        f"Anyone who reaches {address.host} can read the figures, with process and job names; "
-        "there is no password. Keep the port behind a firewall.",
-        f"任何能访问 {address.host} 的人都能读取这些数据（含进程名与作业号），且没有密码。"
-        "请用防火墙保护该端口。",
+    if login:
+        return Text(
+            "Whoever sees the traffic to {host} reads the password and the figures. Add --tls-cert "
+            "and --tls-key.",
+            host=address.host,
+        )
+    return Text(
+        "Anyone who reaches {host} can read the figures, with process and job names; there is no "
+        "password. Keep the port behind a firewall.",
+        host=address.host,
     )
 
 
@@ -111,11 +128,17 @@ class Exporter:
     """Gives a source's samples to Prometheus until it is closed."""
 
     def __init__(
-        self, address: str | Address, source: Source | None = None, *, judge: Judge | None = None,
-        find_owners: FindOwners | None = None, package: Sensor | None = None,
+        self,
+        address: str | Address,
+        source: Source | None = None,
+        *,
+        judge: Judge | None = None,
+        find_owners: FindOwners | None = None,
+        package: Sensor | None = None,
         read_health: ReadHealth | None = None,
         on_samples: Callable[[tuple[Sample, ...]], None] | None = None,
-    ) -> None:  # fmt: skip
+        protection: Protection | None = None,
+    ) -> None:
         """Prepare; nothing is opened before `start`.
 
         Args:
@@ -127,12 +150,13 @@ class Exporter:
             package: sensor of the host's processor packages; not closed here.
             read_health: says how a device of this host is; None for not read.
             on_samples: called in the thread with each answer of the source.
+            protection: TLS and a login; None for neither.
 
         Raises:
             MissingPackageError: `prometheus_client` is not installed.
             InvalidValueError: not an address.
         """
-        require_package("prometheus_client", "The exporter", "exporter")
+        require_package("prometheus_client", Text("The exporter"), "exporter")
         self._wanted = parse_address(address) if isinstance(address, str) else address
         self._source = source
         self._judge = judge or Judgement()
@@ -141,7 +165,8 @@ class Exporter:
         stale_s = max(STALE_S, 3 * source.interval_s) if source is not None else STALE_S
         self.collector = Collector(stale_s, find_owners, package, read_health)
         self._on_samples = on_samples
-        self._server: Any = None
+        self.protection = protection or Protection()
+        self._server: WebServer | None = None
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -157,10 +182,12 @@ class Exporter:
 
         Raises:
             InvalidValueError: the address is taken, or not this machine's.
+            InputFileError: the certificate, its key or the login cannot be used.
         """
-        self._server, thread = _listen(self._wanted, self.collector)
+        self._server, thread = _listen(self._wanted, self.collector, self.protection)
         self._threads = [thread]
-        self._address = Address(self._wanted.host, self._server.server_port)
+        tls = self.protection.certificate is not None
+        self._address = Address(self._wanted.host, self._server.server_port, tls)
         if self._source is not None:
             self._threads.append(
                 threading.Thread(target=self._ask, name="gpuscope-exporter", daemon=True)
@@ -206,9 +233,11 @@ class Exporter:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     def _ask(self) -> None:
@@ -242,20 +271,26 @@ class Judgement:
 
 
 def serve(
-    address: str, source: Source, *, ready: Callable[[Exporter], None] | None = None,
-    judge: Judge | None = None, on_samples: Callable[[tuple[Sample, ...]], None] | None = None,
-) -> None:  # fmt: skip
+    address: str,
+    source: Source,
+    *,
+    ready: Callable[[Exporter], None] | None = None,
+    judge: Judge | None = None,
+    on_samples: Callable[[tuple[Sample, ...]], None] | None = None,
+    protection: Protection | None = None,
+) -> None:
     """Give a source's samples to Prometheus until it ends, or the user interrupts.
 
     Args:
         address: where to listen; without a host, this machine alone.
         source: of samples; not closed.
         ready: called once it listens: say where, and `warning_of` its address.
-        judge, on_samples: as `Exporter` takes them.
+        judge, on_samples, protection: as `Exporter` takes them.
 
     Raises:
         MissingPackageError: `prometheus_client` is not installed.
         InvalidValueError: not an address, taken, or not this machine's.
+        InputFileError: the certificate, its key or the login cannot be used.
         KeyboardInterrupt: the user has had enough.
     """
     with ExitStack() as opened:
@@ -269,26 +304,36 @@ def serve(
             read_health = readers.read
         exporter = opened.enter_context(
             Exporter(
-                address, source, judge=judge, package=package, read_health=read_health,
+                address,
+                source,
+                judge=judge,
+                package=package,
+                read_health=read_health,
                 on_samples=on_samples,
+                protection=protection,
             )
-        )  # fmt: skip
+        )
         if ready is not None:
             ready(exporter)
         exporter.wait()
 
 
-def _listen(address: Address, collector: Collector) -> tuple[Any, threading.Thread]:
-    from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+def _listen(
+    address: Address, collector: Collector, protection: Protection
+) -> tuple[WebServer, threading.Thread]:
+    from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(collector)
     ProcessCollector(registry=registry)  # what the exporter itself costs
     try:
-        return start_http_server(address.port, address.host, registry)
+        server = WebServer(address.host, address.port, make_wsgi_app(registry), protection)
     except (OSError, OverflowError) as error:
         raise InvalidValueError(
-            f"Cannot listen on {address.host}:{address.port}.",
+            Text("Cannot listen on {host}:{port}.", host=address.host, port=address.port),
             str(getattr(error, "strerror", None) or error) + ".",
-            "Choose another port: --serve :9401",
+            Text("Choose another port: --serve :9401"),
         ) from error
+    thread = threading.Thread(target=server.serve_forever, name="gpuscope-http", daemon=True)
+    thread.start()
+    return server, thread

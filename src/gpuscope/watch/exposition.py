@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuscope import __version__
-from gpuscope.measure.sensors.types import ProcessUse, Sensor, SensorInfo
+from gpuscope.document.printable import one_line
+from gpuscope.measurement.sensors.types import ProcessUse, Sensor, SensorInfo
 from gpuscope.watch import metrics
 from gpuscope.watch.health import Health
 from gpuscope.watch.metrics import Metric
@@ -40,20 +41,21 @@ class _Families:
 
     def add(self, metric: Metric, labels: Sequence[str], value: float) -> None:
         """Add a sample."""
-        self._family(metric).add_metric(list(labels), value)
+        self._family(metric).add_metric(list(map(one_line, labels)), value)
 
     def add_state(self, metric: Metric, labels: Sequence[str], state: str) -> None:
         """Add a state set with one state on."""
         states = {name: name == state for name in metrics.VERDICTS}
-        self._family(metric).add_metric(list(labels), states)
+        self._family(metric).add_metric(list(map(one_line, labels)), states)
 
     def _family(self, metric: Metric) -> Any:
         from prometheus_client import core
 
         if metric.name not in self.made:
             kinds: dict[str, Any] = {
-                "gauge": core.GaugeMetricFamily, "counter": core.CounterMetricFamily,
-            }  # fmt: skip
+                "gauge": core.GaugeMetricFamily,
+                "counter": core.CounterMetricFamily,
+            }
             if metric.kind == "stateset":
                 labels = [name for name in metric.labels if name != metric.name]
                 made = core.StateSetMetricFamily(metric.name, metric.about, labels=labels)
@@ -69,9 +71,13 @@ class Collector:
     """Keeps the newest samples; gives them when the client library asks."""
 
     def __init__(
-        self, stale_s: float, find_owners: FindOwners | None = None, package: Sensor | None = None,
-        read_health: ReadHealth | None = None, clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+        self,
+        stale_s: float,
+        find_owners: FindOwners | None = None,
+        package: Sensor | None = None,
+        read_health: ReadHealth | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Start without samples.
 
         Args:
@@ -156,9 +162,11 @@ def _device(
 
 
 def _processes(
-    families: _Families, processes: Sequence[ProcessUse], owners: dict[int, Owner],
+    families: _Families,
+    processes: Sequence[ProcessUse],
+    owners: dict[int, Owner],
     labels: list[str],
-) -> None:  # fmt: skip
+) -> None:
     """One series a process; a driver may list one twice (by engine), which adds up."""
     held: dict[int, int] = {}
     names: dict[int, str] = {}
@@ -171,8 +179,13 @@ def _processes(
         families.add(
             metrics.PROCESS_MEMORY,
             [
-                *labels, str(pid), names[pid], owner.container, owner.slurm_job_id, owner.pod,
+                *labels,
+                str(pid),
+                names[pid],
+                owner.container,
+                owner.slurm_job_id,
+                owner.pod,
                 owner.namespace,
             ],
             memory_bytes,
-        )  # fmt: skip
+        )

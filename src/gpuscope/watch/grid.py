@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
-from gpuscope.explain.types import Words
 
 SOURCE = "Ember, Yearly Electricity Data"
 
@@ -30,45 +30,45 @@ class GridFactor:
     """
 
     code: str
-    place: Words
+    place: Text
     g_per_kwh: float
     year: int | None
     source: str
 
 
-def _ember(code: str, en: str, zh: str, g_per_kwh: float, year: int = 2023) -> GridFactor:
-    return GridFactor(code, Words(en, zh), g_per_kwh, year, SOURCE)
+def _ember(code: str, place: Text, g_per_kwh: float, year: int = 2023) -> GridFactor:
+    return GridFactor(code, place, g_per_kwh, year, SOURCE)
 
 
-WORLD = _ember("world", "world average", "世界平均", 471.1, 2024)
+WORLD = _ember("world", Text("world average"), 471.1, 2024)
 
 GRIDS: dict[str, GridFactor] = {
     grid.code: grid
     for grid in (
         WORLD,
-        _ember("au", "Australia", "澳大利亚", 548.7),
-        _ember("br", "Brazil", "巴西", 98.3),
-        _ember("ca", "Canada", "加拿大", 170.0),
-        _ember("ch", "Switzerland", "瑞士", 34.8),
-        _ember("cn", "China", "中国", 582.3),
-        _ember("de", "Germany", "德国", 381.0),
-        _ember("dk", "Denmark", "丹麦", 151.7),
-        _ember("es", "Spain", "西班牙", 174.1),
-        _ember("fi", "Finland", "芬兰", 79.2),
-        _ember("fr", "France", "法国", 56.0),
-        _ember("gb", "United Kingdom", "英国", 237.6),
-        _ember("ie", "Ireland", "爱尔兰", 290.8),
-        _ember("in", "India", "印度", 713.4),
-        _ember("it", "Italy", "意大利", 330.7),
-        _ember("jp", "Japan", "日本", 485.4),
-        _ember("kr", "South Korea", "韩国", 430.6),
-        _ember("nl", "Netherlands", "荷兰", 267.6),
-        _ember("no", "Norway", "挪威", 30.1),
-        _ember("pl", "Poland", "波兰", 661.9),
-        _ember("se", "Sweden", "瑞典", 40.7),
-        _ember("sg", "Singapore", "新加坡", 470.8),
-        _ember("us", "United States", "美国", 369.5),
-        _ember("za", "South Africa", "南非", 707.7),
+        _ember("au", Text("Australia"), 548.7),
+        _ember("br", Text("Brazil"), 98.3),
+        _ember("ca", Text("Canada"), 170.0),
+        _ember("ch", Text("Switzerland"), 34.8),
+        _ember("cn", Text("China"), 582.3),
+        _ember("de", Text("Germany"), 381.0),
+        _ember("dk", Text("Denmark"), 151.7),
+        _ember("es", Text("Spain"), 174.1),
+        _ember("fi", Text("Finland"), 79.2),
+        _ember("fr", Text("France"), 56.0),
+        _ember("gb", Text("United Kingdom"), 237.6),
+        _ember("ie", Text("Ireland"), 290.8),
+        _ember("in", Text("India"), 713.4),
+        _ember("it", Text("Italy"), 330.7),
+        _ember("jp", Text("Japan"), 485.4),
+        _ember("kr", Text("South Korea"), 430.6),
+        _ember("nl", Text("Netherlands"), 267.6),
+        _ember("no", Text("Norway"), 30.1),
+        _ember("pl", Text("Poland"), 661.9),
+        _ember("se", Text("Sweden"), 40.7),
+        _ember("sg", Text("Singapore"), 470.8),
+        _ember("us", Text("United States"), 369.5),
+        _ember("za", Text("South Africa"), 707.7),
     )
 }
 """Grids that are known, by code."""
@@ -93,11 +93,15 @@ def grid_factor(text: str | None) -> GridFactor:
         given = float(wanted)
     except ValueError:
         raise UnknownNameError(
-            "grid", text, GRIDS, "Type a country's two letters, or grams per kWh: --grid 56"
+            Text("electricity grid"),
+            text,
+            GRIDS,
+            Text("Type a country's two letters, or grams per kWh: --grid 56"),
         ) from None
     if not 0 <= given < 10_000:
         raise InvalidValueError(
-            f"A grid cannot bring about {text} g of CO2 per kWh.",
-            "Coal alone is about 1000 g/kWh.", "Type a number of grams: --grid 475",
-        )  # fmt: skip
-    return GridFactor("given", Words("as given", "用户指定"), given, None, "")
+            Text("A grid cannot bring about {text} g of CO2 per kWh.", text=text),
+            Text("Coal alone is about 1000 g/kWh."),
+            Text("Type a number of grams: --grid 475"),
+        )
+    return GridFactor("given", Text("as given"), given, None, "")

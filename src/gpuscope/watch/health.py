@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuscope.measure.sensors.types import SensorInfo
+from gpuscope.measurement.sensors.types import SensorInfo
 
 _MOST_EVENTS = 1000
 """Read in one go; a device in such trouble is told of all the same."""

@@ -19,9 +19,7 @@ MOST_SAMPLES = 6000
 MOST_CURVES = 1000
 """Curves that are kept up to date."""
 
-_Key = tuple[
-    str, int | None, Callable[[DeviceSample], float | None] | None, int, float
-]  # fmt: skip
+_Key = tuple[str, int | None, Callable[[DeviceSample], float | None] | None, int, float]
 """Host, device, figure, columns and seconds of a curve; a host's own has no device."""
 
 
@@ -83,9 +81,13 @@ class History:
         return found[::-1]
 
     def curve(
-        self, host: str, index: int, figure: Callable[[DeviceSample], float | None], columns: int,
+        self,
+        host: str,
+        index: int,
+        figure: Callable[[DeviceSample], float | None],
+        columns: int,
         seconds: float,
-    ) -> list[float | None]:  # fmt: skip
+    ) -> list[float | None]:
         """Return a figure of a device over time, as means of equal stretches.
 
         Args:

@@ -6,16 +6,21 @@ down must not keep the others waiting. Needs the package `prometheus_client` (ex
 
 from __future__ import annotations
 
+import base64
+import netrc
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuscope.document.printable import harmless, one_line
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import InvalidValueError, require_package
-from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
+from gpuscope.measurement.sensors.types import ProcessUse, Reading, SensorInfo
 from gpuscope.watch import metrics
 from gpuscope.watch.source import check_interval
 from gpuscope.watch.types import Activity, DeviceSample, Sample
@@ -48,10 +53,12 @@ class Hosts:
             InvalidValueError: an address is malformed, there is none, or the interval is too short.
             MissingPackageError: `prometheus_client` is not installed.
         """
-        require_package("prometheus_client", "Reading other hosts", "exporter")
+        require_package("prometheus_client", Text("Reading other hosts"), "exporter")
         self._urls = {address: url_of(address) for address in addresses}
         if not self._urls:
-            raise InvalidValueError("There is no host to ask.", "", "Type: --hosts a:9400,b:9400")
+            raise InvalidValueError(
+                Text("There is no host to ask."), "", Text("Type: --hosts a:9400,b:9400")
+            )
         check_interval(interval_s)
         self._interval_s = interval_s
         self._fetch = fetch or fetch_text
@@ -66,7 +73,7 @@ class Hosts:
     @property
     def notes(self) -> tuple[str, ...]:
         """The hosts that did not answer last time, and why."""
-        return tuple(f"{address}: {why}" for address, why in sorted(self._failures.items()))
+        return tuple(joined(each, ": ") for each in sorted(self._failures.items()))
 
     def read(self) -> tuple[Sample, ...]:
         """Ask every host; those that answer, in the order that they were given."""
@@ -104,9 +111,27 @@ def url_of(address: str) -> str:
     host, port = (host, port) if colon else (text, "9400")
     if not host or not port.isdigit() or int(port) > 65535 or any(c in host for c in " /@?#"):
         raise InvalidValueError(
-            f"'{address}' is not a host.", "It is HOST or HOST:PORT.", "Type: --hosts a:9400,b:9400"
+            Text("'{address}' is not a host.", address=address),
+            Text("It is HOST or HOST:PORT."),
+            Text("Type: --hosts a:9400,b:9400"),
         )
     return f"http://{host}:{port}/metrics"
+
+
+def _login(url: str) -> dict[str, str]:
+    """The login of ~/.netrc for a host, as a header; never over an open line to another machine."""
+    parts = urllib.parse.urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme != "https" and host not in ("localhost", "127.0.0.1", "::1"):
+        return {}
+    try:
+        found = netrc.netrc().authenticators(host)
+    except (OSError, netrc.NetrcParseError):
+        return {}
+    if found is None:
+        return {}
+    both = base64.b64encode(f"{found[0]}:{found[2]}".encode()).decode()
+    return {"Authorization": f"Basic {both}"}
 
 
 def fetch_text(url: str) -> str:
@@ -116,7 +141,7 @@ def fetch_text(url: str) -> str:
         OSError: it does not answer in time, or answers with an error.
         ValueError: the answer is too long or no text.
     """
-    request = urllib.request.Request(url, headers={"Accept": ACCEPT})
+    request = urllib.request.Request(url, headers={"Accept": ACCEPT, **_login(url)})
     with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
         content: bytes = answer.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
@@ -161,7 +186,7 @@ def read_exposition(text: str) -> tuple[Sample, ...]:
             continue
         parts = devices.setdefault((host, labels["index"]), _Parts(labels))
         _take(parts, name, labels, value)
-    return tuple(_sample(host, told, devices) for host, told in hosts.items())
+    return tuple(_sample(host, given, devices) for host, given in hosts.items())
 
 
 def _values(text: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
@@ -174,9 +199,7 @@ def _values(text: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
 
 
 _FIELDS = {m.name: m.field for m in metrics.DEVICE_FIGURES if m.field is not None}
-_WHOLE = frozenset({
-    "memory_used_bytes", "memory_total_bytes", "pcie_generation", "pcie_width",
-})  # fmt: skip
+_WHOLE = frozenset({"memory_used_bytes", "memory_total_bytes", "pcie_generation", "pcie_width"})
 
 
 def _take(parts: _Parts, name: str, labels: Mapping[str, str], value: float) -> None:
@@ -199,23 +222,31 @@ def _take(parts: _Parts, name: str, labels: Mapping[str, str], value: float) -> 
 
 
 def _sample(
-    host: str, told: Mapping[str, float], devices: Mapping[tuple[str, str], _Parts]
+    host: str, facts: Mapping[str, float], devices: Mapping[tuple[str, str], _Parts]
 ) -> Sample:
     mine = [parts for (name, _), parts in devices.items() if name == host]
     found = sorted((_device(parts) for parts in mine), key=lambda d: d.info.index)
-    unix_s = told.get(metrics.SAMPLE_TIME.name, time.time())
-    return Sample(unix_s, host, tuple(found), told.get(metrics.HOST_CPU.name))
+    unix_s = facts.get(metrics.SAMPLE_TIME.name, time.time())
+    # Whoever answers at another host's port says what he likes.
+    return Sample(unix_s, one_line(host), harmless(tuple(found)), facts.get(metrics.HOST_CPU.name))
 
 
 def _device(parts: _Parts) -> DeviceSample:
     labels = {**parts.labels, **parts.info}
     info = SensorInfo(
-        labels.get("vendor", ""), int(labels["index"]), labels.get("name", ""),
-        labels.get("uuid", ""), labels.get("driver", ""), labels.get("slice", "") == "true",
-    )  # fmt: skip
+        labels.get("vendor", ""),
+        int(labels["index"]),
+        labels.get("name", ""),
+        labels.get("uuid", ""),
+        labels.get("driver", ""),
+        labels.get("slice", "") == "true",
+    )
     reasons = None if parts.throttled is None else tuple(sorted(parts.reasons))
     reading = Reading(
-        time_s=time.perf_counter(), throttle_reasons=reasons,
-        throttled_s=parts.throttled_s or None, processes=tuple(parts.processes), **parts.reading,
-    )  # fmt: skip
+        time_s=time.perf_counter(),
+        throttle_reasons=reasons,
+        throttled_s=parts.throttled_s or None,
+        processes=tuple(parts.processes),
+        **parts.reading,
+    )
     return DeviceSample(info, reading, Activity(**parts.activity))

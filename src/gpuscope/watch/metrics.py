@@ -21,9 +21,7 @@ DEVICE_LABELS = ("host", "index", "uuid", "name")
 """On every metric of a device: the host's name, the device as PyTorch counts it there, the
 driver's identifier, the product's name."""
 
-PROCESS_LABELS = (
-    *DEVICE_LABELS, "pid", "process", "container", "slurm_job_id", "pod", "namespace",
-)  # fmt: skip
+PROCESS_LABELS = (*DEVICE_LABELS, "pid", "process", "container", "slurm_job_id", "pod", "namespace")
 """On metrics of a process; a label is empty (which Prometheus takes as absent) where unknown."""
 
 VERDICTS: tuple[str, ...] = get_args(VerdictKind)
@@ -80,7 +78,8 @@ def _of(place: str, kind: MetricKind, **figures: tuple[str, str]) -> tuple[Metri
 
 DEVICE_FIGURES: tuple[Metric, ...] = (
     *_of(
-        "reading", "gauge",
+        "reading",
+        "gauge",
         power_watts=("power_w", "Power drawn now, averaged by the driver."),
         power_limit_watts=("power_limit_w", "Power that the driver holds the device to."),
         temperature_celsius=("temperature_c", "Temperature of the chip."),
@@ -97,11 +96,13 @@ DEVICE_FIGURES: tuple[Metric, ...] = (
         pcie_lanes=("pcie_width", "PCI Express lanes that the link runs with now."),
     ),
     *_of(
-        "reading", "counter",
+        "reading",
+        "counter",
         energy_joules_total=("energy_j", "Energy since some moment in the past."),
     ),
     *_of(
-        "activity", "gauge",
+        "activity",
+        "gauge",
         sm_activity_ratio=("sm", "Share of time that SMs had work, averaged over the SMs."),
         sm_occupancy_ratio=("occupancy", "Resident warps over the most that fit."),
         tensor_activity_ratio=("tensor", "Share of time that tensor cores were busy."),
@@ -111,30 +112,36 @@ DEVICE_FIGURES: tuple[Metric, ...] = (
         nvlink_receive_bytes_per_second=("nvlink_rx_bytes_per_s", "To the device over NVLink."),
         nvlink_transmit_bytes_per_second=("nvlink_tx_bytes_per_s", "From it over NVLink."),
     ),
-)  # fmt: skip
+)
 """Metrics that are one figure of a device's sample."""
 
 DEVICE_INFO = Metric(
-    "gpuscope_device_info", "gauge", "Always 1; the labels say what the device is.",
+    "gpuscope_device_info",
+    "gauge",
+    "Always 1; the labels say what the device is.",
     (*DEVICE_LABELS, "vendor", "driver", "slice"),
-)  # fmt: skip
+)
 THROTTLED = Metric(
     "gpuscope_device_throttled", "gauge", "1 while anything holds the clock down, else 0."
 )
 THROTTLE_REASON = Metric(
-    "gpuscope_device_throttle_reason", "gauge",
+    "gpuscope_device_throttle_reason",
+    "gauge",
     "1 for each reason that holds the clock down now, in the vendor's words.",
     (*DEVICE_LABELS, "reason"),
-)  # fmt: skip
+)
 THROTTLE_SECONDS = Metric(
-    "gpuscope_device_throttle_seconds_total", "counter",
+    "gpuscope_device_throttle_seconds_total",
+    "counter",
     "Time that the clock was held down, by reason, since some moment in the past.",
     (*DEVICE_LABELS, "reason"),
-)  # fmt: skip
+)
 VERDICT = Metric(
-    "gpuscope_device_verdict", "stateset", "What the last seconds of the device mean.",
+    "gpuscope_device_verdict",
+    "stateset",
+    "What the last seconds of the device mean.",
     (*DEVICE_LABELS, "gpuscope_device_verdict"),
-)  # fmt: skip
+)
 VERDICT_CERTAINTY = Metric(
     "gpuscope_device_verdict_certainty_ratio", "gauge", "How well the readings support the verdict."
 )
@@ -146,41 +153,57 @@ HOST_CPU = Metric(
 )
 HOST_DEVICES = Metric("gpuscope_host_devices", "gauge", "Devices that are watched.", ("host",))
 HOST_ENERGY = Metric(
-    "gpuscope_host_package_energy_joules_total", "counter",
+    "gpuscope_host_package_energy_joules_total",
+    "counter",
     "Energy of the host's processor packages since the exporter began, where it may be read.",
     ("host",),
-)  # fmt: skip
+)
 SAMPLE_TIME = Metric(
-    "gpuscope_sample_timestamp_seconds", "gauge",
-    "When the figures were read, seconds since 1970.", ("host",),
-)  # fmt: skip
+    "gpuscope_sample_timestamp_seconds",
+    "gauge",
+    "When the figures were read, seconds since 1970.",
+    ("host",),
+)
 EXPORTER_INFO = Metric(
     "gpuscope_exporter_info", "gauge", "Always 1; the label says the version.", ("version",)
 )
 
 HEALTH_FIGURES: tuple[Metric, ...] = (
     *_of(
-        "health", "counter",
+        "health",
+        "counter",
         ecc_corrected_errors_total=("ecc_corrected", "Memory errors that were put right."),
         ecc_uncorrected_errors_total=("ecc_uncorrected", "Memory errors that lost data."),
         xid_errors_total=("xid_errors", "Xid errors of the driver since the exporter began."),
     ),
     *_of(
-        "health", "gauge",
+        "health",
+        "gauge",
         last_xid=("last_xid", "Number of the last Xid error; absent before the first."),
         rows_remapped=("rows_remapped", "Rows of device memory that were replaced."),
         row_remap_pending=("remap_pending", "1 while a row waits for a reset to be replaced."),
         row_remap_failed=("remap_failed", "1 if no spare row was left: replace the device."),
     ),
-)  # fmt: skip
+)
 """Metrics that are one figure of a device's `Health`, which this host's exporter reads itself."""
 
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        DEVICE_INFO, *DEVICE_FIGURES, THROTTLED, THROTTLE_REASON, THROTTLE_SECONDS,
-        *HEALTH_FIGURES, VERDICT, VERDICT_CERTAINTY, PROCESS_MEMORY, HOST_CPU, HOST_DEVICES,
-        HOST_ENERGY, SAMPLE_TIME, EXPORTER_INFO,
+        DEVICE_INFO,
+        *DEVICE_FIGURES,
+        THROTTLED,
+        THROTTLE_REASON,
+        THROTTLE_SECONDS,
+        *HEALTH_FIGURES,
+        VERDICT,
+        VERDICT_CERTAINTY,
+        PROCESS_MEMORY,
+        HOST_CPU,
+        HOST_DEVICES,
+        HOST_ENERGY,
+        SAMPLE_TIME,
+        EXPORTER_INFO,
     )
-}  # fmt: skip
+}
 """Every metric of ours by name."""

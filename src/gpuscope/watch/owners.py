@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuscope.measure.sensors.types import ProcessUse
+from gpuscope.measurement.sensors.types import ProcessUse
 
 PROC = Path("/proc")
 
@@ -81,14 +81,14 @@ FindOwners = Callable[[Iterable[ProcessUse]], dict[int, Owner]]
 def owner_in(folder: Path) -> Owner:
     """Return the owner of the process whose `/proc` folder this is."""
     cgroup = _text(folder / "cgroup")
-    told = _variables(folder / "environ")
+    given = _variables(folder / "environ")
     containers = _CONTAINER.findall(cgroup)
     slurm = _SLURM.search(cgroup)
-    in_kubernetes = "KUBERNETES_SERVICE_HOST" in told or "kubepods" in cgroup
+    in_kubernetes = "KUBERNETES_SERVICE_HOST" in given or "kubepods" in cgroup
     return Owner(
         container=containers[-1][:_ID_LENGTH] if containers else "",
-        slurm_job_id=slurm.group(1) if slurm else told.get("SLURM_JOB_ID", ""),
-        pod=told.get("HOSTNAME", "") if in_kubernetes else "",
+        slurm_job_id=slurm.group(1) if slurm else given.get("SLURM_JOB_ID", ""),
+        pod=given.get("HOSTNAME", "") if in_kubernetes else "",
         namespace=_text(folder / _NAMESPACE).strip() if in_kubernetes else "",
     )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path, PurePath
 
-from gpuscope.measure.sensors.types import ProcessUse, Reading
+from gpuscope.document.printable import one_line
+from gpuscope.measurement.sensors.types import ProcessUse, Reading
 
 PROC = Path("/proc")
 
@@ -18,7 +19,11 @@ def with_names(reading: Reading, proc: Path = PROC) -> Reading:
     """Return a reading whose processes are named by what they run, where this host can tell."""
     if not reading.processes:
         return reading
-    return replace(reading, processes=tuple(_named(each, proc) for each in reading.processes))
+    named = (_named(each, proc) for each in reading.processes)
+    # A process may call itself anything; whoever watches a shared machine reads it.
+    return replace(
+        reading, processes=tuple(replace(each, name=one_line(each.name)) for each in named)
+    )
 
 
 def _named(process: ProcessUse, proc: Path) -> ProcessUse:
@@ -27,8 +32,8 @@ def _named(process: ProcessUse, proc: Path) -> ProcessUse:
     except OSError:  # it ended, or belongs to another container
         return process
     words = [word.decode("utf-8", "replace") for word in line.split(b"\0") if word]
-    told = PurePath(process.name).name
-    if not words or (told and PurePath(words[0]).name != told):
+    given = PurePath(process.name).name
+    if not words or (given and PurePath(words[0]).name != given):
         return process  # another process that has this number in our container
     return replace(process, name=short_name(words))
 

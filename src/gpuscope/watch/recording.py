@@ -3,7 +3,7 @@
 One sample a line, each line a whole document of schema `gpuscope.samples`, version 1, so that a
 file can be cut, joined, compressed and searched with ordinary tools, and a recording that was
 killed is good up to its last whole line. All figures in SI units, names as in
-`gpuscope.watch.types` and `gpuscope.measure.sensors.types`; what was not read is left out:
+`gpuscope.watch.types` and `gpuscope.measurement.sensors.types`; what was not read is left out:
 
     {"schema": "gpuscope.samples", "version": 1, "unix_s": 1.7e9, "host": "a", "host_cpu": 0.1,
      "devices": [{"info": {...}, "reading": {...}, "activity": {...}, "verdict": {...}}]}
@@ -13,25 +13,38 @@ killed is good up to its last whole line. All figures in SI units, names as in
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
 from gpuscope.atomic import check_writable
+from gpuscope.document.plain import dumps
+from gpuscope.document.printable import harmless
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, capital, extracted
+from gpuscope.document.translations import spoken
+from gpuscope.document.typed import MisfitError, typed
 from gpuscope.errors import InputFileError, InvalidValueError
-from gpuscope.measure.sensors.types import ProcessUse, Reading, SensorInfo
+from gpuscope.outside.plain import json_of
 from gpuscope.watch.source import EndOfSamples
-from gpuscope.watch.types import Activity, DeviceSample, Sample, Verdict
+from gpuscope.watch.types import DeviceSample, Sample, Verdict
 
 SCHEMA = "gpuscope.samples"
 VERSION = 1
 
 Json = dict[str, Any]
 
-_RECORD_HINT = "Record one: gpuscope watch --record FILE"
+_LONGEST_LINE = 8 << 20
+
+_LATEST_S = 1e11
+"""The year 5138: a clock that says more is none."""
+
+_LARGEST = 1e24
+"""No figure of a device, in SI units, is as large."""
+
+_RECORD_HINT = Text("Record one: gpuscope watch --record FILE")
 
 
 def sample_document(sample: Sample, verdicts: Sequence[Verdict | None] = ()) -> Json:
@@ -50,12 +63,18 @@ def sample_document(sample: Sample, verdicts: Sequence[Verdict | None] = ()) -> 
         }
         verdict = verdicts[place] if place < len(verdicts) else None
         if verdict is not None:
-            entry["verdict"] = asdict(verdict)
+            entry["verdict"] = {
+                "kind": verdict.kind,
+                "sentence": spoken(verdict.sentence),
+                "sure": verdict.sure,
+            }
         devices.append(entry)
     document: Json = {
-        "schema": SCHEMA, "version": VERSION, "unix_s": round(sample.unix_s, 3),
+        "schema": SCHEMA,
+        "version": VERSION,
+        "unix_s": round(sample.unix_s, 3),
         "host": sample.host,
-    }  # fmt: skip
+    }
     if sample.host_cpu is not None:
         document["host_cpu"] = round(sample.host_cpu, 4)
     return {**document, "devices": devices}
@@ -63,33 +82,68 @@ def sample_document(sample: Sample, verdicts: Sequence[Verdict | None] = ()) -> 
 
 def sample_line(sample: Sample, verdicts: Sequence[Verdict | None] = ()) -> str:
     """Return a sample as one line of JSON, without its line end."""
-    return json.dumps(
-        sample_document(sample, verdicts), ensure_ascii=False, allow_nan=False,
-        separators=(",", ":"),
-    )  # fmt: skip
+    return dumps(sample_document(sample, verdicts))
 
 
 def read_sample(document: Any) -> Sample:
     """Return the sample that a line's JSON holds; fields that are not known are passed over.
 
     Raises:
-        ValueError: it is not a sample, or of a newer version; says what is wrong.
+        MisfitError: it is not a sample, or of a newer version; says what is wrong, and where.
     """
-    if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
-        raise ValueError(f"its 'schema' is not '{SCHEMA}'")
-    if document.get("version") != VERSION:
-        raise ValueError(f"its version is {document.get('version')}, this program reads {VERSION}")
-    try:
-        devices = tuple(_device(each) for each in document["devices"])
-        cpu = document.get("host_cpu")
-        return Sample(
-            float(document["unix_s"]), str(document["host"]), devices,
-            None if cpu is None else float(cpu),
-        )  # fmt: skip
-    except KeyError as error:
-        raise ValueError(f"{error} is missing") from None
-    except (TypeError, AttributeError) as error:
-        raise ValueError(str(error)) from None
+    document = harmless(document)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise MisfitError("", Text("its 'schema' is not '{schema}'", schema=SCHEMA))
+    version = document.get("version")
+    if version != VERSION:
+        raise MisfitError(
+            "",
+            Text(
+                "its version is {version}, this program reads {known}",
+                version=str(version)[:40],
+                known=VERSION,
+            ),
+        )
+    listed = document.get("devices")
+    for each in listed if isinstance(listed, list) else ():
+        if isinstance(each, dict):
+            each.setdefault("activity", {})
+    sample = typed(Sample, document)
+    _check(sample)
+    return replace(sample, devices=tuple(map(_noted, sample.devices)))
+
+
+def _check(sample: Sample) -> None:
+    """Figures are such as a device may have: all arithmetic with them stays finite.
+
+    Raises:
+        MisfitError: one is not.
+    """
+    if not 0 <= sample.unix_s <= _LATEST_S:
+        raise MisfitError("unix_s", Text("not a time"))
+    if sample.host_cpu is not None:
+        _check_figure("host_cpu", sample.host_cpu)
+    for number, device in enumerate(sample.devices):
+        place = f"devices[{number}]"
+        for part in ("reading", "activity"):
+            holder = getattr(device, part)
+            for field in fields(holder):
+                _check_figure(f"{place}.{part}.{field.name}", getattr(holder, field.name))
+        for name, value in (device.reading.throttled_s or {}).items():
+            _check_figure(f"{place}.reading.throttled_s[{name}]", value)
+        for at, each in enumerate(device.reading.processes or ()):
+            _check_figure(f"{place}.reading.processes[{at}].memory_bytes", each.memory_bytes)
+
+
+def _check_figure(place: str, value: object) -> None:
+    if isinstance(value, int | float) and not abs(value) <= _LARGEST:
+        raise MisfitError(place, Text("not a figure of a device"))
+
+
+def _noted(device: DeviceSample) -> DeviceSample:
+    """A device whose notes are texts again."""
+    notes = tuple(map(extracted, device.info.notes))
+    return replace(device, info=replace(device.info, notes=notes))
 
 
 class SampleWriter:
@@ -147,7 +201,7 @@ def read_samples(path: str | Path) -> Iterator[Sample]:
     found = False
     try:
         with Path(path).open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(_lines_of(path, file), 1):
                 if line.strip():
                     sample = _parsed(path, number, line)
                     if sample is not None:
@@ -155,10 +209,24 @@ def read_samples(path: str | Path) -> Iterator[Sample]:
                         yield sample
     except (OSError, UnicodeDecodeError) as error:
         raise InputFileError(
-            f"Cannot read {path}.", str(getattr(error, "strerror", None) or error), _RECORD_HINT
+            Text("Cannot read {path}.", path=path),
+            str(getattr(error, "strerror", None) or error),
+            _RECORD_HINT,
         ) from error
     if not found:
-        raise InputFileError(f"{path} holds no sample.", "", _RECORD_HINT)
+        raise InputFileError(Text("{path} holds no sample.", path=path), "", _RECORD_HINT)
+
+
+def _lines_of(path: str | Path, file: IO[str]) -> Iterator[str]:
+    """Its lines, none of which may be longer than a sample of a thousand devices."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise InputFileError(
+                Text("{path} is no file of samples.", path=path),
+                Text("It has a line of more than {most} letters.", most=Number(_LONGEST_LINE, ",")),
+                _RECORD_HINT,
+            )
+        yield line
 
 
 class Replay:
@@ -169,10 +237,13 @@ class Replay:
     """
 
     def __init__(
-        self, samples: Iterator[Sample], *, speed: float = 1.0,
+        self,
+        samples: Iterator[Sample],
+        *,
+        speed: float = 1.0,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Play these samples.
 
         Args:
@@ -186,7 +257,9 @@ class Replay:
         """
         if not speed > 0:
             raise InvalidValueError(
-                f"A speed of {speed:g} plays nothing.", "", "Type a number above 0: --speed 10"
+                Text("A speed of {speed} plays nothing.", speed=Number(speed, "g")),
+                "",
+                Text("Type a number above 0: --speed 10"),
             )
         self._samples = samples
         self._speed = speed
@@ -194,7 +267,7 @@ class Replay:
         self._groups = _together(samples)
         self._next: tuple[Sample, ...] | None = next(self._groups, None)
         if self._next is None:
-            raise InputFileError("There is no sample to play.", "", _RECORD_HINT)
+            raise InputFileError(Text("There is no sample to play."), "", _RECORD_HINT)
         self._shown_s: float | None = None
         self._shown_at = 0.0
         self._after = next(self._groups, None)
@@ -265,18 +338,24 @@ def _together(samples: Iterator[Sample]) -> Generator[tuple[Sample, ...], None, 
 def _parsed(path: str | Path, number: int, line: str) -> Sample | None:
     """The sample of a line; None for a last line that was cut off."""
     try:
-        return read_sample(json.loads(line))
-    except ValueError as error:
+        return read_sample(json_of(line))
+    except MisfitError as error:
         if not line.endswith("\n") and number > 1:
             return None
         raise InputFileError(
-            f"Line {number} of {path} is not a sample.", f"{error}."[:200], _RECORD_HINT
+            Text("Line {number} of {path} is not a sample.", number=number, path=path),
+            Text(
+                "{problem}.", problem=capital(error.args[0]) if not error.place else error.args[0]
+            ),
+            _RECORD_HINT,
         ) from error
 
 
 def _unwritable(path: Path, error: OSError) -> InputFileError:
     return InputFileError(
-        f"Cannot write {path}.", str(error.strerror or error), "Choose another folder."
+        Text("Cannot write {path}.", path=path),
+        str(error.strerror or error),
+        Text("Choose another folder."),
     )
 
 
@@ -287,31 +366,3 @@ def _told(values: Json) -> Json:
         for key, value in values.items()
         if value is not None and not (isinstance(value, float) and value - value != 0)
     }
-
-
-def _known(kind: type, data: Mapping[str, Any]) -> Json:
-    names = {field.name for field in fields(kind)}
-    return {key: value for key, value in data.items() if key in names}
-
-
-def _device(data: Mapping[str, Any]) -> DeviceSample:
-    info = _known(SensorInfo, data["info"])
-    info["notes"] = tuple(info.get("notes", ()))
-    reading = _known(Reading, data["reading"])
-    if "throttle_reasons" in reading:
-        reading["throttle_reasons"] = tuple(reading["throttle_reasons"])
-    if "processes" in reading:
-        reading["processes"] = tuple(
-            ProcessUse(**_known(ProcessUse, each)) for each in reading["processes"]
-        )
-    activity = _known(Activity, data.get("activity", {}))
-    _check_numbers({**reading, **activity})
-    return DeviceSample(SensorInfo(**info), Reading(**reading), Activity(**activity))
-
-
-def _check_numbers(values: Mapping[str, Any]) -> None:
-    others = ("throttle_reasons", "throttled_s", "processes")
-    for name, value in values.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name not in others and not number:
-            raise TypeError(f"'{name}' is not a number")

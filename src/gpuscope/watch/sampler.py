@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from gpuscope.document.printable import harmless
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
-from gpuscope.measure.sensors import open_sensor
-from gpuscope.measure.sensors.types import Sensor, SensorInfo
+from gpuscope.measurement.sensors import open_sensor
+from gpuscope.measurement.sensors.types import Sensor, SensorInfo
 from gpuscope.watch.activity import ActivityReader, open_activity
 from gpuscope.watch.host_load import HostLoad
 from gpuscope.watch.process_names import with_names
@@ -46,7 +48,9 @@ def open_devices(
             for opened in found:
                 opened.close()
             raise InvalidValueError(
-                f"There is no device {index} here.", "", "See them all: gpuscope watch --once"
+                Text("There is no device {index} here.", index=index),
+                "",
+                Text("See them all: gpuscope watch --once"),
             )
     return tuple(found)
 
@@ -61,9 +65,14 @@ class Sampler:
     """
 
     def __init__(
-        self, sensors: Sequence[Sensor], *, host: str = "", interval_s: float = 1.0,
-        processes: bool = True, activity: Callable[[SensorInfo], ActivityReader] = open_activity,
-    ) -> None:  # fmt: skip
+        self,
+        sensors: Sequence[Sensor],
+        *,
+        host: str = "",
+        interval_s: float = 1.0,
+        processes: bool = True,
+        activity: Callable[[SensorInfo], ActivityReader] = open_activity,
+    ) -> None:
         """Watch these devices.
 
         Args:
@@ -116,7 +125,9 @@ class Sampler:
         with self._lock:
             devices = tuple(
                 DeviceSample(
-                    sensor.info, with_names(sensor.read(processes=self._processes)), activity.read()
+                    harmless(sensor.info),
+                    with_names(sensor.read(processes=self._processes)),
+                    activity.read(),
                 )
                 for sensor, activity in zip(self._sensors, self._activities, strict=True)
             )
@@ -138,9 +149,11 @@ class Sampler:
         self._stop.clear()
         self._failure = None
         self._thread = threading.Thread(
-            target=self._run, args=(on_sample or (lambda sample: None),), name="gpuscope-sampler",
+            target=self._run,
+            args=(on_sample or (lambda sample: None),),
+            name="gpuscope-sampler",
             daemon=True,
-        )  # fmt: skip
+        )
         self._thread.start()
 
     def stop(self) -> None:

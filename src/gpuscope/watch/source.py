@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.watch.types import Sample
 
@@ -49,7 +51,13 @@ def check_interval(interval_s: float) -> None:
     """
     if not interval_s >= LEAST_INTERVAL_S:
         raise InvalidValueError(
-            f"An interval of {interval_s:g} s is too short.",
-            f"Drivers renew their readings every {LEAST_INTERVAL_S:g} s at best.",
-            f"Type: --interval {LEAST_INTERVAL_S:g}, or longer.",
+            Text("An interval of {interval} s is too short.", interval=Number(interval_s, "g")),
+            Text(
+                "Drivers renew their readings every {least_interval} s at best.",
+                least_interval=Number(LEAST_INTERVAL_S, "g"),
+            ),
+            Text(
+                "Type: --interval {least_interval}, or longer.",
+                least_interval=Number(LEAST_INTERVAL_S, "g"),
+            ),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuscope.explain.types import Words
-from gpuscope.measure.sensors.types import Reading, SensorInfo
+from gpuscope.document.text import Text
+from gpuscope.measurement.sensors.types import Reading, SensorInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,17 @@ class Sample:
 
 
 VerdictKind = Literal[
-    "idle", "waiting_for_input", "host_bound", "compute_bound", "memory_bound",
-    "communication_bound", "power_limited", "thermally_limited", "busy", "unknown",
-]  # fmt: skip
+    "idle",
+    "waiting_for_input",
+    "host_bound",
+    "compute_bound",
+    "memory_bound",
+    "communication_bound",
+    "power_limited",
+    "thermally_limited",
+    "busy",
+    "unknown",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +81,19 @@ class Verdict:
 
     Attributes:
         kind: a stable word.
-        sentence: in words, with the figures that it rests on.
+        head: the same in words.
+        evidence: the figures that it rests on; "" where there are none.
         sure: 0..1, how well the readings support it.
     """
 
     kind: VerdictKind
-    sentence: Words
+    head: Text
+    evidence: Text
     sure: float
+
+    @property
+    def sentence(self) -> Text:
+        """Head and figures in one sentence."""
+        if not self.evidence:
+            return self.head
+        return Text("{head}: {evidence}", head=self.head, evidence=self.evidence)

@@ -20,23 +20,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, joined
 from gpuscope.watch import evidence as say
 from gpuscope.watch import thresholds as at
 from gpuscope.watch.types import Sample, Verdict, VerdictKind
 from gpuscope.watch.window import WINDOW_S, Window, window_of
 
-HEADS: dict[VerdictKind, Words] = {
-    "idle": Words("Idle", "空闲"),
-    "waiting_for_input": Words("Waiting for input", "等待输入数据"),
-    "host_bound": Words("Host bound", "受主机限制"),
-    "compute_bound": Words("Compute bound", "受算力限制"),
-    "memory_bound": Words("Memory bound", "受显存带宽限制"),
-    "communication_bound": Words("Communication bound", "受通信限制"),
-    "power_limited": Words("Held by its power limit", "受功耗上限限制"),
-    "thermally_limited": Words("Held by heat", "因过热降频"),
-    "busy": Words("Busy", "忙碌"),
-    "unknown": Words("Not known", "无法判断"),
+HEADS: dict[VerdictKind, Text] = {
+    "idle": Text("Idle"),
+    "waiting_for_input": Text("Waiting for input"),
+    "host_bound": Text("Host bound"),
+    "compute_bound": Text("Compute bound"),
+    "memory_bound": Text("Memory bound"),
+    "communication_bound": Text("Communication bound"),
+    "power_limited": Text("Held by its power limit"),
+    "thermally_limited": Text("Held by heat"),
+    "busy": Text("Busy"),
+    "unknown": Text("Not known"),
 }
 """The first words of a verdict's sentence."""
 
@@ -44,7 +44,7 @@ HEADS: dict[VerdictKind, Words] = {
 @dataclass(frozen=True, slots=True)
 class _Found:
     kind: VerdictKind
-    evidence: tuple[Words | None, ...]
+    evidence: tuple[Text | None, ...]
     sure: float
 
 
@@ -63,7 +63,7 @@ def judge_window(window: Window) -> Verdict:
     """Return what these figures mean; the first rule that holds decides."""
     found = next(answer for rule in _RULES if (answer := rule(window)) is not None)
     sure = found.sure * (0.6 if window.n < at.FEW_SAMPLES and found.kind != "unknown" else 1.0)
-    return Verdict(found.kind, say.sentence(HEADS[found.kind], found.evidence), round(sure, 2))
+    return Verdict(found.kind, HEADS[found.kind], joined(found.evidence), round(sure, 2))
 
 
 def _unreadable(w: Window) -> _Found | None:
@@ -196,6 +196,15 @@ def _spins(w: Window) -> bool:
 
 
 _RULES: tuple[Callable[[Window], _Found | None], ...] = (
-    _unreadable, _no_utilisation, _idle, _heat, _power, _steady_limit, _copies, _links,
-    _resident_but_quiet, _steady_rest, _waits,
-)  # fmt: skip
+    _unreadable,
+    _no_utilisation,
+    _idle,
+    _heat,
+    _power,
+    _steady_limit,
+    _copies,
+    _links,
+    _resident_but_quiet,
+    _steady_rest,
+    _waits,
+)

@@ -8,6 +8,7 @@ from functools import cache
 
 from gpuscope.errors import UnknownNameError
 from gpuscope.hardware import device as hardware_device
+from gpuscope.measurement.sensors.types import HELD_BY_HEAT, HELD_BY_POWER, Held
 from gpuscope.watch.types import DeviceSample, Sample
 
 WINDOW_S = 10.0
@@ -24,11 +25,6 @@ PCIE_LANE_BYTES_PER_S: dict[int, float] = {
 }
 """What a lane carries in one direction: transfers/s x coding / 8. Codings: 8b/10b, 128b/130b, and
 242 bytes of payload in a FLIT of 256 (PCI-SIG, PCI Express Base Specification, revisions 1-6)."""
-
-THERMAL_REASONS = ("software thermal slowdown", "hardware thermal slowdown")
-POWER_REASONS = ("software power cap", "hardware power brake")
-OTHER_SLOWDOWN = "hardware slowdown"
-"""Heat or power, the device does not say which: it counts as heat unless power is at its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +96,12 @@ def window_of(samples: Sequence[Sample], index: int, seconds: float = WINDOW_S) 
     since_s = samples[-1].unix_s - seconds
     recent = [sample for sample in samples if sample.unix_s >= since_s]
     devices = [d for sample in recent for d in sample.devices if d.info.index == index]
-    told = [d for d in devices if _tells(d)]
-    busy = [b for d in told if (b := busy_of(d)) is not None]
+    known = [d for d in devices if _tells(d)]
+    busy = [b for d in known if (b := busy_of(d)) is not None]
     mean_busy = mean(busy)
     last = devices[-1].reading if devices else None
     return Window(
-        n=len(told),
+        n=len(known),
         seconds=recent[-1].unix_s - recent[0].unix_s,
         busy=mean_busy,
         swing=_swing(busy, mean_busy),
@@ -113,9 +109,9 @@ def window_of(samples: Sequence[Sample], index: int, seconds: float = WINDOW_S) 
         n_processes=len(last.processes) if last and last.processes is not None else None,
         host_cpu=mean(sample.host_cpu for sample in recent),
         neighbours=_neighbours(recent[-1], index),
-        **_activity(told),
-        **_power(told),
-        **_traffic(told),
+        **_activity(known),
+        **_power(known),
+        **_traffic(known),
     )
 
 
@@ -134,8 +130,8 @@ def pcie_peak_bytes_per_s(device: DeviceSample) -> float | None:
 
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of what was read; None where nothing was."""
-    told = [value for value in values if value is not None]
-    return sum(told) / len(told) if told else None
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def power_share_of(device: DeviceSample) -> float | None:
@@ -188,11 +184,13 @@ def _activity(devices: Sequence[DeviceSample]) -> dict[str, float | None]:
 
 
 def _power(devices: Sequence[DeviceSample]) -> dict[str, float | None]:
-    reasons = [set(d.reading.throttle_reasons) for d in devices
-               if d.reading.throttle_reasons is not None]  # fmt: skip
+    reasons = [
+        set(d.reading.throttle_reasons) for d in devices if d.reading.throttle_reasons is not None
+    ]
     at_limit = (mean(power_share_of(d) for d in devices) or 0.0) >= 0.95
-    power = {*POWER_REASONS, *([OTHER_SLOWDOWN] if at_limit else ())}
-    heat = {*THERMAL_REASONS, *(() if at_limit else [OTHER_SLOWDOWN])}
+    # A slow-down that does not say why counts as heat unless power is at its limit.
+    power = HELD_BY_POWER | ({Held.SLOWDOWN} if at_limit else set())
+    heat = HELD_BY_HEAT | (set() if at_limit else {Held.SLOWDOWN})
     hottest = [d.reading.temperature_c for d in devices if d.reading.temperature_c is not None]
     return {
         "power_w": mean(d.reading.power_w for d in devices),

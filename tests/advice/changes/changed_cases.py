@@ -5,9 +5,9 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
-from gpuscope.advice.types import Case
+from gpuscope.advice.types import ChangeCase
 from gpuscope.api import predict, resolve_target
 from gpuscope.capturing import capture
 
@@ -22,12 +22,12 @@ def loaded(path: Path) -> Callable:
     return module.build
 
 
-def case_of_file(path: Path) -> Case:
+def case_of_file(path: Path) -> ChangeCase:
     """The build of a file as it is, with where things stand in it."""
     return case_of(loaded(path), file=str(path))
 
 
-def case_of(build: Callable, *names: str, on: str = "h200", file: str = "") -> Case:
+def case_of(build: Callable, *names: str, on: str = "h200", file: str = "") -> ChangeCase:
     """A build on a device, changed.
 
     Args:
@@ -39,4 +39,4 @@ def case_of(build: Callable, *names: str, on: str = "h200", file: str = "") -> C
         seen = live.seen(file, "build") if file else live.seen()
     finally:
         live.close()
-    return Case(predict(program, on), resolve_target(on), program, seen)
+    return ChangeCase(predict(program, on), resolve_target(on), program, seen)

@@ -11,10 +11,14 @@ def decoding(device="cuda", tokens=12, batch=1, dtype=torch.float32, width=64, l
 
         torch.manual_seed(0)
         config = LlamaConfig(
-            vocab_size=200, hidden_size=width, intermediate_size=2 * width,
-            num_hidden_layers=layers, num_attention_heads=8, num_key_value_heads=2,
+            vocab_size=200,
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=layers,
+            num_attention_heads=8,
+            num_key_value_heads=2,
             max_position_embeddings=4096,
-        )  # fmt: skip
+        )
         model = LlamaForCausalLM(config).to(device, dtype).eval()
         torch.manual_seed(1)
         prompt = torch.randint(0, 200, (batch, tokens), device=device)
@@ -41,9 +45,13 @@ def prompts(device="cuda", tokens=64, dtype=torch.float32, width=64):
 
         torch.manual_seed(0)
         config = LlamaConfig(
-            vocab_size=200, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=1,
-            num_attention_heads=8, num_key_value_heads=2,
-        )  # fmt: skip
+            vocab_size=200,
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=1,
+            num_attention_heads=8,
+            num_key_value_heads=2,
+        )
         model = LlamaForCausalLM(config).to(device, dtype).eval()
         ids = torch.randint(0, 200, (1, tokens), device=device)
 

@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
-from gpuscope.advice.types import Case
+from gpuscope.advice.types import ChangeCase
 from gpuscope.api import predict, resolve_target
 from gpuscope.program.world import RankPrograms
 
@@ -22,7 +22,7 @@ def job_case(build, *names, on="2xh200"):
     finally:
         live.close()
     program = captured.programs[0] if isinstance(captured, RankPrograms) else captured
-    return Case(predict(captured, on), cluster, program, seen)
+    return ChangeCase(predict(captured, on), cluster, program, seen)
 
 
 def ddp(micro_batches=1, counts=(), layers=4, width=768, device="cuda", **keywords):
@@ -105,6 +105,8 @@ def collectives(case, word):
 def moved(case, word, dtype=None):
     """Bytes they are given, of a dtype or all."""
     return sum(
-        spec.nbytes for op in collectives(case, word) for spec in op.inputs
+        spec.nbytes
+        for op in collectives(case, word)
+        for spec in op.inputs
         if dtype is None or spec.dtype == dtype
-    )  # fmt: skip
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
 
 

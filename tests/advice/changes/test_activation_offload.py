@@ -4,7 +4,7 @@ import torch
 from changed_cases import case_of
 
 from gpuscope.advice.registry import find
-from gpuscope.advice.types import Case
+from gpuscope.advice.types import ChangeCase
 
 ROWS, WIDTH, LAYERS = 8192, 1024, 8
 
@@ -50,7 +50,7 @@ def test_where_it_fits() -> None:
     change = find("activation-offload")
     case = case_of(_build())
     assert change.fits(case).applies
-    assert "activations hold" in change.fits(case).why.en
-    assert "cross the link" in change.price(case).en
+    assert "activations hold" in change.fits(case).why
+    assert "cross the link" in change.price(case)
     assert not change.fits(case_of(_build(training=False))).relevant
-    assert not change.fits(Case(case.run, case.cluster)).applies
+    assert not change.fits(ChangeCase(case.run, case.cluster)).applies

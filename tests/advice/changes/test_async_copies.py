@@ -45,6 +45,6 @@ def test_it_is_what_the_code_would_say_itself() -> None:
 
 def test_where_it_fits() -> None:
     change = find("async-copies")
-    assert "waits while 32.0 MiB" in change.fits(case_of(_build())).why.en
-    assert "pin-memory" in change.fits(case_of(_build(pinned=False))).why.en
-    assert "no copy" in change.fits(case_of(_build(non_blocking=True))).why.en
+    assert "waits while 32.0 MiB" in change.fits(case_of(_build())).why
+    assert "pin-memory" in change.fits(case_of(_build(pinned=False))).why
+    assert "no copy" in change.fits(case_of(_build(non_blocking=True))).why

@@ -4,8 +4,9 @@ import pytest
 from changed_cases import case_of
 from tiny_models import llama, tiny
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
+from gpuscope.document.text import render
 from gpuscope.errors import UnsupportedError
 
 
@@ -14,6 +15,6 @@ def test_it_says_that_it_cannot(name):
     fit = find(name).fits(case_of(tiny(llama())))
     assert not fit.applies
     assert not fit.relevant
-    assert fit.why.zh
+    assert render(fit.why, "zh")
     with pytest.raises(UnsupportedError, match="micro_pipeline"):
         find(name).install(Live())

@@ -5,7 +5,7 @@ import torch
 from changed_cases import case_of
 
 from gpuscope.advice.registry import find
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 from gpuscope.advice.types import Seen
 
 
@@ -111,7 +111,7 @@ def test_where_it_fits():
     change, scaled = find("bf16-autocast"), find("fp16-autocast")
     plain = case_of(_unnested())
     assert change.fits(plain).applies
-    assert "ms" in change.fits(plain).why.en
+    assert "of the step" in change.fits(plain).why
     halved = case_of(_unnested(torch.bfloat16))
     assert not change.fits(halved).applies
     assert not change.fits(case_of(_unnested(), on="v100")).applies

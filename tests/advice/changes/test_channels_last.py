@@ -10,22 +10,29 @@ from torch import nn
 
 from gpuscope.advice.changes.channels_last import layouts
 from gpuscope.advice.registry import find
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 
 
 def _build(device="cuda", dtype=torch.bfloat16, tf32=True, deep=False, images=32, width=128):
     conv, norm, pool = (
-        (nn.Conv3d, nn.BatchNorm3d, nn.AdaptiveAvgPool3d) if deep
+        (nn.Conv3d, nn.BatchNorm3d, nn.AdaptiveAvgPool3d)
+        if deep
         else (nn.Conv2d, nn.BatchNorm2d, nn.AdaptiveAvgPool2d)
-    )  # fmt: skip
+    )
 
     def build():
         torch.backends.cudnn.allow_tf32 = tf32
         model = nn.Sequential(
-            conv(3, width, 3, padding=1), norm(width), nn.ReLU(),
-            conv(width, width, 3, padding=1), norm(width), nn.ReLU(), pool(1), nn.Flatten(),
+            conv(3, width, 3, padding=1),
+            norm(width),
+            nn.ReLU(),
+            conv(width, width, 3, padding=1),
+            norm(width),
+            nn.ReLU(),
+            pool(1),
+            nn.Flatten(),
             nn.Linear(width, 4),
-        ).to(device, dtype)  # fmt: skip
+        ).to(device, dtype)
         size = (images, 3, 8, 8, 8) if deep else (images, 3, 32, 32)
         x = torch.randn(size, device=device, dtype=dtype)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

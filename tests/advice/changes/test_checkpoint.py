@@ -68,10 +68,10 @@ def test_where_it_fits() -> None:
     case = case_of(_build())
     fit = find("checkpoint").fits(case)
     assert fit.applies
-    assert "of the device's memory" in fit.why.en
-    assert "nothing presses" in fit.why.en
+    assert "of the device's memory" in fit.why
+    assert "Nothing presses" in fit.why
     assert not find("checkpoint").fits(case_of(_build(training=False))).applies
-    assert "already" in find("checkpoint").fits(case_of(_build(), "checkpoint")).why.en
+    assert "already" in find("checkpoint").fits(case_of(_build(), "checkpoint")).why
     assert not find("checkpoint").fits(case_of(_build(blocks=1))).applies
 
 

@@ -4,7 +4,7 @@ import torch
 from changed_cases import case_of
 from torch import nn
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
 
 
@@ -37,13 +37,13 @@ def test_where_it_fits():
     change = find("chunked-loss")
     fit = change.fits(case_of(_build()))
     assert fit.applies
-    assert "50,000" in fit.why.en
+    assert "50,000" in fit.why
     assert not change.fits(case_of(_build(vocabulary=1000, tokens=128))).applies
 
 
 def test_the_same_training(monkeypatch):
     """Really run, with chunks that small logits fill."""
-    from gpuscope.advice import chunked_loss
+    from gpuscope.advice.changes.transforms import chunked_cross_entropy as chunked_loss
 
     monkeypatch.setattr(chunked_loss, "LEAST_ELEMENTS", 100)
     monkeypatch.setattr(chunked_loss, "CHUNK_ELEMENTS", 1000)

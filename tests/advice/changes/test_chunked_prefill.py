@@ -5,7 +5,7 @@ import torch
 from changed_cases import case_of
 from decoding_builds import decoding, prompts
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
 from gpuscope.errors import UnsupportedError
 
@@ -15,7 +15,7 @@ def test_long_prompts_hear_of_it():
     long = change.fits(case_of(prompts(tokens=2048, dtype=torch.bfloat16)))
     assert long.relevant
     assert not long.applies
-    assert "pieces of 206 tokens" in long.why.en
+    assert "pieces of 206 tokens" in long.why
     assert not change.fits(case_of(prompts(tokens=64, dtype=torch.bfloat16))).relevant
     assert not change.fits(case_of(decoding())).relevant
     with pytest.raises(UnsupportedError):

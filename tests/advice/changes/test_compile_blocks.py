@@ -5,10 +5,10 @@ import torch._dynamo
 from changed_cases import case_of
 from tiny_models import bert, tiny
 
-from gpuscope.advice.compiling import limit_name
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
+from gpuscope.advice.changes.transforms.compilation import limit_name
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 from gpuscope.advice.types import ModelSeen, Seen
 
 LIMIT = limit_name()
@@ -33,7 +33,7 @@ def test_where_it_fits():
     change = find("compile-regional")
     fit = change.fits(case_of(tiny(bert())))
     assert fit.applies
-    assert "2 equal blocks" in fit.why.en
+    assert "2 equal blocks" in fit.why
     assert not change.fits(case_of(_flat)).applies
 
 
@@ -45,9 +45,11 @@ def _flat():
 
 def test_a_loop_over_the_blocks_is_written():
     text = "model = Net()\nrun(model)\n"
-    seen = Seen(models=(
-        ModelSeen("Net", "__main__", "a.py", 9, ("float32",), {}, ("Block", 4), site="a.py:1"),
-    ))  # fmt: skip
+    seen = Seen(
+        models=(
+            ModelSeen("Net", "__main__", "a.py", 9, ("float32",), {}, ("Block", 4), site="a.py:1"),
+        )
+    )
     new = applied(text, find("compile-regional").edits({"a.py": text}, seen))
     lines = new.splitlines()
     at = lines.index("model = Net()")

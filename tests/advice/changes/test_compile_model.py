@@ -10,9 +10,9 @@ from live_runs import results
 from tiny_models import bert, gpt2, tiny
 
 from gpuscope.advice.changes.compile_model import COMPILED_MODELS
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 from gpuscope.advice.types import ModelSeen, Seen
 from gpuscope.errors import InvalidValueError, UnsupportedError
 
@@ -21,9 +21,11 @@ def _build(by_hand=None, device="cuda"):
     def build():
         torch.manual_seed(0)
         model = torch.nn.Sequential(
-            torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.LayerNorm(256),
+            torch.nn.Linear(64, 256),
+            torch.nn.GELU(),
+            torch.nn.LayerNorm(256),
             torch.nn.Linear(256, 64),
-        ).to(device)  # fmt: skip
+        ).to(device)
         if by_hand:
             model.compile(mode=None if by_hand == "default" else by_hand)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -41,10 +43,14 @@ def _build(by_hand=None, device="cuda"):
     return build
 
 
-@pytest.mark.parametrize(("name", "mode"), [
-    ("compile", "default"), ("compile-reduce-overhead", "reduce-overhead"),
-    ("compile-max-autotune", "max-autotune"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("compile", "default"),
+        ("compile-reduce-overhead", "reduce-overhead"),
+        ("compile-max-autotune", "max-autotune"),
+    ],
+)
 def test_the_same_program_as_compiled_by_hand(name, mode):
     changed, by_hand = case_of(_build(), name), case_of(_build(mode))
     assert changed.program.compiled == by_hand.program.compiled == mode
@@ -109,7 +115,7 @@ def test_masks_that_mask_nothing_are_left_out(make):
     assert _attention(plain) == _attention(unmasked)
     assert _attention(masked) != _attention(unmasked)
     assert find("compile-unmasked").fits(plain).applies
-    assert "compile-unmasked" in find("compile").risk(plain).en
+    assert "compile-unmasked" in find("compile").risk(plain)
 
 
 def test_a_model_in_ddp_is_seen_and_compiled_like_any():
@@ -125,9 +131,10 @@ def test_a_model_in_ddp_is_seen_and_compiled_like_any():
 
 def _attention(case):
     return [
-        len(o.inputs) for o in case.program.ops
+        len(o.inputs)
+        for o in case.program.ops
         if o.name == "gpuscope::attention" and o.phase == "forward"
-    ]  # fmt: skip
+    ]
 
 
 def test_a_growing_cache_is_refused_by_graphs_alone():
@@ -148,7 +155,7 @@ def test_a_growing_cache_is_refused_by_graphs_alone():
     with pytest.raises(UnsupportedError, match="growing"):
         case_of(build, "compile-reduce-overhead")
     plain = case_of(build)
-    assert "grows" in find("compile").risk(plain).en
+    assert "grows" in find("compile").risk(plain)
     assert case_of(build, "compile").program.compiled == "default"
 
 
@@ -156,11 +163,11 @@ def test_where_it_fits():
     change, plain = find("compile"), case_of(_build())
     fit = change.fits(plain)
     assert fit.applies
-    assert "%" in fit.why.en
+    assert "%" in fit.why
     assert not change.fits(case_of(_build(), "compile")).applies
     assert not change.fits(case_of(_build(), on="trainium2")).applies
     assert not find("compile-unmasked").fits(plain).applies
-    assert "14 to 68 s the first time, 2 to 24 s with" in change.price(plain).en
+    assert "14 to 68 s the first time, 2 to 24 s with" in change.price(plain)
     with pytest.raises(InvalidValueError):
         plan(["compile", "compile-reduce-overhead"])
     assert all(find(n).excludes == COMPILED_MODELS - {n} for n in COMPILED_MODELS)
@@ -177,10 +184,13 @@ def test_the_line_goes_after_the_model():
 
 def test_modules_of_torch_are_wrapped_in_the_source():
     text = "model = Sequential(a, b)\n"
-    seen = Seen(models=(
-        ModelSeen("Sequential", "torch.nn.modules.container", "", 9, ("float32",), {},
-                  site="a.py:1"),
-    ))  # fmt: skip
+    seen = Seen(
+        models=(
+            ModelSeen(
+                "Sequential", "torch.nn.modules.container", "", 9, ("float32",), {}, site="a.py:1"
+            ),
+        )
+    )
     edits = find("compile").edits({"a.py": text}, seen)
     assert applied(text, edits) == text + "model = torch.compile(model)\n"
     wrapped = replace(seen.models[0], class_name="Net", module="net", wrapper="DDP")

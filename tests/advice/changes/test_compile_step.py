@@ -6,9 +6,9 @@ import pytest
 import torch
 from changed_cases import case_of
 
-from gpuscope.advice.patching import patch_of
 from gpuscope.advice.registry import find
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
+from gpuscope.advice.source.patches import patch_of
 from gpuscope.advice.types import OptimizerSeen, Seen
 
 
@@ -46,7 +46,7 @@ def test_where_it_fits():
     change = find("compile-optimizer")
     fit = change.fits(case_of(_build()))
     assert fit.applies
-    assert "ms" in fit.why.en
+    assert "of the step" in fit.why
     assert not change.fits(case_of(_build(fused=True))).applies
     assert not change.fits(case_of(_inference)).applies
     assert "fused-optimizer" in change.excludes

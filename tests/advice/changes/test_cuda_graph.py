@@ -58,14 +58,14 @@ def test_where_they_fit():
     whole, call = find("whole-step-graph"), find("cuda-graph")
     plain, infer = case_of(_build()), case_of(_build(False))
     assert whole.fits(plain).applies
-    assert "waits for the host" in whole.fits(plain).why.en
+    assert "waits for the host" in whole.fits(plain).why
     assert call.fits(infer).applies
     assert not call.fits(plain).applies
     assert not whole.fits(infer).applies
-    assert "item" in whole.fits(case_of(_build(item=True))).why.en
+    assert "item" in whole.fits(case_of(_build(item=True))).why
     assert not whole.fits(case_of(_build(copied=True))).applies
     counted = whole.fits(case_of(_build(optimizer=torch.optim.Adagrad)))
-    assert "Adagrad" in counted.why.en
+    assert "Adagrad" in counted.why
     assert not whole.fits(case_of(_build(), "compile-reduce-overhead")).applies
     low, high = whole.saving_s(plain.run, plain)
     assert 0 == low < high < plain.run.step_time_s

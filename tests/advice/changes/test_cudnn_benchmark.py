@@ -6,9 +6,9 @@ import torch
 from changed_cases import case_of
 from torch import nn
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 
 
 def _build():
@@ -22,7 +22,7 @@ def test_the_transformed_program_is_the_captured_one():
     change = find("cudnn-benchmark")
     fit = change.fits(plain)
     assert fit.applies
-    assert fit.why.en.startswith("2 different")
+    assert fit.why.startswith("2 different")
     assert not change.fits(on).applies
     made = change.transform(plain.program)
     assert made.settings == on.program.settings

@@ -21,7 +21,7 @@ def test_it_fits_ddp_alone():
     change = find("ddp-bucket-100")
     fit = change.fits(job_case(ddp()))
     assert fit.applies
-    assert "25 MiB" in fit.why.en
+    assert "25 MiB" in fit.why
     assert not change.fits(job_case(ddp(bucket_cap_mb=100))).applies
     assert not change.fits(case_of(tiny(llama()))).relevant
 

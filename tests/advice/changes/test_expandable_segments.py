@@ -29,14 +29,16 @@ def test_settings_of_the_user_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     change = find("expandable-segments")
     case = case_of(lambda: lambda: torch.ones(3, device="cuda") * 2)
-    gap = replace(case, run=replace(case.run, peak_memory_bytes=3 << 30,
-                                    reserved_memory_bytes=4 << 30))  # fmt: skip
-    assert "1.00 GiB (25 %)" in change.fits(gap).why.en
-    tight = replace(case, run=replace(case.run, peak_memory_bytes=4 << 30,
-                                      reserved_memory_bytes=4 << 30))  # fmt: skip
+    gap = replace(
+        case, run=replace(case.run, peak_memory_bytes=3 << 30, reserved_memory_bytes=4 << 30)
+    )
+    assert "1.00 GiB (25 %)" in change.fits(gap).why
+    tight = replace(
+        case, run=replace(case.run, peak_memory_bytes=4 << 30, reserved_memory_bytes=4 << 30)
+    )
     assert not change.fits(tight).applies
     monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
-    assert "already" in change.fits(gap).why.en
+    assert "already" in change.fits(gap).why
 
 
 def test_nothing_is_told_under_a_capture() -> None:

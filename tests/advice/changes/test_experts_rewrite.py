@@ -11,12 +11,12 @@ import torch
 from changed_cases import case_of_file, loaded
 
 import gpuscope as gs
-from gpuscope.advice import grouped_loop
-from gpuscope.advice.experts_source import functions_with_experts
-from gpuscope.advice.live import Live
-from gpuscope.advice.patching import patch_of
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
+from gpuscope.advice.source.expert_loops import functions_with_experts
+from gpuscope.advice.source.patches import patch_of
 from gpuscope.errors import UnsupportedError
+from gpuscope.runtime import grouped_experts as grouped_loop
 
 MODEL = """\
 import torch
@@ -77,52 +77,88 @@ MLP = "nn.Sequential(nn.Linear({width}, 64), nn.GELU(), nn.Linear(64, {width}))"
 
 # name -> (k, lines before, lines of the loop)
 WRITTEN = {
-    "where": (2, "", """\
+    "where": (
+        2,
+        "",
+        """\
 for number, expert in enumerate(self.experts):
     token, place = torch.where(chosen == number)
-    out.index_add_(0, token, expert(x[token]) * weights[token, place, None])"""),
-    "skip": (2, "", """\
+    out.index_add_(0, token, expert(x[token]) * weights[token, place, None])""",
+    ),
+    "skip": (
+        2,
+        "",
+        """\
 for e in range(len(self.experts)):
     token, place = (chosen == e).nonzero(as_tuple=True)
     if token.numel() == 0:
         continue
     made = self.experts[e](x[token])
-    out[token] += weights[token, place].unsqueeze(-1) * made"""),
-    "masks": (1, "weights, chosen = weights[:, 0], chosen[:, 0]", """\
+    out[token] += weights[token, place].unsqueeze(-1) * made""",
+    ),
+    "masks": (
+        1,
+        "weights, chosen = weights[:, 0], chosen[:, 0]",
+        """\
 for e, expert in enumerate(self.experts):
     mask = chosen == e
     if mask.any():
-        out[mask] = expert(x[mask]) * weights[mask].unsqueeze(1)"""),
-    "argmax": (1, "best = probs.argmax(dim=-1)", """\
+        out[mask] = expert(x[mask]) * weights[mask].unsqueeze(1)""",
+    ),
+    "argmax": (
+        1,
+        "best = probs.argmax(dim=-1)",
+        """\
 for e, expert in zip(range(self.n), self.experts):
     idx = torch.where(best == e)[0]
-    out[idx] += expert(x[idx]) * probs[idx, e, None]"""),
-    "columns": (2, "", """\
+    out[idx] += expert(x[idx]) * probs[idx, e, None]""",
+    ),
+    "columns": (
+        2,
+        "",
+        """\
 for k in range(2):
     for e, expert in enumerate(self.experts):
         mask = chosen[:, k] == e
-        out[mask] += weights[mask, k, None] * expert(x[mask])"""),
-    "one-hot": (2, "mask = F.one_hot(chosen, num_classes=4).permute(2, 1, 0)", """\
+        out[mask] += weights[mask, k, None] * expert(x[mask])""",
+    ),
+    "one-hot": (
+        2,
+        "mask = F.one_hot(chosen, num_classes=4).permute(2, 1, 0)",
+        """\
 for e in range(self.n):
     layer = self.experts[e]
     idx, top_x = torch.where(mask[e])
     state = x[None, top_x].reshape(-1, x.shape[-1])
     made = layer(state) * weights[top_x, idx, None]
-    out.index_add_(0, top_x, made.to(x.dtype))"""),
-    "no weights": (2, "", """\
+    out.index_add_(0, top_x, made.to(x.dtype))""",
+    ),
+    "no weights": (
+        2,
+        "",
+        """\
 for e, expert in enumerate(self.experts):
     t = torch.where(chosen == e)[0]
-    out.index_add_(0, t, expert(x[t]))"""),
-    "matrix": (1, "weights, chosen = weights.squeeze(-1), chosen.squeeze(-1)", """\
+    out.index_add_(0, t, expert(x[t]))""",
+    ),
+    "matrix": (
+        1,
+        "weights, chosen = weights.squeeze(-1), chosen.squeeze(-1)",
+        """\
 for e, expert in enumerate(self.experts):
     t = (chosen == e).nonzero().squeeze(-1)
     rows = x.index_select(0, t)
-    out[t] = out[t] + expert(rows) * weights[t][:, None]"""),
-    "some only": (2, "", """\
+    out[t] = out[t] + expert(rows) * weights[t][:, None]""",
+    ),
+    "some only": (
+        2,
+        "",
+        """\
 for e in range(3):
     token, place = torch.where(chosen == e)
-    out.index_add_(0, token, self.experts[e](x[token]) * weights[token, place, None])"""),
-}  # fmt: skip
+    out.index_add_(0, token, self.experts[e](x[token]) * weights[token, place, None])""",
+    ),
+}
 
 WHERE = WRITTEN["where"][2]
 
@@ -148,15 +184,26 @@ CHANGE = plan(["experts-rewrite"])
 
 
 def _written(
-    folder: Path, k: int, before: str, loop: str, expert: str = MLP, device: str = "cpu",
-    width: int = 32, tokens: int = 48,
-) -> Path:  # fmt: skip
+    folder: Path,
+    k: int,
+    before: str,
+    loop: str,
+    expert: str = MLP,
+    device: str = "cpu",
+    width: int = 32,
+    tokens: int = 48,
+) -> Path:
     indent = " " * 8
     lines = "\n".join(indent + line for line in loop.splitlines())
     text = MODEL.format(
-        k=k, before=indent + before if before else "", loop=lines, device=device, width=width,
-        expert=expert.format(width=width), tokens=tokens,
-    )  # fmt: skip
+        k=k,
+        before=indent + before if before else "",
+        loop=lines,
+        device=device,
+        width=width,
+        expert=expert.format(width=width),
+        tokens=tokens,
+    )
     path = folder / f"experts{next(_numbers)}.py"
     path.write_text(text)
     return path

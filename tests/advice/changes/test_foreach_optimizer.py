@@ -30,9 +30,10 @@ def _build(device="cuda", **keywords):
 def _updates(case):
     """Operators of the optimizer on the device (counters of steps are on the host)."""
     return [
-        op.name for op in case.program.ops if op.phase == "optimizer"
-        and op.inputs and op.inputs[0].device == "device"
-    ]  # fmt: skip
+        op.name
+        for op in case.program.ops
+        if op.phase == "optimizer" and op.inputs and op.inputs[0].device == "device"
+    ]
 
 
 def test_a_loop_becomes_lists():

@@ -53,7 +53,7 @@ def test_inference_stores_its_weight_in_float8():
 def test_where_it_fits():
     change, case = find("fp8"), case_of(_build())
     assert change.fits(case).applies
-    assert "2048" in change.fits(case).why.en
+    assert "2048" in change.fits(case).why
     assert not change.fits(case_of(_build(), on="a100-sxm-80gb")).applies
     assert not change.fits(case_of(_build(512))).applies
     assert change.numerics == "fp8"

@@ -6,7 +6,7 @@ import pytest
 import torch
 from changed_cases import case_of
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
 from gpuscope.advice.types import Seen
 
@@ -45,6 +45,6 @@ def test_where_it_fits(tmp_path) -> None:
     assert not change.fits(case).applies
     fit = change.fits(replace(case, seen=replace(case.seen, file=str(file))))
     assert fit.applies
-    assert "train.py:5" in fit.why.en
+    assert "train.py:5" in fit.why
     file.write_text("import torch\n")
     assert not change.fits(replace(case, seen=replace(case.seen, file=str(file)))).applies

@@ -17,4 +17,4 @@ def test_gathers_stay_in_the_node():
     change = find("fsdp-hybrid")
     assert change.fits(plain).applies
     assert not change.fits(job_case(fsdp())).applies
-    assert change.price(plain).en.startswith("2 times")
+    assert change.price(plain).startswith("2 times")

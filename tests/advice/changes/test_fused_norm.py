@@ -32,7 +32,7 @@ def test_each_norm_becomes_one_operator():
     plain, fused = case_of(build), case_of(build, "fused-norm")
     fit = find("fused-norm").fits(plain)
     assert fit.applies
-    assert fit.why.en.startswith("5 RMS norms")
+    assert fit.why.startswith("5 RMS norms")
     count = sum(op.name == "gpuscope::rms_norm" for op in fused.program.ops)
     assert count == 5
     assert not any(op.name == "aten::rsqrt" for op in fused.program.ops)
@@ -44,9 +44,7 @@ def test_each_norm_becomes_one_operator():
 def test_the_same_losses_really_come(autocast):
     build = tiny(llama(), "cpu", autocast=autocast)
     loose = 1e-5 if autocast is None else 2e-2
-    torch.testing.assert_close(
-        results(build, "fused-norm"), results(build), rtol=loose, atol=loose
-    )
+    torch.testing.assert_close(results(build, "fused-norm"), results(build), rtol=loose, atol=loose)
 
 
 def test_the_class_is_put_back():
@@ -57,9 +55,10 @@ def test_the_class_is_put_back():
     assert LlamaRMSNorm.forward is before
 
 
-@pytest.mark.parametrize(("norm", "equal"), [
-    (PlainRMSNorm(), True), (PlainRMSNorm(shift=1.0), False), (LayerLikeRMSNorm(), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("norm", "equal"),
+    [(PlainRMSNorm(), True), (PlainRMSNorm(shift=1.0), False), (LayerLikeRMSNorm(), False)],
+)
 def test_only_what_computes_the_same(norm, equal):
     weight = norm.weight.detach().clone()
     assert epsilon_of(norm) == "eps"

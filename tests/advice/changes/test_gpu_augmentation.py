@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from gpuscope.advice.changes.gpu_augmentation import split_transforms
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
 from gpuscope.errors import UnsupportedError
 

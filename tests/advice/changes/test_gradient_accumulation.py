@@ -5,7 +5,7 @@ import torch
 from changed_cases import case_of
 from torch import nn
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
 
 DATA = torch.randn(16, 8, generator=torch.Generator().manual_seed(3))
@@ -83,9 +83,7 @@ def test_half_the_memory_of_a_batch_and_one_update() -> None:
     saved = grows / 2 - at_peak["parameter"]
     less = plain.run.peak_memory_bytes - changed.run.peak_memory_bytes
     assert less == pytest.approx(saved, rel=0.01)
-    updates = [
-        sum(op.phase == "optimizer" for op in c.program.ops) for c in (plain, changed)
-    ]
+    updates = [sum(op.phase == "optimizer" for op in c.program.ops) for c in (plain, changed)]
     assert updates[0] == updates[1]
     products = [sum(op.name == "aten::addmm" for op in c.program.ops) for c in (plain, changed)]
     assert products == [4, 8]
@@ -94,8 +92,8 @@ def test_half_the_memory_of_a_batch_and_one_update() -> None:
 
 def test_where_it_fits() -> None:
     change = find("gradient-accumulation")
-    assert "half of the activations" in change.fits(case_of(_on_device())).why.en
-    assert "Batch norm" in change.fits(case_of(_on_device(norm=True))).why.en
+    assert "half of the activations" in change.fits(case_of(_on_device())).why
+    assert "Batch norm" in change.fits(case_of(_on_device(norm=True))).why
     odd = case_of(lambda batch=3: _on_device()(batch=batch))
-    assert "cannot be halved" in change.fits(odd).why.en
+    assert "cannot be halved" in change.fits(odd).why
     assert not change.fits(case_of(lambda: _on_device()())).applies

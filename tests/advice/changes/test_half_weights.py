@@ -4,7 +4,7 @@ import torch
 from changed_cases import case_of
 from tiny_models import llama
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
 
 
@@ -12,9 +12,12 @@ def _vision(training=True, device="cuda"):
     def build():
         torch.manual_seed(0)
         model = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
-            torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10),
-        ).to(device)  # fmt: skip
+            torch.nn.Conv2d(3, 8, 3),
+            torch.nn.BatchNorm2d(8),
+            torch.nn.ReLU(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(8 * 36, 10),
+        ).to(device)
         x = torch.randn(4, 3, 8, 8, device=device)
         if not training:
             model.eval()
@@ -43,9 +46,7 @@ def test_products_and_gradients_are_in_bfloat16_batch_norm_is_not():
     products = [o for o in case.program.ops if o.name in ("aten::addmm", "aten::convolution")]
     assert products
     assert {o.inputs[-1].dtype for o in products} == {"bfloat16"}
-    parameters = {
-        t.dtype for o in case.program.ops if o.phase == "optimizer" for t in o.inputs
-    }
+    parameters = {t.dtype for o in case.program.ops if o.phase == "optimizer" for t in o.inputs}
     assert parameters == {"bfloat16", "float32"}
     assert case.run.peak_memory_bytes < case_of(_vision()).run.peak_memory_bytes
 
@@ -97,10 +98,10 @@ def test_where_it_fits():
     change, other = find("bf16-weights"), find("fp16-weights")
     training, inference = case_of(_vision()), case_of(_vision(training=False))
     assert change.fits(training).applies
-    assert "1/256" in change.risk(training).en
+    assert "1/256" in change.risk(training)
     assert change.risk(inference) is None
     assert not other.fits(training).applies
     assert other.fits(inference).applies
-    assert "65,504" in other.risk(inference).en
+    assert "65,504" in other.risk(inference)
     assert not change.fits(case_of(_vision(), on="v100")).applies
     assert {"bf16-autocast", "fp16-weights"} <= change.excludes

@@ -8,7 +8,7 @@ from live_runs import results
 from torch import nn
 
 from gpuscope.advice.registry import find
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 
 
 def _build(device="cuda", training=False, guard=None):
@@ -49,9 +49,7 @@ def test_refused_in_training_and_where_nothing_is_recorded():
 
 
 def test_it_really_runs():
-    torch.testing.assert_close(
-        results(_build("cpu"), "inference-mode"), results(_build("cpu"))
-    )
+    torch.testing.assert_close(results(_build("cpu"), "inference-mode"), results(_build("cpu")))
 
 
 def test_a_decorator_on_the_step():

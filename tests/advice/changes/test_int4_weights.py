@@ -21,7 +21,7 @@ def test_decoding_reads_a_quarter():
 
 def test_float32_and_many_rows_are_refused():
     change = find("int4-weights")
-    assert "bfloat16" in change.fits(case_of(decoding())).why.en
-    assert "64 rows" in change.fits(case_of(prompts(dtype=torch.bfloat16))).why.en
+    assert "bfloat16" in change.fits(case_of(decoding())).why
+    assert "64 rows" in change.fits(case_of(prompts(dtype=torch.bfloat16))).why
     with pytest.raises(UnsupportedError, match="4 bits need"):
         results(decoding("cpu"), "int4-weights")

@@ -27,7 +27,7 @@ def test_compiled_it_reads_half():
 
 
 def test_prompts_and_training_are_refused():
-    assert "64 rows" in find("int8-weights").fits(case_of(prompts())).why.en
+    assert "64 rows" in find("int8-weights").fits(case_of(prompts())).why
     assert not find("int8-weights").fits(case_of(tiny(llama()))).applies
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from changed_cases import case_of
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
 from gpuscope.errors import InvalidValueError, UnsupportedError
 
@@ -38,12 +38,12 @@ def test_where_it_fits() -> None:
     change = find("larger-batch")
     case = case_of(build)
     assert case.seen.batch == 32
-    assert "A batch of 64 instead of 32" in change.fits(case).why.en
+    assert "A batch of 64 instead of 32" in change.fits(case).why
     memory = replace(case.analysis.memory, at_peak={"activation": 100 << 30, "parameter": 1 << 30})
     analysis = replace(case.analysis, memory=memory)
     full = replace(case, run=replace(case.run, analysis=analysis, peak_memory_bytes=101 << 30))
     assert not change.fits(full).applies
-    assert "201 GiB" in change.fits(full).why.en
+    assert "201 GiB" in change.fits(full).why
     assert not change.fits(case_of(lambda: build())).applies
 
 

@@ -11,10 +11,10 @@ import torch
 from changed_cases import case_of_file, loaded
 
 import gpuscope as gs
-from gpuscope.advice.live import Live
-from gpuscope.advice.patching import patch_of
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.types import Case, Seen
+from gpuscope.advice.source.patches import patch_of
+from gpuscope.advice.types import ChangeCase, Seen
 from gpuscope.errors import UnsupportedError
 
 _numbers = itertools.count()
@@ -46,7 +46,7 @@ def test_priced_and_patched_alike(tmp_path: Path) -> None:
     assert [op.sync for op in case.program.ops if op.sync] == ["synchronize", "item", "item"]
     fit = find("lazy-item").fits(case)
     assert fit.applies
-    assert "14, 15, 16" in fit.why.en
+    assert "14, 15, 16" in fit.why
     live = Live(LAZY)
     changed = gs.capture(live.wrap(loaded(path)))
     live.close()
@@ -73,17 +73,13 @@ def test_the_same_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("assert loss.item() > -1", "decides"),
-        ("x.fill_(loss.item())", "followed"),
-    ],
+    ("line", "why"), [("assert loss.item() > -1", "decides"), ("x.fill_(loss.item())", "followed")]
 )
 def test_what_cannot_go(tmp_path: Path, line: str, why: str) -> None:
     path = _written(tmp_path, line)
     fit = find("lazy-item").fits(case_of_file(path))
     assert not fit.applies
-    assert why in fit.why.en
+    assert why in fit.why
     live = Live(LAZY)
     with pytest.raises(UnsupportedError):
         gs.capture(live.wrap(loaded(path)))
@@ -94,8 +90,8 @@ def test_a_step_without_reads_or_without_source(tmp_path: Path) -> None:
     case = case_of_file(_written(tmp_path, "return loss"))
     assert not find("lazy-item").fits(case).relevant
     case = case_of_file(_written(tmp_path, "return loss.item()"))
-    bare = Case(case.run, case.cluster, case.program, Seen())
-    assert "not known" in find("lazy-item").fits(bare).why.en
+    bare = ChangeCase(case.run, case.cluster, case.program, Seen())
+    assert "not known" in find("lazy-item").fits(bare).why
     assert patch_of(["lazy-item"], Seen()).by_apply == ("lazy-item",)
     saving = find("lazy-item").saving_s(case.run, case)
     assert saving is not None

@@ -8,8 +8,8 @@ from changed_cases import case_of
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from gpuscope.advice.changes import loader_workers
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.changes.loader_workers import workers_here
-from gpuscope.advice.live import Live
 from gpuscope.advice.registry import find
 
 
@@ -67,9 +67,9 @@ def test_where_it_fits() -> None:
     change = find("loader-workers")
     fit = change.fits(case_of(_build(Slow())))
     assert fit.applies
-    assert "known only once it is run" in fit.why.en
-    assert "2 workers" in change.fits(case_of(_build(Slow(), num_workers=2))).why.en
-    assert "stream" in change.fits(case_of(_build(Stream()))).why.en
+    assert "known only once it is run" in fit.why
+    assert "2 workers" in change.fits(case_of(_build(Slow(), num_workers=2))).why
+    assert "stream" in change.fits(case_of(_build(Stream()))).why
     memory = TensorDataset(torch.randn(32, 4))
     assert not change.fits(case_of(_in_memory(memory))).applies
 

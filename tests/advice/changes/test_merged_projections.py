@@ -22,9 +22,11 @@ def test_three_products_a_block_less():
 
 def test_the_same_logits_really_come():
     torch.testing.assert_close(
-        results(decoding("cpu"), "merged-projections"), results(decoding("cpu")),
-        rtol=1e-4, atol=1e-5,
-    )  # fmt: skip
+        results(decoding("cpu"), "merged-projections"),
+        results(decoding("cpu")),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_training_and_other_models_are_refused():

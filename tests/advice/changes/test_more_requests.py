@@ -5,8 +5,8 @@ import torch
 from changed_cases import case_of
 from decoding_builds import decoding, prompts
 
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.changes.more_requests import cache_bytes, ridge_rows
-from gpuscope.advice.live import Live
 from gpuscope.advice.registry import find
 from gpuscope.errors import UnsupportedError
 
@@ -28,8 +28,8 @@ def test_it_is_told_not_made():
     fit = find("more-requests").fits(case_of(decoding(dtype=torch.bfloat16)))
     assert not fit.applies
     assert fit.relevant
-    assert "up to about 206 at once" in fit.why.en
-    assert "room for about" in fit.why.en
+    assert "up to about 206 at once" in fit.why
+    assert "room for about" in fit.why
     assert not find("more-requests").fits(case_of(prompts())).relevant
     with pytest.raises(UnsupportedError):
         find("more-requests").install(Live())

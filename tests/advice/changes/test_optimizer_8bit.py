@@ -8,7 +8,7 @@ import pytest
 import torch
 from changed_cases import case_of
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
 from gpuscope.api import predict
 from gpuscope.errors import UnsupportedError
@@ -49,7 +49,7 @@ def test_states_take_a_quarter() -> None:
 def test_without_a_package_it_says_what_to_type() -> None:
     with pytest.raises(UnsupportedError, match="pip install torchao"):
         Live([find("optimizer-8bit")]).start()
-    assert "pip install" in find("optimizer-8bit").price(case_of(_build())).en
+    assert "pip install" in find("optimizer-8bit").price(case_of(_build()))
 
 
 def test_the_other_class_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,4 +79,4 @@ def test_the_other_class_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_where_it_fits() -> None:
     change = find("optimizer-8bit")
     assert change.fits(case_of(_build())).applies
-    assert "SGD" in change.fits(case_of(_build("SGD"))).why.en
+    assert "SGD" in change.fits(case_of(_build("SGD"))).why

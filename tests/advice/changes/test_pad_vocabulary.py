@@ -9,9 +9,10 @@ from live_runs import results
 from tiny_models import gpt2, tiny
 from torch import nn
 
-from gpuscope.advice.changes.pad_vocabulary import odd_outputs, pad_output, padded_size
+from gpuscope.advice.changes.pad_vocabulary import odd_outputs
 from gpuscope.advice.registry import find
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
+from gpuscope.runtime.padded_output import pad_output, padded_size
 
 ODD, EVEN = 8009, 8064
 
@@ -30,7 +31,7 @@ def test_fits_odd_sizes_only():
     odd, even = case_of(_build(autocast=torch.bfloat16)), case_of(_build(EVEN))
     assert odd_outputs(odd.program) == (ODD,)
     assert change.fits(odd).applies
-    assert "8,064" in change.fits(odd).why.en
+    assert "8,064" in change.fits(odd).why
     assert not change.fits(even).applies
     assert not change.fits(even).relevant
 
@@ -38,9 +39,11 @@ def test_fits_odd_sizes_only():
 def test_the_products_are_even_and_the_logits_are_not():
     changed = case_of(_build(autocast=torch.bfloat16), "pad-vocabulary")
     products = [
-        op for op in changed.program.ops if op.name in ("aten::mm", "aten::addmm")
+        op
+        for op in changed.program.ops
+        if op.name in ("aten::mm", "aten::addmm")
         and any(ODD <= n <= EVEN for spec in op.inputs + op.outputs for n in spec.shape)
-    ]  # fmt: skip
+    ]
     assert len(products) == 3  # forward and twice backward
     for op in products:
         assert not any(ODD in spec.shape for spec in op.inputs + op.outputs)
@@ -49,8 +52,9 @@ def test_the_products_are_even_and_the_logits_are_not():
 
 
 def test_it_gains_in_half_precision():
-    build = tiny(gpt2(vocabulary=50257, layers=1, width=768), rows=(8, 512),
-                 autocast=torch.bfloat16)  # fmt: skip
+    build = tiny(
+        gpt2(vocabulary=50257, layers=1, width=768), rows=(8, 512), autocast=torch.bfloat16
+    )
     plain, changed = case_of(build), case_of(build, "pad-vocabulary")
     assert changed.run.device_busy_s < 0.9 * plain.run.device_busy_s
 

@@ -6,8 +6,8 @@ from changed_cases import case_of
 from live_runs import results
 from tiny_models import bert, gpt2, tiny
 
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.changes.padding_mask import masked_attention
-from gpuscope.advice.live import Live
 from gpuscope.advice.registry import find
 
 
@@ -38,10 +38,17 @@ def test_a_compiled_model_without_a_mask_builds_none():
     assert changed.run.device_busy_s < plain.run.device_busy_s
 
 
-@pytest.mark.parametrize(("make", "mask", "compiled"), [
-    (bert, torch.ones_like, None), (gpt2, _half, None), (bert, None, "eager"),
-    (gpt2, None, "eager"), (bert, _half, "eager"), (gpt2, torch.ones_like, "eager"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "mask", "compiled"),
+    [
+        (bert, torch.ones_like, None),
+        (gpt2, _half, None),
+        (bert, None, "eager"),
+        (gpt2, None, "eager"),
+        (bert, _half, "eager"),
+        (gpt2, torch.ones_like, "eager"),
+    ],
+)
 def test_the_same_losses_really_come(make, mask, compiled):
     torch._dynamo.reset()
     build = tiny(make(), "cpu", mask=mask, compiled=compiled)

@@ -40,11 +40,11 @@ def test_copies_come_from_locked_memory_and_are_quicker(build) -> None:
 
 def test_where_it_fits() -> None:
     change = find("pin-memory")
-    assert "32.0 MiB" in change.fits(case_of(_build())).why.en
+    assert "32.0 MiB" in change.fits(case_of(_build())).why
     tiny = change.fits(case_of(_build(rows=4)))
     assert not tiny.applies
-    assert "gain nothing" in tiny.why.en
-    assert "already" in change.fits(case_of(_build(pinned=True))).why.en
+    assert "gain nothing" in tiny.why
+    assert "already" in change.fits(case_of(_build(pinned=True))).why
     assert not change.fits(case_of(lambda: lambda: torch.ones(4, device="cuda") * 2)).relevant
 
 

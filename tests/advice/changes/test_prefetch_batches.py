@@ -66,11 +66,11 @@ def test_a_second_buffer_is_held() -> None:
     plain, changed = case_of(_fixed), case_of(_fixed, "prefetch-batches")
     more = changed.run.peak_memory_bytes - plain.run.peak_memory_bytes
     assert more == BATCH_BYTES
-    assert "32.0 MiB" in find("prefetch-batches").price(plain).en
+    assert "32.0 MiB" in find("prefetch-batches").price(plain)
 
 
 def test_where_it_fits() -> None:
     change = find("prefetch-batches")
     assert change.fits(case_of(_fixed)).applies
-    assert "already" in change.fits(case_of(_fixed, "prefetch-batches")).why.en
+    assert "already" in change.fits(case_of(_fixed, "prefetch-batches")).why
     assert not change.fits(case_of(lambda: lambda: torch.ones(4, device="cuda") * 2)).relevant

@@ -9,7 +9,7 @@ from live_runs import results
 from tiny_models import gpt2, tiny
 
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 from gpuscope.errors import InvalidValueError
 
 BUILD = tiny(gpt2(width=256, layers=1), autocast=torch.bfloat16, rows=(8, 1024))

@@ -12,9 +12,9 @@ import torch
 from changed_cases import case_of_file, loaded
 
 import gpuscope as gs
-from gpuscope.advice.live import Live
-from gpuscope.advice.patching import patch_of
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
+from gpuscope.advice.source.patches import patch_of
 from gpuscope.advice.types import Seen
 from gpuscope.errors import UnsupportedError
 

@@ -10,9 +10,10 @@ from gpuscope.advice.registry import find
 
 def _key_tokens(case):
     return {
-        op.inputs[1].shape[-2] for op in case.program.ops
+        op.inputs[1].shape[-2]
+        for op in case.program.ops
         if op.name == "gpuscope::attention" and len(op.inputs) > 1
-    }  # fmt: skip
+    }
 
 
 def test_nothing_grows_under_a_capture():

@@ -3,9 +3,9 @@
 import torch
 from changed_cases import case_of
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find, plan
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 
 
 def _build(samples=100, compiled=True, device="cuda"):
@@ -30,7 +30,7 @@ def test_where_it_fits():
     change = find("drop-last")
     fit = change.fits(case_of(_build()))
     assert fit.applies
-    assert "4 samples" in fit.why.en
+    assert "4 samples" in fit.why
     assert not change.fits(case_of(_build(samples=96))).applies
     assert not change.fits(case_of(_build(compiled=False))).applies
     assert change.numerics == "recipe"

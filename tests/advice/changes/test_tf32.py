@@ -4,7 +4,7 @@ import torch
 from changed_cases import case_of
 
 from gpuscope.advice.registry import find
-from gpuscope.advice.source import applied
+from gpuscope.advice.source.edits import applied
 from gpuscope.advice.types import Seen
 
 

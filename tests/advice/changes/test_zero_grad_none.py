@@ -3,7 +3,7 @@
 import torch
 from changed_cases import case_of
 
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import find
 
 WEIGHT = 2048 * 2048 * 4
@@ -38,7 +38,7 @@ def test_as_the_code_would_say_itself() -> None:
 
 def test_where_it_fits() -> None:
     change = find("zero-grad-none")
-    assert "16.0 MiB" in change.fits(case_of(_build())).why.en
+    assert "16.0 MiB" in change.fits(case_of(_build())).why
     assert not change.fits(case_of(_build(True))).applies
 
 

@@ -3,8 +3,16 @@
 import torch
 
 
-def tiny(make, device="cuda", training=True, autocast=None, rows=(2, 16), mask=None,
-         compiled=None, dtype=torch.float32):  # fmt: skip
+def tiny(
+    make,
+    device="cuda",
+    training=True,
+    autocast=None,
+    rows=(2, 16),
+    mask=None,
+    compiled=None,
+    dtype=torch.float32,
+):
     """A build of a model of transformers.
 
     Args:
@@ -45,8 +53,15 @@ def gpt2(attention="sdpa", vocabulary=100, layers=2, width=32):
 
     return lambda: GPT2LMHeadModel(
         GPT2Config(
-            n_layer=layers, n_embd=width, n_head=4, n_positions=2048, vocab_size=vocabulary,
-            attn_implementation=attention, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            n_layer=layers,
+            n_embd=width,
+            n_head=4,
+            n_positions=2048,
+            vocab_size=vocabulary,
+            attn_implementation=attention,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
         )
     )
 
@@ -57,8 +72,13 @@ def bert(attention="sdpa"):
 
     return lambda: BertForMaskedLM(
         BertConfig(
-            num_hidden_layers=2, hidden_size=32, num_attention_heads=4, intermediate_size=64,
-            vocab_size=100, attn_implementation=attention, hidden_dropout_prob=0.0,
+            num_hidden_layers=2,
+            hidden_size=32,
+            num_attention_heads=4,
+            intermediate_size=64,
+            vocab_size=100,
+            attn_implementation=attention,
+            hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
         )
     )
@@ -70,8 +90,12 @@ def llama(layers=2):
 
     return lambda: LlamaForCausalLM(
         LlamaConfig(
-            num_hidden_layers=layers, hidden_size=64, intermediate_size=128, vocab_size=100,
-            num_attention_heads=4, num_key_value_heads=2,
+            num_hidden_layers=layers,
+            hidden_size=64,
+            intermediate_size=128,
+            vocab_size=100,
+            num_attention_heads=4,
+            num_key_value_heads=2,
         )
     )
 
@@ -82,8 +106,14 @@ def olmoe(experts="eager"):
 
     return lambda: OlmoeForCausalLM(
         OlmoeConfig(
-            num_hidden_layers=2, hidden_size=64, intermediate_size=64, vocab_size=100,
-            num_attention_heads=4, num_key_value_heads=4, num_experts=8, num_experts_per_tok=2,
+            num_hidden_layers=2,
+            hidden_size=64,
+            intermediate_size=64,
+            vocab_size=100,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            num_experts=8,
+            num_experts_per_tok=2,
             experts_implementation=experts,
         )
     )

@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.live import Live
+from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 
 class _OnPurpose(Change):
@@ -19,15 +19,15 @@ class _OnPurpose(Change):
     numerics = "reordered"
     needs_gpu = False
 
-    def fits(self, case: Case) -> Fit:
-        return Fit(True, Words("on purpose", "故意"))
+    def fits(self, case: ChangeCase) -> Fit:
+        return Fit(True, Text("on purpose"))
 
 
 class LighterStep(_OnPurpose):
     """Leaves out work that changes no result: see `SLOW` in the workloads."""
 
     name = "lighter-step"
-    title = Words("leave out useless work", "去掉无用的工作")
+    title = Text("leave out useless work")
 
     def install(self, live: Live) -> None:
         os.environ["USELESS_WORK"] = "0"
@@ -83,7 +83,7 @@ class SkippedStep(_Faster):
 
 class Hangs(_OnPurpose):
     name = "hangs"
-    title = Words("hang", "挂起")
+    title = Text("hang")
 
     def install(self, live: Live) -> None:
         time.sleep(1000)
@@ -91,7 +91,7 @@ class Hangs(_OnPurpose):
 
 class Exits(_OnPurpose):
     name = "exits"
-    title = Words("exit", "退出")
+    title = Text("exit")
 
     def install(self, live: Live) -> None:
         print("the last words", flush=True)
@@ -100,7 +100,7 @@ class Exits(_OnPurpose):
 
 class Raises(_OnPurpose):
     name = "raises"
-    title = Words("raise", "抛出异常")
+    title = Text("raise")
 
     def install(self, live: Live) -> None:
         def edit(module: Any) -> None:
@@ -111,7 +111,7 @@ class Raises(_OnPurpose):
 
 class TakesAll(_OnPurpose):
     name = "takes-all-memory"
-    title = Words("take all memory", "占满内存")
+    title = Text("take all memory")
 
     def install(self, live: Live) -> None:
         import torch
@@ -124,7 +124,7 @@ class TakesAll(_OnPurpose):
 
 class Impossible(_OnPurpose):
     name = "impossible-here"
-    title = Words("cannot be", "不可能")
+    title = Text("cannot be")
 
     def install(self, live: Live) -> None:
         raise UnsupportedError("A package is missing.", "", "")
@@ -132,7 +132,7 @@ class Impossible(_OnPurpose):
 
 class NeedsVariable(_OnPurpose):
     name = "needs-a-variable"
-    title = Words("a variable", "环境变量")
+    title = Text("a variable")
 
     def environment(self) -> dict[str, str]:
         return {"NEEDED_BY_A_CHANGE": "yes"}
@@ -143,7 +143,15 @@ class NeedsVariable(_OnPurpose):
 
 
 for change in (
-    NeedsVariable(), LighterStep(), ScaledLoss(), NotANumber(), SkippedStep(), Hangs(), Exits(),
-    Raises(), TakesAll(), Impossible(),
-):  # fmt: skip
+    NeedsVariable(),
+    LighterStep(),
+    ScaledLoss(),
+    NotANumber(),
+    SkippedStep(),
+    Hangs(),
+    Exits(),
+    Raises(),
+    TakesAll(),
+    Impossible(),
+):
     register(change)

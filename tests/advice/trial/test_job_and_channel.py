@@ -14,9 +14,20 @@ from gpuscope.advice.trial.job import Job
 def test_a_job_survives_its_line() -> None:
     target = Target("script", "训练.py", {"batch": 4, "dtype": None}, ("--lr", "0.1"))
     job = Job(
-        target, ("tf32", "fused-optimizer"), "cpu", 3, 5, 1e-3, 10, share="turns", memory_bytes=7,
-        own_changes=("own.py",), allow_writes=True, rank=1, processes=2,
-    )  # fmt: skip
+        target,
+        ("tf32", "fused-optimizer"),
+        "cpu",
+        3,
+        5,
+        1e-3,
+        10,
+        share="turns",
+        memory_bytes=7,
+        own_changes=("own.py",),
+        allow_writes=True,
+        rank=1,
+        processes=2,
+    )
     line = job.line()
     assert "\n" not in line
     assert Job.of_line(line) == job

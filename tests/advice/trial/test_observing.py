@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.live import Live
-from gpuscope.advice.trial.observing import Watching
-from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.changes.hooks.live import Live
+from gpuscope.advice.trial.result_hooks import Watching
+from gpuscope.advice.types import ChangeCase, Fit
 
 
 class _Subject:
@@ -155,7 +155,7 @@ class _Replays(Change):
     name = "replays"
     group = "compilation"
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         raise NotImplementedError
 
     def install(self, live: Live) -> None:

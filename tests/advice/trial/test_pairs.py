@@ -12,8 +12,8 @@ from gpuscope.advice.trial.pairs import (
     judged,
     steps_of_block,
     take_pairs,
-)  # fmt: skip
-from gpuscope.measure.statistics import Interval
+)
+from gpuscope.measurement.statistics import Interval
 
 
 def far() -> float:
@@ -53,9 +53,7 @@ def test_what_drifts_for_both_cancels() -> None:
 
 def test_equal_ones_are_not_kept() -> None:
     drawn = random.Random(1)
-    pairs = take_pairs(
-        lambda: drawn.gauss(1, 0.02), lambda: drawn.gauss(1, 0.02), far()
-    )
+    pairs = take_pairs(lambda: drawn.gauss(1, 0.02), lambda: drawn.gauss(1, 0.02), far())
     assert judged(pairs.ratio) in ("even", "slower")
     assert LEAST_PAIRS <= len(pairs.before_s) <= MOST_PAIRS
 

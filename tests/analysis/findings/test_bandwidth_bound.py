@@ -18,7 +18,7 @@ def decode() -> TimelineBuilder:
 
 
 def test_a_busy_decode_is_bandwidth_bound_and_nothing_else() -> None:
-    kinds = [found.kind for found in analyze(decode().build(), device=H200).findings]
+    kinds = [found.kind for found in analyze(decode().build(), on=H200).findings]
     assert kinds[0] == "bandwidth_bound"
     assert not {"host_bound", "launch_bound", "small_kernels", "sync_bound"} & set(kinds)
 

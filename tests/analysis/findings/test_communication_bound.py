@@ -15,9 +15,8 @@ def reducing(start_us: float) -> TimelineBuilder:
     cost = kernel(40, name="all_reduce", kind="collective", lane="link", limiter="link")
     b.work(0, 60, cost=streaming(60), launch_us=-9)
     b.work(
-        start_us, start_us + 40, kind="communication", stream="link", cost=cost, op=op,
-        launch_us=-8,
-    )  # fmt: skip
+        start_us, start_us + 40, kind="communication", stream="link", cost=cost, op=op, launch_us=-8
+    )
     b.step(0, 100)
     return b
 
@@ -54,8 +53,11 @@ def ranked(late_us: float, hidden: bool) -> RankBuilder:
 
 
 def test_with_all_ranks_recorded_only_transfer_counts() -> None:
-    found = next(f for f in analyze(ranked(100, hidden=False).timeline()).findings
-                 if f.kind == "communication_bound")  # fmt: skip
+    found = next(
+        f
+        for f in analyze(ranked(100, hidden=False).timeline()).findings
+        if f.kind == "communication_bound"
+    )
     assert found.max_gain_s == pytest.approx(10 * 60e-6)
     assert "600 µs of that would stay" in found.evidence
 

@@ -21,10 +21,14 @@ def test_a_place_names_what_is_known() -> None:
 
 def test_calls_are_told_by_their_names() -> None:
     spots = [
-        spot("cudaMalloc", time_s=1), spot("hipFree", time_s=2), spot("cuMemCreate", time_s=4),
-        spot("cudaMemcpyAsync", time_s=8), spot("Python GC", time_s=16),
-        spot("<built-in function collect>", time_s=32), spot("aten::gcd", time_s=64),
-    ]  # fmt: skip
+        spot("cudaMalloc", time_s=1),
+        spot("hipFree", time_s=2),
+        spot("cuMemCreate", time_s=4),
+        spot("cudaMemcpyAsync", time_s=8),
+        spot("Python GC", time_s=16),
+        spot("<built-in function collect>", time_s=32),
+        spot("aten::gcd", time_s=64),
+    ]
     assert memory_calls_s(spots) == 7
     assert garbage_s(spots) == 48
 

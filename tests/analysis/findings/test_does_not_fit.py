@@ -24,7 +24,7 @@ def first(weights: int, activations: int = 80 * GIB, samples: int | None = 8) ->
     b.chain([streaming(100)], op=b.op("aten::mm"))
     toy = program(weights, activations, samples)
     trace = simulate_memory(toy, capacity_bytes=H200.memory_usable_bytes)
-    found = analyze(b.build(), program=toy, memory=trace, device=H200).findings
+    found = analyze(b.build(), program=toy, memory=trace, on=H200).findings
     return found[0].kind, found[0].title, found[0].evidence, found[0].hint
 
 

@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 from gpuscope.analysis import Finding, analyze
 from gpuscope.analysis.findings import registry
 from gpuscope.analysis.findings.facts import Facts
-from gpuscope.analysis.types import FINDING_KINDS
+from gpuscope.document.text import verbatim
 
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    registry.finders()
-    saved = dict(registry._FINDERS)
-    yield
-    registry._FINDERS.clear()
-    registry._FINDERS.update(saved)
+    with registry.RULES.replaced({rule.find.__name__: rule for rule in registry.RULES}):
+        yield
 
 
 def mixed() -> TimelineBuilder:
@@ -32,27 +29,41 @@ def mixed() -> TimelineBuilder:
 
 
 def test_the_largest_gain_comes_first() -> None:
-    gains = [f.max_gain_s or 0.0 for f in analyze(mixed().build(), device=H200).findings]
+    gains = [f.max_gain_s or 0.0 for f in analyze(mixed().build(), on=H200).findings]
     assert len(gains) >= 3
     assert gains == sorted(gains, reverse=True)
 
 
 @pytest.mark.usefixtures("restored")
 def test_a_new_finding_needs_only_its_own_function() -> None:
-    @registry.finding
+    @registry.finding("always_there", needs="time")
     def always(facts: Facts) -> Finding:
-        return Finding("small_kernels", "t", f"{facts.step_s}", 1e9)
+        return Finding("always_there", verbatim("t"), verbatim(f"{facts.step_s}"), 1e9)
 
-    assert analyze(mixed().build(), device=H200).findings[0].title == "t"
-    with pytest.raises(ValueError, match="registered twice"):
-        registry.finding(always)
+    assert analyze(mixed().build(), on=H200).findings[0].title == "t"
+    assert "always_there" in registry.finding_kinds()
+    with pytest.raises(ValueError, match="always"):
+        registry.finding("other", needs="time")(_another())
+
+
+def _another() -> registry.Finder:
+    def always(facts: Facts) -> None:
+        return None
+
+    return always
 
 
 @pytest.mark.usefixtures("restored")
-def test_an_unknown_kind_is_refused() -> None:
-    registry.finding(lambda facts: Finding("made_up", "t", "e", None))
+def test_a_kind_that_a_rule_does_not_name_is_refused() -> None:
+    registry.finding("small", needs="")(lambda facts: Finding("made_up", "t", "e", None))
     with pytest.raises(ValueError, match="not a kind"):
         analyze(mixed().build())
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_question_that_no_recording_answers_is_refused() -> None:
+    with pytest.raises(ValueError, match="no question"):
+        registry.finding("small", needs="weather")
 
 
 costs = st.one_of(
@@ -70,9 +81,9 @@ def test_no_gain_is_negative_or_above_the_step(events: list[tuple[object, int, i
         length = cost.duration_s * 1e6  # type: ignore[attr-defined]
         b.work(now, now + length, cost=cost, launch_us=now - lead)  # type: ignore[arg-type]
         now += length + gap
-    found = analyze(b.build(), device=H200)
+    found = analyze(b.build(), on=H200)
     for finding in found.findings:
-        assert finding.kind in FINDING_KINDS
+        assert finding.kind in registry.finding_kinds()
         if finding.max_gain_s is not None:
             assert 0 <= finding.max_gain_s <= found.step_s * (1 + 1e-9)
 
@@ -81,5 +92,5 @@ def test_no_gain_is_negative_or_above_the_step(events: list[tuple[object, int, i
 def test_a_device_without_idle_time_is_never_told_to_be_busier(events: list[object]) -> None:
     b = TimelineBuilder()
     b.chain(events)  # type: ignore[arg-type]
-    kinds = {finding.kind for finding in analyze(b.build(), device=H200).findings}
+    kinds = {finding.kind for finding in analyze(b.build(), on=H200).findings}
     assert not kinds & {"host_bound", "sync_bound", "input_bound"}

@@ -9,6 +9,7 @@ from builders import TimelineBuilder, find, streaming
 
 from gpuscope.analysis import analyze
 from gpuscope.analysis.types import Finding
+from gpuscope.document.text import render
 
 
 def eager(kernel_us: float, period_us: float, count: int = 20) -> TimelineBuilder:
@@ -96,7 +97,7 @@ def test_a_run_on_the_processor_has_no_launches_to_wait_for() -> None:
     found = on_the_processor(b)
     (finding,) = [f for f in found if f.kind == "host_bound"]
     assert "between operators" in finding.title
-    assert finding.title_zh.startswith("Python 与框架")
+    assert render(finding.title, "zh").startswith("Python 与框架")
     for each in found:
         said = f"{each.title} {each.evidence} {each.hint}"
         assert "launch" not in said

@@ -9,6 +9,7 @@ from recorded_calls import Recording, Shape
 from gpuscope.analysis import Finding, analyze
 from gpuscope.analysis.modelled import modelled
 from gpuscope.cost.types import Kernel
+from gpuscope.document.text import render
 from gpuscope.hardware import device as catalogue
 from gpuscope.hardware.device import Device
 
@@ -30,7 +31,7 @@ def expected_us(device: Device = H200) -> float:
 
 
 def found(made: Recording, device: Device = H200) -> Finding | None:
-    results = analyze(made.build(), device=device).findings
+    results = analyze(made.build(), on=device).findings
     return next((r for r in results if r.kind == "slow_kernels"), None)
 
 
@@ -40,9 +41,9 @@ def test_what_it_takes_beyond_its_model_is_the_gain() -> None:
     assert result is not None
     assert result.max_gain_s == pytest.approx(2 * model * 1e-6, rel=1e-3)
     assert "4096x4096" in result.evidence
-    assert result.title_zh
-    assert result.evidence_zh
-    assert result.hint_zh
+    assert render(result.title, "zh") != result.title
+    assert render(result.evidence, "zh") != result.evidence
+    assert render(result.hint, "zh")
 
 
 def test_kernels_near_their_model_are_fine() -> None:
@@ -54,8 +55,9 @@ def test_communication_beside_them_is_named() -> None:
     model = expected_us()
     made = recording(3 * model)
     made.shapes[0] = Shape(grid=132, block=384, registers=168)
-    made.builder.work(1.0, 3 * model, name="ncclDevKernel_AllReduce", kind="communication",
-                      stream="stream 20")  # fmt: skip
+    made.builder.work(
+        1.0, 3 * model, name="ncclDevKernel_AllReduce", kind="communication", stream="stream 20"
+    )
     made.shapes[1000] = Shape(grid=16)
     result = found(made)
     assert result is not None

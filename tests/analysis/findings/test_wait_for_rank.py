@@ -7,6 +7,7 @@ from rank_builder import RankBuilder
 
 from gpuscope.analysis import analyze
 from gpuscope.analysis.types import Finding
+from gpuscope.document.text import render
 
 
 def found(b: RankBuilder) -> list[Finding]:
@@ -35,7 +36,7 @@ def test_a_loader_on_one_rank_is_input_bound() -> None:
     assert finding.kind == "input_bound"
     assert "loading input" in finding.title
     assert "工" not in finding.title
-    assert "rank 1" in finding.title_zh
+    assert "rank 1" in render(finding.title, "zh")
 
 
 def test_a_late_host_is_host_bound_and_gains_what_the_others_wait() -> None:
@@ -122,7 +123,7 @@ def test_a_late_recording_does_not_hide_the_slowest_host() -> None:
     )
     assert "the others 8.40 ms to 11.5 ms" in finding.evidence
     assert "the recording of rank 0 began late" in finding.evidence
-    assert "rank 2 的主机最慢" in finding.title_zh
+    assert "rank 2 的主机最慢" in render(finding.title, "zh")
     assert finding.max_gain_s == pytest.approx(4.4e-3, rel=0.01)
 
 
@@ -155,6 +156,6 @@ def test_one_step_is_no_verdict_on_a_rank() -> None:
     assert analysis.ranks.straggler.seen == "one step"
     (finding,) = [f for f in analysis.findings if "rank 1" in f.title]
     assert finding.title.startswith("In the one recorded step, the host of rank 1")
-    assert finding.title_zh.startswith("在记录的唯一一步中，rank 1")
+    assert render(finding.title, "zh").startswith("在记录的唯一一步中，rank 1")
     assert finding.hint.startswith("Record more steps")
-    assert finding.hint_zh.startswith("请记录更多训练步")
+    assert render(finding.hint, "zh").startswith("请记录更多训练步")

@@ -79,7 +79,7 @@ def test_pairs_that_lost_peer_access_are_counted() -> None:
     found = server(4, nics=False)
     found.probes = nvml([h200(i) for i in range(4)], peers(4, "chipset_not_supported")).probes
     found.folders["/sys/kernel/iommu_groups"] = ("0",)
-    assert "6 pairs" in the(findings("acs_iommu", found), "warning").found.en
+    assert "6 pairs" in the(findings("acs_iommu", found), "warning").found
 
 
 def test_nothing_is_said_of_a_single_device() -> None:

@@ -35,8 +35,7 @@ def test_a_busy_device_at_a_low_clock_without_reason_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "mhz", "reasons"),
-    [(100, 1900, ()), (50, 1200, ()), (100, 1200, ("sw_power_cap",))],
+    ("busy", "mhz", "reasons"), [(100, 1900, ()), (50, 1200, ()), (100, 1200, ("sw_power_cap",))]
 )
 def test_others_are_not(busy: int, mhz: float, reasons: tuple[str, ...]) -> None:
     found = findings("clocks", nvml([clocked(busy=busy, reasons=reasons, sm_mhz=mhz)]))

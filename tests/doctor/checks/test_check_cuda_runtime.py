@@ -29,8 +29,8 @@ def test_an_older_major_version_is_an_error_where_cuda_fails() -> None:
     (one,) = found("13.0", "12.4", available=False, devices=[])
     assert one.severity == "error"
     assert one.fix is not None
-    assert "580.65.06" in one.fix.en  # NVIDIA's oldest driver for CUDA 13
-    assert "CUDA 12" in one.fix.en
+    assert "580.65.06" in one.fix  # NVIDIA's oldest driver for CUDA 13
+    assert "CUDA 12" in one.fix
 
 
 def test_forward_compatibility_that_works_is_a_note() -> None:
@@ -41,7 +41,7 @@ def test_forward_compatibility_that_works_is_a_note() -> None:
 def test_the_driver_that_has_everything_is_named() -> None:
     (one,) = found("12.8", "12.2")
     assert one.fix is not None
-    assert "570.26" in one.fix.en
+    assert "570.26" in one.fix
 
 
 def test_nothing_to_compare() -> None:

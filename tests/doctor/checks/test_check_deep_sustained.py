@@ -9,9 +9,9 @@ from gpuscope.doctor.checks.deep_sustained import course, deep_sustained
 def test_the_power_limit_is_normal() -> None:
     found = list(deep_sustained(healthy(8)))
     assert by_severity(found) == {"ok": [None]}
-    assert "held the pace for 30 s" in found[0].title.en
-    assert "697 W of 700 W" in found[0].found.en
-    assert "The power limit sets the clock" in found[0].found.en
+    assert "held the pace for 30 s" in found[0].title
+    assert "697 W of 700 W" in found[0].found
+    assert "The power limit sets the clock" in found[0].found
 
 
 def test_the_course_of_one() -> None:
@@ -35,18 +35,21 @@ def _throttle(machine, index: int, reason: str, since_s: float) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "fix"),
-    [("hardware thermal slowdown", "fans"), ("software thermal slowdown", "fans"),
-     ("hardware power brake", "power supplies")],
-)  # fmt: skip
+    [
+        ("hardware thermal slowdown", "fans"),
+        ("software thermal slowdown", "fans"),
+        ("hardware power brake", "power supplies"),
+    ],
+)
 def test_a_device_that_slows_itself_down_is_told_once_with_its_cause(reason, fix) -> None:
     machine = healthy(8)
     _throttle(machine, 2, reason, 12.0)
     found = list(deep_sustained(machine))
     assert by_severity(found) == {"warning": [2], "ok": [None]}
-    assert reason in found[0].found.en.lower()
-    assert "91 °C" in found[0].found.en
-    assert fix in found[0].fix.en
-    assert "7 devices" in found[1].title.en
+    assert reason in found[0].found.lower()
+    assert "91 °C" in found[0].found
+    assert fix in found[0].fix
+    assert "7 devices" in found[1].title
 
 
 def test_one_reading_is_no_reason() -> None:
@@ -77,7 +80,7 @@ def test_results_that_change_under_load() -> None:
     row(machine, "deep_sustained", 1)["differed"] = 3
     found = list(deep_sustained(machine))
     assert by_severity(found) == {"error": [1], "ok": [None]}
-    assert "3 of 119" in found[0].found.en
+    assert "3 of 119" in found[0].found
 
 
 def test_the_slow_one_of_eight() -> None:
@@ -86,7 +89,7 @@ def test_the_slow_one_of_eight() -> None:
     entry["windows"] = [[at, 0.84 * rate] for at, rate in entry["windows"]]
     found = list(deep_sustained(machine))
     assert by_severity(found) == {"warning": [7], "ok": [None]}
-    assert "the others are not" in found[0].title.en
+    assert "the others are not" in found[0].title
 
 
 def test_a_lowered_power_limit_lowers_what_is_asked_for() -> None:
@@ -104,7 +107,7 @@ def test_slowing_down_without_a_reason_is_a_note() -> None:
     entry["windows"] = [[at, 700e12 if at < 12 else 600e12] for at, _ in entry["windows"]]
     found = list(deep_sustained(machine))
     assert by_severity(found)["note"] == [0]
-    assert "86 %" in found[0].found.en
+    assert "86 %" in found[0].found
 
 
 def test_without_sensors_rates_still_tell() -> None:

@@ -26,7 +26,7 @@ def test_what_the_driver_keeps_for_itself_is_free() -> None:
 
 def test_others_at_work_are_told() -> None:
     told = the(findings("device_processes", nvml([holding(41 * GIB, someone())])), "note")
-    assert "700 (python, 40.0 GiB)" in told.found.en
+    assert "700 (python, 40.0 GiB)" in told.found
 
 
 def test_a_dead_process_is_blamed() -> None:
@@ -60,4 +60,4 @@ def test_nothing_is_said_where_nothing_is_told() -> None:
 def test_in_wsl_memory_may_belong_to_windows() -> None:
     found = nvml([holding(4 * GIB)])
     found.texts["/proc/version"] = "Linux version 5.15.0-microsoft-standard-WSL2\n"
-    assert "Windows" in the(findings("device_processes", found), "note").found.en
+    assert "Windows" in the(findings("device_processes", found), "note").found

@@ -1,11 +1,11 @@
-"""Variables of the table `gpuscope.doctor.variables_torch`."""
+"""Variables of the table `doctor/variables_torch.toml`."""
 
 from __future__ import annotations
 
 from checked import findings, sorts, the
 
 from gpuscope.doctor.machine import Recording
-from gpuscope.doctor.variables_torch import TORCH
+from gpuscope.doctor.variables import settings
 
 
 def test_a_switch_that_is_on_is_told_and_one_that_is_off_is_not() -> None:
@@ -32,8 +32,8 @@ def test_an_empty_environment_says_nothing() -> None:
 def test_every_row_can_be_met() -> None:
     """For each row there is a value that it is about, and its neighbours stay silent."""
     tried = ("1", "0", "LOC", "TRACE", "INFO", "DETAIL", "EAGER", ":4096:8", "GROUP", "lo", "debug")
-    for row in TORCH:
-        value = next(v for v in tried if row.when(v))
+    for row in settings("torch"):
+        value = next(v for v in tried if row.matches(v))
         found = findings("environment_torch", Recording(environment={row.name: value}))
-        assert row.title.en in [f.title.en for f in found]
+        assert row.title in [f.title for f in found]
         assert sorts(found).count(row.severity) >= 1

@@ -37,6 +37,8 @@ def test_each_state_has_its_severity(found: Recording, expected: list[str]) -> N
 def test_amounts_are_in_bytes() -> None:
     only = findings("host_memory", host(64, 40, swap=8, swap_free=6))[0]
     assert only.values == {
-        "total_bytes": 64 << 30, "available_bytes": 40 << 30, "swap_bytes": 8 << 30,
+        "total_bytes": 64 << 30,
+        "available_bytes": 40 << 30,
+        "swap_bytes": 8 << 30,
         "swap_used_bytes": 2 << 30,
-    }  # fmt: skip
+    }

@@ -25,7 +25,7 @@ def test_a_pair_that_lacks_its_link_is_named() -> None:
                 ill.texts[f"{path}/{link}/properties"] = text.replace("type 11", "type 2")
     told = the(findings("infinity_fabric", ill), "warning")
     assert told.values == {"joined_pairs": 5, "pairs": 6}
-    assert "0-1" in told.found.en
+    assert "0-1" in told.found
 
 
 def test_nothing_is_said_of_cards_in_slots_or_of_others() -> None:

@@ -42,7 +42,7 @@ def test_parts_that_are_not_well_are_named_with_their_device() -> None:
     found = findings("intel_health", machine(ill))
     assert sorts(found) == ["error", "warning"]
     assert {f.device for f in found} == {1}
-    assert "core temperature" in the(found, "error").title.en
+    assert "core temperature" in the(found, "error").title
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"error": "no device"}'])

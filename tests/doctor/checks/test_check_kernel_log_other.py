@@ -29,7 +29,7 @@ def test_each_line_has_its_severity(line: str, severity: str) -> None:
 def test_killed_processes_are_named() -> None:
     line = "[9] Out of memory: Killed process 4711 (pt_data_worker) total-vm:99kB"
     told = the(findings("kernel_log_other", logged(line, line)), "note")
-    assert "pt_data_worker" in told.found.en
+    assert "pt_data_worker" in told.found
     assert told.values == {"lines": 2}
 
 

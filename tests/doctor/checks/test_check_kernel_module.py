@@ -31,8 +31,8 @@ def test_a_driver_updated_while_in_use_is_an_error() -> None:
     machine.probes["nvml"]["driver"] = "590.44.01"
     (found,) = findings("kernel_module", machine)
     assert found.severity == "error"
-    assert "580.65.06" in found.found.en
-    assert "590.44.01" in found.found.en
+    assert "580.65.06" in found.found
+    assert "590.44.01" in found.found
 
 
 def test_nouveau_is_an_error() -> None:

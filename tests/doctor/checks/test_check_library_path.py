@@ -22,8 +22,8 @@ def test_two_versions_are_a_warning() -> None:
     machine = with_paths("/usr/local/cuda-12.4/lib64", "/usr/local/cuda-13.0/bin:/usr/bin")
     (found,) = findings("library_path", machine)
     assert found.severity == "warning"
-    assert "12.4" in found.found.en
-    assert "13.0" in found.found.en
+    assert "12.4" in found.found
+    assert "13.0" in found.found
 
 
 def test_stubs_are_an_error() -> None:

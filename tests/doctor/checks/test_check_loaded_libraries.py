@@ -19,7 +19,7 @@ def test_a_library_loaded_twice_is_a_warning() -> None:
     machine.probes["torch_libraries"]["loaded"].append("/usr/lib/x86_64-linux-gnu/libnccl.so.2.18")
     (found,) = findings("loaded_libraries", machine)
     assert found.severity == "warning"
-    assert "libnccl" in found.title.en
+    assert "libnccl" in found.title
 
 
 def test_a_library_from_elsewhere_is_a_note_but_the_drivers_is_not() -> None:

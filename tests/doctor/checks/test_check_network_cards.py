@@ -13,8 +13,8 @@ BASE = "/sys/class/infiniband"
 def test_a_healthy_server_is_told_in_one_line() -> None:
     only = the(findings("network_cards", server()), "ok")
     assert only.values == {"ports": 8, "bytes_per_s": 8 * 50e9}
-    assert "8x InfiniBand 400 Gbit/s" in only.found.en
-    assert "8x PIX" in only.found.en
+    assert "8x InfiniBand 400 Gbit/s" in only.found
+    assert "8x PIX" in only.found
 
 
 def test_a_port_that_is_down_among_others_is_a_fault() -> None:
@@ -22,7 +22,7 @@ def test_a_port_that_is_down_among_others_is_a_fault() -> None:
     ill.texts[f"{BASE}/mlx5_3/ports/1/state"] = "1: DOWN\n"
     told = the(findings("network_cards", ill), "warning")
     assert told.values == {"down_ports": 1, "ports": 8}
-    assert "mlx5_3" in told.found.en
+    assert "mlx5_3" in told.found
 
 
 def test_ports_that_are_all_down_belong_to_no_cluster() -> None:
@@ -36,7 +36,7 @@ def test_a_port_slower_than_its_like_is_named() -> None:
     ill = server()
     ill.texts[f"{BASE}/mlx5_6/ports/1/rate"] = "200 Gb/sec (4X HDR)\n"
     told = the(findings("network_cards", ill), "warning")
-    assert "mlx5_6: 200 Gbit/s; the others 400" in told.found.en
+    assert "mlx5_6: 200 Gbit/s; the others 400" in told.found
 
 
 def test_two_sorts_of_cards_are_no_fault() -> None:
@@ -56,7 +56,7 @@ def test_devices_without_a_card_on_their_side_are_told() -> None:
     uneven = server()
     uneven.folders[BASE] = ("mlx5_0", "mlx5_1")
     told = the(findings("network_cards", uneven), "note")
-    assert "GPU 4-7" in told.title.en
+    assert "GPU 4-7" in told.title
     assert told.values == {"far_devices": 4}
 
 
@@ -67,5 +67,5 @@ def test_plain_ethernet_is_told_and_nothing_else() -> None:
     plain.texts["/sys/class/net/eth0/operstate"] = "up\n"
     plain.texts["/sys/class/net/eth0/speed"] = "10000\n"
     only = the(findings("network_cards", plain), "ok")
-    assert "1x Ethernet 10 Gbit/s" in only.found.en
+    assert "1x Ethernet 10 Gbit/s" in only.found
     assert findings("network_cards", Recording()) == []

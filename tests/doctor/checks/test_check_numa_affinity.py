@@ -11,7 +11,7 @@ from gpuscope.doctor.machine import Recording
 
 def test_a_process_that_may_run_anywhere_is_advised_to_be_bound() -> None:
     told = the(findings("numa_affinity", server()), "note")
-    assert "GPUs 0-3 at node 0, GPUs 4-7 at node 1" in told.found.en
+    assert "GPUs 0-3 at node 0, GPUs 4-7 at node 1" in told.found
     assert "numactl --cpunodebind=0" in told.commands[0]
 
 
@@ -26,7 +26,7 @@ def test_a_process_bound_far_from_a_device_is_told_which() -> None:
     processors(far, ("0-47", "48-95"), allowed="0-15")
     told = the(findings("numa_affinity", far), "warning")
     assert told.values == {"far_devices": 4, "bound_nodes": "0"}
-    assert "GPUs 4-7 at node 1" in told.found.en
+    assert "GPUs 4-7 at node 1" in told.found
     assert "--cpunodebind=1" in told.commands[0]
 
 

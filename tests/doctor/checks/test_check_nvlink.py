@@ -22,8 +22,8 @@ def test_ports_that_are_down_are_named_with_what_they_cost() -> None:
     told = the(found, "warning")
     assert told.device == 5
     assert told.values == {"active_links": 16, "expected_links": 18}
-    assert "3-4" in told.found.en
-    assert "400 GB/s each way instead of 450" in told.found.en
+    assert "3-4" in told.found
+    assert "400 GB/s each way instead of 450" in told.found
 
 
 def test_all_ports_down_among_several_devices_is_a_fault() -> None:

@@ -23,7 +23,7 @@ def test_refused_pairs_are_a_fault_with_a_reason(reason: str) -> None:
     pairs[0]["p2p"]["read"] = reason
     told = the(findings("peer_to_peer", nvml(devices, pairs)), "warning")
     assert told.values == {"refused_pairs": 1, "pairs": 6}
-    assert "0-1" in told.found.en
+    assert "0-1" in told.found
 
 
 def test_what_a_consumer_device_does_not_offer_is_no_fault() -> None:

@@ -58,7 +58,7 @@ def test_too_little_locked_memory_is_a_fault() -> None:
     )
     told = the(findings("rdma", ill), "warning")
     assert told.values == {"locked_memory_bytes": 67108864}
-    assert "64 MiB" in told.found.en
+    assert "64 MiB" in told.found
 
 
 def test_what_cannot_be_seen_is_unknown() -> None:

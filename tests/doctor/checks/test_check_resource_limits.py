@@ -24,9 +24,10 @@ def test_limits_are_read_from_both_versions_of_cgroups() -> None:
     assert (cpu_limit(machine), memory_limit(machine)) == (2.5, None)
     old = cpu_only()
     old.texts |= {
-        f"{V2}/cpu/cpu.cfs_quota_us": "400000", f"{V2}/cpu/cpu.cfs_period_us": "100000",
+        f"{V2}/cpu/cpu.cfs_quota_us": "400000",
+        f"{V2}/cpu/cpu.cfs_period_us": "100000",
         f"{V2}/memory/memory.limit_in_bytes": "1073741824",
-    }  # fmt: skip
+    }
     assert (cpu_limit(old), memory_limit(old)) == (4.0, 1 << 30)
     old.texts |= {
         f"{V2}/cpu/cpu.cfs_quota_us": "-1",
@@ -55,17 +56,18 @@ def test_few_processors_for_eight_gpus_are_a_warning() -> None:
     machine.texts[f"{V2}/cpu.max"] = "400000 100000"
     (found,) = findings("resource_limits", machine)
     assert found.severity == "warning"
-    assert "4 processors for 8 GPUs" in found.found.en
+    assert "4 processors for 8 GPUs" in found.found
 
 
 def test_processes_killed_for_memory_are_a_warning() -> None:
     machine = host(cpu_only())
     machine.texts |= {
-        f"{V2}/memory.max": str(8 << 30), f"{V2}/memory.events": "low 0\noom 3\noom_kill 2\n",
-    }  # fmt: skip
+        f"{V2}/memory.max": str(8 << 30),
+        f"{V2}/memory.events": "low 0\noom 3\noom_kill 2\n",
+    }
     (found,) = findings("resource_limits", machine)
     assert found.severity == "warning"
-    assert "2 killed" in found.found.en
+    assert "2 killed" in found.found
     machine.texts[f"{V2}/memory.events"] = "oom_kill 0\n"
     assert severities("resource_limits", machine) == ["ok"]
 
@@ -73,8 +75,9 @@ def test_processes_killed_for_memory_are_a_warning() -> None:
 def test_a_quota_that_bites_is_a_warning() -> None:
     machine = host(cpu_only())
     machine.texts |= {
-        f"{V2}/cpu.max": "200000 100000", f"{V2}/cpu.stat": "nr_periods 1000\nnr_throttled 300\n",
-    }  # fmt: skip
+        f"{V2}/cpu.max": "200000 100000",
+        f"{V2}/cpu.stat": "nr_periods 1000\nnr_throttled 300\n",
+    }
     (found,) = findings("resource_limits", machine)
     assert found.severity == "warning"
     assert found.values["throttled_share"] == pytest.approx(0.3)

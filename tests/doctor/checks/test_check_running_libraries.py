@@ -17,14 +17,14 @@ def test_cudnns_number(number, numbers) -> None:
 def test_what_runs_is_what_is_installed() -> None:
     (found,) = findings("running_libraries", h200())
     assert found.severity == "ok"
-    assert found.found.en == "cuDNN 9.19.0, NCCL 2.28.9"
+    assert found.found == "cuDNN 9.19.0, NCCL 2.28.9"
 
 
 def test_another_library_on_the_path_is_a_warning() -> None:
     bad, good = findings("running_libraries", h200(cudnn=8902))
     assert bad.severity == "warning"
-    assert "8.9.2 runs, 9.19.0.56 is installed" in bad.found.en
-    assert good.found.en == "NCCL 2.28.9"
+    assert "8.9.2 runs, 9.19.0.56 is installed" in bad.found
+    assert good.found == "NCCL 2.28.9"
     assert severities("running_libraries", h200(nccl="2.18.5"))[0] == "warning"
 
 

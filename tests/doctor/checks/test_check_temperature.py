@@ -17,7 +17,7 @@ def warm(index: int = 0, chip: float = 31, memory: float | None = 36, busy: int 
 
 def test_cool_devices_are_told_in_one_line() -> None:
     only = the(findings("temperature", nvml([warm(0, 31), warm(1, 35)])), "ok")
-    assert "31-35 °C" in only.found.en
+    assert "31-35 °C" in only.found
 
 
 @pytest.mark.parametrize(("chip", "expected"), [(82, "ok"), (83, "warning"), (88, "warning")])
@@ -28,7 +28,7 @@ def test_a_chip_near_its_limit_of_87(chip: float, expected: str) -> None:
 def test_memory_has_a_limit_of_its_own() -> None:
     told = the(findings("temperature", nvml([warm(0, 60, 95)])), "warning")
     assert told.values == {"temperature_c": 95, "limit_c": 95}
-    assert "at its temperature limit" in told.title.en
+    assert "at its temperature limit" in told.title
 
 
 def test_one_that_is_hotter_than_its_like_is_named() -> None:

@@ -46,7 +46,7 @@ def test_the_limit_of_a_container_counts() -> None:
     told = the(findings("threads", found), "warning")
     assert told.values == {"threads": 64, "usable_cpus": 8, "quota_cpus": 8.0}
     assert told.commands == ("export OMP_NUM_THREADS=8",)
-    assert "64 are visible" in told.found.en
+    assert "64 are visible" in told.found
 
 
 def test_nothing_is_said_where_processors_are_not_told() -> None:

@@ -35,7 +35,7 @@ def test_cuda_home_decides_and_must_agree_with_the_path() -> None:
     machine.texts["/usr/local/cuda-13.0/version.json"] = '{"cuda": {"version": "13.0.2"}}'
     two, fits = findings("toolkit", machine)
     assert two.severity == "warning"
-    assert "12.4" in two.found.en
+    assert "12.4" in two.found
     assert fits.severity == "ok"
 
 

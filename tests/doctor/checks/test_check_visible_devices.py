@@ -18,7 +18,7 @@ def test_a_variable_that_hides_some_is_a_note_all_an_error() -> None:
     some = seeing(2, 8, CUDA_VISIBLE_DEVICES="0,1")
     (found,) = findings("visible_devices", some)
     assert found.severity == "note"
-    assert "2 of 8" in found.found.en
+    assert "2 of 8" in found.found
     assert severities("visible_devices", seeing(0, 8, CUDA_VISIBLE_DEVICES="")) == ["error"]
 
 

@@ -4,7 +4,7 @@ import os
 
 from gpuscope.doctor.probes import deep_collectives
 from gpuscope.doctor.probes.deep_collectives import environment, gathered, run_ranks
-from gpuscope.measure.accelerator import Accelerator
+from gpuscope.measurement.accelerator import Accelerator
 
 
 def test_two_real_ranks_on_the_processor() -> None:
@@ -35,9 +35,12 @@ def test_switch_additions_are_off_unless_asked_for() -> None:
     found = environment(3, 8, 1234, {})
     assert found["NCCL_NVLS_ENABLE"] == "0"
     assert (found["RANK"], found["LOCAL_RANK"], found["WORLD_SIZE"]) == ("3", "3", "8")
-    own = environment(0, 2, 1, {
-        "NCCL_NVLS_ENABLE": "1", "RANK": "5", "PATH": "/bin", "TORCHELASTIC_USE_AGENT_STORE": "1",
-    })  # fmt: skip
+    own = environment(
+        0,
+        2,
+        1,
+        {"NCCL_NVLS_ENABLE": "1", "RANK": "5", "PATH": "/bin", "TORCHELASTIC_USE_AGENT_STORE": "1"},
+    )
     assert own["NCCL_NVLS_ENABLE"] == "1"
     assert own["RANK"] == "0"  # not that of a job around it
     assert own["PATH"] == "/bin"
@@ -47,11 +50,13 @@ def test_switch_additions_are_off_unless_asked_for() -> None:
 def test_what_the_ranks_wrote_is_put_together() -> None:
     rows = [
         [
-            {"stage": "a"}, {"facts": True, "nccl": "2.28"}, {"operation": "x", "wrong": 0},
+            {"stage": "a"},
+            {"facts": True, "nccl": "2.28"},
+            {"operation": "x", "wrong": 0},
             {"operation": "x", "seconds": 1.0, "bytes": 8, "bus_bytes_per_s": 8.0},
         ],
         [{"operation": "x", "wrong": 3}],
-    ]  # fmt: skip
+    ]
     found = gathered(rows)
     assert found["wrong"] == {"x": {"0": 0, "1": 3}}
     assert found["times"]["x"]["bytes"] == 8

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from gpuscope.doctor.probes import deep_copies
-from gpuscope.measure.accelerator import Accelerator
-from gpuscope.measure.bench import transfers
+from gpuscope.measurement.accelerator import Accelerator
+from gpuscope.measurement.bench import transfers
 
 CPU = Accelerator("cpu")
 

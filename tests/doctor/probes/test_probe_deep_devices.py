@@ -7,13 +7,16 @@ import sys
 import pytest
 
 from gpuscope.doctor.probes import deep_devices
-from gpuscope.measure.accelerator import Accelerator
+from gpuscope.measurement.accelerator import Accelerator
 
 CPU = Accelerator("cpu")
 
 
 def _run(body: str) -> tuple[int, dict, str]:
-    code = f"from gpuscope.doctor.probes import deep_devices as d\nimport time\n{body}"
+    code = (
+        "from gpuscope.doctor.probes import deep_devices as d\nimport time\n"
+        f"from gpuscope.document.text import Text\n{body}"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
@@ -21,8 +24,9 @@ def _run(body: str) -> tuple[int, dict, str]:
 
 
 def test_a_failing_test_still_answers_with_its_reason() -> None:
-    code, found, _ = _run("def work(_): raise RuntimeError('broken\\nsecond line')\n"
-                          "d.answer(work, limit_s=30)")  # fmt: skip
+    code, found, _ = _run(
+        "def work(_): raise RuntimeError('broken\\nsecond line')\nd.answer(work, limit_s=30)"
+    )
     assert code == 0
     assert found["error"] == "RuntimeError: broken"
     assert found["kind"] is None
@@ -30,11 +34,14 @@ def test_a_failing_test_still_answers_with_its_reason() -> None:
 
 
 def test_a_test_that_hangs_says_where() -> None:
-    code, found, told = _run("def work(_):\n d.say('the third thing')\n time.sleep(30)\n"
-                             "d.answer(work, limit_s=0.3)")  # fmt: skip
+    code, found, told = _run(
+        "def work(_):\n d.say(Text('the {n}rd thing', n=3))\n time.sleep(30)\n"
+        "d.answer(work, limit_s=0.3)"
+    )
     assert code == 3
-    assert found["hung"] == "the third thing (0 s)"
-    assert "the third thing" in told
+    assert found["hung"] == {"template": "the {n}rd thing", "values": {"n": "3"}}
+    assert found["hung_after_s"] == 0.3
+    assert "the 3rd thing" in told
 
 
 def test_answers_of_devices_are_joined_with_their_descriptions(capsys, monkeypatch) -> None:

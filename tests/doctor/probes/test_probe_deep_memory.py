@@ -33,9 +33,7 @@ def test_good_memory_is_found_good() -> None:
 def test_patterns_are_what_they_are_called() -> None:
     assert _filled("zeros").abs().sum() == 0
     assert _filled("ones").unique().tolist() == [-1]
-    assert _filled("walking one")[:64].tolist() == [
-        *(1 << bit for bit in range(63)), -(1 << 63)
-    ]  # fmt: skip
+    assert _filled("walking one")[:64].tolist() == [*(1 << bit for bit in range(63)), -(1 << 63)]
     assert _filled("walking one", at=65)[0] == 2  # goes on where the block before ended
     assert torch.equal(_filled("walking zero"), ~_filled("walking one"))
     assert _filled("address", at=4 * WORDS).tolist() == list(range(4 * WORDS, 5 * WORDS))
@@ -128,7 +126,7 @@ class _Library:
 
 
 def test_the_device_is_found_by_identifier_or_number(monkeypatch) -> None:
-    from gpuscope.measure.sensors import visible
+    from gpuscope.measurement.sensors import visible
 
     library = _Library(["GPU-a", "GPU-b"])
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from gpuscope.doctor.probes import deep_pairs
-from gpuscope.measure.accelerator import Accelerator
+from gpuscope.measurement.accelerator import Accelerator
 
 
 def _three() -> list[Accelerator]:

@@ -5,7 +5,7 @@ import torch
 
 from gpuscope.doctor.probes import deep_products
 from gpuscope.doctor.probes.deep_products import PRECISIONS, compared, exact, reference
-from gpuscope.measure.accelerator import Accelerator
+from gpuscope.measurement.accelerator import Accelerator
 
 SHAPE = (96, 64, 128)
 

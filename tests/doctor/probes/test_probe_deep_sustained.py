@@ -7,8 +7,8 @@ import torch
 
 from gpuscope.doctor.probes import deep_sustained
 from gpuscope.doctor.probes.deep_sustained import Watcher, load, thinned
-from gpuscope.measure.accelerator import Accelerator
-from gpuscope.measure.sensors import Reading, Replay
+from gpuscope.measurement.accelerator import Accelerator
+from gpuscope.measurement.sensors import Reading, Replay
 
 
 def test_the_load_counts_its_work_and_finds_nothing_different() -> None:
@@ -57,10 +57,15 @@ def test_windows_become_seconds_and_work_is_kept() -> None:
 
 def test_the_sensors_are_read_while_work_goes_on() -> None:
     readings = [
-        Reading(time.perf_counter(), power_w=600.0 + n, sm_clock_hz=1.5e9, temperature_c=50.0,
-                throttle_reasons=("software power cap",))
+        Reading(
+            time.perf_counter(),
+            power_w=600.0 + n,
+            sm_clock_hz=1.5e9,
+            temperature_c=50.0,
+            throttle_reasons=("software power cap",),
+        )
         for n in range(50)
-    ]  # fmt: skip
+    ]
     with Watcher({3: Replay(readings)}, every_s=0.01) as watcher:
         time.sleep(0.2)
     seen = watcher.readings[3]

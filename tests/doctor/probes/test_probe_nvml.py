@@ -108,9 +108,12 @@ def test_a_device_in_units_that_its_names_tell(facts) -> None:
     assert device["temperature"]["memory_c"] == 41
     assert device["cpu_affinity"] == [0, 1, 3, 31 * 64]
     assert device["remapped_rows"] == {
-        "correctable": 0, "uncorrectable": 2, "pending": True, "failure": False,
+        "correctable": 0,
+        "uncorrectable": 2,
+        "pending": True,
+        "failure": False,
         "banks_by_spare_rows": None,
-    }  # fmt: skip
+    }
     assert device["processes"] == [
         {"pid": 77, "type": "compute", "name": None, "memory_bytes": None}
     ]

@@ -46,8 +46,11 @@ def test_it_takes_less_than_its_time(tmp_path: Path) -> None:
     begin = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "gpuscope.doctor.probes.storage"],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
     told = json.loads(done.stdout)["places"]
     assert "working folder" in told
     assert not any(os.sep in name and name != "/dev/shm" for name in told)

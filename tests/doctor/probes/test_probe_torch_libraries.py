@@ -22,9 +22,12 @@ MAPS = """\
 
 def test_libraries_are_found_in_the_maps_each_once() -> None:
     assert [path.rpartition("/")[2] for path in loaded_libraries(MAPS)] == [
-        "libcudnn.so.9", "libcudnn_ops.so.9", "libcudart-9335f6a2.so.12", "libcublasLt.so.13.1.0",
+        "libcudnn.so.9",
+        "libcudnn_ops.so.9",
+        "libcudart-9335f6a2.so.12",
+        "libcublasLt.so.13.1.0",
         "libze_loader.so.1",
-    ]  # fmt: skip
+    ]
     assert loaded_libraries("") == []
 
 
@@ -41,17 +44,22 @@ def test_pins_are_the_exact_versions_of_what_must_fit() -> None:
             'nvidia-x==1; extra == "more"',
         ]
     ) == {
-        "cuda-toolkit": "13.0.2", "nvidia-cudnn-cu13": "9.19.0.56", "nvidia-nccl-cu13": "2.28.9",
+        "cuda-toolkit": "13.0.2",
+        "nvidia-cudnn-cu13": "9.19.0.56",
+        "nvidia-nccl-cu13": "2.28.9",
         "triton": "3.6.0",
-    }  # fmt: skip
+    }
     assert pins([]) == {}
 
 
 def test_the_real_one_answers_in_one_object() -> None:
     run = subprocess.run(
         [sys.executable, "-m", "gpuscope.doctor.probes.torch_libraries"],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     found = json.loads(run.stdout.strip().splitlines()[-1])
     assert found["installed"] is True
     assert found["error"] is None

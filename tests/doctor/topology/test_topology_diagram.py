@@ -11,7 +11,7 @@ from wired_machines import h200, nvml, peers, server
 
 from gpuscope.doctor.machine import Recording
 from gpuscope.doctor.topology import topology_diagram
-from gpuscope.explain.types import Diagram
+from gpuscope.document.blocks import Diagram
 
 
 def drawn(machine: Recording) -> Diagram:
@@ -44,8 +44,8 @@ def test_a_healthy_server_has_no_mark_and_says_what_is_usual() -> None:
     found = drawn(server())
     assert not any(link.narrowest for link in found.links)
     assert found.note is not None
-    assert "PCIe 5.0 x16 (63 GB/s)" in found.note.en
-    assert "18 ports a device (450 GB/s)" in found.note.en
+    assert "PCIe 5.0 x16 (63 GB/s)" in found.note
+    assert "18 ports a device (450 GB/s)" in found.note
 
 
 def test_faults_are_marked_with_what_is_left() -> None:
@@ -55,15 +55,13 @@ def test_faults_are_marked_with_what_is_left() -> None:
     for port in devices[6]["nvlinks"][:9]:
         port["active"] = False
     marked = [link for link in drawn(ill).links if link.narrowest]
-    assert {link.b if link.b != "nvswitch" else link.a for link in marked} == {
-        "nvidia2", "nvidia6",
-    }  # fmt: skip
-    assert {link.label.en for link in marked if link.label} == {"x4/x16", "NVLink x9/18"}
+    assert {link.b if link.b != "nvswitch" else link.a for link in marked} == {"nvidia2", "nvidia6"}
+    assert {link.label for link in marked if link.label} == {"x4/x16", "NVLink x9/18"}
 
 
 def test_two_devices_have_words_on_their_ways() -> None:
     found = drawn(server(2, nics=False))
-    told = {link.label.en: link.limit_bytes_per_s for link in found.links if link.label}
+    told = {link.label: link.limit_bytes_per_s for link in found.links if link.label}
     assert told["PCIe 5.0 x16"] == pytest.approx(63e9)
     assert told["NVLink x18"] == pytest.approx(450e9)
 

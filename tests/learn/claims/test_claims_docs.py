@@ -22,9 +22,15 @@ def test_the_counts_are_those_of_the_verdicts(name: str) -> None:
     found = counts(all_verdicts())
     judged = len(all_verdicts()) - found["cannot say"]
     wanted = [
-        len(all_verdicts()), len(all_verdicts()), judged, found["wrong"], found["imprecise"],
-        found["depends"], found["right"], found["cannot say"],
-    ]  # fmt: skip
+        len(all_verdicts()),
+        len(all_verdicts()),
+        judged,
+        found["wrong"],
+        found["imprecise"],
+        found["depends"],
+        found["right"],
+        found["cannot say"],
+    ]
     assert [int(n) for n in re.findall(r"\b\d+\b", intro, re.A)] == wanted
 
 
@@ -35,9 +41,7 @@ def test_the_rule_is_the_one_that_is_used(name: str) -> None:
         assert f"{limit * 100:.0f} %" in rule
 
 
-@pytest.mark.parametrize(
-    ("name", "said"), [("claims.md", "2.35×"), ("claims.zh-CN.md", "2.35 倍")]
-)
+@pytest.mark.parametrize(("name", "said"), [("claims.md", "2.35×"), ("claims.zh-CN.md", "2.35 倍")])
 def test_the_examples_run(name: str, said: str) -> None:
     examples = re.findall(r"```python\n(.*?)```", (DOCS / name).read_text("utf-8"), re.S)
     shown = io.StringIO()

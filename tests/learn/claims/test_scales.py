@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuscope.explain.types import Words
-from gpuscope.learn.claims.scales import SCALES, fill, number, show
+from gpuscope.document.text import render
+from gpuscope.learn.claims.scales import SCALES, Sentence, in_unit, number
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ from gpuscope.learn.claims.scales import SCALES, fill, number, show
     ],
 )
 def test_known_values(value: float, unit: str, en: str, zh: str) -> None:
-    assert show(value, unit, "en") == en
-    assert show(value, unit, "zh") == zh
+    assert in_unit(value, unit) == en
+    assert render(in_unit(value, unit), "zh") == zh
 
 
 @given(st.floats(1e-6, 1e14))
@@ -38,19 +38,17 @@ def test_a_shown_number_is_close_to_the_value(value: float) -> None:
     assert "e" not in shown or not 1e-4 <= value < 1e15
 
 
-def test_every_unit_has_both_languages_and_a_size() -> None:
-    for scale in SCALES.values():
-        assert scale.size > 0
-        assert bool(scale.en) == bool(scale.zh) or scale is SCALES["year"]
+def test_every_unit_has_a_size() -> None:
+    assert all(scale.size > 0 for scale in SCALES.values())
 
 
-def test_a_template_is_filled_in_both_languages() -> None:
-    template = Words("{rate:GB/s} of {n:.1f}", "{n:,.0f} 个：{rate:GB/s}")
-    words = fill(template, {"rate": 1e12, "n": 4})
-    assert words == Words("1,000 GB/s of 4.0", "4 个：1,000 GB/s")
-    assert fill(Words("{t:billion}", "{t:billion}"), {"t": 80e9}) == Words("80 billion", "800 亿")
+def test_a_sentence_shows_its_names_in_their_units() -> None:
+    sentence = Sentence("{rate} of {n}, {t}", {"rate": "GB/s", "n": ".1f", "t": "billion"})
+    found = sentence.filled({"rate": 1e12, "n": 4, "t": 80e9, "other": 1})
+    assert found == "1,000 GB/s of 4.0, 80 billion"
+    assert render(found, "zh") == "1,000 GB/s of 4.0, 800 亿"
 
 
-def test_a_template_with_an_unknown_name_is_refused() -> None:
+def test_a_sentence_with_an_unknown_name_is_refused() -> None:
     with pytest.raises(KeyError):
-        fill(Words("{a}", "{b}"), {"a": 1.0})
+        Sentence("{a}", {}).filled({"b": 1.0})

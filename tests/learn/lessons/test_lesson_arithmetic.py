@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpuscope.explain.types import Explorer
+from gpuscope.document.blocks import Explorer
 from gpuscope.hardware import device
 from gpuscope.learn.lessons import lesson_named
 from gpuscope.learn.lessons.kv_cache import DECODERS

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from gpuscope.document.blocks import Explanation, Explorer, Lines
+from gpuscope.document.plain import dumps
+from gpuscope.document.text import Text, render
 from gpuscope.errors import UnknownNameError
-from gpuscope.explain.types import Explanation, Explorer, Lines, Words
 from gpuscope.learn.lessons import book, lesson_named, lesson_names
 from gpuscope.learn.lessons.banks import ways
 from gpuscope.learn.lessons.coalescing import sectors
-from gpuscope.views.document import dumps
 from gpuscope.views.explanation import book_document
 from gpuscope.views.explanation_terminal import render_explanation
 
@@ -32,8 +33,8 @@ def blocks(explanation: Explanation, kind: type) -> list:
     return [b for s in explanation.sections for b in s.blocks if isinstance(b, kind)]
 
 
-def words(value: object) -> list[Words]:
-    if isinstance(value, Words):
+def words(value: object) -> list[Text]:
+    if isinstance(value, Text):
         return [value]
     if is_dataclass(value) and not isinstance(value, type):
         return [w for f in fields(value) for w in words(getattr(value, f.name))]
@@ -59,10 +60,10 @@ def test_a_lesson_has_a_live_figure_and_something_to_type(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_everything_is_said_in_both_languages(name: str) -> None:
     for text in words(made(name)):
-        assert bool(text.en.strip()) == bool(text.zh.strip()), text
+        assert bool(text.strip()) == bool(render(text, "zh").strip()), text
         # A text of several English words that is the same in Chinese was forgotten.
-        if len(re.findall(r"[a-z]{3,}", text.en)) > 2:
-            assert re.search(r"[一-鿿]", text.zh), text
+        if len(re.findall(r"[a-z]{3,}", text)) > 2:
+            assert re.search(r"[一-鿿]", render(text, "zh")), text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -75,7 +76,7 @@ def test_live_figures_have_a_value_for_every_place_of_the_sliders(name: str) -> 
         assert all(0 <= slider.start < len(slider.values) for slider in explorer.sliders)
         known = {s.key for s in explorer.sliders} | {o.key for o in explorer.outputs}
         if explorer.reading is not None:
-            for text in (explorer.reading.en, explorer.reading.zh):
+            for text in (explorer.reading, render(explorer.reading, "zh")):
                 assert set(re.findall(r"\{(\w+)\}", text)) <= known
     for lines in blocks(made(name), Lines):
         assert all(len(series.x) == len(series.y) for series in lines.series)
@@ -114,5 +115,5 @@ def test_passes_over_the_banks(stride: int, passes: int) -> None:
 def test_the_documentation_lists_them(page: str, lang: str) -> None:
     text = (Path(__file__).parents[3] / "docs" / page).read_text("utf-8").replace("`", "")
     for each in lesson_names():
-        question = getattr(each.question, lang).replace("`", "")
+        question = render(each.question, lang).replace("`", "")
         assert f"| {each.number} | {each.name} | {question} |" in text

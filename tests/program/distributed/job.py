@@ -65,10 +65,12 @@ def linears(layers: int, width: int, device: Any) -> Any:
 def live_bytes(program: Program, at: int, *categories: str) -> int:
     """Device memory held while operator `at` runs."""
     return sum(
-        s.nbytes for s in program.storages
-        if s.born <= at and (s.died is None or s.died > at)
+        s.nbytes
+        for s in program.storages
+        if s.born <= at
+        and (s.died is None or s.died > at)
         and (not categories or s.category in categories)
-    )  # fmt: skip
+    )
 
 
 def peak_bytes(program: Program, *categories: str) -> int:

@@ -32,11 +32,15 @@ CALLS: dict[str, tuple[Callable[[Any], object], int, int]] = {
     # what is called on rank 1 of 4; elements read; elements written
     "allreduce_": (lambda d: dist().all_reduce(floats(8, d)), 8, 8),
     "_allgather_base_": (
-        lambda d: dist().all_gather_into_tensor(floats(32, d), floats(8, d)), 40, 32
+        lambda d: dist().all_gather_into_tensor(floats(32, d), floats(8, d)),
+        40,
+        32,
     ),
     "allgather_": (lambda d: dist().all_gather(four(8, d), floats(8, d)), 40, 32),
     "_reduce_scatter_base_": (
-        lambda d: dist().reduce_scatter_tensor(floats(2, d), floats(8, d)), 10, 2
+        lambda d: dist().reduce_scatter_tensor(floats(2, d), floats(8, d)),
+        10,
+        2,
     ),
     "reduce_scatter_": (lambda d: dist().reduce_scatter(floats(8, d), four(8, d)), 40, 8),
     "alltoall_base_": (lambda d: dist().all_to_all_single(floats(8, d), floats(8, d)), 16, 8),
@@ -232,8 +236,10 @@ def test_symmetric_memory_is_captured_as_operators_of_the_group() -> None:
 
     names = [op.name for op in collectives(run(step))]
     assert names == [
-        "symm_mem::one_shot_all_reduce", "symm_mem::two_shot_all_reduce_", "symm_mem::barrier"
-    ]  # fmt: skip
+        "symm_mem::one_shot_all_reduce",
+        "symm_mem::two_shot_all_reduce_",
+        "symm_mem::barrier",
+    ]
 
 
 def test_an_operator_on_symmetric_memory_without_shapes_is_refused() -> None:

@@ -20,9 +20,13 @@ MIB = 2**20
 
 
 def ddp(
-    model: Callable[[Any], Any], x: tuple[int, ...] = (4, 512), accumulate: int = 1,
-    prepare: Callable[[Any], None] | None = None, keep_gradients: bool = False, **options: Any,
-) -> Program:  # fmt: skip
+    model: Callable[[Any], Any],
+    x: tuple[int, ...] = (4, 512),
+    accumulate: int = 1,
+    prepare: Callable[[Any], None] | None = None,
+    keep_gradients: bool = False,
+    **options: Any,
+) -> Program:
     """One training step of a model in DDP, as rank 1 of 4."""
     import torch
 
@@ -182,8 +186,9 @@ def test_buffers_are_broadcast_before_each_forward() -> None:
     program = ddp(normed, x=(2, 3, 8, 8))
     sent = [op for op in collectives(program) if base(op) == "broadcast_"]
     assert [(op.inputs[0].numel, op.inputs[0].dtype) for op in sent] == [
-        (4 * 8, "float32"), (2, "int64"),
-    ]  # fmt: skip
+        (4 * 8, "float32"),
+        (2, "int64"),
+    ]
     assert {op.phase for op in sent} == {"forward"}
     without = ddp(normed, x=(2, 3, 8, 8), forward_sync_buffers=False)
     assert not any(base(op) == "broadcast_" for op in collectives(without))
@@ -200,10 +205,12 @@ def test_a_hook_that_compresses_sends_half_the_bytes_and_overlaps() -> None:
     assert {op.inputs[0].dtype for op in reduced(program)} == {"float16"}
     assert sum(sizes(program)) == 4 * 512 * 512
     back = [
-        op for op in program.ops
-        if base(op) == "copy_" and [s.dtype for s in op.inputs] == ["float32", "float16"]
+        op
+        for op in program.ops
+        if base(op) == "copy_"
+        and [s.dtype for s in op.inputs] == ["float32", "float16"]
         and op.stream
-    ]  # fmt: skip
+    ]
     assert len(back) == 4  # decompressed beside the backward pass, not in it
     assert [op.waits for op in back] == [(op.index,) for op in reduced(program)]
 

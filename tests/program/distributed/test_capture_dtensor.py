@@ -36,9 +36,10 @@ def feed_forward(device: Any) -> Any:
 
 def products(program: Program, phase: str) -> list[tuple[tuple[int, ...], ...]]:
     return [
-        tuple(spec.shape for spec in op.inputs[-2:]) for op in program.ops
+        tuple(spec.shape for spec in op.inputs[-2:])
+        for op in program.ops
         if base(op) in ("mm", "addmm") and op.phase == phase
-    ]  # fmt: skip
+    ]
 
 
 def test_columns_then_rows_reduce_once_each_way() -> None:
@@ -64,17 +65,16 @@ def test_columns_then_rows_reduce_once_each_way() -> None:
     program = captured(make)
     hidden = 4 * WIDTH // TP
     assert products(program, "forward") == [
-        ((ROWS, WIDTH), (WIDTH, hidden)), ((ROWS, hidden), (hidden, WIDTH))
-    ]  # fmt: skip
+        ((ROWS, WIDTH), (WIDTH, hidden)),
+        ((ROWS, hidden), (hidden, WIDTH)),
+    ]
     forward, backward = collectives(program)
     assert base(forward) == base(backward) == "all_reduce"
     assert forward.outputs[0].shape == backward.outputs[0].shape == (ROWS, WIDTH)
     assert (forward.phase, backward.phase) == ("forward", "backward")
     assert program.groups[0].label == "tp"
     weights = [s.nbytes for s in program.storages if s.category == "parameter"]
-    assert sorted(weights) == sorted(
-        4 * n for n in (hidden * WIDTH, hidden, WIDTH * hidden, WIDTH)
-    )
+    assert sorted(weights) == sorted(4 * n for n in (hidden * WIDTH, hidden, WIDTH * hidden, WIDTH))
     assert program.parameters == 2 * 4 * WIDTH * WIDTH + 5 * WIDTH
 
 
@@ -112,14 +112,16 @@ def test_sequence_parallel_gathers_and_scatters() -> None:
         )
 
         model = nn.Sequential(nn.LayerNorm(WIDTH, device=device), feed_forward(device))
-        parallelize_module(model, mesh, {
-            "0": SequenceParallel(sequence_dim=1),
-            "1": PrepareModuleInput(
-                input_layouts=Shard(1), desired_input_layouts=Shard(1)
-            ),
-            "1.0": ColwiseParallel(input_layouts=Shard(1)),
-            "1.2": RowwiseParallel(output_layouts=Shard(1)),
-        })  # fmt: skip
+        parallelize_module(
+            model,
+            mesh,
+            {
+                "0": SequenceParallel(sequence_dim=1),
+                "1": PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Shard(1)),
+                "1.0": ColwiseParallel(input_layouts=Shard(1)),
+                "1.2": RowwiseParallel(output_layouts=Shard(1)),
+            },
+        )
         x = torch.randn(2, ROWS // TP, WIDTH, device=device)
         return lambda: model(x).sum().backward()
 
@@ -144,9 +146,10 @@ def test_loss_on_sharded_logits_moves_only_rows() -> None:
         )
 
         model = parallelize_module(
-            nn.Linear(WIDTH, classes, bias=False).to(device), mesh,
+            nn.Linear(WIDTH, classes, bias=False).to(device),
+            mesh,
             ColwiseParallel(output_layouts=Shard(-1), use_local_output=False),
-        )  # fmt: skip
+        )
         x = torch.randn(ROWS, WIDTH, device=device)
         y = torch.randint(0, classes, (ROWS,), device=device)
 
@@ -287,8 +290,9 @@ def test_context_parallel_attention(method: str) -> None:
     both = 2 * batch * heads * part * size  # keys and values
     rotations = [op for op in collectives(program) if op.phase == "forward"]
     name, times = {
-        "allgather": ("all_gather_into_tensor", 1), "alltoall": ("all_to_all_single", TP - 1),
-    }[method]  # fmt: skip
+        "allgather": ("all_gather_into_tensor", 1),
+        "alltoall": ("all_to_all_single", TP - 1),
+    }[method]
     assert [base(op) for op in rotations] == [name] * times
     assert {op.inputs[0].numel for op in rotations} == {both}
     assert program.ops[rotations[0].index + 1].index not in rotations[0].waits
@@ -308,9 +312,7 @@ def test_fsdp_over_tensor_parallel() -> None:
         device = joined()
         mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
         model = feed_forward(device)
-        parallelize_module(
-            model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()}
-        )
+        parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
         fully_shard(model, mesh=mesh["dp"])
         x = torch.randn(ROWS, WIDTH, device=device)
 
@@ -326,9 +328,10 @@ def test_fsdp_over_tensor_parallel() -> None:
         for op in collectives(program)
     }
     assert found == {
-        ("_allgather_base_", "dp", (1, 3)), ("_reduce_scatter_base_", "dp", (1, 3)),
+        ("_allgather_base_", "dp", (1, 3)),
+        ("_reduce_scatter_base_", "dp", (1, 3)),
         ("all_reduce", "tp", (2, 3)),
-    }  # fmt: skip
+    }
     quarter = 2 * (4 * WIDTH * WIDTH // 4) + WIDTH + WIDTH // 2
     held = sum(s.nbytes for s in program.storages if s.category == "parameter")
     assert held == 4 * quarter

@@ -48,8 +48,9 @@ def numels(program: Program, name: str) -> list[tuple[int, int]]:
     """(elements read, elements written) of each collective of that name."""
     return [
         (op.inputs[-1].numel, op.outputs[0].numel)
-        for op in collectives(program) if base(op) == name
-    ]  # fmt: skip
+        for op in collectives(program)
+        if base(op) == name
+    ]
 
 
 def test_parameters_are_gathered_twice_and_gradients_scattered_once(plain: Program) -> None:
@@ -80,9 +81,10 @@ def test_gathering_overlaps_with_computing(plain: Program) -> None:
             before = [w for w in op.waits if w >= 0]
             if op.group < 0:  # its stream's operators before it
                 before += [
-                    o.index for o in plain.ops[: op.index]
+                    o.index
+                    for o in plain.ops[: op.index]
                     if o.stream == op.stream and not o.view and o.group < 0
-                ]  # fmt: skip
+                ]
             todo += [w for w in before if w not in out]
             out.update(before)
         return out
@@ -122,18 +124,43 @@ def test_memory_by_hand(plain: Program) -> None:
         for kind in ("parameter", "optimizer_state", "input", "communication")
     }
     assert kinds == {
-        "parameter": LAYERS * WEIGHT // RANKS, "optimizer_state": 2 * LAYERS * WEIGHT // RANKS,
-        "input": rows, "communication": 0,
-    }  # fmt: skip
+        "parameter": LAYERS * WEIGHT // RANKS,
+        "optimizer_state": 2 * LAYERS * WEIGHT // RANKS,
+        "input": rows,
+        "communication": 0,
+    }
     gradients = [s for s in plain.storages if s.category == "gradient"]
     assert [s.nbytes for s in gradients] == [WEIGHT // RANKS] * LAYERS
 
 
 def test_unsharded_parameters_are_communication_memory(plain: Program) -> None:
-    whole = [s for s in plain.storages if s.label == "unsharded parameter"]
+    whole = [s for s in plain.storages if s.label == "unsharded weight"]
     assert [s.nbytes for s in whole] == [WEIGHT] * (2 * LAYERS)
+    assert [s.module for s in whole] == ["0", "1", "2", "2", "1", "0"]
     assert {s.category for s in whole} == {"communication"}
     assert all(s.born >= 0 and s.died is not None for s in whole)
+
+
+def test_gathered_memory_is_named_by_what_it_holds() -> None:
+    """A norm and the head are one group; the norm's hook gathers it, the head's weights fill it."""
+
+    def headed(device: Any) -> Any:
+        import torch
+        from torch import nn
+        from torch.distributed.fsdp import fully_shard
+
+        body = linears(2, WIDTH, device)
+        head = nn.Linear(WIDTH, 4 * WIDTH, bias=False, device=device)
+        model = torch.nn.Sequential(body, nn.LayerNorm(WIDTH, device=device), head)
+        fully_shard(body)
+        fully_shard([model[1], model[2]])
+        return fully_shard(model)
+
+    program = captured(headed)
+    gathered = {s.module: s.nbytes for s in program.storages if s.label == "gathered weights"}
+    assert set(gathered) == {"0", "2"}  # the two layers of one group; the head
+    assert gathered["2"] == 4 * WEIGHT + 2 * WIDTH * 4
+    assert not any(s.label.startswith("all-gather") for s in program.storages)
 
 
 def test_the_size_of_the_job_changes_only_the_shards() -> None:
@@ -151,8 +178,11 @@ def test_without_resharding_parameters_are_gathered_once() -> None:
 
 def test_resharding_to_fewer_ranks() -> None:
     program = captured(lambda d: sharded(d, reshard_after_forward=2))
-    sizes = [program.groups[op.group].size for op in collectives(program)
-             if base(op) == "_allgather_base_"]  # fmt: skip
+    sizes = [
+        program.groups[op.group].size
+        for op in collectives(program)
+        if base(op) == "_allgather_base_"
+    ]
     assert sizes == [RANKS] * LAYERS + [2] * LAYERS
 
 
@@ -193,10 +223,20 @@ def test_offloaded_parameters_cross_the_bus() -> None:
 
     program = captured(make)
     shard = WIDTH * WIDTH // RANKS
-    up = [op for op in program.ops if base(op) in ("_to_copy", "copy_")
-          and op.inputs[-1].device == "host" and op.outputs[0].device == "device"]  # fmt: skip
-    down = [op for op in program.ops if base(op) in ("_to_copy", "copy_")
-            and op.inputs[-1].device == "device" and op.outputs[0].device == "host"]  # fmt: skip
+    up = [
+        op
+        for op in program.ops
+        if base(op) in ("_to_copy", "copy_")
+        and op.inputs[-1].device == "host"
+        and op.outputs[0].device == "device"
+    ]
+    down = [
+        op
+        for op in program.ops
+        if base(op) in ("_to_copy", "copy_")
+        and op.inputs[-1].device == "device"
+        and op.outputs[0].device == "host"
+    ]
     assert sum(op.outputs[0].numel for op in up) >= 2 * LAYERS * shard
     assert [op.outputs[0].numel for op in down] == [shard] * LAYERS
     assert not any(s.category == "optimizer_state" for s in program.storages)
@@ -299,9 +339,11 @@ def test_the_first_fsdp(original: bool) -> None:
         from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
         return FullyShardedDataParallel(
-            linears(LAYERS, WIDTH, device), auto_wrap_policy=ModuleWrapPolicy({nn.Linear}),
-            use_orig_params=original, device_id=1,
-        )  # fmt: skip
+            linears(LAYERS, WIDTH, device),
+            auto_wrap_policy=ModuleWrapPolicy({nn.Linear}),
+            use_orig_params=original,
+            device_id=1,
+        )
 
     program = captured(make)
     whole, part = WIDTH * WIDTH, WIDTH * WIDTH // RANKS
@@ -341,9 +383,13 @@ def test_a_hugging_face_model() -> None:
         from transformers import LlamaConfig, LlamaForCausalLM
 
         config = LlamaConfig(
-            hidden_size=64, intermediate_size=128, num_hidden_layers=layers, vocab_size=vocabulary,
-            num_attention_heads=4, num_key_value_heads=4,
-        )  # fmt: skip
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=layers,
+            vocab_size=vocabulary,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+        )
         model = LlamaForCausalLM(config).to(joined())
         for layer in model.model.layers:
             fully_shard(layer)
@@ -364,3 +410,24 @@ def test_a_hugging_face_model() -> None:
     assert count(program, "attention") == layers
     held = sum(s.nbytes for s in program.storages if s.category == "parameter")
     assert held == pytest.approx(4 * program.parameters / RANKS, rel=0.01)
+
+
+def test_whole_gradients_that_wait_for_later_microbatches_are_gradients() -> None:
+    def build() -> Callable[[], object]:
+        import torch
+
+        device = joined()
+        model = sharded(device)
+        x = torch.randn(ROWS, WIDTH, device=device)
+
+        def step() -> None:
+            model.set_requires_gradient_sync(False)
+            model(x).sum().backward()
+            model.set_requires_gradient_sync(True)
+            model(x).sum().backward()
+
+        return step
+
+    program = capture(build, world=World(RANKS, 1))
+    whole = [s for s in program.storages if s.category == "gradient" and s.nbytes == WEIGHT]
+    assert [s.module for s in whole] == ["2", "1", "0"]

@@ -125,8 +125,10 @@ def test_a_group_from_before_is_left_alone() -> None:
 
 
 def _ranks(program: Program) -> list[tuple[str, tuple[int, ...]]]:
-    return [(program.groups[op.group].label, program.groups[op.group].ranks)
-            for op in collectives(program)]  # fmt: skip
+    return [
+        (program.groups[op.group].label, program.groups[op.group].ranks)
+        for op in collectives(program)
+    ]
 
 
 def test_meshes_name_the_groups() -> None:
@@ -146,17 +148,19 @@ def test_meshes_name_the_groups() -> None:
 
     program = run(step, rank=5, size=8)
     assert _ranks(program) == [
-        ("pp", (1, 5)), ("dp", (5, 7)), ("tp", (4, 5)), ("tp", (4, 5)), ("dp_tp", (4, 5, 6, 7)),
-    ]  # fmt: skip
+        ("pp", (1, 5)),
+        ("dp", (5, 7)),
+        ("tp", (4, 5)),
+        ("tp", (4, 5)),
+        ("dp_tp", (4, 5, 6, 7)),
+    ]
     assert program.mesh == tuple(MeshDimension(name, 2) for name in ("pp", "dp", "tp"))
 
 
 def test_a_mesh_of_all_ranks_names_their_group() -> None:
     def step(device: Any) -> None:
         if not made:
-            made.append(
-                torch_distributed().init_device_mesh("cuda", (4,), mesh_dim_names=("dp",))
-            )
+            made.append(torch_distributed().init_device_mesh("cuda", (4,), mesh_dim_names=("dp",)))
         torch_distributed().all_reduce(ones(device))
 
     made: list[Any] = []

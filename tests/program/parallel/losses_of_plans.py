@@ -28,9 +28,13 @@ def losses(kind: str, plan: Parallelism, software: Software) -> list[float]:
     each = plan.microbatch
     mine = whole[:, replica * each * plan.microbatches :][:, : each * plan.microbatches]
     job = Job(
-        size=tiny_decoders.KINDS[kind], plan=plan, software=software, tokens=TOKENS,
-        compute_dtype="float32", device="cpu",
-    )  # fmt: skip
+        size=tiny_decoders.KINDS[kind],
+        plan=plan,
+        software=software,
+        tokens=TOKENS,
+        compute_dtype="float32",
+        device="cpu",
+    )
     seen: list[torch.Tensor] = []
 
     def batch(number: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -27,9 +27,13 @@ def cast(index: int, read: int, wrote: int, module: str) -> Op:
 def test_the_second_cast_of_a_weight_is_the_first_one() -> None:
     """A weight (0) in two microbatches; activations (1, 2) and one that two modules cast (1)."""
     ops = (
-        cast(0, 0, 10, "a"), cast(1, 1, 12, "a"), cast(2, 1, 14, "b"), cast(3, 0, 16, "a"),
-        cast(4, 2, 18, "a"), Op(5, "aten::_scaled_mm", inputs=(spec(17, "float8_e4m3fn"),)),
-    )  # fmt: skip
+        cast(0, 0, 10, "a"),
+        cast(1, 1, 12, "a"),
+        cast(2, 1, 14, "b"),
+        cast(3, 0, 16, "a"),
+        cast(4, 2, 18, "a"),
+        Op(5, "aten::_scaled_mm", inputs=(spec(17, "float8_e4m3fn"),)),
+    )
     storages = tuple(Storage(n, 16, "temporary", (n - 10) // 2, 5) for n in range(10, 20))
     short = tuple(s if s.id > 11 else Storage(s.id, 16, "temporary", 0, 2) for s in storages)
     made = cast_once(Program("", ops, short))
@@ -43,12 +47,22 @@ def test_the_second_cast_of_a_weight_is_the_first_one() -> None:
 def test_a_captured_step_casts_each_weight_once() -> None:
     """Seven products a block: seven weights, seven inputs and seven gradients each."""
     plain, once = (
-        capture(SIZE, options=WorkloadOptions(seq=64, parallel=ParallelOptions(
-            world=2, dp=2, microbatch=1, global_batch=6, fsdp="zero1",
-            software=Software(matmul="float8", cast_once=on),
-        )))
+        capture(
+            SIZE,
+            options=WorkloadOptions(
+                seq=64,
+                parallel=ParallelOptions(
+                    world=2,
+                    dp=2,
+                    microbatch=1,
+                    global_batch=6,
+                    fsdp="zero1",
+                    software=Software(matmul="float8", cast_once=on),
+                ),
+            ),
+        )
         for on in (False, True)
-    )  # fmt: skip
+    )
     casts = [sum(op.name == CAST and not op.view for op in p.ops) for p in (plain, once)]
     assert casts[0] == 3 * 2 * 7 * 3
     assert casts[1] == casts[0] - 2 * 2 * 7

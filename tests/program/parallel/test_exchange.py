@@ -9,12 +9,7 @@ import pytest
 from gpuscope.api import capture, resolve_target
 from gpuscope.cost.engine import cost_program
 from gpuscope.hardware import calibration_for
-from gpuscope.program.models.parallel.exchange import (
-    COPIES,
-    OVERLAPPED,
-    exchange_beside,
-    send_once,
-)
+from gpuscope.program.models.parallel.exchange import COPIES, OVERLAPPED, exchange_beside, send_once
 from gpuscope.program.models.parallel.options import ParallelOptions, Software
 from gpuscope.program.models.parallel.size import Experts, TransformerSize
 from gpuscope.program.models.settings import WorkloadOptions
@@ -22,9 +17,16 @@ from gpuscope.program.types import Op, ProcessGroup, Program, TensorSpec
 
 EXCHANGE, WAIT = "_c10d_functional::all_to_all_single", "_c10d_functional::wait_tensor"
 SIZE = TransformerSize(
-    layers=2, hidden=256, heads=4, kv_heads=4, head=64, ffn=512, vocabulary=512, context=128,
+    layers=2,
+    hidden=256,
+    heads=4,
+    kv_heads=4,
+    head=64,
+    ffn=512,
+    vocabulary=512,
+    context=128,
     experts=Experts(count=8, chosen=2, ffn=128),
-)  # fmt: skip
+)
 
 
 def rows(storage: int, count: int) -> TensorSpec:
@@ -34,20 +36,31 @@ def rows(storage: int, count: int) -> TensorSpec:
 def forward() -> list[Op]:
     """Spread 4 tokens to 2 experts each, send, put in order, work, put back, send back, add up."""
     made = [
-        ("aten::index", 0, 1, (), 0), (EXCHANGE, 1, 2, (), 0), (WAIT, 2, 2, (1,), 0),
-        ("aten::index", 2, 3, (1,), 0), ("aten::_scaled_grouped_mm", 3, 4, (), 0),
-        ("aten::index", 4, 5, (), 0), (EXCHANGE, 5, 6, (), 0), (WAIT, 6, 6, (6,), 7),
-        ("aten::index", 6, 7, (6,), 7), ("aten::sum", 7, 8, (), 7), ("aten::add", 8, 9, (), 0),
-    ]  # fmt: skip
+        ("aten::index", 0, 1, (), 0),
+        (EXCHANGE, 1, 2, (), 0),
+        (WAIT, 2, 2, (1,), 0),
+        ("aten::index", 2, 3, (1,), 0),
+        ("aten::_scaled_grouped_mm", 3, 4, (), 0),
+        ("aten::index", 4, 5, (), 0),
+        (EXCHANGE, 5, 6, (), 0),
+        (WAIT, 6, 6, (6,), 7),
+        ("aten::index", 6, 7, (6,), 7),
+        ("aten::sum", 7, 8, (), 7),
+        ("aten::add", 8, 9, (), 0),
+    ]
     small = {0, 8, 9}
     return [
         Op(
-            at, name, inputs=(rows(read, 4 if read in small else 8),),
-            outputs=(rows(wrote, 4 if wrote in small else 8),), waits=waits, region=region,
+            at,
+            name,
+            inputs=(rows(read, 4 if read in small else 8),),
+            outputs=(rows(wrote, 4 if wrote in small else 8),),
+            waits=waits,
+            region=region,
             group=0 if name == EXCHANGE else -1,
         )
         for at, (name, read, wrote, waits, region) in enumerate(made)
-    ]  # fmt: skip
+    ]
 
 
 def test_a_token_goes_once_from_where_it_lies_and_is_added_up_on_the_way_back() -> None:
@@ -83,8 +96,9 @@ def test_of_a_captured_step_less_crosses_and_less_is_copied() -> None:
     sent = []
     copied = []
     for program in (plain, once):
-        made = cost_program(program, cluster.device, calibration_for(cluster.device),
-                            cluster=cluster)  # fmt: skip
+        made = cost_program(
+            program, cluster.device, calibration_for(cluster.device), cluster=cluster
+        )
         kernels = [(item.op, kernel) for item in made.ops for kernel in item.kernels]
         sent.append(sum(k.read_bytes for op, k in kernels if op.name == EXCHANGE))
         copied.append(sum(k.written_bytes for op, k in kernels if op.name == "aten::index"))
@@ -103,10 +117,12 @@ def test_over_a_fabric_a_token_goes_once_to_a_domain() -> None:
     cluster = resolve_target("16xh200")
     seconds = []
     for args in ({}, {COPIES: 8}):
-        op = Op(0, EXCHANGE, inputs=(spec,), outputs=(replace(spec, storage=1),), group=0,
-                args=args)  # fmt: skip
+        op = Op(
+            0, EXCHANGE, inputs=(spec,), outputs=(replace(spec, storage=1),), group=0, args=args
+        )
         program = Program("", (op,), (), groups=(group,), world_size=16)
-        made = cost_program(program, cluster.device, calibration_for(cluster.device),
-                            cluster=cluster)  # fmt: skip
+        made = cost_program(
+            program, cluster.device, calibration_for(cluster.device), cluster=cluster
+        )
         seconds.append(made.ops[0].kernels[0].read_bytes)
     assert seconds[1] == pytest.approx(seconds[0] * 2 * (1 - 1 / 256) / 8)

@@ -41,9 +41,7 @@ def test_a_step_has_fewer_products_and_no_copy_around_the_gate() -> None:
             for op in program.ops
         )
 
-    apart, joined = (
-        step(Software(fused_steps=True, fused_projections=on)) for on in (False, True)
-    )
+    apart, joined = (step(Software(fused_steps=True, fused_projections=on)) for on in (False, True))
     # One block has experts: gate, up, down forward, each twice backward.
     assert [count(p, "aten::_grouped_mm") for p in (apart, joined)] == [9, 6]
     assert count(joined, "aten::cat") == 0

@@ -50,13 +50,16 @@ def test_nothing_is_copied_around_attention() -> None:
 
     def copies(software: Software) -> int:
         size = replace(LATENT, hidden=64)
-        options = WorkloadOptions(seq=16, parallel=ParallelOptions(
-            world=1, microbatch=1, software=software))  # fmt: skip
+        options = WorkloadOptions(
+            seq=16, parallel=ParallelOptions(world=1, microbatch=1, software=software)
+        )
         return sum(
-            op.name in ("aten::cat", "aten::clone") and not op.region and not op.view
+            op.name in ("aten::cat", "aten::clone")
+            and not op.region
+            and not op.view
             and op.module.endswith("attention")
             for op in capture(size, options=options).ops
-        )  # fmt: skip
+        )
 
     assert copies(Software()) > LATENT.layers
     assert copies(Software(fused_steps=True)) == LATENT.layers

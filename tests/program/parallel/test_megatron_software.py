@@ -23,7 +23,10 @@ SIZE = TransformerSize(
     layers=2, hidden=1024, heads=8, kv_heads=8, head=128, ffn=4096, vocabulary=512, context=512
 )
 MEGATRON = {
-    "fused_projections": True, "tokens_first": True, "tp_overlap": True, "fused_accumulation": True
+    "fused_projections": True,
+    "tokens_first": True,
+    "tp_overlap": True,
+    "fused_accumulation": True,
 }
 
 
@@ -51,16 +54,26 @@ def test_a_product_and_its_gather_begin_together() -> None:
     gather = "_c10d_functional::all_gather_into_tensor"
     scatter = "_c10d_functional::reduce_scatter_tensor"
     made = [
-        ("aten::norm", (0,), (1,), (), -1), (gather, (1,), (2,), (), 0),
-        ("aten::mm", (2,), (3,), (1,), -1), ("aten::gelu", (3,), (4,), (), -1),
-        ("aten::mm", (4,), (5,), (), -1), ("aten::cat", (5, 5), (6,), (), -1),
-        (scatter, (6,), (7,), (), 0), ("aten::add", (7,), (8,), (6,), -1),
-    ]  # fmt: skip
+        ("aten::norm", (0,), (1,), (), -1),
+        (gather, (1,), (2,), (), 0),
+        ("aten::mm", (2,), (3,), (1,), -1),
+        ("aten::gelu", (3,), (4,), (), -1),
+        ("aten::mm", (4,), (5,), (), -1),
+        ("aten::cat", (5, 5), (6,), (), -1),
+        (scatter, (6,), (7,), (), 0),
+        ("aten::add", (7,), (8,), (6,), -1),
+    ]
     ops = tuple(
-        Op(index=i, name=name, inputs=tuple(_spec(s, 8) for s in ins),
-           outputs=tuple(_spec(s, 8) for s in outs), waits=waits, group=group)
+        Op(
+            index=i,
+            name=name,
+            inputs=tuple(_spec(s, 8) for s in ins),
+            outputs=tuple(_spec(s, 8) for s in outs),
+            waits=waits,
+            group=group,
+        )
         for i, (name, ins, outs, waits, group) in enumerate(made)
-    )  # fmt: skip
+    )
     program = replace(_program(Software()), ops=ops, groups=(ProcessGroup("1", "tp", (0, 1)),))
     after = as_software(program, Software(tokens_first=True, tp_overlap=True)).ops
     assert [op.stream for op in after] == [0, 1, 0, 0, 0, 0, 1, 0]
@@ -114,10 +127,12 @@ def test_hidden_communication_saves_no_more_than_it_took() -> None:
 def test_float8_is_gathered_in_float8() -> None:
     made = _program(Software(matmul="float8", **MEGATRON))
     gathered = {
-        op.inputs[0].dtype for op in made.ops
-        if op.name.endswith("all_gather_into_tensor") and op.args.get(OVERLAPPED)
+        op.inputs[0].dtype
+        for op in made.ops
+        if op.name.endswith("all_gather_into_tensor")
+        and op.args.get(OVERLAPPED)
         and op.module.startswith("layers.")
-    }  # fmt: skip
+    }
     assert gathered == {"float8_e4m3fn"}
 
 
@@ -135,9 +150,7 @@ def test_experts_gather_instead_of_adding_row_by_row() -> None:
     assert not names & {"aten::index_add", "aten::index_copy"}
 
 
-@pytest.mark.parametrize(
-    "stance", ["force_eager", pytest.param("default", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("stance", ["force_eager", pytest.param("default", marks=pytest.mark.slow)])
 def test_ordering_by_gathers_is_what_indexing_is(stance: str) -> None:
     """As written; as compiled for this processor, too: 17 s of its C++ compiler."""
     with torch.compiler.set_stance(stance):
@@ -181,9 +194,14 @@ def test_a_stage_without_layers_sends_what_the_next_expects(tp: int) -> None:
     options = WorkloadOptions(
         seq=128,
         parallel=ParallelOptions(
-            world=2 * tp, pp=2, tp=tp, virtual=2, schedule="interleaved", microbatch=1,
+            world=2 * tp,
+            pp=2,
+            tp=tp,
+            virtual=2,
+            schedule="interleaved",
+            microbatch=1,
             global_batch=2,
         ),
-    )  # fmt: skip
+    )
     step = recost(SIZE, f"{2 * tp}xh100-sxm", options=options, interval=False)
     assert step.step_time_s > 0

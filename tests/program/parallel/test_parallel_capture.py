@@ -25,8 +25,9 @@ MIXTURE = replace(SIZE, experts=Experts(count=8, chosen=2, ffn=128))
 
 GATHER, SCATTER = "c10d::_allgather_base_", "c10d::_reduce_scatter_base_"
 GATHER_TP, SCATTER_TP = (
-    "_c10d_functional::all_gather_into_tensor", "_c10d_functional::reduce_scatter_tensor",
-)  # fmt: skip
+    "_c10d_functional::all_gather_into_tensor",
+    "_c10d_functional::reduce_scatter_tensor",
+)
 EXCHANGE = "_c10d_functional::all_to_all_single"
 
 
@@ -40,9 +41,10 @@ def captured(plan: Parallelism, size: TransformerSize = SIZE, **more: object) ->
 
 def calls(program: Program, name: str, group: str = "") -> list[Op]:
     return [
-        op for op in program.ops
+        op
+        for op in program.ops
         if op.name == name and (not group or program.groups[op.group].label == group)
-    ]  # fmt: skip
+    ]
 
 
 def largest(op: Op) -> int:
@@ -136,9 +138,10 @@ def test_tensor_parallel_without_shared_tokens() -> None:
     assert not calls(program, GATHER_TP)
     assert not calls(program, SCATTER_TP)
     reduced = [
-        op for op in program.ops
+        op
+        for op in program.ops
         if op.name == "_c10d_functional::all_reduce" and op.inputs[0].numel == TOKENS * HIDDEN
-    ]  # fmt: skip
+    ]
     assert len(reduced) == 4 * LAYERS + 2
 
 
@@ -246,9 +249,9 @@ def test_any_rank_does_the_same() -> None:
     assert {g.label: g.ranks for g in other.groups} == {"tp": (2, 3), "dp": (1, 3)}
 
 
-@pytest.mark.parametrize("plan", [
-    Parallelism(dp=32), Parallelism(dp=32, ep=4), Parallelism(dp=32, fsdp="zero1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "plan", [Parallelism(dp=32), Parallelism(dp=32, ep=4), Parallelism(dp=32, fsdp="zero1")]
+)
 def test_fewer_experts_than_ranks_are_not_padded(plan: Parallelism) -> None:
     """Shared along their first dimension, 8 experts on 32 ranks would be gathered as 32."""
     program = captured(plan, MIXTURE)

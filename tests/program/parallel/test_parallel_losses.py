@@ -48,15 +48,29 @@ def run(ranks: int, plans: list, folder: Path) -> list[list[float]]:
     """Losses of each plan, in a job of that many processes."""
     store = folder / f"store-{ranks}"
     text = json.dumps(plans)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-                   "TORCH_COMPILE_DISABLE": "1"}  # fmt: skip
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "TORCH_COMPILE_DISABLE": "1",
+    }
     started = [
         subprocess.Popen(
-            [sys.executable, str(HERE / "losses_of_plans.py"), str(rank), str(ranks), str(store),
-             text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+            [
+                sys.executable,
+                str(HERE / "losses_of_plans.py"),
+                str(rank),
+                str(ranks),
+                str(store),
+                text,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         for rank in range(ranks)
-    ]  # fmt: skip
+    ]
     ended = [process.communicate(timeout=300) for process in started]
     assert all(p.returncode == 0 for p in started), "\n".join(error for _, error in ended)
     found: list[list[float]] = json.loads(ended[0][0])

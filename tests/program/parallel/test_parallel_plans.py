@@ -37,9 +37,18 @@ def test_what_is_left_out_follows_from_the_job() -> None:
 
 def test_the_example_of_the_manual() -> None:
     made = plan(
-        dp=4, tp=8, pp=2, cp=1, ep=1, fsdp="full", schedule="1f1b", microbatch=1,
-        global_batch=512, recompute="none", world=64,
-    )  # fmt: skip
+        dp=4,
+        tp=8,
+        pp=2,
+        cp=1,
+        ep=1,
+        fsdp="full",
+        schedule="1f1b",
+        microbatch=1,
+        global_batch=512,
+        recompute="none",
+        world=64,
+    )
     assert (made.world_size, made.microbatches, made.stages) == (64, 128, 2)
 
 
@@ -79,17 +88,19 @@ def test_usual_other_names() -> None:
         ({"pp": 2, "virtual": 1, "schedule": "interleaved"}, "stages a rank", "--virtual 2"),
         (
             {"pp": 4, "schedule": "interleaved", "global_batch": 6},
-            "6 microbatches cannot be interleaved over 4", "--global-batch 8",
+            "6 microbatches cannot be interleaved over 4",
+            "--global-batch 8",
         ),
         (
             {"dp": 8, "microbatch": 2, "global_batch": 24},
-            "24 cannot be split over 8 replicas in microbatches of 2", "--global-batch",
+            "24 cannot be split over 8 replicas in microbatches of 2",
+            "--global-batch",
         ),
         ({"world": 8, "fsdp": "hybrid"}, "Hybrid sharding over 8 replicas", "--fsdp full"),
         ({"dp": 0}, "dp is 0", "positive"),
         ({"microbatch": -1}, "microbatch is -1", "positive"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be(asked: dict, said: str, next_step: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         plan(**asked)
@@ -136,11 +147,16 @@ def test_the_vocabulary_is_padded_only_where_it_must_be() -> None:
 
 
 @given(
-    world=st.sampled_from([1, 2, 4, 6, 8, 16, 64, 96, 1024]), tp=st.integers(1, 16),
-    pp=st.integers(1, 90), cp=st.integers(1, 8), batch=st.none() | st.integers(1, 4096),
-    microbatch=st.integers(1, 8), fsdp=st.sampled_from(["full", "hybrid", "zero1", "none"]),
-    virtual=st.integers(1, 3), schedule=st.sampled_from(["gpipe", "1f1b", "interleaved", "zb"]),
-)  # fmt: skip
+    world=st.sampled_from([1, 2, 4, 6, 8, 16, 64, 96, 1024]),
+    tp=st.integers(1, 16),
+    pp=st.integers(1, 90),
+    cp=st.integers(1, 8),
+    batch=st.none() | st.integers(1, 4096),
+    microbatch=st.integers(1, 8),
+    fsdp=st.sampled_from(["full", "hybrid", "zero1", "none"]),
+    virtual=st.integers(1, 3),
+    schedule=st.sampled_from(["gpipe", "1f1b", "interleaved", "zb"]),
+)
 @settings(max_examples=200, deadline=None)
 def test_any_options_give_a_plan_that_adds_up_or_say_what_to_type(
     world: int, batch: int | None, **asked: object

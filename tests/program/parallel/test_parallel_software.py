@@ -145,9 +145,7 @@ def test_gradients_of_experts_in_a_pipeline_are_clipped_with_the_others() -> Non
     parallel = ParallelOptions(
         software=Software(clip=True), ep=2, pp=2, fsdp="zero1", microbatch=1, global_batch=8
     )
-    made = capture_job(
-        size, resolve_target("8xh200"), WorkloadOptions(seq=64, parallel=parallel)
-    )
+    made = capture_job(size, resolve_target("8xh200"), WorkloadOptions(seq=64, parallel=parallel))
     assert isinstance(made, RankPrograms)
     assert made.world_size == 8
 

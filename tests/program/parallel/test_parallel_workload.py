@@ -82,11 +82,14 @@ def test_what_was_assumed_is_said() -> None:
         ("gemma-2-2b", {}, {}, UnsupportedError, "for 'gemma2'"),
         ("llama-3.1-8b", {"attention": "eager"}, {"cp": 2}, InvalidValueError, "fused attention"),
         (
-            "llama-3.1-8b", {}, {"tp": 2, "software": Software(loss_chunks=4)}, InvalidValueError,
+            "llama-3.1-8b",
+            {},
+            {"tp": 2, "software": Software(loss_chunks=4)},
+            InvalidValueError,
             "loss in chunks",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be(name: str, more: dict, asked: dict, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
         work(name, more, world=8, **asked)
@@ -104,7 +107,8 @@ def test_a_job_fills_its_cluster() -> None:
     assert laid is not None
     assert laid.parallel == ParallelOptions(tp=2, world=16, node=8)
     assert api.for_cluster(laid, parse_target("8xh200")) == laid
-    assert api.for_cluster(None, parse_target("8xh200")) is None
+    assert api.for_cluster(None, parse_target("8xh200")) == WorkloadOptions(replicas=(8, 8))
+    assert api.for_cluster(None, parse_target("h200")) is None
 
 
 def test_predicted_from_its_name() -> None:

@@ -29,8 +29,15 @@ def decoders() -> list[str]:
 def test_the_families_that_fit_are_there() -> None:
     families = {find(name).family for name in decoders()}
     assert families >= {
-        "Llama", "GPT-2", "Mistral", "Mixtral", "Qwen2.5", "Qwen3", "Phi", "DeepSeek",
-    }  # fmt: skip
+        "Llama",
+        "GPT-2",
+        "Mistral",
+        "Mixtral",
+        "Qwen2.5",
+        "Qwen3",
+        "Phi",
+        "DeepSeek",
+    }
 
 
 @pytest.mark.parametrize("name", decoders())
@@ -42,11 +49,23 @@ def test_parameters_are_the_published_number(name: str) -> None:
 
 def gpt3(layers: int, hidden: int, heads: int, vocabulary: int, context: int) -> TransformerSize:
     return TransformerSize(
-        layers=layers, hidden=hidden, heads=heads, kv_heads=heads, head=hidden // heads,
-        ffn=4 * hidden, vocabulary=vocabulary, context=context, norm="layer", gated=False,
-        activation="gelu", positions="learned", tied=True, qkv_bias=True, out_bias=True,
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=heads,
+        head=hidden // heads,
+        ffn=4 * hidden,
+        vocabulary=vocabulary,
+        context=context,
+        norm="layer",
+        gated=False,
+        activation="gelu",
+        positions="learned",
+        tied=True,
+        qkv_bias=True,
+        out_bias=True,
         mlp_bias=True,
-    )  # fmt: skip
+    )
 
 
 def test_gpt_3_by_the_formula_of_megatron() -> None:
@@ -117,9 +136,14 @@ def test_every_layer_adds_its_own_parameters(layers: int, more: int) -> None:
 )
 def test_sizes_that_cannot_be(changes: dict, said: str) -> None:
     sizes = {
-        "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 4, "head": 8, "ffn": 64,
+        "layers": 2,
+        "hidden": 32,
+        "heads": 4,
+        "kv_heads": 4,
+        "head": 8,
+        "ffn": 64,
         "vocabulary": 64,
-    }  # fmt: skip
+    }
     with pytest.raises(InvalidValueError, match=said):
         TransformerSize(**{**sizes, **changes})
 

@@ -21,7 +21,11 @@ CHIPS = "16xtpu-v6e"
 
 def _options(**habits: object) -> WorkloadOptions:
     plan = ParallelOptions(
-        world=16, microbatch=1, global_batch=16, fsdp="full", recompute="full",
+        world=16,
+        microbatch=1,
+        global_batch=16,
+        fsdp="full",
+        recompute="full",
         software=Software(**habits),  # type: ignore[arg-type]
     )
     return WorkloadOptions(seq=4096, parallel=plan)
@@ -44,10 +48,18 @@ def test_what_is_kept_is_not_computed_again() -> None:
     assert again(plain, "aten::mm") - again(kept, "aten::mm") == 3 * SIZE.layers
     assert again(kept, "gpuscope::attention") == SIZE.layers
     assert again(_program(kept=("attention",)), "gpuscope::attention") == 0
-    # Three of the products of 2,048 x 2,048, for 4,096 tokens in every block.
+
+
+def test_keeping_products_saves_their_time() -> None:
+    """Three of the products of 2,048 x 2,048, for 4,096 tokens in every block.
+
+    What is computed again has just been written, and the fused kernel after it finds it on the
+    chip; what was kept since the forward pass comes back from memory.
+    """
     saved = _step_s() - _step_s(kept=("query", "key", "value"))
-    by_hand = SIZE.layers * 3 * 2 * 4096 * 2048**2 / 918e12
-    assert by_hand < saved < 1.6 * by_hand
+    products = SIZE.layers * 3 * 2 * 4096 * 2048**2 / 918e12
+    back = SIZE.layers * 3 * 2 * 4096 * 2048 / 1.64e12
+    assert products - 1.5 * back < saved < 1.6 * products - back
 
 
 def test_a_sum_holds_up_what_is_computed_next() -> None:

@@ -6,24 +6,60 @@ LLAMA = TransformerSize(
     layers=2, hidden=32, heads=4, kv_heads=2, head=8, ffn=48, vocabulary=64, context=16
 )
 GPT = TransformerSize(
-    layers=2, hidden=32, heads=4, kv_heads=4, head=8, ffn=64, vocabulary=64, context=32,
-    norm="layer", gated=False, activation="gelu_tanh", positions="learned", tied=True,
-    qkv_bias=True, out_bias=True, mlp_bias=True,
-)  # fmt: skip
+    layers=2,
+    hidden=32,
+    heads=4,
+    kv_heads=4,
+    head=8,
+    ffn=64,
+    vocabulary=64,
+    context=32,
+    norm="layer",
+    gated=False,
+    activation="gelu_tanh",
+    positions="learned",
+    tied=True,
+    qkv_bias=True,
+    out_bias=True,
+    mlp_bias=True,
+)
 MIXTURE = TransformerSize(
-    layers=2, hidden=32, heads=4, kv_heads=2, head=8, ffn=48, vocabulary=64, context=16,
+    layers=2,
+    hidden=32,
+    heads=4,
+    kv_heads=2,
+    head=8,
+    ffn=48,
+    vocabulary=64,
+    context=16,
     head_norm=True,
     experts=Experts(count=4, chosen=2, ffn=24, shared_ffn=24, dense_layers=1, shared_gate=True),
-)  # fmt: skip
+)
 LATENT = TransformerSize(
-    layers=2, hidden=32, heads=4, kv_heads=4, head=8, ffn=48, vocabulary=64, context=16,
+    layers=2,
+    hidden=32,
+    heads=4,
+    kv_heads=4,
+    head=8,
+    ffn=48,
+    vocabulary=64,
+    context=16,
     latent=LatentAttention(query_rank=16, key_rank=8, plain_head=8, rope_head=4, value_head=8),
-)  # fmt: skip
+)
 SQUARED = TransformerSize(
-    layers=2, hidden=32, heads=4, kv_heads=2, head=8, ffn=64, vocabulary=64, context=16,
-    norm="layer", norm_bias=False, gated=False, activation="relu2", rope_share=0.5,
-)  # fmt: skip
+    layers=2,
+    hidden=32,
+    heads=4,
+    kv_heads=2,
+    head=8,
+    ffn=64,
+    vocabulary=64,
+    context=16,
+    norm="layer",
+    norm_bias=False,
+    gated=False,
+    activation="relu2",
+    rope_share=0.5,
+)
 
-KINDS = {
-    "llama": LLAMA, "gpt": GPT, "mixture": MIXTURE, "latent": LATENT, "squared": SQUARED,
-}  # fmt: skip
+KINDS = {"llama": LLAMA, "gpt": GPT, "mixture": MIXTURE, "latent": LATENT, "squared": SQUARED}

@@ -14,9 +14,14 @@ WIDTH, ROWS = 64, 32
 
 
 def stage_build(
-    stage: int, stages: int, *, layers: int = 2, split: bool = False, width: int = WIDTH,
+    stage: int,
+    stages: int,
+    *,
+    layers: int = 2,
+    split: bool = False,
+    width: int = WIDTH,
     rows: int = ROWS,
-) -> Callable[[], Callable[[], object]]:  # fmt: skip
+) -> Callable[[], Callable[[], object]]:
     """A build of one stage: `layers` Linears of `width` without bias, `rows` rows a microbatch."""
 
     def build() -> Callable[[], object]:
@@ -44,8 +49,14 @@ def stage_build(
 
         return stage_step(
             StageParts(
-                model, stage, stages, (x,), () if last else (torch.empty_like(x),), finish,
-                loss=loss if last else None, split=split,
+                model,
+                stage,
+                stages,
+                (x,),
+                () if last else (torch.empty_like(x),),
+                finish,
+                loss=loss if last else None,
+                split=split,
             )
         )
 
@@ -53,9 +64,15 @@ def stage_build(
 
 
 def stage_blocks(
-    stage: int, stages: int, ranks: int, *, layers: int = 2, split: bool = False,
-    width: int = WIDTH, rows: int = ROWS,
-) -> StageBlocks:  # fmt: skip
+    stage: int,
+    stages: int,
+    ranks: int,
+    *,
+    layers: int = 2,
+    split: bool = False,
+    width: int = WIDTH,
+    rows: int = ROWS,
+) -> StageBlocks:
     """One stage captured as the rank that holds it."""
     build = stage_build(stage, stages, layers=layers, split=split, width=width, rows=rows)
     return read_blocks(capture(build, world=World(ranks, stage % ranks), name=f"stage {stage}"))

@@ -24,17 +24,23 @@ SIZE = TransformerSize(
 def job(size: TransformerSize = SIZE, *, clip: bool = False, **plan: object) -> Job:
     chosen = {"pp": 2, "microbatches": 4, "fsdp": "zero1", **plan}
     return Job(
-        size=size, plan=Parallelism(**chosen), software=Software(clip=clip), tokens=32  # type: ignore[arg-type]
+        size=size,
+        plan=Parallelism(**chosen),
+        software=Software(clip=clip),
+        tokens=32,  # type: ignore[arg-type]
     )
 
 
 @pytest.mark.parametrize(
     ("layers", "stages", "counts"),
     [
-        (80, 4, [20] * 4), (126, 16, [7, *[8] * 14, 7]), (61, 16, [3, *[4] * 14, 2]),
-        (5, 4, [2, 1, 1, 1]), (4, 4, [1] * 4),
+        (80, 4, [20] * 4),
+        (126, 16, [7, *[8] * 14, 7]),
+        (61, 16, [3, *[4] * 14, 2]),
+        (5, 4, [2, 1, 1, 1]),
+        (4, 4, [1] * 4),
     ],
-)  # fmt: skip
+)
 def test_layers_are_cut(layers: int, stages: int, counts: list[int]) -> None:
     cut = cut_layers(layers, stages)
     assert sum(len(stage.layers) for stage in cut) == layers
@@ -94,9 +100,10 @@ def test_other_schedules(schedule: str, virtual: int) -> None:
 def test_the_norm_is_summed_over_the_stages() -> None:
     for program in rank_programs(job(clip=True)).programs:
         summed = [
-            op for op in program.ops
+            op
+            for op in program.ops
             if op.group >= 0 and "allreduce" in op.name and program.groups[op.group].size == 2
-        ]  # fmt: skip
+        ]
         assert [program.groups[op.group].label for op in summed] == ["pp"]
 
 

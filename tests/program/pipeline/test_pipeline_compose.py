@@ -38,10 +38,13 @@ def composed(shape: PipelineShape) -> list[Program]:
 
 
 SHAPES = [
-    PipelineShape("gpipe", 3, 5), PipelineShape("1f1b", 3, 5),
-    PipelineShape("interleaved", 2, 4, 2), PipelineShape("looped-bfs", 2, 4, 2),
-    PipelineShape("zb", 3, 6), PipelineShape("zbv", 2, 4, 2),
-]  # fmt: skip
+    PipelineShape("gpipe", 3, 5),
+    PipelineShape("1f1b", 3, 5),
+    PipelineShape("interleaved", 2, 4, 2),
+    PipelineShape("looped-bfs", 2, 4, 2),
+    PipelineShape("zb", 3, 6),
+    PipelineShape("zbv", 2, 4, 2),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.schedule)

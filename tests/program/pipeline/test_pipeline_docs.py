@@ -26,8 +26,10 @@ def test_the_code_runs() -> None:
 
 def test_both_languages_show_the_same() -> None:
     assert code("pipelines.md") == code("pipelines.zh-CN.md")
-    numbers = [re.findall(r"[\d,.]*\d", (DOCS / name).read_text().split("```python")[0])
-               for name in ("pipelines.md", "pipelines.zh-CN.md")]  # fmt: skip
+    numbers = [
+        re.findall(r"[\d,.]*\d", (DOCS / name).read_text().split("```python")[0])
+        for name in ("pipelines.md", "pipelines.zh-CN.md")
+    ]
     assert sorted(numbers[0]) == sorted(numbers[1])
 
 

@@ -20,9 +20,11 @@ GATHER, SUM = "c10d::_allgather_base_", "c10d::_reduce_scatter_base_"
 def programs(sharing: str, **plan: object) -> tuple[Program, ...]:
     chosen = {"dp": 2, "pp": 2, "microbatches": 4, "fsdp": "zero1", **plan}
     job = Job(
-        size=SIZE, plan=Parallelism(**chosen), tokens=32,  # type: ignore[arg-type]
+        size=SIZE,
+        plan=Parallelism(**chosen),
+        tokens=32,  # type: ignore[arg-type]
         software=Software(sharing=sharing),  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
     return rank_programs(job).programs
 
 
@@ -75,12 +77,15 @@ def test_parameters_gathered_in_every_pass_stay_where_they_are() -> None:
 def test_another_order_keeps_waits_and_lives() -> None:
     spec = TensorSpec((4,), (1,), "float32", storage=0)
     program = Program(
-        name="", ops=(
-            Op(0, "a"), Op(1, "b", outputs=(spec,), waits=(0,)), Op(2, "c", inputs=(spec,)),
+        name="",
+        ops=(
+            Op(0, "a"),
+            Op(1, "b", outputs=(spec,), waits=(0,)),
+            Op(2, "c", inputs=(spec,)),
             Op(3, "d", waits=(1, -1, -3)),
         ),
         storages=(Storage(0, 16, "temporary", 1, 3),),
-    )  # fmt: skip
+    )
     moved = reordered(program, [1, 0, 2, 3])
     assert [op.name for op in moved.ops] == ["b", "a", "c", "d"]
     # b waited for a, which now follows it; -3 was b, the third from the end, now the fourth.

@@ -15,9 +15,12 @@ def _touch(index: int, storage: int) -> Op:
 
 
 SPANS = {
-    ("forward", 0): (0, 1), ("backward", 0): (1, 2), ("forward", 1): (2, 3),
-    ("backward", 1): (3, 4), ("reduce", -1): (4, 5),
-}  # fmt: skip
+    ("forward", 0): (0, 1),
+    ("backward", 0): (1, 2),
+    ("forward", 1): (2, 3),
+    ("backward", 1): (3, 4),
+    ("reduce", -1): (4, 5),
+}
 
 
 def test_the_two_copies_become_one_that_lives_as_long_as_the_second() -> None:
@@ -50,9 +53,11 @@ def test_more_microbatches_gather_no_more_memory(schedule: str) -> None:
     held = []
     for batch in (16, 32):
         options = WorkloadOptions(
-            task="train", seq=512, layers=4,
+            task="train",
+            seq=512,
+            layers=4,
             parallel=ParallelOptions(pp=2, microbatch=1, global_batch=batch, schedule=schedule),
-        )  # fmt: skip
+        )
         run = gs.predict("llama-3.2-1b", on="4xh100", options=options)
         story = run.analysis.memory
         assert story is not None

@@ -77,9 +77,12 @@ def test_activations_held(microbatches: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(SCHEDULES), st.integers(1, 6), st.integers(1, 4), st.integers(1, 3),
+    st.sampled_from(SCHEDULES),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(1, 3),
     st.sampled_from([0.0, 0.25]),
-)  # fmt: skip
+)
 def test_every_schedule_is_whole_and_does_not_hang(
     schedule: str, ranks: int, rounds: int, virtual: int, transfer_s: float
 ) -> None:
@@ -115,11 +118,11 @@ def test_received_data_is_waited_for_before_its_pass(schedule: str) -> None:
             if turn.kind in ("forward", "backward", "backward_input"):
                 payload = "activation" if turn.kind == "forward" else "gradient"
                 needed = {
-                    i for i, t in enumerate(turns)
+                    i
+                    for i, t in enumerate(turns)
                     if t.kind == "recv"
-                    and (t.payload, t.stage, t.microbatch)
-                    == (payload, turn.stage, turn.microbatch)
-                }  # fmt: skip
+                    and (t.payload, t.stage, t.microbatch) == (payload, turn.stage, turn.microbatch)
+                }
                 assert needed <= waited
 
 
@@ -127,15 +130,33 @@ def test_one_rank_of_1f1b_by_hand() -> None:
     """The middle of three stages, three microbatches, as `Schedule1F1B` issues it."""
     turns = scripts(PipelineShape("1f1b", 3, 3))[1]
     words = [
-        f"{t.kind[:1].upper()}{t.microbatch}" if not t.transfer
+        f"{t.kind[:1].upper()}{t.microbatch}"
+        if not t.transfer
         else f"{t.kind}{t.payload[0]}{t.microbatch}" + ("*" if t.batch >= 0 else "")
         for t in turns
-    ]  # fmt: skip
+    ]
     assert words == [
-        "recva0", "F0", "senda0", "recva1", "F1", "senda1*", "recvg0*", "B0", "sendg0*",
-        "recva2*", "F2", "senda2*", "recvg1*", "B1", "sendg1", "recvg2", "B2", "sendg2",
-        "R-1", "F-1",
-    ]  # fmt: skip
+        "recva0",
+        "F0",
+        "senda0",
+        "recva1",
+        "F1",
+        "senda1*",
+        "recvg0*",
+        "B0",
+        "sendg0*",
+        "recva2*",
+        "F2",
+        "senda2*",
+        "recvg1*",
+        "B1",
+        "sendg1",
+        "recvg2",
+        "B2",
+        "sendg2",
+        "R-1",
+        "F-1",
+    ]
     assert turns[7] == Turn("backward", 1, 0, waits=(5, 6))
 
 

@@ -21,9 +21,14 @@ from gpuscope.program.world import RankPrograms, World
 
 MICROBATCHES = 4
 CASES = [
-    ("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("looped-bfs", 2), ("zb", 1), ("zb", 2),
+    ("gpipe", 1),
+    ("1f1b", 1),
+    ("interleaved", 2),
+    ("looped-bfs", 2),
+    ("zb", 1),
+    ("zb", 2),
     ("zbv", 2),
-]  # fmt: skip
+]
 
 
 @lru_cache
@@ -76,11 +81,19 @@ def test_a_composed_first_stage_is_the_captured_one(schedule: str) -> None:
 
 def _work(program: Program) -> list[tuple[object, ...]]:
     return [
-        (op.name, op.peer, tuple(s.shape for s in op.outputs),
-         [program.ops[w].name for w in op.waits if op.peer < 0 and "recv" in program.ops[w].name])
+        (
+            op.name,
+            op.peer,
+            tuple(s.shape for s in op.outputs),
+            [
+                program.ops[w].name
+                for w in op.waits
+                if op.peer < 0 and "recv" in program.ops[w].name
+            ],
+        )
         for op in program.ops
         if not op.view
-    ]  # fmt: skip
+    ]
 
 
 def test_replicas_are_captured_once() -> None:

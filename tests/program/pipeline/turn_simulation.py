@@ -32,8 +32,10 @@ def simulate(
             while at[rank] < len(turns):
                 turn_at = at[rank]
                 turn = turns[turn_at]
-                ends = [_end(done[rank], scripts[rank], rank, w, issued, number, transfer_s)
-                        for w in turn.waits]  # fmt: skip
+                ends = [
+                    _end(done[rank], scripts[rank], rank, w, issued, number, transfer_s)
+                    for w in turn.waits
+                ]
                 if any(end is None for end in ends):
                     break
                 clock[rank] = max([clock[rank], *[e for e in ends if e is not None]])

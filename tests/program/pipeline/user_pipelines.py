@@ -8,15 +8,18 @@ from typing import Any
 
 WIDTH, ROWS = 64, 32
 SCHEDULES = {
-    "gpipe": "ScheduleGPipe", "1f1b": "Schedule1F1B", "interleaved": "ScheduleInterleaved1F1B",
-    "looped-bfs": "ScheduleLoopedBFS", "zb": "ScheduleInterleavedZeroBubble",
+    "gpipe": "ScheduleGPipe",
+    "1f1b": "Schedule1F1B",
+    "interleaved": "ScheduleInterleaved1F1B",
+    "looped-bfs": "ScheduleLoopedBFS",
+    "zb": "ScheduleInterleavedZeroBubble",
     "zbv": "ScheduleZBVZeroBubble",
-}  # fmt: skip
+}
 
 
 def user_build(
-    schedule: str, microbatches: int, virtual: int = 1, *, dp: int = 1, shapes: bool = False,
-) -> Callable[[], Callable[[], object]]:  # fmt: skip
+    schedule: str, microbatches: int, virtual: int = 1, *, dp: int = 1, shapes: bool = False
+) -> Callable[[], Callable[[], object]]:
     """A training step of a pipeline: two Linears a stage, SGD; every rank runs this same code."""
 
     def build() -> Callable[[], object]:
@@ -52,7 +55,8 @@ def user_build(
         kind = getattr(schedules, SCHEDULES[schedule])
         single = schedule in ("gpipe", "1f1b")
         run = kind(
-            stages[0] if single else stages, n_microbatches=microbatches,
+            stages[0] if single else stages,
+            n_microbatches=microbatches,
             loss_fn=torch.nn.functional.mse_loss,
         )
         parameters = [p for module in modules for p in module.parameters()]

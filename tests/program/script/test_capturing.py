@@ -106,7 +106,9 @@ def test_what_an_argument_parser_says_is_told(tmp_path: Path) -> None:
 
 
 def test_gradient_accumulation_is_one_step(tmp_path: Path) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for number in range(100):
     model(torch.randn(4, 64, device=device)).sum().backward()
@@ -114,11 +116,14 @@ for number in range(100):
         optimizer.step()
         optimizer.zero_grad()
 """
+    )
     assert names(captured(tmp_path, text)).count("aten::gelu") == 4
 
 
 def test_an_evaluation_before_the_training_is_no_step(tmp_path: Path) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model.eval()
 with torch.no_grad():
@@ -130,13 +135,16 @@ for _ in range(10):
     optimizer.step()
     optimizer.zero_grad()
 """
+    )
     program = captured(tmp_path, text)
     assert program.task == "train"
     assert names(program).count("aten::gelu") == 1
 
 
 def test_weights_that_it_updates_itself(tmp_path: Path) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 for _ in range(10):
     model.zero_grad()
     model(torch.randn(4, 64, device=device)).sum().backward()
@@ -145,12 +153,15 @@ for _ in range(10):
     with torch.no_grad():
         model(torch.randn(4, 64, device=device))
 """
+    )
     found = Counter(names(captured(tmp_path, text)))
     assert (found["aten::gelu"], found["aten::gelu_backward"], found["aten::add_"]) == (2, 1, 4)
 
 
 def test_an_evaluation_before_weights_that_it_updates_itself(tmp_path: Path) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 with torch.no_grad():
     for _ in range(4):
         model(torch.randn(4, 64, device=device))
@@ -158,18 +169,22 @@ for _ in range(10):
     model.zero_grad()
     model(torch.randn(4, 64, device=device)).sum().backward()
 """
+    )
     program = captured(tmp_path, text)
     assert program.task == "train"
     assert Counter(names(program))["aten::gelu"] == 1
 
 
 def test_inference_goes_by_the_models_calls(tmp_path: Path) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 other = nn.Linear(8, 8).to(device)
 with torch.inference_mode():
     for _ in range(8):
         other(model(torch.randn(4, 64, device=device))).cpu()
 """
+    )
     program = captured(tmp_path, text)
     assert program.task == "inference"
     found = Counter(names(program))
@@ -177,7 +192,9 @@ with torch.inference_mode():
 
 
 def test_a_script_that_catches_everything_still_ends(tmp_path: Path) -> None:
-    text = HEAD + """
+    text = (
+        HEAD
+        + """
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for number in range(10):
     try:
@@ -188,23 +205,19 @@ for number in range(10):
     finally:
         optimizer.zero_grad()
 """
+    )
     assert names(captured(tmp_path, text)).count("aten::gelu") == 1
 
 
 WRITES = TRAIN.replace("rows =", 'open("left.txt", "w").write("x")\nrows =')
 
 
-def test_what_writes_is_refused_with_its_line(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("tempfile.gettempdir", lambda: "/nowhere")  # where tests live
+def test_what_it_writes_is_gone_unless_it_may(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(WorkloadError, match="wants to write") as caught:
-        captured(tmp_path, WRITES)
-    assert f"line {WRITES[: WRITES.index('open')].count(chr(10)) + 1} of" in caught.value.what
-    assert "--allow-writes" in caught.value.next_step
+    assert captured(tmp_path, WRITES).ops
     assert not (tmp_path / "left.txt").exists()
     assert captured(tmp_path, WRITES, writes=True).ops
     assert (tmp_path / "left.txt").exists()
-    (tmp_path / "mine.txt").write_text("outside of a script nothing is refused")
 
 
 def test_the_process_is_as_it_was(tmp_path: Path) -> None:
@@ -231,22 +244,24 @@ sys.path.append("/left")
     [
         ("print('nothing')\n", "No step was found", "No optimizer stepped"),
         (
-            TRAIN.replace("range(50)", "range(2)"), "ended after 2 of 3 steps",
+            TRAIN.replace("range(50)", "range(2)"),
+            "ended after 2 of 3 steps",
             "what only first steps make",
         ),
         (
             HEAD + "torch.optim.SGD(model.parameters(), lr=1)\n"
             "with torch.no_grad():\n    model(torch.ones(1, 64, device=device))\n",
-            "No step was found", "an optimizer that never steps",
+            "No step was found",
+            "an optimizer that never steps",
         ),
         (
             HEAD + "with torch.no_grad():\n    model(torch.ones(1, 64, device=device))\n",
-            "No step was found", "too few times",
+            "No step was found",
+            "too few times",
         ),
         (TRAIN.replace("loss.item()", "loss.nothing()"), "raised AttributeError (line", "nothing"),
-        ("import subprocess\nsubprocess.run(['ls'])\n", "wants to start a program (ls)", ""),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_told(tmp_path: Path, text: str, what: str, why: str) -> None:
     with pytest.raises(WorkloadError) as caught:
         captured(tmp_path, text)
@@ -306,20 +321,14 @@ def test_another_scripts_modules_are_other_modules(tmp_path: Path) -> None:
         program = captured(tmp_path / name, text)
         first = next(op for op in program.ops if op.name == "aten::addmm")
         assert first.outputs[0].shape == (width, 128)
-    known = sys.modules["own_model"]
-    captured(tmp_path / "one", text)
-    assert sys.modules["own_model"] is known  # the same script: not imported twice
+    assert "own_model" not in sys.modules
 
 
-def test_what_it_would_do_at_its_end_is_not_done_at_ours(tmp_path: Path, monkeypatch) -> None:
-    import atexit
-
-    registered: list[object] = []
-    monkeypatch.setattr(atexit, "register", registered.append)
-    register = atexit.register
-    captured(tmp_path, "import atexit\natexit.register(print, 'the end')\n" + TRAIN)
-    assert registered == []
-    assert atexit.register is register
+def test_what_it_would_do_at_its_end_is_not_done(tmp_path: Path) -> None:
+    left = f"open({str(tmp_path / 'left.txt')!r}, 'w')"
+    text = f"import atexit\natexit.register(lambda: {left})\n" + TRAIN
+    assert captured(tmp_path, text, writes=True).ops
+    assert not (tmp_path / "left.txt").exists()
 
 
 PIPELINE = """
@@ -375,6 +384,7 @@ def test_a_module_is_run_as_python_runs_it(tmp_path: Path, monkeypatch, package:
     target = name if package else f"{name}.train"
     options = WorkloadOptions(module=True, arguments=("4",))
     found = resolve(target, options)
+    assert name not in sys.modules
     assert found.script is not None
     assert found.script.file == main
     program = gs.capture(target, options=options)
@@ -412,5 +422,5 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
 def test_it_cannot_be_measured_as_a_build(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     with pytest.raises(GpuscopeError, match="whole script") as caught:
-        gs.measure(str(tmp_path / "train.py"), device="cpu")
+        gs.measure(str(tmp_path / "train.py"), on="cpu")
     assert "gpuscope profile" in caught.value.next_step

@@ -49,9 +49,14 @@ def folder(tmp_path: Path) -> Path:
 
 def _start(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False,
-        input="typed", timeout=60,
-    )  # fmt: skip
+        [sys.executable, *command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        input="typed",
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize("what", ["", "raise", "code", "text", "none", "interrupt", "input"])
@@ -75,9 +80,11 @@ def test_as_python_runs_a_module(folder: Path) -> None:
     )
     plain = _start(folder, "-m", "package", "a", "--b")
     ours = _start(folder, "-c", UNDER, "package", "m", "a", "--b")
-    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout) == (
-        3, "__main__ ['a', '--b'] package\n",
-    )  # fmt: skip
+    assert (
+        (ours.returncode, ours.stdout)
+        == (plain.returncode, plain.stdout)
+        == (3, "__main__ ['a', '--b'] package\n")
+    )
 
 
 def test_an_interrupt_ends_by_its_signal(folder: Path) -> None:

@@ -43,9 +43,13 @@ def recorded(name: str, *args: Any) -> Op:
 
 
 def agree(
-    name: str, *args: Any, overload: str = "default", strides: bool = True, outputs: int = 1,
+    name: str,
+    *args: Any,
+    overload: str = "default",
+    strides: bool = True,
+    outputs: int = 1,
     elementwise: bool = False,
-) -> Op:  # fmt: skip
+) -> Op:
     """Complete a recorded call and compare its first outputs with PyTorch's own."""
     found = complete(recorded(name, *args), values_recorded=True, elementwise=elementwise)
     assert found is not None

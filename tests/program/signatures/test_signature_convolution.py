@@ -45,9 +45,19 @@ def test_backward_makes_what_its_mask_asks_for() -> None:
     x, w = meta(2, 8, 14, 14), meta(12, 8, 3, 3)
     grad = real(x, w, 2, 1, 1)
     call = recorded(
-        "aten::convolution_backward", grad, x, w, [0], [2, 2], [1, 1], [1, 1], False, [0, 0], 1,
+        "aten::convolution_backward",
+        grad,
+        x,
+        w,
+        [0],
+        [2, 2],
+        [1, 1],
+        [1, 1],
+        False,
+        [0, 0],
+        1,
         [False, True, True],
-    )  # fmt: skip
+    )
     found = complete(call, values_recorded=True)
     assert found is not None
     assert found.args["output_mask"] == (False, True, True)

@@ -32,8 +32,16 @@ def test_indexing() -> None:
 @pytest.mark.parametrize(("size", "window", "stride", "padding"), [(112, 3, 2, 1), (7, 2, 2, 0)])
 def test_pooling(size: int, window: int, stride: int, padding: int, up: bool) -> None:
     x = meta(2, 4, size, size, dtype=torch.float32)
-    agree("aten::max_pool2d_with_indices", x, [window] * 2, [stride] * 2, [padding] * 2, [1, 1],
-          up, outputs=2)  # fmt: skip
+    agree(
+        "aten::max_pool2d_with_indices",
+        x,
+        [window] * 2,
+        [stride] * 2,
+        [padding] * 2,
+        [1, 1],
+        up,
+        outputs=2,
+    )
     agree("aten::avg_pool2d", x, [window] * 2, [stride] * 2, [padding] * 2, up)
 
 

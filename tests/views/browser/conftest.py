@@ -14,13 +14,8 @@ for _folder in (Path(__file__).parent, Path(__file__).parents[1]):
     sys.path.insert(0, str(_folder))
 
 import gpuscope as gs  # noqa: E402
-from gpuscope.views.document_reader import load_runs  # noqa: E402
-from gpuscope.views.html import (  # noqa: E402
-    write_book,
-    write_claims,
-    write_explanation,
-    write_report,
-)
+from gpuscope.run.reader import load_runs  # noqa: E402
+from gpuscope.views.html import write_book, write_claims, write_explanation, write_report  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
 TRACES = ROOT / "tests" / "data" / "traces"
@@ -51,14 +46,21 @@ def chromium() -> Iterator[object]:
 
 @pytest.fixture
 def browse(chromium) -> Iterator[Callable[..., Opened]]:
-    """Open a file: `browse(path, width=1440, dark=False)`."""
+    """Open a file: `browse(path, width=1440, anchor="roofline")`."""
     contexts = []
 
-    def open_page(path: Path, width: int = 1440, height: int = 1000, dark: bool = False) -> Opened:
+    def open_page(
+        path: Path,
+        width: int = 1440,
+        height: int = 1000,
+        dark: bool = False,
+        moves: bool = False,
+        anchor: str = "",
+    ) -> Opened:
         context = chromium.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
+            reduced_motion="no-preference" if moves else "reduce",
         )
         contexts.append(context)
         page = context.new_page()
@@ -66,7 +68,7 @@ def browse(chromium) -> Iterator[Callable[..., Opened]]:
         page.on("console", lambda m: opened.errors.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda e: opened.errors.append(str(e)))
         page.on("request", lambda r: opened.requests.append(r.url))
-        page.goto(path.as_uri())
+        page.goto(path.as_uri() + (f"#{anchor}" if anchor else ""))
         page.wait_for_selector("html[data-ready]")
         return opened
 

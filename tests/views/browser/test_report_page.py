@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from test_every_page import scroll_through
 
+from gpuscope.document import format as units
+from gpuscope.document.text import render
 from gpuscope.timeline.types import Events, Lane, Timeline
-from gpuscope.views import units
 from gpuscope.views.html import read_embedded, write_report
-from gpuscope.views.sentences import sentence
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +134,7 @@ def test_notes_are_in_the_reader_s_language(pages, browse, tmp_path) -> None:
     def notes() -> list[str]:
         return page.eval_on_selector_all("#notes li", "all => all.map((e) => e.textContent)")
 
-    assert notes() == [sentence(note, "zh"), "Only English has this."]
+    assert notes() == [render(note, "zh"), "Only English has this."]
     page.click("#language")
     assert notes() == [note, "Only English has this."]
 
@@ -160,10 +160,15 @@ def many_events(run, count: int):
     lanes = tuple(Lane(f"stream {i}", "stream", 0, 0) for i in range(4))
     zeros = np.zeros(count, np.int64)
     events = Events(
-        start_ns=start, duration_ns=np.full(count, step - 100, np.int64), name=zeros, kind=zeros,
-        lane=np.arange(count, dtype=np.int64) % 4, op=zeros - 1, kernel=zeros - 1,
+        start_ns=start,
+        duration_ns=np.full(count, step - 100, np.int64),
+        name=zeros,
+        kind=zeros,
+        lane=np.arange(count, dtype=np.int64) % 4,
+        op=zeros - 1,
+        kernel=zeros - 1,
         correlation=zeros - 1,
-    )  # fmt: skip
+    )
     timeline = Timeline(names=("kernel",), lanes=lanes, events=events, origin="predicted")
     return replace(run, timeline=timeline)
 

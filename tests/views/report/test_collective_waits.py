@@ -25,9 +25,11 @@ def meeting(*calls: tuple[int, int, int]) -> Timeline:
         for start, end, rank in sorted(calls)
     ]
     return Timeline(
-        names=("ncclDevKernel_AllReduce_Sum_f32_RING_LL",), lanes=lanes,
-        events=Events(*np.array(columns, np.int64).T.copy()), origin="measured",
-    )  # fmt: skip
+        names=("ncclDevKernel_AllReduce_Sum_f32_RING_LL",),
+        lanes=lanes,
+        events=Events(*np.array(columns, np.int64).T.copy()),
+        origin="measured",
+    )
 
 
 def test_a_call_waits_from_its_begin_for_the_rank_that_comes_last() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from run_builders import gpt_run
 
-from gpuscope.hardware import device, device_ids
-from gpuscope.views.document import plain
+from gpuscope.document.plain import plain
+from gpuscope.hardware import Distance, device, device_ids
 from gpuscope.views.report.device_facts import device_facts, facts_of
 
 
@@ -44,7 +44,7 @@ def test_rates_of_the_l2_cache_are_above_those_of_memory() -> None:
 def test_constants_of_another_device_are_estimates() -> None:
     facts = facts_of(device("nvidia-h100-sxm"))
     assert facts.calibrated_on == "nvidia-h200-sxm"
-    assert facts.calibration != "same device"
+    assert facts.calibration != Distance.SAME_DEVICE
     assert facts.origins["l2_bytes_per_s"] == "estimated"
 
 
@@ -57,7 +57,13 @@ def test_every_device_has_facts_and_missing_ones_are_none(name: str) -> None:
     assert all(p.flops_per_s > 0 for p in facts.peaks)
     assert (facts.l2_bytes_per_s is None) or (known.clock_hz is not None)
     assert 0 not in (facts.clock_hz, facts.power_limit_w, facts.l2_bytes_per_s)
-    assert set(facts.origins.values()) <= {"datasheet", "measured", "calibrated", "estimated"}
+    assert set(facts.origins.values()) <= {
+        "datasheet",
+        "secondary source",
+        "measured",
+        "calibrated",
+        "estimated",
+    }
     plain(facts)
 
 

@@ -26,10 +26,18 @@ def timeline(rows: list[Row]) -> Timeline:
     rows = sorted(rows)
     names = tuple(dict.fromkeys(row[2] for row in rows))
     columns = [
-        (start * 1000, (end - start) * 1000, names.index(name), EVENT_KINDS.index(kind), lane,
-         -1, -1, correlation)
+        (
+            start * 1000,
+            (end - start) * 1000,
+            names.index(name),
+            EVENT_KINDS.index(kind),
+            lane,
+            -1,
+            -1,
+            correlation,
+        )
         for start, end, name, kind, lane, correlation in rows
-    ]  # fmt: skip
+    ]
     lanes = (Lane("host main", "host", 0, -1), Lane("stream 7", "stream", 0, 0))
     events = Events(*np.array(columns, np.int64).T.copy())
     return Timeline(names=names, lanes=lanes, events=events, origin="measured")
@@ -46,10 +54,15 @@ def work(start: int, end: int, launched: int, number: int) -> list[Row]:
 def late_and_loading() -> Timeline:
     """Work until 10, a slow operator until 38, work until 50, a loader until 78, work."""
     loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    return timeline([
-        *work(0, 10, -5, 1), (10, 38, "aten::index", "operator", HOST, -1),
-        *work(40, 50, 38, 2), (50, 78, loader, "other", HOST, -1), *work(80, 90, 78, 3),
-    ])  # fmt: skip
+    return timeline(
+        [
+            *work(0, 10, -5, 1),
+            (10, 38, "aten::index", "operator", HOST, -1),
+            *work(40, 50, 38, 2),
+            (50, 78, loader, "other", HOST, -1),
+            *work(80, 90, 78, 3),
+        ]
+    )
 
 
 def test_each_gap_has_its_cause_and_what_was_at_fault() -> None:

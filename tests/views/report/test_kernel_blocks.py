@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from run_builders import spec
 
-from gpuscope.explain.operators import kernels_of, target, total_s, work_on
-from gpuscope.explain.types import Bars, Block, Facts, HeatMap, Paragraph, Table
+from gpuscope.document.blocks import Bars, Block, Facts, HeatMap, Paragraph, Table
+from gpuscope.explanation.operators import kernels_of, target, total_s, work_on
 from gpuscope.program.types import Op
 from gpuscope.views.report.kernel_blocks import agrees, operator_blocks
 
@@ -19,7 +19,7 @@ KERNEL = max(kernels_of(work_on(MM, ON)), key=lambda kernel: kernel.duration_s)
 
 
 def _grid(blocks: tuple[Block, ...]) -> dict[str, object]:
-    return {f.label.en: f.value for b in blocks if isinstance(b, Facts) for f in b.rows}
+    return {f.label: f.value for b in blocks if isinstance(b, Facts) for f in b.rows}
 
 
 def test_the_parts_add_up_to_the_kernel() -> None:
@@ -47,7 +47,7 @@ def test_the_tile_that_was_launched_is_explained() -> None:
     assert str(found["tile of a block"]).startswith("128 x 128")
     assert found["tiles"] == 32 * 64
     assert plain["tiles"] != found["tiles"]
-    told = [b.text.en for b in operator_blocks(MM, other, ON) if isinstance(b, Paragraph)]
+    told = [b.text for b in operator_blocks(MM, other, ON) if isinstance(b, Paragraph)]
     assert any("launched tiles of 128 x 128" in text for text in told)
 
 

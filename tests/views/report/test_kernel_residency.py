@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gpuscope as gs
+from gpuscope.document.blocks import Bars, Facts
 from gpuscope.errors import GpuscopeError
-from gpuscope.explain.residency import Launch
-from gpuscope.explain.types import Bars, Facts
+from gpuscope.explanation.residency import Launch
 from gpuscope.hardware import device
 from gpuscope.timeline.types import Timeline
 from gpuscope.views.report.kernel_residency import recorded_launch, residency_blocks
@@ -39,7 +39,7 @@ def test_a_product_fills_a_multiprocessor_with_one_block(timeline: Timeline) -> 
     facts, bars = residency_blocks(timeline, event, H200)
     assert isinstance(facts, Facts)
     assert isinstance(bars, Bars)
-    values = {fact.label.en: fact.value for fact in facts.rows}
+    values = {fact.label: fact.value for fact in facts.rows}
     # 168 registers x 384 threads = 64,512 of 65,536: one block; 12 of 64 warps.
     assert values["blocks that fit on one SM"] == 1
     assert values["occupancy that these allow"] == pytest.approx(12 / 64)

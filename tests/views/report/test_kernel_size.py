@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from run_builders import spec
 
-from gpuscope.explain.operators import kernels_of, target, work_on
-from gpuscope.explain.types import Lines
+from gpuscope.document.blocks import Lines
+from gpuscope.explanation.operators import kernels_of, target, work_on
 from gpuscope.program.types import Op
 from gpuscope.views.report.kernel_size import size_blocks
 
@@ -30,8 +30,7 @@ def test_the_curve_passes_through_the_kernel_and_never_falls() -> None:
     assert curve.y[at] == KERNEL.duration_s
     times = [y for y in curve.y if y is not None]
     assert times == sorted(times)
-    assert all(low <= y <= high for low, y, high in
-               zip(curve.low, times, curve.high, strict=True))  # fmt: skip
+    assert all(low <= y <= high for low, y, high in zip(curve.low, times, curve.high, strict=True))
     assert (_curve().marks[0].x, _curve().marks[0].y) == (8192.0, KERNEL.duration_s)
 
 

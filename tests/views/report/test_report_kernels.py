@@ -10,9 +10,9 @@ import pytest
 
 import gpuscope as gs
 from gpuscope.analysis.grouping import group_key
-from gpuscope.explain.types import Bars, Block, Facts, HeatMap, Lines, Paragraph, Table
+from gpuscope.document.blocks import Bars, Block, Facts, HeatMap, Lines, Paragraph, Table
+from gpuscope.document.plain import dumps
 from gpuscope.run import Run
-from gpuscope.views.document import dumps
 from gpuscope.views.explanation import block_document
 from gpuscope.views.report.kernels import MOST_KERNELS, examples, kernels_explained
 
@@ -88,8 +88,8 @@ def test_rows_that_are_not_aligned_are_told_with_what_padding_would_bring(
     predicted: Run, explained: dict[str, tuple[Block, ...]]
 ) -> None:
     told = [b for blocks in explained.values() for b in blocks if isinstance(b, Paragraph)]
-    assert any("30008" in block.text.en and "16-byte" in block.text.en for block in told)
-    assert all(block.tone == "key" and block.text.zh for block in told)
+    assert any("30008" in block.text and "16-byte" in block.text for block in told)
+    assert all(block.tone == "key" and block.text.to("zh") != block.text for block in told)
 
 
 def test_attention_shows_its_tiles_and_convolutions_theirs(
@@ -108,7 +108,7 @@ def test_recorded_kernels_say_what_they_ask_of_a_multiprocessor() -> None:
     product = next(e for e in examples(run) if "nvjet" in e.kernel.name)
     blocks = found[product.key]
     facts = [f for b in blocks if isinstance(b, Facts) for f in b.rows]
-    asked = {fact.label.en: fact.value for fact in facts}
+    asked = {fact.label: fact.value for fact in facts}
     assert (asked["threads of a block"], asked["registers of a thread"]) == (384, 168)
     assert asked["blocks that fit on one SM"] == 1
     tile = asked["tile of a block"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 
 from gpuscope import api
-from gpuscope.hardware import device
+from gpuscope.hardware import Cluster, device
 from gpuscope.program.types import Op, Program, TensorSpec
+from gpuscope.views.report.what_if_machines import Workload
 from gpuscope.views.report.what_if_rates import (
     BANDWIDTHS,
     FEWER_BANDWIDTHS,
@@ -23,10 +24,13 @@ from gpuscope.views.report.what_if_rates import (
 
 H200 = device("h200")
 ADD = Op(
-    0, "aten::add", inputs=(TensorSpec((1 << 28,), (1,), "bfloat16"),),
+    0,
+    "aten::add",
+    inputs=(TensorSpec((1 << 28,), (1,), "bfloat16"),),
     outputs=(TensorSpec((1 << 28,), (1,), "bfloat16"),),
-)  # fmt: skip
-MACHINES = Machines(Program("adds", (ADD,)), H200)
+)
+STEP = Program("adds", (ADD,))
+MACHINES = Machines(Workload(STEP, Cluster.of(H200)))
 
 
 def test_nothing_changed_is_the_device_itself() -> None:
@@ -47,7 +51,7 @@ def test_every_combination_has_a_value_and_more_bandwidth_is_faster() -> None:
     # The power limit may take a little of a faster memory back.
     assert all(b <= a * 1.04 for a, b in pairwise(row))  # type: ignore[operator]
     assert row[-1] < row[0] / 1.5  # type: ignore[operator]
-    assert row[BANDWIDTHS.index(1.0)] == api.recost(MACHINES.program).step_time_s
+    assert row[BANDWIDTHS.index(1.0)] == api.recost(STEP).step_time_s
 
 
 def test_utilisation_over_bandwidth_is_a_share() -> None:
@@ -60,7 +64,7 @@ def test_utilisation_over_bandwidth_is_a_share() -> None:
 
 def test_a_device_of_one_unit_has_no_other_counts() -> None:
     one = device("google-tpu-v5e")
-    machines = machines_for(Program("adds", (ADD,)), one)
+    machines = machines_for(Workload(STEP, Cluster.of(one)))
     assert machines is not None
     found = rate_explorer(machines)
     assert len(found.sliders[0].values) == (1 if (one.compute_units or 1) == 1 else len(UNITS))
@@ -68,7 +72,7 @@ def test_a_device_of_one_unit_has_no_other_counts() -> None:
 
 def test_long_programs_get_fewer_points() -> None:
     def of(count: int) -> Machines | None:
-        return machines_for(Program("adds", (ADD,) * count), H200)
+        return machines_for(Workload(Program("adds", (ADD,) * count), Cluster.of(H200)))
 
     assert of(MOST_OPERATORS + 1) is None
     few, full = of(FULL_OPERATORS + 1), of(FULL_OPERATORS)

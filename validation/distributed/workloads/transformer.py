@@ -55,9 +55,16 @@ class Decoder(nn.Module):
     """Embedding, blocks, norm, head; `first` and `last` leave parts out for pipeline stages."""
 
     def __init__(
-        self, layers: int, dim: int, heads: int, kv_heads: int, hidden: int, vocab: int,
-        first: bool = True, last: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        layers: int,
+        dim: int,
+        heads: int,
+        kv_heads: int,
+        hidden: int,
+        vocab: int,
+        first: bool = True,
+        last: bool = True,
+    ) -> None:
         super().__init__()
         self.tok_embeddings = nn.Embedding(vocab, dim) if first else None
         self.layers = nn.ModuleList(Block(dim, heads, kv_heads, hidden) for _ in range(layers))

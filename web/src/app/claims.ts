@@ -41,7 +41,7 @@ export function chosen(claims: readonly Claim[], wish: Wish): Claim[] {
   const needle = wish.text.trim().toLowerCase();
   return claims
     .filter((c) => (!wish.verdict || c.verdict === wish.verdict) && (!wish.topic || c.topic.en === wish.topic))
-    .filter((c) => !needle || [c.id, c.claim.en, c.claim.zh, c.truth?.en, c.truth?.zh, c.topic.en, c.topic.zh].some((text) => text?.toLowerCase().includes(needle)))
+    .filter((c) => !needle || [c.id, ...Object.values(c.claim), ...Object.values(c.truth ?? {}), ...Object.values(c.topic)].some((said) => said.toLowerCase().includes(needle)))
     .sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
 }
 

@@ -47,6 +47,6 @@ function rest({ commands, sources, assumptions }: Explanation): HTMLElement[] {
   return [
     list(t("Type this next"), commands.map((command) => h("code", { class: "command" }, command))),
     list(t("Assumptions"), assumptions.map(said)),
-    list(t("Sources"), sources),
+    list(t("Sources"), sources.map((source) => (typeof source === "string" ? source : said(source)))),
   ].filter((part) => part !== null);
 }

@@ -2,13 +2,13 @@
 
 import { h } from "../core/dom";
 import { time } from "../core/format";
-import { t } from "../core/language";
+import { t, text } from "../core/language";
 import { DEVICE_KINDS } from "../core/model";
 import type { ReportPage } from "../core/page";
 import type { Selection } from "../core/selection";
 
 /** Panels in which a selection can be looked at. */
-const PLACES: [string, string][] = [["timeline", "Time"], ["roofline", "Roofline"], ["modules", "Modules"], ["kernel", "Kernel"]];
+const PLACES: [string, string][] = [["timeline", text("Time")], ["roofline", text("Roofline")], ["modules", text("Modules")], ["kernel", text("Kernel")]];
 
 /** The bar; hidden while nothing is chosen. Escape clears the selection. */
 export function selectionBar(page: ReportPage): HTMLElement {

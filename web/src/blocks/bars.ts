@@ -10,10 +10,10 @@ import { figure } from "./figure";
 
 export function bars(block: BarsBlock): HTMLElement {
   const totals = block.bars.map((bar) => bar.parts.reduce((sum, part) => sum + part.value, 0));
-  const most = Math.max(...totals, block.limit ?? 0, Number.MIN_VALUE);
+  const most = Math.max(...block.bars.map((bar, b) => (bar.start ?? 0) + (totals[b] as number)), block.limit ?? 0, Number.MIN_VALUE);
   const rows = block.bars.map((bar, b) => {
     const total = totals[b] as number;
-    const track = h("div", { class: "bar-track" }, bar.parts.map((part) =>
+    const track = h("div", { class: "bar-track" }, bar.start ? h("b", { style: { width: `${(bar.start / most) * 100}%` } }) : null, bar.parts.map((part) =>
       tipped(h("i", { style: { width: `${(part.value / most) * 100}%`, background: roleColour(part.role) } }), said(part.label), [quantity(part.value, block.unit), bar.parts.length > 1 && total > 0 ? percent(part.value / total) : null])),
       block.limit !== null ? h("span", { class: "limit", style: { left: `${(block.limit / most) * 100}%` } }) : null);
     return h("div", { class: "bar-row" }, h("span", { class: "name" }, cell(bar.label)), track, h("span", { class: "value" }, quantity(total, block.unit)), bar.note ? h("small", {}, said(bar.note)) : null);

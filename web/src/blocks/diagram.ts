@@ -1,7 +1,8 @@
 // Boxes and the flows between them; the steps of an algorithm one by one.
 
 import type { DiagramBlock, DiagramLink, DiagramNode } from "../core/document";
-import { h, onResize, svg, tipped } from "../core/dom";
+import { h, svg, tipped } from "../core/dom";
+import { onResize } from "../core/drawing";
 import { byteRate, percent } from "../core/format";
 import { said, t } from "../core/language";
 import { asTable } from "../core/panel";

@@ -2,7 +2,8 @@
 
 import type { HeatMapBlock } from "../core/document";
 import { roleColour } from "../core/colours";
-import { css, h, hideTip, onResize, showTip } from "../core/dom";
+import { css, h, hideTip, showTip } from "../core/dom";
+import { onResize } from "../core/drawing";
 import { quantity } from "../core/format";
 import { said, t } from "../core/language";
 import { onTheme } from "../core/theme";

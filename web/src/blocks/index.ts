@@ -20,5 +20,5 @@ const SORTS: Sorts = { paragraph, facts, table: tableBlock, bars, lines, heatmap
 /** Draw a block; of a sort that these sources do not know, its title. */
 export function drawBlock(block: Block): HTMLElement {
   const draw = SORTS[block.block] as ((block: Block) => HTMLElement) | undefined;
-  return draw ? draw(block) : h("p", {}, "title" in block ? said((block as { title: { en: string; zh: string } }).title) : "");
+  return draw ? draw(block) : h("p", {}, "title" in block ? said(block.title) : "");
 }

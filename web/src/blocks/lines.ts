@@ -2,8 +2,8 @@
 
 import type { Axis, LinesBlock, Mark, Series } from "../core/document";
 import { roleColour } from "../core/colours";
-import { type Chart, type Option, axis, chart } from "../core/chart";
-import { css, h, onResize } from "../core/dom";
+import { type Chart, type Option, axis, axisTip, chart, seriesLines } from "../core/chart";
+import { css, h } from "../core/dom";
 import { quantity } from "../core/format";
 import { said } from "../core/language";
 import { asTable } from "../core/panel";
@@ -18,13 +18,13 @@ export function seriesColours(series: { role: string }[]): string[] {
 }
 
 export function lines(block: LinesBlock): HTMLElement {
-  const drawn: Chart = chart({ height: 300, label: said(block.title), option: () => linesOption(block, drawn.element.clientWidth) });
   let wasNarrow = false;
-  onResize(drawn.element, () => {
-    const now = isNarrow(drawn.element.clientWidth);
+  const sized = (width: number) => {
+    const now = isNarrow(width);
     if (now !== wasNarrow) drawn.redraw();
     wasNarrow = now;
-  });
+  };
+  const drawn: Chart = chart({ height: 300, label: said(block.title), sized, option: () => linesOption(block, drawn.element.clientWidth) });
   const legendItems = block.series.length > 1 ? h("ul", { class: "legend" }, block.series.map((s, i) => h("li", {}, h("i", { class: "swatch", style: { background: seriesColours(block.series)[i] as string } }), said(s.label)))) : null;
   return figure("lines", block.title, block.note, drawn.element, markList(block), legendItems, asTable(() => linesTable(block)));
 }
@@ -48,8 +48,7 @@ export function linesOption(block: Pick<LinesBlock, "x" | "y" | "series" | "mark
   const colours = seriesColours(block.series), narrow = isNarrow(width);
   return {
     grid: { left: 14, right: 22, top: block.marks.some((m) => m.label.en !== "") ? 52 : 32, bottom: 30, containLabel: true },
-    tooltip: { trigger: "axis", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 },
-      valueFormatter: (value: unknown) => quantity(Array.isArray(value) ? (value[1] as number) : (value as number), block.y.unit), axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } },
+    tooltip: axisTip((points) => seriesLines(points, (value) => quantity(value, block.y.unit)), { axisPointer: { label: { formatter: (p: { value: number }) => quantity(p.value, block.x.unit) } } }),
     xAxis: valueAxis(block.x, block.series.flatMap((s) => s.x), { name: said(block.x.label), nameLocation: "middle", nameGap: 28, ...(narrow ? { splitNumber: 3 } : {}) }),
     yAxis: valueAxis(block.y, decades(block), { ...binarySteps(block), name: said(block.y.label), nameLocation: "end", nameGap: block.marks.some((m) => m.label.en !== "") ? 28 : 12, nameTextStyle: { align: "left", color: css("--soft"), padding: [0, 0, 0, -30] } }),
     series: [...block.series.flatMap((s, i) => curve(s, colours[i] as string)), markSeries(block, narrow)],

@@ -1,14 +1,14 @@
 // Charts: Apache ECharts with the page's colours; drawn when near, redrawn with theme and width.
 
-import { BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart, SunburstChart, TreemapChart } from "echarts/charts";
-import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, MarkPointComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
+import { BarChart, LineChart, ScatterChart } from "echarts/charts";
+import { GridComponent, MarkLineComponent, TooltipComponent } from "echarts/components";
 import { type EChartsCoreOption, type EChartsType, init, use } from "echarts/core";
-import { SVGRenderer, CanvasRenderer } from "echarts/renderers";
-import { css, h, whenNear } from "./dom";
+import { SVGRenderer } from "echarts/renderers";
+import { type Child, css, h } from "./dom";
+import { onResize, whenNear } from "./drawing";
 import { onTheme } from "./theme";
 
-use([BarChart, CustomChart, HeatmapChart, LineChart, ScatterChart, SunburstChart, TreemapChart, AriaComponent, DataZoomComponent, GridComponent,
-  LegendComponent, MarkAreaComponent, MarkLineComponent, MarkPointComponent, TooltipComponent, VisualMapComponent, SVGRenderer, CanvasRenderer]);
+use([BarChart, LineChart, ScatterChart, GridComponent, MarkLineComponent, TooltipComponent, SVGRenderer]);
 
 export type Option = EChartsCoreOption;
 
@@ -30,19 +30,20 @@ export interface ChartOptions {
   option: () => Option;
   /** Set up listeners once it is there. */
   ready?: (chart: EChartsType) => void;
-  renderer?: "svg" | "canvas";
+  /** Its width changed. */
+  sized?: (width: number) => void;
 }
 
 /** A chart in an element of its own. */
-export function chart({ height, label, option, ready, renderer = "svg" }: ChartOptions): Chart {
+export function chart({ height, label, option, ready, sized }: ChartOptions): Chart {
   const element = h("div", { class: "chart", role: "img", "aria-label": label, style: { height: `${height}px` } });
   let drawn: EChartsType | null = null;
   const draw = () => drawn?.setOption({ ...base(), ...option() }, { notMerge: true });
   whenNear(element, () => {
-    drawn = init(element, null, { renderer });
+    drawn = init(element, null, { renderer: "svg" });
     draw();
     ready?.(drawn);
-    new ResizeObserver(() => drawn?.resize()).observe(element);
+    onResize(element, () => { drawn?.resize(); sized?.(element.clientWidth); });
     const end = onTheme(() => { if (element.isConnected) draw(); else end(); });
   });
   return { element, redraw: draw, instance: () => drawn };
@@ -54,8 +55,34 @@ function base(): Option {
     animation: false,
     textStyle: { fontFamily: "inherit", color: css("--soft") },
     grid: { left: 8, right: 16, top: 16, bottom: 8, containLabel: true },
-    tooltip: { trigger: "item", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 } },
   };
+}
+
+/** A point of a series under the pointer, as ECharts tells it. */
+export interface Pointed {
+  seriesName?: string;
+  color?: string;
+  dataIndex: number;
+  value: number | number[];
+  /** The place on the axis, as the axis' pointer writes it. */
+  axisValueLabel?: string;
+}
+
+/** A tooltip for all series at the pointer's place on the axis, one line each.
+ *
+ * It is made of elements: ECharts' own are strings of HTML, whose names of series would be markup
+ * and whose `style` attributes the page's Content-Security-Policy forbids.
+ */
+export function axisTip(lines: (points: Pointed[]) => Child[], extra: Record<string, unknown> = {}): Record<string, unknown> {
+  const formatter = (points: Pointed[]) => lines(points).map((line) => h("div", {}, line));
+  return { trigger: "axis", confine: true, backgroundColor: css("--paper"), borderColor: css("--line"), textStyle: { color: css("--ink"), fontSize: 12.5 }, formatter, ...extra };
+}
+
+/** The lines of a tooltip that names the place and the value of every series there. */
+export function seriesLines(points: Pointed[], quantity: (value: number) => string): Child[] {
+  const value = (p: Pointed) => quantity(Array.isArray(p.value) ? (p.value[1] as number) : p.value);
+  const rows = points.map((p) => [h("i", { class: "swatch", style: { background: p.color ?? "" } }), `${p.seriesName ?? ""} `, h("b", {}, value(p))]);
+  return [points[0]?.axisValueLabel ?? "", ...rows];
 }
 
 /** An axis in the page's colours. */

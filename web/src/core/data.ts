@@ -1,21 +1,31 @@
 // The page's data: plain JSON, or gzip in base64 for large runs; says in words why it cannot be read.
 
 import type { PageData } from "./document";
+import { type Texts, inLanguage, text } from "./language";
 
 /** The newest format of the page's data that these sources read. */
-export const PAGE_VERSION = 1;
+export const PAGE_VERSION = 2;
 
-/** Why the page cannot show its data; `en` and `zh` are sentences for the reader. */
+/** Why the page cannot show its data: a sentence for the reader and what stands in its {names}. */
 export class DataError extends Error {
-  constructor(readonly en: string, readonly zh: string) {
-    super(en);
+  constructor(readonly text: string, readonly values: Record<string, string | number> = {}) {
+    super(inLanguage("en", text, values));
+  }
+}
+
+/** Translations of the page's own texts, which Python put into the page; none where it did not. */
+export function readTexts(source: string): Texts {
+  try {
+    return JSON.parse(source) as Texts;
+  } catch {
+    return {};
   }
 }
 
 /** Read the data that Python put into the page. */
 export async function readData(source: string): Promise<PageData> {
-  const text = source.trim();
-  const json = text.startsWith("gzip:") ? await unzip(text.slice(5)) : text;
+  const raw = source.trim();
+  const json = raw.startsWith("gzip:") ? await unzip(raw.slice(5)) : raw;
   return checked(parse(json));
 }
 
@@ -38,20 +48,15 @@ function parse(json: string): unknown {
 }
 
 const damaged = () =>
-  new DataError(
-    "This file is cut off or damaged: its data cannot be read. Write the page again, or copy the whole file.",
-    "此文件不完整或已损坏：无法读取其中的数据。请重新生成页面，或完整复制该文件。",
-  );
+  new DataError(text("This file is cut off or damaged: its data cannot be read. Write the page again, or copy the whole file."));
 
 /** Refuse what is not a page's data, or newer than these sources. */
 export function checked(value: unknown): PageData {
   const data = value as Partial<PageData> | null;
   if (!data || typeof data !== "object" || typeof data.kind !== "string" || typeof data.version !== "number") throw damaged();
   if (data.version > PAGE_VERSION) {
-    throw new DataError(
-      `This page's data has version ${data.version}; the page reads up to ${PAGE_VERSION}. Write it again with the newer gpuscope.`,
-      `此页面数据的版本为 ${data.version}，而页面只能读取到版本 ${PAGE_VERSION}。请用更新的 gpuscope 重新生成。`,
-    );
+    const versions = { version: data.version, newest: PAGE_VERSION };
+    throw new DataError(text("This page's data has version {version}; the page reads up to {newest}. Write it again with the newer gpuscope."), versions);
   }
   return data as PageData;
 }

@@ -1,14 +1,17 @@
 // The shapes of the data: docs/json.md in TypeScript. Only what the page reads is named.
 
-export interface Words { en: string; zh: string }
+import type { Texts } from "./language";
+
+/** A text by language; English is always there. */
+export type Words = { en: string } & Record<string, string>;
 export type Cell = number | string | Words | null | undefined;
 
 export interface PageData {
   kind: "report" | "explanation" | "book" | "claims";
   version: number;
-  lang: "en" | "zh";
-  /** Chinese for words of the data (limiters, classes, ...), by the English one. */
-  strings: Record<string, string>;
+  lang: string;
+  /** Words and sentences of the data in other languages, by the English one. */
+  strings: Texts;
   report?: Report;
   explanation?: Explanation;
   book?: Book;
@@ -18,6 +21,8 @@ export interface PageData {
 export interface Report {
   names: string[];
   runs: Run[];
+  /** Devices that cannot run what the others run, and why. */
+  refused?: { device_id: string; target: string; what: string; why: string }[];
   /** Comparisons of run 0 with the others, where runs can be compared. */
   comparisons: Comparison[];
   what_if: Block[];
@@ -25,7 +30,7 @@ export interface Report {
 
 export interface Share {
   label: string; time_s: number; count: number; flops: number; moved_bytes: number; limiter: string;
-  best_s: number | null; family: string;
+  best_s: number | null; family: string; running_s?: number | null;
 }
 export interface ModuleShare {
   path: string; class_name: string; depth: number; time_s: number; self_s: number; forward_s: number;
@@ -35,13 +40,21 @@ export interface RooflinePoint {
   label: string; kind: string; intensity_flops_per_byte: number; flops_per_s: number; time_s: number;
   count: number; limiter: string; roof_flops_per_s: number; kernel: string; group: string;
 }
+/** Kernels of a family without counted FLOPs (analysis/roofline.py): they have no place on the roofline. */
+export interface BesideRoofline {
+  kind: string; time_s: number; count: number; moved_bytes: number; bytes_per_s: number | null; memory_share: number | null;
+}
 export interface Task {
   label: string; kind: string; count: number; time_s: number; grid: number; block: number; tile: number[];
   waves: number; tail_loss: number; occupancy: number | null; limiter: string; kernel: string; group: string;
 }
 export interface Finding {
   kind: string; title: string; evidence: string; max_gain_s: number | null; hint: string;
-  title_zh: string; evidence_zh: string; hint_zh: string;
+  /** Rows of the timeline's events, operators, lines and idle time that it is about. */
+  about?: { events: number[]; operators: string[]; lines: string[]; idle: string[]; explains_s: number } | null;
+  predicted_step_s?: number | null;
+  /** Kinds of the findings that have the rest of its gain. */
+  rest_with?: string[];
 }
 export interface RankTime {
   span_s: number; busy_s: number; idle_s: number; compute_s: number; communication_s: number;
@@ -68,7 +81,7 @@ export interface Analysis {
   time: Record<string, RankTime>;
   classes: Share[]; kinds: Share[]; operators: Share[]; phases: Share[]; symbols: Share[]; host: Share[];
   modules: ModuleShare[];
-  roofline: { points: RooflinePoint[]; peak_flops_per_s: Record<string, number>; memory_bandwidth_bytes_per_s: number | null } | null;
+  roofline: { points: RooflinePoint[]; peak_flops_per_s: Record<string, number>; memory_bandwidth_bytes_per_s: number | null; beside?: BesideRoofline[] } | null;
   tasks: Task[];
   memory: Memory | null;
   energy: Open | null;
@@ -80,6 +93,8 @@ export interface Analysis {
   copies: Open[];
   trust: Open | null;
   ranks: Open | null;
+  /** What the ranks of a predicted job do with a step; absent of one device. */
+  job?: Open | null;
   communication: Open | null;
   step_spread: Open | null;
   host_work_s: number | null;
@@ -94,15 +109,17 @@ export interface KernelRow {
 export interface Lane { name: string; kind: "host" | "stream" | "copy" | "link"; rank: number; device: number }
 export interface Timeline {
   origin: string; notes: string[]; names: string[]; kinds: string[]; lanes: Lane[];
-  steps: { start_ns: number; end_ns: number; rank: number }[];
+  steps: { start_ns: number; end_ns: number; rank: number; found?: string }[];
   events_total: number; truncation: string;
   events: Record<"start_ns" | "duration_ns" | "name" | "kind" | "lane" | "op" | "kernel" | "correlation", number[]>;
   counters: { name: string; unit: string; time_ns: number[]; value: (number | null)[] }[];
   kernels: KernelRow[];
   ops: {
     names: string[]; modules: string[];
+    /** The user's lines; older files have none. */
+    sites?: string[];
     signatures: { inputs: { shape: number[]; stride: number[]; dtype: string; device: string }[]; outputs: { shape: number[]; dtype: string }[] }[];
-    columns: { name: number[]; module: number[]; phase: string[]; signature: number[]; repeat: number[]; recomputed: boolean[]; stream: number[]; sync: string[] };
+    columns: { name: number[]; module: number[]; phase: string[]; signature: number[]; repeat: number[]; recomputed: boolean[]; stream: number[]; sync: string[]; site?: number[] };
   };
   collectives: { name: string; group: string; group_size: number | null; group_ranks: number[]; dtype: string; in_elements: number | null; out_elements: number | null }[];
   sources: Open[];
@@ -141,6 +158,8 @@ export interface CollectiveWaits { start_ns: number[]; wait_ns: number[]; lane: 
 export interface Run {
   name: string; target: string; device_id: string; origin: "predicted" | "measured";
   step_time_s: number; step_time_interval_s: [number, number];
+  /** What stands behind a prediction: "measured", "carried", "prior"; "" elsewhere. */
+  evidence?: string;
   device_busy_s: number | null; host_busy_s: number | null;
   peak_memory_bytes: number | null; reserved_memory_bytes: number | null; energy_j: number | null;
   fits: boolean | null; samples: number | null; tokens: number | null; ranks: number[];
@@ -148,15 +167,18 @@ export interface Run {
   figures: Record<string, Open>; program: Open | null; measurement: Open | null;
   analysis: Analysis; timeline: Timeline | null;
   modules_folded: ModuleShare[];
-  sentences_zh: Record<string, string>;
   /** What the catalogue knows of the device (views/report/device_facts.py); null for an unknown one. */
   device: DeviceFacts | null;
   /** What the device's units do over one step (analysis/use_over_time.py); null where no kernel is known. */
   use: UseOverTime | null;
   /** Memory by category over the step (views/report/memory_curve.py); null where no program says what it holds. */
   memory_curve: { time_ns: number[]; categories: string[]; allocated_bytes: number[][] } | null;
+  /** Which rank's figures the tables hold (views/words.py); null where there is one rank only. */
+  whose?: string | null;
   /** The step of each rank of a predicted job, and its mesh (views/report/job_blocks.py). */
   job_blocks?: Block[];
+  /** From the best possible time to the step (views/run_figures/account.py). */
+  account_block?: Block | null;
   idle_gaps?: IdleGaps[];
   collective_waits?: CollectiveWaits | null;
   /** Explanations of the longest kernels, as blocks, by kernel group (views/report/kernels.py). */
@@ -191,15 +213,15 @@ export interface UseOverTime {
 }
 export interface ComparisonRow { label: string; a_s: number; b_s: number; difference_s: number; a_count: number; b_count: number; reason: string }
 export interface Comparison {
-  a: string; b: string; a_zh: string; b_zh: string; a_s: number; b_s: number; difference_s: number; speedup: number | null;
+  a: string; b: string; a_s: number; b_s: number; difference_s: number; speedup: number | null;
   summary: Open; classes: ComparisonRow[]; kinds: ComparisonRow[]; operators: ComparisonRow[]; phases: ComparisonRow[]; modules: ComparisonRow[];
 }
 
-// -- explanations (gpuscope/explain/types.py) ---------------------------------------------------
+// -- explanations (gpuscope/document/blocks.py) ---------------------------------------------------
 
 export interface Explanation {
   topic: string; key: string; title: Words; summary: Words[]; sections: { title: Words; blocks: Block[] }[];
-  commands: string[]; sources: string[]; assumptions: Words[];
+  commands: string[]; sources: (string | Words)[]; assumptions: Words[];
 }
 export interface Book { title: Words; about: Words | null; chapters: Explanation[] }
 
@@ -208,7 +230,7 @@ export interface Fact { label: Words; value: Cell; unit: string; origin: string;
 export interface FactsBlock { block: "facts"; rows: Fact[]; title: Words | null }
 export interface TableBlock { block: "table"; title: Words; columns: { label: Words; unit: string }[]; rows: Cell[][]; marked: number[]; note: Words | null }
 export interface BarsBlock {
-  block: "bars"; title: Words; unit: string; bars: { label: Cell; parts: { label: Words; value: number; role: string }[]; note: Words | null }[];
+  block: "bars"; title: Words; unit: string; bars: { label: Cell; parts: { label: Words; value: number; role: string }[]; note: Words | null; start?: number }[];
   limit: number | null; limit_label: Words | null; note: Words | null;
 }
 export interface Axis { label: Words; unit: string; log: boolean }

@@ -87,33 +87,3 @@ export function pressable<E extends Element>(element: E, act: (event: Event) => 
   });
   return element;
 }
-
-/** Draw when the element is first laid out, and again when its width changes. */
-export function onResize(element: HTMLElement, draw: () => void): void {
-  let width = 0;
-  const observer = new ResizeObserver(() => {
-    if (element.clientWidth !== width) {
-      width = element.clientWidth;
-      draw();
-    }
-  });
-  observer.observe(element);
-}
-
-/** Run `draw` once, when the element comes near the window (or at once for printing). */
-export function whenNear(element: Element, draw: () => void): void {
-  if (typeof IntersectionObserver === "undefined") return draw();
-  const observer = new IntersectionObserver(
-    (entries) => {
-      if (entries.some((entry) => entry.isIntersecting)) once();
-    },
-    { rootMargin: "400px" },
-  );
-  const once = () => {
-    observer.disconnect();
-    removeEventListener("beforeprint", once);
-    draw();
-  };
-  addEventListener("beforeprint", once);
-  observer.observe(element);
-}

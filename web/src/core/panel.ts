@@ -1,6 +1,7 @@
 // A titled section of the page, and the parts that panels share: tables, legends, notes.
 
-import { type Child, h, whenNear } from "./dom";
+import { type Child, h } from "./dom";
+import { whenNear } from "./drawing";
 import { t } from "./language";
 
 /** A titled section; `id` is where links lead. */

@@ -10,21 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import tensor_parallel
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import tensor_parallel
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["AsyncTP"]
 
-_WHY = Words(
-    "The compiler cuts products into pieces itself; what that gives is not predicted, so it is not"
-    " tried.",
-    "由编译器自行切分矩阵乘；其收益无法预测，因此不尝试。",
+_WHY = Text(
+    "The compiler cuts products into pieces itself; what that gives is not predicted, so it is not "
+    "tried."
 )
 
 
@@ -32,21 +31,24 @@ class AsyncTP(Change):
     """Overlap products with the collectives around them."""
 
     name = "async-tp"
-    title = Words("asynchronous tensor parallelism", "异步张量并行")
+    title = Text("asynchronous tensor parallelism")
     group = "distributed"
     numerics = "reordered"
     rank = 80
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Not made: its gain is not modelled."""
         return Fit(False, _WHY, relevant=tensor_parallel(case))
 
     def install(self, live: Live) -> None:
         """Refuse."""
         raise UnsupportedError(
-            "Asynchronous tensor parallelism is not made from outside.", _WHY.en,
-            "Compile the model with torch._inductor.config._micro_pipeline_tp = True to try it.",
-        )  # fmt: skip
+            Text("Asynchronous tensor parallelism is not made from outside."),
+            _WHY,
+            Text(
+                "Compile the model with torch._inductor.config._micro_pipeline_tp = True to try it."
+            ),
+        )
 
 
 register(AsyncTP())

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.places import model_at
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import after_statement
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import after_statement
+from gpuscope.advice.source.places import model_at
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["ChannelsLast"]
 
@@ -29,28 +29,29 @@ class ChannelsLast(Change):
     """Store images and filters with the channel innermost."""
 
     name = "channels-last"
-    title = Words("channels-last layout", "channels-last 布局（NHWC）")
+    title = Text("channels-last layout")
     group = "operators"
     numerics = "reordered"
     rank = 10
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs convolutions over images that are stored channels first."""
         if case.program is None:
-            why = Words("A recording does not show the layout.", "记录里看不到布局。")
+            why = Text("A recording does not show the layout.")
             return Fit(False, why, relevant=False)
         first, last = layouts(case.program)
         if not first + last:
-            why = Words("There is no convolution over images.", "没有图像卷积。")
+            why = Text("There is no convolution over images.")
             return Fit(False, why, relevant=False)
         if not first:
-            return Fit(False, Words("It is channels-last already.", "已经是 channels-last。"))
+            return Fit(False, Text("It is channels-last already."))
         return Fit(
             True,
-            Words(
-                f"{first} of {first + last} convolutions read images with channels first, and"
-                " kernels on tensor cores turn them around.",
-                f"{first + last} 个卷积中有 {first} 个读取通道在前的图像，张量核心的内核要先转置。",
+            Text(
+                "{first} of {count} convolutions read images with channels first, and kernels on "
+                "tensor cores turn them around.",
+                first=first,
+                count=first + last,
             ),
         )
 
@@ -59,19 +60,13 @@ class ChannelsLast(Change):
         live.on_model(_turn_filters)
         live.on_call(_turn_inputs)
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """Inputs that come channels first are turned each step."""
-        return Words(
-            "Input images are turned around once a step, unless they come so.",
-            "输入图像每步转换一次，除非本来就是这种布局。",
-        )
+        return Text("Input images are turned around once a step, unless they come so.")
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Code that calls `.view` on images."""
-        return Words(
-            "`.view()` of images in the model's own code may fail; `.reshape()` works.",
-            "模型代码里对图像用 `.view()` 可能报错；`.reshape()` 可用。",
-        )
+        return Text("`.view()` of images in the model's own code may fail; `.reshape()` works.")
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """Filters turned where the model stands ready; the first convolution turns its input."""
@@ -113,9 +108,10 @@ def _formats(root: Any) -> dict[int, Any]:
     import torch
 
     convolves = {
-        type(m) for m in root.modules()
+        type(m)
+        for m in root.modules()
         if isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d, torch.nn.Conv3d))
-    }  # fmt: skip
+    }
     formats = {}
     if any(not issubclass(c, torch.nn.Conv3d) for c in convolves):
         formats[4] = torch.channels_last

@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.decoding import decodes, rows_per_product
 from gpuscope.advice.changes.more_requests import ridge_rows
-from gpuscope.advice.decoding import decodes, rows_per_product
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["ChunkedPrefill"]
 
@@ -27,40 +27,41 @@ class ChunkedPrefill(Change):
     """Run a prompt piece by piece."""
 
     name = "chunked-prefill"
-    title = Words("prompts in pieces", "分块预填充")
+    title = Text("prompts in pieces")
     group = "inference"
     numerics = "reordered"
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Never made from outside; says from which length on a piece wastes nothing."""
         program = case.program
         attends = program is not None and any(
             op.name.rpartition("::")[2] == "attention" for op in program.ops
         )
         if program is None or case.training or not attends or decodes(program):
-            why = Words("It runs no prompt.", "不是预填充。")
+            why = Text("It runs no prompt.")
             return Fit(False, why, relevant=False)
         rows, ridge = rows_per_product(program), ridge_rows(case)
         if rows is None or ridge is None or rows < 2 * ridge:
-            why = Words("The prompt is short.", "提示词不长。")
+            why = Text("The prompt is short.")
             return Fit(False, why, relevant=False)
         return Fit(
             False,
-            Words(
-                f"The prompt alone would not get faster. In a service, pieces of {ridge} tokens or"
-                f" more (of {rows}) keep the compute units busy and let other requests decode in"
-                " between.",
-                f"单看提示词不会更快。在服务中，每块 {ridge} 个词元以上（共 {rows}）即可让计算单元"
-                "忙碌，并让其他请求在其间解码。",
+            Text(
+                "The prompt alone would not get faster. In a service, pieces of {ridge} tokens or "
+                "more (of {rows}) keep the compute units busy and let other requests decode in "
+                "between.",
+                ridge=ridge,
+                rows=rows,
             ),
         )
 
     def install(self, live: Live) -> None:
         """Refuse."""
         raise UnsupportedError(
-            "A prompt is not cut from outside.", "It is a habit of a service.",
-            "Turn on chunked prefill in the serving engine.",
-        )  # fmt: skip
+            Text("A prompt is not cut from outside."),
+            Text("It is a habit of a service."),
+            Text("Turn on chunked prefill in the serving engine."),
+        )
 
 
 register(ChunkedPrefill())

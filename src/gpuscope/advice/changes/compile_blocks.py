@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuscope.advice.blocks import repeated_blocks
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.compile_model import COMPILED_MODELS, after_each_model
-from gpuscope.advice.compile_reasons import cannot_compile, compile_why
-from gpuscope.advice.compiling import compile_modules, limit_name, losses_named, variants_of
+from gpuscope.advice.changes.evidence.compilation_fit import cannot_compile, compile_why
+from gpuscope.advice.changes.transforms.compilation import (
+    compile_modules,
+    limit_name,
+    losses_named,
+    variants_of,
+)
+from gpuscope.advice.changes.transforms.repeated_blocks import repeated_blocks
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["CompileBlocks"]
 
@@ -29,29 +34,31 @@ class CompileBlocks(Change):
     """Compile each block of the largest list of equal blocks."""
 
     name = "compile-regional"
-    title = Words("torch.compile of each block", "逐块 torch.compile")
+    title = Text("torch.compile of each block")
     group = "compilation"
     numerics = "reordered"
     excludes = COMPILED_MODELS - {"compile-regional"}
     rank = 80
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a model made of equal blocks."""
         against = cannot_compile(case)
         if against is not None:
             return against
         blocks = _repeated(case.seen) if case.seen is not None else None
         if case.seen is not None and blocks is None:
-            return Fit(False, Words("No list of equal blocks.", "没有重复的模块列表。"))
+            return Fit(False, Text("No list of equal blocks."))
         why = compile_why(case, graphs=False)
         if blocks is None:
             return Fit(True, why)
         name, count = blocks
         return Fit(
             True,
-            Words(
-                f"{count} equal blocks ({name}) are compiled as one. {why.en}",
-                f"{count} 个相同的块（{name}）只需编译一次。{why.zh}",
+            Text(
+                "{count} equal blocks ({name}) are compiled as one. {why}",
+                count=count,
+                name=name,
+                why=why,
             ),
         )
 
@@ -64,13 +71,11 @@ class CompileBlocks(Change):
 
         live.on_model(edit)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Less than the whole model's compilation."""
-        return Words(
-            "Compiles one block in the first steps, a fraction of the whole model's time; blocks"
-            " that meet something of their own (their layer of a cache) are compiled each.",
-            "前几步编译一个块，远快于编译整个模型；若各块遇到自己特有的东西（如缓存中自己的那一层），"
-            "则逐个编译。",
+        return Text(
+            "Compiles one block in the first steps, a fraction of the whole model's time; blocks "
+            "that meet something of their own (their layer of a cache) are compiled each."
         )
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:

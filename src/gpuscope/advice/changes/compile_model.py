@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.compile_reasons import (
+from gpuscope.advice.changes.evidence.compilation_fit import (
     MASKS_RISK,
     MASKS_WHY,
     builds_masks,
@@ -20,23 +20,33 @@ from gpuscope.advice.compile_reasons import (
     compile_price,
     compile_why,
 )
-from gpuscope.advice.compiling import compile_modules, losses_named, marks_steps
-from gpuscope.advice.evidence import growing_cache
+from gpuscope.advice.changes.evidence.step_figures import growing_cache
+from gpuscope.advice.changes.transforms.compilation import (
+    compile_modules,
+    losses_named,
+    marks_steps,
+)
+from gpuscope.advice.changes.transforms.empty_masks import leave_masks_out
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.advice.unmasked import leave_masks_out
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["COMPILED_MODELS", "CompileModel"]
 
 COMPILED_MODELS = frozenset(
-    {"compile", "compile-reduce-overhead", "compile-max-autotune", "compile-regional",
-     "compile-unmasked", "compile-unmasked-graphs"}
-)  # fmt: skip
+    {
+        "compile",
+        "compile-reduce-overhead",
+        "compile-max-autotune",
+        "compile-regional",
+        "compile-unmasked",
+        "compile-unmasked-graphs",
+    }
+)
 """Names of the changes that compile models: one of them at a time."""
 
 
@@ -54,7 +64,7 @@ class CompileModel(Change):
     rank = 80
 
     def __init__(
-        self, name: str, title: Words, mode: str | None = None, unmasked: bool = False
+        self, name: str, title: Text, mode: str | None = None, unmasked: bool = False
     ) -> None:
         self.name = name
         self.title = title
@@ -68,7 +78,7 @@ class CompileModel(Change):
         """Whether this mode replays CUDA graphs."""
         return self.mode is not None
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Code that is not compiled yet, on a device that Triton knows."""
         against = cannot_compile(case)
         if against is not None:
@@ -76,7 +86,7 @@ class CompileModel(Change):
         if not self.unmasked:
             return Fit(True, compile_why(case, self.graphs))
         if not builds_masks(case):
-            why = Words("No model of transformers builds masks here.", "没有会建立掩码的模型。")
+            why = Text("No model of transformers builds masks here.")
             return Fit(False, why, relevant=False)
         return Fit(True, MASKS_WHY)
 
@@ -95,24 +105,20 @@ class CompileModel(Change):
             live.on_call(_refuses_growth)
             marks_steps(live)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Seconds of compilation; memory of graphs."""
         return compile_price(case, self.mode)
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """What a graph holds is overwritten; a growing cache compiles with sizes left open."""
         if self.graphs:
-            return Words(
-                "Results live in the graph's memory: clone what is kept beyond a step.",
-                "结果存放在图的显存里：要跨步保留的张量须先 clone。",
-            )
+            return Text("Results live in the graph's memory: clone what is kept beyond a step.")
         if not self.unmasked and builds_masks(case):
             return MASKS_RISK
         if growing_cache(case):
-            return Words(
-                "The key-value cache grows, so the second token compiles again, with sizes left"
-                " open; with a cache of a fixed size it compiles once.",
-                "KV 缓存在增长，第二个词元会以动态尺寸再编译一次；固定大小的缓存只需编译一次。",
+            return Text(
+                "The key-value cache grows, so the second token compiles again, with sizes left "
+                "open; with a cache of a fixed size it compiles once."
             )
         return None
 
@@ -125,8 +131,9 @@ class CompileModel(Change):
             # `compile()` leaves torch's own modules as they are.
             given = f"{{name}}, {arguments}" if arguments else "{name}"
             line = "{name} = torch.compile(" + given + ")\n"
-            return after_each_model(sources, seen, line.replace("{{name}}", "{name}"),
-                                    ("import torch",))
+            return after_each_model(
+                sources, seen, line.replace("{{name}}", "{name}"), ("import torch",)
+            )
         if any(m.of_torch for m in seen.models if m.parameters):
             return None
         return after_each_model(sources, seen, "{name}.compile(" + arguments + ")\n")
@@ -142,8 +149,8 @@ def after_each_model(
         line: `{name}` is the model's name there.
         needs: imports that the line needs.
     """
-    from gpuscope.advice.places import model_at
-    from gpuscope.advice.source import after_statement
+    from gpuscope.advice.source.edits import after_statement
+    from gpuscope.advice.source.places import model_at
 
     found: list[Edit] = []
     for model in seen.models:
@@ -168,9 +175,9 @@ def _refuses_growth(module: Any, call: Any) -> Any:
         cache = kwargs.get("past_key_values")
         if type(cache).__name__ == "DynamicCache" and not _is_fixed(cache):
             raise UnsupportedError(
-                "A growing key-value cache cannot be replayed from CUDA graphs.",
-                "Each token has other shapes, so each would record a graph of its own.",
-                "Add the change static-cache, or compile without graphs.",
+                Text("A growing key-value cache cannot be replayed from CUDA graphs."),
+                Text("Each token has other shapes, so each would record a graph of its own."),
+                Text("Add the change static-cache, or compile without graphs."),
             )
         return call(*args, **kwargs)
 
@@ -178,39 +185,32 @@ def _refuses_growth(module: Any, call: Any) -> Any:
 
 
 def _is_fixed(cache: Any) -> bool:
-    from gpuscope.advice.fixed_cache import fixed
+    from gpuscope.advice.changes.transforms.fixed_cache import fixed
 
     return bool(fixed(cache))
 
 
-register(CompileModel("compile", Words("torch.compile", "torch.compile 编译")))
+register(CompileModel("compile", Text("torch.compile")))
 register(
     CompileModel(
-        "compile-unmasked",
-        Words("torch.compile, no mask where none is needed", "torch.compile，不建多余的掩码"),
-        unmasked=True,
+        "compile-unmasked", Text("torch.compile, no mask where none is needed"), unmasked=True
     )
 )
 register(
     CompileModel(
         "compile-unmasked-graphs",
-        Words(
-            "torch.compile with CUDA graphs, no mask where none is needed",
-            "torch.compile 并用 CUDA 图，不建多余的掩码",
-        ),
-        "reduce-overhead", unmasked=True,
+        Text("torch.compile with CUDA graphs, no mask where none is needed"),
+        "reduce-overhead",
+        unmasked=True,
     )
-)  # fmt: skip
+)
 register(
     CompileModel(
-        "compile-reduce-overhead",
-        Words("torch.compile with CUDA graphs", "torch.compile 并用 CUDA 图"), "reduce-overhead",
+        "compile-reduce-overhead", Text("torch.compile with CUDA graphs"), "reduce-overhead"
     )
-)  # fmt: skip
+)
 register(
     CompileModel(
-        "compile-max-autotune",
-        Words("torch.compile, products chosen by trial", "torch.compile 并实测选择乘法算子"),
-        "max-autotune",
+        "compile-max-autotune", Text("torch.compile, products chosen by trial"), "max-autotune"
     )
-)  # fmt: skip
+)

@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.compile_reasons import cannot_compile
-from gpuscope.advice.evidence import kind_s, milliseconds, percent
+from gpuscope.advice.changes.evidence.compilation_fit import cannot_compile
+from gpuscope.advice.changes.evidence.step_figures import kind_s, percent
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.quantities import Seconds
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["CompileOptimizer"]
 
@@ -28,16 +29,16 @@ class CompileOptimizer(Change):
     """Compile the optimizer's step."""
 
     name = "compile-optimizer"
-    title = Words("torch.compile of the optimizer's step", "编译优化器的更新步")
+    title = Text("torch.compile of the optimizer's step")
     group = "compilation"
     numerics = "reordered"
     excludes = frozenset({"fused-optimizer"})
     rank = 80
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs an optimizer that is not fused."""
         if case.seen is not None and not case.seen.optimizers:
-            return Fit(False, Words("There is no optimizer.", "没有优化器。"), relevant=False)
+            return Fit(False, Text("There is no optimizer."), relevant=False)
         if case.program is not None and case.program.compiled:
             against = None
         else:
@@ -45,23 +46,19 @@ class CompileOptimizer(Change):
         if against is not None:
             return against
         if case.seen is not None and all(o.keywords.get("fused") for o in case.seen.optimizers):
-            return Fit(False, Words("The optimizer is fused already.", "优化器已经是融合的。"))
+            return Fit(False, Text("The optimizer is fused already."))
         if _scaled(case):
             return Fit(
-                False,
-                Words(
-                    "A gradient scaler decides on the host whether the step is taken.",
-                    "梯度缩放器要在主机上决定是否更新。",
-                ),
+                False, Text("A gradient scaler decides on the host whether the step is taken.")
             )
         spent_s, step_s = kind_s(case, "optimizer"), case.analysis.step_s
         return Fit(
             True,
-            Words(
-                f"The optimizer takes {milliseconds(spent_s)}, {percent(spent_s, step_s)} of the"
-                " step, in passes that a compiler merges.",
-                f"优化器占 {milliseconds(spent_s)}（一步的 {percent(spent_s, step_s)}），"
-                "多次遍历可以合并。",
+            Text(
+                "The optimizer takes {spent}, {share} of the step, in passes that a "
+                "compiler merges.",
+                spent=Seconds(spent_s),
+                share=percent(spent_s, step_s),
             ),
         )
 
@@ -76,7 +73,7 @@ class CompileOptimizer(Change):
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """`optimizer.step = torch.compile(optimizer.step)` after each optimizer is made."""
-        from gpuscope.advice.source import after_statement
+        from gpuscope.advice.source.edits import after_statement
 
         found: list[Edit] = []
         for optimizer in seen.optimizers:
@@ -91,17 +88,14 @@ class CompileOptimizer(Change):
             found.append(edit)
         return tuple(dict.fromkeys(found)) or None
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Compilation of the step."""
-        return Words(
-            "Compiles in the first step; the more parameters, the longer.",
-            "第一步要编译；参数张量越多越久。",
-        )
+        return Text("Compiles in the first step; the more parameters, the longer.")
 
 
 def _assigned_at(text: str, line: int) -> str | None:
     """The name, or the attribute, that the statement at a line gives its one value to."""
-    from gpuscope.advice.source import source_of, statement_at
+    from gpuscope.advice.source.edits import source_of, statement_at
 
     node = statement_at(text, line)
     if not isinstance(node, ast.Assign) or len(node.targets) != 1:
@@ -114,7 +108,7 @@ def _assigned_at(text: str, line: int) -> str | None:
     return source_of(text, target) if last[:1].isupper() else None
 
 
-def _scaled(case: Case) -> bool:
+def _scaled(case: ChangeCase) -> bool:
     named = case.program is not None and any("_amp_" in op.name for op in case.program.ops)
     return named or (case.seen is not None and case.seen.scaler)
 

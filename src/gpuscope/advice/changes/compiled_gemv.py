@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.decoding import rows_per_product
+from gpuscope.advice.changes.evidence.decoding import rows_per_product
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["CompiledGemv"]
 
@@ -28,26 +28,25 @@ class CompiledGemv(Change):
     """Let the compiler write products of one row."""
 
     name = "compiled-gemv"
-    title = Words("products of one row by the compiler", "单行矩阵乘由编译器生成")
+    title = Text("products of one row by the compiler")
     group = "inference"
     compiles = True
     numerics = "reordered"
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs inference with one row, compiled (now or together with this)."""
         if case.program is None or case.training:
-            return Fit(False, Words("Only for inference.", "只用于推理。"), relevant=False)
+            return Fit(False, Text("Only for inference."), relevant=False)
         rows = rows_per_product(case.program)
         if rows != 1:
-            why = Words("Products have several rows.", "矩阵乘有多行。")
+            why = Text("Products have several rows.")
             return Fit(False, why, relevant=False)
         return Fit(
             True,
-            Words(
-                "Each product multiplies a matrix with one row; it acts only together with"
-                " compilation.",
-                "每个矩阵乘只有一行；需与编译一起才起作用。",
+            Text(
+                "Each product multiplies a matrix with one row; it acts only together with "
+                "compilation."
             ),
         )
 
@@ -69,11 +68,9 @@ class CompiledGemv(Change):
         if live.pretended:
             live.set(torch.nn.functional, "linear", linear)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Tuning."""
-        return Words(
-            "A minute or more of tuning when it is compiled.", "编译时要多花一分钟以上调优。"
-        )
+        return Text("A minute or more of tuning when it is compiled.")
 
 
 register(CompiledGemv())

@@ -12,109 +12,126 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.evidence import growing_cache, milliseconds, percent, waits_for_host_s
+from gpuscope.advice.changes.evidence.step_figures import (
+    growing_cache,
+    percent,
+    waits_for_host_s,
+    waits_for_hosts_s,
+)
+from gpuscope.advice.changes.transforms.step_graph import CAPTURABLE, STATELESS, WholeStep
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.whole_step import CAPTURABLE, STATELESS, WholeStep
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.quantities import Seconds
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
     from gpuscope.run import Run
 
 __all__ = ["CudaGraph", "WholeStepGraph"]
 
 _GRAPHED = frozenset(
-    {"compile-reduce-overhead", "compile-max-autotune", "compile-unmasked-graphs", "decode-graph",
-     "cuda-graph", "whole-step-graph"}
-)  # fmt: skip
+    {
+        "compile-reduce-overhead",
+        "compile-max-autotune",
+        "compile-unmasked-graphs",
+        "decode-graph",
+        "cuda-graph",
+        "whole-step-graph",
+    }
+)
 _VENDORS = frozenset({"nvidia", "amd"})
 
 
-def _against(case: Case) -> Fit | None:
+def _against(case: ChangeCase) -> Fit | None:
     """What rules any graph out."""
     if case.device.vendor.lower() not in _VENDORS:
         name = case.device.name
-        return Fit(False, Words(f"{name} has no such graphs.", f"{name} 没有这种图。"))
+        return Fit(False, Text("{name} has no such graphs.", name=name))
     if case.program is None:
         return None
     if case.program.compiled in ("reduce-overhead", "max-autotune", "cudagraphs"):
-        return Fit(False, Words("A CUDA graph is used already.", "已经用了 CUDA 图。"))
+        return Fit(False, Text("A CUDA graph is used already."))
     reasons = [op for op in case.program.ops if op.sync]
     if reasons:
         why = reasons[0].sync
-        place = f" in {reasons[0].module}" if reasons[0].module else ""
+        module = reasons[0].module
+        place = Text("{why} in {module}", why=why, module=module) if module else why
         return Fit(
             False,
-            Words(
-                f"The host waits for the device {len(reasons)} times a step ({why}{place}): a graph"
-                " cannot hold that.",
-                f"主机每步等待设备 {len(reasons)} 次（{why}{place}）：图中不能有这种等待。",
+            Text(
+                "The host waits for the device {reasons} times a step ({reason}): a graph "
+                "cannot hold that.",
+                reasons=len(reasons),
+                reason=place,
             ),
         )
     if any(op.group >= 0 for op in case.program.ops):
         return Fit(
             False,
-            Words(
-                "Ranks talk within the step: their graphs would have to be recorded together.",
-                "步内有多卡通信：各卡的图必须一起录制。",
-            ),
+            Text("Ranks talk within the step: their graphs would have to be recorded together."),
         )
     if growing_cache(case):
         return Fit(
             False,
-            Words(
-                "The key-value cache grows: each token has other shapes. decode-graph brings a"
-                " cache that stays.",
-                "KV 缓存在增长，每个词元形状都不同；decode-graph 自带固定大小的缓存。",
+            Text(
+                "The key-value cache grows: each token has other shapes. decode-graph brings a "
+                "cache that stays."
             ),
         )
     return None
 
 
-def _why(case: Case) -> Words:
+def _why(case: ChangeCase) -> Text:
     waits_s, step_s = waits_for_host_s(case), case.analysis.step_s
-    if waits_s < 0.02 * step_s:
-        return Words(
-            f"The device waits for the host's launches for only {percent(waits_s, step_s)} of the"
-            " step: a graph has little to win by itself.",
-            f"设备只有 {percent(waits_s, step_s)} 的时间在等主机下发：单独用图收益很小。",
+    hosts_s = waits_for_hosts_s(case)
+    if hosts_s > waits_s + 0.02 * step_s:
+        return Text(
+            "For {waits}, {share} of the step, the device waits for launches: {own} for its own "
+            "host's, the rest in collectives for the hosts of other ranks, which graphs make "
+            "faster too.",
+            waits=Seconds(hosts_s),
+            share=percent(hosts_s, step_s),
+            own=Seconds(waits_s),
         )
-    return Words(
-        f"For {milliseconds(waits_s)}, {percent(waits_s, step_s)} of the step, the device waits for"
-        " the host's launches.",
-        f"一步中有 {milliseconds(waits_s)}（{percent(waits_s, step_s)}）设备在等主机下发。",
+    if waits_s < 0.02 * step_s:
+        return Text(
+            "The device waits for the host's launches for only {waits} of the step: a graph has "
+            "little to win by itself.",
+            waits=percent(waits_s, step_s),
+        )
+    return Text(
+        "For {waits}, {share} of the step, the device waits for the host's launches.",
+        waits=Seconds(waits_s),
+        share=percent(waits_s, step_s),
     )
 
 
-def _saving_s(run: Run, case: Case) -> tuple[float, float] | None:
+def _saving_s(run: Run, case: ChangeCase) -> tuple[float, float] | None:
     """The waits for launches, at most all of them."""
-    return (0.0, waits_for_host_s(case))
+    return (0.0, waits_for_hosts_s(case))
 
 
-_POOL = Words(
-    "The graph keeps its memory for itself, beside what the warm-up has used.",
-    "图独占一块显存池，与预热时用过的显存并存。",
-)
+_POOL = Text("The graph keeps its memory for itself, beside what the warm-up has used.")
 
 
 class CudaGraph(Change):
     """Replay a model's call from a graph, in inference."""
 
     name = "cuda-graph"
-    title = Words("CUDA graph of the model's call", "用 CUDA 图执行模型前向")
+    saves = "launches"
+    title = Text("CUDA graph of the model's call")
     group = "compilation"
     excludes = _GRAPHED - {"cuda-graph"}
     rank = 90
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Inference with inputs of fixed shapes, that waits for nothing."""
         if case.training:
             return Fit(
                 False,
-                Words(
-                    "It trains: whole-step-graph and compile-reduce-overhead hold backward passes.",
-                    "这是训练：请用 whole-step-graph 或 compile-reduce-overhead。",
+                Text(
+                    "It trains: whole-step-graph and compile-reduce-overhead hold backward passes."
                 ),
             )
         against = _against(case)
@@ -122,15 +139,15 @@ class CudaGraph(Change):
 
     def install(self, live: Live) -> None:
         """Capture each root module's call at its fourth call with the same shapes."""
-        from gpuscope.advice.call_graphs import replayed_calls
+        from gpuscope.advice.changes.transforms.call_graphs import replayed_calls
 
         live.on_call(replayed_calls(live))
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Memory of the graph's own."""
         return _POOL
 
-    def saving_s(self, run: Run, case: Case) -> tuple[float, float] | None:
+    def saving_s(self, run: Run, case: ChangeCase) -> tuple[float, float] | None:
         """What the device waits for launches."""
         return _saving_s(run, case)
 
@@ -139,15 +156,16 @@ class WholeStepGraph(Change):
     """Replay a whole training step from one graph."""
 
     name = "whole-step-graph"
-    title = Words("one CUDA graph for the whole step", "整个训练步用一个 CUDA 图")
+    saves = "launches"
+    title = Text("one CUDA graph for the whole step")
     group = "compilation"
     excludes = _GRAPHED - {"whole-step-graph"}
     rank = 95
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """A `build` that trains, whose step brings nothing in from the host."""
         if case.program is not None and not case.training:
-            why = Words("Nothing is trained: see cuda-graph.", "不是训练：见 cuda-graph。")
+            why = Text("Nothing is trained: see cuda-graph.")
             return Fit(False, why, relevant=False)
         against = _against(case)
         if against is not None:
@@ -156,21 +174,18 @@ class WholeStepGraph(Change):
             return Fit(False, reason)
         if case.seen is not None:
             counted = [
-                o.class_name for o in case.seen.optimizers
+                o.class_name
+                for o in case.seen.optimizers
                 if o.class_name not in CAPTURABLE | STATELESS
-            ]  # fmt: skip
+            ]
             if counted:
                 names = ", ".join(sorted(set(counted)))
-                return Fit(
-                    False,
-                    Words(f"{names} counts its steps on the host.", f"{names} 在主机上计步。"),
-                )
+                return Fit(False, Text("{names} counts its steps on the host.", names=names))
             if case.seen.file and not case.seen.function:
                 return Fit(
                     False,
-                    Words(
-                        "A script's loop cannot be replayed: write its step as `build` returns it.",
-                        "脚本的循环无法重放：请把一步写成 build 返回的函数。",
+                    Text(
+                        "A script's loop cannot be replayed: write its step as `build` returns it."
                     ),
                 )
         return Fit(True, _why(case))
@@ -200,38 +215,31 @@ class WholeStepGraph(Change):
         live.on_step(wrap)
         live.set(LRScheduler, "step", scheduled)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Memory of the graph's own."""
         return _POOL
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """Everything of the host is frozen."""
-        return Words(
-            "Everything that the host decides is frozen: learning rate, branches, the batch's"
-            " place. Copy each new batch into the same tensors.",
-            "主机上的一切决定都被冻结：学习率、分支、批数据的位置。新数据须拷入同一批张量。",
+        return Text(
+            "Everything that the host decides is frozen: learning rate, branches, the batch's "
+            "place. Copy each new batch into the same tensors."
         )
 
-    def saving_s(self, run: Run, case: Case) -> tuple[float, float] | None:
+    def saving_s(self, run: Run, case: ChangeCase) -> tuple[float, float] | None:
         """What the device waits for launches."""
         return _saving_s(run, case)
 
 
-def _from_host(case: Case) -> Words | None:
+def _from_host(case: ChangeCase) -> Text | None:
     """What comes from the host within the step; None for nothing."""
     assert case.program is not None
     for op in case.program.ops:
         devices = {spec.device for spec in (*op.inputs, *op.outputs)}
         if op.phase == "input" or (len(devices) == 2 and "copy" in op.name):
-            return Words(
-                "The step copies data from the host: a graph would replay the first batch.",
-                "每步要从主机拷贝数据：图会一直重放第一批数据。",
-            )
+            return Text("The step copies data from the host: a graph would replay the first batch.")
     if case.seen is not None and case.seen.loaders:
-        return Words(
-            "Batches come from a loader: a graph would replay the first one.",
-            "数据来自加载器：图会一直重放第一批数据。",
-        )
+        return Text("Batches come from a loader: a graph would replay the first one.")
     return None
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import after_imports
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import after_imports
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["CudnnBenchmark"]
 
@@ -28,29 +28,29 @@ class CudnnBenchmark(Change):
     """Let cuDNN try its kernels out."""
 
     name = "cudnn-benchmark"
-    title = Words("cuDNN tries its kernels out", "cuDNN 自动选核（benchmark）")
+    title = Text("cuDNN tries its kernels out")
     group = "operators"
     numerics = "reordered"
     rank = 20
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs convolutions, on NVIDIA, and the switch off."""
         if case.device.vendor != "NVIDIA":
-            return Fit(False, Words("cuDNN is NVIDIA's.", "cuDNN 只用于 NVIDIA。"), relevant=False)
+            return Fit(False, Text("cuDNN is NVIDIA's."), relevant=False)
         if case.program is None:
-            why = Words("A recording does not show the switch.", "记录里看不到这个开关。")
+            why = Text("A recording does not show the switch.")
             return Fit(False, why, relevant=False)
         shapes = convolution_shapes(case.program)
         if not shapes:
-            why = Words("There is no convolution.", "没有卷积。")
+            why = Text("There is no convolution.")
             return Fit(False, why, relevant=False)
         if case.program.settings.get("cudnn_benchmark"):
-            return Fit(False, Words("It is on already.", "已经打开。"))
+            return Fit(False, Text("It is on already."))
         return Fit(
             True,
-            Words(
-                f"{shapes} different convolutions run with the kernels that cuDNN guesses.",
-                f"{shapes} 种卷积用的是 cuDNN 猜测的内核。",
+            Text(
+                "{shapes} different convolutions run with the kernels that cuDNN guesses.",
+                shapes=shapes,
             ),
         )
 
@@ -64,19 +64,15 @@ class CudnnBenchmark(Change):
         """The same operators, with the switch."""
         return replace(program, settings={**program.settings, "cudnn_benchmark": True})
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """The first step of each shape, and workspaces."""
-        return Words(
-            "The first step with each new shape takes seconds; inputs of many sizes pay each time.",
-            "每遇到新形状，第一步要多花数秒；输入尺寸多变时每次都要付出。",
+        return Text(
+            "The first step with each new shape takes seconds; inputs of many sizes pay each time."
         )
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Which kernel wins is a matter of timing."""
-        return Words(
-            "Runs are no longer bit for bit the same: another kernel may win next time.",
-            "两次运行不再逐位相同：下次可能选中另一个内核。",
-        )
+        return Text("Runs are no longer bit for bit the same: another kernel may win next time.")
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """One line after the imports."""
@@ -90,10 +86,11 @@ def convolution_shapes(program: Program) -> int:
     """How many different convolutions a step makes, forward."""
     return len(
         {
-            (op.inputs[0].shape, op.inputs[1].shape) for op in program.ops
+            (op.inputs[0].shape, op.inputs[1].shape)
+            for op in program.ops
             if op.name.rpartition("::")[2] == "convolution" and len(op.inputs) > 1
         }
-    )  # fmt: skip
+    )
 
 
 register(CudnnBenchmark())

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import needs_bf16, needs_ranks
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import needs_bf16, needs_ranks
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["DDPBf16Hook"]
 
@@ -24,23 +24,25 @@ class DDPBf16Hook(Change):
     """Send gradients in bfloat16."""
 
     name = "ddp-bf16-gradients"
-    title = Words("DDP reduces gradients in bfloat16", "DDP 用 bfloat16 归约梯度")
+    title = Text("DDP reduces gradients in bfloat16")
     group = "distributed"
     numerics = "bf16"
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs DDP with float32 gradients, on devices with bfloat16."""
         refused = needs_ranks(case, "ddp") or needs_bf16(case)
         if refused is not None:
             return refused
         ops = case.program.ops if case.program is not None else ()
         reduced = {
-            spec.dtype for op in ops for spec in op.inputs
+            spec.dtype
+            for op in ops
+            for spec in op.inputs
             if op.group >= 0 and "allreduce" in op.name and spec.numel > 1
-        }  # fmt: skip
+        }
         if "float32" not in reduced:
-            return Fit(False, Words("No float32 is reduced.", "没有归约 float32。"))
-        return Fit(True, Words("Gradients are sent in float32.", "梯度以 float32 传输。"))
+            return Fit(False, Text("No float32 is reduced."))
+        return Fit(True, Text("Gradients are sent in float32."))
 
     def install(self, live: Live) -> None:
         """Register torch's own hook with each DDP."""
@@ -48,9 +50,7 @@ class DDPBf16Hook(Change):
         def use(kind: str, wrapper: Any) -> None:
             if kind != "ddp":
                 return
-            from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (
-                bf16_compress_hook,
-            )
+            from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 
             hook: Any = bf16_compress_hook
             if live.pretended:
@@ -60,12 +60,9 @@ class DDPBf16Hook(Change):
 
         live.on_wrapped(use)
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """Fewer bits in sums."""
-        return Words(
-            "Gradients are summed over the ranks with 8 bits of mantissa.",
-            "各进程梯度以 8 位尾数求和。",
-        )
+        return Text("Gradients are summed over the ranks with 8 bits of mantissa.")
 
 
 register(DDPBf16Hook())

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import keyword_edits, needs_ranks, wraps
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.advice.wrappers import keyword_edits, needs_ranks, wraps
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["SIZES_MB", "DDPBucket"]
 
@@ -39,26 +39,20 @@ class DDPBucket(Change):
     def __init__(self, size_mb: int) -> None:
         self.size_mb = size_mb
         self.name = f"ddp-bucket-{size_mb}"
-        self.title = Words(f"DDP buckets of {size_mb} MiB", f"DDP 梯度桶 {size_mb} MiB")
+        self.title = Text("DDP buckets of {size_mb} MiB", size_mb=size_mb)
         self.excludes = frozenset(f"ddp-bucket-{s}" for s in SIZES_MB if s != size_mb)
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs DDP with buckets of another size."""
         refused = needs_ranks(case, "ddp")
         if refused is not None:
             return refused
-        told = [wrap.keywords.get("bucket_cap_mb") for wrap in wraps(case, "ddp")]
-        sizes = [size or _DEFAULT_MB for size in told]
+        known = [wrap.keywords.get("bucket_cap_mb") for wrap in wraps(case, "ddp")]
+        sizes = [size or _DEFAULT_MB for size in known]
         if all(size == self.size_mb for size in sizes):
-            return Fit(
-                False,
-                Words(f"They are {self.size_mb} MiB already.", f"已经是 {self.size_mb} MiB。"),
-            )
+            return Fit(False, Text("They are {size_mb} MiB already.", size_mb=self.size_mb))
         listed = ", ".join(str(size) for size in sizes)
-        return Fit(
-            True,
-            Words(f"Gradients go in buckets of {listed} MiB.", f"梯度按 {listed} MiB 分桶归约。"),
-        )
+        return Fit(True, Text("Gradients go in buckets of {listed} MiB.", listed=listed))
 
     def install(self, live: Live) -> None:
         """Say the size where DDP is made."""

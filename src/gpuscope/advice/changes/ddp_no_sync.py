@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import collective_bytes, needs_ranks
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import collective_bytes, needs_ranks
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
-from gpuscope.explain.types import Words
+from gpuscope.program.capture.patches import of_capture
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["DDPNoSync"]
 
@@ -27,12 +28,12 @@ class DDPNoSync(Change):
     """Reduce gradients with the last micro-batch of a step only."""
 
     name = "ddp-no-sync"
-    title = Words("DDP reduces once a step (no_sync)", "DDP 每步只归约一次（no_sync）")
+    title = Text("DDP reduces once a step (no_sync)")
     group = "distributed"
     numerics = "reordered"
     needs_gpu = False
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs DDP whose gradients are reduced several times a step."""
         refused = needs_ranks(case, "ddp")
         if refused is not None:
@@ -42,12 +43,9 @@ class DDPNoSync(Change):
         reduced = collective_bytes(case, "allreduce")
         # Gradients in float32 at most: twice their bytes cannot be one reduction.
         if not elements or reduced < 1.9 * elements * 4:
-            return Fit(False, Words("Gradients are reduced once a step.", "每步只归约一次梯度。"))
+            return Fit(False, Text("Gradients are reduced once a step."))
         times = round(reduced / (elements * 4))
-        return Fit(
-            True,
-            Words(f"Gradients are reduced {times} times a step.", f"每步归约梯度 {times} 次。"),
-        )
+        return Fit(True, Text("Gradients are reduced {times} times a step.", times=times))
 
     def install(self, live: Live) -> None:
         """Count the backward passes of the first step; later, reduce with the last of them."""
@@ -67,25 +65,21 @@ class DDPNoSync(Change):
 
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        handle = register_optimizer_step_pre_hook(lambda *_: counting.step_begins())
+        handle = register_optimizer_step_pre_hook(of_capture(lambda *_: counting.step_begins()))
         live.at_end(handle.remove)
         live.at_end(counting.reduce_always)
         live.on_wrapped(use)
         live.on_backward(count)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Gradients that nobody reduces yet."""
-        return Words(
-            "Gradients of the ranks differ until the last micro-batch.",
-            "最后一个微批之前各进程的梯度不同。",
-        )
+        return Text("Gradients of the ranks differ until the last micro-batch.")
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """Gradients used in between."""
-        return Words(
-            "Code that reads gradients between micro-batches sees its own rank's only; a step with"
-            " fewer micro-batches than the first is refused.",
-            "在微批之间读取梯度的代码只能看到本进程的梯度；微批数少于首步的步会被拒绝。",
+        return Text(
+            "Code that reads gradients between micro-batches sees its own rank's only; a step with "
+            "fewer micro-batches than the first is refused."
         )
 
 
@@ -109,10 +103,16 @@ class _Counting:
             return  # a second optimizer
         if self.a_step is not None and self.done < self.a_step:
             raise WorkloadError(
-                f"A step of {self.done} micro-batches cannot follow one of {self.a_step}.",
-                "Its gradients were not reduced: the last micro-batch was not known to be it.",
-                "Leave out ddp-no-sync, or write no_sync into the code.",
-            )  # fmt: skip
+                Text(
+                    "A step of {done} micro-batches cannot follow one of {a_step}.",
+                    done=self.done,
+                    a_step=self.a_step,
+                ),
+                Text(
+                    "Its gradients were not reduced: the last micro-batch was not known to be it."
+                ),
+                Text("Leave out ddp-no-sync, or write no_sync into the code."),
+            )
         self.a_step, self.done = self.done, 0
         self._reduce(self.a_step == 1)
 

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import keyword_edits, needs_ranks, wraps
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.advice.wrappers import keyword_edits, needs_ranks, wraps
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["DDPSwitch"]
 
@@ -36,17 +36,17 @@ class DDPSwitch(Change):
     group = "distributed"
     needs_gpu = False
 
-    def __init__(self, name: str, title: Words, keyword: str, why: Words, promise: Words) -> None:
+    def __init__(self, name: str, title: Text, keyword: str, why: Text, promise: Text) -> None:
         self.name, self.title = name, title
         self._keyword, self._why, self._promise = keyword, why, promise
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs DDP that is not told so yet."""
         refused = needs_ranks(case, "ddp")
         if refused is not None:
             return refused
         if all(wrap.keywords.get(self._keyword) for wrap in wraps(case, "ddp")):
-            return Fit(False, Words("It is set already.", "已经设置。"))
+            return Fit(False, Text("It is set already."))
         return Fit(True, self._why)
 
     def install(self, live: Live) -> None:
@@ -62,26 +62,26 @@ class DDPSwitch(Change):
         """The keyword in the call."""
         return keyword_edits(sources, seen, "ddp", self._keyword, "True")
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """The promise."""
         return self._promise
 
 
 register(
     DDPSwitch(
-        "ddp-bucket-view", Words("gradients as views of DDP's buckets", "梯度直接用 DDP 桶的视图"),
+        "ddp-bucket-view",
+        Text("gradients as views of DDP's buckets"),
         "gradient_as_bucket_view",
-        Words("Gradients are copied into buckets and back, and stored twice.",
-              "梯度要拷入桶再拷回，并存两份。"),
-        Words("`detach_()` must not be called on gradients.", "不能对梯度调用 `detach_()`。"),
+        Text("Gradients are copied into buckets and back, and stored twice."),
+        Text("`detach_()` must not be called on gradients."),
     )
-)  # fmt: skip
+)
 register(
     DDPSwitch(
-        "ddp-static-graph", Words("DDP with a static graph", "DDP 静态图"), "static_graph",
-        Words("DDP prepares for steps that use other parameters.",
-              "DDP 每步都为参数使用情况变化做准备。"),
-        Words("Wrong gradients if a step uses other parameters than the first.",
-              "若某步使用的参数与第一步不同，梯度会出错。"),
+        "ddp-static-graph",
+        Text("DDP with a static graph"),
+        "static_graph",
+        Text("DDP prepares for steps that use other parameters."),
+        Text("Wrong gradients if a step uses other parameters than the first."),
     )
-)  # fmt: skip
+)

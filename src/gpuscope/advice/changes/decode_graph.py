@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.decoding import decodes_with_growing_cache
+from gpuscope.advice.changes.evidence.decoding import decodes_with_growing_cache
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["DecodeGraph"]
 
@@ -25,41 +25,43 @@ class DecodeGraph(Change):
     """Replay a token's forward pass from a CUDA graph."""
 
     name = "decode-graph"
-    title = Words("CUDA graph for each token", "逐词元解码用 CUDA 图")
+    title = Text("CUDA graph for each token")
     group = "inference"
     compiles = True
     numerics = "reordered"
     excludes = frozenset(
         {
-            "compile-reduce-overhead", "compile-max-autotune", "compile-unmasked-graphs",
-            "cuda-graph", "whole-step-graph",
+            "compile-reduce-overhead",
+            "compile-max-autotune",
+            "compile-unmasked-graphs",
+            "cuda-graph",
+            "whole-step-graph",
         }
-    )  # fmt: skip
+    )
     rank = 90
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs decoding by transformers, launched kernel by kernel."""
         if case.program is not None and case.program.compiled in (
-            "reduce-overhead", "max-autotune", "cudagraphs",
-        ):  # fmt: skip
-            return Fit(False, Words("A CUDA graph is used already.", "已经用了 CUDA 图。"))
+            "reduce-overhead",
+            "max-autotune",
+            "cudagraphs",
+        ):
+            return Fit(False, Text("A CUDA graph is used already."))
         return decodes_with_growing_cache(case)
 
     def install(self, live: Live) -> None:
         """Capture the model's call for one token; give it a cache that stays."""
-        from gpuscope.advice.decode_graphs import replayed
+        from gpuscope.advice.changes.transforms.decode_graphs import replayed
         from gpuscope.advice.registry import find
 
         if all(change.name != "static-cache" for change in live.changes):
             find("static-cache").install(live)
         live.on_call(replayed)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """A capture for each shape."""
-        return Words(
-            "The first tokens are slow; a batch of another size is captured anew.",
-            "前几个词元较慢；批大小改变时要重新捕获。",
-        )
+        return Text("The first tokens are slow; a batch of another size is captured anew.")
 
 
 register(DecodeGraph())

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.quantizing import QUANTIZED, inference_products, quantize
+from gpuscope.advice.changes.evidence.quantization import QUANTIZED, inference_products, quantize
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["DynamicInt8"]
 
@@ -24,37 +24,29 @@ class DynamicInt8(Change):
     """Multiply integers."""
 
     name = "dynamic-int8"
-    title = Words("8-bit products, inputs quantised as they come", "8 位整数矩阵乘（动态量化）")
+    title = Text("8-bit products, inputs quantised as they come")
     group = "inference"
     numerics = "int8"
     excludes = QUANTIZED - {"dynamic-int8"}
     rank = 26
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs inference on a device with 8-bit products."""
         refused, rows = inference_products(case)
         if refused is not None:
             return refused
         if not case.device.supports("int8"):
             name = case.device.name
-            return Fit(False, Words(f"{name} has no int8.", f"{name} 没有 int8。"))
-        return Fit(
-            True,
-            Words(
-                f"Products of {rows} rows run in floating point.", f"{rows} 行的矩阵乘用浮点计算。"
-            ),
-        )
+            return Fit(False, Text("{name} has no int8.", name=name))
+        return Fit(True, Text("Products of {rows} rows run in floating point.", rows=rows))
 
     def install(self, live: Live) -> None:
         """Replace linear layers."""
         quantize(live, "DynamicInt8")
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """Rounded weights."""
-        return Words(
-            "Weights and inputs are rounded to 8 bits; outliers suffer.",
-            "权重与输入都舍入到 8 位；离群值受损。",
-        )
+        return Text("Weights and inputs are rounded to 8 bits; outliers suffer.")
 
 
 register(DynamicInt8())

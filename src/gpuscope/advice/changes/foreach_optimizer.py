@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import call_keyword
-from gpuscope.advice.types import Case, Edit, Fit, OptimizerSeen, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import call_keyword
+from gpuscope.advice.types import ChangeCase, Edit, Fit, OptimizerSeen, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["ForeachOptimizer"]
 
@@ -26,29 +26,26 @@ class ForeachOptimizer(Change):
     """Update lists of parameters at once."""
 
     name = "foreach-optimizer"
-    title = Words("foreach optimizer", "foreach 优化器（成组更新）")
+    title = Text("foreach optimizer")
     group = "operators"
     numerics = "reordered"
     excludes = frozenset({"fused-optimizer"})
     rank = 20
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs an optimizer that was told to go through its parameters one by one."""
         if case.seen is None or not case.seen.optimizers:
-            return Fit(False, Words("There is no optimizer.", "没有优化器。"), relevant=False)
+            return Fit(False, Text("There is no optimizer."), relevant=False)
         slow = [o for o in case.seen.optimizers if loops(o)]
         if not slow:
-            why = Words(
-                "The optimizer updates its parameters in groups already.",
-                "优化器已经成组更新参数。",
-            )
+            why = Text("The optimizer updates its parameters in groups already.")
             return Fit(False, why, relevant=False)
         names = ", ".join(sorted({o.class_name for o in slow}))
         return Fit(
             True,
-            Words(
-                f"{names} was told foreach=False: it updates one parameter after another.",
-                f"{names} 设了 foreach=False：逐个参数更新。",
+            Text(
+                "{names} was told foreach=False: it updates one parameter after another.",
+                names=names,
             ),
         )
 
@@ -61,19 +58,17 @@ class ForeachOptimizer(Change):
 
         live.on_optimizer(edit)
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """Lists of intermediates live at the same time."""
-        return Words(
-            "Some memory for a moment: intermediates of all parameters at once.",
-            "短时多占一些显存：所有参数的中间结果同时存在。",
-        )
+        return Text("Some memory for a moment: intermediates of all parameters at once.")
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """`foreach=True` in the call."""
         found = [
             call_keyword(sources, o.site, o.class_name, "foreach", "True")
-            for o in seen.optimizers if loops(o)
-        ]  # fmt: skip
+            for o in seen.optimizers
+            if loops(o)
+        ]
         return tuple(e for e in found if e) if found and all(found) else None
 
 

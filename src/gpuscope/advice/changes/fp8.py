@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit, Numerics
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit, Numerics
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["Float8"]
 
@@ -31,36 +31,37 @@ class Float8(Change):
     """Multiply large linear layers in float8."""
 
     name = "fp8"
-    title = Words("float8 linear layers", "float8 线性层")
+    title = Text("float8 linear layers")
     group = "precision"
     numerics: Numerics = "fp8"
     rank = 25
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs large linear layers, and a device that multiplies float8."""
         if not case.device.supports("fp8"):
             name = case.device.name
-            return Fit(False, Words(f"{name} has no float8.", f"{name} 不支持 float8。"))
+            return Fit(False, Text("{name} has no float8.", name=name))
         if case.seen is None:
-            return Fit(False, Words("The code is not at hand.", "没有代码。"), relevant=False)
+            return Fit(False, Text("The code is not at hand."), relevant=False)
         classes = [m.classes for m in case.seen.models]
         linear = any("Linear" in each for each in classes)
         large = [pair for m in case.seen.models for pair in m.linears if _large(*pair)]
         if not linear or not large:
             return Fit(
                 False,
-                Words(
-                    f"No linear layer of at least {SMALLEST} by {SMALLEST}, in multiples of 16.",
-                    f"没有不小于 {SMALLEST}×{SMALLEST} 且为 16 倍数的线性层。",
+                Text(
+                    "No linear layer of at least {smallest} by {smallest}, in multiples of 16.",
+                    smallest=SMALLEST,
                 ),
             )
         if any(each.get("Float8TrainingLinear") for each in classes):
-            return Fit(False, Words("It is in float8 already.", "已经是 float8。"))
+            return Fit(False, Text("It is in float8 already."))
         return Fit(
             True,
-            Words(
-                f"Linear layers of {max(large)[0]} by {max(large)[1]} are large enough.",
-                f"{max(large)[0]}×{max(large)[1]} 的线性层足够大。",
+            Text(
+                "Linear layers of {rows} by {columns} are large enough.",
+                rows=max(large)[0],
+                columns=max(large)[1],
             ),
         )
 
@@ -68,33 +69,32 @@ class Float8(Change):
         """Replace the large linear layers; weights stay the same parameters in training."""
         live.on_model(_replace)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Passes over operands."""
-        return Words(
-            "Each operand is read for its largest value and cast, at every step: compile it, too.",
-            "每步都要求每个操作数的最大值并转换：应与编译一起使用。",
+        return Text(
+            "Each operand is read for its largest value and cast, at every step: compile it, too."
         )
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Three bits of mantissa."""
-        return Words(
-            "Operands keep 3 bits of mantissa (gradients 2): watch the loss over many steps.",
-            "操作数只有 3 位尾数（梯度 2 位）：请长时间观察损失。",
+        return Text(
+            "Operands keep 3 bits of mantissa (gradients 2): watch the loss over many steps."
         )
 
 
 def _large(out_features: int, in_features: int) -> bool:
     return (
         min(out_features, in_features) >= SMALLEST
-        and not out_features % _MULTIPLE and not in_features % _MULTIPLE
-    )  # fmt: skip
+        and not out_features % _MULTIPLE
+        and not in_features % _MULTIPLE
+    )
 
 
 def _replace(root: Any) -> None:
     """Put float8 layers in the place of large linear ones; the output layer stays."""
     import torch
 
-    from gpuscope.advice.float8_layers import Float8Layer, Float8StoredLayer
+    from gpuscope.advice.changes.transforms.float8_layers import Float8Layer, Float8StoredLayer
 
     for name, module in list(root.named_modules()):
         # Subclasses may do something of their own.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FreeCache"]
 
@@ -26,27 +26,26 @@ class FreeCache(Change):
     """Leave the allocator's cache alone."""
 
     name = "free-cache"
-    title = Words("no emptying of the allocator's cache", "不清空分配器缓存")
+    title = Text("no emptying of the allocator's cache")
     group = "memory"
     rank = 15
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a call of `empty_cache` in the user's file."""
         if case.seen is None or not case.seen.file:
-            why = Words("The source is not known.", "不知道源代码。")
+            why = Text("The source is not known.")
             return Fit(False, why, relevant=False)
         lines = [call.lineno for call in _calls(_text(case.seen.file))]
         if not lines:
-            why = Words("The code does not empty the cache.", "代码没有清空缓存。")
+            why = Text("The code does not empty the cache.")
             return Fit(False, why, relevant=False)
         where = f"{Path(case.seen.file).name}:{lines[0]}"
         return Fit(
             True,
-            Words(
-                f"{where} empties the allocator's cache: the device is waited for, and memory is"
-                " asked for anew. A capture does not show that cost.",
-                f"{where} 清空了分配器缓存：要等待设备，之后还要重新申请显存。"
-                "捕获无法看到这部分开销。",
+            Text(
+                "{where} empties the allocator's cache: the device is waited for, and memory is "
+                "asked for anew. A capture does not show that cost.",
+                where=where,
             ),
         )
 
@@ -62,12 +61,11 @@ class FreeCache(Change):
         live.set(torch.cuda, "empty_cache", empty_cache)
         live.set_in_user_modules("empty_cache", original, empty_cache)
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Others on the same device."""
-        return Words(
-            "Memory that the process does not use stays with it: other programs on the device"
-            " cannot have it.",
-            "进程不用的显存仍归它所有，同一设备上的其他程序无法使用。",
+        return Text(
+            "Memory that the process does not use stays with it: other programs on the device "
+            "cannot have it."
         )
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
@@ -93,10 +91,12 @@ def _calls(text: str) -> list[ast.Expr]:
     except SyntaxError:
         return []
     found = [
-        node for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
         and ast.unparse(node.value.func).rpartition(".")[2] == "empty_cache"
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda node: node.lineno)
 
 

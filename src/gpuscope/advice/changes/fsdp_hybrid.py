@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import needs_ranks
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import needs_ranks
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FSDPHybrid"]
 
@@ -25,23 +25,23 @@ class FSDPHybrid(Change):
     """Shard over a node's devices, replicate over nodes."""
 
     name = "fsdp-hybrid"
-    title = Words("FSDP sharded within a node", "FSDP 只在节点内切分（HSDP）")
+    title = Text("FSDP sharded within a node")
     group = "distributed"
     numerics = "reordered"
     needs_gpu = False
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs FSDP2 over several whole nodes."""
         refused = needs_ranks(case, "fully_shard")
         if refused is not None:
             return refused
         if case.cluster.n_devices <= case.cluster.devices_per_node:
-            why = Words("All devices are in one node.", "所有卡在同一节点。")
+            why = Text("All devices are in one node.")
             return Fit(False, why, relevant=False)
         if case.program is not None and len(case.program.mesh) > 1:
-            why = Words("The job has a mesh of several dimensions.", "作业已使用多维网格。")
+            why = Text("The job has a mesh of several dimensions.")
             return Fit(False, why)
-        return Fit(True, Words("Parameters are gathered across nodes.", "参数跨节点收集。"))
+        return Fit(True, Text("Parameters are gathered across nodes."))
 
     def install(self, live: Live) -> None:
         """Give each call a mesh of nodes and their devices."""
@@ -50,24 +50,26 @@ class FSDPHybrid(Change):
         def edit(kind: str, keywords: dict[str, Any]) -> None:
             if kind != "fully_shard":
                 return
-            told = keywords.get("mesh")
-            if told is not None and told.ndim > 1:
+            given = keywords.get("mesh")
+            if given is not None and given.ndim > 1:
                 raise UnsupportedError(
-                    "This code shards over a mesh of its own.",
-                    f"Its dimensions are {told.mesh_dim_names}.", "Leave out fsdp-hybrid.",
-                )  # fmt: skip
+                    Text("This code shards over a mesh of its own."),
+                    Text(
+                        "Its dimensions are {mesh_dim_names}.", mesh_dim_names=given.mesh_dim_names
+                    ),
+                    Text("Leave out fsdp-hybrid."),
+                )
             if not meshes:
                 meshes.append(_mesh())
             keywords["mesh"] = meshes[0]
 
         live.on_wrap(edit)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """All states on each node."""
         nodes = -(-case.cluster.n_devices // case.cluster.devices_per_node)
-        return Words(
-            f"{nodes} times the memory for parameters, gradients and optimizer states.",
-            f"参数、梯度与优化器状态的显存变为 {nodes} 倍。",
+        return Text(
+            "{nodes} times the memory for parameters, gradients and optimizer states.", nodes=nodes
         )
 
 
@@ -82,9 +84,10 @@ def _mesh() -> Any:
     local = int(os.environ.get("LOCAL_WORLD_SIZE", world))
     if world % local or world == local:
         raise UnsupportedError(
-            f"{world} ranks are not several whole nodes of {local}.", "",
-            "Leave out fsdp-hybrid.",
-        )  # fmt: skip
+            Text("{world} ranks are not several whole nodes of {local}.", world=world, local=local),
+            "",
+            Text("Leave out fsdp-hybrid."),
+        )
     return init_device_mesh("cuda", (world // local, local), mesh_dim_names=("replicate", "shard"))
 
 

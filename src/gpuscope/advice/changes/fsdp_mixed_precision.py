@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import keyword_edits, needs_bf16, needs_ranks
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.advice.wrappers import keyword_edits, needs_bf16, needs_ranks
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FSDPMixedPrecision"]
 
@@ -28,11 +28,11 @@ class FSDPMixedPrecision(Change):
     """Gather parameters in bfloat16."""
 
     name = "fsdp-bf16"
-    title = Words("FSDP gathers and computes in bfloat16", "FSDP 用 bfloat16 收集与计算")
+    title = Text("FSDP gathers and computes in bfloat16")
     group = "distributed"
     numerics = "bf16"
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs FSDP2 that gathers float32."""
         refused = needs_ranks(case, "fully_shard") or needs_bf16(case)
         if refused is not None:
@@ -42,9 +42,9 @@ class FSDPMixedPrecision(Change):
             spec.dtype for op in ops for spec in op.inputs if op.group >= 0 and "gather" in op.name
         }
         if "float32" not in gathered:
-            why = Words("Parameters are not gathered in float32.", "参数不是以 float32 收集。")
+            why = Text("Parameters are not gathered in float32.")
             return Fit(False, why)
-        return Fit(True, Words("Parameters are gathered in float32.", "参数以 float32 收集。"))
+        return Fit(True, Text("Parameters are gathered in float32."))
 
     def install(self, live: Live) -> None:
         """Give each call a policy, keeping what a policy of the code's own says otherwise."""
@@ -55,12 +55,13 @@ class FSDPMixedPrecision(Change):
             import torch
             from torch.distributed.fsdp import MixedPrecisionPolicy
 
-            told = keywords.get("mp_policy") or MixedPrecisionPolicy()
-            if told.param_dtype is None:
+            given = keywords.get("mp_policy") or MixedPrecisionPolicy()
+            if given.param_dtype is None:
                 keywords["mp_policy"] = replace(
-                    told, param_dtype=torch.bfloat16,
-                    reduce_dtype=told.reduce_dtype or torch.float32,
-                )  # fmt: skip
+                    given,
+                    param_dtype=torch.bfloat16,
+                    reduce_dtype=given.reduce_dtype or torch.float32,
+                )
 
         live.on_wrap(edit)
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import needs_ranks, wraps
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import needs_ranks, wraps
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FSDPPrefetch"]
 
@@ -34,24 +34,18 @@ class FSDPPrefetch(Change):
     def __init__(self, ahead: int) -> None:
         self.ahead = ahead
         self.name = f"fsdp-prefetch-{ahead}"
-        self.title = Words(f"FSDP gathers {ahead} blocks ahead", f"FSDP 提前收集 {ahead} 个块")
+        self.title = Text("FSDP gathers {ahead} blocks ahead", ahead=ahead)
         self.excludes = frozenset({"fsdp-prefetch-1", "fsdp-prefetch-2"} - {self.name})
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs FSDP2 over several modules."""
         refused = needs_ranks(case, "fully_shard")
         if refused is not None:
             return refused
         if sum(wrap.count for wrap in wraps(case, "fully_shard")) < 3:
-            why = Words("Too few modules are sharded.", "被切分的模块太少。")
+            why = Text("Too few modules are sharded.")
             return Fit(False, why, relevant=False)
-        return Fit(
-            True,
-            Words(
-                "Each block's parameters are asked for when the block is reached.",
-                "每个块的参数到该块时才发起收集。",
-            ),
-        )
+        return Fit(True, Text("Each block's parameters are asked for when the block is reached."))
 
     def install(self, live: Live) -> None:
         """Chain the sharded modules, in the order in which they were sharded."""
@@ -72,12 +66,9 @@ class FSDPPrefetch(Change):
         live.on_wrapped(use)
         live.on_model(chain)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Blocks whole at once."""
-        return Words(
-            f"Up to {self.ahead} more blocks' parameters whole at once.",
-            f"同时多保留最多 {self.ahead} 个块的完整参数。",
-        )
+        return Text("Up to {ahead} more blocks' parameters whole at once.", ahead=self.ahead)
 
 
 register(FSDPPrefetch(1))

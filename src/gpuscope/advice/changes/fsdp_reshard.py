@@ -10,13 +10,19 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import (
+    collective_bytes,
+    keyword_edits,
+    needs_ranks,
+    wraps,
+)
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.advice.wrappers import collective_bytes, keyword_edits, needs_ranks, wraps
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FSDPReshard"]
 
@@ -25,24 +31,21 @@ class FSDPReshard(Change):
     """Gather parameters once a step."""
 
     name = "fsdp-keep-parameters"
-    title = Words("FSDP keeps parameters after forward", "FSDP 前向后不重新切分")
+    title = Text("FSDP keeps parameters after forward")
     group = "distributed"
     needs_gpu = False
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs FSDP2 that reshards, and training."""
         refused = needs_ranks(case, "fully_shard")
         if refused is not None:
             return refused
         if not case.training:
-            return Fit(False, Words("There is no backward pass.", "没有反向。"), relevant=False)
-        told = [w.keywords.get("reshard_after_forward") for w in wraps(case, "fully_shard")]
-        if all(value is False for value in told):
-            return Fit(False, Words("Parameters are kept already.", "参数已经保留。"))
-        return Fit(
-            True,
-            Words("Parameters are gathered twice a step.", "每步把参数收集两次。"),
-        )
+            return Fit(False, Text("There is no backward pass."), relevant=False)
+        known = [w.keywords.get("reshard_after_forward") for w in wraps(case, "fully_shard")]
+        if all(value is False for value in known):
+            return Fit(False, Text("Parameters are kept already."))
+        return Fit(True, Text("Parameters are gathered twice a step."))
 
     def install(self, live: Live) -> None:
         """Say `reshard_after_forward=False` in each call."""
@@ -53,15 +56,14 @@ class FSDPReshard(Change):
 
         live.on_wrap(edit)
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """All parameters whole."""
         gathered = collective_bytes(case, "all_gather", "_allgather") * case.cluster.n_devices
         if not gathered:
             return None
         gb = gathered / 2 / 1e9
-        return Words(
-            f"About {gb:.1f} GB more memory on each device: all parameters whole.",
-            f"每卡约多占 {gb:.1f} GB 显存：保留全部完整参数。",
+        return Text(
+            "About {gb} GB more memory on each device: all parameters whole.", gb=Number(gb, ".1f")
         )
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import NO_CODE, Case, Fit
+from gpuscope.advice.types import NO_CODE, ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FusedNorm"]
 
@@ -29,31 +29,29 @@ class FusedNorm(Change):
     """Normalise in one kernel."""
 
     name = "fused-norm"
-    title = Words("RMS norm in one kernel", "融合 RMS 归一化")
+    title = Text("RMS norm in one kernel")
     group = "operators"
     numerics = "reordered"
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs RMS norms that are written out, in code that no compiler fuses."""
         if case.program is None or case.seen is None:
             return NO_CODE
-        paths = {
-            m.path for m in case.program.modules
-            if m.class_name.endswith("RMSNorm")
-        }  # fmt: skip
+        paths = {m.path for m in case.program.modules if m.class_name.endswith("RMSNorm")}
         work = [op for op in case.program.ops if op.module in paths and not op.view]
         if not any(op.name == "aten::rsqrt" for op in work):
-            why = Words("No RMS norm is written out.", "没有拆开写的 RMS 归一化。")
+            why = Text("No RMS norm is written out.")
             return Fit(False, why, relevant=False)
         if case.program.compiled:
-            why = Words("The compiler fuses the norms already.", "编译器已经融合了归一化。")
+            why = Text("The compiler fuses the norms already.")
             return Fit(False, why)
         return Fit(
             True,
-            Words(
-                f"{len(paths)} RMS norms are written out in {len(work)} operators.",
-                f"{len(paths)} 个 RMS 归一化被拆成 {len(work)} 个算子。",
+            Text(
+                "{paths} RMS norms are written out in {work} operators.",
+                paths=len(paths),
+                work=len(work),
             ),
         )
 
@@ -64,9 +62,13 @@ class FusedNorm(Change):
         release = tuple(int(n) for n in torch.__version__.split(".")[:2])
         if release < _FIRST_TORCH:
             raise UnsupportedError(
-                f"PyTorch {torch.__version__} has no kernel of its own for RMS norms.",
-                "It came with 2.9.", "Type: pip install -U torch",
-            )  # fmt: skip
+                Text(
+                    "PyTorch {version} has no kernel of its own for RMS norms.",
+                    version=torch.__version__,
+                ),
+                Text("It came with 2.9."),
+                Text("Type: pip install -U torch"),
+            )
         live.on_model(lambda root: _fuse(live, root))
 
 
@@ -105,9 +107,13 @@ def epsilon_of(module: Any) -> str | None:
     if names != ["weight"] or module.weight.dim() != 1 or any(True for _ in module.children()):
         return None
     return next(
-        (n for n in ("variance_epsilon", "eps", "epsilon")
-         if isinstance(getattr(module, n, None), float)), None,
-    )  # fmt: skip
+        (
+            n
+            for n in ("variance_epsilon", "eps", "epsilon")
+            if isinstance(getattr(module, n, None), float)
+        ),
+        None,
+    )
 
 
 def same(module: Any, epsilon: str) -> bool:

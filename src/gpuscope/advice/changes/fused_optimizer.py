@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import call_keyword
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import call_keyword
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["FusedOptimizer"]
 
@@ -28,39 +28,28 @@ class FusedOptimizer(Change):
     """Update all parameters in one kernel."""
 
     name = "fused-optimizer"
-    title = Words("fused optimizer", "融合优化器")
+    title = Text("fused optimizer")
     group = "operators"
     numerics = "reordered"
     rank = 20
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs an optimizer that has a fused form, and is not told so yet."""
         if case.seen is None or not case.seen.optimizers:
-            return Fit(False, Words("There is no optimizer.", "没有优化器。"), relevant=False)
+            return Fit(False, Text("There is no optimizer."), relevant=False)
         able = [o for o in case.seen.optimizers if o.class_name in _HAVE_FUSED]
         if not able:
             names = ", ".join(sorted({o.class_name for o in case.seen.optimizers}))
-            return Fit(False, Words(f"{names} has no fused form.", f"{names} 没有融合形式。"))
+            return Fit(False, Text("{names} has no fused form.", names=names))
         if all(o.keywords.get("fused") for o in able):
-            return Fit(False, Words("The optimizer is fused already.", "优化器已经是融合的。"))
+            return Fit(False, Text("The optimizer is fused already."))
         if any(m.sparse for m in case.seen.models):
-            why = Words(
-                "An embedding makes sparse gradients, which fused optimizers refuse.",
-                "有嵌入层产生稀疏梯度，融合优化器不支持。",
-            )
+            why = Text("An embedding makes sparse gradients, which fused optimizers refuse.")
             return Fit(False, why)
         if all(o.keywords.get("differentiable") for o in able):
-            why = Words(
-                "A differentiable optimizer cannot be fused.", "可微分的优化器不能融合。"
-            )
+            why = Text("A differentiable optimizer cannot be fused.")
             return Fit(False, why)
-        return Fit(
-            True,
-            Words(
-                "The optimizer reads its states several times a step.",
-                "优化器每步多次读写它的状态。",
-            ),
-        )
+        return Fit(True, Text("The optimizer reads its states several times a step."))
 
     def install(self, live: Live) -> None:
         """Say `fused=True` where the optimizer is made."""
@@ -78,7 +67,7 @@ class FusedOptimizer(Change):
             call_keyword(sources, o.site, o.class_name, "fused", "True")
             for o in seen.optimizers
             if o.class_name in _HAVE_FUSED and not o.keywords.get("fused")
-        ]  # fmt: skip
+        ]
         return tuple(e for e in found if e) if found and all(found) else None
 
 

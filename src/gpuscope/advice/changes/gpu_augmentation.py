@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.host_tensors import HostCopy
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.host_copies import HostCopy
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["GpuAugmentation", "split_transforms"]
 
@@ -30,33 +30,28 @@ class GpuAugmentation(Change):
     """Convert and normalise images on the device."""
 
     name = "gpu-augmentation"
-    title = Words("images converted on the device", "在设备上转换图像")
+    title = Text("images converted on the device")
     group = "input"
     numerics = "reordered"
     redraws = True
     rank = 25
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs torchvision's transforms, v2, in a loader's dataset."""
         loaders = case.seen.loaders if case.seen is not None else ()
         if not loaders:
-            return Fit(False, Words("There is no DataLoader.", "没有 DataLoader。"), relevant=False)
+            return Fit(False, Text("There is no DataLoader."), relevant=False)
         if importlib.util.find_spec("torchvision") is None:
             return Fit(
                 False,
-                Words(
-                    "torchvision is not installed: which part of the dataset's work could move is"
-                    " not known.",
-                    "未安装 torchvision：不知道数据集的哪些工作可以移到设备上。",
+                Text(
+                    "torchvision is not installed: which part of the dataset's work could move is "
+                    "not known."
                 ),
                 relevant=False,
             )
         return Fit(
-            True,
-            Words(
-                "Images may be converted and normalised on the device, and sent as bytes.",
-                "图像可以在设备上转换和归一化，并以字节形式传输。",
-            ),
+            True, Text("Images may be converted and normalised on the device, and sent as bytes.")
         )
 
     def install(self, live: Live) -> None:
@@ -67,10 +62,11 @@ class GpuAugmentation(Change):
         """
         if importlib.util.find_spec("torchvision") is None:
             raise UnsupportedError(
-                "torchvision is not installed.", "Its transforms are what would be moved.",
-                "Type: pip install torchvision",
-            )  # fmt: skip
-        from gpuscope.advice.host_tensors import around_host_copies
+                Text("torchvision is not installed."),
+                Text("Its transforms are what would be moved."),
+                Text("Type: pip install torchvision"),
+            )
+        from gpuscope.advice.changes.hooks.host_copies import around_host_copies
 
         moved: list[list[Any]] = []
 
@@ -99,11 +95,10 @@ class GpuAugmentation(Change):
         live.on_loader(edit)
         around_host_copies(live, copied)
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Other bytes of the same shape."""
-        return Words(
-            "Every batch of bytes with four dimensions is taken for images of this dataset.",
-            "所有四维的字节批次都会被当作该数据集的图像。",
+        return Text(
+            "Every batch of bytes with four dimensions is taken for images of this dataset."
         )
 
 

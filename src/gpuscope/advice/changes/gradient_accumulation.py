@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuscope.advice.build_batch import batch_of, with_batch
 from gpuscope.advice.change import Change
-from gpuscope.advice.memory_room import category_bytes, room
+from gpuscope.advice.changes.evidence.memory_headroom import category_bytes, room
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import NO_BATCH, Case, Fit, Numerics
-from gpuscope.analysis.wording import size
+from gpuscope.advice.source.build_batch import batch_of, with_batch
+from gpuscope.advice.types import NO_BATCH, ChangeCase, Fit, Numerics, clauses
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Build, Live
+    from gpuscope.advice.changes.hooks.live import Build, Live
 
 __all__ = ["GradientAccumulation"]
 
@@ -25,73 +25,60 @@ class GradientAccumulation(Change):
     """Split a step's batch into parts whose gradients are added."""
 
     name = "gradient-accumulation"
-    title = Words("the batch in two parts, one update", "批量分两次累积梯度")
+    title = Text("the batch in two parts, one update")
     group = "memory"
     numerics: Numerics = "recipe"
     excludes = frozenset({"whole-step-graph"})
     needs_gpu = False
     rank = 1
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a backward pass, a build with an even batch, and no batch norm."""
         if case.program is None or not case.training:
-            why = Words("There is no backward pass.", "没有反向传播。")
+            why = Text("There is no backward pass.")
             return Fit(False, why, relevant=False)
         if case.seen is None or case.seen.batch is None:
             return NO_BATCH
         if case.seen.batch % PARTS:
             now = case.seen.batch
-            return Fit(False, Words(f"A batch of {now} cannot be halved.",
-                                    f"批量 {now} 不能对半分。"))  # fmt: skip
+            return Fit(False, Text("A batch of {now} cannot be halved.", now=now))
         if case.seen.wraps:
             return Fit(
                 False,
-                Words("Distributed wrappers would communicate in each part (see ddp-no-sync).",
-                      "分布式封装会在每一部分都通信（参见 ddp-no-sync）。"),
-            )  # fmt: skip
+                Text("Distributed wrappers would communicate in each part (see ddp-no-sync)."),
+            )
         if any("BatchNorm" in name for model in case.seen.models for name in model.classes):
-            return Fit(
-                False,
-                Words("Batch norm would see half the batch: other statistics.",
-                      "批归一化只能看到一半的批量，统计量会改变。"),
-            )  # fmt: skip
+            return Fit(False, Text("Batch norm would see half the batch: other statistics."))
         space, held = room(case), category_bytes(case, "activation")
-        told, zh = "", ""
-        if held:
-            told = f"; about half of the activations ({size(held)}) would go"
-            zh = f"；激活值（{size(held)}）约可减半"
-        return Fit(True, Words(f"{space.words.en}{told}.", f"{space.words.zh}{zh}。"))
+        half = Text("about half of the activations ({held}) would go", held=Bytes(held or 0))
+        return Fit(True, clauses(space.words, half if held else None))
 
     def install(self, live: Live) -> None:
         """Build with half the batch and run each step's parts."""
-        from gpuscope.advice.accumulating import Accumulating
+        from gpuscope.advice.changes.transforms.accumulation import Accumulating
 
         def halved(build: Build) -> Build:
             found = batch_of(build)
             if found is None or found[1] % PARTS:
                 raise UnsupportedError(
-                    "The batch of this build cannot be halved.",
-                    "It has no argument 'batch' or 'batch_size' with an even default.",
-                    "Write: def build(batch=...):",
+                    Text("The batch of this build cannot be halved."),
+                    Text("It has no argument 'batch' or 'batch_size' with an even default."),
+                    Text("Write: def build(batch=...):"),
                 )
             return with_batch(build, found[1] // PARTS)
 
         live.on_build(halved)
         Accumulating(PARTS).install(live)
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """Smaller products, launched twice."""
-        return Words(
-            "Everything but the update is launched twice, on half the samples.",
-            "除参数更新外，所有工作都要对一半样本启动两次。",
-        )
+        return Text("Everything but the update is launched twice, on half the samples.")
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """What belongs to an update must be recognisable."""
-        return Words(
-            "The loss must be a mean over the samples, and gradients must be cleared by"
-            " zero_grad(); statistics that the step gathers itself are gathered twice.",
-            "损失必须是样本上的均值，梯度必须用 zero_grad() 清除；step 自己收集的统计会收集两次。",
+        return Text(
+            "The loss must be a mean over the samples, and gradients must be cleared by "
+            "zero_grad(); statistics that the step gathers itself are gathered twice."
         )
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.compile_model import after_each_model
-from gpuscope.advice.compiling import losses_named
+from gpuscope.advice.changes.transforms.compilation import losses_named
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text, joined
+from gpuscope.program.types import GraphBreak
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["GraphBreaks"]
 
@@ -31,14 +32,14 @@ class GraphBreaks(Change):
     """Remove causes of graph breaks that are known."""
 
     name = "graph-breaks"
-    title = Words("known causes of graph breaks removed", "消除已知的图断点")
+    title = Text("known causes of graph breaks removed")
     group = "compilation"
     rank = 79
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Compiled code that breaks for a cause which can be removed from outside."""
         if case.program is None or case.program.compiled in ("", "cudagraphs"):
-            why = Words("Nothing is compiled.", "没有编译的代码。")
+            why = Text("Nothing is compiled.")
             return Fit(False, why, relevant=False)
         nameless = case.seen is not None and any(
             m.module.startswith("transformers.") and m.class_name.endswith(_NAMELESS)
@@ -47,23 +48,17 @@ class GraphBreaks(Change):
         if nameless:
             return Fit(
                 True,
-                Words(
-                    "transformers warns of a loss without a name while it is compiled: a break.",
-                    "编译时 transformers 因损失类型未命名而告警，造成一次图断点。",
-                ),
+                Text("transformers warns of a loss without a name while it is compiled: a break."),
             )
         breaks = case.program.graph_breaks
         if not breaks:
-            return Fit(False, Words("No graph break.", "没有图断点。"), relevant=False)
-        lines = "; ".join(
-            f"{b.site or 'a line'}: {b.reason}" + (f" ({b.count} times)" if b.count > 1 else "")
-            for b in breaks
-        )
+            return Fit(False, Text("No graph break."), relevant=False)
+        lines = joined([_line(each) for each in breaks], "; ")
         return Fit(
             False,
-            Words(
-                f"The breaks are in the code's own lines, to be changed by hand: {lines}.",
-                f"断点在代码自己的行中，需要手工修改：{lines}。",
+            Text(
+                "The breaks are in the code's own lines, to be changed by hand: {lines}.",
+                lines=lines,
             ),
         )
 
@@ -74,6 +69,14 @@ class GraphBreaks(Change):
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """One line after the model."""
         return after_each_model(sources, seen, '{name}.loss_type = "ForCausalLM"\n')
+
+
+def _line(found: GraphBreak) -> Text:
+    """Where a break is, why, and how often."""
+    line = joined([found.site or Text("a line"), found.reason], ": ")
+    return (
+        line if found.count == 1 else Text("{line} ({count} times)", line=line, count=found.count)
+    )
 
 
 register(GraphBreaks())

@@ -1,6 +1,7 @@
 """Decoding's attention without repeated keys: grouped heads share what is read of the cache.
 
-See `gpuscope.advice.grouped_attention`; it helps where a cache of a fixed size brings a mask.
+See `gpuscope.advice.changes.transforms.grouped_query_attention`; it helps where a cache of a fixed
+size brings a mask.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.decoding import decodes, model_of
+from gpuscope.advice.changes.evidence.decoding import decodes, model_of
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.program.types import Op
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["GroupedAttention"]
 
@@ -24,33 +25,29 @@ class GroupedAttention(Change):
     """Let query heads of a group be rows of one product over its keys."""
 
     name = "grouped-attention"
-    title = Words("grouped heads without repeated keys", "分组注意力不复制键值")
+    title = Text("grouped heads without repeated keys")
     group = "inference"
     numerics = "reordered"
     needs_gpu = False
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs decoding by transformers with fewer key heads than query heads."""
         model = model_of(case)
         if case.program is None or model is None or not decodes(case.program):
-            why = Words("It does not decode token by token.", "不是逐词元解码。")
+            why = Text("It does not decode token by token.")
             return Fit(False, why, relevant=False)
         if not model.module.startswith("transformers.") or model.attention != "sdpa":
-            why = Words(
-                "Only SDPA attention of transformers can be replaced.",
-                "只能替换 transformers 的 SDPA 注意力。",
-            )
+            why = Text("Only SDPA attention of transformers can be replaced.")
             return Fit(False, why)
         if not any(_grouped(op) for op in case.program.ops):
-            why = Words("Every query head has keys of its own.", "每个查询头都有自己的键。")
+            why = Text("Every query head has keys of its own.")
             return Fit(False, why, relevant=False)
         return Fit(
             True,
-            Words(
-                "With a mask, keys are repeated for every query head; a cache of a fixed size"
-                " brings a mask.",
-                "有掩码时，键值会按每个查询头复制；固定大小的缓存就带有掩码。",
+            Text(
+                "With a mask, keys are repeated for every query head; a cache of a fixed size "
+                "brings a mask."
             ),
         )
 
@@ -58,7 +55,7 @@ class GroupedAttention(Change):
         """Replace the attention function that transformers looks up by name."""
         from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-        from gpuscope.advice.grouped_attention import grouped
+        from gpuscope.advice.changes.transforms.grouped_query_attention import grouped
 
         known = ALL_ATTENTION_FUNCTIONS._global_mapping
         usual = known["sdpa"]

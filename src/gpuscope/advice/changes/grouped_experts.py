@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from gpuscope.advice.change import Change
 from gpuscope.advice.changes.sdpa import constant_edits
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import NO_CODE, Case, Edit, Fit, Seen
+from gpuscope.advice.types import NO_CODE, ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["GroupedExperts"]
 
@@ -28,12 +28,12 @@ class GroupedExperts(Change):
     """Multiply all experts' tokens in one launch."""
 
     name = "grouped-experts"
-    title = Words("grouped products for experts", "专家的分组矩阵乘")
+    title = Text("grouped products for experts")
     group = "operators"
     numerics = "reordered"
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a model of transformers whose experts run in a loop."""
         if case.program is None or case.seen is None:
             return NO_CODE
@@ -41,23 +41,20 @@ class GroupedExperts(Change):
             waits = sum(op.sync == "nonzero" for op in case.program.ops)
             return Fit(
                 True,
-                Words(
-                    f"Experts run one after another, and the host waits {waits} times a step to"
-                    " learn how many tokens each one gets.",
-                    f"专家逐个运行，主机每步等待 {waits} 次才知道各专家分到多少词元。",
+                Text(
+                    "Experts run one after another, and the host waits {waits} times a step to "
+                    "learn how many tokens each one gets.",
+                    waits=waits,
                 ),
             )
         if any(m.experts for m in case.seen.models):
             how = next(m.experts for m in case.seen.models if m.experts)
-            return Fit(False, Words(f'Experts run as "{how}" already.', f'专家已按 "{how}" 运行。'))
+            return Fit(False, Text('Experts run as "{how}" already.', how=how))
         loops = [c for m in case.seen.models for c in m.classes if "expert" in c.lower()]
         if loops or any("moe" in c.lower() for m in case.seen.models for c in m.classes):
-            why = Words(
-                "The model's own experts cannot be told to run grouped.",
-                "模型自己的专家代码没有开关可以改成分组。",
-            )
+            why = Text("The model's own experts cannot be told to run grouped.")
             return Fit(False, why)
-        return Fit(False, Words("There are no experts.", "没有专家层。"), relevant=False)
+        return Fit(False, Text("There are no experts."), relevant=False)
 
     def install(self, live: Live) -> None:
         """Tell models of transformers."""
@@ -79,14 +76,15 @@ def _tell(root: Any) -> None:
             module.set_experts_implementation("grouped_mm")
         except (ValueError, ImportError, RuntimeError) as error:
             raise UnsupportedError(
-                f"{type(module).__name__} cannot run its experts grouped.",
-                str(error).splitlines()[0], "Use torch 2.9 or later.",
-            ) from None  # fmt: skip
+                Text("{name} cannot run its experts grouped.", name=type(module).__name__),
+                str(error).splitlines()[0],
+                Text("Use torch 2.9 or later."),
+            ) from None
     if any(_still_loops(module) for module in root.modules()):
         raise UnsupportedError(
-            f"{type(root).__name__} cannot run its experts grouped.",
-            "Its class does not let them be chosen after it was made.",
-            'Make the model with experts_implementation="grouped_mm".',
+            Text("{name} cannot run its experts grouped.", name=type(root).__name__),
+            Text("Its class does not let them be chosen after it was made."),
+            Text('Make the model with experts_implementation="grouped_mm".'),
         )
 
 

@@ -15,11 +15,12 @@ from gpuscope.advice.change import Change
 from gpuscope.advice.changes.autocast import HALVES, low_precision_fit
 from gpuscope.advice.changes.compile_model import after_each_model
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Numerics, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Numerics, Seen
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["HalfWeights"]
 
@@ -37,36 +38,37 @@ class HalfWeights(Change):
     rank = 20
 
     def __init__(
-        self, name: str, title: Words, numerics: Numerics, dtype: str, trains: bool
+        self, name: str, title: Text, numerics: Numerics, dtype: str, trains: bool
     ) -> None:
         self.name, self.title, self.numerics = name, title, numerics
         self.dtype, self.trains = dtype, trains
         self.excludes = HALVES - {name}
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a model in float32."""
         if case.training and not self.trains:
             return Fit(
                 False,
-                Words(
-                    f"Training with {self.dtype} weights loses small updates and overflows.",
-                    f"用 {self.dtype} 权重训练会丢失小更新并溢出。",
+                Text(
+                    "Training with {dtype} weights loses small updates and overflows.",
+                    dtype=self.dtype,
                 ),
             )
         if case.seen is not None and not any("float32" in m.dtypes for m in case.seen.models):
-            why = Words("The weights are in 16 bits already.", "权重已经是 16 位。")
+            why = Text("The weights are in 16 bits already.")
             return Fit(False, why, relevant=False)
         if not case.device.supports(self.dtype):
             return low_precision_fit(case, self.dtype)
-        weights = sum(
-            m.parameters for m in case.seen.models if "float32" in m.dtypes
-        ) if case.seen else 0  # fmt: skip
-        size = f" ({weights * 4 / 1e9:.3g} GB)" if weights else ""
+        weights = (
+            sum(m.parameters for m in case.seen.models if "float32" in m.dtypes) if case.seen else 0
+        )
+        if not weights:
+            return Fit(True, Text("The weights are stored in float32: 16 bits halve what is read."))
         return Fit(
             True,
-            Words(
-                f"The weights{size} are stored in float32: 16 bits halve what is read.",
-                f"权重{size}以 float32 存放：16 位使读取量减半。",
+            Text(
+                "The weights ({size}) are stored in float32: 16 bits halve what is read.",
+                size=Bytes(weights * 4),
             ),
         )
 
@@ -78,30 +80,30 @@ class HalfWeights(Change):
         live.on_model(lambda module: _convert(module, dtype))
         live.on_call(lambda module, call: _with_cast_inputs(module, call, dtype))
 
-    def on_request(self, case: Case) -> bool:
+    def on_request(self, case: ChangeCase) -> bool:
         """In training, for a few steps cannot show what lost updates do to a long run; and in
         float16 where bfloat16, which does not overflow, is as fast."""
         return case.training or (self.dtype == "float16" and case.device.supports("bfloat16"))
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Lost updates, in training; overflow, in float16."""
         if case.training:
-            return Words(
-                "Updates below 1/256 of a weight are lost: watch the loss, or keep autocast.",
-                "小于权重 1/256 的更新会丢失：请观察损失，或改用自动混合精度。",
+            return Text(
+                "Updates below 1/256 of a weight are lost: watch the loss, or keep autocast."
             )
         if self.dtype == "float16":
-            return Words("Values above 65,504 overflow.", "超过 65,504 的值会溢出。")
+            return Text("Values above 65,504 overflow.")
         return None
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """Parameters converted after the model stands ready; only for models called with tokens."""
         # A wrapper has laid out its buckets by what it was given: it must be told before.
-        told = all(
+        given = all(
             m.module.startswith("transformers.") and not m.kernels and not m.wrapper
-            for m in seen.models if m.parameters
-        )  # fmt: skip
-        if not told:
+            for m in seen.models
+            if m.parameters
+        )
+        if not given:
             return None
         # Parameters alone: `model.to(...)` would round rotary frequencies, too.
         loop = (
@@ -161,13 +163,5 @@ def _convert_cache(cache: Any, dtype: Any) -> None:
             layer.dtype = dtype
 
 
-register(
-    HalfWeights(
-        "bf16-weights", Words("weights in bfloat16", "bfloat16 权重"), "bf16", "bfloat16", True
-    )
-)
-register(
-    HalfWeights(
-        "fp16-weights", Words("weights in float16", "float16 权重"), "fp16", "float16", False
-    )
-)
+register(HalfWeights("bf16-weights", Text("weights in bfloat16"), "bf16", "bfloat16", True))
+register(HalfWeights("fp16-weights", Text("weights in float16"), "fp16", "float16", False))

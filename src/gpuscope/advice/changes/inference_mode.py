@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.places import step_of
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.places import step_of
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["InferenceMode"]
 
@@ -25,29 +25,29 @@ class InferenceMode(Change):
     """Run each step under `torch.inference_mode`."""
 
     name = "inference-mode"
-    title = Words("inference mode", "推理模式（inference_mode）")
+    title = Text("inference mode")
     group = "inference"
     numerics = "exact"
     needs_gpu = False
     rank = 20
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs forward passes that are recorded for autograd, and no backward pass."""
         if case.program is None:
-            why = Words("A recording does not show it.", "记录里看不到这一点。")
+            why = Text("A recording does not show it.")
             return Fit(False, why, relevant=False)
         training = any(op.phase in ("backward", "optimizer") for op in case.program.ops)
         if training or (case.seen is not None and case.seen.optimizers):
-            return Fit(False, Words("This is training.", "这是训练。"), relevant=False)
+            return Fit(False, Text("This is training."), relevant=False)
         recorded = sum(op.autograd for op in case.program.ops)
         if not recorded:
-            why = Words("Nothing is recorded for gradients already.", "已经不记录梯度。")
+            why = Text("Nothing is recorded for gradients already.")
             return Fit(False, why, relevant=False)
         return Fit(
             True,
-            Words(
-                f"{recorded} operators are recorded for a backward pass that never comes.",
-                f"{recorded} 个算子为从不执行的反向传播做了记录。",
+            Text(
+                "{recorded} operators are recorded for a backward pass that never comes.",
+                recorded=recorded,
             ),
         )
 
@@ -57,11 +57,9 @@ class InferenceMode(Change):
 
         live.around_step(torch.inference_mode)
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Tensors made in it."""
-        return Words(
-            "Results cannot be used in a backward pass later.", "结果之后不能再用于反向传播。"
-        )
+        return Text("Results cannot be used in a backward pass later.")
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """A decorator on the step that `build` returns."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.quantizing import QUANTIZED, inference_products, quantize
+from gpuscope.advice.changes.evidence.quantization import QUANTIZED, inference_products, quantize
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["Int8Weights"]
 
@@ -25,29 +25,28 @@ class Int8Weights(Change):
     """Store a byte a weight."""
 
     name = "int8-weights"
-    title = Words("weights in 8 bits", "权重量化为 8 位")
+    title = Text("weights in 8 bits")
     group = "inference"
     numerics = "int8"
     excludes = QUANTIZED - {"int8-weights"}
     rank = 26
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs inference; more than a few rows are bound by computing."""
         refused, rows = inference_products(case)
         if refused is not None:
             return refused
         if rows > 1:
-            why = Words(
-                f"Products have {rows} rows: the weights would be made whole again each time.",
-                f"矩阵乘有 {rows} 行：每次都要还原成完整权重。",
+            why = Text(
+                "Products have {rows} rows: the weights would be made whole again each time.",
+                rows=rows,
             )
             return Fit(False, why)
         return Fit(
             True,
-            Words(
-                "Each step reads all weights once, two bytes or more each; 8 bits help where the"
-                " model is compiled, and hurt where it is not.",
-                "每步把全部权重各读一次，每个至少两字节；编译后 8 位有益，未编译则有害。",
+            Text(
+                "Each step reads all weights once, two bytes or more each; 8 bits help where the "
+                "model is compiled, and hurt where it is not."
             ),
         )
 
@@ -55,12 +54,9 @@ class Int8Weights(Change):
         """Replace linear layers."""
         quantize(live, "Int8Weights")
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """Rounded weights."""
-        return Words(
-            "Weights are rounded to 8 bits: check the quality of what it writes.",
-            "权重舍入到 8 位：请检验输出质量。",
-        )
+        return Text("Weights are rounded to 8 bits: check the quality of what it writes.")
 
 
 register(Int8Weights())

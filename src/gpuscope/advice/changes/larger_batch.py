@@ -2,25 +2,25 @@
 
 It changes how a model learns: the learning rate and the schedule must be chosen anew (Goyal et al.,
 "Accurate, Large Minibatch SGD", 2017). Which batch is best is found by
-`gpuscope.advice.batch.advise_batch`; this change doubles or quadruples it, so that it is priced
-together with the others.
+`gpuscope.advice.forecast.batch.advise_batch`; this change doubles or quadruples it, so that it is
+priced together with the others.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuscope.advice.build_batch import batch_of, with_batch
 from gpuscope.advice.change import Change
-from gpuscope.advice.memory_room import category_bytes, room
+from gpuscope.advice.changes.evidence.memory_headroom import category_bytes, room
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import NO_BATCH, Case, Fit, Numerics
-from gpuscope.analysis.wording import size
+from gpuscope.advice.source.build_batch import batch_of, with_batch
+from gpuscope.advice.types import NO_BATCH, ChangeCase, Fit, Numerics
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Build, Live
+    from gpuscope.advice.changes.hooks.live import Build, Live
 
 __all__ = ["LargerBatch"]
 
@@ -45,30 +45,39 @@ class LargerBatch(Change):
     needs_gpu = False
     rank = 1
 
-    def __init__(self, name: str, factor: int, title: Words, excludes: frozenset[str]) -> None:
+    def __init__(self, name: str, factor: int, title: Text, excludes: frozenset[str]) -> None:
         self.name, self.factor, self.title = name, factor, title
         self.excludes = excludes | {"gradient-accumulation"}
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a build with a batch, and room in memory."""
         if case.seen is None or case.seen.batch is None:
             return NO_BATCH
         now, then = case.seen.batch, case.seen.batch * self.factor
         space, needed = room(case), _needed_bytes(case, self.factor)
         if needed is not None and space.capacity_bytes:
-            told, capacity = size(needed), size(space.capacity_bytes)
+            needs, capacity = Bytes(needed), Bytes(space.capacity_bytes)
             if needed > MARGIN * space.capacity_bytes:
                 return Fit(
                     False,
-                    Words(f"A batch of {then} would need about {told} of {capacity}.",
-                          f"批量 {then} 大约需要 {told}，而显存为 {capacity}。"),
-                )  # fmt: skip
+                    Text(
+                        "A batch of {then} would need about {needed} of {capacity}.",
+                        then=then,
+                        needed=needs,
+                        capacity=capacity,
+                    ),
+                )
             return Fit(
                 True,
-                Words(f"A batch of {then} instead of {now} needs about {told} of {capacity}.",
-                      f"批量从 {now} 增至 {then} 大约需要 {told}，显存为 {capacity}。"),
-            )  # fmt: skip
-        return Fit(True, Words(f"The batch is {now}.", f"批量为 {now}。"))
+                Text(
+                    "A batch of {then} instead of {now} needs about {needed} of {capacity}.",
+                    then=then,
+                    now=now,
+                    needed=needs,
+                    capacity=capacity,
+                ),
+            )
+        return Fit(True, Text("The batch is {now}.", now=now))
 
     def install(self, live: Live) -> None:
         """Build with another batch."""
@@ -77,27 +86,24 @@ class LargerBatch(Change):
             found = batch_of(build)
             if found is None:
                 raise UnsupportedError(
-                    "The batch of this build cannot be changed.",
-                    "It has no argument 'batch' or 'batch_size' with a default.",
-                    "Write: def build(batch=...):",
+                    Text("The batch of this build cannot be changed."),
+                    Text("It has no argument 'batch' or 'batch_size' with a default."),
+                    Text("Write: def build(batch=...):"),
                 )
             return with_batch(build, found[1] * self.factor)
 
         live.on_build(larger)
 
-    def work_factor(self, case: Case) -> float:
+    def work_factor(self, case: ChangeCase) -> float:
         """As many times the samples."""
         return float(self.factor)
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Another recipe."""
-        return Words(
-            "Fewer updates for the same data: the learning rate must be chosen anew.",
-            "同样的数据更新次数变少：需要重新选择学习率。",
-        )
+        return Text("Fewer updates for the same data: the learning rate must be chosen anew.")
 
 
-def _needed_bytes(case: Case, factor: int) -> int | None:
+def _needed_bytes(case: ChangeCase, factor: int) -> int | None:
     """The peak, with all that grows with the batch taken so many times."""
     peak = case.run.peak_memory_bytes
     grows = [category_bytes(case, each) for each in _PER_SAMPLE]
@@ -106,9 +112,7 @@ def _needed_bytes(case: Case, factor: int) -> int | None:
     return peak + (factor - 1) * sum(each or 0 for each in grows)
 
 
-register(LargerBatch(
-    "larger-batch", 2, Words("twice the batch", "批量加倍"), frozenset({"larger-batch-4x"})
-))  # fmt: skip
-register(LargerBatch(
-    "larger-batch-4x", 4, Words("four times the batch", "批量四倍"), frozenset({"larger-batch"})
-))  # fmt: skip
+register(LargerBatch("larger-batch", 2, Text("twice the batch"), frozenset({"larger-batch-4x"})))
+register(
+    LargerBatch("larger-batch-4x", 4, Text("four times the batch"), frozenset({"larger-batch"}))
+)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import call_keyword
-from gpuscope.advice.types import Case, Edit, Fit, LoaderSeen, Seen
-from gpuscope.analysis.wording import percent, seconds
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import call_keyword
+from gpuscope.advice.types import ChangeCase, Edit, Fit, LoaderSeen, Seen
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
 from gpuscope.run import Run
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["LoaderWorkers", "workers_here"]
 
@@ -36,44 +36,41 @@ class LoaderWorkers(Change):
     """Make batches in processes of their own."""
 
     name = "loader-workers"
-    title = Words("worker processes for the loader", "数据加载使用工作进程")
+    title = Text("worker processes for the loader")
     group = "input"
     needs_gpu = False
     redraws = True
     rank = 21
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a loader that makes its batches in the training loop, from a map of samples."""
         wait = _waiting_s(case.run)
         loaders = case.seen.loaders if case.seen is not None else ()
         if case.seen is not None and not loaders:
-            return Fit(False, Words("There is no DataLoader.", "没有 DataLoader。"), relevant=False)
+            return Fit(False, Text("There is no DataLoader."), relevant=False)
         if wait is not None and wait < LEAST_WAIT * case.run.step_time_s:
-            share = percent(wait / case.run.step_time_s)
+            share = Percent(wait / case.run.step_time_s)
             return Fit(
-                False,
-                Words(f"The device waits for input only {share} of the step.",
-                      f"设备每步只有 {share} 的时间在等待输入。"),
-            )  # fmt: skip
+                False, Text("The device waits for input only {share} of the step.", share=share)
+            )
         if not loaders:
-            return Fit(False, Words("The code is not known, only its timeline.",
-                                    "只有时间线，没有代码。"))  # fmt: skip
+            return Fit(False, Text("The code is not known, only its timeline."))
         against = [_against(each) for each in loaders]
         if all(against):
             return Fit(False, next(why for why in against if why))
         if wait is not None:
-            told = seconds(wait)
             return Fit(
                 True,
-                Words(f"The device waits {told} a step for input that one thread makes.",
-                      f"设备每步等待输入 {told}，而数据只由一个线程准备。"),
-            )  # fmt: skip
+                Text(
+                    "The device waits {wait} a step for input that one thread makes.",
+                    wait=Seconds(wait),
+                ),
+            )
         return Fit(
             True,
-            Words(
-                "Batches are made by the training loop's own thread; how long that takes on the"
-                " host is known only once it is run.",
-                "数据由训练循环自己的线程准备；主机上要花多久，只有实际运行才知道。",
+            Text(
+                "Batches are made by the training loop's own thread; how long that takes on the "
+                "host is known only once it is run."
             ),
         )
 
@@ -89,28 +86,26 @@ class LoaderWorkers(Change):
 
         live.on_loader(edit)
 
-    def unforeseen(self, case: Case) -> bool:
+    def unforeseen(self, case: ChangeCase) -> bool:
         """How long batches take on the host is known only from a measured run."""
         loaders = case.seen.loaders if case.seen is not None else ()
         return bool(loaders) and _waiting_s(case.run) is None
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """Processes of the host."""
         number = workers_here()
-        return Words(
-            f"{number} processes, each with its own copy of what the dataset holds.",
-            f"需要 {number} 个进程，数据集持有的内容每个进程各有一份。",
+        return Text(
+            "{number} processes, each with its own copy of what the dataset holds.", number=number
         )
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Random numbers and devices in workers."""
-        return Words(
-            "A dataset that draws random numbers draws others in its workers; one that uses the GPU"
-            " itself cannot run in them.",
-            "数据集若使用随机数，在工作进程中结果会不同；若自己使用 GPU，则不能放到工作进程。",
+        return Text(
+            "A dataset that draws random numbers draws others in its workers; one that uses the "
+            "GPU itself cannot run in them."
         )
 
-    def saving_s(self, run: Run, case: Case) -> tuple[float, float] | None:
+    def saving_s(self, run: Run, case: ChangeCase) -> tuple[float, float] | None:
         """At best the whole wait for input."""
         wait = _waiting_s(run)
         return None if not wait else (0.0, wait)
@@ -131,26 +126,21 @@ class LoaderWorkers(Change):
 def workers_here() -> int:
     """Workers for one loader: this machine's cores, shared by the job's processes on it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    told = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    processes = int(told) if told.isdigit() and int(told) else 1
+    of_job = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    processes = int(of_job) if of_job.isdigit() and int(of_job) else 1
     return max(1, min(MOST_WORKERS, (cores or 1) // processes))
 
 
-def _against(loader: LoaderSeen) -> Words | None:
+def _against(loader: LoaderSeen) -> Text | None:
     """Why a loader is left as it is; None where it is not."""
     if loader.iterable:
-        return Words(
-            "A stream must be told how to share itself between workers.",
-            "流式数据集需要自己决定如何在工作进程间分配。",
-        )
+        return Text("A stream must be told how to share itself between workers.")
     if loader.keywords.get("num_workers"):
-        number = loader.keywords["num_workers"]
-        return Words(f"The loader has {number} workers.", f"加载器已有 {number} 个工作进程。")
-    if loader.dataset in _IN_MEMORY:
-        return Words(
-            "The data lie in memory: workers would only copy them once more.",
-            "数据已在内存中：工作进程只会多拷贝一次。",
+        return Text(
+            "The loader has {workers} workers.", workers=str(loader.keywords["num_workers"])
         )
+    if loader.dataset in _IN_MEMORY:
+        return Text("The data lie in memory: workers would only copy them once more.")
     return None
 
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.decoding import model_of
+from gpuscope.advice.changes.evidence.decoding import model_of
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["MergedProjections"]
 
@@ -28,34 +28,25 @@ class MergedProjections(Change):
     """Read the weights of layers with one input in one product."""
 
     name = "merged-projections"
-    title = Words(
-        "Q, K, V in one product, gate and up in another",
-        "Q、K、V 合并为一次矩阵乘，gate 与 up 合并",
-    )
+    title = Text("Q, K, V in one product, gate and up in another")
     group = "inference"
     numerics = "reordered"
     needs_gpu = False
     rank = 25
     excludes = frozenset({"int8-weights", "int4-weights", "dynamic-int8"})
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs inference with layers of these names."""
         if case.program is None or case.training:
-            return Fit(False, Words("Only for inference.", "只用于推理。"), relevant=False)
+            return Fit(False, Text("Only for inference."), relevant=False)
         model = model_of(case)
         if model is not None and model.requires_grad and model.training:
-            why = Words("The model is being trained.", "模型处于训练模式。")
+            why = Text("The model is being trained.")
             return Fit(False, why, relevant=False)
         if not any(op.module.rpartition(".")[2] in _FIRSTS for op in case.program.ops):
-            why = Words("No layers of one input were found.", "没有找到共用输入的线性层。")
+            why = Text("No layers of one input were found.")
             return Fit(False, why, relevant=False)
-        return Fit(
-            True,
-            Words(
-                "Layers that read the same input are separate products.",
-                "读取同一输入的线性层是分开的矩阵乘。",
-            ),
-        )
+        return Fit(True, Text("Layers that read the same input are separate products."))
 
     def install(self, live: Live) -> None:
         """Merge the layers of each model when it is met."""
@@ -63,7 +54,7 @@ class MergedProjections(Change):
         merged = [0]
 
         def edit(model: Any) -> None:
-            from gpuscope.advice.merged_linears import merge_linears
+            from gpuscope.advice.changes.transforms.merged_linears import merge_linears
 
             merged[0] += merge_linears(model)
 
@@ -71,10 +62,13 @@ class MergedProjections(Change):
             def called(*args: Any, **kwargs: Any) -> Any:
                 if merged[0] == 0:
                     raise UnsupportedError(
-                        "No layers could be merged.",
-                        f"{type(model).__name__} has no plain linear layers of one input.",
-                        "Leave out merged-projections.",
-                    )  # fmt: skip
+                        Text("No layers could be merged."),
+                        Text(
+                            "{name} has no plain linear layers of one input.",
+                            name=type(model).__name__,
+                        ),
+                        Text("Leave out merged-projections."),
+                    )
                 return call(*args, **kwargs)
 
             return called

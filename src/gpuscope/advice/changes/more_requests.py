@@ -11,15 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.decoding import decodes, rows_per_product
+from gpuscope.advice.changes.evidence.decoding import decodes, rows_per_product
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text, plural, sentences
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["MoreRequests", "cache_bytes", "ridge_rows"]
 
@@ -28,55 +28,60 @@ class MoreRequests(Change):
     """Decode more sequences at once."""
 
     name = "more-requests"
-    title = Words("decode more sequences at once", "同时解码更多序列")
+    title = Text("decode more sequences at once")
     group = "inference"
     numerics = "recipe"
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Never made from outside; says how many sequences there is room and reason for."""
         program = case.program
         if program is None or case.training or not decodes(program):
-            why = Words("It does not decode token by token.", "不是逐词元解码。")
+            why = Text("It does not decode token by token.")
             return Fit(False, why, relevant=False)
         rows, ridge = rows_per_product(program), ridge_rows(case)
         if rows is None or ridge is None:
-            return Fit(False, Words("There are no products.", "没有矩阵乘。"), relevant=False)
+            return Fit(False, Text("There are no products."), relevant=False)
         if rows >= ridge:
-            why = Words(
-                f"Its {rows} sequences keep the compute units busy already.",
-                f"{rows} 条序列已让计算单元忙碌。",
-            )
+            why = Text("Its {rows} sequences keep the compute units busy already.", rows=rows)
             return Fit(False, why)
-        return Fit(False, _told(case, program, rows, ridge))
+        return Fit(False, _why(case, program, rows, ridge))
 
     def install(self, live: Live) -> None:
         """Refuse."""
         raise UnsupportedError(
-            "The number of sequences cannot be changed from outside.",
-            "Which requests there are is the service's to say.",
-            "Batch requests in the service, or predict it: gpuscope predict MODEL --task decode"
-            " --batch 16",
-        )  # fmt: skip
+            Text("The number of sequences cannot be changed from outside."),
+            Text("Which requests there are is the service's to say."),
+            Text(
+                "Batch requests in the service, or predict it: gpuscope predict MODEL --task "
+                "decode --batch 16"
+            ),
+        )
 
 
-def _told(case: Case, program: Program, rows: int, ridge: int) -> Words:
+def _why(case: ChangeCase, program: Program, rows: int, ridge: int) -> Text:
     each = cache_bytes(program) / rows
     peak, capacity = case.run.peak_memory_bytes, case.device.memory_bytes
-    room_en = room_zh = ""
+    headroom = None
     if each > 0 and peak is not None and capacity:
-        more = max(0, int((0.9 * capacity - peak) / each))
-        room_en = f" In memory there is room for about {more} more at this context."
-        room_zh = f"按此上下文长度，显存还容得下约 {more} 条。"
-    return Words(
-        f"Each step reads all weights for {rows} sequence{'s' * (rows > 1)}; up to about {ridge} at"
-        f" once a step takes little longer.{room_en} How many there are is for your service to"
-        " say.",
-        f"每步读全部权重只服务 {rows} 条序列；同时解码到约 {ridge} 条之前，单步时间增加不多。"
-        f"{room_zh}有多少请求由你的服务决定。",
+        headroom = Text(
+            "In memory there is room for about {more} more at this context.",
+            more=max(0, int((0.9 * capacity - peak) / each)),
+        )
+    return sentences(
+        plural(
+            "Each step reads all weights for {count} sequence; up to about {ridge} at once a step "
+            "takes little longer.",
+            "Each step reads all weights for {count} sequences; up to about {ridge} at once a step "
+            "takes little longer.",
+            rows,
+            ridge=ridge,
+        ),
+        headroom,
+        Text("How many there are is for your service to say."),
     )
 
 
-def ridge_rows(case: Case) -> int | None:
+def ridge_rows(case: ChangeCase) -> int | None:
     """Rows of a product at which computing takes as long as reading the weights (2 bytes each)."""
     if case.program is None or not case.device.memory_bandwidth_bytes_per_s:
         return None
@@ -92,10 +97,13 @@ def ridge_rows(case: Case) -> int | None:
 def cache_bytes(program: Program) -> int:
     """Bytes of keys and values that attention with one query reads in a step."""
     return sum(
-        op.repeat * sum(spec.touched_bytes for spec in op.inputs[1:3]) for op in program.ops
-        if op.name.rpartition("::")[2] == "attention" and len(op.inputs) > 2
-        and len(op.inputs[0].shape) == 4 and op.inputs[0].shape[-2] == 1
-    )  # fmt: skip
+        op.repeat * sum(spec.touched_bytes for spec in op.inputs[1:3])
+        for op in program.ops
+        if op.name.rpartition("::")[2] == "attention"
+        and len(op.inputs) > 2
+        and len(op.inputs[0].shape) == 4
+        and op.inputs[0].shape[-2] == 1
+    )
 
 
 register(MoreRequests())

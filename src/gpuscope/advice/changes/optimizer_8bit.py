@@ -12,16 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.memory_room import category_bytes, room
+from gpuscope.advice.changes.evidence.memory_headroom import category_bytes, room
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit, Numerics
-from gpuscope.analysis.wording import size
+from gpuscope.advice.types import ChangeCase, Fit, Numerics, clauses
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 from gpuscope.program.types import Op, Program, Storage, TensorSpec
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["Optimizer8bit"]
 
@@ -36,29 +36,26 @@ class Optimizer8bit(Change):
     """Keep Adam's moments in 8 bits."""
 
     name = "optimizer-8bit"
-    title = Words("8-bit optimizer states", "8 位优化器状态")
+    title = Text("8-bit optimizer states")
     group = "memory"
     numerics: Numerics = "recipe"
     excludes = frozenset({"fused-optimizer", "foreach-optimizer", "optimizer-offload"})
     rank = 19
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs Adam or AdamW with large states."""
         if case.seen is None or not case.seen.optimizers:
-            return Fit(False, Words("There is no optimizer.", "没有优化器。"), relevant=False)
+            return Fit(False, Text("There is no optimizer."), relevant=False)
         if not any(o.class_name in _ADAMS for o in case.seen.optimizers):
             names = ", ".join(sorted({o.class_name for o in case.seen.optimizers}))
-            return Fit(False, Words(f"{names} has no 8-bit form here.", f"{names} 没有 8 位形式。"))
+            return Fit(False, Text("{names} has no 8-bit form here.", names=names))
         held = category_bytes(case, "optimizer_state") or 0
         if held < 1 << 20:
-            told = size(held)
-            return Fit(False, Words(f"Its states take {told}.", f"优化器状态只占 {told}。"))
+            return Fit(False, Text("Its states take {held}.", held=Bytes(held)))
         space = room(case)
         return Fit(
-            True,
-            Words(f"{space.words.en}; optimizer states hold {size(held)}.",
-                  f"{space.words.zh}；优化器状态占 {size(held)}。"),
-        )  # fmt: skip
+            True, clauses(space.words, Text("optimizer states hold {held}", held=Bytes(held)))
+        )
 
     def install(self, live: Live) -> None:
         """Put the 8-bit class where torch's is looked up.
@@ -83,9 +80,10 @@ class Optimizer8bit(Change):
         if _installed():
             return None
         large = {
-            s.id for s in program.storages
+            s.id
+            for s in program.storages
             if s.category == "optimizer_state" and s.nbytes // 4 >= _LEAST_ELEMENTS
-        }  # fmt: skip
+        }
         return replace(
             program,
             storages=tuple(_smaller(s) if s.id in large else s for s in program.storages),
@@ -98,21 +96,15 @@ class Optimizer8bit(Change):
             ),
         )
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """A package."""
         if _installed():
             return None
-        return Words(
-            'It needs a package: type "pip install torchao" or "pip install bitsandbytes".',
-            "需要安装软件包：pip install torchao 或 pip install bitsandbytes。",
-        )
+        return Text('It needs a package: type "pip install torchao" or "pip install bitsandbytes".')
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Another optimizer."""
-        return Words(
-            "It is another optimizer: compare the loss over a longer run.",
-            "这相当于换了优化器：请在更长的训练中比较损失。",
-        )
+        return Text("It is another optimizer: compare the loss over a longer run.")
 
 
 def _installed() -> bool:
@@ -124,9 +116,10 @@ def _home() -> Any:
         if importlib.util.find_spec(package) is not None:
             return importlib.import_module(home)
     raise UnsupportedError(
-        "There is no 8-bit optimizer here.", "Neither torchao nor bitsandbytes is installed.",
-        "Type: pip install torchao",
-    )  # fmt: skip
+        Text("There is no 8-bit optimizer here."),
+        Text("Neither torchao nor bitsandbytes is installed."),
+        Text("Type: pip install torchao"),
+    )
 
 
 def _accepting(cls: type, name: str) -> type:
@@ -149,9 +142,7 @@ def _on_bytes(op: Op, large: set[int]) -> Op:
     def spec(tensor: TensorSpec) -> TensorSpec:
         return replace(tensor, dtype="uint8") if tensor.storage in large else tensor
 
-    return replace(
-        op, inputs=tuple(map(spec, op.inputs)), outputs=tuple(map(spec, op.outputs))
-    )
+    return replace(op, inputs=tuple(map(spec, op.inputs)), outputs=tuple(map(spec, op.outputs)))
 
 
 register(Optimizer8bit())

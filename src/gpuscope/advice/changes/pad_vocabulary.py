@@ -10,65 +10,63 @@ price is one copy of the weight, and in the backward pass one of the logits' gra
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.places import model_at
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import after_statement
-from gpuscope.advice.types import NO_CODE, Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import after_statement
+from gpuscope.advice.source.places import model_at
+from gpuscope.advice.types import NO_CODE, ChangeCase, Edit, Fit, Seen
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.program.types import Op, Program
+from gpuscope.runtime.padded_output import (
+    ALIGNED_BYTES,
+    FEWEST_ROWS,
+    SMALLEST,
+    pad_output,
+    padded_size,
+)
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
-__all__ = ["PadVocabulary", "pad_output", "padded_size"]
-
-_MULTIPLE = 64
-_SMALLEST = 4096
-"""Outputs narrower than this are no vocabulary, and their products no large part of a step."""
-_FEWEST_ROWS = 128
-"""With fewer rows the product reads its weight once, whatever its shape, and a copy costs more."""
-_ALIGNED_BYTES = 16
+__all__ = ["PadVocabulary", "pad_output"]
 
 
 class PadVocabulary(Change):
     """Multiply with a padded output weight, and cut the logits to their size again."""
 
     name = "pad-vocabulary"
-    title = Words("logits from a padded weight", "输出层权重补齐（词表对齐）")
+    title = Text("logits from a padded weight")
     group = "operators"
     numerics = "reordered"
     needs_gpu = True
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs an output layer, of a size that breaks the alignment of rows."""
         if case.program is None or case.seen is None:
             return NO_CODE
         odd = odd_outputs(case.program)
         if not odd:
-            why = Words("Every output layer has a good size.", "输出层的尺寸都合适。")
+            why = Text("Every output layer has a good size.")
             return Fit(False, why, relevant=False)
         if any(w.kind in ("fsdp1", "fully_shard", "parallelize_module") for w in case.seen.wraps):
-            why = Words("The weights are sharded over devices.", "权重分片在多个设备上。")
+            why = Text("The weights are sharded over devices.")
             return Fit(False, why)
         if case.program.compiled:
-            why = Words(
-                "The compiler pads such products itself, where that is faster.",
-                "编译器会在更快时自行补齐这类乘法。",
-            )
+            why = Text("The compiler pads such products itself, where that is faster.")
             return Fit(False, why)
         size = odd[0]
         return Fit(
             True,
-            Words(
-                f"{size:,} outputs are no multiple of 8: the product cannot use the fastest"
-                f" kernels; {padded_size(size):,} would.",
-                f"输出数 {size:,} 不是 8 的倍数，用不上最快的内核；{padded_size(size):,} 就可以。",
+            Text(
+                "{size} outputs are no multiple of 8: the product cannot use the fastest kernels; "
+                "{padded_size} would.",
+                size=Number(size, ","),
+                padded_size=Number(padded_size(size), ","),
             ),
         )
 
@@ -76,12 +74,9 @@ class PadVocabulary(Change):
         """Replace the forward pass of wide output layers of odd size."""
         live.on_model(lambda root: pad_output(root, live.at_end))
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """Copies of weight and logits."""
-        return Words(
-            "A padded copy of the output weight while a step runs.",
-            "一步之内多一份补齐的输出层权重。",
-        )
+        return Text("A padded copy of the output weight while a step runs.")
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """A call after the model stands ready."""
@@ -93,28 +88,24 @@ class PadVocabulary(Change):
             if text is None or place is None:
                 continue
             line = f"pad_output({place.name})  # {_why_line(model.linears)}\n"
-            needs = ("from gpuscope.advice.changes.pad_vocabulary import pad_output",)
+            needs = ("from gpuscope.runtime import pad_output",)
             found.append(after_statement(file, text, place.line, line, needs))
         return tuple(e for e in found if e) or None
 
 
 def _why_line(linears: tuple[tuple[int, int], ...]) -> str:
-    odd = [out for out, _ in linears if out >= _SMALLEST and out % 8]
+    odd = [out for out, _ in linears if out >= SMALLEST and out % 8]
     return f"{odd[0]} -> {padded_size(odd[0])} inside of the product" if odd else "good sizes"
-
-
-def padded_size(size: int) -> int:
-    """The next multiple of 64."""
-    return -(-size // _MULTIPLE) * _MULTIPLE
 
 
 def odd_outputs(program: Program) -> tuple[int, ...]:
     """Sizes of wide output layers (`nn.Linear`) whose logits' rows break the alignment."""
     layers = {m.path for m in program.modules if m.class_name == "Linear"}
     sizes = [
-        op.outputs[0].shape[-1] for op in program.ops
+        op.outputs[0].shape[-1]
+        for op in program.ops
         if op.phase == "forward" and op.module in layers and _is_odd_product(op)
-    ]  # fmt: skip
+    ]
     return tuple(dict.fromkeys(sizes))
 
 
@@ -124,52 +115,8 @@ def _is_odd_product(op: Op) -> bool:
     out = op.outputs[0]
     size = out.shape[-1]
     rows = out.numel // max(size, 1)
-    odd = size >= _SMALLEST and (size * out.itemsize) % _ALIGNED_BYTES
-    return bool(odd) and rows >= _FEWEST_ROWS
-
-
-def pad_output(root: Any, at_end: Any = None) -> None:
-    """Let a model's wide output layers of odd size multiply with padded weights.
-
-    Args:
-        root: the model; its parameters, their names and their values stay as they are.
-        at_end: takes a function that undoes it; None where it is to stay.
-    """
-    import torch
-
-    for layer in root.modules():
-        if type(layer) is not torch.nn.Linear or "forward" in vars(layer):
-            continue
-        out = layer.weight.shape[0]
-        if out >= _SMALLEST and out % (_ALIGNED_BYTES // 2):
-            vars(layer)["forward"] = functools.partial(_padded_forward, layer)
-            if at_end is not None:
-                at_end(functools.partial(_restore, layer))
-
-
-def _restore(layer: Any) -> None:
-    vars(layer).pop("forward", None)
-
-
-def _padded_forward(layer: Any, x: Any) -> Any:
-    """The layer's product with rows of zeros below its weight; their logits are cut off."""
-    import torch
-    from torch.nn import functional
-
-    size, width = layer.weight.shape
-    if x.numel() < _FEWEST_ROWS * width:
-        return functional.linear(x, layer.weight, layer.bias)
-    weight, bias, device = layer.weight, layer.bias, x.device.type
-    if torch.is_autocast_enabled(device):
-        # Autocast would do so after the copy, which then moves twice the bytes.
-        weight = weight.to(torch.get_autocast_dtype(device))
-        bias = None if bias is None else bias.to(weight.dtype)
-    rows = padded_size(size) - size
-    weight = functional.pad(weight, (0, 0, 0, rows))
-    bias = None if bias is None else functional.pad(bias, (0, rows))
-    logits = functional.linear(x, weight, bias)[..., :size]
-    # Half precision is cast by the loss, which makes it dense; float32 goes in as it is.
-    return logits.contiguous() if logits.dtype is torch.float32 else logits
+    odd = size >= SMALLEST and (size * out.itemsize) % ALIGNED_BYTES
+    return bool(odd) and rows >= FEWEST_ROWS
 
 
 register(PadVocabulary())

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import NO_CODE, Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import NO_CODE, ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["NoPaddingMask", "skip_empty_masks"]
 
@@ -31,47 +31,43 @@ class NoPaddingMask(Change):
     """Drop attention masks that mask nothing."""
 
     name = "no-padding-mask"
-    title = Words("no mask where nothing is masked", "去掉全为 1 的注意力掩码")
+    title = Text("no mask where nothing is masked")
     group = "operators"
     numerics = "reordered"
     rank = 25
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs a model of transformers, and masks, or a compiler that would bring some."""
         if case.program is None or case.seen is None:
             return NO_CODE
         if not any(m.attention for m in case.seen.models):
-            why = Words("No model of transformers is used.", "没有用到 transformers 的模型。")
+            why = Text("No model of transformers is used.")
             return Fit(False, why, relevant=False)
         masked = masked_attention(case.program)
         if masked:
             return Fit(
                 True,
-                Words(
-                    f"{masked} attention calls add a mask; if it masks nothing, it only rules the"
-                    " fastest kernels out.",
-                    f"{masked} 次注意力加了掩码；若它什么都不遮，只是白白排除了最快的内核。",
+                Text(
+                    "{masked} attention calls add a mask; if it masks nothing, it only rules the "
+                    "fastest kernels out.",
+                    masked=masked,
                 ),
             )
         if case.program.compiled and not _takes_apart(case.program):
-            return Fit(False, Words("No attention has a mask.", "注意力都没有掩码。"))
+            return Fit(False, Text("No attention has a mask."))
         if case.program.compiled:
             return Fit(
                 True,
-                Words(
-                    "The compiled model builds a mask that masks nothing, and no fused kernel"
-                    " takes it.",
-                    "编译后的模型造了一个什么都不遮的掩码，融合内核都不接受它。",
+                Text(
+                    "The compiled model builds a mask that masks nothing, and no fused kernel "
+                    "takes it."
                 ),
             )
         if not _looks_at_a_mask(case.program):
-            return Fit(False, Words("No mask is passed.", "没有传入掩码。"), relevant=False)
+            return Fit(False, Text("No mask is passed."), relevant=False)
         return Fit(
             True,
-            Words(
-                "A mask is passed; compiled, attention would add it even if it masks nothing.",
-                "传入了掩码；编译后即使它什么都不遮，注意力也会加上它。",
-            ),
+            Text("A mask is passed; compiled, attention would add it even if it masks nothing."),
         )
 
     def install(self, live: Live) -> None:
@@ -79,12 +75,9 @@ class NoPaddingMask(Change):
         skip_empty_masks(live)
         live.on_call(_without_mask)
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """The look at the mask."""
-        return Words(
-            "The host waits for the device once for each new mask, to look at it.",
-            "每来一个新掩码，主机要等设备一次，以查看它的值。",
-        )
+        return Text("The host waits for the device once for each new mask, to look at it.")
 
 
 def skip_empty_masks(live: Live) -> None:
@@ -99,8 +92,9 @@ def skip_empty_masks(live: Live) -> None:
     except ImportError:
         return  # no such model can be there
     for name, replaced in (
-        ("_ignore_causal_mask_sdpa", _causal), ("_ignore_bidirectional_mask_sdpa", _bidirectional)
-    ):  # fmt: skip
+        ("_ignore_causal_mask_sdpa", _causal),
+        ("_ignore_bidirectional_mask_sdpa", _bidirectional),
+    ):
         original = getattr(masking_utils, name, None)
         if original is not None:
             live.set(masking_utils, name, replaced(original))
@@ -109,9 +103,13 @@ def skip_empty_masks(live: Live) -> None:
 def _causal(original: Any) -> Any:
     @functools.wraps(original)
     def ignore(
-        padding_mask: Any, q_length: Any, kv_length: Any, q_offset: Any, kv_offset: Any,
+        padding_mask: Any,
+        q_length: Any,
+        kv_length: Any,
+        q_offset: Any,
+        kv_offset: Any,
         local_attention_size: Any = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         whole = isinstance(q_offset, int) and q_offset == 0 and q_length == kv_length
         if padding_mask is None and whole and _wide(local_attention_size, kv_length):
             return True
@@ -172,18 +170,18 @@ def _of_transformers(module: Any) -> bool:
 
 def masked_attention(program: Program) -> int:
     """Forward calls of fused attention that are given a mask."""
-    return sum(
-        op.name == "gpuscope::attention" and len(op.inputs) > 3 for op in program.ops
-    )  # fmt: skip
+    return sum(op.name == "gpuscope::attention" and len(op.inputs) > 3 for op in program.ops)
 
 
 def _looks_at_a_mask(program: Program) -> bool:
     """Whether the host reads a flag in the forward pass, as transformers does of a mask."""
     return any(
-        op.phase == "forward" and op.name == "aten::_local_scalar_dense" and op.inputs
+        op.phase == "forward"
+        and op.name == "aten::_local_scalar_dense"
+        and op.inputs
         and op.inputs[0].dtype == "bool"
         for op in program.ops
-    )  # fmt: skip
+    )
 
 
 def _takes_apart(program: Program) -> bool:

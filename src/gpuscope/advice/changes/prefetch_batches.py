@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.host_traffic import TINY_BYTES, host_traffic
+from gpuscope.advice.changes.evidence.host_traffic import TINY_BYTES, host_traffic
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.analysis.wording import size
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.run import Run
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live, Step
+    from gpuscope.advice.changes.hooks.live import Live, Step
 
 __all__ = ["PrefetchBatches"]
 
@@ -27,39 +27,33 @@ class PrefetchBatches(Change):
     """Copy the input of the next step while this one computes."""
 
     name = "prefetch-batches"
-    title = Words("input copied one step ahead", "提前一步拷贝输入")
+    saves = "copies"
+    title = Text("input copied one step ahead")
     group = "input"
     excludes = frozenset({"whole-step-graph"})
     rank = 24
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs input that is copied in the kernels' own stream, enough to be felt."""
         moved = host_traffic(case)
         if not moved.count:
-            why = Words("The step copies nothing from the host.", "每步没有从主机拷贝数据。")
+            why = Text("The step copies nothing from the host.")
             return Fit(False, why, relevant=False)
         if case.program is not None and _all_beside(case):
-            return Fit(
-                False,
-                Words("The copies are on a stream of their own already.", "拷贝已经在单独的流上。"),
-            )
+            return Fit(False, Text("The copies are on a stream of their own already."))
         if moved.total_bytes < TINY_BYTES:
-            told = size(moved.total_bytes)
+            copied = Bytes(moved.total_bytes)
             return Fit(
                 False,
-                Words(f"Only {told} a step are copied: there is nothing to hide.",
-                      f"每步只拷贝 {told}：没有可隐藏的时间。"),
-            )  # fmt: skip
-        told = size(moved.total_bytes)
+                Text("Only {copied} a step are copied: there is nothing to hide.", copied=copied),
+            )
+        copied = Bytes(moved.total_bytes)
         return Fit(
             True,
-            Words(
-                f"{told} a step are copied before the first kernel can begin.",
-                f"每步要先拷贝 {told}，第一个内核才能开始。",
-            ),
+            Text("{copied} a step are copied before the first kernel can begin.", copied=copied),
         )
 
-    def unforeseen(self, case: Case) -> bool:
+    def unforeseen(self, case: ChangeCase) -> bool:
         """A loader's own time is not known, and this lets it run beside the step."""
         return case.seen is not None and bool(case.seen.loaders)
 
@@ -67,9 +61,9 @@ class PrefetchBatches(Change):
         """Loaders' batches and tensors copied every step are copied ahead, from locked memory."""
         import torch
 
-        from gpuscope.advice.host_tensors import around_host_copies
-        from gpuscope.advice.pinning import Pinning
-        from gpuscope.advice.prefetching import Prefetching
+        from gpuscope.advice.changes.hooks.host_copies import around_host_copies
+        from gpuscope.advice.changes.transforms.page_locking import Pinning
+        from gpuscope.advice.changes.transforms.prefetching import Prefetching
 
         def lock(keywords: dict[str, Any]) -> None:
             keywords["pin_memory"] = True
@@ -91,38 +85,38 @@ class PrefetchBatches(Change):
         around_host_copies(live, ahead)
         live.on_step(with_end)
 
-    def price(self, case: Case) -> Words | None:
+    def price(self, case: ChangeCase) -> Text | None:
         """A second buffer for the input."""
-        told = size(host_traffic(case).total_bytes)
-        return Words(
-            f"The device holds two batches ({told} more), the host locks the same.",
-            f"设备上要放两批数据（多占 {told}），主机也要锁定同样多的内存。",
+        copied = Bytes(host_traffic(case).total_bytes)
+        return Text(
+            "The device holds two batches ({copied} more), the host locks the same.", copied=copied
         )
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """The source may be overwritten while it is still being read."""
-        return Words(
-            "Code that writes into a tensor right after copying it must not rely on the copy being"
-            " over.",
-            "如果代码在拷贝之后立刻改写该张量，不能假定拷贝已经完成。",
+        return Text(
+            "Code that writes into a tensor right after copying it must not rely on the copy being "
+            "over."
         )
 
-    def saving_s(self, run: Run, case: Case) -> tuple[float, float] | None:
+    def saving_s(self, run: Run, case: ChangeCase) -> tuple[float, float] | None:
         """At best all copies to the device that no kernel hides; at worst nothing."""
-        exposed = sum(
-            c.exposed_s for c in run.analysis.copies if c.direction == "host to device"
-        )
+        exposed = sum(c.exposed_s for c in run.analysis.copies if c.direction == "host to device")
         return (0.0, exposed) if exposed else None
 
 
-def _all_beside(case: Case) -> bool:
+def _all_beside(case: ChangeCase) -> bool:
     assert case.program is not None
     streams = [
-        op.stream for op in case.program.ops
-        if op.name == "aten::_to_copy" and op.inputs and op.outputs
-        and op.inputs[-1].device == "host" and op.outputs[0].device == "device"
+        op.stream
+        for op in case.program.ops
+        if op.name == "aten::_to_copy"
+        and op.inputs
+        and op.outputs
+        and op.inputs[-1].device == "host"
+        and op.outputs[0].device == "device"
         and op.inputs[-1].nbytes > TINY_BYTES
-    ]  # fmt: skip
+    ]
     return bool(streams) and all(stream != 0 for stream in streams)
 
 

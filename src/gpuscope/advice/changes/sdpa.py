@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import replace_node
-from gpuscope.advice.types import NO_CODE, Case, Edit, Fit, Seen
+from gpuscope.advice.source.edits import replace_node
+from gpuscope.advice.types import NO_CODE, ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["Sdpa"]
 
@@ -34,43 +34,37 @@ class Sdpa(Change):
     """Compute attention in one kernel."""
 
     name = "sdpa"
-    title = Words("attention in one kernel (SDPA)", "融合注意力（SDPA）")
+    title = Text("attention in one kernel (SDPA)")
     group = "operators"
     numerics = "reordered"
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs attention whose implementation can be chosen, and that is not fused."""
         if case.program is None or case.seen is None:
             return NO_CODE
-        told = [m for m in case.seen.models if m.attention == "eager"]
-        if told:
-            names = ", ".join(sorted({m.class_name for m in told}))
+        known = [m for m in case.seen.models if m.attention == "eager"]
+        if known:
+            names = ", ".join(sorted({m.class_name for m in known}))
             return Fit(
                 True,
-                Words(
-                    f'{names} was told to compute attention step by step ("eager").',
-                    f'{names} 被设成逐步计算注意力（"eager"）。',
-                ),
+                Text('{names} was told to compute attention step by step ("eager").', names=names),
             )
         open_coded = unfused_multihead(case.program)
         if open_coded:
             return Fit(
                 True,
-                Words(
-                    f"{open_coded} nn.MultiheadAttention write out weights that nobody asked for.",
-                    f"{open_coded} 个 nn.MultiheadAttention 写出了没人要的注意力权重。",
+                Text(
+                    "{open_coded} nn.MultiheadAttention write out weights that nobody asked for.",
+                    open_coded=open_coded,
                 ),
             )
         if any(op.name.endswith("::attention") for op in case.program.ops):
-            return Fit(False, Words("Attention is one kernel already.", "注意力已经是单个内核。"))
+            return Fit(False, Text("Attention is one kernel already."))
         if any("_softmax" in op.name and _over_scores(op) for op in case.program.ops):
-            why = Words(
-                "Attention is written by hand; nothing can be told to fuse it.",
-                "注意力是手写的，没有开关可以让它融合。",
-            )
+            why = Text("Attention is written by hand; nothing can be told to fuse it.")
             return Fit(False, why)
-        return Fit(False, Words("There is no attention.", "没有注意力。"), relevant=False)
+        return Fit(False, Text("There is no attention."), relevant=False)
 
     def install(self, live: Live) -> None:
         """Tell models of transformers; have `nn.MultiheadAttention` give no weights unasked."""
@@ -88,12 +82,9 @@ class Sdpa(Change):
 
         live.set(mha, "forward", forward)
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Attention weights are no longer there to be returned."""
-        return Words(
-            "Attention weights (`output_attentions=True`) are not returned any more.",
-            "不再返回注意力权重（`output_attentions=True`）。",
-        )
+        return Text("Attention weights (`output_attentions=True`) are not returned any more.")
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """`attn_implementation="sdpa"` where it says "eager"."""
@@ -107,10 +98,11 @@ def constant_edits(
     found = [
         replace_node(file, text, k.value, f'"{new}"')
         for file, text in sources.items()
-        for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
         for k in node.keywords
         if k.arg == keyword and isinstance(k.value, ast.Constant) and k.value.value == old
-    ]  # fmt: skip
+    ]
     return tuple(found) or None
 
 
@@ -142,9 +134,10 @@ def _tell(root: Any) -> None:
 
 def _cannot(module: Any, why: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{type(module).__name__} cannot be told to use fused attention.", why,
-        'Make the model with attn_implementation="sdpa".',
-    )  # fmt: skip
+        Text("{name} cannot be told to use fused attention.", name=type(module).__name__),
+        why,
+        Text('Make the model with attn_implementation="sdpa".'),
+    )
 
 
 register(Sdpa())

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.places import forward_of
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import around_statements
-from gpuscope.advice.types import Case, Edit, Fit, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import around_statements
+from gpuscope.advice.source.places import forward_of
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["SdpaBackend"]
 
@@ -41,41 +41,44 @@ class SdpaBackend(Change):
     numerics = "reordered"
     rank = 30
 
-    def __init__(self, name: str, title: Words, first: tuple[str, ...], other: str) -> None:
+    def __init__(self, name: str, title: Text, first: tuple[str, ...], other: str) -> None:
         self.name = name
         self.title = title
         self.first = first
         self.excludes = frozenset({other})
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs fused attention in half precision on NVIDIA that runs another kernel."""
         if case.device.vendor != "NVIDIA":
-            why = Words("These kernels are for NVIDIA GPUs.", "这些内核只用于 NVIDIA GPU。")
+            why = Text("These kernels are for NVIDIA GPUs.")
             return Fit(False, why, relevant=False)
-        fused = [] if case.program is None else [
-            op for op in case.program.ops if op.name == "gpuscope::attention" and op.inputs
-        ]  # fmt: skip
+        fused = (
+            []
+            if case.program is None
+            else [op for op in case.program.ops if op.name == "gpuscope::attention" and op.inputs]
+        )
         suited = [
-            op for op in fused
-            if op.inputs[0].dtype in _HALF and op.inputs[0].shape[-1] <= _WIDEST
+            op
+            for op in fused
+            if op.inputs[0].dtype in _HALF
+            and op.inputs[0].shape[-1] <= _WIDEST
             and op.inputs[0].shape[-1] % 8 == 0
-        ]  # fmt: skip
+        ]
         if not suited:
-            why = Words(
-                "There is no fused attention in half precision.", "没有半精度的融合注意力。"
-            )
+            why = Text("There is no fused attention in half precision.")
             return Fit(False, why, relevant=False)
         cudnn = case.device.compute_capability in ((9, 0), (10, 0))
         only = all(str(op.args.get("backend", "")).endswith("_only") for op in suited)
         running = "CUDNN_ATTENTION" if cudnn and not only else "FLASH_ATTENTION"
         if running == self.first[0]:
-            return Fit(False, Words("It runs already.", "已经在用。"), relevant=False)
+            return Fit(False, Text("It runs already."), relevant=False)
         runs = "cuDNN" if running.startswith("CUDNN") else "FlashAttention-2"
         return Fit(
             True,
-            Words(
-                f"{len(suited)} attention calls run {runs}'s kernel; there is another.",
-                f"{len(suited)} 次注意力用的是 {runs} 的内核，还有另一种可选。",
+            Text(
+                "{suited} attention calls run {runs}'s kernel; there is another.",
+                suited=len(suited),
+                runs=runs,
             ),
         )
 
@@ -105,13 +108,17 @@ class SdpaBackend(Change):
 
 register(
     SdpaBackend(
-        "sdpa-flash", Words("FlashAttention-2 for attention", "注意力用 FlashAttention-2 内核"),
-        ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"), "sdpa-cudnn",
+        "sdpa-flash",
+        Text("FlashAttention-2 for attention"),
+        ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"),
+        "sdpa-cudnn",
     )
-)  # fmt: skip
+)
 register(
     SdpaBackend(
-        "sdpa-cudnn", Words("cuDNN for attention", "注意力用 cuDNN 内核"),
-        ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"), "sdpa-flash",
+        "sdpa-cudnn",
+        Text("cuDNN for attention"),
+        ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"),
+        "sdpa-flash",
     )
-)  # fmt: skip
+)

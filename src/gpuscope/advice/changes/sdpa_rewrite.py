@@ -2,7 +2,7 @@
 
 Softmax of q k^T writes and reads a square of scores several times; a fused kernel keeps it on chip
 (Dao et al., "FlashAttention", 2022). What the source says is followed exactly: see
-`gpuscope.advice.attention_source`.
+`gpuscope.advice.source.attention`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpuscope.advice.attention_source import attention_edits, functions_with_attention
 from gpuscope.advice.registry import register
-from gpuscope.advice.source_change import SourceChange, is_own, own_functions
-from gpuscope.advice.types import Case, Edit, Numerics
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.attention import attention_edits, functions_with_attention
+from gpuscope.advice.source.source_change import SourceChange, is_own, own_functions
+from gpuscope.advice.types import ChangeCase, Edit, Numerics
+from gpuscope.document.text import Text
 
 __all__ = ["SdpaRewrite"]
 
@@ -23,14 +23,11 @@ class SdpaRewrite(SourceChange):
     """Call the fused attention where the source spells attention out."""
 
     name = "sdpa-rewrite"
-    title = Words("fused attention for hand-written attention", "手写注意力改用融合算子")
+    title = Text("fused attention for hand-written attention")
     group = "operators"
     numerics: Numerics = "reordered"
     rank = 30
-    nothing = Words(
-        "Your own source has no hand-written attention that can be replaced safely.",
-        "您的源代码里没有可以安全替换的手写注意力。",
-    )
+    nothing = Text("Your own source has no hand-written attention that can be replaced safely.")
     failed = (
         "No hand-written attention could be replaced.",
         "The source that runs has none that can be followed.",
@@ -38,18 +35,17 @@ class SdpaRewrite(SourceChange):
     )
 
     def candidates(self, text: str) -> Sequence[Any]:
-        """See `gpuscope.advice.attention_source`."""
+        """See `gpuscope.advice.source.attention`."""
         return functions_with_attention(text)
 
     def rewritten(self, file: str, text: str, function: Any) -> tuple[Edit, ...]:
         """See there."""
         return attention_edits(file, text, function)
 
-    def reason(self, case: Case) -> Words:
+    def reason(self, case: ChangeCase) -> Text:
         """Scores go through memory."""
-        return Words(
-            "Attention is written by hand: its square of scores goes through memory several times.",
-            "注意力是手写的：整个分数矩阵要在显存里反复读写。",
+        return Text(
+            "Attention is written by hand: its square of scores goes through memory several times."
         )
 
     def functions(self, model: Any) -> Iterator[Any]:
@@ -66,12 +62,9 @@ class SdpaRewrite(SourceChange):
                 elif is_own(value) and value.__globals__ is space:
                     yield value
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """Dropout draws other numbers, and rows without any key become zero."""
-        return Words(
-            "Dropout inside of attention draws other random numbers.",
-            "注意力内部的 dropout 会取到不同的随机数。",
-        )
+        return Text("Dropout inside of attention draws other random numbers.")
 
 
 register(SdpaRewrite())

@@ -10,21 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
+from gpuscope.advice.changes.evidence.wrappers import tensor_parallel
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.advice.wrappers import tensor_parallel
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["SequenceParallel"]
 
-_WHY = Words(
-    "Which modules share the tokens is decided by the code's own plan; for a ready-made job it is"
-    " an option of the plan.",
-    "哪些模块切分词元由代码自己的并行方案决定；内置并行作业可用方案选项调整。",
+_WHY = Text(
+    "Which modules share the tokens is decided by the code's own plan; for a ready-made job it is "
+    "an option of the plan."
 )
 
 
@@ -32,20 +31,21 @@ class SequenceParallel(Change):
     """Share the tokens between tensor parallel blocks."""
 
     name = "sequence-parallel"
-    title = Words("sequence parallelism", "序列并行")
+    title = Text("sequence parallelism")
     group = "distributed"
     numerics = "reordered"
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """Never from outside: a plan for `parallelize_module` names modules and layouts."""
         return Fit(False, _WHY, relevant=tensor_parallel(case))
 
     def install(self, live: Live) -> None:
         """Refuse."""
         raise UnsupportedError(
-            "Sequence parallelism cannot be added from outside.", _WHY.en,
-            "Add SequenceParallel() for the norms to the plan of parallelize_module.",
-        )  # fmt: skip
+            Text("Sequence parallelism cannot be added from outside."),
+            _WHY,
+            Text("Add SequenceParallel() for the norms to the plan of parallelize_module."),
+        )
 
 
 register(SequenceParallel())

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
-from gpuscope.advice.decoding import decodes_with_growing_cache
+from gpuscope.advice.changes.evidence.decoding import decodes_with_growing_cache
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["StaticCache"]
 
@@ -26,28 +26,25 @@ class StaticCache(Change):
     """Keep keys and values in memory of a fixed size."""
 
     name = "static-cache"
-    title = Words("key-value cache of a fixed size", "固定大小的 KV 缓存")
+    title = Text("key-value cache of a fixed size")
     group = "inference"
     numerics = "reordered"
     needs_gpu = False
     rank = 30
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs decoding by transformers with a cache that grows."""
         return decodes_with_growing_cache(case)
 
     def install(self, live: Live) -> None:
         """Turn each cache before its first call of one token."""
-        from gpuscope.advice.fixed_cache import FixedMemory
+        from gpuscope.advice.changes.transforms.fixed_cache import FixedMemory
 
         live.on_call(FixedMemory().wrap)
 
-    def price(self, case: Case) -> Words:
+    def price(self, case: ChangeCase) -> Text:
         """Memory for tokens to come."""
-        return Words(
-            "Room for 1152 to 1407 tokens more than the cache holds.",
-            "多占 1152 到 1407 个词元的缓存空间。",
-        )
+        return Text("Room for 1152 to 1407 tokens more than the cache holds.")
 
 
 register(StaticCache())

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.source import call_keyword
-from gpuscope.advice.types import Case, Edit, Fit, LoaderSeen, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.source.edits import call_keyword
+from gpuscope.advice.types import ChangeCase, Edit, Fit, LoaderSeen, Seen
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["StaticShapes"]
 
@@ -26,35 +26,32 @@ class StaticShapes(Change):
     """Drop the last batch where it is smaller."""
 
     name = "drop-last"
-    title = Words("batches of one size only", "只用完整的批")
+    title = Text("batches of one size only")
     group = "compilation"
     numerics = "recipe"
     needs_gpu = False
     rank = 15
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """A loader whose samples are no multiple of its batch, under a compiler or graphs."""
         if case.seen is None or not case.seen.loaders:
-            return Fit(False, Words("There is no data loader.", "没有数据加载器。"), relevant=False)
+            return Fit(False, Text("There is no data loader."), relevant=False)
         uneven = [each for each in case.seen.loaders if _rest(each)]
         if not uneven:
-            why = Words("All batches have one size already.", "所有批大小已经一致。")
+            why = Text("All batches have one size already.")
             return Fit(False, why, relevant=False)
         if case.program is not None and not case.program.compiled:
             return Fit(
                 False,
-                Words(
-                    "Nothing is compiled: a smaller last batch costs nothing.",
-                    "没有编译，最后一批较小也无妨。",
-                ),
+                Text("Nothing is compiled: a smaller last batch costs nothing."),
                 relevant=False,
             )
         rest = _rest(uneven[0])
         return Fit(
             True,
-            Words(
-                f"The last batch of an epoch has {rest} samples: the compiler starts anew for it.",
-                f"每轮最后一批只有 {rest} 个样本：编译器要为它重新编译。",
+            Text(
+                "The last batch of an epoch has {rest} samples: the compiler starts anew for it.",
+                rest=rest,
             ),
         )
 
@@ -67,20 +64,20 @@ class StaticShapes(Change):
 
         live.on_loader(edit)
 
-    def risk(self, case: Case) -> Words:
+    def risk(self, case: ChangeCase) -> Text:
         """Samples that an epoch leaves out; none at all."""
-        return Words(
-            "Each epoch leaves out the samples of its last batch; a data set smaller than a batch"
-            " gives none.",
-            "每轮会丢弃最后一批的样本；数据集不足一批时将没有数据。",
+        return Text(
+            "Each epoch leaves out the samples of its last batch; a data set smaller than a batch "
+            "gives none."
         )
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """`drop_last=True` in the loader's call."""
         found = [
             call_keyword(sources, each.site, "DataLoader", "drop_last", "True")
-            for each in seen.loaders if _rest(each)
-        ]  # fmt: skip
+            for each in seen.loaders
+            if _rest(each)
+        ]
         return tuple(e for e in found if e) if found and all(found) else None
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Edit, Fit, Numerics, Seen
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Edit, Fit, Numerics, Seen
+from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["TF32"]
 
@@ -31,28 +31,22 @@ class TF32(Change):
     """Let float32 products run on tensor cores."""
 
     name = "tf32"
-    title = Words("TF32 for float32 products", "float32 乘法改用 TF32")
+    title = Text("TF32 for float32 products")
     group = "precision"
     numerics: Numerics = "tf32"
     rank = 20
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs float32 products and a device with TF32."""
         if not case.device.supports("tf32"):
             name = case.device.name
-            return Fit(False, Words(f"{name} has no TF32.", f"{name} 没有 TF32。"))
+            return Fit(False, Text("{name} has no TF32.", name=name))
         if case.program is not None and _allowed(case.program):
-            return Fit(False, Words("TF32 is on already.", "TF32 已经打开。"))
+            return Fit(False, Text("TF32 is on already."))
         if case.program is not None and not _has_float32_products(case.program):
-            why = Words("No product is done in float32.", "没有 float32 的乘法。")
+            why = Text("No product is done in float32.")
             return Fit(False, why, relevant=False)
-        return Fit(
-            True,
-            Words(
-                "Products run in float32, without tensor cores.",
-                "乘法用 float32 计算，没有用到张量核心。",
-            ),
-        )
+        return Fit(True, Text("Products run in float32, without tensor cores."))
 
     def install(self, live: Live) -> None:
         """Allow it, in products and convolutions."""
@@ -68,7 +62,7 @@ class TF32(Change):
 
     def edits(self, sources: Mapping[str, str], seen: Seen) -> tuple[Edit, ...] | None:
         """One line after the imports; lines that forbid it are turned over."""
-        from gpuscope.advice.source import after_imports, replace_node
+        from gpuscope.advice.source.edits import after_imports, replace_node
 
         if seen.file not in sources:
             return None
@@ -82,11 +76,15 @@ class TF32(Change):
 def _forbidden(text: str) -> list[ast.expr]:
     """The `False` of each `....allow_tf32 = False`."""
     return [
-        node.value for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        and node.value.value is False and len(node.targets) == 1
-        and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "allow_tf32"
-    ]  # fmt: skip
+        node.value
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and node.value.value is False
+        and len(node.targets) == 1
+        and isinstance(node.targets[0], ast.Attribute)
+        and node.targets[0].attr == "allow_tf32"
+    ]
 
 
 def _allowed(program: Program) -> bool:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.advice.change import Change
 from gpuscope.advice.registry import register
-from gpuscope.advice.types import Case, Fit
-from gpuscope.analysis.wording import size
-from gpuscope.explain.types import Words
+from gpuscope.advice.types import ChangeCase, Fit
+from gpuscope.document.quantities import Bytes
+from gpuscope.document.text import Text
 from gpuscope.program.types import Program
 
 if TYPE_CHECKING:
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
 
 __all__ = ["ZeroGradNone"]
 
@@ -28,25 +28,25 @@ class ZeroGradNone(Change):
     """Drop gradients instead of zeroing them."""
 
     name = "zero-grad-none"
-    title = Words("gradients dropped, not zeroed", "丢弃梯度而不是清零")
+    title = Text("gradients dropped, not zeroed")
     group = "memory"
     rank = 18
 
-    def fits(self, case: Case) -> Fit:
+    def fits(self, case: ChangeCase) -> Fit:
         """It needs gradients that are filled with zeros."""
         if case.program is None or not case.training:
-            why = Words("There is no backward pass.", "没有反向传播。")
+            why = Text("There is no backward pass.")
             return Fit(False, why, relevant=False)
         filled = _zeroed_bytes(case.program)
         if not filled:
-            why = Words("Gradients are dropped already.", "梯度已经是直接丢弃的。")
+            why = Text("Gradients are dropped already.")
             return Fit(False, why, relevant=False)
-        told = size(filled)
+        zeroed = Bytes(filled)
         return Fit(
             True,
-            Words(
-                f"{told} of gradients are filled with zeros every step and held meanwhile.",
-                f"每步都要把 {told} 梯度清零，并一直占用显存。",
+            Text(
+                "{zeroed} of gradients are filled with zeros every step and held meanwhile.",
+                zeroed=zeroed,
             ),
         )
 
@@ -57,12 +57,11 @@ class ZeroGradNone(Change):
         for owner in (torch.optim.Optimizer, torch.nn.Module):
             live.set(owner, "zero_grad", _dropping(owner.zero_grad))
 
-    def risk(self, case: Case) -> Words | None:
+    def risk(self, case: ChangeCase) -> Text | None:
         """None instead of zeros."""
-        return Words(
-            "Code that reads a gradient after clearing it finds None; a parameter without a"
-            " gradient is skipped by the optimizer, not decayed.",
-            "清零后再读取梯度的代码会得到 None；没有梯度的参数会被优化器跳过，不做权重衰减。",
+        return Text(
+            "Code that reads a gradient after clearing it finds None; a parameter without a "
+            "gradient is skipped by the optimizer, not decayed."
         )
 
 
@@ -78,9 +77,11 @@ def _zeroed_bytes(program: Program) -> int:
     gradients = {s.id for s in program.storages if s.category == "gradient"}
     found = {
         spec.storage: spec.nbytes
-        for op in program.ops if op.name in _FILLS
-        for spec in op.inputs if spec.storage in gradients
-    }  # fmt: skip
+        for op in program.ops
+        if op.name in _FILLS
+        for spec in op.inputs
+        if spec.storage in gradients
+    }
     return sum(found.values())
 
 

@@ -25,8 +25,10 @@ class Job:
         share: path of the file of those who share the device (see `advice.sharing`); "" alone.
         memory_bytes: device memory that the process may take; None for all of it.
         own_changes: paths of Python files that register further changes.
-        allow_writes: run a script that writes files or starts programs.
+        allow_writes: what a script writes is real, else it goes to a copy of the files.
         rank, processes: of a distributed workload.
+        last_pass: of a script: the pass over its loader that begins again as often as needed; 0:
+            loaders end as they do.
     """
 
     target: Target
@@ -42,6 +44,7 @@ class Job:
     allow_writes: bool = False
     rank: int = 0
     processes: int = 1
+    last_pass: int = 0
 
     def line(self) -> str:
         """As one line of JSON."""

@@ -25,9 +25,8 @@ class Observer:
     """
 
     def __init__(
-        self, make: Callable[[Job], Variant], job: Job, seconds: float,
-        timed: Variant | None = None,
-    ) -> None:  # fmt: skip
+        self, make: Callable[[Job], Variant], job: Job, seconds: float, timed: Variant | None = None
+    ) -> None:
         self._make, self._job, self._seconds = make, job, seconds
         self._again = job.target.kind == "build"
         self._variant: Variant | None = None
@@ -84,9 +83,7 @@ class Observer:
             if first != wanted:
                 first = None
         if first is None:
-            request = {
-                "steps": self._job.observe, "seed": seed, "perturb": perturb, "noise": noise
-            }  # fmt: skip
+            request = {"steps": self._job.observe, "seed": seed, "perturb": perturb, "noise": noise}
             answers = self._variant.observe(request, until)
         if not self._again:
             self.close()

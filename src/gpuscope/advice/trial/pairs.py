@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpuscope.advice.results import Outcome
-from gpuscope.measure.statistics import Interval, median_interval
+from gpuscope.measurement.statistics import Interval, median_interval
 
 __all__ = ["BLOCK_S", "Pairs", "judged", "steps_of_block", "take_pairs"]
 

@@ -10,48 +10,33 @@ from statistics import fmean, stdev
 
 from gpuscope.advice.results import Compared, Parity
 from gpuscope.advice.trial.observed import Observed, Value
-from gpuscope.advice.trial.tolerances import (
-    MARGIN,
-    MOST,
-    MOST_SPREAD,
-    SPREAD,
-    Allowed,
-    allowed,
-)
+from gpuscope.advice.trial.tolerances import MARGIN, MOST, MOST_SPREAD, SPREAD, Allowed, allowed
 from gpuscope.advice.types import Numerics
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, sentences
 
 __all__ = ["OTHER_DRAWS", "distribution", "judge", "varies"]
 
-DROPOUT_OFF = Words(
-    "Dropout was switched off in both for the comparison.", "比较时两者都关闭了 dropout。"
-)
-LOSS_ONLY = Words(
-    "Only the course of the loss is compared: it is another recipe.",
-    "训练方案不同，只比较损失的走势。",
-)
-NOTHING = Words(
-    "No loss, gradient, output or result was seen in both.", "两者没有共同可见的损失、梯度或输出。"
-)
-FEW_HIDDEN = Words(
-    "Not everything can be seen in the changed code (it replays a recorded step).",
-    "改动后的代码中有些量看不到（它回放录制好的步骤）。",
-)
-SPREAD_NOTE = Words(
-    "The original's own results vary from run to run: means of several runs are compared.",
-    "原代码每次运行的结果本身就不同：比较多次运行的均值。",
+DROPOUT_OFF = Text("Dropout was switched off in both for the comparison.")
+LOSS_ONLY = Text("Only the course of the loss is compared: it is another recipe.")
+NOTHING = Text("No loss, gradient, output or result was seen in both.")
+FEW_HIDDEN = Text("Not everything can be seen in the changed code (it replays a recorded step).")
+SPREAD_NOTE = Text(
+    "The original's own results vary from run to run: means of several runs are compared."
 )
 
-OTHER_DRAWS = Words(
-    "Other loader workers draw other random numbers: means over several seeds are compared.",
-    "数据加载进程的随机数不同：比较多个随机种子下的均值。",
+OTHER_DRAWS = Text(
+    "Other loader workers draw other random numbers: means over several seeds are compared."
 )
 
 
 def judge(
-    numerics: Numerics, base: Observed, other: Observed, *, again: Observed | None = None,
+    numerics: Numerics,
+    base: Observed,
+    other: Observed,
+    *,
+    again: Observed | None = None,
     moved: Observed | None = None,
-) -> Parity:  # fmt: skip
+) -> Parity:
     """Hold a variant's results against the original's.
 
     Args:
@@ -68,13 +53,18 @@ def judge(
         return Parity("overflow", numerics, (), _note(base, ()))
     _, limits = allowed(numerics, base.precision)
     compared = [
-        each for name in shared
+        each
+        for name in shared
         for each in _compared(
-            name, base, _cut(other, steps),
-            limits, _cut(again, _fed_alike(base, again)) if again else None,
-            _cut(moved, _fed_alike(base, moved)) if moved else None, numerics,
+            name,
+            base,
+            _cut(other, steps),
+            limits,
+            _cut(again, _fed_alike(base, again)) if again else None,
+            _cut(moved, _fed_alike(base, moved)) if moved else None,
+            numerics,
         )
-    ]  # fmt: skip
+    ]
     notes = []
     if steps is not None:
         notes.append(_parted(steps))
@@ -94,9 +84,11 @@ def varies(base: Observed, again: Observed) -> bool:
 
 
 def distribution(
-    numerics: Numerics, bases: Sequence[Observed], others: Sequence[Observed],
-    note: Words = SPREAD_NOTE,
-) -> Parity:  # fmt: skip
+    numerics: Numerics,
+    bases: Sequence[Observed],
+    others: Sequence[Observed],
+    note: Text = SPREAD_NOTE,
+) -> Parity:
     """Compare by spread: each quantity's mean over the steps, over several runs.
 
     Args:
@@ -111,9 +103,10 @@ def distribution(
     """
     _, limits = allowed(numerics, bases[0].precision)
     names = [
-        n for n in ("loss", "output", "result", "gradient norm")
+        n
+        for n in ("loss", "output", "result", "gradient norm")
         if all(each.seen(n) for each in (*bases, *others))
-    ]  # fmt: skip
+    ]
     if any(_overflows(bases[0], each, names) for each in others):
         return Parity("overflow", numerics, (), note)
     compared: list[Compared] = []
@@ -134,7 +127,7 @@ def distribution(
 
 def _first_step(
     name: str, bases: Sequence[Observed], others: Sequence[Observed], limits: Allowed
-) -> list[Compared]:  # fmt: skip
+) -> list[Compared]:
     """The first step's quantity: the farthest off its original, against how far originals are."""
     firsts = [(each.quantities.get(name) or (None,))[0] for each in (*bases, *others)]
     if any(first is None for first in firsts):
@@ -171,10 +164,9 @@ def _cut(observed: Observed, steps: int | None) -> Observed:
     return replace(observed, quantities=kept)
 
 
-def _parted(steps: int) -> Words:
-    return Words(
-        f"Tokens parted after step {steps} by rounding: the steps before are compared.",
-        f"第 {steps} 步之后因舍入选了不同的词元：只比较之前的步。",
+def _parted(steps: int) -> Text:
+    return Text(
+        "Tokens parted after step {steps} by rounding: the steps before are compared.", steps=steps
     )
 
 
@@ -195,9 +187,14 @@ def _overflows(base: Observed, other: Observed, names: Sequence[str]) -> bool:
 
 
 def _compared(
-    name: str, base: Observed, other: Observed, limits: Allowed, again: Observed | None,
-    moved: Observed | None, numerics: Numerics,
-) -> list[Compared]:  # fmt: skip
+    name: str,
+    base: Observed,
+    other: Observed,
+    limits: Allowed,
+    again: Observed | None,
+    moved: Observed | None,
+    numerics: Numerics,
+) -> list[Compared]:
     """The first step, and the later ones, which may drift further."""
     steps = len(other.quantities.get(name, ()))
     differences = _differences(name, base, other, lenient=numerics == "fp16")[: steps or None]
@@ -245,10 +242,7 @@ def _differences(name: str, base: Observed, other: Observed, lenient: bool = Fal
     ours, theirs = base.quantities.get(name, ()), other.quantities.get(name, ())
     sizes = [_size(value) for value in ours if value is not None]
     least = 0.05 * max((s for s in sizes if math.isfinite(s)), default=0.0)
-    return [
-        _difference(one, two, least, lenient)
-        for one, two in zip_longest(ours, theirs)
-    ]  # fmt: skip
+    return [_difference(one, two, least, lenient) for one, two in zip_longest(ours, theirs)]
 
 
 def _difference(one: Value, two: Value, least: float, lenient: bool) -> float:
@@ -280,8 +274,5 @@ def _variance(values: Sequence[float]) -> float:
     return stdev(values) ** 2 if len(values) > 1 else 0.0
 
 
-def _note(base: Observed, notes: Sequence[Words]) -> Words | None:
-    told = [*notes, *([DROPOUT_OFF] if base.dropout else [])]
-    if not told:
-        return None
-    return Words(" ".join(each.en for each in told), "".join(each.zh for each in told))
+def _note(base: Observed, notes: Sequence[Text]) -> Text | None:
+    return sentences(*notes, DROPOUT_OFF if base.dropout else None) or None

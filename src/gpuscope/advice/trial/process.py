@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,10 +15,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gpuscope import children
 from gpuscope.advice.trial.channel import Channel
 from gpuscope.advice.trial.failures import TrialFailure
 from gpuscope.advice.trial.job import Job
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, sentences
 
 __all__ = ["Variant"]
 
@@ -38,6 +40,7 @@ class _Process:
     process: subprocess.Popen[bytes]
     channel: Channel
     log: Path
+    scratch: Path
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ class Variant:
     def start(self) -> None:
         """Start its processes and tell them their job."""
         self.began = time.perf_counter()
-        environment = dict(self.environment)
+        environment = children.environment(self.environment)
         if self.job.processes > 1:
             environment |= _rendezvous(self.job.processes)
         for rank in range(self.job.processes):
@@ -86,16 +89,22 @@ class Variant:
             environment = environment | {"RANK": str(job.rank), "LOCAL_RANK": str(job.rank)}
         here, there = os.pipe(), os.pipe()  # commands, answers
         log = self.folder / f"{len(list(self.folder.iterdir()))}-{os.getpid()}.log"
+        scratch = log.with_suffix(".scratch")
+        scratch.mkdir()
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", _MODULE, str(here[0]), str(there[1])],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env=environment, pass_fds=(here[0], there[1]), start_new_session=True,
-            )  # fmt: skip
+                children.python(_MODULE, str(here[0]), str(there[1]), str(scratch)),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(here[0], there[1]),
+                start_new_session=True,
+            )
         os.close(here[0])
         os.close(there[1])
         channel = Channel(there[0], here[1])
-        self._processes.append(_Process(process, channel, log))
+        self._processes.append(_Process(process, channel, log, scratch))
         channel.send({"job": job.line()})
 
     def wait_ready(self, until: float) -> None:
@@ -179,8 +188,11 @@ class Variant:
     @property
     def alive(self) -> bool:
         """Whether all of its processes run and have answered all that they were asked."""
-        return not self._broken and not self.spent and bool(self._processes) and all(
-            each.process.poll() is None for each in self._processes
+        return (
+            not self._broken
+            and not self.spent
+            and bool(self._processes)
+            and all(each.process.poll() is None for each in self._processes)
         )
 
     def close(self) -> None:
@@ -190,6 +202,7 @@ class Variant:
                 os.killpg(each.process.pid, signal.SIGKILL)
             each.process.wait()
             each.channel.close()
+            shutil.rmtree(each.scratch, ignore_errors=True)
         self._processes.clear()
 
     # -- answers -----------------------------------------------------------------------------------
@@ -231,29 +244,29 @@ class Variant:
         seconds = time.perf_counter() - self.began
         return TrialFailure(
             "hung",
-            Words(
-                f"It gave no answer after {seconds:.0f} s and was ended.",
-                f"{seconds:.0f} 秒后仍无响应，已终止。",
+            Text(
+                "It gave no answer after {seconds} s and was ended.", seconds=Number(seconds, ".0f")
             ),
-            f"The workload gave no answer after {seconds:.0f} s.",
-            "It may hang, or need longer to compile.", "Give more time, or a smaller workload.",
-        )  # fmt: skip
+            Text("The workload gave no answer after {seconds} s.", seconds=Number(seconds, ".0f")),
+            Text("It may hang, or need longer to compile."),
+            Text("Give more time, or a smaller workload."),
+        )
 
     def _died(self, process: _Process) -> TrialFailure:
         code = process.process.wait()
         last = _last_line(process.log)
-        how = f"exit status {code}"
-        if code < 0:
-            name = signal.Signals(-code).name
-            how = f"signal {name}" + (", perhaps for lack of memory" if code == -9 else "")
+        how = Text("exit status {code}", code=code)
+        if code == -signal.SIGKILL:
+            how = Text("signal SIGKILL, perhaps for lack of memory")
+        elif code < 0:
+            how = Text("signal {name}", name=signal.Signals(-code).name)
         return TrialFailure(
             "crashed",
-            Words(
-                f"Its process ended ({how}). {last}".strip(), f"进程意外结束（{how}）。{last}"
-            ),
-            f"The workload's process ended ({how}).", last,
-            "Make it run by itself first.",
-        )  # fmt: skip
+            sentences(Text("Its process ended ({how}).", how=how), last),
+            Text("The workload's process ended ({how}).", how=how),
+            last,
+            Text("Make it run by itself first."),
+        )
 
 
 def _most(values: list[int | None]) -> int | None:
@@ -267,8 +280,8 @@ def _last_line(log: Path) -> str:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:]
     except OSError:
         return ""
-    told = [line.strip() for line in lines if line.strip()]
-    return told[-1][:300] if told else ""
+    written = [line.strip() for line in lines if line.strip()]
+    return written[-1][:300] if written else ""
 
 
 def _rendezvous(processes: int) -> dict[str, str]:
@@ -279,6 +292,8 @@ def _rendezvous(processes: int) -> dict[str, str]:
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
     return {
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(processes),
         "LOCAL_WORLD_SIZE": str(processes),
-    }  # fmt: skip
+    }

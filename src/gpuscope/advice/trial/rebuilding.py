@@ -23,15 +23,15 @@ COMPILING_STEPS = 2
 
 def changed(job: Job) -> tuple[Any, Any]:
     """The live changes of a job, and what watches the results where that is asked; else None."""
-    from gpuscope.advice.live import Live
+    from gpuscope.advice.changes.hooks.live import Live
     from gpuscope.advice.registry import plan
-    from gpuscope.advice.trial.own_changes import load_own
+    from gpuscope.advice.user_changes import load_own
 
     load_own(job.own_changes)
     changes = list(plan(job.names))
     if not job.observe:
         return Live(changes), None
-    from gpuscope.advice.trial.observing import Watching
+    from gpuscope.advice.trial.result_hooks import Watching
 
     watching = Watching(job.perturb, job.noise)
     return Live([*changes, watching]), watching
@@ -39,7 +39,7 @@ def changed(job: Job) -> tuple[Any, Any]:
 
 def observed(watching: Any, subject: Any, job: Job) -> dict[str, Any]:
     """What the job's first steps give, as plain data."""
-    from gpuscope.advice.sharing import Sharing
+    from gpuscope.advice.trial.device_sharing import Sharing
 
     sharing = Sharing(job.share)
 
@@ -69,14 +69,15 @@ class Rebuilding:
             request: "steps", "seed", "perturb", "noise"; what is missing is the job's.
         """
         from gpuscope.advice.trial.seeding import seed_all
-        from gpuscope.advice.trial.subjects import BuildSubject
+        from gpuscope.advice.trial.workloads import BuildSubject
 
         job = replace(
-            self._job, observe=request.get("steps", self._job.observe),
+            self._job,
+            observe=request.get("steps", self._job.observe),
             seed=request.get("seed", self._job.seed),
             perturb=request.get("perturb", self._job.perturb),
             noise=request.get("noise", self._job.noise),
-        )  # fmt: skip
+        )
         live, watching = changed(job)
         self._make_room()
         seed_all(job.seed)

@@ -63,46 +63,83 @@ class Allowed:
     reason: str
 
 
-_TABLE: Mapping[Numerics, Allowed] = MappingProxyType({
-    "exact": Allowed(
-        1e-6, 1e-5, 1e-5, 1e-4, 1e-5, 1e-4,
-        "the same operations in the same order: 10 u of float32, for sums by atomic additions",
-    ),
-    "reordered": Allowed(
-        1e-5, 1e-3, 1e-3, 1e-2, 1e-4, 1e-2,
-        "sums of up to 10^6 float32 terms in another order: u * sqrt(10^6) = 6e-5 of the terms",
-    ),
-    "tf32": Allowed(
-        1e-3, 1e-2, 1e-2, 5e-2, 1e-2, 5e-2, "u = 5e-4 in every product, some tens of layers",
-    ),
-    "fp16": Allowed(
-        1e-3, 1e-2, 1e-2, 5e-2, 1e-2, 5e-2, "u = 5e-4, also between operators; small values vanish",
-    ),
-    "bf16": Allowed(
-        5e-3, 3e-2, 5e-2, 1e-1, 5e-2, 1e-1, "u = 4e-3 in products and between operators",
-    ),
-    "int8": Allowed(
-        2e-2, 5e-2, 1e-1, 2e-1, 1e-1, 2e-1,
-        "weights in steps of 1/127 of a row's largest: 4e-3 of it, 2e-2 of a typical weight",
-    ),
-    "fp8": Allowed(
-        2e-2, 1e-1, 2e-1, 3e-1, 1.5e-1, 3e-1, "u = 6e-2 in every product of scaled values",
-    ),
-    "int4": Allowed(
-        1e-1, 2e-1, 3e-1, 3e-1, 3e-1, 3e-1, "weights in steps of 1/7 of a group's largest",
-    ),
-    "recipe": Allowed(
-        2e-1, 2e-1, 3e-1, 3e-1, 3e-1, 3e-1,
-        "other batches or another optimizer: only the course of the loss is compared",
-    ),
-})  # fmt: skip
+_TABLE: Mapping[Numerics, Allowed] = MappingProxyType(
+    {
+        "exact": Allowed(
+            1e-6,
+            1e-5,
+            1e-5,
+            1e-4,
+            1e-5,
+            1e-4,
+            "the same operations in the same order: 10 u of float32, for sums by atomic additions",
+        ),
+        "reordered": Allowed(
+            1e-5,
+            1e-3,
+            1e-3,
+            1e-2,
+            1e-4,
+            1e-2,
+            "sums of up to 10^6 float32 terms in another order: u * sqrt(10^6) = 6e-5 of the terms",
+        ),
+        "tf32": Allowed(
+            1e-3, 1e-2, 1e-2, 5e-2, 1e-2, 5e-2, "u = 5e-4 in every product, some tens of layers"
+        ),
+        "fp16": Allowed(
+            1e-3,
+            1e-2,
+            1e-2,
+            5e-2,
+            1e-2,
+            5e-2,
+            "u = 5e-4, also between operators; small values vanish",
+        ),
+        "bf16": Allowed(
+            5e-3, 3e-2, 5e-2, 1e-1, 5e-2, 1e-1, "u = 4e-3 in products and between operators"
+        ),
+        "int8": Allowed(
+            2e-2,
+            5e-2,
+            1e-1,
+            2e-1,
+            1e-1,
+            2e-1,
+            "weights in steps of 1/127 of a row's largest: 4e-3 of it, 2e-2 of a typical weight",
+        ),
+        "fp8": Allowed(
+            2e-2, 1e-1, 2e-1, 3e-1, 1.5e-1, 3e-1, "u = 6e-2 in every product of scaled values"
+        ),
+        "int4": Allowed(
+            1e-1, 2e-1, 3e-1, 3e-1, 3e-1, 3e-1, "weights in steps of 1/7 of a group's largest"
+        ),
+        "recipe": Allowed(
+            2e-1,
+            2e-1,
+            3e-1,
+            3e-1,
+            3e-1,
+            3e-1,
+            "other batches or another optimizer: only the course of the loss is compared",
+        ),
+    }
+)
 
 _LOOSER: tuple[Numerics, ...] = tuple(_TABLE)
 
-ROUNDOFF: Mapping[Numerics, float] = MappingProxyType({
-    "exact": 2.0**-24, "reordered": 2.0**-22, "tf32": 2.0**-11, "fp16": 2.0**-11,
-    "bf16": 2.0**-8, "int8": 2.0**-7, "fp8": 2.0**-4, "int4": 2.0**-3, "recipe": 2.0**-8,
-})  # fmt: skip
+ROUNDOFF: Mapping[Numerics, float] = MappingProxyType(
+    {
+        "exact": 2.0**-24,
+        "reordered": 2.0**-22,
+        "tf32": 2.0**-11,
+        "fp16": 2.0**-11,
+        "bf16": 2.0**-8,
+        "int8": 2.0**-7,
+        "fp8": 2.0**-4,
+        "int4": 2.0**-3,
+        "recipe": 2.0**-8,
+    }
+)
 """Relative noise on weights that stands for a class; of "reordered", several float32 roundoffs."""
 
 

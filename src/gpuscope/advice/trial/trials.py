@@ -23,21 +23,17 @@ from gpuscope.advice.results import (
     Target,
     Trial,
 )
-from gpuscope.advice.sharing import Sharing
+from gpuscope.advice.trial.comparing import Proving
+from gpuscope.advice.trial.device_sharing import Sharing
 from gpuscope.advice.trial.failures import TrialFailure
 from gpuscope.advice.trial.job import Job
-from gpuscope.advice.trial.own_changes import load_own
+from gpuscope.advice.trial.outcomes import ALTERNATED, outcome_words, ran_out_words, stopped_words
 from gpuscope.advice.trial.pairs import Pairs, judged, steps_of_block, take_pairs
 from gpuscope.advice.trial.process import Variant
-from gpuscope.advice.trial.proving import Proving
-from gpuscope.advice.trial.words import (
-    ALTERNATED,
-    outcome_words,
-    ran_out_words,
-    stopped_words,
-)
-from gpuscope.explain.types import Words
-from gpuscope.measure.statistics import Interval, median_interval
+from gpuscope.advice.user_changes import load_own
+from gpuscope.document.text import Text, sentences
+from gpuscope.errors import WorkloadError
+from gpuscope.measurement.statistics import Interval, median_interval
 
 __all__ = ["Trials"]
 
@@ -71,7 +67,7 @@ class _Contest:
     measured: Measured | None = None
     parity: Parity | None = None
     figure: Interval | None = None
-    why: Words | None = None
+    why: Text | None = None
     alternated: bool = False
 
 
@@ -85,7 +81,7 @@ class Trials:
         objective: what a change must improve to be kept.
         processes: of a distributed workload, one a device of this host.
         seed: of all random generators.
-        allow_writes: run a script that writes files or starts programs.
+        allow_writes: what a script writes is real, else it goes to a copy of the files.
         own_changes: paths of Python files that register further changes.
         steps: whose results are compared.
         share: path of a file that all runs on one device name: while one is timed, the device does
@@ -95,27 +91,42 @@ class Trials:
     """
 
     def __init__(
-        self, target: Target, limits: Limits = DEFAULT_LIMITS, *, device: str | None = None,
-        objective: Objective = "time", processes: int = 1, seed: int = 0,
-        allow_writes: bool = False, own_changes: Sequence[str] = (), steps: int = 5,
-        share: str | Path | None = None, folder: Path | None = None,
+        self,
+        target: Target,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        device: str | None = None,
+        objective: Objective = "time",
+        processes: int = 1,
+        seed: int = 0,
+        allow_writes: bool = False,
+        own_changes: Sequence[str] = (),
+        steps: int = 5,
+        share: str | Path | None = None,
+        folder: Path | None = None,
         say: Say = lambda text: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         load_own(own_changes)
         self.limits = limits
         self.objective: Objective = objective
         self._say = say
         self._job = Job(
-            target, device=device, seed=seed, memory_bytes=limits.memory_bytes,
-            own_changes=tuple(own_changes), allow_writes=allow_writes, processes=processes,
+            target,
+            device=device,
+            seed=seed,
+            memory_bytes=limits.memory_bytes,
+            own_changes=tuple(own_changes),
+            allow_writes=allow_writes,
+            processes=processes,
             share=str(share) if share else "",
-        )  # fmt: skip
+        )
         self._sharing = Sharing(share)
         self._temporary = folder is None
         self._folder = Path(tempfile.mkdtemp(prefix="gpuscope-")) if folder is None else folder
         (self._folder / "output").mkdir(parents=True, exist_ok=True)
         self._running: Variant | None = None
-        self._proving = Proving(lambda job: self._variant(job), self._job, steps, limits.seconds)
+        self._steps = steps
+        self._proving = self._new_proving()
         self._ran_out: dict[tuple[str, ...], tuple[int, ...]] = {}
         self.device = ""
         """Name of the device; "" before anything ran."""
@@ -124,9 +135,11 @@ class Trials:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -151,12 +164,18 @@ class Trials:
                 return self._measured(variant, blocks)
         except TrialFailure as failure:
             self._stop()
+            if self._goes_on(failure):
+                return self.baseline()
             raise failure.as_error() from failure
 
     def contest(
-        self, best: Sequence[str], candidate: Sequence[str], *, apart: bool = False,
+        self,
+        best: Sequence[str],
+        candidate: Sequence[str],
+        *,
+        apart: bool = False,
         prove: bool = True,
-    ) -> Trial:  # fmt: skip
+    ) -> Trial:
         """Try a set of changes against another one.
 
         Args:
@@ -179,8 +198,12 @@ class Trials:
                 self._side_by_side(contest)
             if contest.outcome == "kept" and prove:
                 self._prove(contest, changes)
-        except TrialFailure as failure:
-            contest.outcome, contest.why = failure.outcome, failure.words
+        except (TrialFailure, WorkloadError) as error:
+            if self._goes_on(error):
+                return self.contest(best, candidate, apart=apart, prove=prove)
+            if not isinstance(error, TrialFailure):
+                raise
+            contest.outcome, contest.why = error.outcome, error.words
         except KeyboardInterrupt as stop:
             took, pairs = time.perf_counter() - contest.began, contest.pairs
             contest.outcome = "skipped"
@@ -188,6 +211,19 @@ class Trials:
             contest.pairs = contest.measured = contest.parity = None  # told, but not counted
             raise Stopped(self._trial(contest)) from stop
         return self._trial(contest)
+
+    def _goes_on(self, error: BaseException) -> bool:
+        """Whether a script ended too early because its loader did: from now on the last pass over
+        it begins again as often as needed, in all variants."""
+        failure = error if isinstance(error, TrialFailure) else error.__cause__
+        if not isinstance(failure, TrialFailure) or not failure.passes or self._job.last_pass:
+            return False
+        self._say(Text("The script is too short: its loader begins again …"))
+        self._stop()
+        self._proving.close()
+        self._job = replace(self._job, last_pass=failure.passes)
+        self._proving = self._new_proving()
+        return True
 
     def parity(self, names: Sequence[str]) -> Parity:
         """Hold the results of a set of changes against the original's, without timing.
@@ -199,6 +235,8 @@ class Trials:
         try:
             return self._proving.parity(plan(names))
         except TrialFailure as failure:
+            if self._goes_on(failure):
+                return self.parity(names)
             raise failure.as_error() from failure
 
     def _side_by_side(self, contest: _Contest) -> None:
@@ -211,9 +249,10 @@ class Trials:
                 candidate.wait_ready(until)
                 with self._sharing.timing():
                     contest.pairs = take_pairs(
-                        lambda: self._block(best), lambda: self._block(candidate),
+                        lambda: self._block(best),
+                        lambda: self._block(candidate),
                         min(until, time.perf_counter() + PAIRS_S),
-                    )  # fmt: skip
+                    )
                     self._conclude(contest, best, candidate)
             except TrialFailure as failure:
                 if failure.outcome != "memory" or best.kind == "cpu":
@@ -307,9 +346,9 @@ class Trials:
         contest.figure = figure
         if figure is None:
             contest.outcome = "even"
-            contest.why = Words(
-                f"The {self.objective} of a step is not available on this device.",
-                "该设备无法读取这个指标。",
+            contest.why = Text(
+                "The {objective} of a step is not available on this device.",
+                objective=self.objective,
             )
             return
         contest.outcome = judged(figure)
@@ -325,11 +364,14 @@ class Trials:
 
     def _prove(self, contest: _Contest, changes: Sequence[Change]) -> None:
         """The results of what won; where the device has no room, the others make it."""
-        self._say("comparing results")
+        self._say(Text("comparing results"))
         winner, self._running = self._running, None
         contest.parity = self._proving.parity(changes, winner)
         if not contest.parity.good:
             contest.outcome = "parity"
+
+    def _new_proving(self) -> Proving:
+        return Proving(lambda job: self._variant(job), self._job, self._steps, self.limits.seconds)
 
     # -- variants ----------------------------------------------------------------------------------
 
@@ -391,10 +433,16 @@ class Trials:
         window = ENERGY_WINDOW_S if self.objective == "energy" else SHORT_WINDOW_S
         energy = variant.energy(window) if variant.kind != "cpu" else None
         return Measured(
-            interval.median, interval.low, interval.high,
-            len(blocks) * steps_of_block(variant.step_s), peak, reserved, energy, variant.ready_s,
+            interval.median,
+            interval.low,
+            interval.high,
+            len(blocks) * steps_of_block(variant.step_s),
+            peak,
+            reserved,
+            energy,
+            variant.ready_s,
             variant.loader_s,
-        )  # fmt: skip
+        )
 
     def _trial(self, contest: _Contest) -> Trial:
         ratio = contest.pairs.ratio if contest.pairs is not None else None
@@ -403,16 +451,21 @@ class Trials:
         )
         more = [ALTERNATED] if contest.alternated else []
         more += [ran_out_words(batches) for batches in self._ran_out.get(contest.names, ())]
-        for each in more:
-            why = Words(f"{why.en} {each.en}", f"{why.zh}{each.zh}")
+        why = sentences(why, *more)
         held = set(contest.against)
         return Trial(
-            names=contest.names, added=tuple(n for n in contest.names if n not in held),
-            against=contest.against, outcome=contest.outcome,
-            speedup=ratio.median if ratio else None, low=ratio.low if ratio else None,
-            high=ratio.high if ratio else None, measured=contest.measured,
-            parity=contest.parity, why=why, seconds=time.perf_counter() - contest.began,
-        )  # fmt: skip
+            names=contest.names,
+            added=tuple(n for n in contest.names if n not in held),
+            against=contest.against,
+            outcome=contest.outcome,
+            speedup=ratio.median if ratio else None,
+            low=ratio.low if ratio else None,
+            high=ratio.high if ratio else None,
+            measured=contest.measured,
+            parity=contest.parity,
+            why=why,
+            seconds=time.perf_counter() - contest.began,
+        )
 
 
 def _memory_ratio(before: int | None, after: int | None) -> Interval | None:

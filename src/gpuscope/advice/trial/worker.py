@@ -1,8 +1,10 @@
-"""A process of its own that runs one variant: `python -m gpuscope.advice.trial.worker IN OUT`.
+"""A process of its own that runs one variant: `python -m gpuscope.advice.trial.worker IN OUT DIR`.
 
 It is told a `Job` over one pipe and answers over another; what the user's code prints goes to the
 process' own output. Answers: `say` (progress), `ready`, the results of commands, and `failed`,
-after which it ends. When the other end is gone it ends too.
+after which it ends. When the other end is gone it ends too. A script leaves nothing behind unless
+that is allowed (`gpuscope.program.guard`); the folder is for what it writes where there is no
+better way.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 from gpuscope.advice.trial.channel import Channel
 from gpuscope.advice.trial.job import Job
 from gpuscope.advice.trial.rebuilding import COMPILING_STEPS, changed, observed
+from gpuscope.errors import RefusedError
 
 __all__ = ["main"]
 
@@ -30,9 +33,13 @@ RANKS_WARM_UP = 12
 """Steps that each of several ranks warms up with: they must take the same number."""
 
 
+_scripts: list[Any] = []
+"""The script that runs in this process, once it is prepared."""
+
+
 def main() -> None:
     """Do what the lines on the pipe say until it ends."""
-    reading, writing = (int(text) for text in sys.argv[1:3])
+    reading, writing, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     sys.argv[1:] = []
     for descriptor in (reading, writing):
         os.set_inheritable(descriptor, False)
@@ -42,10 +49,33 @@ def main() -> None:
         return
     job = Job.of_line(message["job"])
     try:
+        if job.target.kind == "script" and not job.allow_writes:
+            _keep_files(job, channel, scratch)
         _begin(job, channel)
     except BaseException as error:
         _fail(channel, error)
     _end()
+
+
+def _keep_files(job: Job, channel: Channel, scratch: str) -> None:
+    """Have the script leave nothing behind, from before anything of it runs.
+
+    Ranks of one job work together through the system (shared memory, handles of the device), which
+    processes that are shut off from each other may not: they get no overlay.
+    """
+    from gpuscope.advice.trial.device_sharing import Sharing
+    from gpuscope.program.guard import enter
+    from gpuscope.program.guard.places import caches
+
+    def refused(refusal: RefusedError) -> None:
+        # What a script does once its loader has run out is never reached if that begins again.
+        short = [subject.too_short() for subject in _scripts]
+        _fail(channel, short[0] if short and short[0].passes else refusal.error)
+
+    for variable in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        os.makedirs(os.environ.get(variable, scratch), exist_ok=True)
+    real = (*caches(), *Sharing(job.share).files)
+    enter(job.target.name, scratch, real, alone=job.processes == 1, network=True, refuse=refused)
 
 
 def _end() -> None:
@@ -60,9 +90,9 @@ def _begin(job: Job, channel: Channel) -> None:
     channel.send({"say": "importing"})
     import torch  # noqa: F401 - seeded before anything is built
 
-    from gpuscope.advice.trial.limiting import limit_memory
+    from gpuscope.advice.trial.memory_limit import limit_memory
     from gpuscope.advice.trial.seeding import seed_all
-    from gpuscope.measure.accelerator import choose_accelerator
+    from gpuscope.measurement.accelerator import choose_accelerator
 
     accelerator = choose_accelerator(_device(job))
     seed_all(job.seed)
@@ -79,7 +109,7 @@ def _begin(job: Job, channel: Channel) -> None:
         return
     seed_all(job.seed)
     channel.send({"say": "building"})
-    from gpuscope.advice.trial.subjects import BuildSubject
+    from gpuscope.advice.trial.workloads import BuildSubject
 
     subject = BuildSubject(build, changed(job)[0], accelerator)
     _Timing(channel, accelerator, subject, job, rebuilding).serve()
@@ -105,15 +135,19 @@ def _build(job: Job, accelerator: Any) -> Any:
 
 def _serve_script(job: Job, channel: Channel, accelerator: Any) -> None:
     """The script in the main thread, the commands in another."""
-    from gpuscope.advice.trial.limiting import limit_memory
-    from gpuscope.advice.trial.subjects import ScriptSubject
-    from gpuscope.program.script.guarding import guard
+    from gpuscope.advice.trial.memory_limit import limit_memory
+    from gpuscope.advice.trial.workloads import ScriptSubject
 
     live, watching = changed(job)
     subject = ScriptSubject(
-        job.target.name, job.target.arguments, live, accelerator,
+        job.target.name,
+        job.target.arguments,
+        live,
+        accelerator,
         module=bool(job.target.options.get("module")),
-    )  # fmt: skip
+        last_pass=job.last_pass,
+    )
+    _scripts.append(subject)
     limit_memory(job.memory_bytes, accelerator)
 
     def serve() -> None:
@@ -128,8 +162,6 @@ def _serve_script(job: Job, channel: Channel, accelerator: Any) -> None:
             _fail(channel, error)
         _end()
 
-    if not job.allow_writes:
-        guard(job.target.name, lambda failure: _fail(channel, failure))
     channel.send({"say": "building"})
     thread = threading.Thread(target=serve, name="commands", daemon=True)
     thread.start()
@@ -154,7 +186,7 @@ class _Timing:
     def __init__(
         self, channel: Channel, accelerator: Any, subject: Any, job: Job, rebuilding: Any = None
     ) -> None:
-        from gpuscope.advice.sharing import Sharing
+        from gpuscope.advice.trial.device_sharing import Sharing
         from gpuscope.advice.trial.pausing import Pausing
 
         self._channel = channel
@@ -173,7 +205,7 @@ class _Timing:
 
     def _warm_up(self) -> dict[str, Any]:
         """Until the time has settled; of several ranks, a fixed number of steps."""
-        from gpuscope.measure.warmup import warm_up
+        from gpuscope.measurement.warmup import warm_up
 
         for number in range(FIRST_STEPS):
             # The first two may compile for minutes: nobody is made to wait for that.
@@ -226,8 +258,8 @@ class _Timing:
 
     def _energy(self, message: dict[str, Any]) -> dict[str, Any]:
         """Joules of a step over a window that is long enough for the counter."""
-        from gpuscope.measure.sensors import open_sensor
-        from gpuscope.measure.sensors.energy import EnergyWindow
+        from gpuscope.measurement.sensors import open_sensor
+        from gpuscope.measurement.sensors.energy import EnergyWindow
 
         sensor = open_sensor(self._accelerator.index) if self._accelerator.is_gpu else None
         if sensor is None and self._processes == 1:

@@ -5,25 +5,30 @@ from __future__ import annotations
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.job_types import JobStory
+from gpuscope.analysis.recorded_types import CollectiveWaiting
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.window import COMMUNICATION
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, joined, verbatim
 
 LEAST_SHARE = 0.10
 """Exposed communication below this share of the step is usual in well-tuned runs."""
 
+LEAST_OF_JOB = 0.05
+"""A predicted job's is no waiting, whatever the recording lacks: less of it can be told."""
 
-@finding
+
+@finding("communication_bound", needs="communication", order=30)
 def communication_bound(facts: Facts) -> Finding | None:
     """Applies when exposed communication takes a tenth of the step or more.
 
-    Gain: all of the exposed time, as if it were hidden under computation. A collective's time
-    includes waiting for the slowest rank, which one rank's timeline cannot tell apart. Where the
-    other ranks are recorded too, waiting does not count (see `wait_for_rank`). Of a predicted job
+    Gain: all of the exposed time, as if it were hidden under computation. Waiting for other ranks
+    does not count, where other ranks' recordings (see `wait_for_rank`) or the collectives' expected
+    times (see `collective_waiting`) tell it; else it is in the time. Of a predicted job
     it is the mean over all ranks, told by group.
     """
     if facts.job is not None:
-        return _of_job(facts.job)
+        return _of_job(facts, facts.job)
     rows = facts.of_class("communication")
     exposed = facts.time_of(rows)
     moving = exposed * _transfer_share(facts)
@@ -32,58 +37,68 @@ def communication_bound(facts: Facts) -> Finding | None:
     work = facts.rows.work
     events = work.kind == COMMUNICATION
     running = float((work.end_ns - work.start_ns)[events].sum()) * facts.rows.seconds
-    share, count = percent(facts.share(moving)), facts.count_of(events)
-    waiting, waiting_zh = (
-        "; this includes waiting for the slowest rank.",
-        "；这包括等待最慢的进程。",
-    )
-    if facts.ranks is not None:
-        waiting = f"; {seconds(moving)} of that would stay if no rank had to wait."
-        waiting_zh = f"；其中 {seconds(moving)} 在没有进程需要等待时仍会存在。"
+    share, count = Percent(facts.share(moving)), facts.count_of(events)
+    waiting = Text("; this includes waiting for the slowest rank.")
+    if facts.ranks is not None or _own_waiting(facts) is not None:
+        left = Seconds(moving)
+        waiting = Text("; {left} of that would stay if no rank had to wait.", left=left)
     return Finding(
         kind="communication_bound",
-        title=f"Communication between devices takes {share} of the step with no computation "
-        "beside it.",
-        evidence=f"{count} collectives run for {seconds(running)}, of which {seconds(exposed)} "
-        f"are not hidden{waiting}",
+        title=Text(
+            "Communication between devices takes {share} of the step with no computation beside "
+            "it.",
+            share=share,
+        ),
+        evidence=Text(
+            "{count} collectives run for {running}, of which {exposed} are not hidden{waiting}",
+            count=count,
+            running=Seconds(running),
+            exposed=Seconds(exposed),
+            waiting=waiting,
+        ),
         max_gain_s=moving,
-        hint=_HINT[0],
-        title_zh=f"设备间通信占一步的 {share}，期间没有计算。",
-        evidence_zh=f"{count} 次集合通信共运行 {seconds(running)}，其中 {seconds(exposed)} "
-        f"没有被掩盖{waiting_zh}",
-        hint_zh=_HINT[1],
+        hint=_HINT,
+        about=facts.about(facts.losses.talk, explains_s=moving),
     )
 
 
-_HINT = (
-    "Overlap it (prefetching all-gathers, buckets that start earlier), send less "
-    "(bf16 gradients, sharding within a node), or do more work between two collectives "
-    "(larger or accumulated batches).",
-    "让通信与计算重叠（预取 all-gather、更早启动的分桶），减少数据量"
-    "（bf16 梯度、节点内分片），或在两次通信之间做更多工作（更大或累积的批量）。",
+_HINT = Text(
+    "Overlap it (prefetching all-gathers, buckets that start earlier), send less (bf16 gradients, "
+    "sharding within a node), or do more work between two collectives (larger or accumulated "
+    "batches)."
 )
 
 
-def _of_job(job: JobStory) -> Finding | None:
+def _of_job(facts: Facts, job: JobStory) -> Finding | None:
     """The mean over all ranks of a predicted job, by group."""
     exposed_s = job.mean_s("exposed")
-    if exposed_s < LEAST_SHARE * job.step_s:
+    if exposed_s < LEAST_OF_JOB * job.step_s:
         return None
-    share = percent(exposed_s / job.step_s)
-    groups = [(part.label, seconds(part.time_s)) for part in job.parts if part.kind == "exposed"]
-    listed = ", ".join(f"{label} {time}" for label, time in groups)
-    listed_zh = "，".join(f"{label} {time}" for label, time in groups)
+    share = Percent(exposed_s / job.step_s)
+    exposed = [part for part in job.parts if part.kind == "exposed"]
+    listed = joined(verbatim(f"{part.label} {Seconds(part.time_s)}") for part in exposed)
     return Finding(
         kind="communication_bound",
-        title=f"Communication between devices takes {share} of the step with no computation "
-        "beside it.",
-        evidence=f"Moving data, waiting left out, mean of {job.world_size} ranks: {listed}.",
+        title=Text(
+            "Communication between devices takes {share} of the step with no computation beside "
+            "it.",
+            share=share,
+        ),
+        evidence=Text(
+            "Moving data, waiting left out, mean of {world_size} ranks: {listed}.",
+            world_size=job.world_size,
+            listed=listed,
+        ),
         max_gain_s=exposed_s,
-        hint=_HINT[0],
-        title_zh=f"设备间通信占一步的 {share}，期间没有计算。",
-        evidence_zh=f"数据传输（不含等待），{job.world_size} 个进程的平均：{listed_zh}。",
-        hint_zh=_HINT[1],
+        hint=_HINT,
+        about=facts.about(facts.losses.talk, explains_s=facts.term_s("communication")),
     )
+
+
+def _own_waiting(facts: Facts) -> CollectiveWaiting | None:
+    """What the only recorded rank waits, as its collectives' expected times tell."""
+    talk = facts.communication
+    return talk.waiting if facts.ranks is None and talk is not None else None
 
 
 def _transfer_share(facts: Facts) -> float:
@@ -93,6 +108,8 @@ def _transfer_share(facts: Facts) -> float:
     has nothing left to hide it under, which is the waiting's fault. Collectives that other ranks'
     recordings lack are taken to be like the others.
     """
+    if (alone := _own_waiting(facts)) is not None:
+        return 1.0 - alone.share
     if facts.ranks is None:
         return 1.0
     own = next((share for share in facts.ranks.ranks if share.rank == facts.rank), None)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.idle_spots import IdleSpot
-from gpuscope.analysis.wording import percent
+from gpuscope.document.quantities import Percent
+from gpuscope.document.text import Text, joined
 
 LEAST_SHARE = 0.10
 """A place with less of its cause's idle time is not worth naming."""
@@ -23,25 +24,25 @@ def spots_of(facts: Facts, cause: str) -> tuple[IdleSpot, ...]:
     return tuple(spot for spot in facts.idle_spots if spot.cause == cause)
 
 
-def named(facts: Facts, cause: str) -> tuple[str, str]:
-    """Return " Largest: X (40 %), Y (20 %)." in English and Chinese; "" if nothing is known."""
+def named(facts: Facts, cause: str) -> Text:
+    """Return " Largest: X (40 %), Y (20 %)."; "" if nothing is known."""
     spots = spots_of(facts, cause)
     total = sum(spot.time_s for spot in spots)
     parts = []
     for spot in spots[:MOST_PLACES]:
         known = spot.what and spot.what != "other places"
         if known and total > 0 and spot.time_s >= LEAST_SHARE * total:
-            parts.append(f"{place(spot)} ({percent(spot.time_s / total)})")
+            share = Percent(spot.time_s / total)
+            parts.append(Text("{place} ({share})", place=place(spot), share=share))
     if not parts:
-        return "", ""
-    return f" Largest: {', '.join(parts)}.", f"其中最大的：{'、'.join(parts)}。"
+        return Text("")
+    return Text(" Largest: {parts}.", parts=joined(parts))
 
 
-def place(spot: IdleSpot) -> str:
+def place(spot: IdleSpot) -> Text:
     """Return "cudaFree in aten::mm, train.py(12): step"."""
-    within = f" in {spot.within}" if spot.within else ""
-    where = f", {spot.where}" if spot.where else ""
-    return f"{spot.what}{within}{where}"
+    inside = Text("{call} in {operator}", call=spot.what, operator=spot.within)
+    return joined((inside if spot.within else spot.what, spot.where))
 
 
 def memory_calls_s(spots: Iterable[IdleSpot]) -> float:

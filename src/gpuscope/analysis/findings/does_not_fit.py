@@ -5,27 +5,24 @@ from __future__ import annotations
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding, MemoryStory
-from gpuscope.analysis.wording import percent, size
+from gpuscope.document.quantities import Bytes, Percent, Ratio
+from gpuscope.document.text import Text, capital, joined
 
 _NAMES = {
-    "parameter": ("parameters", "参数"),
-    "gradient": ("gradients", "梯度"),
-    "optimizer_state": ("optimizer states", "优化器状态"),
-    "activation": ("activations", "激活"),
-    "temporary": ("temporaries", "临时张量"),
-    "input": ("inputs", "输入"),
-    "buffer": ("buffers", "缓冲区"),
-    "cache": ("key-value cache", "键值缓存"),
-    "workspace": ("workspaces", "工作区"),
-    "communication": ("communication buffers", "通信缓冲区"),
+    "parameter": Text("parameters"),
+    "gradient": Text("gradients"),
+    "optimizer_state": Text("optimizer states"),
+    "activation": Text("activations"),
+    "temporary": Text("temporaries"),
+    "input": Text("inputs"),
+    "buffer": Text("buffers"),
+    "cache": Text("key-value cache"),
+    "workspace": Text("workspaces"),
+    "communication": Text("communication buffers"),
 }
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-@finding
+@finding("does_not_fit", needs="", order=100)
 def does_not_fit(facts: Facts) -> Finding | None:
     """Applies when the peak is above the device's capacity.
 
@@ -38,52 +35,62 @@ def does_not_fit(facts: Facts) -> Finding | None:
     if excess <= 0:
         return None
     parts = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
-    listed = ", ".join(f"{_NAMES.get(name, (name, name))[0]} {size(n)}" for name, n in parts)
-    listed_zh = "、".join(f"{_NAMES.get(name, (name, name))[1]} {size(n)}" for name, n in parts)
+    listed = joined(
+        Text("{what} {size}", what=_NAMES.get(name, name), size=Bytes(n)) for name, n in parts
+    )
     fitting = [option for option in facts.fit if option.fits][:3]
-    where, where_zh = _first_failure(facts, memory)
-    need, have = size(memory.capacity_bytes + excess), size(memory.capacity_bytes)
+    where = _first_failure(facts, memory)
+    need, have = Bytes(memory.capacity_bytes + excess), Bytes(memory.capacity_bytes)
     share = excess / memory.capacity_bytes
-    much, much_zh = f"{percent(share)} of", f"{percent(share)}"
-    if share >= 1:
-        much, much_zh = f"{share:.1f}×", f"{share:.1f} 倍"
-    who, who_zh = "The step does not fit: it", "放不下：这一步"
+    title = Text(
+        "The step does not fit: it needs {need}, the device has {have}.", need=need, have=have
+    )
     if facts.fullest is not None and facts.job is not None and len(facts.job.ranks) > 1:
-        who = f"Rank {facts.fullest} does not fit: it"
-        who_zh = f"rank {facts.fullest} 放不下：它"
+        title = Text(
+            "Rank {rank} does not fit: it needs {need}, the device has {have}.",
+            rank=facts.fullest,
+            need=need,
+            have=have,
+        )
     return Finding(
         kind="does_not_fit",
-        title=f"{who} needs {need}, the device has {have}.",
-        evidence=f"{size(excess)} ({much} the device's memory) too much. "
-        f"Largest at the peak: {listed}.{where}",
+        title=title,
+        evidence=Text(
+            "{excess} ({share} of the device's memory) too much. Largest at the peak: "
+            "{listed}.{where}",
+            excess=Bytes(excess),
+            share=Ratio(share) if share >= 1 else Percent(share),
+            listed=listed,
+            where=where,
+        ),
         max_gain_s=None,
-        hint=" Or: ".join(_sentence(option.text) for option in fitting)
-        or "None of the usual changes is enough: use a smaller model or devices with more memory.",
-        title_zh=f"{who_zh}需要 {need}，设备只有 {have}。",
-        evidence_zh=f"超出 {size(excess)}（设备内存的 {much_zh}）。峰值时最大的部分：{listed_zh}。"
-        f"{where_zh}",
-        hint_zh="或者：".join(option.text_zh for option in fitting)
-        or "常用的改变都不够：请使用更小的模型或内存更大的设备。",
+        hint=joined((capital(option.text) for option in fitting), " Or: ")
+        or Text(
+            "None of the usual changes is enough: use a smaller model or devices with more memory."
+        ),
     )
 
 
-def _first_failure(facts: Facts, memory: MemoryStory) -> tuple[str, str]:
-    """Where memory first runs out, in both languages; empty where that is not known."""
+def _first_failure(facts: Facts, memory: MemoryStory) -> Text:
+    """Where memory first runs out, empty where that is not known."""
     at, ops = memory.failed_op, facts.program.ops if facts.program else ()
     another_rank = facts.fullest is not None and facts.fullest != facts.rank
     if at is None or at >= len(ops) or another_rank:
-        return "", ""
-    asked = size(memory.failed_bytes)
+        return Text("")
+    asked = Bytes(memory.failed_bytes)
     if at < 0:
-        return (
-            f" It runs out before the step, at {asked} for {memory.failed_for}.",
-            f"在这一步开始之前就已耗尽：为 {memory.failed_for} 申请 {asked} 时。",
+        return Text(
+            " It runs out before the step, at {asked} for {failed_for}.",
+            asked=asked,
+            failed_for=memory.failed_for,
         )
     op = ops[at]
-    module = f" in {op.module}" if op.module else ""
-    module_zh = f"（模块 {op.module}）" if op.module else ""
-    return (
-        f" It runs out at operator {at + 1} of {len(ops)}, {op.name}{module}, which asks for "
-        f"{asked}.",
-        f"在第 {at + 1} 个算子（共 {len(ops)} 个）{op.name}{module_zh} 申请 {asked} 时耗尽。",
+    module = Text(" in {module}", module=op.module) if op.module else Text("")
+    return Text(
+        " It runs out at operator {at} of {ops}, {op}{module}, which asks for {asked}.",
+        at=at + 1,
+        ops=len(ops),
+        op=op.name,
+        module=module,
+        asked=asked,
     )

@@ -6,14 +6,15 @@ from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.types import Finding
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
 
 LEAST_SHARE = 0.05
 """What the fullest rank computes more than the mean, as a share of the step, below which it is
 usual."""
 
 
-@finding
+@finding("imbalance", needs="", order=220)
 def imbalance(facts: Facts) -> Finding | None:
     """Applies when the rank that computes longest exceeds the mean by 5 % of the step.
 
@@ -29,21 +30,33 @@ def imbalance(facts: Facts) -> Finding | None:
         return None
     shortest = min(job.ranks, key=lambda rank: rank.compute_s)
     share, most, least = (
-        percent(excess_s / job.step_s), seconds(longest.compute_s), seconds(shortest.compute_s)
-    )  # fmt: skip
+        Percent(excess_s / job.step_s),
+        Seconds(longest.compute_s),
+        Seconds(shortest.compute_s),
+    )
     return Finding(
         kind="imbalance",
-        title=f"Work is uneven: rank {longest.rank} computes {share} of the step longer than the "
-        "ranks do on average.",
-        evidence=f"Rank {longest.rank} ({longest.count} equal ranks) computes {most}, rank "
-        f"{shortest.rank} {least}; the others wait for it.",
+        title=Text(
+            "Work is uneven: rank {rank} computes {share} of the step longer than the ranks do on "
+            "average.",
+            rank=longest.rank,
+            share=share,
+        ),
+        evidence=Text(
+            "Rank {rank} ({count} equal ranks) computes {most}, rank {shortest} {least}; the "
+            "others wait for it.",
+            rank=longest.rank,
+            count=longest.count,
+            most=most,
+            shortest=shortest.rank,
+            least=least,
+        ),
         max_gain_s=excess_s,
-        hint="Spread the work evenly: fewer layers on the stages with the embedding or the output "
-        "head, equal batches, balanced experts.",
-        title_zh=f"工作量不均：rank {longest.rank} 的计算时间比各进程平均多出一步的 {share}。",
-        evidence_zh=f"rank {longest.rank}（共 {longest.count} 个相同进程）计算 {most}，rank "
-        f"{shortest.rank} 计算 {least}；其他进程在等它。",
-        hint_zh="均匀分配工作：让含嵌入层或输出头的级少放几层，使各批量相等，使专家均衡。",
+        about=facts.about(facts.losses.talk, explains_s=facts.term_s("waiting")),
+        hint=Text(
+            "Spread the work evenly: fewer layers on the stages with the embedding or the output "
+            "head, equal batches, balanced experts."
+        ),
     )
 
 

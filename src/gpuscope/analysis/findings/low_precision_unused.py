@@ -11,7 +11,8 @@ from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.roofs import MATRIX_KINDS
 from gpuscope.analysis.types import Finding
-from gpuscope.analysis.wording import flop_rate, percent, seconds
+from gpuscope.document.quantities import FlopRate, Percent, Seconds
+from gpuscope.document.text import Text, joined, verbatim
 
 LEAST_SHARE = 0.05
 """A gain below this share of the step is not worth a sentence."""
@@ -20,7 +21,7 @@ _FASTER = ("bfloat16", "float16", "tf32")
 _NAMES = {"bfloat16": "bf16", "float16": "fp16", "tf32": "TF32"}
 
 
-@finding
+@finding("low_precision_unused", needs="time", order=120)
 def low_precision_unused(facts: Facts) -> Finding | None:
     """Applies when float32 matrix kernels would be faster at the rate of a 16-bit dtype or TF32.
 
@@ -40,45 +41,45 @@ def low_precision_unused(facts: Facts) -> Finding | None:
     gain = _gain(facts, rows, fast_peak, halved=dtype != "tf32")
     if facts.share(gain) < LEAST_SHARE:
         return None
-    names = " or ".join(_NAMES[d] for d in _FASTER if peaks[d])
-    names_zh = "或".join(_NAMES[d] for d in _FASTER if peaks[d])
-    rates = flop_rate(slow_peak), flop_rate(fast_peak)
-    ways, ways_zh = _ways(peaks)
+    names = joined((_NAMES[d] for d in _FASTER if peaks[d]), " or ")
+    rates = FlopRate(slow_peak), FlopRate(fast_peak)
+    ways = _ways(peaks)
     return Finding(
         kind="low_precision_unused",
-        title="Matrix products run in float32; the matrix units are faster in a smaller dtype.",
-        evidence=f"{facts.count_of(rows)} float32 kernels take {seconds(time_s)} "
-        f"({percent(facts.share(time_s))} of the step). Peak: {rates[0]} in float32, {rates[1]} "
-        f"in {_NAMES[dtype]}.",
+        title=Text(
+            "Matrix products run in float32; the matrix units are faster in a smaller dtype."
+        ),
+        evidence=Text(
+            "{kernels} float32 kernels take {time} ({share} of the step). Peak: {slow} in "
+            "float32, {fast} in {dtype}.",
+            kernels=facts.count_of(rows),
+            time=Seconds(time_s),
+            share=Percent(facts.share(time_s)),
+            slow=rates[0],
+            fast=rates[1],
+            dtype=_NAMES[dtype],
+        ),
         max_gain_s=gain,
-        hint=f"Use {names}: {ways}. Check the loss curve.",
-        title_zh="矩阵乘以 float32 运行；矩阵单元在更小的数据类型下更快。",
-        evidence_zh=f"{facts.count_of(rows)} 个 float32 内核共用 {seconds(time_s)}"
-        f"（一步的 {percent(facts.share(time_s))}）。峰值：float32 为 {rates[0]}，"
-        f"{_NAMES[dtype]} 为 {rates[1]}。",
-        hint_zh=f"使用 {names_zh}：{ways_zh}。请检查损失曲线。",
+        hint=Text("Use {names}: {ways}. Check the loss curve.", names=names, ways=ways),
+        about=facts.about(rows),
     )
 
 
-def _ways(peaks: Mapping[str, float | None]) -> tuple[str, str]:
+def _ways(peaks: Mapping[str, float | None]) -> Text:
     """How to switch, by what the device has: one without bf16 needs fp16 with loss scaling."""
-    ways, ways_zh = [], []
+    ways: list[Text] = []
     if peaks["bfloat16"]:
-        ways.append("torch.autocast(device_type='cuda', dtype=torch.bfloat16)")
-        ways_zh.append(ways[0])
+        ways.append(verbatim("torch.autocast(device_type='cuda', dtype=torch.bfloat16)"))
     elif peaks["float16"]:
         ways.append(
-            "torch.autocast(device_type='cuda', dtype=torch.float16), with torch.amp.GradScaler "
-            "where it trains"
-        )
-        ways_zh.append(
-            "torch.autocast(device_type='cuda', dtype=torch.float16)，训练时配合 "
-            "torch.amp.GradScaler"
+            Text(
+                "torch.autocast(device_type='cuda', dtype=torch.float16), with "
+                "torch.amp.GradScaler where it trains"
+            )
         )
     if peaks["tf32"]:
-        ways.append("torch.set_float32_matmul_precision('high') for TF32")
-        ways_zh.append("用 torch.set_float32_matmul_precision('high') 启用 TF32")
-    return ", or ".join(ways), "，或".join(ways_zh)
+        ways.append(Text("torch.set_float32_matmul_precision('high') for TF32"))
+    return joined(ways, ", or ")
 
 
 def _float32_matrix_rows(facts: Facts) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:

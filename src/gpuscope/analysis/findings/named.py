@@ -34,9 +34,7 @@ def largest(facts: Facts, loss: npt.NDArray[np.float64]) -> tuple[str, float, in
     example: dict[str, int] = {}
     kernel, op = facts.rows.work.kernel, facts.rows.work.op
     rows = np.flatnonzero(loss > 0)
-    pairs, inverse = np.unique(
-        np.stack((kernel[rows], op[rows])), axis=1, return_inverse=True
-    )
+    pairs, inverse = np.unique(np.stack((kernel[rows], op[rows])), axis=1, return_inverse=True)
     sums = np.bincount(inverse.reshape(-1), weights=loss[rows])
     first = np.full(pairs.shape[1], -1, np.int64)
     first[inverse.reshape(-1)[::-1]] = rows[::-1]

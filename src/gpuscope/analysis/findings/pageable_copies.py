@@ -9,7 +9,8 @@ from gpuscope.analysis.findings.culprits import spots_of
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
-from gpuscope.analysis.wording import byte_rate, percent, seconds, size
+from gpuscope.document.quantities import ByteRate, Bytes, Percent, Seconds
+from gpuscope.document.text import Text, plural
 
 LEAST_SHARE = 0.02
 """Below this share of the step it is not worth a sentence."""
@@ -20,7 +21,7 @@ LEAST_BYTES = 1 << 20
 _COPY_CALL = re.compile(r"mem_?cpy", re.IGNORECASE)
 
 
-@finding
+@finding("pageable_copies", needs="time", order=160)
 def pageable_copies(facts: Facts) -> Finding | None:
     """Applies when pageable copies and the calls that stage them cost a fiftieth of the step.
 
@@ -42,24 +43,31 @@ def pageable_copies(facts: Facts) -> Finding | None:
         return None
     worst = max(slow, key=lambda copy: copy.exposed_s)
     count = sum(copy.count for copy in slow)
-    rate, rate_zh = _rates(facts, worst)
-    stands = f"; the device waits {seconds(staging)} more in the calls" if staging > 0 else ""
-    stands_zh = f"；设备还在这些调用中等待了 {seconds(staging)}" if staging > 0 else ""
-    share = percent(facts.share(gain))
+    rate = _rates(facts, worst)
+    stands = Text("")
+    if staging > 0:
+        more = Seconds(staging)
+        stands = Text("; the device waits {more} more in the calls", more=more)
+    share = Percent(facts.share(gain))
     return Finding(
         kind="pageable_copies",
-        title=f"Copies through pageable host memory cost {share} of the step.",
-        evidence=f"{count} {'copy' if count == 1 else 'copies'} a step "
-        f"{'takes' if count == 1 else 'take'} {seconds(exposed)} with no kernel beside"
-        f"{rate}{stands}.",
+        title=Text("Copies through pageable host memory cost {share} of the step.", share=share),
+        evidence=plural(
+            "{count} copy a step takes {exposed} with no kernel beside{rate}{stands}.",
+            "{count} copies a step take {exposed} with no kernel beside{rate}{stands}.",
+            count,
+            exposed=Seconds(exposed),
+            rate=rate,
+            stands=stands,
+        ),
         max_gain_s=gain,
-        hint="Use pinned memory: pin_memory=True in the DataLoader, or tensor.pin_memory() once, "
-        "then .to(device, non_blocking=True).",
-        title_zh=f"经由可分页主机内存的拷贝占一步的 {share}。",
-        evidence_zh=f"每步 {count} 次拷贝共用 {seconds(exposed)}，期间没有内核运行"
-        f"{rate_zh}{stands_zh}。",
-        hint_zh="使用锁页内存：在 DataLoader 中设置 pin_memory=True，或预先 tensor.pin_memory()，"
-        "再用 .to(device, non_blocking=True)。",
+        about=facts.about(
+            facts.pageable(slow), idle=("host dispatching",) if staging > 0 else (), idle_s=staging
+        ),
+        hint=Text(
+            "Use pinned memory: pin_memory=True in the DataLoader, or tensor.pin_memory() once, "
+            "then .to(device, non_blocking=True)."
+        ),
     )
 
 
@@ -68,11 +76,11 @@ def is_large(copy: CopyKind) -> bool:
     return copy.total_bytes is None or copy.total_bytes >= LEAST_BYTES
 
 
-def _rates(facts: Facts, copy: CopyKind) -> tuple[str, str]:
+def _rates(facts: Facts, copy: CopyKind) -> Text:
     """What it reached, and what pinned memory reaches in the same recording or over the link."""
     if copy.rate_bytes_per_s is None or copy.total_bytes is None:
-        return "", ""
-    moved, rate = size(copy.total_bytes), byte_rate(copy.rate_bytes_per_s)
+        return Text("")
+    moved, rate = Bytes(copy.total_bytes), ByteRate(copy.rate_bytes_per_s)
     pinned = [
         other.rate_bytes_per_s
         for other in facts.copies
@@ -81,11 +89,11 @@ def _rates(facts: Facts, copy: CopyKind) -> tuple[str, str]:
         and other.rate_bytes_per_s
         and (other.largest_bytes or 0) >= LEAST_BYTES
     ]
-    against, against_zh = "", ""
+    against = Text("")
     if pinned:
-        best = byte_rate(max(pinned))
-        against, against_zh = f"; pinned copies here reach {best}", f"；这里的锁页拷贝达到 {best}"
+        best = ByteRate(max(pinned))
+        against = Text("; pinned copies here reach {best}", best=best)
     elif copy.link_bytes_per_s:
-        link = byte_rate(copy.link_bytes_per_s)
-        against, against_zh = f" of the link's {link}", f"（链路为 {link}）"
-    return f" ({moved} at {rate}{against})", f"（{moved}，{rate}{against_zh}）"
+        link = ByteRate(copy.link_bytes_per_s)
+        against = Text(" of the link's {link}", link=link)
+    return Text(" ({moved} at {rate}{against})", moved=moved, rate=rate, against=against)

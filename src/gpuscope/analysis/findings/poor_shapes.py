@@ -8,7 +8,8 @@ import numpy.typing as npt
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
 from gpuscope.program.types import Op
 
 LEAST_SHARE = 0.01
@@ -23,7 +24,7 @@ _SMALLEST = 512
 """Odd sizes below this (a batch of 3, 10 classes) are what the user asked for."""
 
 
-@finding
+@finding("poor_shapes", needs="time", order=130)
 def poor_shapes(facts: Facts) -> Finding | None:
     """Applies when matrix products have a large dimension that breaks 16-byte alignment.
 
@@ -33,7 +34,7 @@ def poor_shapes(facts: Facts) -> Finding | None:
         return None
     op_of = facts.rows.work.op
     matmuls = _matmul_rows(facts) & (op_of >= 0)
-    sizes = {int(i): _odd_sizes(facts.rows.ops.ops[i]) for i in np.unique(op_of[matmuls])}
+    sizes = {int(i): odd_sizes(facts.rows.ops.ops[i]) for i in np.unique(op_of[matmuls])}
     rows = matmuls & np.isin(op_of, [i for i, odd in sizes.items() if odd])
     gain = facts.gain_of(rows) if rows.any() else None
     if gain is None or facts.share(gain) < LEAST_SHARE:
@@ -44,21 +45,29 @@ def poor_shapes(facts: Facts) -> Finding | None:
     time_s = facts.time_of(rows)
     return Finding(
         kind="poor_shapes",
-        title=f"Matrix products with a size of {listed} cannot use the fastest kernels.",
-        evidence=f"{facts.count_of(rows)} matrix products with such a size take {seconds(time_s)} "
-        f"({percent(facts.share(time_s))} of the step): their rows are no multiple of "
-        f"{ALIGNMENT_BYTES} bytes.",
+        title=Text(
+            "Matrix products with a size of {listed} cannot use the fastest kernels.", listed=listed
+        ),
+        evidence=Text(
+            "{products} matrix products with such a size take {time} ({share} of the step): their "
+            "rows are no multiple of {alignment} bytes.",
+            products=facts.count_of(rows),
+            time=Seconds(time_s),
+            share=Percent(facts.share(time_s)),
+            alignment=ALIGNMENT_BYTES,
+        ),
         max_gain_s=gain,
-        hint=f"Pad that size to a multiple of 64, for example {odd[0]} to {padded}.",
-        title_zh=f"尺寸为 {listed} 的矩阵乘无法使用最快的内核。",
-        evidence_zh=f"{facts.count_of(rows)} 个这样的矩阵乘共用 {seconds(time_s)}"
-        f"（一步的 {percent(facts.share(time_s))}）：它们的行长不是 {ALIGNMENT_BYTES} 字节的倍数。",
-        hint_zh=f"把该尺寸补齐到 64 的倍数，例如 {odd[0]} 补到 {padded}。",
+        hint=Text(
+            "Pad that size to a multiple of 64, for example {odd} to {padded}.",
+            odd=odd[0],
+            padded=padded,
+        ),
+        about=facts.about(rows),
     )
 
 
-def _odd_sizes(op: Op) -> tuple[int, ...]:
-    """Matrix dimensions of an operator that break the alignment of a row."""
+def odd_sizes(op: Op) -> tuple[int, ...]:
+    """Return the matrix dimensions of an operator that break the alignment of a row."""
     sizes: set[int] = set()
     for spec in (*op.inputs, *op.outputs):
         if len(spec.shape) < 2 or not spec.itemsize:

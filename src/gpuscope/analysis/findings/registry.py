@@ -2,64 +2,116 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from gpuscope.analysis.explained import Ledger, with_gains
 from gpuscope.analysis.findings.facts import Facts
-from gpuscope.analysis.trust import allowed
-from gpuscope.analysis.types import FINDING_KINDS, Finding
+from gpuscope.analysis.recorded_types import QUESTIONS, allowed
+from gpuscope.analysis.types import Finding
+from gpuscope.document.text import Text
+from gpuscope.registry import Registry
 
 Finder = Callable[[Facts], Finding | None]
 
-_FINDERS: dict[str, Finder] = {}
-_SUPPORT = frozenset({"facts", "named", "registry"})
+FIRST = ("does_not_fit", "untrusted_trace")
+"""What makes a run impossible or doubtful comes before every gain."""
 
 
-def finding(find: Finder) -> Finder:
-    """Register a function that looks at the facts and returns a finding, or None.
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A finding that is known.
+
+    Attributes:
+        kind: stable word for `Finding.kind`; several rules may share one.
+        needs: the question that a recording must answer before it may be given (`QUESTIONS`); ""
+            where it rests on nothing that a recording can lack, or is of predictions alone.
+        order: of equal gains the lowest comes first.
+        find: looks at the facts and returns a finding, or None.
+        kinds: other kinds that `find` may return, in which case theirs is the need.
+    """
+
+    kind: str
+    needs: str
+    order: int
+    find: Finder
+    kinds: tuple[str, ...] = ()
+
+
+RULES = Registry[Rule](Text("finding"), "gpuscope.analysis.findings")
+
+
+def finding(
+    kind: str, *, needs: str, order: int = 100, kinds: tuple[str, ...] = ()
+) -> Callable[[Finder], Finder]:
+    """Register a function as a finding; arguments as `Rule`'s.
 
     Raises:
-        ValueError: another finding of the same module and function name is registered.
+        ValueError: another one of that function's name is registered, there is no such question,
+            or rules of one kind need different things.
     """
-    name = f"{find.__module__}.{find.__qualname__}"
-    if name in _FINDERS:
-        raise ValueError(f"The finding {name} is registered twice.")
-    _FINDERS[name] = find
-    return find
+    if needs and needs not in QUESTIONS:
+        raise ValueError(f"'{needs}' is no question that a recording answers")
+
+    def register(find: Finder) -> Finder:
+        RULES.add(find.__name__, Rule(kind, needs, order, find, kinds))
+        return find
+
+    return register
 
 
-def finders() -> tuple[Finder, ...]:
-    """Return every registered finder; imports the files of this folder on first use."""
-    package = importlib.import_module("gpuscope.analysis.findings")
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.name not in _SUPPORT:
-            importlib.import_module(f"{package.__name__}.{module.name}")
-    return tuple(_FINDERS[name] for name in sorted(_FINDERS))
+def needs_of(kind: str) -> str:
+    """Return the question that a recording must answer before a kind may be given.
+
+    Raises:
+        ValueError: no rule is of that kind.
+    """
+    for rule in RULES:
+        if rule.kind == kind:
+            return rule.needs
+    raise ValueError(f"'{kind}' is not a kind of finding")
+
+
+def finding_kinds() -> tuple[str, ...]:
+    """Return the stable words of all kinds, in the order of equal gains."""
+    rules = sorted(RULES, key=lambda rule: rule.order)
+    return tuple(dict.fromkeys(kind for rule in rules for kind in (rule.kind, *rule.kinds)))
 
 
 def findings(facts: Facts) -> tuple[Finding, ...]:
-    """Return what applies, largest gain first.
+    """Return what applies, largest gain first, no time in the gains of two (see `with_gains`).
 
     What makes the run impossible (it does not fit) comes before everything, then that a recording
-    cannot be trusted; of equal gains the order is that of `FINDING_KINDS`; findings without a gain
-    come last. A finding that rests on what the recording cannot tell is not given.
+    cannot be trusted; findings without a gain come last. A finding that rests on what the recording
+    cannot tell is not given.
 
     Raises:
-        ValueError: a finder returned a kind that is not in `FINDING_KINDS`.
+        ValueError: a rule returned a kind that it does not name.
     """
-    found = [result for find in finders() if (result := find(facts)) is not None]
-    found = [result for result in found if allowed(facts.trust, result.kind)]
-    for result in found:
-        if result.kind not in FINDING_KINDS:
-            raise ValueError(f"'{result.kind}' is not a kind of finding.")
-    return tuple(sorted(found, key=_order))
+    found: list[tuple[int, Finding]] = []
+    for rule in RULES:
+        result = rule.find(facts)
+        if result is None:
+            continue
+        if result.kind not in (rule.kind, *rule.kinds):
+            raise ValueError(f"'{result.kind}' is not a kind of finding of '{rule.kind}'")
+        if allowed(facts.trust, needs_of(result.kind)):
+            found.append((rule.order, result))
+    found.sort(key=lambda one: one[0])
+    ledger = Ledger.of(facts.losses, facts.rows, facts.step, facts.critical_path)
+    return largest_first(with_gains([result for _, result in found], ledger))
 
 
-_FIRST = ("does_not_fit", "untrusted_trace")
+def largest_first(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings as they are listed, equals in the order that they have.
 
+    `FIRST` leads; then the largest gain, but a finding before those that gain nothing without it.
+    """
 
-def _order(result: Finding) -> tuple[int, float, int]:
-    gain = result.max_gain_s or 0.0
-    first = _FIRST.index(result.kind) if result.kind in _FIRST else len(_FIRST)
-    return first, -gain, FINDING_KINDS.index(result.kind)
+    def key(each: Finding) -> tuple[int, float, bool]:
+        first = FIRST.index(each.kind) if each.kind in FIRST else len(FIRST)
+        held = (other for other in found if other.kind in each.before)
+        gain_s = max(one.max_gain_s or 0.0 for one in (each, *held))
+        return first, -gain_s, not each.before
+
+    return tuple(sorted(found, key=key))

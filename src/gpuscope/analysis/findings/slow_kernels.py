@@ -12,8 +12,9 @@ from gpuscope.analysis.findings.named import largest
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
 from gpuscope.analysis.window import COMMUNICATION, KERNEL
-from gpuscope.analysis.wording import percent, seconds
-from gpuscope.hardware import calibration_for
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, sentences
+from gpuscope.hardware import Distance, calibration_for
 
 LEAST_SHARE = 0.05
 """A loss below this share of the step is not worth a sentence."""
@@ -24,11 +25,11 @@ SHORTEST_S = 10e-6
 SLOW = 1.5
 """A kernel is slow from this many times the model's time on, and beyond the model's interval."""
 
-TRUSTED = ("same device", "same device, kernels only", "same generation")
+TRUSTED = (Distance.SAME_DEVICE, Distance.KERNELS_ONLY, Distance.SAME_GENERATION)
 """How near the device must be to one whose constants were measured."""
 
 
-@finding
+@finding("slow_kernels", needs="time", order=190)
 def slow_kernels(facts: Facts) -> Finding | None:
     """Applies when kernels beyond their model's interval lose a twentieth of the step.
 
@@ -49,21 +50,29 @@ def slow_kernels(facts: Facts) -> Finding | None:
     took = float(work.end_ns[event] - work.start_ns[event]) * 1e-9
     count, time_s = facts.count_of(rows), facts.time_of(rows)
     beside = _beside_communication(facts, rows)
-    text, text_zh, hint, hint_zh = _why(beside)
-    share = percent(facts.share(total))
+    why, hint = _why(beside)
+    share = Percent(facts.share(total))
     return Finding(
         kind="slow_kernels",
-        title=f"Kernels slower than they should be cost {share} of the step.",
-        evidence=f"{count} kernels take {seconds(time_s)}, {seconds(total)} more than expected of "
-        f"their shapes on this device; most of it {worst} ({seconds(worst_s)}): one took "
-        f"{seconds(took)} where {seconds(float(expected_s[event]))} was expected.{text}",
+        title=Text("Kernels slower than they should be cost {share} of the step.", share=share),
+        evidence=sentences(
+            Text(
+                "{count} kernels take {time}, {total} more than expected of their shapes on this "
+                "device; most of it {worst} ({lost}): one took {took} where {expected} was "
+                "expected.",
+                count=count,
+                time=Seconds(time_s),
+                total=Seconds(total),
+                worst=worst,
+                lost=Seconds(worst_s),
+                took=Seconds(took),
+                expected=Seconds(float(expected_s[event])),
+            ),
+            why,
+        ),
         max_gain_s=total,
+        about=facts.about(rows, explains_s=total),
         hint=hint,
-        title_zh=f"比应有速度慢的内核使一步多用 {share}。",
-        evidence_zh=f"{count} 个内核共用 {seconds(time_s)}，比这些形状在该设备上的预期多 "
-        f"{seconds(total)}；其中最多的是 {worst}（{seconds(worst_s)}）：一次用了 "
-        f"{seconds(took)}，预期 {seconds(float(expected_s[event]))}。{text_zh}",
-        hint_zh=hint_zh,
     )
 
 
@@ -93,21 +102,19 @@ def _beside_communication(facts: Facts, rows: npt.NDArray[np.bool_]) -> float:
     return float(cover.within(start, end).sum()) / total if total else 0.0
 
 
-def _why(beside: float) -> tuple[str, str, str, str]:
-    """What ran beside them, and what to try: text and hint in both languages."""
+def _why(beside: float) -> tuple[Text, Text]:
+    """What ran beside them, and what to try."""
     if beside < 0.25:
-        return (
-            "", "",
+        return Text(""), Text(
             "Compare clocks and power with gpuscope bench, look for odd shapes and layouts (a "
-            "multiple of 64, dense tensors), and for another program on the device.",
-            "用 gpuscope bench 比较时钟与功率，检查是否有不规则的形状与布局"
-            "（64 的倍数、稠密张量），以及设备上是否有其他程序。",
-        )  # fmt: skip
-    return (
-        f" Communication ran during {percent(beside)} of their time and takes multiprocessors and "
-        "bandwidth from them.",
-        f"其中 {percent(beside)} 的时间有通信同时进行，占用了计算单元和带宽。",
+            "multiple of 64, dense tensors), and for another program on the device."
+        )
+    why = Text(
+        "Communication ran during {share} of their time and takes multiprocessors and bandwidth "
+        "from them.",
+        share=Percent(beside),
+    )
+    return why, Text(
         "Fewer channels for the collectives (NCCL_MAX_CTAS), larger and fewer of them, or copy "
-        "engines where the fabric offers them.",
-        "减少集合通信的通道数（NCCL_MAX_CTAS），合并成更大更少的调用，或在互连支持时使用拷贝引擎。",
-    )  # fmt: skip
+        "engines where the fabric offers them."
+    )

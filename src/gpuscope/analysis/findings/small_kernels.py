@@ -6,13 +6,14 @@ from gpuscope.analysis.breakdown import SHORT_KERNEL_S
 from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.types import Finding
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
 
 LEAST_SHARE = 0.10
 """Below this share of the step it is not worth a sentence."""
 
 
-@finding
+@finding("small_kernels", needs="time", order=80)
 def small_kernels(facts: Facts) -> Finding | None:
     """Applies when kernels under 5 us take a tenth of the step and are half of all kernels.
 
@@ -30,16 +31,20 @@ def small_kernels(facts: Facts) -> Finding | None:
     if facts.share(time_s) < LEAST_SHARE or short.sum() * 2 < kernels.sum():
         return None
     count, total = facts.count_of(short), facts.count_of(kernels)
-    share, limit = percent(facts.share(time_s)), seconds(SHORT_KERNEL_S)
+    share, limit = Percent(facts.share(time_s)), Seconds(SHORT_KERNEL_S)
     return Finding(
         kind="small_kernels",
-        title=f"Kernels shorter than {limit} take {share} of the step.",
-        evidence=f"{count} of {total} kernels are that short; together they take "
-        f"{seconds(time_s)}, much of it starting and stopping.",
+        title=Text(
+            "Kernels shorter than {limit} take {share} of the step.", limit=limit, share=share
+        ),
+        evidence=Text(
+            "{count} of {total} kernels are that short; together they take {time}, much of it "
+            "starting and stopping.",
+            count=count,
+            total=total,
+            time=Seconds(time_s),
+        ),
         max_gain_s=time_s,
-        hint="Fuse them: torch.compile, fused or foreach optimizer, fused norms and losses.",
-        title_zh=f"短于 {limit} 的内核占一步的 {share}。",
-        evidence_zh=f"{total} 个内核中有 {count} 个这么短，共用 {seconds(time_s)}，"
-        "其中很大一部分用于启动和结束。",
-        hint_zh="融合它们：torch.compile、融合或 foreach 优化器、融合的归一化与损失。",
+        about=facts.about(short),
+        hint=Text("Fuse them: torch.compile, fused or foreach optimizer, fused norms and losses."),
     )

@@ -9,13 +9,14 @@ from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.grouping import label
 from gpuscope.analysis.types import Finding
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
 
 LEAST_SHARE = 0.05
 """A loss below this share of the step is not worth a sentence."""
 
 
-@finding
+@finding("poor_shapes", needs="time", order=130)
 def tail_waves(facts: Facts) -> Finding | None:
     """Applies when compute-bound kernels lose a twentieth of the step to partly filled waves.
 
@@ -28,19 +29,24 @@ def tail_waves(facts: Facts) -> Finding | None:
         return None
     worst, worst_loss = _worst(facts, loss)
     count = facts.count_of(loss > 0)
-    share = percent(facts.share(total))
+    share = Percent(facts.share(total))
     return Finding(
         kind="poor_shapes",
-        title=f"Partly filled waves waste {share} of the step.",
-        evidence=f"{count} compute-bound kernels leave block slots empty, worth {seconds(total)}; "
-        f"most of it in {worst} ({seconds(worst_loss)}).",
+        title=Text("Partly filled waves waste {share} of the step.", share=share),
+        evidence=Text(
+            "{count} compute-bound kernels leave block slots empty, worth {total}; most of it in "
+            "{worst} ({worst_loss}).",
+            count=count,
+            total=Seconds(total),
+            worst=worst,
+            worst_loss=Seconds(worst_loss),
+        ),
         max_gain_s=total,
-        hint="Change batch, sequence or hidden size so that the number of tiles is just below a "
-        "multiple of what the device runs at once.",
-        title_zh=f"未填满的波浪费了一步的 {share}。",
-        evidence_zh=f"{count} 个受计算限制的内核留下空的线程块槽位，相当于 {seconds(total)}；"
-        f"其中最多的是 {worst}（{seconds(worst_loss)}）。",
-        hint_zh="调整批量、序列长度或隐藏层大小，使分块数刚好不超过设备一次可运行数量的整数倍。",
+        hint=Text(
+            "Change batch, sequence or hidden size so that the number of tiles is just below a "
+            "multiple of what the device runs at once."
+        ),
+        about=facts.about(loss > 0, explains_s=total),
     )
 
 

@@ -6,12 +6,13 @@ from gpuscope.analysis.findings.facts import Facts
 from gpuscope.analysis.findings.registry import finding
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.types import Finding
+from gpuscope.document.text import Text, sentences
 
 _SERIOUS = frozenset({"time", "idle", "communication"})
 """Questions without which there is no story. That memory was not recorded is no fault."""
 
 
-@finding
+@finding("untrusted_trace", needs="", order=90)
 def untrusted_trace(facts: Facts) -> Finding | None:
     """Applies when a check of the recording failed: something cannot be concluded, or is doubtful.
 
@@ -26,29 +27,27 @@ def untrusted_trace(facts: Facts) -> Finding | None:
     if not worst:
         return None
     whole = failed and not facts.trust.can_conclude["time"]
-    title, title_zh = (
-        ("The recording cannot be trusted: its device times mean nothing.",
-         "该记录不可信：其中的设备时间没有意义。")
+    title = (
+        Text("The recording cannot be trusted: its device times mean nothing.")
         if whole and worst[0].code != "no_device_work"
-        else ("The recording has no device work to judge.", "该记录没有可供分析的设备工作。")
+        else Text("The recording has no device work to judge.")
         if whole
-        else ("The recording raises doubts: read the figures with care.",
-              "该记录存在疑点：请谨慎看待这些数字。")
-    )  # fmt: skip
-    told = (failed + [r for r in doubts if r not in failed])[:3]
+        else Text("The recording raises doubts: read the figures with care.")
+    )
+    given = (failed + [r for r in doubts if r not in failed])[:3]
     return Finding(
         kind="untrusted_trace",
         title=title,
-        evidence=" ".join(_words(remark) for remark in told),
+        evidence=sentences(*map(_words, given)),
         max_gain_s=None,
-        hint="Record again: device activity on, one profiler at a time, a warm-up before, whole "
-        "steps, a buffer large enough (fewer steps).",
-        title_zh=title_zh,
-        evidence_zh="".join(remark.sentence_zh for remark in told),
-        hint_zh="重新记录：开启设备活动，同时只用一个分析器，先预热，记录完整的训练步，"
-        "缓冲区足够大（减少步数）。",
+        hint=Text(
+            "Record again: device activity on, one profiler at a time, a warm-up before, whole "
+            "steps, a buffer large enough (fewer steps)."
+        ),
     )
 
 
 def _words(remark: Remark) -> str:
-    return remark.sentence if remark.rank is None else f"Rank {remark.rank}: {remark.sentence}"
+    if remark.rank is None:
+        return remark.sentence
+    return Text("Rank {rank}: {sentence}", rank=remark.rank, sentence=remark.sentence)

@@ -9,7 +9,8 @@ import numpy as np
 from gpuscope.analysis.collective_match import Match
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.trust_checks.facts import RankFacts
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, joined
 from gpuscope.timeline.types import Timeline
 
 SKEW_NS = 100_000
@@ -40,19 +41,24 @@ def _present(timeline: Timeline, ranks: Sequence[RankFacts]) -> Iterator[Remark]
     if twice:
         named = _list(twice)
         yield Remark(
-            "rank_twice", "cannot",
-            f"Rank {named} is there more than once: two recordings are mixed.",
-            f"rank {named} 出现了多次：两份记录混在一起。", ("time", "communication", "ranks"),
-        )  # fmt: skip
+            "rank_twice",
+            "cannot",
+            Text("Rank {named} is there more than once: two recordings are mixed.", named=named),
+            ("time", "communication", "ranks"),
+        )
     worlds = {source.world_size for source in timeline.sources if source.world_size}
     if len(worlds) > 1:
         sizes = _list(sorted(worlds))
         yield Remark(
-            "different_worlds", "cannot",
-            f"The recordings name different numbers of ranks ({sizes}): they are of different "
-            "runs.",
-            f"各记录所说的进程总数不同（{sizes}）：它们来自不同的运行。", ("ranks",),
-        )  # fmt: skip
+            "different_worlds",
+            "cannot",
+            Text(
+                "The recordings name different numbers of ranks ({sizes}): they are of different "
+                "runs.",
+                sizes=sizes,
+            ),
+            ("ranks",),
+        )
         return
     if len(ranks) < 2 or not worlds:
         return
@@ -61,21 +67,29 @@ def _present(timeline: Timeline, ranks: Sequence[RankFacts]) -> Iterator[Remark]
     if missing:
         named = _list(missing)
         yield Remark(
-            "ranks_missing", "doubt",
-            f"{len(ranks)} of {size} ranks are here; missing: {named}. If one of those came last, "
-            "part of what looks like transfer is waiting.",
-            f"{size} 个进程中有 {len(ranks)} 个的记录，缺少：{named}。如果其中某个最后到达，"
-            "看似传输的时间里有一部分是等待。",
+            "ranks_missing",
+            "doubt",
+            Text(
+                "{ranks} of {size} ranks are here; missing: {named}. If one of those came last, "
+                "part of what looks like transfer is waiting.",
+                ranks=len(ranks),
+                size=size,
+                named=named,
+            ),
             ("communication", "ranks"),
-        )  # fmt: skip
+        )
     unsure = [facts.rank for facts in ranks if facts.source and not facts.source.rank_known]
     if unsure:
         yield Remark(
-            "rank_guessed", "note",
-            f"The files of rank {_list(unsure)} do not say which rank they are; it was taken from "
-            "their names or order.",
-            f"rank {_list(unsure)} 的文件没有说明自己的编号；编号取自文件名或顺序。", ("ranks",),
-        )  # fmt: skip
+            "rank_guessed",
+            "note",
+            Text(
+                "The files of rank {ranks} do not say which rank they are; it was taken from their "
+                "names or order.",
+                ranks=_list(unsure),
+            ),
+            ("ranks",),
+        )
 
 
 def _one_time(ranks: Sequence[RankFacts]) -> Iterator[Remark]:
@@ -84,83 +98,108 @@ def _one_time(ranks: Sequence[RankFacts]) -> Iterator[Remark]:
     for facts in ranks:
         events = facts.timeline.events
         if len(facts.device):
-            spans.append((int(events.start_ns[facts.device].min()),
-                          int(events.end_ns[facts.device].max()), facts.rank))  # fmt: skip
+            spans.append(
+                (
+                    int(events.start_ns[facts.device].min()),
+                    int(events.end_ns[facts.device].max()),
+                    facts.rank,
+                )
+            )
     if len(spans) < 2:
         return
     latest, earliest = max(spans), min(spans, key=lambda span: span[1])
     if latest[0] >= earliest[1]:
-        apart = seconds((latest[0] - earliest[1]) * 1e-9)
+        apart = Seconds((latest[0] - earliest[1]) * 1e-9)
         yield Remark(
-            "no_common_time", "doubt",
-            f"Rank {latest[2]} begins {apart} after rank {earliest[2]} has ended: the recordings "
-            "are of different times, or their clocks have different zeros.",
-            f"rank {latest[2]} 在rank {earliest[2]} 结束 {apart} 之后才开始：这些记录的时间不同，"
-            "或它们时钟的零点不同。",
+            "no_common_time",
+            "doubt",
+            Text(
+                "Rank {latest} begins {apart} after rank {earliest} has ended: the recordings are "
+                "of different times, or their clocks have different zeros.",
+                latest=latest[2],
+                apart=apart,
+                earliest=earliest[2],
+            ),
             ("ranks",),
-        )  # fmt: skip
+        )
 
 
 def _clocks(match: Match) -> Iterator[Remark]:
     skewed = {
-        rank: offset for rank, offset in match.offsets.items()
+        rank: offset
+        for rank, offset in match.offsets.items()
         if abs(offset.offset_ns) >= SKEW_NS and abs(offset.offset_ns) > 3 * offset.spread_ns
-    }  # fmt: skip
+    }
     if skewed:
         worst = max(skewed, key=lambda rank: abs(skewed[rank].offset_ns))
         offset_ns = skewed[worst].offset_ns
-        by = seconds(abs(offset_ns) * 1e-9)
-        way, way_zh = ("ahead", "快") if offset_ns > 0 else ("behind", "慢")
+        by = Seconds(abs(offset_ns) * 1e-9)
+        way = Text("ahead") if offset_ns > 0 else Text("behind")
         yield Remark(
-            "clock_skew", "note",
-            f"The ranks' clocks differ: that of rank {worst} runs {by} {way} (read off the ends "
-            "of collectives). Waiting is computed with this corrected.",
-            f"各进程的时钟不一致：rank {worst} 的时钟{way_zh} {by}（由集合通信的结束时刻得出）。"
-            "等待时间已据此修正。",
+            "clock_skew",
+            "note",
+            Text(
+                "The ranks' clocks differ: that of rank {worst} runs {by} {way} (read off the ends "
+                "of collectives). Waiting is computed with this corrected.",
+                worst=worst,
+                by=by,
+                way=way,
+            ),
             ("ranks",),
-        )  # fmt: skip
+        )
     loose = {r: o for r, o in match.offsets.items() if o.spread_ns >= DRIFT_NS}
     if loose:
         worst = max(loose, key=lambda rank: loose[rank].spread_ns)
-        by = seconds(loose[worst].spread_ns * 1e-9)
+        by = Seconds(loose[worst].spread_ns * 1e-9)
         yield Remark(
-            "clock_drift", "doubt",
-            f"Ends of the same collective vary between the ranks (rank {worst}: by {by} half of "
-            "the time): clocks drift, or collectives are matched wrongly.",
-            f"同一集合通信在各进程上的结束时刻不一致（rank {worst}：一半情况下相差 {by}）："
-            "时钟漂移，或匹配有误。",
+            "clock_drift",
+            "doubt",
+            Text(
+                "Ends of the same collective vary between the ranks (rank {worst}: by {by} half of "
+                "the time): clocks drift, or collectives are matched wrongly.",
+                worst=worst,
+                by=by,
+            ),
             ("ranks",),
-        )  # fmt: skip
+        )
 
 
 def _partners(match: Match) -> Iterator[Remark]:
     calls = match.calls
     if match.given_up:
-        named = ", ".join(name or "unnamed" for name in match.given_up)
+        named = joined(name or Text("unnamed") for name in match.given_up)
         yield Remark(
-            "collectives_unmatched", "cannot" if match.count == 0 else "doubt",
-            f"Collectives of {len(match.given_up)} groups ({named}) could not be matched across "
-            "the ranks: the recording does not say who is in them, or ranks leave before others "
-            "come.",
-            f"{len(match.given_up)} 个组（{named}）的集合通信无法在各进程之间匹配：记录没有说明组"
-            "成员，或有进程在其他进程到达之前就离开。",
+            "collectives_unmatched",
+            "cannot" if match.count == 0 else "doubt",
+            Text(
+                "Collectives of {given_up} groups ({named}) could not be matched across the ranks: "
+                "the recording does not say who is in them, or ranks leave before others come.",
+                given_up=len(match.given_up),
+                named=named,
+            ),
             ("ranks",),
-        )  # fmt: skip
+        )
     per_rank = np.bincount(calls.rank, minlength=len(calls.ranks))
     lonely = int(((match.id < 0) & ~match.alone).sum())
     if match.count and lonely >= UNMATCHED_SHARE * len(calls):
         low, high = int(per_rank.argmin()), int(per_rank.argmax())
         yield Remark(
-            "collectives_differ", "note" if lonely < 0.5 * len(calls) else "doubt",
-            f"{lonely} of {len(calls)} communication kernels ({percent(lonely / len(calls))}) have "
-            f"no partner: rank {calls.ranks[low]} has {per_rank[low]} of them, rank "
-            f"{calls.ranks[high]} {per_rank[high]}; the recordings begin or end at different "
-            "places.",
-            f"{len(calls)} 个通信内核中有 {lonely} 个（{percent(lonely / len(calls))}）没有对应者："
-            f"rank {calls.ranks[low]} 有 {per_rank[low]} 个，rank {calls.ranks[high]} 有 "
-            f"{per_rank[high]} 个；各记录的起止位置不同。",
+            "collectives_differ",
+            "note" if lonely < 0.5 * len(calls) else "doubt",
+            Text(
+                "{lonely} of {calls} communication kernels ({share}) have no partner: rank "
+                "{rank} has {fewer} of them, rank {other} {more}; the recordings begin "
+                "or end at different places.",
+                lonely=lonely,
+                calls=len(calls),
+                share=Percent(lonely / len(calls)),
+                rank=calls.ranks[low],
+                fewer=per_rank[low],
+                other=calls.ranks[high],
+                more=per_rank[high],
+            ),
             ("ranks",),
-        )  # fmt: skip
+        )
 
 
 def _list(numbers: Sequence[int], most: int = 8) -> str:

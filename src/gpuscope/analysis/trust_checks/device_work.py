@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpuscope.analysis.recorded_types import Remark
-from gpuscope.analysis.trust_checks.facts import RankFacts
+from gpuscope.analysis.trust_checks.facts import Bools, RankFacts
 from gpuscope.analysis.window import COMMUNICATION, KERNEL
-from gpuscope.analysis.wording import percent, seconds
-from gpuscope.timeline.types import Ints
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
+from gpuscope.timeline.types import Ints, Timeline
 
 DOUBT_SHARE = 0.01
 """Launches without device work: a few at the recording's end are usual."""
@@ -28,9 +29,14 @@ UNLINKED_SHARE = 0.5
 OVERLAP_SLACK_NS = 2_000
 """Kernels of a stream may touch by rounding: old recordings count whole microseconds."""
 
+EARLY_FROM = 9
+"""First major compute capability with programmatic dependent launch (CUDA Programming Guide)."""
+
 LONGEST_NS = 3_600_000_000_000
 """No kernel runs for an hour: the device's own watchdogs and users end it before."""
 
+_BEGIN_CAPTURE = re.compile(r"StreamBeginCapture", re.IGNORECASE)
+_END_CAPTURE = re.compile(r"StreamEndCapture", re.IGNORECASE)
 _GRAPH = re.compile(r"GraphLaunch", re.IGNORECASE)
 _WORKLESS = re.compile(
     r"Memset|Memcpy|GraphLaunch|HostFunc|GraphInstantiate|EventRecord|wait(On)?Event", re.IGNORECASE
@@ -54,22 +60,40 @@ def check(facts: RankFacts) -> Iterator[Remark]:
 def _no_work(facts: RankFacts) -> Remark:
     about = ("time", "idle", "communication", "ranks", "steps")
     launches = len(facts.launch)
+    if facts.source is not None and facts.source.cut_off:
+        return Remark(
+            "no_device_work",
+            "cannot",
+            Text(
+                "There is no device work in the part of the file that is there: the file ends in "
+                "the middle, and recorders write the device's work last."
+            ),
+            about,
+            facts.rank,
+        )
     if launches:
         return Remark(
-            "no_device_work", "cannot",
-            f"There are {launches} launch calls but no device work: the recorder got nothing from "
-            "the driver (no CUPTI or ROCTracer, no permission, or another profiler held it).",
-            f"有 {launches} 次启动调用，却没有任何设备工作：记录器没有从驱动得到数据"
-            "（缺少 CUPTI 或 ROCTracer、没有权限，或被其他分析器占用）。",
-            about, facts.rank,
-        )  # fmt: skip
+            "no_device_work",
+            "cannot",
+            Text(
+                "There are {launches} launch calls but no device work: the recorder got nothing "
+                "from the driver (no CUPTI or ROCTracer, no permission, or another profiler held "
+                "it).",
+                launches=launches,
+            ),
+            about,
+            facts.rank,
+        )
     return Remark(
-        "no_device_work", "cannot",
-        "There is no device work: only the host was recorded (the profiler ran without device "
-        "activity, or this process used no accelerator).",
-        "没有设备工作：只记录了主机（分析器未开启设备活动，或该进程没有使用加速器）。",
-        about, facts.rank,
-    )  # fmt: skip
+        "no_device_work",
+        "cannot",
+        Text(
+            "There is no device work: only the host was recorded (the profiler ran without device "
+            "activity, or this process used no accelerator)."
+        ),
+        about,
+        facts.rank,
+    )
 
 
 def _missing_work(facts: RankFacts) -> Iterator[Remark]:
@@ -78,31 +102,67 @@ def _missing_work(facts: RankFacts) -> Iterator[Remark]:
     launch = facts.launch[events.correlation[facts.launch] >= 0]
     names = np.array([bool(_WORKLESS.search(name)) for name in facts.timeline.names], bool)
     launch = launch[~names[events.name[launch]]] if len(launch) else launch
+    launch = launch[~captured(facts.timeline, launch)]
     if len(launch) == 0:
         return
     found = np.isin(events.correlation[launch], events.correlation[facts.device])
     last = int(events.end_ns[facts.device].max())
     after = ~found & (events.start_ns[launch] >= last)
-    missing = int((~found & ~after).sum())
+    # Work that ends before it begins was left out by the reader: said by itself.
+    left_out = facts.source.events_negative if facts.source is not None else 0
+    missing = max(0, int((~found & ~after).sum()) - left_out)
     share = missing / len(launch)
     if share >= DOUBT_SHARE and missing >= LEAST_MISSING:
         cannot = share >= CANNOT_SHARE
         about = ("time", "idle", "communication", "steps")
         yield Remark(
-            "missing_work", "cannot" if cannot else "doubt",
-            f"{missing} of {len(launch)} kernel launches ({percent(share)}) have no device work: "
-            "events were dropped, so the device looks idler than it was.",
-            f"{len(launch)} 次内核启动中有 {missing} 次（{percent(share)}）没有对应的设备工作："
-            "事件被丢弃，设备看起来比实际空闲。",
-            about, facts.rank,
-        )  # fmt: skip
+            "missing_work",
+            "cannot" if cannot else "doubt",
+            Text(
+                "{missing} of {launch} kernel launches ({share}) have no device work: events were "
+                "dropped, so the device looks idler than it was.",
+                missing=missing,
+                launch=len(launch),
+                share=Percent(share),
+            ),
+            about,
+            facts.rank,
+        )
     if int(after.sum()) > DOUBT_SHARE * len(launch):
         yield Remark(
-            "cut_end", "note",
-            f"The recording ends before the work of its last {int(after.sum())} launches.",
-            f"记录在最后 {int(after.sum())} 次启动的工作完成之前就结束了。",
-            ("steps",), facts.rank,
-        )  # fmt: skip
+            "cut_end",
+            "note",
+            Text(
+                "The recording ends before the work of its last {launches} launches.",
+                launches=int(after.sum()),
+            ),
+            ("steps",),
+            facts.rank,
+        )
+
+
+def captured(timeline: Timeline, launch: Ints) -> Bools:
+    """Return which launch calls were recorded into a CUDA graph: they start no work.
+
+    Those between the begin and the end of a capture on their own thread. A capture that another
+    thread's calls join (mode "relaxed" or "global") is not followed there.
+    """
+    events = timeline.events
+    begins = np.array([bool(_BEGIN_CAPTURE.search(name)) for name in timeline.names], bool)
+    ends = np.array([bool(_END_CAPTURE.search(name)) for name in timeline.names], bool)
+    out = np.zeros(len(launch), bool)
+    if len(launch) == 0 or not (begins.any() and ends.any()):
+        return out
+    begin_rows = np.flatnonzero(begins[events.name])
+    end_rows = np.flatnonzero(ends[events.name])
+    for lane in np.unique(events.lane[begin_rows]).tolist():
+        begun = np.sort(events.start_ns[begin_rows[events.lane[begin_rows] == lane]])
+        ended = np.sort(events.end_ns[end_rows[events.lane[end_rows] == lane]])
+        at = events.start_ns[launch]
+        opened = np.searchsorted(begun, at, side="right")
+        closed = np.searchsorted(ended, at, side="right")
+        out |= (events.lane[launch] == lane) & (opened > closed)
+    return out
 
 
 def _unlinked(facts: RankFacts) -> Iterator[Remark]:
@@ -123,31 +183,50 @@ def _unlinked(facts: RankFacts) -> Iterator[Remark]:
     first = int(np.flatnonzero(known)[0]) if known.any() else len(known)
     if len(facts.launch) == 0:
         yield Remark(
-            "no_launches", "cannot",
-            f"No launch call is recorded for the {len(known)} device events: why the device was "
-            "idle cannot be told.",
-            f"{len(known)} 个设备事件都没有启动调用的记录：无法说明设备为何空闲。",
-            ("host",), facts.rank,
-        )  # fmt: skip
+            "no_launches",
+            "cannot",
+            Text(
+                "No launch call is recorded for the {known} device events: why the device was "
+                "idle cannot be told.",
+                known=len(known),
+            ),
+            ("host",),
+            facts.rank,
+        )
     elif share >= UNLINKED_SHARE:
         yield Remark(
-            "work_without_launch", "doubt",
-            f"{missing} of {len(known)} device events ({percent(share)}) have no launch call in "
-            "the recording: the causes of idle time are known in part only.",
-            f"{len(known)} 个设备事件中有 {missing} 个（{percent(share)}）在记录中没有启动调用："
-            "空闲的原因只能部分说明。",
-            ("host",), facts.rank,
-        )  # fmt: skip
+            "work_without_launch",
+            "doubt",
+            Text(
+                "{missing} of {known} device events ({share}) have no launch call in the "
+                "recording: the causes of idle time are known in part only.",
+                missing=missing,
+                known=len(known),
+                share=Percent(share),
+            ),
+            ("host",),
+            facts.rank,
+        )
     else:
         midway = first >= missing
         yield Remark(
-            "begun_midway" if midway else "work_without_launch", "note",
-            f"{missing} of {len(known)} device events have no launch call"
-            + (": they were launched before the recording began." if midway else "."),
-            f"{len(known)} 个设备事件中有 {missing} 个没有启动调用"
-            + ("：它们在记录开始前就已启动。" if midway else "。"),
-            ("host",), facts.rank,
-        )  # fmt: skip
+            "begun_midway" if midway else "work_without_launch",
+            "note",
+            Text(
+                "{missing} of {known} device events have no launch call: they were launched before "
+                "the recording began.",
+                missing=missing,
+                known=len(known),
+            )
+            if midway
+            else Text(
+                "{missing} of {known} device events have no launch call.",
+                missing=missing,
+                known=len(known),
+            ),
+            ("host",),
+            facts.rank,
+        )
 
 
 def _graphs(facts: RankFacts) -> Iterator[Remark]:
@@ -169,21 +248,29 @@ def _graphs(facts: RankFacts) -> Iterator[Remark]:
     empty = int((work == 0).sum())
     if empty == len(work):
         yield Remark(
-            "graph_not_recorded", "cannot",
-            f"None of the {len(work)} CUDA-graph launches shows its kernels: the device looks "
-            "idle while it works.",
-            f"{len(work)} 次 CUDA 图启动都没有记录其内核：设备在工作时看起来是空闲的。",
-            ("time", "idle", "communication"), facts.rank,
-        )  # fmt: skip
+            "graph_not_recorded",
+            "cannot",
+            Text(
+                "None of the {work} CUDA-graph launches shows its kernels: the device looks idle "
+                "while it works.",
+                work=len(work),
+            ),
+            ("time", "idle", "communication"),
+            facts.rank,
+        )
     elif poor >= max(1, DOUBT_SHARE * len(work)):
         yield Remark(
-            "graph_under_recorded", "doubt",
-            f"{poor} of {len(work)} CUDA-graph launches show fewer than half of the kernels of "
-            "their graph's fullest launch: the device looks idler than it was.",
-            f"{len(work)} 次 CUDA 图启动中有 {poor} 次显示的内核不到同一个图最完整一次的一半："
-            "设备看起来比实际空闲。",
-            ("time", "idle"), facts.rank,
-        )  # fmt: skip
+            "graph_under_recorded",
+            "doubt",
+            Text(
+                "{poor} of {work} CUDA-graph launches show fewer than half of the kernels of their "
+                "graph's fullest launch: the device looks idler than it was.",
+                poor=poor,
+                work=len(work),
+            ),
+            ("time", "idle"),
+            facts.rank,
+        )
 
 
 def _graph_of(facts: RankFacts, calls: Ints) -> Ints:
@@ -201,31 +288,44 @@ def _graph_of(facts: RankFacts, calls: Ints) -> Ints:
 def _durations(facts: RankFacts) -> Iterator[Remark]:
     events = facts.timeline.events
     length = events.duration_ns[facts.device]
-    negative, huge = int((length < 0).sum()), int((length > LONGEST_NS).sum())
+    left_out = facts.source.events_negative if facts.source is not None else 0
+    negative, huge = int((length < 0).sum()) + left_out, int((length > LONGEST_NS).sum())
     if negative:
         yield Remark(
-            "negative_durations", "cannot" if negative > DOUBT_SHARE * len(length) else "doubt",
-            f"{negative} device events end before they begin.",
-            f"{negative} 个设备事件的结束时间早于开始时间。",
-            ("time", "idle"), facts.rank,
-        )  # fmt: skip
+            "negative_durations",
+            "cannot" if negative > DOUBT_SHARE * len(length) else "doubt",
+            Text(
+                "{negative} device events end before they begin: the clocks went backward, and "
+                "what they did cannot be told.",
+                negative=negative,
+            ),
+            ("time", "idle"),
+            facts.rank,
+        )
     if huge:
-        longest = seconds(int(length.max()) * 1e-9)
+        longest = Seconds(int(length.max()) * 1e-9)
         yield Remark(
-            "huge_durations", "cannot",
-            f"{huge} device events last longer than an hour (the longest {longest}): their times "
-            "are wrong.",
-            f"{huge} 个设备事件超过一小时（最长 {longest}）：其时间有误。",
-            ("time", "idle"), facts.rank,
-        )  # fmt: skip
+            "huge_durations",
+            "cannot",
+            Text(
+                "{huge} device events last longer than an hour (the longest {longest}): their "
+                "times are wrong.",
+                huge=huge,
+                longest=longest,
+            ),
+            ("time", "idle"),
+            facts.rank,
+        )
 
 
 def _overlaps(facts: RankFacts) -> Iterator[Remark]:
     """Kernels that run at one time on one stream, though a stream runs one after the other.
 
-    Kernels of CUDA graphs may (their branches share a stream's number), and a kernel launched as
-    dependent of the one before (programmatic dependent launch) begins while that one ends, so
-    only kernels that lie for the most part inside the one before count.
+    Kernels of CUDA graphs may (their branches share a stream's number), and from Hopper on a kernel
+    launched as dependent of the one before (programmatic dependent launch; cuDNN does) begins
+    before that one ends and waits inside. It cannot end before it, so that there only kernels that
+    also end inside the one before count, and twins (one kernel twice, of two recordings);
+    elsewhere all that lie inside it for the most part.
     """
     events = facts.timeline.events
     rows = facts.device
@@ -243,17 +343,33 @@ def _overlaps(facts: RankFacts) -> Iterator[Remark]:
     over = np.minimum(end[1:], end[:-1]) - start[1:]
     length = np.maximum(np.minimum(end[1:] - start[1:], end[:-1] - start[:-1]), 1)
     bad = same & (over > OVERLAP_SLACK_NS) & (over * 2 > length)
+    if _starts_early(facts):
+        name, lasts = events.name[rows], end - start
+        twins = (name[1:] == name[:-1]) & (lasts[1:] == lasts[:-1])
+        bad &= (end[1:] <= end[:-1]) | twins
     share = float(bad.sum()) / len(rows)
     if share < DOUBT_SHARE:
         return
     yield Remark(
-        "overlapping_kernels", "cannot" if share >= CANNOT_SHARE else "doubt",
-        f"{int(bad.sum())} of {len(rows)} kernels ({percent(share)}) run inside another kernel of "
-        "their stream, which cannot be: the clocks are bad, or two recordings are mixed.",
-        f"{len(rows)} 个内核中有 {int(bad.sum())} 个（{percent(share)}）与同一流中的另一个内核"
-        "重叠，这不可能发生：时钟有误，或两份记录混在一起。",
-        ("time", "idle"), facts.rank,
-    )  # fmt: skip
+        "overlapping_kernels",
+        "cannot" if share >= CANNOT_SHARE else "doubt",
+        Text(
+            "{inside} of {kernels} kernels ({share}) run inside another kernel of their stream, "
+            "which cannot be: the clocks are bad, or two recordings are mixed.",
+            inside=int(bad.sum()),
+            kernels=len(rows),
+            share=Percent(share),
+        ),
+        ("time", "idle"),
+        facts.rank,
+    )
+
+
+def _starts_early(facts: RankFacts) -> bool:
+    """Whether kernels of the rank's device may be launched before the one before has ended."""
+    devices = facts.source.devices if facts.source is not None else ()
+    known = [device.compute_capability for device in devices]
+    return any(at is not None and at[0] >= EARLY_FROM for at in known)
 
 
 def _before_launch(facts: RankFacts) -> Iterator[Remark]:
@@ -275,14 +391,19 @@ def _before_launch(facts: RankFacts) -> Iterator[Remark]:
     share = float(early.mean()) if len(early) else 0.0
     if share < DOUBT_SHARE:
         return
-    by = seconds(float(np.percentile(ahead[early], 90)) * 1e-9)
+    by = Seconds(float(np.percentile(ahead[early], 90)) * 1e-9)
     cannot = share >= UNLINKED_SHARE
     yield Remark(
-        "work_before_launch", "cannot" if cannot else "doubt",
-        f"{int(early.sum())} of {len(early)} device events ({percent(share)}) start before their "
-        f"launch call, by up to {by}: the host's and the device's clock differ, so causes of idle "
-        "time are uncertain.",
-        f"{len(early)} 个设备事件中有 {int(early.sum())} 个（{percent(share)}）早于其启动调用开始，"
-        f"最多早 {by}：主机与设备的时钟不一致，空闲原因不确定。",
-        ("host",), facts.rank,
-    )  # fmt: skip
+        "work_before_launch",
+        "cannot" if cannot else "doubt",
+        Text(
+            "{early} of {events} device events ({share}) start before their launch call, by up to "
+            "{by}: the host's and the device's clock differ, so causes of idle time are uncertain.",
+            early=int(early.sum()),
+            events=len(early),
+            share=Percent(share),
+            by=by,
+        ),
+        ("host",),
+        facts.rank,
+    )

@@ -12,7 +12,8 @@ from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.trust_checks.facts import RankFacts
 from gpuscope.analysis.window import COMMUNICATION
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, joined
 from gpuscope.timeline.types import Ints
 
 OVERHEAD_SHARE = 0.01
@@ -33,17 +34,21 @@ OVERHEAD = re.compile(
 """Names of CUPTI's overhead records as Kineto writes them (`overheadKindString`, CUPTI's
 CUpti_ActivityOverheadKind)."""
 
-_FIRST_TIME: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
-    (english, chinese, re.compile(pattern, re.IGNORECASE))
-    for english, chinese, pattern in (
-        ("allocating device memory", "分配设备内存", r"^(cuda|hip)Malloc(Async|Managed)?$"),
-        ("compiling", "编译",
-         r"compile_fx|_compile\b|inductor.*compil|dynamo.*compil|async_compile|nvrtcCompile"),
-        ("loading kernels", "加载内核",
-         r"Lazy Function Loading|Runtime Triggered Module Loading|^(cu|hip)ModuleLoad"),
-        ("capturing a graph", "捕获图", r"StreamBeginCapture|GraphInstantiate"),
+_FIRST_TIME: tuple[tuple[Text, re.Pattern[str]], ...] = tuple(
+    (what, re.compile(pattern, re.IGNORECASE))
+    for what, pattern in (
+        (Text("allocating device memory"), r"^(cuda|hip)Malloc(Async|Managed)?$"),
+        (
+            Text("compiling"),
+            r"compile_fx|_compile\b|inductor.*compil|dynamo.*compil|async_compile|nvrtcCompile",
+        ),
+        (
+            Text("loading kernels"),
+            r"Lazy Function Loading|Runtime Triggered Module Loading|^(cu|hip)ModuleLoad",
+        ),
+        (Text("capturing a graph"), r"StreamBeginCapture|GraphInstantiate"),
     )
-)  # fmt: skip
+)
 
 
 def check(facts: RankFacts) -> Iterator[Remark]:
@@ -74,29 +79,34 @@ def _overhead(facts: RankFacts) -> Iterator[Remark]:
         spent = 0
     if spent == 0 or spent < OVERHEAD_SHARE * facts.span_ns:
         return
-    share = percent(spent / facts.span_ns)
+    share = Percent(spent / facts.span_ns)
     yield Remark(
-        "profiler_overhead", "doubt" if spent >= HEAVY_SHARE * facts.span_ns else "note",
-        f"The profiler itself took {seconds(spent * 1e-9)} ({share}) within the recording: idle "
-        "time at these places is its own.",
-        f"分析器自身在记录中占用了 {seconds(spent * 1e-9)}（{share}）：这些位置的空闲由它造成。",
-        ("idle", "host"), facts.rank,
-    )  # fmt: skip
+        "profiler_overhead",
+        "doubt" if spent >= HEAVY_SHARE * facts.span_ns else "note",
+        Text(
+            "The profiler itself took {spent} ({share}) within the recording: idle time at these "
+            "places is its own.",
+            spent=Seconds(spent * 1e-9),
+            share=share,
+        ),
+        ("idle", "host"),
+        facts.rank,
+    )
 
 
-def _first_times(facts: RankFacts) -> list[tuple[str, str, float]]:
-    """What the first step spent on things that happen once: (words, words, seconds)."""
+def _first_times(facts: RankFacts) -> list[tuple[Text, float]]:
+    """What the first step spent on things that happen once, in words and seconds."""
     if not facts.steps:
         return []
     events, step = facts.timeline.events, facts.steps[0]
     low, high = np.array([step.start_ns]), np.array([step.end_ns])
     found = []
-    for english, chinese, pattern in _FIRST_TIME:
+    for what, pattern in _FIRST_TIME:
         rows = _time_of(facts, pattern)
         spent = int(Cover.of(events.start_ns[rows], events.end_ns[rows]).within(low, high)[0])
         if spent:
-            found.append((english, chinese, spent * 1e-9))
-    return sorted(found, key=lambda item: -item[2])
+            found.append((what, spent * 1e-9))
+    return sorted(found, key=lambda item: -item[1])
 
 
 def _communicating_s(facts: RankFacts) -> npt.NDArray[np.float64]:
@@ -109,7 +119,7 @@ def _communicating_s(facts: RankFacts) -> npt.NDArray[np.float64]:
     return np.asarray(covered * 1e-9, np.float64)
 
 
-def _long_first_step(facts: RankFacts, first: list[tuple[str, str, float]]) -> Iterator[Remark]:
+def _long_first_step(facts: RankFacts, first: list[tuple[Text, float]]) -> Iterator[Remark]:
     if len(facts.steps) < 3:
         return
     length = np.array([step.end_ns - step.start_ns for step in facts.steps], np.float64) * 1e-9
@@ -118,14 +128,18 @@ def _long_first_step(facts: RankFacts, first: list[tuple[str, str, float]]) -> I
     if length[0] < LONG_FIRST * median or own[0] < LONG_FIRST * float(np.median(own[1:])):
         return  # a first step that is long for waiting in a collective is another rank's matter
     extra = length[0] - median
-    causes = [item for item in first if item[2] >= 0.1 * extra][:2]
-    doing = ", ".join(f"{english} {seconds(time)}" for english, _, time in causes)
-    doing_zh = "，".join(f"{chinese} {seconds(time)}" for _, chinese, time in causes)
+    causes = [item for item in first if item[1] >= 0.1 * extra][:2]
+    doing = joined(Text("{what} {time}", what=what, time=Seconds(time)) for what, time in causes)
     yield Remark(
-        "warm_up", "doubt",
-        f"The first step takes {seconds(length[0])}, the others {seconds(median)}: the recording "
-        f"holds a warm-up{f' ({doing})' if doing else ''}, so means over its steps are too high.",
-        f"第一步用时 {seconds(length[0])}，其他步为 {seconds(median)}：记录中包含预热"
-        f"{f'（{doing_zh}）' if doing_zh else ''}，各步的平均值偏高。",
-        ("steps", "idle"), facts.rank,
-    )  # fmt: skip
+        "warm_up",
+        "doubt",
+        Text(
+            "The first step takes {length}, the others {median}: the recording holds a "
+            "warm-up{doing}, so means over its steps are too high.",
+            length=Seconds(length[0]),
+            median=Seconds(median),
+            doing=Text(" ({doing})", doing=doing) if doing else doing,
+        ),
+        ("steps", "idle"),
+        facts.rank,
+    )

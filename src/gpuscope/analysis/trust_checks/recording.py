@@ -10,7 +10,8 @@ import numpy as np
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.trust_checks.facts import RankFacts
 from gpuscope.analysis.window import COMMUNICATION
-from gpuscope.analysis.wording import percent
+from gpuscope.document.quantities import Percent
+from gpuscope.document.text import Text
 from gpuscope.timeline.types import EVENT_KINDS
 
 LACKS = frozenset({"no_memory_events", "no_steps", "one_rank"})
@@ -37,21 +38,31 @@ def _file(facts: RankFacts) -> Iterator[Remark]:
         return
     if source.cut_off:
         yield Remark(
-            "cut_off", "doubt",
-            f"The file ends in the middle: {source.events_read} whole events were read, what came "
-            "after is missing.",
-            f"文件在中间断开：读到 {source.events_read} 个完整事件，其后的内容缺失。",
-            ("time", "idle", "communication", "steps", "memory"), facts.rank,
-        )  # fmt: skip
+            "cut_off",
+            "doubt",
+            Text(
+                "The file ends in the middle: {events_read} whole events were read, what came "
+                "after is missing.",
+                events_read=source.events_read,
+            ),
+            ("time", "idle", "communication", "steps", "memory"),
+            facts.rank,
+        )
     if source.events_skipped:
         total = source.events_read + source.events_skipped
         share = source.events_skipped / total
         yield Remark(
-            "skipped_events", "doubt" if share >= SKIPPED_SHARE else "note",
-            f"{source.events_skipped} of {total} events ({percent(share)}) could not be used.",
-            f"{total} 个事件中有 {source.events_skipped} 个（{percent(share)}）无法使用。",
-            ("time", "idle"), facts.rank,
-        )  # fmt: skip
+            "skipped_events",
+            "doubt" if share >= SKIPPED_SHARE else "note",
+            Text(
+                "{events_skipped} of {total} events ({share}) could not be used.",
+                events_skipped=source.events_skipped,
+                total=total,
+                share=Percent(share),
+            ),
+            ("time", "idle"),
+            facts.rank,
+        )
 
 
 def _messages(facts: RankFacts) -> Iterator[Remark]:
@@ -61,18 +72,26 @@ def _messages(facts: RankFacts) -> Iterator[Remark]:
     failed = [m for m in messages if m not in lost and _FAILED.search(m)]
     if lost:
         yield Remark(
-            "recorder_lost_events", "doubt",
-            f'The recorder says that events were lost: "{_short(lost[0])}"{_more(lost)}.',
-            f"记录器报告有事件丢失：“{_short(lost[0])}”{_more(lost, chinese=True)}。",
-            ("time", "idle", "communication"), facts.rank,
-        )  # fmt: skip
+            "recorder_lost_events",
+            "doubt",
+            Text(
+                'The recorder says that events were lost: "{short}"{more}.',
+                short=_short(lost[0]),
+                more=_more(lost),
+            ),
+            ("time", "idle", "communication"),
+            facts.rank,
+        )
     if failed:
         yield Remark(
-            "recorder_message", "note",
-            f'The recorder says: "{_short(failed[0])}"{_more(failed)}.',
-            f"记录器的消息：“{_short(failed[0])}”{_more(failed, chinese=True)}。",
-            (), facts.rank,
-        )  # fmt: skip
+            "recorder_message",
+            "note",
+            Text(
+                'The recorder says: "{short}"{more}.', short=_short(failed[0]), more=_more(failed)
+            ),
+            (),
+            facts.rank,
+        )
 
 
 def _short(message: str, most: int = 160) -> str:
@@ -80,11 +99,9 @@ def _short(message: str, most: int = 160) -> str:
     return line if len(line) <= most else line[: most - 3] + "..."
 
 
-def _more(messages: list[str], chinese: bool = False) -> str:
-    if len(messages) < 2:
-        return ""
+def _more(messages: list[str]) -> Text:
     count = len(messages) - 1
-    return f"（另有 {count} 条）" if chinese else f" (and {count} more)"
+    return Text(" (and {count} more)", count=count) if count else Text("")
 
 
 def _lacks(facts: RankFacts) -> Iterator[Remark]:
@@ -92,31 +109,59 @@ def _lacks(facts: RankFacts) -> Iterator[Remark]:
     host = facts.host[~np.isin(events.kind[facts.host], _MARKS)]
     if len(host) == 0:
         yield Remark(
-            "no_host_events", "cannot",
-            "The host is not recorded: why the device was idle cannot be told.",
-            "没有记录主机：无法说明设备为何空闲。", ("host",), facts.rank,
-        )  # fmt: skip
+            "no_host_events",
+            "cannot",
+            Text("The host is not recorded: why the device was idle cannot be told."),
+            ("host",),
+            facts.rank,
+        )
     if not any(counter.name == "allocated" for counter in facts.timeline.counters):
         yield Remark(
-            "no_memory_events", "note",
-            "Memory was not recorded (record it with profile_memory=True).",
-            "没有记录显存（使用 profile_memory=True 记录）。", ("memory",), facts.rank,
-        )  # fmt: skip
+            "no_memory_events",
+            "note",
+            Text("Memory was not recorded (record it with profile_memory=True)."),
+            ("memory",),
+            facts.rank,
+        )
     if not facts.steps:
         yield Remark(
-            "no_steps", "note",
-            "No steps are marked: all times are of the whole recording.",
-            "没有标记训练步：所有时间都针对整个记录。", ("steps",), facts.rank,
-        )  # fmt: skip
+            "no_steps",
+            "note",
+            Text(
+                "No step is marked or found that the device's work can be tied to: all times are "
+                "of the whole recording."
+            ),
+            ("steps",),
+            facts.rank,
+        )
+    elif facts.steps[0].found:
+        yield Remark(
+            "steps_found",
+            "note",
+            Text(
+                "No step is marked: {steps} were found between the calls of the optimizer.",
+                steps=len(facts.steps),
+            )
+            if facts.steps[0].found == "optimizer"
+            else Text(
+                "No step is marked: {steps} were found by the sequence of kernels that recurs.",
+                steps=len(facts.steps),
+            ),
+            ("steps",),
+            facts.rank,
+        )
     size = facts.source.world_size if facts.source is not None else None
     talks = bool((events.kind[facts.device] == COMMUNICATION).any()) if len(facts.device) else False
     if not facts.several and talks and (size is None or size > 1):
-        of = f" of {size}" if size else ""
-        of_zh = f"（共 {size} 个）" if size else ""
+        of = Text(" of {size}", size=size) if size else Text("")
         yield Remark(
-            "one_rank", "note",
-            f"Only one rank{of} is here: what its collectives spend on waiting for other ranks "
-            "cannot be told from transfer.",
-            f"这里只有一个进程{of_zh}：无法区分集合通信中的传输与等待其他进程。",
-            ("ranks",), facts.rank,
-        )  # fmt: skip
+            "one_rank",
+            "note",
+            Text(
+                "Only one rank{of} is here: which rank it waits for cannot be told, and how long "
+                "only by the time that a collective's bytes need.",
+                of=of,
+            ),
+            ("ranks",),
+            facts.rank,
+        )

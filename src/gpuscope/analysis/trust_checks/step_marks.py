@@ -9,7 +9,8 @@ import numpy as np
 from gpuscope.analysis.cover import Cover
 from gpuscope.analysis.recorded_types import Remark
 from gpuscope.analysis.trust_checks.facts import RankFacts
-from gpuscope.analysis.wording import percent, seconds
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text
 from gpuscope.timeline.types import Ints
 
 OUTSIDE_SHARE = 0.02
@@ -39,22 +40,29 @@ def _outside(facts: RankFacts, busy: Cover, low: int, high: int) -> Iterator[Rem
         return
     if within == 0:
         yield Remark(
-            "work_outside_steps", "doubt",
-            "No device work lies within the marked steps: the device ran behind its host, or the "
-            "marks belong to something else.",
-            "标记的训练步内没有任何设备工作：设备落后于主机，或这些标记与之无关。",
-            ("steps",), facts.rank,
-        )  # fmt: skip
+            "work_outside_steps",
+            "doubt",
+            Text(
+                "No device work lies within the marked steps: the device ran behind its host, or "
+                "the marks belong to something else."
+            ),
+            ("steps",),
+            facts.rank,
+        )
         return
-    share = percent(outside / busy.total_ns)
+    share = Percent(outside / busy.total_ns)
     yield Remark(
-        "work_outside_steps", "note",
-        f"{seconds(outside * 1e-9)} of device work ({share}) lies before the first or after the "
-        "last marked step: the device runs behind its host there.",
-        f"{seconds(outside * 1e-9)} 的设备工作（{share}）位于第一个标记步之前或最后一个之后："
-        "设备在那里落后于主机。",
-        ("steps",), facts.rank,
-    )  # fmt: skip
+        "work_outside_steps",
+        "note",
+        Text(
+            "{outside} of device work ({share}) lies before the first or after the last marked "
+            "step: the device runs behind its host there.",
+            outside=Seconds(outside * 1e-9),
+            share=share,
+        ),
+        ("steps",),
+        facts.rank,
+    )
 
 
 def _cut_steps(facts: RankFacts, inside: Ints, outside_ns: int) -> Iterator[Remark]:
@@ -66,14 +74,20 @@ def _cut_steps(facts: RankFacts, inside: Ints, outside_ns: int) -> Iterator[Rema
     if len(inside) < 4:
         return
     median = float(np.median(inside[1:-1]))
-    for place, words, words_zh in ((0, "first", "第一步"), (len(inside) - 1, "last", "最后一步")):
+    steps = ((0, Text("first marked step")), (len(inside) - 1, Text("last marked step")))
+    for place, which in steps:
         lacking = median - float(inside[place])
         if inside[place] < EMPTY_SHARE * median and outside_ns < 0.5 * lacking:
-            share = percent(float(inside[place]) / median)
+            share = Percent(float(inside[place]) / median)
             yield Remark(
-                "cut_step", "doubt",
-                f"The {words} marked step holds {share} of the device work of the others: it is "
-                "cut, so means over the steps are too low.",
-                f"{words_zh}只包含其他步 {share} 的设备工作：它被截断，各步的平均值偏低。",
-                ("steps",), facts.rank,
-            )  # fmt: skip
+                "cut_step",
+                "doubt",
+                Text(
+                    "The {which} holds {share} of the device work of the others: it is "
+                    "cut, so means over the steps are too low.",
+                    which=which,
+                    share=share,
+                ),
+                ("steps",),
+                facts.rank,
+            )

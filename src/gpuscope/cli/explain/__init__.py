@@ -7,12 +7,19 @@ import pkgutil
 
 import typer
 
+from gpuscope.cli.speech import SpokenGroup
+from gpuscope.document.text import Text
+
 
 def register(app: typer.Typer) -> None:
     """Add the `explain` commands to the application: `register(topics)` of each file here."""
-    short = "One thing, deeply: a product, a collective, an error."
+    short = Text("One thing, deeply: a product, a collective, an error.")
     topics = typer.Typer(
-        help=short, no_args_is_help=True, rich_markup_mode=None, add_completion=False
+        cls=SpokenGroup,
+        help=short,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        add_completion=False,
     )
     for module in sorted(found.name for found in pkgutil.iter_modules(__path__)):
         importlib.import_module(f"{__name__}.{module}").register(topics)

@@ -8,6 +8,7 @@ import typer
 
 from gpuscope.cli.explanations import Dtype, On, Where, show
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 
 def register(topics: typer.Typer) -> None:
@@ -16,32 +17,45 @@ def register(topics: typer.Typer) -> None:
 
 
 def conv_command(
-    n: Annotated[int, typer.Argument(metavar="N", help="Images of a batch.")],
-    c: Annotated[int, typer.Argument(metavar="C", help="Input channels.")],
-    h: Annotated[int, typer.Argument(metavar="H", help="Height.")],
-    w: Annotated[int, typer.Argument(metavar="W", help="Width.")],
-    k: Annotated[int, typer.Argument(metavar="K", help="Output channels (filters).")],
-    kernel: Annotated[int, typer.Option(help="Side of a filter.")] = 3,
-    stride: Annotated[int, typer.Option(help="Step between positions.")] = 1,
-    padding: Annotated[int, typer.Option(help="Zeros added on each side.")] = 1,
-    dilation: Annotated[int, typer.Option(help="Step within a filter.")] = 1,
-    groups: Annotated[int, typer.Option(help="Channel groups; C of them is depthwise.")] = 1,
+    n: Annotated[int, typer.Argument(metavar="N", help=Text("Images of a batch."))],
+    c: Annotated[int, typer.Argument(metavar="C", help=Text("Input channels."))],
+    h: Annotated[int, typer.Argument(metavar="H", help=Text("Height."))],
+    w: Annotated[int, typer.Argument(metavar="W", help=Text("Width."))],
+    k: Annotated[int, typer.Argument(metavar="K", help=Text("Output channels (filters)."))],
+    kernel: Annotated[int, typer.Option(help=Text("Side of a filter."))] = 3,
+    stride: Annotated[int, typer.Option(help=Text("Step between positions."))] = 1,
+    padding: Annotated[int, typer.Option(help=Text("Zeros added on each side."))] = 1,
+    dilation: Annotated[int, typer.Option(help=Text("Step within a filter."))] = 1,
+    groups: Annotated[int, typer.Option(help=Text("Channel groups; C of them is depthwise."))] = 1,
     dtype: Dtype = "bf16",
     on: On = "h200",
     channels_last: Annotated[
-        bool, typer.Option("--channels-last/--channels-first", help="Tensors stored NHWC or NCHW.")
+        bool,
+        typer.Option("--channels-last/--channels-first", help=Text("Tensors stored NHWC or NCHW.")),
     ] = False,
-    backward: Annotated[bool, typer.Option("--backward", help="The gradients, too.")] = False,
+    backward: Annotated[bool, typer.Option("--backward", help=Text("The gradients, too."))] = False,
     *,
     shown: Where,
 ) -> None:
     """A convolution: the product inside, its tiles, layouts, and which sizes are cheaper."""
-    from gpuscope.explain.conv import conv
+    from gpuscope.explanation.conv import conv
 
     show(
         lambda: conv(
-            n, c, h, w, k, kernel=kernel, stride=stride, padding=padding, dilation=dilation,
-            groups=groups, dtype=dtype, on=on, channels_last=channels_last, backward=backward,
+            n,
+            c,
+            h,
+            w,
+            k,
+            kernel=kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            dtype=dtype,
+            on=on,
+            channels_last=channels_last,
+            backward=backward,
         ),
         shown,
-    )  # fmt: skip
+    )

@@ -10,9 +10,10 @@ import typer
 
 from gpuscope.cli.explanations import Where, show
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
 
 
 def register(topics: typer.Typer) -> None:
@@ -23,19 +24,21 @@ def register(topics: typer.Typer) -> None:
 def error_command(
     text: Annotated[
         str,
-        typer.Argument(metavar="TEXT|FILE|-", help="The message, a log file, or - to read stdin."),
+        typer.Argument(
+            metavar="TEXT|FILE|-", help=Text("The message, a log file, or - to read stdin.")
+        ),
     ],
     dump: Annotated[
         Path | None,
         typer.Option(
-            help="Dumps of PyTorch's flight recorder: a folder (one file a rank), or a file."
+            help=Text("Dumps of PyTorch's flight recorder: a folder (one file a rank), or a file.")
         ),
     ] = None,
     *,
     shown: Where,
 ) -> None:
     """Error: its cause, how sure that is, and what to try first."""
-    from gpuscope.explain.error import error, text_of
+    from gpuscope.explanation.error import error, text_of
 
     def make() -> Explanation:
         if text == "-":

@@ -8,9 +8,10 @@ import typer
 
 from gpuscope.cli.explanations import On, Where, show
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
 
 
 def register(topics: typer.Typer) -> None:
@@ -20,18 +21,20 @@ def register(topics: typer.Typer) -> None:
 
 def kernel_command(
     name: Annotated[
-        str, typer.Argument(help="A kernel's name, as a trace has it; quote it in the shell.")
+        str, typer.Argument(help=Text("A kernel's name, as a trace has it; quote it in the shell."))
     ],
     trace: Annotated[
         str | None,
-        typer.Option(help="A recording: how often it ran there. NAME may be a part of a name."),
+        typer.Option(
+            help=Text("A recording: how often it ran there. NAME may be a part of a name.")
+        ),
     ] = None,
     on: On = "h200",
     *,
     shown: Where,
 ) -> None:
     """Kernel: what its name means: library, tile, stages, layout, dtypes."""
-    from gpuscope.explain.kernel import kernel
+    from gpuscope.explanation.kernel import kernel
 
     def make() -> Explanation:
         if trace is None:

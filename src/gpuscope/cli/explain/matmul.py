@@ -8,6 +8,7 @@ import typer
 
 from gpuscope.cli.explanations import Dtype, On, Where, show
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 
 def register(topics: typer.Typer) -> None:
@@ -16,25 +17,24 @@ def register(topics: typer.Typer) -> None:
 
 
 def matmul_command(
-    m: Annotated[int, typer.Argument(metavar="M", help="Rows of A and of the result.")],
-    n: Annotated[int, typer.Argument(metavar="N", help="Columns of B and of the result.")],
-    k: Annotated[int, typer.Argument(metavar="K", help="Columns of A, rows of B.")],
+    m: Annotated[int, typer.Argument(metavar="M", help=Text("Rows of A and of the result."))],
+    n: Annotated[int, typer.Argument(metavar="N", help=Text("Columns of B and of the result."))],
+    k: Annotated[int, typer.Argument(metavar="K", help=Text("Columns of A, rows of B."))],
     dtype: Dtype = "bf16",
     on: On = "h200",
     layout: Annotated[
-        str, typer.Option(help="Storage of A and B: n row-major, t transposed; nt is a Linear's.")
+        str,
+        typer.Option(help=Text("Storage of A and B: n row-major, t transposed; nt is a Linear's.")),
     ] = "nt",
-    batch: Annotated[int, typer.Option(help="Number of products (bmm).")] = 1,
+    batch: Annotated[int, typer.Option(help=Text("Number of products (bmm)."))] = 1,
     hot: Annotated[
-        bool, typer.Option("--hot/--cold", help="Whether A and B are in the L2 cache already.")
+        bool,
+        typer.Option("--hot/--cold", help=Text("Whether A and B are in the L2 cache already.")),
     ] = False,
     *,
     shown: Where,
 ) -> None:
     """A matrix product: tiles, waves, traffic, the limiter, and which sizes are cheaper."""
-    from gpuscope.explain.matmul import matmul
+    from gpuscope.explanation.matmul import matmul
 
-    show(
-        lambda: matmul(m, n, k, dtype=dtype, on=on, layout=layout, batch=batch, hot=hot),
-        shown,
-    )
+    show(lambda: matmul(m, n, k, dtype=dtype, on=on, layout=layout, batch=batch, hot=hot), shown)

@@ -15,12 +15,12 @@ def register(topics: typer.Typer) -> None:
 
 
 def _memory(
-    target: given.WorkloadArgument, on: On = "h200", *, options: given.Options, shown: Where,
-) -> None:  # fmt: skip
+    target: given.WorkloadArgument, on: On = "h200", *, options: given.Options, shown: Where
+) -> None:
     """A step's memory: the peak and its holders, what would still fit, what to change first."""
     from gpuscope.cli.progress import progress
-    from gpuscope.explain.memory import memory
-    from gpuscope.explain.types import Explanation
+    from gpuscope.document.blocks import Explanation
+    from gpuscope.explanation.memory import memory
     from gpuscope.program.workload import check_name
     from gpuscope.views.i18n import choose_language, tr
 

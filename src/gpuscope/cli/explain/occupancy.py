@@ -8,6 +8,7 @@ import typer
 
 from gpuscope.cli.explanations import On, Where, show
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
 
 def register(topics: typer.Typer) -> None:
@@ -16,19 +17,16 @@ def register(topics: typer.Typer) -> None:
 
 
 def occupancy_command(
-    threads: Annotated[int, typer.Option(help="Threads of a block.")] = 256,
-    registers: Annotated[int, typer.Option(help="Registers of a thread (ptxas -v).")] = 32,
+    threads: Annotated[int, typer.Option(help=Text("Threads of a block."))] = 256,
+    registers: Annotated[int, typer.Option(help=Text("Registers of a thread (ptxas -v)."))] = 32,
     shared: Annotated[
-        str, typer.Option(help="Shared memory of a block: 48KB (x 1024 bytes), 49152.")
+        str, typer.Option(help=Text("Shared memory of a block: 48KB (x 1024 bytes), 49152."))
     ] = "0",
     on: On = "h200",
     *,
     shown: Where,
 ) -> None:
     """Occupancy: blocks on a multiprocessor, what limits them, how much is needed."""
-    from gpuscope.explain.occupancy import occupancy
+    from gpuscope.explanation.occupancy import occupancy
 
-    show(
-        lambda: occupancy(threads, registers, shared, on=on),
-        shown,
-    )
+    show(lambda: occupancy(threads, registers, shared, on=on), shown)

@@ -8,15 +8,18 @@ import typer
 
 from gpuscope.cli.explanations import Dtype, On, Where, show
 from gpuscope.cli.groups import grouped
+from gpuscope.document.text import Text
 
-Amount = Annotated[str, typer.Argument(metavar="SIZE", help="What is copied: 1GB, 64MiB, 4096B.")]
+Amount = Annotated[
+    str, typer.Argument(metavar="SIZE", help=Text("What is copied: 1GB, 64MiB, 4096B."))
+]
 Pinned = Annotated[
     bool | None,
     typer.Option(
-        "--pinned/--pageable", help="Which host memory to tell of first; both by default."
+        "--pinned/--pageable", help=Text("Which host memory to tell of first; both by default.")
     ),
 ]
-Direction = Annotated[str, typer.Option(help="h2d (host to device) or d2h (device to host).")]
+Direction = Annotated[str, typer.Option(help=Text("h2d (host to device) or d2h (device to host)."))]
 
 
 def register(topics: typer.Typer) -> None:
@@ -25,13 +28,15 @@ def register(topics: typer.Typer) -> None:
 
 
 def _transfer(
-    amount: Amount, on: On = "h200", pinned: Pinned = None, direction: Direction = "h2d",
-    dtype: Dtype = "bf16", *, shown: Where,
-) -> None:  # fmt: skip
+    amount: Amount,
+    on: On = "h200",
+    pinned: Pinned = None,
+    direction: Direction = "h2d",
+    dtype: Dtype = "bf16",
+    *,
+    shown: Where,
+) -> None:
     """A copy between host and device: pageable, pinned, overlapped with compute."""
-    from gpuscope.explain.transfer import transfer
+    from gpuscope.explanation.transfer import transfer
 
-    show(
-        lambda: transfer(amount, on=on, pinned=pinned, direction=direction, dtype=dtype),
-        shown,
-    )
+    show(lambda: transfer(amount, on=on, pinned=pinned, direction=direction, dtype=dtype), shown)

@@ -16,23 +16,35 @@ from gpuscope.doctor.nvidia_devices import nvidia_devices
 from gpuscope.doctor.presence import has_accelerator
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding, Severity
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """In the order in which PyTorch looks for them."""
 
 KEYS = frozenset(
     (
-        "backend", "expandable_segments", "garbage_collection_threshold",
-        "graph_capture_record_stream_reuse", "large_segment_size_mb", "max_non_split_rounding_mb",
-        "max_split_size_mb", "per_process_memory_fraction", "pinned_free_catch_all",
-        "pinned_max_cached_size_mb", "pinned_max_round_threshold_mb", "pinned_num_register_threads",
-        "pinned_reserve_segment_size_mb", "pinned_use_background_threads",
-        "pinned_use_cuda_host_register", "pinned_use_hip_host_register",
-        "release_lock_on_cudamalloc", "release_lock_on_hipmalloc", "roundup_power2_divisions",
+        "backend",
+        "expandable_segments",
+        "garbage_collection_threshold",
+        "graph_capture_record_stream_reuse",
+        "large_segment_size_mb",
+        "max_non_split_rounding_mb",
+        "max_split_size_mb",
+        "per_process_memory_fraction",
+        "pinned_free_catch_all",
+        "pinned_max_cached_size_mb",
+        "pinned_max_round_threshold_mb",
+        "pinned_num_register_threads",
+        "pinned_reserve_segment_size_mb",
+        "pinned_use_background_threads",
+        "pinned_use_cuda_host_register",
+        "pinned_use_hip_host_register",
+        "release_lock_on_cudamalloc",
+        "release_lock_on_hipmalloc",
+        "roundup_power2_divisions",
         "throw_on_cudamalloc_oom",
     )
-)  # fmt: skip
+)
 
 _LEAST_SPLIT_MB = 20
 
@@ -47,7 +59,7 @@ def read_settings(text: str) -> Mapping[str, str]:
     return found
 
 
-@check("allocator", "settings", "Settings of PyTorch's caching allocator")
+@check("allocator", "settings", Text("Settings of PyTorch's caching allocator"))
 def allocator(machine: Machine) -> Iterable[Finding]:
     """Look for settings that stop the program, or cost memory or speed."""
     cuda = bool(nvidia_devices(machine))
@@ -56,11 +68,12 @@ def allocator(machine: Machine) -> Iterable[Finding]:
     if not set_ones:
         if has_accelerator(machine):
             yield Finding(
-                "allocator", "ok",
-                Words("The allocator has its default settings.", "分配器为默认设置。"),
-                Words("Default settings.", "默认设置。"),
+                "allocator",
+                "ok",
+                Text("The allocator has its default settings."),
+                Text("Default settings."),
                 known_by="environment",
-            )  # fmt: skip
+            )
         return
     name, text = set_ones[0]
     if len({v for _, v in set_ones}) > 1:
@@ -69,33 +82,42 @@ def allocator(machine: Machine) -> Iterable[Finding]:
     yield from problems
     if not problems:
         yield Finding(
-            "allocator", "ok", Words("The allocator is set.", "分配器已设置。"),
-            Words(f"{name}={text}.", f"{name}={text}。"), known_by="environment",
+            "allocator",
+            "ok",
+            Text("The allocator is set."),
+            Text("{name}={text}.", name=name, text=text),
+            known_by="environment",
             values={name: text},
-        )  # fmt: skip
+        )
 
 
 def _several(names: list[str]) -> Finding:
     return Finding(
-        "allocator", "note",
-        Words("Two variables set the allocator differently.", "两个变量对分配器的设置不同。"),
-        Words(
-            f"{names[0]} counts; {', '.join(names[1:])} is not read.",
-            f"以 {names[0]} 为准；{', '.join(names[1:])} 不会被读取。",
-        ),
-        commands=(f"unset {names[1]}",), known_by="environment",
-    )  # fmt: skip
+        "allocator",
+        "note",
+        Text("Two variables set the allocator differently."),
+        Text("{first} counts; {others} is not read.", first=names[0], others=", ".join(names[1:])),
+        commands=(f"unset {names[1]}",),
+        known_by="environment",
+    )
 
 
 def _problem(
-    severity: Severity, title: Words, name: str, key: str, value: str, why: Words
+    severity: Severity, title: Text, name: str, key: str, value: str, why: Text
 ) -> Finding:
     said = f"{name}: {key}:{value}" if value else f"{name}: {key}"
     return Finding(
-        "allocator", severity, title, Words(f"{said}.", f"{said}。"), why,
-        Words("Correct or remove it.", "修正或删除。") if severity != "note" else None,
-        (f"unset {name}",), "environment", None, {key: value},
-    )  # fmt: skip
+        "allocator",
+        severity,
+        title,
+        Text("{said}.", said=said),
+        why,
+        Text("Correct or remove it.") if severity != "note" else None,
+        (f"unset {name}",),
+        "environment",
+        None,
+        {key: value},
+    )
 
 
 def _number(value: str) -> float | None:
@@ -103,32 +125,31 @@ def _number(value: str) -> float | None:
 
 
 def _problems(machine: Machine, name: str, settings: Mapping[str, str]) -> Iterable[Finding]:
-    stops = Words(
-        "PyTorch stops with an error at its first allocation on the device.",
-        "PyTorch 在设备上首次分配时就会报错退出。",
-    )
+    stops = Text("PyTorch stops with an error at its first allocation on the device.")
     for key, value in settings.items():
         number = _number(value)
         if key not in KEYS:
             yield _problem(
                 "warning",
-                Words(f"The allocator does not know '{key}'.", f"分配器不认识 “{key}”。"),
-                name, key, value, stops,
-            )  # fmt: skip
+                Text("The allocator does not know '{key}'.", key=key),
+                name,
+                key,
+                value,
+                stops,
+            )
         elif key == "max_split_size_mb" and (number is None or number < _LEAST_SPLIT_MB):
             yield _problem(
-                "error", Words("max_split_size_mb is too small.", "max_split_size_mb 过小。"),
-                name, key, value, stops,
-            )  # fmt: skip
+                "error", Text("max_split_size_mb is too small."), name, key, value, stops
+            )
         elif key == "garbage_collection_threshold" and not (number and 0 < number < 1):
             yield _problem(
                 "error",
-                Words(
-                    "The collection threshold is not between 0 and 1.",
-                    "回收阈值不在 0 与 1 之间。",
-                ),
-                name, key, value, stops,
-            )  # fmt: skip
+                Text("The collection threshold is not between 0 and 1."),
+                name,
+                key,
+                value,
+                stops,
+            )
     yield from _trade(machine, name, settings)
 
 
@@ -137,29 +158,32 @@ def _trade(machine: Machine, name: str, settings: Mapping[str, str]) -> Iterable
     expandable = settings.get("expandable_segments") == "True"
     if settings.get("backend") == "cudaMallocAsync":
         yield _problem(
-            "note", Words("CUDA's own allocator is in use.", "使用 CUDA 自带分配器。"),
-            name, "backend", "cudaMallocAsync",
-            Words(
-                "Memory snapshots and some allocator settings do nothing with it.",
-                "显存快照和部分分配器设置对其无效。",
-            ),
-        )  # fmt: skip
+            "note",
+            Text("CUDA's own allocator is in use."),
+            name,
+            "backend",
+            "cudaMallocAsync",
+            Text("Memory snapshots and some allocator settings do nothing with it."),
+        )
     split = _number(settings.get("max_split_size_mb", ""))
     if split is not None and expandable:
         yield _problem(
             "note",
-            Words("Two settings against fragmentation.", "两个防碎片设置同时使用。"),
-            name, "max_split_size_mb", f"{split:g}",
-            Words(
+            Text("Two settings against fragmentation."),
+            name,
+            "max_split_size_mb",
+            f"{split:g}",
+            Text(
                 "expandable_segments does more by itself; a split limit keeps large blocks whole "
-                "and can cost memory.",
-                "expandable_segments 单独使用效果更好；拆分上限会保留大块，可能更费显存。",
+                "and can cost memory."
             ),
-        )  # fmt: skip
+        )
     if expandable and any(d.get("mig_mode") for d in nvidia_devices(machine)):
         yield _problem(
             "note",
-            Words("Expandable segments on a split device (MIG).", "在 MIG 实例上使用可扩展段。"),
-            name, "expandable_segments", "True",
-            Words("Sharing tensors between processes may fail.", "进程间共享张量可能失败。"),
-        )  # fmt: skip
+            Text("Expandable segments on a split device (MIG)."),
+            name,
+            "expandable_segments",
+            "True",
+            Text("Sharing tensors between processes may fail."),
+        )

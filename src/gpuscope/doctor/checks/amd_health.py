@@ -16,7 +16,8 @@ from gpuscope.doctor.accelerators import amd_present
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _BY = "amd-smi metric --json"
 _SLOWDOWN_C = {"hotspot": 100.0, "mem": 100.0}
@@ -25,7 +26,7 @@ _SLOWDOWN_C = {"hotspot": 100.0, "mem": 100.0}
 _NEAR_C = 4.0
 
 
-@check("amd_health", "health", "AMD devices: temperature, memory errors, throttling")
+@check("amd_health", "health", Text("AMD devices: temperature, memory errors, throttling"))
 def amd_health(machine: Machine) -> Iterable[Finding]:
     """Read AMD's tool; nothing is said where there is no AMD device."""
     if not amd_present(machine):
@@ -45,11 +46,17 @@ def amd_health(machine: Machine) -> Iterable[Finding]:
     if not found:
         hottest = max((_number(d, "temperature", "hotspot") or 0 for d in devices), default=0)
         yield Finding(
-            "amd_health", "ok", Words("AMD devices are healthy.", "AMD 设备健康。"),
-            Words(f"{len(devices)} devices, up to {hottest:.0f} °C, no memory errors.",
-                  f"{len(devices)} 个设备，最高 {hottest:.0f} °C，无显存错误。"),
-            known_by=_BY, values={"devices": len(devices), "hottest_c": hottest},
-        )  # fmt: skip
+            "amd_health",
+            "ok",
+            Text("AMD devices are healthy."),
+            Text(
+                "{devices} devices, up to {hottest} °C, no memory errors.",
+                devices=len(devices),
+                hottest=Number(hottest, ".0f"),
+            ),
+            known_by=_BY,
+            values={"devices": len(devices), "hottest_c": hottest},
+        )
 
 
 def _listed(machine: Machine, what: str) -> list[Mapping[str, Any]]:
@@ -57,12 +64,12 @@ def _listed(machine: Machine, what: str) -> list[Mapping[str, Any]]:
     if answer is None or not answer.ok:
         return []
     try:
-        told = json.loads(answer.out)
+        facts = json.loads(answer.out)
     except ValueError:
         return []
-    if isinstance(told, Mapping):  # newer releases wrap the list
-        told = told.get("gpu_data")
-    return [d for d in told if isinstance(d, Mapping)] if isinstance(told, list) else []
+    if isinstance(facts, Mapping):  # newer releases wrap the list
+        facts = facts.get("gpu_data")
+    return [d for d in facts if isinstance(d, Mapping)] if isinstance(facts, list) else []
 
 
 def _number(device: Mapping[str, Any], *path: str) -> float | None:
@@ -84,37 +91,41 @@ def _hot(index: int, device: Mapping[str, Any], static: Mapping[str, Any]) -> It
         limit = _number(static, "limit", name) or _SLOWDOWN_C[part]
         if now is None or now < limit - _NEAR_C:
             continue
-        said = Words("memory", "显存") if part == "mem" else Words("chip", "芯片")
+        said = Text("memory") if part == "mem" else Text("chip")
         yield Finding(
-            "amd_health", "warning",
-            Words(f"AMD GPU {index} is close to its limit of temperature.",
-                  f"AMD GPU {index} 接近温度上限。"),
-            Words(
-                f"{said.en}: {now:.0f} °C of {limit:.0f}.",
-                f"{said.zh}：{now:.0f}/{limit:.0f} °C。",
+            "amd_health",
+            "warning",
+            Text("AMD GPU {index} is close to its limit of temperature.", index=index),
+            Text(
+                "{said}: {now} °C of {limit}.",
+                said=said,
+                now=Number(now, ".0f"),
+                limit=Number(limit, ".0f"),
             ),
-            Words("The clock falls to stay below it.", "频率会下降以保持低于上限。"),
-            Words("Look at fans, air flow, dust.", "检查风扇、风道、灰尘。"),
-            ("amd-smi metric --temperature",), _BY, index, {"temperature_c": now, "limit_c": limit},
-        )  # fmt: skip
+            Text("The clock falls to stay below it."),
+            Text("Look at fans, air flow, dust."),
+            ("amd-smi metric --temperature",),
+            _BY,
+            index,
+            {"temperature_c": now, "limit_c": limit},
+        )
 
 
 def _memory(index: int, device: Mapping[str, Any]) -> Iterable[Finding]:
     bad = _number(device, "ecc", "total_uncorrectable_count")
     if bad:
         yield Finding(
-            "amd_health", "error",
-            Words(f"AMD GPU {index} has uncorrectable memory errors.",
-                  f"AMD GPU {index} 存在不可纠正的显存错误。"),
-            Words(f"{bad:.0f} counted.", f"计数 {bad:.0f}。"),
-            Words(
-                "Work that meets them ends, or gives wrong results.",
-                "遇到的任务会中断或结果出错。",
-            ),
-            Words("Drain and reset the device; have it looked at if they come again.",
-                  "清空任务并重置设备；若再次出现请检修。"),
-            ("amd-smi metric --ecc", "amd-smi bad-pages"), _BY, index, {"uncorrectable": bad},
-        )  # fmt: skip
+            "amd_health",
+            "error",
+            Text("AMD GPU {index} has uncorrectable memory errors.", index=index),
+            Text("{bad} counted.", bad=Number(bad, ".0f")),
+            Text("Work that meets them ends, or gives wrong results."),
+            Text("Drain and reset the device; have it looked at if they come again."),
+            ("amd-smi metric --ecc", "amd-smi bad-pages"),
+            _BY,
+            index,
+            {"uncorrectable": bad},
+        )
 
 
 def _throttled(index: int, device: Mapping[str, Any]) -> Iterable[Finding]:
@@ -122,23 +133,26 @@ def _throttled(index: int, device: Mapping[str, Any]) -> Iterable[Finding]:
     state = power.get("throttle_status") if isinstance(power, Mapping) else None
     if state == "THROTTLED":
         yield Finding(
-            "amd_health", "note",
-            Words(f"AMD GPU {index} is held down now.", f"AMD GPU {index} 正在降频。"),
-            Words("Throttle status: throttled.", "状态：throttled。"),
-            Words("At the power limit under load this is usual; with heat it is not.",
-                  "高负载下因功率上限属正常；因温度则不正常。"),
-            None, ("amd-smi metric --throttle --temperature --power",), _BY, index,
+            "amd_health",
+            "note",
+            Text("AMD GPU {index} is held down now.", index=index),
+            Text("Throttle status: throttled."),
+            Text("At the power limit under load this is usual; with heat it is not."),
+            None,
+            ("amd-smi metric --throttle --temperature --power",),
+            _BY,
+            index,
             {"throttled": True},
-        )  # fmt: skip
+        )
 
 
 def _older(machine: Machine) -> Iterable[Finding]:
     answer = machine.command("rocm-smi", "--showallinfo", "--json", timeout_s=10.0)
     try:
-        told = json.loads(answer.out) if answer is not None and answer.ok else {}
+        facts = json.loads(answer.out) if answer is not None and answer.ok else {}
     except ValueError:
-        told = {}
-    for card, fields in told.items() if isinstance(told, Mapping) else ():
+        facts = {}
+    for card, fields in facts.items() if isinstance(facts, Mapping) else ():
         number = re.fullmatch(r"card(\d+)", card)
         if not number or not isinstance(fields, Mapping):
             continue

@@ -14,7 +14,7 @@ from gpuscope.doctor.accelerators import torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 _ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)([af]?)$")
 
@@ -44,7 +44,7 @@ def has_kernels(architectures: Sequence[str], capability: tuple[int, int]) -> st
     return best
 
 
-@check("architecture", "software", "Kernels for each device's architecture in this PyTorch")
+@check("architecture", "software", Text("Kernels for each device's architecture in this PyTorch"))
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the build's list of architectures with each device."""
     torch = torch_facts(machine) or {}
@@ -65,11 +65,13 @@ def run(machine: Machine) -> Iterator[Finding]:
     if fine:
         shown = ", ".join(dict.fromkeys(fine))
         yield Finding(
-            "architecture", "ok",
-            Words("PyTorch has kernels for these devices.", "PyTorch 含有这些设备的内核。"),
-            Words(f"{shown}: built in", f"{shown}：已内置"), known_by="torch.cuda.get_arch_list()",
+            "architecture",
+            "ok",
+            Text("PyTorch has kernels for these devices."),
+            Text("{shown}: built in", shown=shown),
+            known_by="torch.cuda.get_arch_list()",
             values={"arch_list": " ".join(listed)},
-        )  # fmt: skip
+        )
 
 
 def _missing(
@@ -78,48 +80,45 @@ def _missing(
     index = device["index"]
     listing = " ".join(listed)
     values = {"device_name": str(device["name"]), "architecture": name, "arch_list": listing}
-    told = Words(
-        f"{device['name']} is {name}; this PyTorch has {listing} (CUDA {cuda}).",
-        f"{device['name']} 为 {name}；此 PyTorch 含 {listing}（CUDA {cuda}）。",
+    evidence = Text(
+        "{device} is {name}; this PyTorch has {listing} (CUDA {cuda}).",
+        device=str(device["name"]),
+        name=name,
+        listing=listing,
+        cuda=cuda,
     )
     if how == "ptx":
-        return _compiled_late(int(str(index)), told, values)
+        return _compiled_late(int(str(index)), evidence, values)
     return Finding(
-        "architecture", "error",
-        Words(
-            f"This PyTorch has no kernels for {name}.", f"此 PyTorch 没有 {name} 的内核。"
-        ),
-        told,
-        Words(
-            "Work on it fails: 'no kernel image is available for execution on the device'.",
-            "在其上运行会失败：'no kernel image is available for execution on the device'。",
-        ),
-        Words(
-            "Install a build that has it: a newer PyTorch for a new device, an older one for "
-            "an old device.",
-            "安装含有该架构的版本：新设备用更新的 PyTorch，旧设备用更早的版本。",
+        "architecture",
+        "error",
+        Text("This PyTorch has no kernels for {name}.", name=name),
+        evidence,
+        Text("Work on it fails: 'no kernel image is available for execution on the device'."),
+        Text(
+            "Install a build that has it: a newer PyTorch for a new device, an older one for an "
+            "old device."
         ),
         (
             "pip install --upgrade torch",
             'python -c "import torch; print(torch.cuda.get_arch_list())"',
         ),
-        "torch.cuda.get_arch_list()", device=int(str(index)), values=values,
-    )  # fmt: skip
+        "torch.cuda.get_arch_list()",
+        device=int(str(index)),
+        values=values,
+    )
 
 
-def _compiled_late(index: int, told: Words, values: dict[str, str]) -> Finding:
+def _compiled_late(index: int, evidence: Text, values: dict[str, str]) -> Finding:
     return Finding(
-        "architecture", "warning",
-        Words(
-            "PyTorch compiles its kernels for this device when it first runs them.",
-            "PyTorch 首次运行时才为该设备编译内核。",
-        ),
-        told,
-        Words(
-            "The first run takes minutes, and kernels are not tuned for this device.",
-            "首次运行需数分钟，且内核没有针对该设备优化。",
-        ),
-        Words("Install a PyTorch that has its architecture.", "安装含有该架构的 PyTorch。"),
-        ("pip install --upgrade torch",), "torch.cuda.get_arch_list()",
-        device=index, values=values,
-    )  # fmt: skip
+        "architecture",
+        "warning",
+        Text("PyTorch compiles its kernels for this device when it first runs them."),
+        evidence,
+        Text("The first run takes minutes, and kernels are not tuned for this device."),
+        Text("Install a PyTorch that has its architecture."),
+        ("pip install --upgrade torch",),
+        "torch.cuda.get_arch_list()",
+        device=index,
+        values=values,
+    )

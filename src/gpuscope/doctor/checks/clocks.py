@@ -12,14 +12,15 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, verbatim
 
 _BY = "NVML: application clocks (nvidia-smi -q -d CLOCK)"
 _BUSY = 90
 _SLOW = 0.75
 
 
-@check("clocks", "health", "Clocks that were set below the default, or stay low under load")
+@check("clocks", "health", Text("Clocks that were set below the default, or stay low under load"))
 def clocks(machine: Machine) -> Iterable[Finding]:
     """Compare application clocks with their default, and clocks under load with the highest."""
     devices = nvidia_devices(machine)
@@ -34,35 +35,35 @@ def clocks(machine: Machine) -> Iterable[Finding]:
         yield _lowered(part, now, usual, indices)
     slow = [f for d in devices for f in _slow(d)]
     yield from slow
-    told = [d for d in devices if d.number("clocks", "max_sm_mhz")]
-    if told and not lowered and not slow:
-        names = gpus(d.index for d in told)
-        most = max(d.number("clocks", "max_sm_mhz") or 0 for d in told)
+    known = [d for d in devices if d.number("clocks", "max_sm_mhz")]
+    if known and not lowered and not slow:
+        names = gpus(d.index for d in known)
+        most = max(d.number("clocks", "max_sm_mhz") or 0 for d in known)
         yield Finding(
-            "clocks", "ok", Words("Clocks may rise to their maximum.", "频率可升至最高。"),
-            Words(f"{names.en}: up to {most:.0f} MHz.", f"{names.zh}：最高 {most:.0f} MHz。"),
-            known_by=_BY, values={"max_sm_clock_mhz": most},
-        )  # fmt: skip
+            "clocks",
+            "ok",
+            Text("Clocks may rise to their maximum."),
+            Text("{names}: up to {most} MHz.", names=names, most=Number(most, ".0f")),
+            known_by=_BY,
+            values={"max_sm_clock_mhz": most},
+        )
 
 
 def _lowered(part: str, now: float, usual: float, indices: list[int]) -> Finding:
     names, listed = gpus(indices), ",".join(map(str, indices))
-    kind = Words("memory", "显存") if part == "memory" else Words("SM", "SM")
+    kind = Text("memory") if part == "memory" else verbatim("SM")
     return Finding(
-        "clocks", "warning",
-        Words(
-            f"{names.en}: {kind.en} clock set below the default.",
-            f"{names.zh}：{kind.zh} 频率被设低。",
-        ),
-        Words(f"{now:.0f} MHz, by default {usual:.0f}.", f"{now:.0f} MHz，默认 {usual:.0f} MHz。"),
-        Words(
-            "All kernels run slower; measured times are not those of the device.",
-            "所有内核变慢；测得的时间不代表设备的能力。",
-        ),
-        Words("Set it back, if it was not meant.", "若非有意，请恢复。"),
-        (f"sudo nvidia-smi -i {listed} -rac", f"sudo nvidia-smi -i {listed} -rgc"), _BY,
-        indices[0] if len(indices) == 1 else None, {"clock_mhz": now, "default_clock_mhz": usual},
-    )  # fmt: skip
+        "clocks",
+        "warning",
+        Text("{names}: {kind} clock set below the default.", names=names, kind=kind),
+        Text("{now} MHz, by default {usual}.", now=Number(now, ".0f"), usual=Number(usual, ".0f")),
+        Text("All kernels run slower; measured times are not those of the device."),
+        Text("Set it back, if it was not meant."),
+        (f"sudo nvidia-smi -i {listed} -rac", f"sudo nvidia-smi -i {listed} -rgc"),
+        _BY,
+        indices[0] if len(indices) == 1 else None,
+        {"clock_mhz": now, "default_clock_mhz": usual},
+    )
 
 
 def _slow(device: NvidiaDevice) -> Iterable[Finding]:
@@ -76,14 +77,18 @@ def _slow(device: NvidiaDevice) -> Iterable[Finding]:
         return  # the check "throttle" tells why
     name = gpus([device.index])
     yield Finding(
-        "clocks", "warning",
-        Words(f"{name.en} is busy at a low clock.", f"{name.zh} 在忙碌时频率很低。"),
-        Words(
-            f"{now:.0f} of {most:.0f} MHz, and no reason is told.",
-            f"{now:.0f}/{most:.0f} MHz，且没有给出原因。",
+        "clocks",
+        "warning",
+        Text("{name} is busy at a low clock.", name=name),
+        Text(
+            "{now} of {most} MHz, and no reason is told.",
+            now=Number(now, ".0f"),
+            most=Number(most, ".0f"),
         ),
-        Words("Its clocks may be locked.", "频率可能被锁定。"),
-        Words("Release them, if it was not meant.", "若非有意，请解锁。"),
-        (f"sudo nvidia-smi -i {device.index} -rgc",), _BY, device.index,
+        Text("Its clocks may be locked."),
+        Text("Release them, if it was not meant."),
+        (f"sudo nvidia-smi -i {device.index} -rgc",),
+        _BY,
+        device.index,
         {"clock_mhz": now, "max_clock_mhz": most},
-    )  # fmt: skip
+    )

@@ -12,18 +12,17 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.presence import has_accelerator
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 _BASE = "/sys/devices/system/cpu"
 _OWN_CHOICE = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
-_WHY = Words(
+_WHY = Text(
     "In eager mode the host sets the pace of small kernels: at a lower clock each step takes "
-    "longer.",
-    "eager 模式下小内核的节奏由主机决定：频率低则每步更慢。",
+    "longer."
 )
 
 
-@check("cpu_governor", "settings", "Clock settings of the host's processors")
+@check("cpu_governor", "settings", Text("Clock settings of the host's processors"))
 def cpu_governor(machine: Machine) -> Iterable[Finding]:
     """Only where there is a device to feed; virtual machines show no governor."""
     if not has_accelerator(machine):
@@ -31,9 +30,9 @@ def cpu_governor(machine: Machine) -> Iterable[Finding]:
     governor = _read(machine, "cpu0/cpufreq/scaling_governor")
     driver = _read(machine, "cpu0/cpufreq/scaling_driver")
     preference = _read(machine, "cpu0/cpufreq/energy_performance_preference")
-    no_turbo = _read(machine, "intel_pstate/no_turbo") == "1" or _read(
-        machine, "cpufreq/boost"
-    ) == "0"  # fmt: skip
+    no_turbo = (
+        _read(machine, "intel_pstate/no_turbo") == "1" or _read(machine, "cpufreq/boost") == "0"
+    )
     found = []
     if governor in ("powersave", "conservative") and driver not in _OWN_CHOICE:
         found.append(_slow(governor, "warning"))
@@ -44,8 +43,8 @@ def cpu_governor(machine: Machine) -> Iterable[Finding]:
             Finding(
                 "cpu_governor",
                 "note",
-                Words("The processors' turbo is off.", "处理器睿频已关闭。"),
-                Words("They stay at their base clock.", "处理器停在基频。"),
+                Text("The processors' turbo is off."),
+                Text("They stay at their base clock."),
                 _WHY,
                 known_by=f"{_BASE}/intel_pstate/no_turbo, {_BASE}/cpufreq/boost",
                 values={"turbo": False},
@@ -54,10 +53,13 @@ def cpu_governor(machine: Machine) -> Iterable[Finding]:
     yield from found
     if governor and not found:
         yield Finding(
-            "cpu_governor", "ok", Words("The processors may run fast.", "处理器频率设置正常。"),
-            Words(f"Governor {governor} ({driver}).", f"调频策略 {governor}（{driver}）。"),
-            known_by=f"{_BASE}/cpu0/cpufreq", values={"governor": governor},
-        )  # fmt: skip
+            "cpu_governor",
+            "ok",
+            Text("The processors may run fast."),
+            Text("Governor {governor} ({driver}).", governor=governor, driver=driver),
+            known_by=f"{_BASE}/cpu0/cpufreq",
+            values={"governor": governor},
+        )
 
 
 def _read(machine: Machine, name: str) -> str:
@@ -66,10 +68,14 @@ def _read(machine: Machine, name: str) -> str:
 
 def _slow(said: str, severity: str) -> Finding:
     return Finding(
-        "cpu_governor", "warning" if severity == "warning" else "note",
-        Words("The processors are set to save power.", "处理器处于省电设置。"),
-        Words(f"Governor {said}.", f"调频策略 {said}。"), _WHY,
-        Words("Choose 'performance' for measuring and training.", "测量与训练时选 performance。"),
-        ("sudo cpupower frequency-set -g performance",), f"{_BASE}/cpu0/cpufreq", None,
+        "cpu_governor",
+        "warning" if severity == "warning" else "note",
+        Text("The processors are set to save power."),
+        Text("Governor {said}.", said=said),
+        _WHY,
+        Text("Choose 'performance' for measuring and training."),
+        ("sudo cpupower frequency-set -g performance",),
+        f"{_BASE}/cpu0/cpufreq",
+        None,
         {"governor": said},
-    )  # fmt: skip
+    )

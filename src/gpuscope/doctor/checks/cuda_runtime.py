@@ -9,12 +9,12 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.doctor.versions import SOURCE, least_driver, shipped_driver, version
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, verbatim
 
 _BY = "torch.version.cuda; NVML"
 
 
-@check("cuda_runtime", "software", "The driver against the CUDA that PyTorch was built with")
+@check("cuda_runtime", "software", Text("The driver against the CUDA that PyTorch was built with"))
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the two by NVIDIA's rules: backward, minor-version and forward compatibility."""
     torch, driver = torch_facts(machine), nvml(machine)
@@ -24,71 +24,73 @@ def run(machine: Machine) -> Iterator[Finding]:
         return
     cuda, installed = str(torch["cuda_build"]), str(driver["driver"])
     values = {
-        "cuda_build": cuda, "cuda_driver": str(driver["cuda_driver"]), "driver": installed,
-        "least_driver": least_driver(cuda), "shipped_driver": shipped_driver(cuda),
-    }  # fmt: skip
-    told = Words(
-        f"PyTorch is built with CUDA {cuda}; driver {installed} runs CUDA up to "
-        f"{driver['cuda_driver']}.",
-        f"PyTorch 用 CUDA {cuda} 构建；驱动 {installed} 支持 CUDA 至 {driver['cuda_driver']}。",
+        "cuda_build": cuda,
+        "cuda_driver": str(driver["cuda_driver"]),
+        "driver": installed,
+        "least_driver": least_driver(cuda),
+        "shipped_driver": shipped_driver(cuda),
+    }
+    evidence = Text(
+        "PyTorch is built with CUDA {cuda}; driver {installed} runs CUDA up to {driver}.",
+        cuda=cuda,
+        installed=installed,
+        driver=driver["cuda_driver"],
     )
     if built[:2] <= most[:2]:
-        title = Words("The driver is new enough for this PyTorch.", "驱动满足 PyTorch 的要求。")
-        yield Finding("cuda_runtime", "ok", title, told, known_by=_BY, values=values)
+        title = Text("The driver is new enough for this PyTorch.")
+        yield Finding("cuda_runtime", "ok", title, evidence, known_by=_BY, values=values)
     elif built[0] == most[0]:
-        yield _minor(cuda, told, values)
+        yield _minor(cuda, evidence, values)
     else:
-        yield _too_old(machine, cuda, told, values)
+        yield _too_old(machine, cuda, evidence, values)
 
 
-def _minor(cuda: str, told: Words, values: dict[str, str | None]) -> Finding:
+def _minor(cuda: str, evidence: Text, values: dict[str, str | None]) -> Finding:
     whole = shipped_driver(cuda)
     return Finding(
-        "cuda_runtime", "note",
-        Words(
-            f"This PyTorch is built with a newer CUDA {cuda[:2]}.x than the driver's.",
-            f"PyTorch 构建所用的 CUDA {cuda[:2]}.x 比驱动的更新。",
+        "cuda_runtime",
+        "note",
+        Text("This PyTorch is built with a newer CUDA {cuda}.x than the driver's.", cuda=cuda[:2]),
+        Text(
+            "{told} That works within one major version, except for new features and code that is "
+            "compiled from PTX when it runs.",
+            told=evidence,
         ),
-        Words(
-            f"{told.en} That works within one major version, except for new features and code that "
-            "is compiled from PTX when it runs.",
-            f"{told.zh}同一主版本内可以运行，但新功能以及运行时由 PTX 编译的代码除外。",
-        ),
-        fix=Words(
-            f"Driver {whole} or newer has everything.", f"驱动 {whole} 或更新版本支持全部功能。"
-        ) if whole else None,
+        fix=Text("Driver {whole} or newer has everything.", whole=whole) if whole else None,
         known_by=f"{_BY}; {SOURCE}",
         values=values,
-    )  # fmt: skip
+    )
 
 
-def _too_old(machine: Machine, cuda: str, told: Words, values: dict[str, str | None]) -> Finding:
+def _too_old(machine: Machine, cuda: str, evidence: Text, values: dict[str, str | None]) -> Finding:
     torch = torch_facts(machine) or {}
     if torch.get("available"):  # it works all the same: by the forward compatibility package
         return Finding(
-            "cuda_runtime", "note",
-            Words(
-                "This PyTorch works on an older driver by the forward compatibility package.",
-                "借助前向兼容包，PyTorch 可在较旧的驱动上运行。",
-            ),
-            told, known_by=f"{_BY}; {SOURCE}", values=values,
-        )  # fmt: skip
+            "cuda_runtime",
+            "note",
+            Text("This PyTorch works on an older driver by the forward compatibility package."),
+            evidence,
+            known_by=f"{_BY}; {SOURCE}",
+            values=values,
+        )
     least = least_driver(cuda)
+    wanted = verbatim(least) if least else Text("of CUDA {cuda}", cuda=cuda)
     major = version(str(values["cuda_driver"]))[0]
     return Finding(
-        "cuda_runtime", "error",
-        Words("The driver is too old for this PyTorch.", "驱动过旧，不支持此 PyTorch。"),
-        told,
-        Words(
+        "cuda_runtime",
+        "error",
+        Text("The driver is too old for this PyTorch."),
+        evidence,
+        Text(
             "CUDA cannot be initialised: a driver runs programs of its own and older major "
-            "versions.",
-            "CUDA 无法初始化：驱动只能运行同一主版本及更旧版本的程序。",
+            "versions."
         ),
-        Words(
-            f"Install driver {least or 'of CUDA ' + cuda} or newer, or a PyTorch for CUDA {major}.",
-            f"安装驱动 {least or 'CUDA ' + cuda + ' 所需版本'} 或更新版本，"
-            f"或安装面向 CUDA {major} 的 PyTorch。",
+        Text(
+            "Install driver {wanted} or newer, or a PyTorch for CUDA {major}.",
+            wanted=wanted,
+            major=major,
         ),
         ("nvidia-smi", "python -m torch.utils.collect_env"),
-        f"{_BY}; {SOURCE}", values=values,
-    )  # fmt: skip
+        f"{_BY}; {SOURCE}",
+        values=values,
+    )

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpuscope.doctor import expected as models
-from gpuscope.doctor.deep import Answer, against, ask, busy, not_tested
+from gpuscope.doctor.deep import Answer, against, ask, busy, not_tested, stage_text, with_share
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.numbers import count, percent, rate
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Count, Rate
+from gpuscope.document.text import Text, joined
 
 NAME = "deep_collectives"
 TIMEOUT_S = 180.0
@@ -21,7 +21,7 @@ STARTING = "starting"
 _DEBUG = "NCCL_DEBUG=INFO python -m gpuscope.doctor.probes.deep_collectives"
 
 
-@check(NAME, "deep", "Collectives over all devices: right results and bus bandwidth")
+@check(NAME, "deep", Text("Collectives over all devices: right results and bus bandwidth"))
 def deep_collectives(machine: Machine) -> Iterable[Finding]:
     """Judge the collectives."""
     answer, found = ask(machine, NAME, "deep_collectives", TIMEOUT_S, least_devices=2)
@@ -39,9 +39,10 @@ def deep_collectives(machine: Machine) -> Iterable[Finding]:
     times: Mapping[str, Mapping[str, Any]] = answer.data.get("times") or {}
     should = _expected(machine, answer, times)
     slow = {
-        name: row for name, row in times.items()
+        name: row
+        for name, row in times.items()
         if (each := should.get(name)) is not None and each.is_slow(float(row["bus_bytes_per_s"]))
-    }  # fmt: skip
+    }
     if slow:
         yield _slow(answer, slow, should)
     if times and not wrong and not slow:
@@ -51,56 +52,72 @@ def deep_collectives(machine: Machine) -> Iterable[Finding]:
 def _failed(answer: Answer) -> Iterator[Finding]:
     """`hung` of this test is by rank: which one stands where."""
     stages = answer.data.get("stages")
-    if stages and STARTING in stages.values():
-        yield not_tested(NAME, "the ranks took too long to start", answer.known_by)
+    if stages and any(stage_text(each) == STARTING for each in stages.values()):
+        yield not_tested(NAME, Text("the ranks took too long to start"), answer.known_by)
     elif stages:
-        told = "; ".join(f"rank {rank}: {stage}" for rank, stage in stages.items())
-        yield Finding(
-            NAME, "error", Words("Collectives hang", "集合通信挂起"),
-            Words(f"Where each rank stood: {told}.", f"各 rank 停在：{told}。"),
-            Words("Training on these devices hangs.", "在这些设备上训练会挂起。"),
-            Words(
-                "Look at NCCL's own log; try without peer access (NCCL_P2P_DISABLE=1) and without "
-                "shared memory (NCCL_SHM_DISABLE=1): what helps names the part that is broken.",
-                "查看 NCCL 日志；分别关闭对等访问（NCCL_P2P_DISABLE=1）与共享内存"
-                "（NCCL_SHM_DISABLE=1）再试：有效的那个就是故障所在。",
+        evidence = joined(
+            (
+                Text("rank {rank}: {stage}", rank=rank, stage=stage_text(stage))
+                for rank, stage in stages.items()
             ),
-            (_DEBUG, f"NCCL_P2P_DISABLE=1 {_DEBUG}"), answer.known_by,
-        )  # fmt: skip
+            "; ",
+        )
+        yield Finding(
+            NAME,
+            "error",
+            Text("Collectives hang"),
+            Text("Where each rank stood: {told}.", told=evidence),
+            Text("Training on these devices hangs."),
+            Text(
+                "Look at NCCL's own log; try without peer access (NCCL_P2P_DISABLE=1) and without "
+                "shared memory (NCCL_SHM_DISABLE=1): what helps names the part that is broken."
+            ),
+            (_DEBUG, f"NCCL_P2P_DISABLE=1 {_DEBUG}"),
+            answer.known_by,
+        )
     error = answer.data.get("ranks_error")
     if error:
         if "out of memory" in str(error).lower():
-            yield not_tested(NAME, "too little device memory is free", answer.known_by)
+            yield not_tested(NAME, Text("too little device memory is free"), answer.known_by)
             return
         yield Finding(
-            NAME, "error", Words("Collectives fail", "集合通信失败"),
-            Words(f"{str(error).rstrip('.')}.", f"{str(error).rstrip('.')}。"),
-            Words("Training on several devices fails.", "多设备训练会失败。"),
-            Words("Look at NCCL's own log.", "查看 NCCL 日志。"), (_DEBUG,), answer.known_by,
-        )  # fmt: skip
+            NAME,
+            "error",
+            Text("Collectives fail"),
+            Text("{error}.", error=str(error).rstrip(".")),
+            Text("Training on several devices fails."),
+            Text("Look at NCCL's own log."),
+            (_DEBUG,),
+            answer.known_by,
+        )
 
 
 def _wrong(answer: Answer, wrong: Mapping[str, Mapping[int, int]]) -> Finding:
-    told = "; ".join(
-        f"{operation}: " + ", ".join(f"rank {r} {count(n)}" for r, n in by_rank.items())
-        for operation, by_rank in wrong.items()
+    evidence = joined(
+        (
+            Text("{operation}: {ranks}", operation=operation, ranks=_by_rank(by_rank))
+            for operation, by_rank in wrong.items()
+        ),
+        "; ",
     )
     return Finding(
-        NAME, "error", Words("Collectives give wrong results", "集合通信结果错误"),
-        Words(f"Wrong elements: {told}.", f"错误元素数：{told}。"),
-        Words(
-            "Replicas drift apart: training diverges, and no error is raised.",
-            "各副本逐渐不一致：训练发散，却没有任何报错。",
-        ),
-        Words(
+        NAME,
+        "error",
+        Text("Collectives give wrong results"),
+        Text("Wrong elements: {told}.", told=evidence),
+        Text("Replicas drift apart: training diverges, and no error is raised."),
+        Text(
             "See the test of the pairs; try without peer access: if that helps, the links or the "
-            "IOMMU damage data.",
-            "对照设备对测试；关闭对等访问再试：若恢复正常，则是链路或 IOMMU 损坏数据。",
+            "IOMMU damage data."
         ),
         ("gpuscope doctor --deep --only deep_pairs", f"NCCL_P2P_DISABLE=1 {_DEBUG}"),
         answer.known_by,
         values={f"{name}_wrong_elements": sum(rows.values()) for name, rows in wrong.items()},
-    )  # fmt: skip
+    )
+
+
+def _by_rank(counts: Mapping[int, int]) -> Text:
+    return joined(Text("rank {rank} {count}", rank=r, count=Count(n)) for r, n in counts.items())
 
 
 def _expected(
@@ -125,31 +142,30 @@ def _expected(
 def _slow(
     answer: Answer, slow: Mapping[str, Mapping[str, Any]], should: Mapping[str, models.Expected]
 ) -> Finding:
-    parts_en, parts_zh = [], []
-    for name, row in slow.items():
-        got, wanted = rate(float(row["bus_bytes_per_s"]), "B/s"), rate(should[name].rate, "B/s")
-        parts_en.append(f"{name} {got} of about {wanted}")
-        parts_zh.append(f"{name} {got}，应约 {wanted}")
+    evidence = joined(
+        Text(
+            "{operation} {rate} of about {wanted}",
+            operation=name,
+            rate=Rate(float(row["bus_bytes_per_s"]), "B/s"),
+            wanted=Rate(should[name].rate, "B/s"),
+        )
+        for name, row in slow.items()
+    )
     disturbed = bool(busy(answer.data.get("devices", ())))
     return Finding(
-        NAME, "note" if disturbed else "warning",
-        Words("Collectives are slow", "集合通信偏慢"),
-        Words(
-            "Bus bandwidth: " + ", ".join(parts_en) + ".", "总线带宽：" + "；".join(parts_zh) + "。"
-        ),
-        Words(
-            "Gradients and activations wait for it in every step.", "每一步的梯度与激活都要等它。"
-        ),
-        Words(
-            "See the test of the pairs for a slow link; look for NCCL_* variables that switch "
-            "ways off; look in NCCL's log which way it takes.",
-            "在设备对测试中查找慢链路；检查是否有关闭通路的 NCCL_* 变量；"
-            "在 NCCL 日志中查看所走路径。",
+        NAME,
+        "note" if disturbed else "warning",
+        Text("Collectives are slow"),
+        Text("Bus bandwidth: {told}.", told=evidence),
+        Text("Gradients and activations wait for it in every step."),
+        Text(
+            "See the test of the pairs for a slow link; look for NCCL_* variables that switch ways "
+            "off; look in NCCL's log which way it takes."
         ),
         ("gpuscope doctor --deep --only deep_pairs", "env | grep NCCL_", _DEBUG),
         answer.known_by,
         values={f"{name}_bus_bytes_per_s": float(r["bus_bytes_per_s"]) for name, r in slow.items()},
-    )  # fmt: skip
+    )
 
 
 def _right(
@@ -158,22 +174,19 @@ def _right(
     parts = []
     for name, row in times.items():
         bus = float(row["bus_bytes_per_s"])
-        each = should.get(name)
-        share = f" ({percent(bus / each.rate)})" if each is not None else ""
-        parts.append(f"{name} {rate(bus, 'B/s')}{share}")
-    ranks, told = int(answer.data["ranks"]), ", ".join(parts)
-    end = against(bool(should))
-    fast = Words(" and fast enough", "且速度正常") if should else Words("", "")
+        evidence = f"{name} {Rate(bus, 'B/s')}"
+        parts.append(with_share(evidence, {0: bus}, {0: should.get(name)})[0])
+    ranks, end = int(answer.data["ranks"]), against(bool(should))
     return Finding(
-        NAME, "ok",
-        Words(
-            f"Collectives over {ranks} devices are right{fast.en}",
-            f"{ranks} 个设备间的集合通信正确{fast.zh}",
-        ),
-        Words(f"Bus bandwidth: {told}{end.en}", f"总线带宽：{told}{end.zh}"),
+        NAME,
+        "ok",
+        Text("Collectives over {ranks} devices are right and fast enough", ranks=ranks)
+        if should
+        else Text("Collectives over {ranks} devices are right", ranks=ranks),
+        Text("Bus bandwidth: {told}{end}", told=joined(parts), end=end),
         known_by=answer.known_by,
         values={
             "ranks": ranks,
             **{f"{n}_bus_bytes_per_s": float(r["bus_bytes_per_s"]) for n, r in times.items()},
         },
-    )  # fmt: skip
+    )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpuscope.doctor import expected as models
 from gpuscope.doctor.deep import (
@@ -12,16 +11,15 @@ from gpuscope.doctor.deep import (
     ask,
     failures,
     judge,
-    plural,
-    share_text,
     slow_finding,
     span,
+    with_share,
 )
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.numbers import percent, rate
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Percent, Rate
+from gpuscope.document.text import Text, joined, plural
 
 NAME = "deep_copies"
 TIMEOUT_S = 150.0
@@ -30,13 +28,10 @@ INSIDE_SPREAD, HOST_SPREAD = 0.06, 0.3
 whose memory the process happened to get."""
 
 WAYS = {"h2d_pinned": "h2d", "d2h_pinned": "d2h"}
-_WAY_WORDS = {
-    "h2d_pinned": Words("copies from the host", "主机到设备拷贝"),
-    "d2h_pinned": Words("copies to the host", "设备到主机拷贝"),
-}
+_WAY_WORDS = {"h2d_pinned": Text("copies from the host"), "d2h_pinned": Text("copies to the host")}
 
 
-@check(NAME, "deep", "Bandwidth of device memory and of copies to and from the host")
+@check(NAME, "deep", Text("Bandwidth of device memory and of copies to and from the host"))
 def deep_copies(machine: Machine) -> Iterable[Finding]:
     """Judge the copies of every device."""
     answer, found = ask(machine, NAME, "deep_copies", TIMEOUT_S)
@@ -70,23 +65,20 @@ def _inside_expected(answer: Answer) -> dict[int, models.Expected | None]:
 
 def _inside(answer: Answer) -> Iterator[Finding]:
     rates = _rates(answer, "inside")
-    what = Words("copies within device memory", "显存内拷贝")
+    what = Text("copies within device memory")
     outliers = models.slow_ones(rates, INSIDE_SPREAD)
     for slow in judge(what, "B/s", rates, _inside_expected(answer), outliers):
         yield slow_finding(
-            answer, [slow],
-            Words(
-                "Most operators of a network are as slow as the memory.",
-                "网络中的大多数算子受限于显存带宽。",
-            ),
-            Words(
+            answer,
+            [slow],
+            Text("Most operators of a network are as slow as the memory."),
+            Text(
                 "Look at the memory clock, ECC errors and remapped rows, and at other programs on "
-                "the device.",
-                "检查显存频率、ECC 错误与行重映射，以及设备上的其他程序。",
+                "the device."
             ),
             (f"nvidia-smi -q -i {slow.index} -d CLOCK,ECC,ROW_REMAPPER,UTILIZATION",),
             {"inside_bytes_per_s": slow.rate},
-        )  # fmt: skip
+        )
 
 
 def _host_expected(answer: Answer, kind: str) -> dict[int, models.Expected | None]:
@@ -96,9 +88,12 @@ def _host_expected(answer: Answer, kind: str) -> dict[int, models.Expected | Non
         if device is None or kind not in row:
             continue
         found[int(row["index"])] = models.host_copy(
-            device, WAYS[kind], int(row[kind]["bytes"]), row.get("pcie_generation"),
+            device,
+            WAYS[kind],
+            int(row[kind]["bytes"]),
+            row.get("pcie_generation"),
             row.get("pcie_width"),
-        )  # fmt: skip
+        )
     return found
 
 
@@ -108,21 +103,20 @@ def _host(answer: Answer) -> Iterator[Finding]:
         outliers = models.slow_ones(rates, HOST_SPREAD)
         for slow in judge(what, "B/s", rates, _host_expected(answer, kind), outliers):
             yield slow_finding(
-                answer, [slow],
-                Words(
-                    "Data loading, offloading and checkpoints wait for this link.",
-                    "数据加载、卸载与检查点都要等这条链路。",
-                ),
-                Words(
+                answer,
+                [slow],
+                Text("Data loading, offloading and checkpoints wait for this link."),
+                Text(
                     "See the check of the PCIe link; run the process on the processor that the "
-                    "device is attached to; on bare metal, boot with iommu=pt.",
-                    "查看 PCIe 链路检查；让进程运行在与设备相连的处理器上；"
-                    "物理机请用 iommu=pt 启动。",
+                    "device is attached to; on bare metal, boot with iommu=pt."
                 ),
-                ("gpuscope doctor --only topology", "nvidia-smi topo -m",
-                 "numactl --cpunodebind=N --membind=N python ..."),
+                (
+                    "gpuscope doctor --only topology",
+                    "nvidia-smi topo -m",
+                    "numactl --cpunodebind=N --membind=N python ...",
+                ),
                 {f"{kind}_bytes_per_s": slow.rate},
-            )  # fmt: skip
+            )
 
 
 def _narrow_link(answer: Answer) -> Iterator[Finding]:
@@ -137,23 +131,26 @@ def _narrow_link(answer: Answer) -> Iterator[Finding]:
             continue
         index = int(row["index"])
         yield Finding(
-            NAME, "note",
-            Words(
-                f"The link of device {index} carries {percent(share)} of what the device could",
-                f"设备 {index} 的链路只有其能力的 {percent(share)}",
+            NAME,
+            "note",
+            Text(
+                "The link of device {index} carries {share} of what the device could",
+                index=index,
+                share=Percent(share),
             ),
-            Words(
-                f"Under load: PCIe {generation} x{width}; the device has {device.host_link.name}.",
-                f"负载下为 PCIe {generation} x{width}；设备支持 {device.host_link.name}。",
+            Text(
+                "Under load: PCIe {generation} x{width}; the device has {host_link}.",
+                generation=generation,
+                width=width,
+                host_link=device.host_link.name,
             ),
-            Words("Copies to and from the host are as much slower.", "与主机的拷贝相应变慢。"),
-            Words(
-                "If board and slot could do more: reseat the card, check riser and firmware.",
-                "若主板与插槽支持更高：重新插卡，检查转接线与固件。",
-            ),
-            (f"nvidia-smi -q -i {index} -d PCIE",), answer.known_by, index,
+            Text("Copies to and from the host are as much slower."),
+            Text("If board and slot could do more: reseat the card, check riser and firmware."),
+            (f"nvidia-smi -q -i {index} -d PCIE",),
+            answer.known_by,
+            index,
             {"pcie_generation": generation, "pcie_width": width},
-        )  # fmt: skip
+        )
 
 
 def _right(answer: Answer, bad: set[int]) -> Iterator[Finding]:
@@ -161,38 +158,42 @@ def _right(answer: Answer, bad: set[int]) -> Iterator[Finding]:
     if not good:
         return
     indexes = {int(row["index"]) for row in good}
-    parts_en, parts_zh = [], []
+    parts, judged = [], False
     values: dict[str, float | int | str | bool | None] = {}
-    kinds: Mapping[str, tuple[str, str, Any]] = {
-        "inside": ("memory", "显存", lambda: _inside_expected(answer)),
-        "h2d_pinned": ("from the host", "主机到设备", lambda: _host_expected(answer, "h2d_pinned")),
-        "d2h_pinned": ("to the host", "设备到主机", lambda: _host_expected(answer, "d2h_pinned")),
-        "both_pinned": ("both ways at once, each", "双向同时，每个方向", dict),
+    kinds: Mapping[str, tuple[Text, Callable[[], Mapping[int, models.Expected | None]]]] = {
+        "inside": (Text("memory"), lambda: _inside_expected(answer)),
+        "h2d_pinned": (Text("from the host"), lambda: _host_expected(answer, "h2d_pinned")),
+        "d2h_pinned": (Text("to the host"), lambda: _host_expected(answer, "d2h_pinned")),
+        "both_pinned": (Text("both ways at once, each"), dict),
     }
-    for kind, (en, zh, should) in kinds.items():
+    for kind, (what, should) in kinds.items():
         rates = {i: r for i, r in _rates(answer, kind).items() if i in indexes}
         if not rates:
             continue
         values[f"{kind}_bytes_per_s"] = min(rates.values())
-        share = share_text(rates, should())
-        told = span(rates.values(), "B/s") + (f" ({share})" if share else "")
-        parts_en.append(f"{en} {told}")
-        parts_zh.append(f"{zh} {told}")
+        given, shared = with_share(span(rates.values(), "B/s"), rates, should())
+        judged = judged or shared
+        parts.append(Text("{what} {rates}", what=what, rates=given))
     together = [float(r["together_bytes_per_s"]) for r in good if "together_bytes_per_s" in r]
     if together:
         values["together_bytes_per_s"] = sum(together)
-        all_en, all_zh = rate(sum(together), "B/s"), rate(sum(together), "B/s")
-        parts_en.append(f"from the host to all at once {all_en}")
-        parts_zh.append(f"主机到全部设备同时 {all_zh}")
-    judged = any("(" in part for part in parts_en)
-    end = against(judged)
-    fine = Words(" run as they should", "带宽正常") if judged else Words(": measured", "带宽已测")
+        rate = Rate(sum(together), "B/s")
+        parts.append(Text("from the host to all at once {rate}", rate=rate))
     yield Finding(
-        NAME, "ok",
-        Words(
-            f"Memory and host link of {plural(len(good))}{fine.en}",
-            f"{len(good)} 个设备的显存与主机链路{fine.zh}",
+        NAME,
+        "ok",
+        plural(
+            "Memory and host link of {count} device run as they should",
+            "Memory and host link of {count} devices run as they should",
+            len(good),
+        )
+        if judged
+        else plural(
+            "Memory and host link of {count} device: measured",
+            "Memory and host link of {count} devices: measured",
+            len(good),
         ),
-        Words(", ".join(parts_en) + end.en, "，".join(parts_zh) + end.zh),
-        known_by=answer.known_by, values=values,
-    )  # fmt: skip
+        Text("{parts}{end}", parts=joined(parts), end=against(judged)),
+        known_by=answer.known_by,
+        values=values,
+    )

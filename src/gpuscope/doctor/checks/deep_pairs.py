@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuscope.doctor import expected as models
-from gpuscope.doctor.deep import Answer, against, ask, busy, span
+from gpuscope.doctor.deep import Answer, against, ask, busy, span, with_share
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding, Severity
-from gpuscope.explain.numbers import count, percent, rate
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Count, Percent, Rate
+from gpuscope.document.text import Text, plural, sentences
 
 NAME = "deep_pairs"
 TIMEOUT_S = 150.0
@@ -20,7 +20,7 @@ SPREAD = 0.15
 Pair = Mapping[str, Any]
 
 
-@check(NAME, "deep", "Copies between each pair of devices: right, and as fast as their link")
+@check(NAME, "deep", Text("Copies between each pair of devices: right, and as fast as their link"))
 def deep_pairs(machine: Machine) -> Iterable[Finding]:
     """Judge every pair."""
     answer, found = ask(machine, NAME, "deep_pairs", TIMEOUT_S, least_devices=2)
@@ -48,23 +48,21 @@ def _names(pairs: Iterable[Pair]) -> str:
 def _failed(answer: Answer, pairs: Sequence[Pair]) -> Iterator[Finding]:
     if not pairs:
         return
-    lack = all(str(pair["error"]).startswith("Out of memory") for pair in pairs)
+    lack = all(pair.get("no_memory") for pair in pairs)
     severity: Severity = "unknown" if lack else "error"
     names, text = _names(pairs), str(pairs[0]["error"])
     yield Finding(
-        NAME, severity,
-        Words(f"Copies between devices fail: {names}", f"设备间拷贝失败：{names}"),
-        Words(f"{text.rstrip('.')}.", f"{text.rstrip('.')}。"),
-        None if lack else Words(
-            "Programs that use these devices together fail.", "同时使用这些设备的程序会失败。"
-        ),
-        None if lack else Words(
-            "Check the links and, with NVSwitch, the fabric manager; read the kernel log.",
-            "检查链路；若有 NVSwitch，检查 fabric manager；查看内核日志。",
-        ),
+        NAME,
+        severity,
+        Text("Copies between devices fail: {names}", names=names),
+        Text("{error}.", error=text.rstrip(".")),
+        None if lack else Text("Programs that use these devices together fail."),
+        None
+        if lack
+        else Text("Check the links and, with NVSwitch, the fabric manager; read the kernel log."),
         () if lack else ("nvidia-smi topo -p2p rw", "systemctl status nvidia-fabricmanager"),
         answer.known_by,
-    )  # fmt: skip
+    )
 
 
 def _wrong(answer: Answer, pairs: Sequence[Pair]) -> Iterator[Finding]:
@@ -73,27 +71,20 @@ def _wrong(answer: Answer, pairs: Sequence[Pair]) -> Iterator[Finding]:
     names = _names(pairs)
     words = sum(int(pair["wrong_words"]) for pair in pairs)
     yield Finding(
-        NAME, "error",
-        Words(f"Copies arrive damaged: {names}", f"拷贝到达时数据损坏：{names}"),
-        Words(
-            f"{count(words)} words of 8 bytes differ from what was sent.",
-            f"有 {count(words)} 个 8 字节的字与发送内容不同。",
-        ),
-        Words(
-            "Gradients and activations that cross these links are wrong, without any error.",
-            "经过这些链路的梯度与激活会出错，却没有任何报错。",
-        ),
-        Words(
+        NAME,
+        "error",
+        Text("Copies arrive damaged: {names}", names=names),
+        Text("{words} words of 8 bytes differ from what was sent.", words=Count(words)),
+        Text("Gradients and activations that cross these links are wrong, without any error."),
+        Text(
             "If the link is PCIe: with an IOMMU or ACS on, peer copies are wrong on some boards; "
             "boot with iommu=pt or switch it off, and test again; until then NCCL_P2P_DISABLE=1. "
-            "If it is NVLink: look at its error counters.",
-            "若链路为 PCIe：某些主板开启 IOMMU 或 ACS 时对等拷贝会出错；"
-            "用 iommu=pt 启动或将其关闭后再测；在此之前设置 NCCL_P2P_DISABLE=1。"
-            "若为 NVLink：查看其错误计数。",
+            "If it is NVLink: look at its error counters."
         ),
         ("cat /proc/cmdline", "nvidia-smi nvlink -e", "export NCCL_P2P_DISABLE=1"),
-        answer.known_by, values={"wrong_words": words},
-    )  # fmt: skip
+        answer.known_by,
+        values={"wrong_words": words},
+    )
 
 
 def _expected(machine: Machine, answer: Answer) -> models.Expected | None:
@@ -144,56 +135,56 @@ def _told_slow(answer: Answer, slow: Sequence[tuple[Pair, float | None]]) -> Ite
     pairs = [pair for pair, _ in slow]
     device = suspect(pairs)
     slowest, share = min(slow, key=lambda each: float(each[0]["bytes_per_s"]))
-    text = rate(float(slowest["bytes_per_s"]), "B/s")
-    of_usual = "" if share is None else f", {percent(share)} of the usual rate"
-    of_usual_zh = "" if share is None else f"，为通常速率的 {percent(share)}"
-    names = _names(pairs)
-    title = Words("Links between devices are slow", "设备间链路偏慢")
-    if device is not None:
-        title = Words(
-            f"The links of device {device} are slow", f"设备 {device} 与其他设备的链路偏慢"
+    way = {"names": _names(pairs), "sender": slowest["from"], "receiver": slowest["to"]}
+    rate = Rate(float(slowest["bytes_per_s"]), "B/s")
+    found = Text("{names}; the slowest {sender}→{receiver} at {rate}.", rate=rate, **way)
+    if share is not None:
+        found = Text(
+            "{names}; the slowest {sender}→{receiver} at {rate}, {share} of the usual rate.",
+            rate=rate,
+            share=Percent(share),
+            **way,
         )
+    title = Text("Links between devices are slow")
+    if device is not None:
+        title = Text("The links of device {device} are slow", device=device)
     disturbed = bool(busy(answer.devices))
     yield Finding(
-        NAME, "note" if disturbed else "warning",
+        NAME,
+        "note" if disturbed else "warning",
         title,
-        Words(
-            f"{names}; the slowest {slowest['from']}→{slowest['to']} at {text}{of_usual}."
-            + ("" if slowest["direct"] is not False else " It goes through the host."),
-            f"{names}；最慢的 {slowest['from']}→{slowest['to']} 为 {text}{of_usual_zh}。"
-            + ("" if slowest["direct"] is not False else "该路径绕经主机。"),
-        ),
-        Words(
-            "Collectives run at the pace of the slowest link.", "集合通信的速度取决于最慢的链路。"
-        ),
-        Words(
+        sentences(found, Text("It goes through the host.") if slowest["direct"] is False else None),
+        Text("Collectives run at the pace of the slowest link."),
+        Text(
             "Look whether all NVLinks are up and whether they count errors; with NVSwitch, whether "
-            "the fabric manager runs.",
-            "检查 NVLink 是否全部在线、有无错误计数；若有 NVSwitch，检查 fabric manager 是否运行。",
+            "the fabric manager runs."
         ),
         ("nvidia-smi nvlink -s", "nvidia-smi nvlink -e", "nvidia-smi topo -p2p rw"),
-        answer.known_by, device, {"slowest_pair_bytes_per_s": float(slowest["bytes_per_s"])},
-    )  # fmt: skip
+        answer.known_by,
+        device,
+        {"slowest_pair_bytes_per_s": float(slowest["bytes_per_s"])},
+    )
 
 
 def _right(
     answer: Answer, pairs: Sequence[Pair], tested: int, should: models.Expected | None
 ) -> Finding:
     rates = [float(pair["bytes_per_s"]) for pair in pairs]
-    share = "" if should is None else f" ({percent(min(rates) / should.rate)})"
-    told, end = f"{span(rates, 'B/s')}{share}", against(True) if share else Words(".", "。")
+    given, shared = with_share(span(rates, "B/s"), {0: min(rates)}, {0: should})
+    end = against(True) if shared else Text(".")
     through = sum(pair["direct"] is False for pair in pairs)
-    en = f" {through} of them go through the host." if through else ""
-    zh = f"其中 {through} 条绕经主机。" if through else ""
+    by_host = plural(
+        "{count} of them goes through the host.", "{count} of them go through the host.", through
+    )
     return Finding(
-        NAME, "ok",
-        Words(
-            f"{len(pairs)} of {tested} ways between devices carry data right",
-            f"{tested} 条设备间路径中 {len(pairs)} 条数据正确",
+        NAME,
+        "ok",
+        Text(
+            "{pairs} of {tested} ways between devices carry data right",
+            pairs=len(pairs),
+            tested=tested,
         ),
-        Words(f"One way {told}{end.en}{en}", f"单向 {told}{end.zh}{zh}"),
+        sentences(Text("One way {told}{end}", told=given, end=end), by_host if through else None),
         known_by=answer.known_by,
-        values={
-            "pairs": len(pairs), "pair_bytes_per_s": min(rates), "pairs_through_host": through,
-        },
-    )  # fmt: skip
+        values={"pairs": len(pairs), "pair_bytes_per_s": min(rates), "pairs_through_host": through},
+    )

@@ -15,20 +15,19 @@ from gpuscope.doctor import expected as models
 from gpuscope.doctor.deep import (
     Answer,
     ask,
-    capital,
     failures,
     judge,
     not_tested,
-    plural,
-    share_text,
     slow_finding,
     span,
+    with_share,
 )
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.numbers import count, percent, rate, three
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Count, Number, Percent, Rate
+from gpuscope.document.text import Text, capital, joined, plural, sentences, verbatim
+from gpuscope.measurement.sensors.types import HELD_BY_HEAT, Held
 
 NAME = "deep_sustained"
 TIMEOUT_S = 180.0
@@ -44,7 +43,7 @@ SAG = 0.88
 HELD_SHARE = 0.05
 """Share of the readings from which on a reason counts; a single one may be a start-up."""
 
-_BAD = ("thermal", "hardware slowdown", "power brake")
+_BAD = HELD_BY_HEAT | {Held.SLOWDOWN, Held.POWER_BRAKE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Course:
         return {
             name: share
             for name, share in self.reasons.items()
-            if share > HELD_SHARE and any(word in name for word in _BAD)
+            if share > HELD_SHARE and name in _BAD
         }
 
 
@@ -94,11 +93,15 @@ def course(row: Mapping[str, Any]) -> Course | None:
     readings = [r for r in row.get("readings") or () if r["at_s"] >= SETTLED_S]
     second = [r for r in readings if r["at_s"] >= half]
     return Course(
-        int(row["index"]), early, late, _middle(second, "sm_clock_hz"), _middle(second, "power_w"),
+        int(row["index"]),
+        early,
+        late,
+        _middle(second, "sm_clock_hz"),
+        _middle(second, "power_w"),
         _middle(second, "power_limit_w"),
         max((r["temperature_c"] for r in readings if r["temperature_c"] is not None), default=None),
         _reasons(readings),
-    )  # fmt: skip
+    )
 
 
 def _middle(readings: Sequence[Mapping[str, Any]], name: str) -> float | None:
@@ -107,15 +110,17 @@ def _middle(readings: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def _reasons(readings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    told = [r["reasons"] for r in readings if r.get("reasons") is not None]
+    known = [r["reasons"] for r in readings if r.get("reasons") is not None]
     seen: dict[str, int] = {}
-    for reasons in told:
+    for reasons in known:
         for name in reasons:
             seen[name] = seen.get(name, 0) + 1
-    return {name: times / len(told) for name, times in seen.items() if times > 1}
+    return {name: times / len(known) for name, times in seen.items() if times > 1}
 
 
-@check(NAME, "deep", "Half a minute of full load: rate, clocks, power, heat, unchanged results")
+@check(
+    NAME, "deep", Text("Half a minute of full load: rate, clocks, power, heat, unchanged results")
+)
 def deep_sustained(machine: Machine) -> Iterable[Finding]:
     """Judge the devices under load."""
     answer, found = ask(machine, NAME, "deep_sustained", TIMEOUT_S)
@@ -129,12 +134,15 @@ def deep_sustained(machine: Machine) -> Iterable[Finding]:
         if one is not None:
             courses[one.index] = one
         elif "windows" in row:
-            yield not_tested(
-                NAME, "too few products in the time", answer.known_by, int(row["index"])
-            )
+            why = Text("too few products in the time")
+            yield not_tested(NAME, why, answer.known_by, int(row["index"]))
     bad: set[int] = set()
-    for finding in (*_differed(answer), *_held(answer, courses), *_slow(answer, courses),
-                    *_sagging(answer, courses)):  # fmt: skip
+    for finding in (
+        *_differed(answer),
+        *_held(answer, courses),
+        *_slow(answer, courses),
+        *_sagging(answer, courses),
+    ):
         if finding.severity in ("error", "warning") and finding.device is not None:
             bad.add(finding.device)
         yield finding
@@ -149,81 +157,86 @@ def _differed(answer: Answer) -> Iterator[Finding]:
             continue
         index, differed, compared = int(row["index"]), int(row["differed"]), int(row["compared"])
         yield Finding(
-            NAME, "error",
-            Words(f"Results of device {index} change under load",
-                  f"设备 {index} 在负载下结果发生变化"),
-            Words(
-                f"The same product gave another result in {count(differed)} of {count(compared)} "
-                "comparisons.",
-                f"同一矩阵乘在 {count(compared)} 次比较中有 {count(differed)} 次结果不同。",
+            NAME,
+            "error",
+            Text("Results of device {index} change under load", index=index),
+            Text(
+                "The same product gave another result in {differed} of {compared} comparisons.",
+                differed=Count(differed),
+                compared=Count(compared),
             ),
-            Words(
-                "Silent data corruption: no error is raised. Often power, heat or overclocking.",
-                "静默数据损坏：没有任何报错。常见原因是供电、过热或超频。",
-            ),
-            Words(
+            Text("Silent data corruption: no error is raised. Often power, heat or overclocking."),
+            Text(
                 "Undo overclocking, check cooling and power supply, test again; if it stays, have "
-                "the device replaced.",
-                "取消超频，检查散热与供电后再测；若仍出现，请更换设备。",
+                "the device replaced."
             ),
             (f"nvidia-smi -q -i {index} -d PERFORMANCE,POWER,TEMPERATURE,ECC", "dcgmi diag -r 3"),
-            answer.known_by, index, {"differing_results": differed},
-        )  # fmt: skip
+            answer.known_by,
+            index,
+            {"differing_results": differed},
+        )
 
 
-_REASONS_ZH = {
-    "hardware slowdown": "硬件降频", "hardware thermal slowdown": "硬件过热降频",
-    "software thermal slowdown": "软件过热降频",
-    "hardware power brake": "硬件功率刹车（power brake）",
-}  # fmt: skip
+_REASONS = {
+    "hardware slowdown": Text("hardware slowdown"),
+    "hardware thermal slowdown": Text("hardware thermal slowdown"),
+    "software thermal slowdown": Text("software thermal slowdown"),
+    "hardware power brake": Text("hardware power brake"),
+}
 
 
 def _held(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
     for index, one in courses.items():
         if not one.bad_reasons:
             continue
-        heat = any("thermal" in name for name in one.bad_reasons)
-        shares = {name: percent(share) for name, share in one.bad_reasons.items()}
-        en = ", ".join(f"{name} ({share} of the time)" for name, share in shares.items())
-        zh = "、".join(f"{_REASONS_ZH.get(n, n)}（{share} 的时间）" for n, share in shares.items())
-        cool = Words(
-            "Check fans, air flow, coolant and inlet temperature, dust and the neighbours' heat.",
-            "检查风扇、风道、冷却液与进风温度、灰尘以及邻近设备的热量。",
+        heat = any(name in HELD_BY_HEAT for name in one.bad_reasons)
+        reasons = joined(
+            Text(
+                "{reason} ({share} of the time)",
+                reason=_REASONS.get(name, verbatim(name)),
+                share=Percent(share),
+            )
+            for name, share in one.bad_reasons.items()
         )
-        power = Words(
-            "Check the power supplies and cables and the server's power capping.",
-            "检查电源、供电线缆以及服务器的功耗封顶设置。",
+        cool = Text(
+            "Check fans, air flow, coolant and inlet temperature, dust and the neighbours' heat."
         )
+        power = Text("Check the power supplies and cables and the server's power capping.")
         yield Finding(
-            NAME, "warning",
-            Words(f"Device {index} slows itself down under load", f"设备 {index} 在负载下自行降频"),
-            Words(
-                f"{capital(en)}. {rate(one.late, 'FLOP/s')}, {_state(one).en}",
-                f"{zh}。{rate(one.late, 'FLOP/s')}，{_state(one).zh}",
+            NAME,
+            "warning",
+            Text("Device {index} slows itself down under load", index=index),
+            Text(
+                "{reasons}. {late}, {state}",
+                reasons=capital(reasons),
+                late=Rate(one.late, "FLOP/s"),
+                state=_state(one),
             ),
-            Words(
-                "It protects itself; work takes longer, and all devices wait for it.",
-                "这是自我保护；任务变慢，其他设备也要等它。",
-            ),
+            Text("It protects itself; work takes longer, and all devices wait for it."),
             cool if heat else power,
-            (f"nvidia-smi -q -i {index} -d PERFORMANCE,TEMPERATURE,POWER",), answer.known_by, index,
+            (f"nvidia-smi -q -i {index} -d PERFORMANCE,TEMPERATURE,POWER",),
+            answer.known_by,
+            index,
             {"late_flops_per_s": one.late, "hottest_c": one.temperature_c},
-        )  # fmt: skip
+        )
 
 
-def _state(one: Course) -> Words:
-    parts: list[tuple[str, str]] = []
+def _state(one: Course) -> Text:
+    parts: list[Text] = []
     if one.clock_hz is not None:
-        parts.append((f"clock {rate(one.clock_hz, 'Hz')}", f"频率 {rate(one.clock_hz, 'Hz')}"))
+        parts.append(Text("clock {clock}", clock=Rate(one.clock_hz, "Hz")))
     if one.power_w is not None:
-        limit = "" if one.limit_w is None else f" of {one.limit_w:.0f} W"
-        limit_zh = "" if one.limit_w is None else f"（上限 {one.limit_w:.0f} W）"
-        parts.append((f"{one.power_w:.0f} W{limit}", f"功耗 {one.power_w:.0f} W{limit_zh}"))
+        power, limit = Number(one.power_w, ".0f"), one.limit_w
+        parts.append(
+            Text("{power} W", power=power)
+            if limit is None
+            else Text("{power} W of {limit} W", power=power, limit=Number(limit, ".0f"))
+        )
     if one.temperature_c is not None:
-        parts.append((f"{one.temperature_c:.0f} °C", f"{one.temperature_c:.0f} °C"))
+        parts.append(verbatim(f"{one.temperature_c:.0f} °C"))
     if not parts:
-        return Words("No sensor tells more.", "没有传感器提供更多信息。")
-    return Words(", ".join(en for en, _ in parts) + ".", "，".join(zh for _, zh in parts) + "。")
+        return Text("No sensor tells more.")
+    return Text("{parts}.", parts=joined(parts))
 
 
 def _expected(answer: Answer) -> dict[int, models.Expected | None]:
@@ -237,7 +250,7 @@ def _expected(answer: Answer) -> dict[int, models.Expected | None]:
 
 def _slow(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
     rates = {index: one.late for index, one in courses.items()}
-    what = Words("products under full load", "满载矩阵乘")
+    what = Text("products under full load")
     outliers = models.slow_ones(rates, SPREAD)
     for slow in judge(what, "FLOP/s", rates, _expected(answer), outliers):
         one = courses[slow.index]
@@ -245,66 +258,77 @@ def _slow(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
             continue  # said already, with its cause
         state = _state(one)
         yield slow_finding(
-            answer, [slow],
-            Words(
-                f"Work that is spread over all devices waits for the slowest. {state.en}",
-                f"分布在所有设备上的任务要等最慢的那个。{state.zh}",
+            answer,
+            [slow],
+            Text(
+                "Work that is spread over all devices waits for the slowest. {state}", state=state
             ),
-            Words(
+            Text(
                 "Compare power limit, clocks and temperature with a healthy device; look for "
-                "locked clocks and for other programs.",
-                "与正常设备比较功耗上限、频率和温度；检查是否锁频、是否有其他程序。",
+                "locked clocks and for other programs."
             ),
-            (f"nvidia-smi -q -i {slow.index} -d CLOCK,POWER,PERFORMANCE,TEMPERATURE",
-             f"sudo nvidia-smi -i {slow.index} --reset-gpu-clocks"),
+            (
+                f"nvidia-smi -q -i {slow.index} -d CLOCK,POWER,PERFORMANCE,TEMPERATURE",
+                f"sudo nvidia-smi -i {slow.index} --reset-gpu-clocks",
+            ),
             {"late_flops_per_s": one.late, "clock_hz": one.clock_hz or 0.0},
-        )  # fmt: skip
+        )
 
 
 def _sagging(answer: Answer, courses: Mapping[int, Course]) -> Iterator[Finding]:
     for index, one in courses.items():
         if one.late >= SAG * one.early or one.bad_reasons:
             continue
-        share = percent(one.late / one.early)
+        share = Percent(one.late / one.early)
         yield Finding(
-            NAME, "note",
-            Words(f"Device {index} slows as it warms up", f"设备 {index} 升温后变慢"),
-            Words(
-                f"The second half ran at {share} of the first seconds. {_state(one).en}",
-                f"后半段速率为最初几秒的 {share}。{_state(one).zh}",
+            NAME,
+            "note",
+            Text("Device {index} slows as it warms up", index=index),
+            Text(
+                "The second half ran at {share} of the first seconds. {state}",
+                share=share,
+                state=_state(one),
             ),
-            Words("Longer work will run at the lower rate.", "更长的任务将以较低速率运行。"),
-            Words("Better cooling gives part of it back.", "改善散热可部分恢复。"),
-            known_by=answer.known_by, device=index, values={"late_share": one.late / one.early},
-        )  # fmt: skip
+            Text("Longer work will run at the lower rate."),
+            Text("Better cooling gives part of it back."),
+            known_by=answer.known_by,
+            device=index,
+            values={"late_share": one.late / one.early},
+        )
 
 
 def _right(answer: Answer, courses: Mapping[int, Course]) -> Finding:
     rates = {index: one.late for index, one in courses.items()}
-    share = share_text(rates, _expected(answer))
-    seconds = three(float(answer.data.get("load_s") or 0))
+    span_of = span(rates.values(), "FLOP/s")
+    seconds = Number(float(answer.data.get("load_s") or 0))
     dtype = next((str(row["dtype"]) for row in answer.devices if "dtype" in row), "")
     slowest = min(courses.values(), key=lambda one: one.late)
     hottest = [one.temperature_c for one in courses.values() if one.temperature_c is not None]
-    told = f"{dtype} {span(rates.values(), 'FLOP/s')}" + (f" ({share})" if share else "")
-    cap = any("power cap" in name for one in courses.values() for name in one.reasons)
+    given, _ = with_share(f"{dtype} {span_of}", rates, _expected(answer))
+    cap = any(Held.POWER_CAP in one.reasons for one in courses.values())
     who, state = slowest.index, _state(slowest)
     lone = len(courses) == 1
     values: dict[str, float | int | str | bool | None] = {
-        "late_flops_per_s": slowest.late, "clock_hz": slowest.clock_hz,
-        "power_w": slowest.power_w, "hottest_temperature_c": max(hottest, default=None),
-    }  # fmt: skip
+        "late_flops_per_s": slowest.late,
+        "clock_hz": slowest.clock_hz,
+        "power_w": slowest.power_w,
+        "hottest_temperature_c": max(hottest, default=None),
+    }
     return Finding(
-        NAME, "ok",
-        Words(
-            f"{plural(len(courses))} held the pace for {seconds} s",
-            f"{len(courses)} 个设备满载 {seconds} 秒保持稳定",
+        NAME,
+        "ok",
+        plural(
+            "{count} device held the pace for {seconds} s",
+            "{count} devices held the pace for {seconds} s",
+            len(courses),
+            seconds=seconds,
         ),
-        Words(
-            f"{told}; {'' if lone else f'the slowest, {who}: '}{state.en}"
-            + (" The power limit sets the clock, as it does under such a load." if cap else ""),
-            f"{told}；{'' if lone else f'最慢的设备 {who}：'}{state.zh}"
-            + ("频率由功耗上限决定，满载时属正常。" if cap else ""),
+        sentences(
+            Text("{rates}; {state}", rates=given, state=state)
+            if lone
+            else Text("{rates}; the slowest, {who}: {state}", rates=given, who=who, state=state),
+            Text("The power limit sets the clock, as it does under such a load.") if cap else None,
         ),
-        known_by=answer.known_by, values=values,
-    )  # fmt: skip
+        known_by=answer.known_by,
+        values=values,
+    )

@@ -12,7 +12,8 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 Values = dict[str, float | int | str | bool | None]
 
@@ -20,7 +21,7 @@ _BY = "NVML: nvmlDeviceGetTotalEccErrors (nvidia-smi -q -d ECC)"
 _MANY_CORRECTED = 1000
 
 
-@check("ecc", "health", "Errors of device memory, corrected and not")
+@check("ecc", "health", Text("Errors of device memory, corrected and not"))
 def ecc(machine: Machine) -> Iterable[Finding]:
     """Look at counters and mode of each device that has ECC."""
     devices = [d for d in nvidia_devices(machine) if d.get("ecc", "mode") is not None]
@@ -32,13 +33,13 @@ def ecc(machine: Machine) -> Iterable[Finding]:
     if devices and not found and not off:
         names = gpus(d.index for d in devices)
         yield Finding(
-            "ecc", "ok", Words("No memory errors.", "没有显存错误。"),
-            Words(
-                f"{names.en}: ECC on, none uncorrected.",
-                f"{names.zh}：ECC 开启，无不可纠正错误。",
-            ),
-            known_by=_BY, values={"volatile_uncorrected": 0},
-        )  # fmt: skip
+            "ecc",
+            "ok",
+            Text("No memory errors."),
+            Text("{names}: ECC on, none uncorrected.", names=names),
+            known_by=_BY,
+            values={"volatile_uncorrected": 0},
+        )
 
 
 def _counts(device: NvidiaDevice) -> Iterable[Finding]:
@@ -47,57 +48,58 @@ def _counts(device: NvidiaDevice) -> Iterable[Finding]:
     corrected = device.number("ecc", "volatile_corrected") or 0
     name = gpus([device.index])
     values: Values = {
-        "volatile_uncorrected": now, "aggregate_uncorrected": ever, "volatile_corrected": corrected,
-    }  # fmt: skip
+        "volatile_uncorrected": now,
+        "aggregate_uncorrected": ever,
+        "volatile_corrected": corrected,
+    }
     if now:
         yield _uncorrected(device, now, ever, values)
     elif ever:
         yield Finding(
-            "ecc", "note",
-            Words(f"{name.en} once had uncorrectable errors.", f"{name.zh} 曾出现不可纠正错误。"),
-            Words(
-                f"{ever:.0f} over its life, none since the driver was loaded.",
-                f"累计 {ever:.0f} 次，自驱动加载以来无新增。",
+            "ecc",
+            "note",
+            Text("{name} once had uncorrectable errors.", name=name),
+            Text(
+                "{ever} over its life, none since the driver was loaded.", ever=Number(ever, ".0f")
             ),
-            known_by=_BY, device=device.index, values=values,
-        )  # fmt: skip
+            known_by=_BY,
+            device=device.index,
+            values=values,
+        )
     if corrected >= _MANY_CORRECTED:
         yield Finding(
-            "ecc", "note",
-            Words(f"{name.en} corrects many memory errors.", f"{name.zh} 纠正了大量显存错误。"),
-            Words(
-                f"{corrected:,.0f} since the driver was loaded.",
-                f"自驱动加载以来 {corrected:,.0f} 次。",
-            ),
-            Words("Results are right; the device may be ageing.", "结果无误；设备可能在老化。"),
-            known_by=_BY, device=device.index, values=values,
-        )  # fmt: skip
+            "ecc",
+            "note",
+            Text("{name} corrects many memory errors.", name=name),
+            Text("{corrected} since the driver was loaded.", corrected=Number(corrected, ",.0f")),
+            Text("Results are right; the device may be ageing."),
+            known_by=_BY,
+            device=device.index,
+            values=values,
+        )
 
 
 def _uncorrected(device: NvidiaDevice, now: float, ever: float, values: Values) -> Finding:
     name = gpus([device.index])
     return Finding(
-        "ecc", "error",
-        Words(
-            f"{name.en} has uncorrectable memory errors.",
-            f"{name.zh} 存在不可纠正的显存错误。",
+        "ecc",
+        "error",
+        Text("{name} has uncorrectable memory errors.", name=name),
+        Text(
+            "{now} since the driver was loaded, {ever} over its life.",
+            now=Number(now, ".0f"),
+            ever=Number(ever, ".0f"),
         ),
-        Words(
-            f"{now:.0f} since the driver was loaded, {ever:.0f} over its life.",
-            f"自驱动加载以来 {now:.0f} 次，累计 {ever:.0f} 次。",
-        ),
-        Words(
-            "Work that touches the bad place ends with an error; more may follow.",
-            "访问坏位置的任务会出错结束；可能还会增加。",
-        ),
-        Words(
+        Text("Work that touches the bad place ends with an error; more may follow."),
+        Text(
             "Drain the device, reset it or restart the host, then test it; replace it if rows "
-            "cannot be remapped.",
-            "先清空任务，重置设备或重启主机，然后检测；若行无法重映射则更换。",
+            "cannot be remapped."
         ),
-        (f"sudo nvidia-smi --gpu-reset -i {device.index}", "dcgmi diag -r 3"), _BY,
-        device.index, values,
-    )  # fmt: skip
+        (f"sudo nvidia-smi --gpu-reset -i {device.index}", "dcgmi diag -r 3"),
+        _BY,
+        device.index,
+        values,
+    )
 
 
 def _pending(device: NvidiaDevice) -> Iterable[Finding]:
@@ -105,29 +107,31 @@ def _pending(device: NvidiaDevice) -> Iterable[Finding]:
     if later is not None and now != later:
         name = gpus([device.index])
         yield Finding(
-            "ecc", "note",
-            Words(
-                f"{name.en}: the ECC mode changes at the next reset.",
-                f"{name.zh}：ECC 模式将在重置后改变。",
+            "ecc",
+            "note",
+            Text("{name}: the ECC mode changes at the next reset.", name=name),
+            Text(
+                "Now {now}, then {later}.",
+                now=Text("on") if now else Text("off"),
+                later=Text("on") if later else Text("off"),
             ),
-            Words(
-                f"Now {'on' if now else 'off'}, then {'on' if later else 'off'}.",
-                f"当前{'开启' if now else '关闭'}，之后{'开启' if later else '关闭'}。",
-            ),
-            known_by=_BY, device=device.index, values={"mode": now, "mode_pending": later},
-        )  # fmt: skip
+            known_by=_BY,
+            device=device.index,
+            values={"mode": now, "mode_pending": later},
+        )
 
 
 def _off(off: list[NvidiaDevice]) -> Finding:
     names = gpus(d.index for d in off)
     return Finding(
-        "ecc", "note",
-        Words(f"{names.en}: ECC is off.", f"{names.zh}：ECC 已关闭。"),
-        Words("The device has it.", "设备支持 ECC。"),
-        Words(
-            "A flipped bit then changes results without a word.",
-            "发生位翻转时结果会悄悄出错。",
-        ),
-        None, ("sudo nvidia-smi -e 1   # then reset the device",), _BY, None,
+        "ecc",
+        "note",
+        Text("{names}: ECC is off.", names=names),
+        Text("The device has it."),
+        Text("A flipped bit then changes results without a word."),
+        None,
+        ("sudo nvidia-smi -e 1   # then reset the device",),
+        _BY,
+        None,
         {"devices": len(off)},
-    )  # fmt: skip
+    )

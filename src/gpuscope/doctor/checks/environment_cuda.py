@@ -1,6 +1,6 @@
 """Variables of CUDA and ROCm that change performance.
 
-The table is in `gpuscope.doctor.variables_cuda`.
+The table is in `doctor/variables_cuda.toml`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.doctor.variables import settings_findings
-from gpuscope.doctor.variables_cuda import CUDA
+from gpuscope.doctor.variables import settings, settings_findings
+from gpuscope.document.text import Text
 
 
-@check("environment_cuda", "settings", "Variables of CUDA and ROCm that change performance")
+@check("environment_cuda", "settings", Text("Variables of CUDA and ROCm that change performance"))
 def environment_cuda(machine: Machine) -> Iterable[Finding]:
     """Go through the table; nothing is said of what is not set."""
-    return settings_findings(machine, "environment_cuda", CUDA)
+    return settings_findings(machine, "environment_cuda", settings("cuda"))

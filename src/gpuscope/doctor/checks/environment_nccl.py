@@ -1,4 +1,4 @@
-"""Variables of NCCL that change performance: the table is in `gpuscope.doctor.variables_nccl`."""
+"""Variables of NCCL that change performance: the table is in `doctor/variables_nccl.toml`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.doctor.variables import settings_findings
-from gpuscope.doctor.variables_nccl import NCCL
+from gpuscope.doctor.variables import settings, settings_findings
+from gpuscope.document.text import Text
 
 
-@check("environment_nccl", "settings", "Variables of NCCL that change performance")
+@check("environment_nccl", "settings", Text("Variables of NCCL that change performance"))
 def environment_nccl(machine: Machine) -> Iterable[Finding]:
     """Go through the table; nothing is said of what is not set."""
-    return settings_findings(machine, "environment_nccl", NCCL)
+    return settings_findings(machine, "environment_nccl", settings("nccl"))

@@ -12,13 +12,14 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _BY = "NVML: nvmlDeviceGetFanSpeed_v2"
 _HOT_C, _FULL_PERCENT = 70, 95
 
 
-@check("fans", "health", "Fans of devices that have their own")
+@check("fans", "health", Text("Fans of devices that have their own"))
 def fans(machine: Machine) -> Iterable[Finding]:
     """Say nothing of devices that the server's fans cool."""
     own = [
@@ -32,10 +33,13 @@ def fans(machine: Machine) -> Iterable[Finding]:
         names = gpus(d.index for d, _ in own)
         top = max(max(speeds) for _, speeds in own)
         yield Finding(
-            "fans", "ok", Words("Fans are fine.", "风扇正常。"),
-            Words(f"{names.en}: up to {top:.0f} %.", f"{names.zh}：最高 {top:.0f}%。"),
-            known_by=_BY, values={"fastest_fan_percent": top},
-        )  # fmt: skip
+            "fans",
+            "ok",
+            Text("Fans are fine."),
+            Text("{names}: up to {top} %.", names=names, top=Number(top, ".0f")),
+            known_by=_BY,
+            values={"fastest_fan_percent": top},
+        )
 
 
 def _device(device: NvidiaDevice, speeds: list[float]) -> Iterable[Finding]:
@@ -43,22 +47,32 @@ def _device(device: NvidiaDevice, speeds: list[float]) -> Iterable[Finding]:
     if warm is None or warm < _HOT_C:
         return
     name = gpus([device.index])
-    at = Words(f"At {warm:.0f} °C.", f"当前 {warm:.0f} °C。")
+    at = Text("At {warm} °C.", warm=Number(warm, ".0f"))
     values: dict[str, float | int | str | bool | None] = {
-        "slowest_fan_percent": min(speeds), "temperature_c": warm,
-    }  # fmt: skip
+        "slowest_fan_percent": min(speeds),
+        "temperature_c": warm,
+    }
     if min(speeds) == 0:
         yield Finding(
-            "fans", "warning",
-            Words(f"A fan of {name.en} stands still.", f"{name.zh} 有风扇停转。"), at,
-            Words("It will slow down from the heat.", "将因过热而降频。"),
-            Words("Look at the fan and its setting.", "检查风扇及其设置。"),
-            ("nvidia-smi -q | grep -i fan",), _BY, device.index, values,
-        )  # fmt: skip
+            "fans",
+            "warning",
+            Text("A fan of {name} stands still.", name=name),
+            at,
+            Text("It will slow down from the heat."),
+            Text("Look at the fan and its setting."),
+            ("nvidia-smi -q | grep -i fan",),
+            _BY,
+            device.index,
+            values,
+        )
     elif min(speeds) >= _FULL_PERCENT:
         yield Finding(
-            "fans", "note",
-            Words(f"The fans of {name.en} are at full speed.", f"{name.zh} 的风扇已全速。"), at,
-            Words("There is nothing left for a warmer day.", "没有余量应对更高室温。"),
-            known_by=_BY, device=device.index, values=values,
-        )  # fmt: skip
+            "fans",
+            "note",
+            Text("The fans of {name} are at full speed.", name=name),
+            at,
+            Text("There is nothing left for a warmer day."),
+            known_by=_BY,
+            device=device.index,
+            values=values,
+        )

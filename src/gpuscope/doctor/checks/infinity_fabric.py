@@ -12,12 +12,12 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.topology.gather import topology
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 _BY = "/sys/class/kfd/kfd/topology"
 
 
-@check("infinity_fabric", "topology", "Infinity Fabric between AMD devices")
+@check("infinity_fabric", "topology", Text("Infinity Fabric between AMD devices"))
 def infinity_fabric(machine: Machine) -> Iterable[Finding]:
     """Say nothing where no pair has it: cards in slots are joined by PCIe."""
     found = topology(machine)
@@ -29,34 +29,34 @@ def infinity_fabric(machine: Machine) -> Iterable[Finding]:
     if not joined:
         return
     values: dict[str, float | int | str | bool | None] = {
-        "joined_pairs": len(joined), "pairs": len(found.pairs),
-    }  # fmt: skip
+        "joined_pairs": len(joined),
+        "pairs": len(found.pairs),
+    }
     if lacking:
         some = ", ".join(f"{p.a}-{p.b}" for p in lacking[:6]) + (" ..." if len(lacking) > 6 else "")
         yield Finding(
-            "infinity_fabric", "warning",
-            Words(
-                "Some pairs of devices have no Infinity Fabric.",
-                "部分设备对之间没有 Infinity Fabric。",
+            "infinity_fabric",
+            "warning",
+            Text("Some pairs of devices have no Infinity Fabric."),
+            Text(
+                "{lacking} of {pairs} pairs: {some}.",
+                lacking=len(lacking),
+                pairs=len(found.pairs),
+                some=some,
             ),
-            Words(
-                f"{len(lacking)} of {len(found.pairs)} pairs: {some}.",
-                f"{len(found.pairs)} 对中有 {len(lacking)} 对：{some}。",
-            ),
-            Words(
-                "Traffic between them takes PCIe; collectives of all devices go at its pace.",
-                "其间流量改走 PCIe；全部设备的集合通信以它为准。",
-            ),
-            Words(
-                "If they are of one board, look at links that are down.",
-                "若属同一板卡，请检查断开的链路。",
-            ),
-            ("amd-smi topology", "amd-smi xgmi"), _BY, None, values,
-        )  # fmt: skip
+            Text("Traffic between them takes PCIe; collectives of all devices go at its pace."),
+            Text("If they are of one board, look at links that are down."),
+            ("amd-smi topology", "amd-smi xgmi"),
+            _BY,
+            None,
+            values,
+        )
         return
     yield Finding(
-        "infinity_fabric", "ok",
-        Words("Infinity Fabric joins the devices.", "Infinity Fabric 连接正常。"),
-        Words(f"All {len(joined)} pairs.", f"全部 {len(joined)} 对。"), known_by=_BY,
+        "infinity_fabric",
+        "ok",
+        Text("Infinity Fabric joins the devices."),
+        Text("All {joined} pairs.", joined=len(joined)),
+        known_by=_BY,
         values=values,
-    )  # fmt: skip
+    )

@@ -14,13 +14,13 @@ from gpuscope.doctor.accelerators import cards
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding, Severity
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 _BY = "xpu-smi health -l -j"
 _SEVERITIES: Mapping[str, Severity] = {"warning": "warning", "critical": "error"}
 
 
-@check("intel_health", "health", "Intel devices: what xpu-smi says of each part")
+@check("intel_health", "health", Text("Intel devices: what xpu-smi says of each part"))
 def intel_health(machine: Machine) -> Iterable[Finding]:
     """Ask Intel's tool where there is an Intel card."""
     if not cards(machine, "intel"):
@@ -29,43 +29,51 @@ def intel_health(machine: Machine) -> Iterable[Finding]:
     if answer is None or not answer.ok:
         return
     try:
-        told = json.loads(answer.out)
+        facts = json.loads(answer.out)
     except ValueError:
         return
-    parts = [*_parts(told, None, "")]
+    parts = [*_parts(facts, None, "")]
     bad = [p for p in parts if p[2].lower() in _SEVERITIES]
     for device, part, status, description in bad:
         name = part.replace("_", " ") or "?"
         yield Finding(
-            "intel_health", _SEVERITIES[status.lower()],
-            Words(f"Intel GPU {device}: {name} is {status.lower()}.",
-                  f"Intel GPU {device}：{name} 状态为 {status}。"),
-            Words(f"{description or status}.", f"{description or status}。"),
-            Words(
-                "The driver slows or stops the device to protect it.",
-                "驱动会降速或停用该设备以保护它。",
+            "intel_health",
+            _SEVERITIES[status.lower()],
+            Text(
+                "Intel GPU {device}: {name} is {status}.",
+                device=device,
+                name=name,
+                status=status.lower(),
             ),
-            None, ("xpu-smi health -l",), _BY, device, {name: status},
-        )  # fmt: skip
+            Text("{said}.", said=description or status),
+            Text("The driver slows or stops the device to protect it."),
+            None,
+            ("xpu-smi health -l",),
+            _BY,
+            device,
+            {name: status},
+        )
     if any(p[2].lower() == "ok" for p in parts) and not bad:
         yield Finding(
-            "intel_health", "ok", Words("Intel devices are healthy.", "Intel 设备健康。"),
-            Words(f"{len(parts)} parts were judged.", f"检查了 {len(parts)} 个部件。"),
+            "intel_health",
+            "ok",
+            Text("Intel devices are healthy."),
+            Text("{parts} parts were judged.", parts=len(parts)),
             known_by=_BY,
-        )  # fmt: skip
+        )
 
 
-def _parts(told: Any, device: int | None, name: str) -> Iterable[tuple[int | None, str, str, str]]:
+def _parts(given: Any, device: int | None, name: str) -> Iterable[tuple[int | None, str, str, str]]:
     """Every object with a status: (device, part, status, description), however it is nested."""
-    if isinstance(told, list):
-        for each in told:
+    if isinstance(given, list):
+        for each in given:
             yield from _parts(each, device, name)
-    elif isinstance(told, Mapping):
-        number = told.get("device_id")
+    elif isinstance(given, Mapping):
+        number = given.get("device_id")
         device = number if isinstance(number, int) else device
-        status = told.get("status")
+        status = given.get("status")
         if isinstance(status, str):
-            yield device, name, status, str(told.get("description") or "")
-        for key, each in told.items():
+            yield device, name, status, str(given.get("description") or "")
+        for key, each in given.items():
             if isinstance(each, list | Mapping):
                 yield from _parts(each, device, str(key))

@@ -8,10 +8,10 @@ from gpuscope.doctor.accelerators import cards, counted, torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 
-@check("intel_xpu", "software", "Intel's devices and the XPU build of PyTorch")
+@check("intel_xpu", "software", Text("Intel's devices and the XPU build of PyTorch"))
 def run(machine: Machine) -> Iterator[Finding]:
     """A processor's own graphics is left in peace: only a separate card or an XPU build counts."""
     torch = torch_facts(machine) or {}
@@ -22,29 +22,28 @@ def run(machine: Machine) -> Iterator[Finding]:
     if kind == "xpu" and devices:
         names = counted([str(d.get("name")) for d in devices])
         values["gpus"] = names
-        title = Words("PyTorch sees the Intel device.", "PyTorch 可见 Intel 设备。")
-        told = Words(f"{names}, XPU {built}", f"{names}，XPU {built}")
-        yield Finding("intel_xpu", "ok", title, told, known_by="torch.xpu", values=values)
+        title = Text("PyTorch sees the Intel device.")
+        evidence = Text("{names}, XPU {built}", names=names, built=built)
+        yield Finding("intel_xpu", "ok", title, evidence, known_by="torch.xpu", values=values)
     elif accelerators and built:
         yield Finding(
-            "intel_xpu", "error",
-            Words("PyTorch is built for Intel's devices, but sees none.",
-                  "PyTorch 支持 Intel 设备，但没有看到任何设备。"),
-            Words(f"{len(accelerators)} on the PCI bus.", f"PCI 总线上有 {len(accelerators)} 个。"),
-            Words("Everything runs on the CPU.", "一切都在 CPU 上运行。"),
-            Words(
-                "Install the compute runtime (Level Zero) and join the group render.",
-                "安装计算运行时（Level Zero），并加入 render 组。",
-            ),
+            "intel_xpu",
+            "error",
+            Text("PyTorch is built for Intel's devices, but sees none."),
+            Text("{accelerators} on the PCI bus.", accelerators=len(accelerators)),
+            Text("Everything runs on the CPU."),
+            Text("Install the compute runtime (Level Zero) and join the group render."),
             ("sudo apt install libze1 libze-intel-gpu1", "sudo usermod -aG render $USER"),
-            "torch.xpu.is_available(); /sys/bus/pci", values=values,
-        )  # fmt: skip
+            "torch.xpu.is_available(); /sys/bus/pci",
+            values=values,
+        )
     elif accelerators:
         yield Finding(
-            "intel_xpu", "note",
-            Words("There is an Intel accelerator, and PyTorch is not built for it.",
-                  "有 Intel 加速器，但 PyTorch 并非为其构建。"),
-            Words(f"{len(accelerators)} on the PCI bus.", f"PCI 总线上有 {len(accelerators)} 个。"),
-            fix=Words("Install the XPU build of PyTorch.", "安装 PyTorch 的 XPU 版本。"),
-            known_by="/sys/bus/pci; torch.version.xpu", values=values,
-        )  # fmt: skip
+            "intel_xpu",
+            "note",
+            Text("There is an Intel accelerator, and PyTorch is not built for it."),
+            Text("{accelerators} on the PCI bus.", accelerators=len(accelerators)),
+            fix=Text("Install the XPU build of PyTorch."),
+            known_by="/sys/bus/pci; torch.version.xpu",
+            values=values,
+        )

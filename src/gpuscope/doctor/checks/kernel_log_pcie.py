@@ -17,14 +17,14 @@ from gpuscope.doctor.registry import check
 from gpuscope.doctor.topology.gather import topology
 from gpuscope.doctor.topology.types import Topology
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, plural, sentences
 
 _BUS = re.compile(r"\b([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b", re.IGNORECASE)
 _GRAVE = re.compile(r"severity=(?:uncorrect|fatal)|uncorrect\w* \(|uncorrectable|link down", re.I)
 _CORRECTED = re.compile(r"severity=correct|corrected error", re.IGNORECASE)
 
 
-@check("kernel_log_pcie", "health", "PCIe errors in the kernel log (AER)")
+@check("kernel_log_pcie", "health", Text("PCIe errors in the kernel log (AER)"))
 def kernel_log_pcie(machine: Machine) -> Iterable[Finding]:
     """Sort the lines by how grave they are and by where they happened."""
     log = kernel_log(machine)
@@ -34,11 +34,13 @@ def kernel_log_pcie(machine: Machine) -> Iterable[Finding]:
     if not grave and not mild:
         if log.source is not None and has_accelerator(machine):
             yield Finding(
-                "kernel_log_pcie", "ok",
-                Words("No PCIe error in the kernel log.", "内核日志中没有 PCIe 错误。"),
-                Words(f"None, read by {log.source}.", f"没有，读取自 {log.source}。"),
-                known_by=str(log.source), values={"pcie_error_lines": 0},
-            )  # fmt: skip
+                "kernel_log_pcie",
+                "ok",
+                Text("No PCIe error in the kernel log."),
+                Text("None, read by {source}.", source=log.source),
+                known_by=str(log.source),
+                values={"pcie_error_lines": 0},
+            )
         return
     yield _finding(topology(machine), grave or mild, bool(grave), str(log.source))
 
@@ -48,31 +50,22 @@ def _finding(found: Topology, lines: list[str], grave: bool, source: str) -> Fin
     hit = sorted(
         a.index for a in found.accelerators if any(bus in (*a.path, a.bus) for bus in places)
     )
-    told = ", ".join(f"{bus} {n}x" for bus, n in places.most_common(4)) or "?"
-    above_en = f" On the way to GPU {', '.join(map(str, hit))}." if hit else ""
-    above_zh = f"位于 GPU {', '.join(map(str, hit))} 的路径上。" if hit else ""
+    evidence = ", ".join(f"{bus} {n}x" for bus, n in places.most_common(4)) or "?"
+    places_told = plural(
+        "{count} line: {told}.", "{count} lines: {told}.", len(lines), told=evidence
+    )
+    way = Text("On the way to GPU {indices}.", indices=", ".join(map(str, hit))) if hit else None
     return Finding(
-        "kernel_log_pcie", ("error" if hit else "warning") if grave else "note",
-        Words("PCIe links lost data.", "PCIe 链路丢失了数据。")
+        "kernel_log_pcie",
+        ("error" if hit else "warning") if grave else "note",
+        Text("PCIe links lost data.") if grave else Text("PCIe links repaired errors."),
+        sentences(places_told, way, Text("Last: {line}", line=lines[-1][:160])),
+        Text("An uncorrected error can stop a device or fall off the bus.")
         if grave
-        else Words("PCIe links repaired errors.", "PCIe 链路纠正过错误。"),
-        Words(
-            f"{len(lines)} lines: {told}.{above_en} Last: {lines[-1][:160]}",
-            f"共 {len(lines)} 行：{told}。{above_zh}最后一条：{lines[-1][:160]}",
-        ),
-        Words(
-            "An uncorrected error can stop a device or fall off the bus.",
-            "不可纠正的错误可能使设备停止工作或从总线脱落。",
-        )
-        if grave
-        else Words(
-            "A few are harmless; many cost bandwidth and announce a bad contact.",
-            "少量无害；大量会损失带宽，并预示接触不良。",
-        ),
-        Words(
-            "Seat the card again, change riser or slot, update the firmware.",
-            "重新插好板卡，更换转接卡或插槽，更新固件。",
-        ),
-        ("sudo dmesg -T | grep -iE 'aer|pcie bus error'",), f"kernel log ({source})",
-        hit[0] if len(hit) == 1 else None, {"pcie_error_lines": len(lines), "uncorrected": grave},
-    )  # fmt: skip
+        else Text("A few are harmless; many cost bandwidth and announce a bad contact."),
+        Text("Seat the card again, change riser or slot, update the firmware."),
+        ("sudo dmesg -T | grep -iE 'aer|pcie bus error'",),
+        f"kernel log ({source})",
+        hit[0] if len(hit) == 1 else None,
+        {"pcie_error_lines": len(lines), "uncorrected": grave},
+    )

@@ -9,7 +9,7 @@ from gpuscope.doctor.accelerators import nvidia_present, nvml, torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 _PATH = "/proc/driver/nvidia/version"
 _VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)")
@@ -21,7 +21,9 @@ def module_version(text: str | None) -> str | None:
     return found.group(1) if found else None
 
 
-@check("kernel_module", "software", "NVIDIA's kernel modules: loaded, and as new as the library")
+@check(
+    "kernel_module", "software", Text("NVIDIA's kernel modules: loaded, and as new as the library")
+)
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the module with the library; look for nouveau and a missing nvidia_uvm."""
     if not nvidia_present(machine):
@@ -38,36 +40,36 @@ def run(machine: Machine) -> Iterator[Finding]:
     values = {"kernel_module": module, "module_flavour": flavour}
     if library and library != module:
         yield Finding(
-            "kernel_module", "error",
-            Words(
-                "The kernel module and the driver's library are of different versions.",
-                "内核模块与驱动库的版本不一致。",
-            ),
-            Words(f"Module {module}, library {library}.", f"模块 {module}，库 {library}。"),
-            Words("New programs on the GPU fail to start.", "新的 GPU 程序无法启动。"),
-            Words(
-                "Reboot; in a container, start it again so that it mounts the host's new driver.",
-                "请重启；在容器中，请重新启动容器以挂载主机的新驱动。",
-            ),
-            ("sudo reboot",), f"{_PATH}; NVML", values=values,
-        )  # fmt: skip
+            "kernel_module",
+            "error",
+            Text("The kernel module and the driver's library are of different versions."),
+            Text("Module {module}, library {library}.", module=module, library=library),
+            Text("New programs on the GPU fail to start."),
+            Text("Reboot; in a container, start it again so that it mounts the host's new driver."),
+            ("sudo reboot",),
+            f"{_PATH}; NVML",
+            values=values,
+        )
         return
     if _uvm_missing(machine, loaded):
         yield Finding(
-            "kernel_module", "error",
-            Words("The module nvidia_uvm is not loaded.", "没有加载 nvidia_uvm 模块。"),
-            Words("nvidia is loaded, nvidia_uvm is not.", "已加载 nvidia，未加载 nvidia_uvm。"),
-            Words("CUDA cannot be initialised without it.", "没有它，CUDA 无法初始化。"),
-            Words("Load it, on the host.", "在主机上加载它。"),
-            ("sudo modprobe nvidia_uvm",), "/proc/modules", values=values,
-        )  # fmt: skip
+            "kernel_module",
+            "error",
+            Text("The module nvidia_uvm is not loaded."),
+            Text("nvidia is loaded, nvidia_uvm is not."),
+            Text("CUDA cannot be initialised without it."),
+            Text("Load it, on the host."),
+            ("sudo modprobe nvidia_uvm",),
+            "/proc/modules",
+            values=values,
+        )
         return
-    kind = Words(f"{module} ({flavour} kernel module)", f"{module}（{_CHINESE[flavour]}内核模块）")
-    title = Words("The kernel module fits the library.", "内核模块与驱动库相符。")
+    kind = Text("{module} ({flavour} kernel module)", module=module, flavour=_FLAVOURS[flavour])
+    title = Text("The kernel module fits the library.")
     yield Finding("kernel_module", "ok", title, kind, known_by=_PATH, values=values)
 
 
-_CHINESE = {"open": "开源", "proprietary": "专有"}
+_FLAVOURS = {"open": Text("open"), "proprietary": Text("proprietary")}
 
 
 def _uvm_missing(machine: Machine, loaded: set[str]) -> bool:
@@ -79,17 +81,15 @@ def _uvm_missing(machine: Machine, loaded: set[str]) -> bool:
 
 def _nouveau() -> Finding:
     return Finding(
-        "kernel_module", "error",
-        Words("The GPU is held by nouveau, not by NVIDIA's driver.", "GPU 由 nouveau 驱动占用。"),
-        Words("nouveau is loaded, nvidia is not.", "已加载 nouveau，未加载 nvidia。"),
-        Words("CUDA needs NVIDIA's own driver.", "CUDA 需要 NVIDIA 自己的驱动。"),
-        Words(
-            "Keep nouveau from loading, install NVIDIA's driver, reboot.",
-            "禁止加载 nouveau，安装 NVIDIA 驱动，然后重启。",
-        ),
+        "kernel_module",
+        "error",
+        Text("The GPU is held by nouveau, not by NVIDIA's driver."),
+        Text("nouveau is loaded, nvidia is not."),
+        Text("CUDA needs NVIDIA's own driver."),
+        Text("Keep nouveau from loading, install NVIDIA's driver, reboot."),
         (
             "echo 'blacklist nouveau' | sudo tee /etc/modprobe.d/blacklist-nouveau.conf",
             "sudo update-initramfs -u && sudo reboot",
         ),
         "/proc/modules",
-    )  # fmt: skip
+    )

@@ -9,7 +9,7 @@ from gpuscope.doctor.accelerators import torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, verbatim
 
 _NUMBERED = re.compile(r"cuda-(\d+\.\d+)")
 
@@ -29,7 +29,9 @@ def cuda_versions(machine: Machine, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@check("library_path", "software", "LD_LIBRARY_PATH and PATH: one CUDA, and no stub libraries")
+@check(
+    "library_path", "software", Text("LD_LIBRARY_PATH and PATH: one CUDA, and no stub libraries")
+)
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for stubs and for several CUDA versions."""
     entries = [e for e in (machine.variable("LD_LIBRARY_PATH") or "").split(":") if e]
@@ -37,33 +39,33 @@ def run(machine: Machine) -> Iterator[Finding]:
     programs = cuda_versions(machine, "PATH")
     values = {"ld_library_path_cuda": ", ".join(libraries), "path_cuda": ", ".join(programs)}
     stubs = [entry for entry in entries if entry.rstrip("/").endswith("stubs")]
-    told = False
+    reported = False
     if stubs:
-        told = True
+        reported = True
         yield _stubs(stubs[0])
     several = tuple(dict.fromkeys((*programs, *libraries)))
     if len(several) > 1:
-        told = True
+        reported = True
         yield _several(programs, libraries, values)
     built = str((torch_facts(machine) or {}).get("cuda_build") or "")
-    if libraries and built and not told and libraries[0] != ".".join(built.split(".")[:2]):
-        told = True
+    if libraries and built and not reported and libraries[0] != ".".join(built.split(".")[:2]):
+        reported = True
         yield Finding(
-            "library_path", "note",
-            Words(
-                f"LD_LIBRARY_PATH names CUDA {libraries[0]}; PyTorch brings its own {built}.",
-                f"LD_LIBRARY_PATH 指向 CUDA {libraries[0]}；PyTorch 自带 {built}。",
+            "library_path",
+            "note",
+            Text(
+                "LD_LIBRARY_PATH names CUDA {libraries}; PyTorch brings its own {built}.",
+                libraries=libraries[0],
+                built=built,
             ),
-            Words(
-                "Libraries on that path are taken before PyTorch's own.",
-                "该路径中的库会先于 PyTorch 自带的库被加载。",
-            ),
-            known_by="LD_LIBRARY_PATH", values=values,
-        )  # fmt: skip
-    if not told and (several or entries):
-        title = Words("The search paths name one CUDA.", "搜索路径只指向一个 CUDA。")
+            Text("Libraries on that path are taken before PyTorch's own."),
+            known_by="LD_LIBRARY_PATH",
+            values=values,
+        )
+    if not reported and (several or entries):
+        title = Text("The search paths name one CUDA.")
         shown = f"CUDA {several[0]}" if several else "LD_LIBRARY_PATH"
-        text = Words(shown, shown) if several else Words("no CUDA on them", "其中没有 CUDA")
+        text = verbatim(shown) if several else Text("no CUDA on them")
         yield Finding(
             "library_path", "ok", title, text, known_by="PATH, LD_LIBRARY_PATH", values=values
         )
@@ -71,16 +73,15 @@ def run(machine: Machine) -> Iterator[Finding]:
 
 def _stubs(entry: str) -> Finding:
     return Finding(
-        "library_path", "error",
-        Words("LD_LIBRARY_PATH names stub libraries.", "LD_LIBRARY_PATH 指向了桩库（stubs）。"),
-        Words(f"{entry}", f"{entry}"),
-        Words(
-            "A stub libcuda is for linking only: programs that load it find no device.",
-            "桩库 libcuda 只用于链接：加载它的程序找不到设备。",
-        ),
-        Words("Take it off the path.", "从路径中去掉它。"),
-        ("unset LD_LIBRARY_PATH",), "LD_LIBRARY_PATH",
-    )  # fmt: skip
+        "library_path",
+        "error",
+        Text("LD_LIBRARY_PATH names stub libraries."),
+        verbatim(f"{entry}"),
+        Text("A stub libcuda is for linking only: programs that load it find no device."),
+        Text("Take it off the path."),
+        ("unset LD_LIBRARY_PATH",),
+        "LD_LIBRARY_PATH",
+    )
 
 
 def _several(
@@ -88,18 +89,16 @@ def _several(
 ) -> Finding:
     path, library = ", ".join(programs) or "-", ", ".join(libraries) or "-"
     return Finding(
-        "library_path", "warning",
-        Words("Several CUDA versions are on the search paths.", "搜索路径中有多个 CUDA 版本。"),
-        Words(
-            f"PATH: {path}; LD_LIBRARY_PATH: {library}.",
-            f"PATH：{path}；LD_LIBRARY_PATH：{library}。",
-        ),
-        Words(
+        "library_path",
+        "warning",
+        Text("Several CUDA versions are on the search paths."),
+        Text("PATH: {path}; LD_LIBRARY_PATH: {library}.", path=path, library=library),
+        Text(
             "Which one is taken depends on their order: a compiler of one version may meet "
-            "libraries of the other.",
-            "先后顺序决定使用哪一个：某一版本的编译器可能遇到另一版本的库。",
+            "libraries of the other."
         ),
-        Words("Keep one of them.", "只保留其中一个。"),
-        ("echo $PATH $LD_LIBRARY_PATH | tr ': ' '\\n' | grep -i cuda",), "PATH, LD_LIBRARY_PATH",
+        Text("Keep one of them."),
+        ("echo $PATH $LD_LIBRARY_PATH | tr ': ' '\\n' | grep -i cuda",),
+        "PATH, LD_LIBRARY_PATH",
         values=values,
-    )  # fmt: skip
+    )

@@ -10,7 +10,7 @@ from gpuscope.doctor.accelerators import torch_facts
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, verbatim
 
 _BY = "/proc/self/maps after import torch"
 
@@ -41,7 +41,9 @@ def strangers(loaded: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(known) - set(own))) if own else ()
 
 
-@check("loaded_libraries", "software", "The CUDA libraries that PyTorch really loads, each once")
+@check(
+    "loaded_libraries", "software", Text("The CUDA libraries that PyTorch really loads, each once")
+)
 def run(machine: Machine) -> Iterator[Finding]:
     """Look for copies, and for libraries from another installation."""
     torch = torch_facts(machine) or {}
@@ -57,50 +59,45 @@ def run(machine: Machine) -> Iterator[Finding]:
         yield _outside(outside)
     else:
         yield Finding(
-            "loaded_libraries", "ok",
-            Words("Each library is loaded once.", "每个库只加载一次。"),
-            Words(f"{len(loaded)} libraries, each once", f"{len(loaded)} 个库，各加载一次"),
-            known_by=_BY, values=values,
-        )  # fmt: skip
+            "loaded_libraries",
+            "ok",
+            Text("Each library is loaded once."),
+            Text("{loaded} libraries, each once", loaded=len(loaded)),
+            known_by=_BY,
+            values=values,
+        )
 
 
 def _twice(twice: dict[str, tuple[str, ...]]) -> Finding:
     name, paths = next(iter(twice.items()))
     shown = ", ".join(f"{key}: {' + '.join(value)}" for key, value in list(twice.items())[:3])
     return Finding(
-        "loaded_libraries", "warning",
-        Words(
-            f"{name} is loaded twice, from two places.", f"{name} 从两个位置被加载了两次。"
-        ),
-        Words(shown, shown),
-        Words(
+        "loaded_libraries",
+        "warning",
+        Text("{name} is loaded twice, from two places.", name=name),
+        verbatim(shown),
+        Text(
             "Two copies of one library keep two states and may be of two versions: crashes, wrong "
-            "status codes, hangs in collectives.",
-            "同一个库的两份副本各有状态，版本也可能不同：会导致崩溃、状态码异常或集合通信挂起。",
+            "status codes, hangs in collectives."
         ),
-        Words(
+        Text(
             "Take the folder of the one that PyTorch did not bring off LD_LIBRARY_PATH, or remove "
-            "the package that brings it.",
-            "从 LD_LIBRARY_PATH 中去掉非 PyTorch 自带的那一份所在目录，或卸载带来它的软件包。",
+            "the package that brings it."
         ),
-        (f"pip list | grep -i {name.removeprefix('lib')}", "echo $LD_LIBRARY_PATH"), _BY,
+        (f"pip list | grep -i {name.removeprefix('lib')}", "echo $LD_LIBRARY_PATH"),
+        _BY,
         values={"copies": " ".join(paths)},
-    )  # fmt: skip
+    )
 
 
 def _outside(outside: tuple[str, ...]) -> Finding:
     shown = ", ".join(outside[:4])
     return Finding(
-        "loaded_libraries", "note",
-        Words(
-            "Some libraries come from elsewhere than PyTorch's own.",
-            "部分库并非 PyTorch 自带，而是来自其他位置。",
-        ),
-        Words(shown, shown),
-        fix=Words(
-            "If something fails strangely, try without LD_LIBRARY_PATH.",
-            "如果出现奇怪的故障，请试着不设置 LD_LIBRARY_PATH。",
-        ),
+        "loaded_libraries",
+        "note",
+        Text("Some libraries come from elsewhere than PyTorch's own."),
+        verbatim(shown),
+        fix=Text("If something fails strangely, try without LD_LIBRARY_PATH."),
         known_by=_BY,
         values={"outside": " ".join(outside)},
-    )  # fmt: skip
+    )

@@ -14,12 +14,13 @@ from gpuscope.doctor.registry import check
 from gpuscope.doctor.topology.gather import topology
 from gpuscope.doctor.topology.types import WAYS, NetworkCard, Topology, Way
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _BY = "/sys/class/infiniband, /sys/class/net"
 
 
-@check("network_cards", "topology", "Ports of network cards: up, as fast as their like, near")
+@check("network_cards", "topology", Text("Ports of network cards: up, as fast as their like, near"))
 def network_cards(machine: Machine) -> Iterable[Finding]:
     """Compare each card with the others of its kind, then place them."""
     found = topology(machine)
@@ -41,23 +42,19 @@ def _down(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
         return  # all of them down: a machine that is not part of a cluster
     names = ", ".join(c.name for c in down)
     yield Finding(
-        "network_cards", "warning",
-        Words(
-            f"{len(down)} of {len(cards)} RDMA ports are down.",
-            f"{len(cards)} 个 RDMA 端口中 {len(down)} 个未连接。",
+        "network_cards",
+        "warning",
+        Text("{down} of {cards} RDMA ports are down.", down=len(down), cards=len(cards)),
+        Text("Down: {names}.", names=names),
+        Text("If NCCL is to use them, jobs over several machines fail or run on fewer ports."),
+        Text(
+            "Look at cable, transceiver and the switch's port; or leave them out with NCCL_IB_HCA."
         ),
-        Words(f"Down: {names}.", f"未连接：{names}。"),
-        Words(
-            "If NCCL is to use them, jobs over several machines fail or run on fewer ports.",
-            "若 NCCL 要使用它们，多机任务会失败或只用较少端口。",
-        ),
-        Words(
-            "Look at cable, transceiver and the switch's port; or leave them out with NCCL_IB_HCA.",
-            "检查线缆、光模块和交换机端口；或用 NCCL_IB_HCA 排除。",
-        ),
-        ("ibstat", f"export NCCL_IB_HCA=^{','.join(c.name for c in down)}"), _BY, None,
+        ("ibstat", f"export NCCL_IB_HCA=^{','.join(c.name for c in down)}"),
+        _BY,
+        None,
         {"down_ports": len(down), "ports": len(cards)},
-    )  # fmt: skip
+    )
 
 
 def _slower(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
@@ -71,24 +68,22 @@ def _slower(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
         if often < 3 or not slow:
             continue  # two sorts of cards, not one that lags
         yield Finding(
-            "network_cards", "warning",
-            Words("A network port is slower than its like.", "有网络端口慢于同类端口。"),
-            Words(
-                f"{', '.join(slow)}: {min(rates[n] or 0 for n in slow) * 8 / 1e9:g} Gbit/s; the "
-                f"others {(usual or 0) * 8 / 1e9:g}.",
-                f"{', '.join(slow)}：{min(rates[n] or 0 for n in slow) * 8 / 1e9:g} Gbit/s；"
-                f"其余为 {(usual or 0) * 8 / 1e9:g}。",
+            "network_cards",
+            "warning",
+            Text("A network port is slower than its like."),
+            Text(
+                "{slow}: {rate} Gbit/s; the others {usual}.",
+                slow=", ".join(slow),
+                rate=Number(min(rates[n] or 0 for n in slow) * 8 / 1e9, "g"),
+                usual=Number((usual or 0) * 8 / 1e9, "g"),
             ),
-            Words(
-                "Collectives over machines go at the pace of the slowest port.",
-                "跨机集合通信以最慢的端口为准。",
-            ),
-            Words(
-                "Look at cable, transceiver and the rate that the switch negotiated.",
-                "检查线缆、光模块以及与交换机协商的速率。",
-            ),
-            ("ibstat",), _BY, None, {"slow_ports": len(slow)},
-        )  # fmt: skip
+            Text("Collectives over machines go at the pace of the slowest port."),
+            Text("Look at cable, transceiver and the rate that the switch negotiated."),
+            ("ibstat",),
+            _BY,
+            None,
+            {"slow_ports": len(slow)},
+        )
 
 
 def _narrow(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
@@ -98,32 +93,31 @@ def _narrow(cards: Sequence[NetworkCard]) -> Iterable[Finding]:
             continue
         if card.pcie.bytes_per_s < card.bytes_per_s:
             yield Finding(
-                "network_cards", "warning",
-                Words(
-                    f"The PCIe link of {card.name} is narrower than its port.",
-                    f"{card.name} 的 PCIe 链路窄于其端口。",
+                "network_cards",
+                "warning",
+                Text("The PCIe link of {card} is narrower than its port.", card=card.name),
+                Text(
+                    "{width} of {max_width} lanes: {link} GB/s for a port of {port}.",
+                    width=card.pcie.width,
+                    max_width=card.pcie.max_width,
+                    link=Number(card.pcie.bytes_per_s / 1e9, ".0f"),
+                    port=Number(card.bytes_per_s / 1e9, ".0f"),
                 ),
-                Words(
-                    f"{card.pcie.width} of {card.pcie.max_width} lanes: "
-                    f"{card.pcie.bytes_per_s / 1e9:.0f} GB/s for a port of "
-                    f"{card.bytes_per_s / 1e9:.0f}.",
-                    f"{card.pcie.width}/{card.pcie.max_width} 条通道："
-                    f"{card.pcie.bytes_per_s / 1e9:.0f} GB/s，端口为 "
-                    f"{card.bytes_per_s / 1e9:.0f} GB/s。",
-                ),
-                Words("The port cannot run at its rate.", "端口达不到其速率。"),
-                Words("Seat the card again or try another slot.", "重新插好或换插槽。"),
-                (f"sudo lspci -vv -s {card.bus} | grep -E 'LnkCap|LnkSta'",), _BY, None,
+                Text("The port cannot run at its rate."),
+                Text("Seat the card again or try another slot."),
+                (f"sudo lspci -vv -s {card.bus} | grep -E 'LnkCap|LnkSta'",),
+                _BY,
+                None,
                 {"width": card.pcie.width, "max_width": card.pcie.max_width},
-            )  # fmt: skip
+            )
 
 
 def _far(found: Topology) -> Iterable[Finding]:
     """Devices whose nearest card is farther than that of their neighbours."""
     near = {
-        a.index: told[1]
+        a.index: given[1]
         for a in found.accelerators
-        if not a.integrated and (told := found.nearest(a.index)) is not None
+        if not a.integrated and (given := found.nearest(a.index)) is not None
     }
     if len(near) < 2:
         return
@@ -131,22 +125,17 @@ def _far(found: Topology) -> Iterable[Finding]:
     far = sorted(i for i, way in near.items() if way == "SYS" and best < WAYS.index("SYS"))
     if far:
         yield Finding(
-            "network_cards", "note",
-            Words(
-                f"GPU {spans(far)}: no network card on their side of the machine.",
-                f"GPU {spans(far)} 所在一侧没有网卡。",
-            ),
-            Words(
-                "The nearest RDMA card hangs on another processor (SYS).",
-                "最近的 RDMA 网卡挂在另一处理器下（SYS）。",
-            ),
-            Words(
-                "Their traffic to other machines crosses the link between processors.",
-                "其跨机流量要经过处理器互连。",
-            ),
-            None, ("nvidia-smi topo -m",), "nvidia-smi topo -m, /sys", None,
+            "network_cards",
+            "note",
+            Text("GPU {spans}: no network card on their side of the machine.", spans=spans(far)),
+            Text("The nearest RDMA card hangs on another processor (SYS)."),
+            Text("Their traffic to other machines crosses the link between processors."),
+            None,
+            ("nvidia-smi topo -m",),
+            "nvidia-smi topo -m, /sys",
+            None,
             {"far_devices": len(far)},
-        )  # fmt: skip
+        )
 
 
 def _well(found: Topology, rdma: Sequence[NetworkCard]) -> Iterable[Finding]:
@@ -159,15 +148,18 @@ def _well(found: Topology, rdma: Sequence[NetworkCard]) -> Iterable[Finding]:
     kinds = {"infiniband": "InfiniBand", "roce": "RoCE", "efa": "EFA", "ethernet": "Ethernet"}
     said = ", ".join(f"{n}x {kinds.get(k, 'RDMA')} {rate}" for (k, rate), n in sorts.items())
     ways = Counter(
-        told[1] for a in found.accelerators if (told := found.nearest(a.index)) is not None
+        given[1] for a in found.accelerators if (given := found.nearest(a.index)) is not None
     )
-    near_en = f"; nearest to the devices: {_ways(ways)}" if ways else ""
-    near_zh = f"；与设备的最近距离：{_ways(ways)}" if ways else ""
     yield Finding(
-        "network_cards", "ok", Words("Network ports are up.", "网络端口正常。"),
-        Words(f"{said}{near_en}.", f"{said}{near_zh}。"), known_by=_BY,
+        "network_cards",
+        "ok",
+        Text("Network ports are up."),
+        Text("{said}; nearest to the devices: {ways}.", said=said, ways=_ways(ways))
+        if ways
+        else Text("{said}.", said=said),
+        known_by=_BY,
         values={"ports": len(up), "bytes_per_s": sum(c.bytes_per_s or 0 for c in up)},
-    )  # fmt: skip
+    )
 
 
 def _ways(ways: Counter[Way]) -> str:

@@ -12,35 +12,40 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text
 
 _BY = "NVML: nvmlDeviceGetPersistenceMode"
 
 
-@check("persistence", "health", "Whether the driver keeps idle devices ready")
+@check("persistence", "health", Text("Whether the driver keeps idle devices ready"))
 def persistence(machine: Machine) -> Iterable[Finding]:
     """Group devices by their mode."""
-    told = [d for d in nvidia_devices(machine) if d.get("persistence_mode") is not None]
-    off = [d for d in told if not d.get("persistence_mode")]
+    known = [d for d in nvidia_devices(machine) if d.get("persistence_mode") is not None]
+    off = [d for d in known if not d.get("persistence_mode")]
     if off:
         names = gpus(d.index for d in off)
         yield Finding(
-            "persistence", "note",
-            Words(f"{names.en}: persistence mode is off.", f"{names.zh}：持久模式未开启。"),
-            Words("The driver lets idle devices go.", "驱动会释放空闲设备。"),
-            Words(
+            "persistence",
+            "note",
+            Text("{names}: persistence mode is off.", names=names),
+            Text("The driver lets idle devices go."),
+            Text(
                 "The first CUDA call of a job then waits seconds, and power or clock limits are "
-                "forgotten.",
-                "任务的首次 CUDA 调用要等待数秒，功率与频率设置也会丢失。",
+                "forgotten."
             ),
-            Words("Switch it on (on the host).", "在主机上开启。"),
-            ("sudo nvidia-smi -pm 1   # or the service nvidia-persistenced",), _BY, None,
+            Text("Switch it on (on the host)."),
+            ("sudo nvidia-smi -pm 1   # or the service nvidia-persistenced",),
+            _BY,
+            None,
             {"devices_off": len(off)},
-        )  # fmt: skip
-    elif told:
-        names = gpus(d.index for d in told)
+        )
+    elif known:
+        names = gpus(d.index for d in known)
         yield Finding(
-            "persistence", "ok", Words("Persistence mode is on.", "持久模式已开启。"),
-            Words(f"{names.en}: on.", f"{names.zh}：开启。"),
-            known_by=_BY, values={"devices_off": 0},
-        )  # fmt: skip
+            "persistence",
+            "ok",
+            Text("Persistence mode is on."),
+            Text("{names}: on.", names=names),
+            known_by=_BY,
+            values={"devices_off": 0},
+        )

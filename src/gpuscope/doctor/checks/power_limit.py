@@ -12,13 +12,14 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _LESS = 0.98
 _BY = "NVML: power management limits (nvidia-smi -q -d POWER)"
 
 
-@check("power_limit", "health", "Power limits against those that the device ships with")
+@check("power_limit", "health", Text("Power limits against those that the device ships with"))
 def power_limit(machine: Machine) -> Iterable[Finding]:
     """Group devices by their limit: eight lowered devices are one finding."""
     devices = [d for d in nvidia_devices(machine) if d.number("power", "limit_w")]
@@ -35,35 +36,39 @@ def power_limit(machine: Machine) -> Iterable[Finding]:
 
 def _limits(device: NvidiaDevice) -> tuple[float, float | None]:
     """The limit in force and the one that it ships with."""
-    told = [
+    known = [
         w for k in ("limit_w", "enforced_limit_w") if (w := device.number("power", k)) is not None
     ]
-    return min(told), device.number("power", "default_limit_w")
+    return min(known), device.number("power", "default_limit_w")
 
 
 def _low(group: list[NvidiaDevice], limit: float, usual: float) -> Finding:
     names = gpus(d.index for d in group)
     return Finding(
-        "power_limit", "warning",
-        Words(f"{names.en}: power limit below the default.", f"{names.zh}：功率上限低于默认值。"),
-        Words(f"{limit:.0f} W of {usual:.0f} W.", f"{limit:.0f} W，默认 {usual:.0f} W。"),
-        Words(
+        "power_limit",
+        "warning",
+        Text("{names}: power limit below the default.", names=names),
+        Text("{limit} W of {usual} W.", limit=Number(limit, ".0f"), usual=Number(usual, ".0f")),
+        Text(
             "Matmul-heavy work runs at a lower clock. It may be meant: to save energy, or by the "
-            "cloud.",
-            "矩阵乘密集的任务会以更低频率运行。也可能是有意为之：节能，或由云平台设定。",
+            "cloud."
         ),
-        Words("Set it back, if it was not meant.", "若非有意，请恢复。"),
-        (f"sudo nvidia-smi -i {','.join(str(d.index) for d in group)} -pl {usual:.0f}",), _BY,
+        Text("Set it back, if it was not meant."),
+        (f"sudo nvidia-smi -i {','.join(str(d.index) for d in group)} -pl {usual:.0f}",),
+        _BY,
         group[0].index if len(group) == 1 else None,
         {"limit_w": limit, "default_limit_w": usual, "devices": len(group)},
-    )  # fmt: skip
+    )
 
 
 def _well(devices: list[NvidiaDevice]) -> Finding:
     limits = sorted({_limits(d)[0] for d in devices})
     names, said = gpus(d.index for d in devices), ", ".join(f"{w:.0f} W" for w in limits)
     return Finding(
-        "power_limit", "ok", Words("Power limits are the default ones.", "功率上限为默认值。"),
-        Words(f"{names.en}: {said}.", f"{names.zh}：{said}。"), known_by=_BY,
+        "power_limit",
+        "ok",
+        Text("Power limits are the default ones."),
+        Text("{names}: {said}.", names=names, said=said),
+        known_by=_BY,
         values={"limit_w": limits[0]},
-    )  # fmt: skip
+    )

@@ -13,13 +13,13 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, joined, verbatim
 
 _FEW_FILES, _FEW_FILES_OF_A_RANK, _FEW_PROCESSES = 1024, 4096, 2048
 """Most systems start with 1024 files, which is enough for one process with one device."""
 
 
-@check("process_limits", "settings", "Limits of this process: open files, processes")
+@check("process_limits", "settings", Text("Limits of this process: open files, processes"))
 def process_limits(machine: Machine) -> Iterable[Finding]:
     """Read /proc/self/limits; memory that may be locked is the check "rdma"."""
     text = machine.text("/proc/self/limits")
@@ -27,32 +27,40 @@ def process_limits(machine: Machine) -> Iterable[Finding]:
         return
     files, processes = _soft(text, "Max open files"), _soft(text, "Max processes")
     values: dict[str, float | int | str | bool | None] = {
-        "open_files": files, "processes": processes,
-    }  # fmt: skip
+        "open_files": files,
+        "processes": processes,
+    }
     low = []
     several = len(nvidia_devices(machine)) > 1
     if files is not None and files < (_FEW_FILES_OF_A_RANK if several else _FEW_FILES):
-        low.append((Words(f"{files} open files", f"最多打开 {files} 个文件"), "ulimit -n 65536"))
+        low.append((Text("{files} open files", files=files), "ulimit -n 65536"))
     if processes is not None and processes < _FEW_PROCESSES:
-        low.append((Words(f"{processes} processes", f"最多 {processes} 个进程"), "ulimit -u 65536"))
+        low.append((Text("{processes} processes", processes=processes), "ulimit -u 65536"))
     if low:
         yield Finding(
-            "process_limits", "note",
-            Words("Limits of this process are low.", "进程资源上限偏低。"),
-            Words(f"{', '.join(w.en for w, _ in low)}.", f"{'，'.join(w.zh for w, _ in low)}。"),
-            Words(
-                "Many input workers or ranks then fail with 'Too many open files' or cannot start.",
-                "worker 或 rank 较多时会报 “Too many open files” 或无法启动。",
+            "process_limits",
+            "note",
+            Text("Limits of this process are low."),
+            Text("{limits}.", limits=joined(limit for limit, _ in low)),
+            Text(
+                "Many input workers or ranks then fail with 'Too many open files' or cannot start."
             ),
-            None, tuple(command for _, command in low), "/proc/self/limits", None, values,
-        )  # fmt: skip
+            None,
+            tuple(command for _, command in low),
+            "/proc/self/limits",
+            None,
+            values,
+        )
         return
-    said = f"{files:,}" if files is not None else "unlimited"
+    said = verbatim(f"{files:,}") if files is not None else Text("unlimited")
     yield Finding(
-        "process_limits", "ok", Words("Limits of this process suffice.", "进程资源上限足够。"),
-        Words(f"Open files: {said}.", f"可打开文件数：{said}。"), known_by="/proc/self/limits",
+        "process_limits",
+        "ok",
+        Text("Limits of this process suffice."),
+        Text("Open files: {said}.", said=said),
+        known_by="/proc/self/limits",
         values=values,
-    )  # fmt: skip
+    )
 
 
 def _soft(text: str, name: str) -> int | None:

@@ -9,7 +9,8 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _V2 = "/sys/fs/cgroup"
 _BY = "cgroup; /proc/self/status; /proc/meminfo"
@@ -66,7 +67,7 @@ def _host_memory(machine: Machine) -> int | None:
     return None
 
 
-@check("resource_limits", "container", "Processors and memory that this process may use")
+@check("resource_limits", "container", Text("Processors and memory that this process may use"))
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the limits with the devices; tell of processes killed and time taken away."""
     quota, allowed = cpu_limit(machine), allowed_cpus(machine)
@@ -75,32 +76,37 @@ def run(machine: Machine) -> Iterator[Finding]:
     memory, total = memory_limit(machine), _host_memory(machine)
     usable = min(each for each in (memory, total) if each) if memory or total else None
     values = {
-        "cpus": cpus, "cpu_quota": quota, "memory_limit_bytes": memory,
+        "cpus": cpus,
+        "cpu_quota": quota,
+        "memory_limit_bytes": memory,
         "host_memory_bytes": total,
-    }  # fmt: skip
+    }
     bad = [
         finding
         for finding in (
-            _killed(machine, memory), _throttled(machine, quota), _few(machine, cpus, quota),
+            _killed(machine, memory),
+            _throttled(machine, quota),
+            _few(machine, cpus, quota),
             _little(machine, usable),
         )
         if finding is not None
-    ]  # fmt: skip
+    ]
     yield from bad
     if cpus is None and usable is None:
         return
     if not any(finding.severity == "warning" for finding in bad):
         gib = "?" if usable is None else f"{usable / 2**30:.0f}"
-        limited = Words(" (limited)", "（有限制）") if quota or memory else Words("", "")
         count = "?" if cpus is None else f"{cpus:g}"
         yield Finding(
-            "resource_limits", "ok", Words("Processors and memory suffice.", "处理器与内存足够。"),
-            Words(
-                f"{count} processors, {gib} GiB{limited.en}",
-                f"{count} 个处理器，{gib} GiB{limited.zh}",
-            ),
-            known_by=_BY, values=values,
-        )  # fmt: skip
+            "resource_limits",
+            "ok",
+            Text("Processors and memory suffice."),
+            Text("{count} processors, {gib} GiB (limited)", count=count, gib=gib)
+            if quota or memory
+            else Text("{count} processors, {gib} GiB", count=count, gib=gib),
+            known_by=_BY,
+            values=values,
+        )
 
 
 def _killed(machine: Machine, memory: int | None) -> Finding | None:
@@ -111,23 +117,15 @@ def _killed(machine: Machine, memory: int | None) -> Finding | None:
         return None
     limit = f"{memory / 2**30:.1f} GiB" if memory else "?"
     return Finding(
-        "resource_limits", "warning",
-        Words(
-            "Processes here were killed for want of host memory.", "这里有进程因主机内存不足被杀。"
-        ),
-        Words(
-            f"{killed} killed since the start; the limit is {limit}.",
-            f"启动以来 {killed} 个被杀；上限为 {limit}。",
-        ),
-        Words(
-            "A worker that vanishes, 'exit code -9', a hang of the other ranks.",
-            "表现为工作进程消失、'exit code -9'、其他 rank 挂起。",
-        ),
-        Words(
-            "Ask for more memory, or load with fewer workers.", "申请更多内存，或减少加载进程。"
-        ),
-        known_by="memory.events", values={"oom_kills": killed},
-    )  # fmt: skip
+        "resource_limits",
+        "warning",
+        Text("Processes here were killed for want of host memory."),
+        Text("{killed} killed since the start; the limit is {limit}.", killed=killed, limit=limit),
+        Text("A worker that vanishes, 'exit code -9', a hang of the other ranks."),
+        Text("Ask for more memory, or load with fewer workers."),
+        known_by="memory.events",
+        values={"oom_kills": killed},
+    )
 
 
 def _throttled(machine: Machine, quota: float | None) -> Finding | None:
@@ -136,20 +134,20 @@ def _throttled(machine: Machine, quota: float | None) -> Finding | None:
     if quota is None or periods < 100 or cut < _THROTTLED * periods:
         return None
     return Finding(
-        "resource_limits", "warning",
-        Words("The processors are taken away at times.", "处理器时间不时被限制。"),
-        Words(
-            f"{cut / periods:.0%} of the scheduler's periods were cut short; the quota is "
-            f"{quota:g} processors.",
-            f"{cut / periods:.0%} 的调度周期被截短；配额为 {quota:g} 个处理器。",
+        "resource_limits",
+        "warning",
+        Text("The processors are taken away at times."),
+        Text(
+            "{cut} of the scheduler's periods were cut short; the quota is {quota} processors.",
+            cut=Number(cut / periods, ".0%"),
+            quota=Number(quota, "g"),
         ),
-        Words("Launches come in bursts, and the GPU waits.", "内核启动时断时续，GPU 在等待。"),
-        Words(
-            "Ask for more processors, or use fewer threads.", "申请更多处理器，或减少线程数。"
-        ),
-        (f"export OMP_NUM_THREADS={max(1, int(quota))}",), "cpu.stat",
+        Text("Launches come in bursts, and the GPU waits."),
+        Text("Ask for more processors, or use fewer threads."),
+        (f"export OMP_NUM_THREADS={max(1, int(quota))}",),
+        "cpu.stat",
         values={"throttled_share": cut / periods},
-    )  # fmt: skip
+    )
 
 
 def _few(machine: Machine, cpus: float | None, quota: float | None) -> Finding | None:
@@ -157,21 +155,16 @@ def _few(machine: Machine, cpus: float | None, quota: float | None) -> Finding |
     if not devices or cpus is None or cpus >= LEAST_CPUS_A_GPU * devices:
         return None
     return Finding(
-        "resource_limits", "warning",
-        Words("Few processors for the GPUs.", "相对 GPU 数量，处理器过少。"),
-        Words(
-            f"{cpus:g} processors for {devices} GPUs.", f"{cpus:g} 个处理器对应 {devices} 块 GPU。"
-        ),
-        Words(
-            "Python, launches and data loading share them: the GPUs wait.",
-            "Python、内核启动与数据加载共用它们：GPU 会等待。",
-        ),
-        Words(
-            "Ask for at least 4 a GPU.", "每块 GPU 至少申请 4 个。"
-        ),
-        ("docker run --cpus ...",) if quota else ("taskset -p $$",), _BY,
+        "resource_limits",
+        "warning",
+        Text("Few processors for the GPUs."),
+        Text("{cpus} processors for {devices} GPUs.", cpus=Number(cpus, "g"), devices=devices),
+        Text("Python, launches and data loading share them: the GPUs wait."),
+        Text("Ask for at least 4 a GPU."),
+        ("docker run --cpus ...",) if quota else ("taskset -p $$",),
+        _BY,
         values={"cpus": cpus},
-    )  # fmt: skip
+    )
 
 
 def _little(machine: Machine, usable: int | None) -> Finding | None:
@@ -179,15 +172,15 @@ def _little(machine: Machine, usable: int | None) -> Finding | None:
     if not usable or not held or usable >= held:
         return None
     return Finding(
-        "resource_limits", "note",
-        Words("Less host memory than device memory.", "主机内存少于显存。"),
-        Words(
-            f"{usable / 2**30:.0f} GiB for {held / 2**30:.0f} GiB on the devices.",
-            f"主机 {usable / 2**30:.0f} GiB，设备共 {held / 2**30:.0f} GiB。",
+        "resource_limits",
+        "note",
+        Text("Less host memory than device memory."),
+        Text(
+            "{usable} GiB for {held} GiB on the devices.",
+            usable=Number(usable / 2**30, ".0f"),
+            held=Number(held / 2**30, ".0f"),
         ),
-        fix=Words(
-            "Load checkpoints in shards, or straight to the device.",
-            "分片加载检查点，或直接加载到设备。",
-        ),
-        known_by=_BY, values={"usable_memory_bytes": usable},
-    )  # fmt: skip
+        fix=Text("Load checkpoints in shards, or straight to the device."),
+        known_by=_BY,
+        values={"usable_memory_bytes": usable},
+    )

@@ -10,7 +10,7 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.doctor.versions import Version, version
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, joined
 
 _BY = "torch.backends.cudnn.version(); torch.cuda.nccl.version(); metadata of packages"
 
@@ -33,7 +33,11 @@ def _package(packages: Mapping[str, Any], name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-@check("running_libraries", "software", "cuDNN and NCCL as they run against the installed packages")
+@check(
+    "running_libraries",
+    "software",
+    Text("cuDNN and NCCL as they run against the installed packages"),
+)
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare what the libraries say of themselves with what is installed beside PyTorch."""
     torch = torch_facts(machine) or {}
@@ -53,26 +57,20 @@ def run(machine: Machine) -> Iterator[Finding]:
         else:
             yield _other(names[name], name, values[name], installed)
     if fine:
-        title = Words("The libraries that run are those installed.", "运行的库就是已安装的库。")
-        told = Words(", ".join(fine), "、".join(fine))
-        yield Finding("running_libraries", "ok", title, told, known_by=_BY, values=values)
+        title = Text("The libraries that run are those installed.")
+        evidence = joined(fine)
+        yield Finding("running_libraries", "ok", title, evidence, known_by=_BY, values=values)
 
 
 def _other(shown: str, name: str, runs: str, installed: str) -> Finding:
     return Finding(
-        "running_libraries", "warning",
-        Words(
-            f"Another {shown} runs than is installed with PyTorch.",
-            f"实际运行的 {shown} 不是随 PyTorch 安装的那个。",
-        ),
-        Words(f"{runs} runs, {installed} is installed.", f"运行 {runs}，已安装 {installed}。"),
-        Words(
-            "A library on the search path is taken instead: functions may be missing or slow.",
-            "搜索路径中的另一个库取而代之：可能缺少函数或速度较慢。",
-        ),
-        Words(
-            "Take its folder off LD_LIBRARY_PATH, or unset LD_PRELOAD.",
-            "从 LD_LIBRARY_PATH 中去掉其目录，或取消 LD_PRELOAD。",
-        ),
-        ("echo $LD_LIBRARY_PATH $LD_PRELOAD",), _BY, values={f"{name}_installed": installed},
-    )  # fmt: skip
+        "running_libraries",
+        "warning",
+        Text("Another {shown} runs than is installed with PyTorch.", shown=shown),
+        Text("{runs} runs, {installed} is installed.", runs=runs, installed=installed),
+        Text("A library on the search path is taken instead: functions may be missing or slow."),
+        Text("Take its folder off LD_LIBRARY_PATH, or unset LD_PRELOAD."),
+        ("echo $LD_LIBRARY_PATH $LD_PRELOAD",),
+        _BY,
+        values={f"{name}_installed": installed},
+    )

@@ -8,7 +8,8 @@ from gpuscope.doctor.containers import container
 from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _BY = "df -k /dev/shm"
 
@@ -30,7 +31,7 @@ def shared_memory(machine: Machine) -> tuple[int, int] | None:
     return int(fields[-5]) * 1024, int(fields[-3]) * 1024
 
 
-@check("shared_memory", "container", "/dev/shm: size and free space")
+@check("shared_memory", "container", Text("/dev/shm: size and free space"))
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare with what data loaders need; say how to get more."""
     found = shared_memory(machine)
@@ -38,41 +39,40 @@ def run(machine: Machine) -> Iterator[Finding]:
         return
     size, free = found
     values = {"shm_bytes": size, "shm_free_bytes": free}
-    told = Words(
-        f"{size / 2**30:.2f} GiB, {free / 2**30:.2f} free",
-        f"{size / 2**30:.2f} GiB，空闲 {free / 2**30:.2f}",
+    evidence = Text(
+        "{size} GiB, {free} free",
+        size=Number(size / 2**30, ".2f"),
+        free=Number(free / 2**30, ".2f"),
     )
     if size >= LEAST_BYTES and free >= min(size * 0.1, LEAST_BYTES):
-        title = Words("Shared memory is big enough.", "共享内存足够大。")
-        yield Finding("shared_memory", "ok", title, told, known_by=_BY, values=values)
+        title = Text("Shared memory is big enough.")
+        yield Finding("shared_memory", "ok", title, evidence, known_by=_BY, values=values)
         return
     full = size >= LEAST_BYTES
     yield Finding(
-        "shared_memory", "warning",
-        Words("Shared memory is nearly full.", "共享内存几乎已满。") if full
-        else Words("Shared memory is small.", "共享内存偏小。"),
-        Words(f"/dev/shm: {told.en}.", f"/dev/shm：{told.zh}。"),
-        Words(
+        "shared_memory",
+        "warning",
+        Text("Shared memory is nearly full.") if full else Text("Shared memory is small."),
+        Text("/dev/shm: {told}.", told=evidence),
+        Text(
             "Data loader workers pass batches through it, and NCCL its buffers: 'Bus error', "
-            "'unable to open shared memory object', workers that are killed.",
-            "数据加载进程和 NCCL 都通过它传递数据：会出现 'Bus error'、"
-            "'unable to open shared memory object' 或工作进程被杀。",
+            "'unable to open shared memory object', workers that are killed."
         ),
-        _fix(machine, full), _commands(machine, full), _BY, values=values,
-    )  # fmt: skip
+        _fix(machine, full),
+        _commands(machine, full),
+        _BY,
+        values=values,
+    )
 
 
-def _fix(machine: Machine, full: bool) -> Words:
+def _fix(machine: Machine, full: bool) -> Text:
     if full:
-        return Words("Remove what ended programs left there.", "删除已结束程序遗留的文件。")
+        return Text("Remove what ended programs left there.")
     if container(machine) == "kubernetes":
-        return Words(
-            "Mount a memory volume (emptyDir with medium: Memory) at /dev/shm.",
-            "在 /dev/shm 挂载内存卷（emptyDir，medium: Memory）。",
-        )
+        return Text("Mount a memory volume (emptyDir with medium: Memory) at /dev/shm.")
     if container(machine):
-        return Words("Start the container with more.", "启动容器时分配更多。")
-    return Words("Mount it again, larger.", "以更大的容量重新挂载。")
+        return Text("Start the container with more.")
+    return Text("Mount it again, larger.")
 
 
 def _commands(machine: Machine, full: bool) -> tuple[str, ...]:

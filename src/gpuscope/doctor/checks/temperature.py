@@ -13,7 +13,8 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.nvidia_devices import NvidiaDevice, gpus, nvidia_devices
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 
 _NEAR_C = 4.0
 """Nearer than this to the limit a device soon slows down."""
@@ -22,13 +23,10 @@ _HOTTER_C, _WARM_C = 15.0, 60.0
 """So much above its like, and warm at all: a device whose cooling is worse."""
 
 _BY = "NVML: nvmlDeviceGetTemperature (nvidia-smi -q -d TEMPERATURE)"
-_FIX = Words(
-    "Look at fans, air flow, dust and the room; set the fans of the server to full.",
-    "检查风扇、风道、灰尘和机房温度；把服务器风扇调到最高。",
-)
+_FIX = Text("Look at fans, air flow, dust and the room; set the fans of the server to full.")
 
 
-@check("temperature", "health", "Temperature of chip and memory against their limits")
+@check("temperature", "health", Text("Temperature of chip and memory against their limits"))
 def temperature(machine: Machine) -> Iterable[Finding]:
     """Compare each device with its limits, then with the others."""
     devices = nvidia_devices(machine)
@@ -41,8 +39,8 @@ def temperature(machine: Machine) -> Iterable[Finding]:
 
 def _limits(device: NvidiaDevice) -> Iterable[Finding]:
     for part, now_key, limit_keys in (
-        (Words("chip", "芯片"), "gpu_c", ("slowdown_c", "gpu_max_c")),
-        (Words("memory", "显存"), "memory_c", ("memory_max_c",)),
+        (Text("chip"), "gpu_c", ("slowdown_c", "gpu_max_c")),
+        (Text("memory"), "memory_c", ("memory_max_c",)),
     ):
         now = device.number("temperature", now_key)
         limits = [v for k in limit_keys if (v := device.number("temperature", k))]
@@ -53,61 +51,71 @@ def _limits(device: NvidiaDevice) -> Iterable[Finding]:
             continue
         name, over = gpus([device.index]), now >= limit
         yield Finding(
-            "temperature", "warning",
-            Words(
-                f"{name.en} is {'at' if over else 'close to'} its temperature limit.",
-                f"{name.zh} 温度{'达到' if over else '接近'}上限。",
+            "temperature",
+            "warning",
+            Text("{name} is at its temperature limit.", name=name)
+            if over
+            else Text("{name} is close to its temperature limit.", name=name),
+            Text(
+                "{part}: {now} °C, slows down from {limit} °C.",
+                part=part,
+                now=Number(now, ".0f"),
+                limit=Number(limit, ".0f"),
             ),
-            Words(
-                f"{part.en}: {now:.0f} °C, slows down from {limit:.0f} °C.",
-                f"{part.zh}：{now:.0f} °C，{limit:.0f} °C 起降频。",
-            ),
-            Words(
-                "The clock falls to stay below it, and the step with it.",
-                "为保持低于上限，频率会下降，训练步随之变慢。",
-            ),
-            _FIX, ("nvidia-smi -q -d TEMPERATURE,PERFORMANCE",), _BY, device.index,
+            Text("The clock falls to stay below it, and the step with it."),
+            _FIX,
+            ("nvidia-smi -q -d TEMPERATURE,PERFORMANCE",),
+            _BY,
+            device.index,
             {"temperature_c": now, "limit_c": limit},
-        )  # fmt: skip
+        )
 
 
 def _hotter(devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:
-    told = {d.index: t for d in devices if (t := d.number("temperature", "gpu_c"))}
-    if len(told) < 3:
+    known = {d.index: t for d in devices if (t := d.number("temperature", "gpu_c"))}
+    if len(known) < 3:
         return
-    usual = median(told.values())
+    usual = median(known.values())
     for device in devices:
-        now = told.get(device.index)
+        now = known.get(device.index)
         load = device.number("utilization", "gpu_percent") or 0
-        same = all(
-            abs((d.number("utilization", "gpu_percent") or 0) - load) < 30 for d in devices
-        )  # fmt: skip
+        same = all(abs((d.number("utilization", "gpu_percent") or 0) - load) < 30 for d in devices)
         if now is None or now < _WARM_C or now - usual < _HOTTER_C or not same:
             continue
         name = gpus([device.index])
         yield Finding(
-            "temperature", "note",
-            Words(
-                f"{name.en} is {now - usual:.0f} °C hotter than its like.",
-                f"{name.zh} 比同类高 {now - usual:.0f} °C。",
+            "temperature",
+            "note",
+            Text(
+                "{name} is {now} °C hotter than its like.",
+                name=name,
+                now=Number(now - usual, ".0f"),
             ),
-            Words(
-                f"{now:.0f} °C; half of the devices are below {usual:.0f} °C at the same load.",
-                f"{now:.0f} °C；相同负载下半数设备低于 {usual:.0f} °C。",
+            Text(
+                "{now} °C; half of the devices are below {usual} °C at the same load.",
+                now=Number(now, ".0f"),
+                usual=Number(usual, ".0f"),
             ),
-            Words("It will be the first to slow down.", "它将最先降频。"),
-            _FIX, (), _BY, device.index, {"temperature_c": now, "median_c": usual},
-        )  # fmt: skip
+            Text("It will be the first to slow down."),
+            _FIX,
+            (),
+            _BY,
+            device.index,
+            {"temperature_c": now, "median_c": usual},
+        )
 
 
 def _well(devices: Sequence[NvidiaDevice]) -> Iterable[Finding]:
-    told = {d.index: t for d in devices if (t := d.number("temperature", "gpu_c"))}
-    if not told:
+    known = {d.index: t for d in devices if (t := d.number("temperature", "gpu_c"))}
+    if not known:
         return
-    low, high, names = min(told.values()), max(told.values()), gpus(told)
+    low, high, names = min(known.values()), max(known.values()), gpus(known)
     said = f"{low:.0f} °C" if low == high else f"{low:.0f}-{high:.0f} °C"
     yield Finding(
-        "temperature", "ok", Words("Temperatures are fine.", "温度正常。"),
-        Words(f"{names.en}: {said}.", f"{names.zh}：{said}。"), known_by=_BY,
+        "temperature",
+        "ok",
+        Text("Temperatures are fine."),
+        Text("{names}: {said}.", names=names, said=said),
+        known_by=_BY,
         values={"highest_c": high},
-    )  # fmt: skip
+    )

@@ -9,12 +9,12 @@ from gpuscope.doctor.machine import Machine
 from gpuscope.doctor.registry import check
 from gpuscope.doctor.types import Finding
 from gpuscope.doctor.versions import version
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, verbatim
 
 _NAMES = ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "triton-windows")
 
 
-@check("triton", "software", "Triton, with which torch.compile makes its kernels")
+@check("triton", "software", Text("Triton, with which torch.compile makes its kernels"))
 def run(machine: Machine) -> Iterator[Finding]:
     """Compare the installed Triton with the one that PyTorch asks for; CPU builds need none."""
     torch = torch_facts(machine) or {}
@@ -27,32 +27,30 @@ def run(machine: Machine) -> Iterator[Finding]:
     by = "metadata of the packages torch and triton"
     if not have:
         yield Finding(
-            "triton", "warning",
-            Words("Triton is not installed.", "没有安装 Triton。"),
-            Words("torch.compile needs it on a GPU.", "torch.compile 在 GPU 上需要它。"),
-            Words("torch.compile fails on this device.", "torch.compile 在该设备上会失败。"),
-            Words("Install the version that PyTorch asks for.", "安装 PyTorch 所要求的版本。"),
-            (f"pip install triton=={want}" if want else "pip install triton",), by, values=values,
-        )  # fmt: skip
+            "triton",
+            "warning",
+            Text("Triton is not installed."),
+            Text("torch.compile needs it on a GPU."),
+            Text("torch.compile fails on this device."),
+            Text("Install the version that PyTorch asks for."),
+            (f"pip install triton=={want}" if want else "pip install triton",),
+            by,
+            values=values,
+        )
     elif want and version(have)[:2] != version(want)[:2]:
         yield Finding(
-            "triton", "warning",
-            Words(
-                f"Triton {have} is not the one that this PyTorch was built for.",
-                f"Triton {have} 不是此 PyTorch 所配套的版本。",
-            ),
-            Words(f"PyTorch asks for {want}.", f"PyTorch 要求 {want}。"),
-            Words(
-                "torch.compile uses Triton's inner parts: it may fail or make slow kernels.",
-                "torch.compile 使用 Triton 的内部接口：可能失败或生成较慢的内核。",
-            ),
-            Words("Install the version that it asks for.", "安装它所要求的版本。"),
-            (f"pip install triton=={want}",), by, values=values,
-        )  # fmt: skip
+            "triton",
+            "warning",
+            Text("Triton {have} is not the one that this PyTorch was built for.", have=have),
+            Text("PyTorch asks for {want}.", want=want),
+            Text("torch.compile uses Triton's inner parts: it may fail or make slow kernels."),
+            Text("Install the version that it asks for."),
+            (f"pip install triton=={want}",),
+            by,
+            values=values,
+        )
     else:
-        fits = Words("Triton fits PyTorch.", "Triton 与 PyTorch 相符。")
-        shown = Words(f"{have}, as PyTorch asks", f"{have}，符合 PyTorch 的要求")
-        plain = Words(str(have), str(have))
-        yield Finding(
-            "triton", "ok", fits, shown if want else plain, known_by=by, values=values
-        )  # fmt: skip
+        fits = Text("Triton fits PyTorch.")
+        shown = Text("{have}, as PyTorch asks", have=have)
+        plain = verbatim(str(have))
+        yield Finding("triton", "ok", fits, shown if want else plain, known_by=by, values=values)

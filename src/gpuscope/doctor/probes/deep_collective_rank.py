@@ -18,12 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuscope.doctor.probes.deep_devices import Json
+from gpuscope.doctor.probes.deep_devices import Json, sent
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     import torch
 
-    from gpuscope.measure.bench.collective_worker import Rank
+    from gpuscope.measurement.bench.collective_worker import Rank
 
 TIMED = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CHECKED_ELEMENTS = 1 << 22
@@ -90,16 +91,18 @@ def checks(rank: Rank, count: int) -> dict[str, Callable[[], int]]:
         return wrong(out, torch.cat(parts))
 
     return {
-        "all_reduce": all_reduce, "all_gather": all_gather, "reduce_scatter": reduce_scatter,
+        "all_reduce": all_reduce,
+        "all_gather": all_gather,
+        "reduce_scatter": reduce_scatter,
         "all_to_all": all_to_all,
-    }  # fmt: skip
+    }
 
 
 def timed(rank: Rank, operation: str, size_bytes: int) -> Json:
     """Seconds of one collective, of the slowest rank, and its bus bandwidth."""
     import torch.distributed as dist
 
-    from gpuscope.measure.bench.collective_calls import bandwidths, make_call
+    from gpuscope.measurement.bench.collective_calls import bandwidths, make_call
 
     group = dist.group.WORLD
     call, true_bytes = make_call(operation, size_bytes, group, rank.world, rank.device)
@@ -114,7 +117,7 @@ def main(arguments: list[str]) -> None:
     """Run one rank."""
     import torch
 
-    from gpuscope.measure.bench.collective_worker import Rank, facts
+    from gpuscope.measurement.bench.collective_worker import Rank, facts
 
     out, device, size_bytes = Path(arguments[0]), arguments[1], int(arguments[2])
     warnings.simplefilter("ignore")  # names of collectives differ from version to version
@@ -123,26 +126,26 @@ def main(arguments: list[str]) -> None:
         with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
-    write({"stage": "joining the group"})
+    write({"stage": sent(Text("joining the group"))})
     rank = Rank(device)
     if rank.rank == 0:
         write({"facts": True, **{k: v for k, v in facts(rank).items() if k != "facts"}})
     count = min(CHECKED_ELEMENTS, max(1, size_bytes // 4 // rank.world))
     for operation, check in checks(rank, count).items():
-        write({"stage": f"{operation}, compared"})
+        write({"stage": sent(Text("{operation}, compared", operation=operation))})
         try:
             wrong = sum(check() for _ in range(REPEATS))
         except NotImplementedError:  # a backend without this collective
             continue
         write({"operation": operation, "wrong": wrong})
     for operation in TIMED:
-        write({"stage": f"{operation}, timed"})
+        write({"stage": sent(Text("{operation}, timed", operation=operation))})
         if not rank.on_gpu and operation == "all_to_all":
             continue  # Gloo has none of the form that is timed
         row = timed(rank, operation, size_bytes)
         if rank.rank == 0:
             write({"operation": operation, **row})
-    write({"stage": "done"})
+    write({"stage": sent(Text("done"))})
     if torch.distributed.is_initialized():
         rank.close()
 

@@ -9,20 +9,20 @@ out unless NCCL_NVLS_ENABLE asks for them: they need a fabric that not every con
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuscope.doctor.probes.deep_devices import Json, answer, say
+from gpuscope import children
+from gpuscope.doctor.probes.deep_devices import Json, answer, say, sent
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 LIMIT_S = 120.0
 RANKS_S = 90.0
@@ -40,9 +40,13 @@ def environment(rank: int, ranks: int, port: int, given: Mapping[str, str]) -> d
         given: this process's environment.
     """
     own = {
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }  # fmt: skip
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     # A launcher around us must not be taken for the launcher of these ranks.
     outside = {k: v for k, v in given.items() if not k.startswith("TORCHELASTIC_")}
     return {"NCCL_NVLS_ENABLE": "0", "OMP_NUM_THREADS": "1", **outside, **own}
@@ -72,11 +76,13 @@ def run_ranks(ranks: int, device: str, *, size_bytes: int, limit_s: float) -> Js
                 with errors[rank].open("w") as err:
                     processes.append(
                         subprocess.Popen(
-                            [sys.executable, "-m", RANK, str(outs[rank]), device, str(size_bytes)],
-                            env=environment(rank, ranks, port, os.environ),
-                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err,
+                            children.python(RANK, str(outs[rank]), device, str(size_bytes)),
+                            env=environment(rank, ranks, port, children.environment()),
+                            stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL,
+                            stderr=err,
                         )
-                    )  # fmt: skip
+                    )
             late = _wait(processes, limit_s)
         finally:
             for process in processes:
@@ -86,7 +92,7 @@ def run_ranks(ranks: int, device: str, *, size_bytes: int, limit_s: float) -> Js
         rows = [_rows(path) for path in outs]
         found = gathered(rows)
         if late:
-            found["stages"] = {str(n): _stage(rows[n]) for n in range(ranks)}
+            found["stages"] = {str(n): _sent(rows[n]) for n in range(ranks)}
         failed = [n for n, each in enumerate(processes) if each.returncode not in (0, None)]
         if failed and not late:
             found["ranks_error"] = _why(failed, rows, errors)
@@ -139,17 +145,23 @@ def _rows(path: Path) -> list[Json]:
     return found
 
 
+def _sent(rows: list[Json]) -> Json:
+    starting = sent(Text("starting"))
+    return next((row["stage"] for row in reversed(rows) if "stage" in row), starting)
+
+
 def _stage(rows: list[Json]) -> str:
-    return next((str(row["stage"]) for row in reversed(rows) if "stage" in row), "starting")
+    stage = _sent(rows)
+    return str(stage["template"]).format(**stage["values"])
 
 
 def _why(failed: list[int], rows: list[list[Json]], errors: list[Path]) -> str:
     """The reason that the first failed rank with one gives."""
     for rank in failed:
         lines = [line.strip() for line in errors[rank].read_text("utf-8", "replace").splitlines()]
-        told = [line for line in lines if "Error" in line and not line.startswith("File")]
-        if told:
-            return f"rank {rank}, {_stage(rows[rank])}: {told[-1]}"[:500]
+        known = [line for line in lines if "Error" in line and not line.startswith("File")]
+        if known:
+            return f"rank {rank}, {_stage(rows[rank])}: {known[-1]}"[:500]
     return f"rank {failed[0]} ended while {_stage(rows[failed[0]])}"
 
 
@@ -163,7 +175,7 @@ def collectives(accelerators: list[Accelerator]) -> Json:
     """Test the collectives over all devices; nothing with fewer than two."""
     if len(accelerators) < 2 or accelerators[0].kind != "cuda":
         return {"ranks": len(accelerators)}
-    say(f"collectives over {len(accelerators)} devices")
+    say(Text("collectives over {count} devices", count=len(accelerators)))
     return run_ranks(len(accelerators), "cuda", size_bytes=1 << 28, limit_s=RANKS_S)
 
 

@@ -11,18 +11,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gpuscope.doctor.probes.deep_devices import (
-    Json,
-    answer,
-    free_bytes,
-    on_each,
-    once_s,
-    one,
-    say,
-)
+from gpuscope.doctor.probes.deep_devices import Json, answer, free_bytes, on_each, once_s, one, say
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 LIMIT_S = 80.0
 INSIDE_BYTES, HOST_BYTES = 1 << 30, 1 << 28
@@ -32,7 +25,7 @@ HOST_KINDS = ("h2d_pinned", "d2h_pinned", "both_pinned")
 
 def inside(accelerator: Accelerator, size_bytes: int = INSIDE_BYTES) -> Json:
     """Bytes read and written each second by a copy within the device's memory."""
-    from gpuscope.measure.bench.transfers import case
+    from gpuscope.measurement.bench.transfers import case
 
     free = free_bytes(accelerator)
     size = size_bytes if free is None else min(size_bytes, max(free // 4, 1 << 20))
@@ -43,16 +36,14 @@ def inside(accelerator: Accelerator, size_bytes: int = INSIDE_BYTES) -> Json:
 
 def to_host(accelerator: Accelerator, size_bytes: int = HOST_BYTES) -> Json:
     """Bytes each second, one way, of copies from and to pinned host memory; the link's state."""
-    from gpuscope.measure.bench.transfers import case
-    from gpuscope.measure.sensors import open_sensor
+    from gpuscope.measurement.bench.transfers import case
+    from gpuscope.measurement.sensors import open_sensor
 
     found: Json = {}
     for kind in HOST_KINDS:
         call = case(kind, size_bytes).make(accelerator.torch_name)
         seconds = once_s(call, accelerator.synchronize)
-        found[kind] = {
-            "bytes": size_bytes, "seconds": seconds, "bytes_per_s": size_bytes / seconds,
-        }  # fmt: skip
+        found[kind] = {"bytes": size_bytes, "seconds": seconds, "bytes_per_s": size_bytes / seconds}
     sensor = open_sensor(accelerator.index)
     if sensor is not None:  # the link is awake now: idle ones slow down to save power
         reading = sensor.read()
@@ -64,7 +55,7 @@ def to_host(accelerator: Accelerator, size_bytes: int = HOST_BYTES) -> Json:
 
 def together(accelerator: Accelerator, size_bytes: int = HOST_BYTES) -> Json:
     """Rate of copies to the device for half a second, while the others do the same."""
-    from gpuscope.measure.bench.transfers import case
+    from gpuscope.measurement.bench.transfers import case
 
     call = case("h2d_pinned", size_bytes).make(accelerator.torch_name)
     call()
@@ -79,15 +70,15 @@ def together(accelerator: Accelerator, size_bytes: int = HOST_BYTES) -> Json:
 
 def copies(accelerators: list[Accelerator]) -> Json:
     """Measure every device."""
-    say("copies within device memory")
+    say(Text("copies within device memory"))
     rows = {row["index"]: row for row in on_each(accelerators, inside)}
     for each in accelerators:
-        say(f"copies between the host and {each.torch_name}")
+        say(Text("copies between the host and {device}", device=each.torch_name))
         if "error" not in rows[each.index]:
             rows[each.index] |= one(each, to_host)
     working = [each for each in accelerators if "error" not in rows[each.index]]
     if len(working) > 1:
-        say("copies from the host to all devices at once")
+        say(Text("copies from the host to all devices at once"))
         for row in on_each(working, together):
             rows[row["index"]] |= row
     return {"devices": list(rows.values())}

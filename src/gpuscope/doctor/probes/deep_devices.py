@@ -1,10 +1,10 @@
 """What the active tests share: the devices of this process, one thread each, a watchdog, progress.
 
 A test's answer always has `kind` ("cuda", "xpu", ... or null without a device), `torch`, `error`
-(why the whole test failed, or null), `hung` (what it was doing when its time ran out, or null) and
-`devices`: a list with `index`, `name`, what the device said `before` any work, and what the test
-found; `error` there says why a device failed, `lost` that it can no longer be used, `no_memory`
-that others left too little of it.
+(why the whole test failed, or null), `hung` (what it was doing when its time ran out: a template
+and its values, or null), `hung_after_s` and `devices`: a list with `index`, `name`, what the device
+said `before` any work, and what the test found; `error` there says why a device failed, `lost` that
+it can no longer be used, `no_memory` that others left too little of it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,27 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.document.text import Text
+
 if TYPE_CHECKING:
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 Json = dict[str, Any]
 Work = Callable[["Accelerator"], Json]
 
-_stage = ""
+_stage = Text("starting")
 
 
-def say(text: str) -> None:
+def say(text: Text) -> None:
     """Tell on the standard error what is going on; a hang is later reported with this text."""
     global _stage
     _stage = text
     print(text, file=sys.stderr, flush=True)
+
+
+def sent(stage: Text) -> Json:
+    """A stage as it goes to the process that asked."""
+    return {"template": stage.template, "values": {k: str(v) for k, v in stage.values.items()}}
 
 
 def answer(work: Callable[[list[Accelerator]], Json], *, limit_s: float) -> None:
@@ -67,7 +74,7 @@ def answer(work: Callable[[list[Accelerator]], Json], *, limit_s: float) -> None
 
 
 def _give_up(found: Json, described: list[Json], limit_s: float) -> None:
-    found["hung"] = f"{_stage or 'starting'} ({limit_s:.0f} s)"
+    found |= {"hung": sent(_stage), "hung_after_s": limit_s}
     print(json.dumps({**found, "devices": described}), flush=True)
     os._exit(3)
 
@@ -77,8 +84,8 @@ def _devices() -> tuple[list[Accelerator], str]:
     import torch
 
     from gpuscope.errors import UnsupportedError
-    from gpuscope.measure.accelerator import Accelerator, choose_accelerator
-    from gpuscope.measure.bench.machine import accelerator_count
+    from gpuscope.measurement.accelerator import Accelerator, choose_accelerator
+    from gpuscope.measurement.bench.machine import accelerator_count
 
     try:
         first = choose_accelerator("gpu")
@@ -90,7 +97,7 @@ def _devices() -> tuple[list[Accelerator], str]:
 
 def _described(accelerator: Accelerator) -> Json:
     """Name and state of a device before it gets any work."""
-    from gpuscope.measure.sensors import open_sensor
+    from gpuscope.measurement.sensors import open_sensor
 
     found: Json = {"index": accelerator.index, "name": accelerator.name, "before": {}}
     sensor = open_sensor(accelerator.index)
@@ -131,19 +138,19 @@ def on_each(accelerators: Sequence[Accelerator], work: Work) -> list[Json]:
 
 def one(accelerator: Accelerator, work: Work) -> Json:
     """Run `work` on one device in this thread; what fails says so in its entry."""
-    from gpuscope.measure.bench.harness import is_lost, reason
-
     use(accelerator)
     try:
         return {"index": accelerator.index, **work(accelerator)}
     except Exception as error:
-        text = reason(error)
-        return {
-            "index": accelerator.index,
-            "error": text,
-            "lost": is_lost(error),
-            "no_memory": text.startswith("Out of memory"),
-        }
+        return {"index": accelerator.index, **failure(error)}
+
+
+def failure(error: Exception) -> Json:
+    """What an entry says of the error that ended its test."""
+    from gpuscope.measurement.bench.harness import is_lost, reason
+    from gpuscope.measurement.failure import is_out_of_memory
+
+    return {"error": reason(error), "lost": is_lost(error), "no_memory": is_out_of_memory(error)}
 
 
 def use(accelerator: Accelerator) -> None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from gpuscope.doctor.probes.deep_devices import Json, answer, once_s, say
 from gpuscope.doctor.probes.deep_memory import try_blocks
 from gpuscope.doctor.probes.deep_products import LARGEST, PRECISIONS, exact, reference
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 LIMIT_S = 50.0
 SHAPE = (1024, 1024, 1024)
@@ -54,28 +55,30 @@ def bandwidth(size_bytes: int) -> Json:
     seconds = once_s(lambda: torch.add(source, 1.0, out=target), lambda: None)
     moved = 2.0 * source.nbytes
     return {
-        "bytes": source.nbytes, "seconds": seconds, "bytes_per_s": moved / seconds,
+        "bytes": source.nbytes,
+        "seconds": seconds,
+        "bytes_per_s": moved / seconds,
         "threads": torch.get_num_threads(),
-    }  # fmt: skip
+    }
 
 
 def host(_: list[Accelerator]) -> Json:
     """Test the host."""
     import torch
 
-    say("products on the host")
+    say(Text("products on the host"))
     ref = reference(SHAPE, LARGEST, 1)
     products: Json = {}
     for precision in PRECISIONS:
         if precision.name in CHECKED:
             products[precision.name] = exact(precision, ref, "cpu", lambda: None)
-    say("memory of the host")
+    say(Text("memory of the host"))
     budget = budget_bytes()
     block = torch.empty(max(1 << 16, budget // 4 // 8), dtype=torch.int64)
     others = [torch.empty_like(block) for _ in range(2)]
     tally = try_blocks(others, block, "cpu", time.perf_counter() + PATTERN_S)
     del block, others
-    say("memory bandwidth of the host")
+    say(Text("memory bandwidth of the host"))
     return {
         "trusted": ref.trusted,
         "products": products,

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.doctor.probes.deep_devices import Json, answer, free_bytes, on_each, say
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     import torch
 
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 LIMIT_S = 80.0
 SHARE = 0.8
@@ -131,9 +132,12 @@ def patterns(words: int, device: str) -> Iterator[tuple[str, Fill]]:
 
 
 def try_blocks(
-    blocks: Sequence[torch.Tensor], spare: torch.Tensor, device: str, deadline_s: float,
+    blocks: Sequence[torch.Tensor],
+    spare: torch.Tensor,
+    device: str,
+    deadline_s: float,
     wait: Callable[[], None] = lambda: None,
-) -> Tally:  # fmt: skip
+) -> Tally:
     """Write and read every block with every pattern.
 
     Args:
@@ -211,7 +215,7 @@ def ecc_counts(index: int) -> Json:
 def _handle(nvml: Any, index: int) -> Any:
     """NVML's handle of PyTorch's device: by its identifier; by its number where a virtual machine
     gives another identifier."""
-    from gpuscope.measure.sensors.visible import torch_uuid, visible
+    from gpuscope.measurement.sensors.visible import torch_uuid, visible
 
     uuid = torch_uuid(index)
     try:
@@ -251,7 +255,7 @@ def _more(before: int | None, after: int | None) -> int | None:
 
 def memory(accelerators: list[Accelerator]) -> Json:
     """Test the memory of every device, all at the same time."""
-    say("memory patterns")
+    say(Text("memory patterns"))
     return {"devices": on_each(accelerators, tested)}
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpuscope.doctor.probes.deep_devices import Json, answer, once_s, say, use
+from gpuscope.doctor.probes.deep_devices import Json, answer, failure, once_s, say, use
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     import torch
 
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 LIMIT_S = 80.0
 SIZE_BYTES = 1 << 28
@@ -54,10 +55,14 @@ def pair(sender: Accelerator, receiver: Accelerator, size_bytes: int = SIZE_BYTE
     seconds = once_s(lambda: target.copy_(source, non_blocking=True), wait, for_s=PAIR_S)
     wrong = int(torch.count_nonzero(target != expected))
     return {
-        "from": sender.index, "to": receiver.index, "direct": direct(sender, receiver),
-        "bytes": 8 * count, "seconds": seconds, "bytes_per_s": 8 * count / seconds,
+        "from": sender.index,
+        "to": receiver.index,
+        "direct": direct(sender, receiver),
+        "bytes": 8 * count,
+        "seconds": seconds,
+        "bytes_per_s": 8 * count / seconds,
         "wrong_words": wrong,
-    }  # fmt: skip
+    }
 
 
 def direct(sender: Accelerator, receiver: Accelerator) -> bool | None:
@@ -71,7 +76,7 @@ def direct(sender: Accelerator, receiver: Accelerator) -> bool | None:
 
 def pairs(accelerators: list[Accelerator]) -> Json:
     """Test every ordered pair."""
-    from gpuscope.measure.bench.harness import is_lost, reason
+    from gpuscope.measurement.bench.harness import is_lost
 
     rows: list[Json] = []
     lost: set[int] = set()
@@ -79,12 +84,13 @@ def pairs(accelerators: list[Accelerator]) -> Json:
         for receiver in accelerators:
             if sender is receiver or {sender.index, receiver.index} & lost:
                 continue
-            say(f"copies from {sender.torch_name} to {receiver.torch_name}")
+            way = {"sender": sender.torch_name, "receiver": receiver.torch_name}
+            say(Text("copies from {sender} to {receiver}", **way))
             try:
                 rows.append(pair(sender, receiver))
             except Exception as error:
                 both = {"from": sender.index, "to": receiver.index}
-                rows.append({**both, "error": reason(error), "lost": is_lost(error)})
+                rows.append({**both, **failure(error)})
                 if is_lost(error):
                     lost |= {sender.index, receiver.index}
     return {"pairs": rows}

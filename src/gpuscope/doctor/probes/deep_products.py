@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.doctor.probes.deep_devices import Json, answer, on_each, once_s, say
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
     import torch
 
-    from gpuscope.measure.accelerator import Accelerator
+    from gpuscope.measurement.accelerator import Accelerator
 
 LIMIT_S = 110.0
 SHAPE = (4096, 4096, 2048)
@@ -235,7 +236,7 @@ def timed(precision: Precision, side: int, device: str, wait: Callable[[], None]
     """
     import torch
 
-    from gpuscope.measure.bench.inputs import randn
+    from gpuscope.measurement.bench.inputs import randn
 
     stored = getattr(torch, precision.stored)
     a, b = (randn(side, side, dtype=stored, device=device) for _ in range(2))
@@ -266,8 +267,10 @@ def allow(name: str) -> None:
 
     matmul: Any = torch.backends.cuda.matmul
     matmul.allow_tf32 = name == "tf32"
-    for setting in ("allow_bf16_reduced_precision_reduction",
-                    "allow_fp16_reduced_precision_reduction"):  # fmt: skip
+    for setting in (
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_reduced_precision_reduction",
+    ):
         if hasattr(matmul, setting):
             setattr(matmul, setting, False)
 
@@ -288,9 +291,10 @@ def results_of(
         side = side_for(precision.timed, found["exact_flops_per_s"])
         return found | timed(precision, side, name, wait)
     except (RuntimeError, TypeError, AttributeError, NotImplementedError) as error:
-        from gpuscope.measure.bench.harness import is_lost, reason
+        from gpuscope.measurement.bench.harness import is_lost, reason
+        from gpuscope.measurement.failure import is_out_of_memory
 
-        if is_lost(error) or type(error).__name__ == "OutOfMemoryError":
+        if is_lost(error) or is_out_of_memory(error):
             raise
         return {"unsupported": reason(error)}
 
@@ -299,14 +303,15 @@ def products(accelerators: list[Accelerator]) -> Json:
     """Test every precision on every device, all devices at the same time."""
     if not accelerators:
         return {}
-    say("products on the host, to compare with")
+    say(Text("products on the host, to compare with"))
     refs = {"": reference(SHAPE, LARGEST, 1), "fp8": reference(SHAPE, LARGEST_FP8, 2)}
     if not all(ref.trusted for ref in refs.values()):
         return {"host_wrong": True}
-    rows: dict[int, Json] = {each.index: {"index": each.index, "products": {}}
-                             for each in accelerators}  # fmt: skip
+    rows: dict[int, Json] = {
+        each.index: {"index": each.index, "products": {}} for each in accelerators
+    }
     for precision in PRECISIONS:
-        say(f"matrix products, {precision.name}")
+        say(Text("matrix products, {precision}", precision=precision.name))
         allow(precision.name)
         working = [each for each in accelerators if not rows[each.index].get("error")]
         found = on_each(working, lambda each, p=precision: results_of(p, refs, each))  # type: ignore[misc]

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope.doctor.probes.deep_devices import Json, answer, on_each, say
 from gpuscope.doctor.probes.deep_products import allow
+from gpuscope.document.text import Text
 
 if TYPE_CHECKING:
-    from gpuscope.measure.accelerator import Accelerator
-    from gpuscope.measure.sensors import Sensor
+    from gpuscope.measurement.accelerator import Accelerator
+    from gpuscope.measurement.sensors import Sensor
 
 LIMIT_S = 80.0
 LOAD_S = 30.0
@@ -82,16 +83,18 @@ def heated(accelerator: Accelerator, seconds: float = LOAD_S, side: int = SIDE) 
     """Load one device."""
     import torch
 
-    from gpuscope.measure.bench.inputs import DTYPES, randn
+    from gpuscope.measurement.bench.inputs import DTYPES, randn
 
     name = dtype_for(accelerator)
     stored = DTYPES[name]
     a, b = (randn(side, side, dtype=stored, device=accelerator.torch_name) for _ in range(2))
     out = torch.empty_like(a)
     found = load(
-        lambda: torch.mm(a, b, out=out), accelerator.synchronize, seconds=seconds,
+        lambda: torch.mm(a, b, out=out),
+        accelerator.synchronize,
+        seconds=seconds,
         flops=2.0 * side**3,
-    )  # fmt: skip
+    )
     return {"dtype": name, "side": side, **found}
 
 
@@ -156,11 +159,11 @@ def thinned(windows: Sequence[Sequence[float]], every_s: float = 1.0) -> list[li
 
 def sustained(accelerators: list[Accelerator]) -> Json:
     """Load every device at the same time."""
-    from gpuscope.measure.sensors import open_sensor
+    from gpuscope.measurement.sensors import open_sensor
 
     if not accelerators:
         return {}
-    say(f"matrix products for {LOAD_S:.0f} s")
+    say(Text("matrix products for {seconds} s", seconds=f"{LOAD_S:.0f}"))
     allow("")
     opened = {each.index: open_sensor(each.index) for each in accelerators}
     sensors = {index: sensor for index, sensor in opened.items() if sensor is not None}

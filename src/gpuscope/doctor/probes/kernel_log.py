@@ -27,10 +27,7 @@ WANTED = re.compile(
 """Lines of the drivers of devices, of PCIe error reporting (AER), of memory, and of killed
 processes."""
 
-COMMANDS = (
-    ("dmesg",),
-    ("journalctl", "-k", "-b", "--no-pager", "-o", "short-monotonic"),
-)
+COMMANDS = (("dmesg",), ("journalctl", "-k", "-b", "--no-pager", "-o", "short-monotonic"))
 FILES = ("/var/log/kern.log", "/var/log/messages")
 
 _MOST_LINES = 400

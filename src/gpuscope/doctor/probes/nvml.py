@@ -81,9 +81,7 @@ def main() -> None:
     try:
         import pynvml
     except ImportError as error:
-        found: dict[str, Any] = {
-            "error": str(error), "code": None, "devices": [], "package": False,
-        }  # fmt: skip
+        found: dict[str, Any] = {"error": str(error), "code": None, "devices": [], "package": False}
     else:
         found = facts(pynvml)
     print(json.dumps(found))

@@ -11,24 +11,44 @@ Ask = Callable[..., Any]
 Json = dict[str, Any]
 
 ARCHITECTURES = {
-    2: "kepler", 3: "maxwell", 4: "pascal", 5: "volta", 6: "turing", 7: "ampere", 8: "ada",
-    9: "hopper", 10: "blackwell", 13: "rubin",
-}  # fmt: skip
+    2: "kepler",
+    3: "maxwell",
+    4: "pascal",
+    5: "volta",
+    6: "turing",
+    7: "ampere",
+    8: "ada",
+    9: "hopper",
+    10: "blackwell",
+    13: "rubin",
+}
 """NVML's numbers of architectures (nvml.h, NVML_DEVICE_ARCH_*)."""
 
 COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
 
 REASONS = {
-    0x1: "gpu_idle", 0x2: "applications_clocks_setting", 0x4: "sw_power_cap", 0x8: "hw_slowdown",
-    0x10: "sync_boost", 0x20: "sw_thermal_slowdown", 0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake_slowdown", 0x100: "display_clock_setting",
-}  # fmt: skip
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
 """Bits of the clocks-event reasons (nvml.h, nvmlClocksEventReason*)."""
 
 POLICIES = {
-    "power": 0, "thermal": 1, "sync_boost": 2, "board_limit": 3, "low_utilization": 4,
-    "reliability": 5, "total_app_clocks": 10, "total_base_clocks": 11,
-}  # fmt: skip
+    "power": 0,
+    "thermal": 1,
+    "sync_boost": 2,
+    "board_limit": 3,
+    "low_utilization": 4,
+    "reliability": 5,
+    "total_app_clocks": 10,
+    "total_base_clocks": 11,
+}
 """Policies whose time NVML counts (nvml.h, NVML_PERF_POLICY_*)."""
 
 _VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host_vgpu", 4: "host_vsga"}
@@ -261,10 +281,10 @@ def _gpm(ask: Ask, handle: Any) -> bool | None:
 def _processes(ask: Ask, handle: Any) -> list[Json] | None:
     """Who has work on the device; numbers are those of the driver's own process namespace."""
     found: list[Json] = []
-    told = False
+    reported = False
     for sort in ("Compute", "Graphics", "MPSCompute"):
         running = ask(f"nvmlDeviceGet{sort}RunningProcesses", handle)
-        told = told or running is not None
+        reported = reported or running is not None
         for each in running or ():
             memory = each.usedGpuMemory
             found.append(
@@ -275,4 +295,4 @@ def _processes(ask: Ask, handle: Any) -> list[Json] | None:
                     "memory_bytes": None if memory is None else int(memory),
                 }
             )
-    return found if told else None
+    return found if reported else None

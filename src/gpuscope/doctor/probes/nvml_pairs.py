@@ -7,16 +7,18 @@ from typing import Any
 
 Ask = Callable[..., Any]
 
-TOPOLOGY = {
-    0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system",
-}  # fmt: skip
+TOPOLOGY = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 """The nearest thing that two devices share (nvml.h, NVML_TOPOLOGY_*): one board, one PCIe switch,
 several switches, a host bridge, a NUMA node, or only the link between processors."""
 
 P2P_STATUS = {
-    0: "ok", 1: "chipset_not_supported", 2: "gpu_not_supported", 3: "ioh_topology_not_supported",
-    4: "disabled_by_regkey", 5: "not_supported",
-}  # fmt: skip
+    0: "ok",
+    1: "chipset_not_supported",
+    2: "gpu_not_supported",
+    3: "ioh_topology_not_supported",
+    4: "disabled_by_regkey",
+    5: "not_supported",
+}
 
 _CAPABILITIES = {"read": 0, "write": 1, "nvlink": 2, "atomics": 3}
 

@@ -50,8 +50,10 @@ def look_at(path: str, most_s: float = MOST_S, most_bytes: int = MOST_BYTES) -> 
         "total_bytes": room.f_blocks * room.f_frsize,
         "free_bytes": room.f_bavail * room.f_frsize,
         "free_files": room.f_favail if room.f_files else None,
-        "written_bytes": None, "write_bytes_per_s": None, "read_bytes_per_s": None,
-    }  # fmt: skip
+        "written_bytes": None,
+        "write_bytes_per_s": None,
+        "read_bytes_per_s": None,
+    }
     if found["free_bytes"] >= LEAST_FREE_BYTES:
         try:
             found |= _speed(path, most_s, most_bytes)

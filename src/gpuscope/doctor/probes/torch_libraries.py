@@ -20,18 +20,52 @@ from typing import Any
 Json = dict[str, Any]
 
 WATCHED = (
-    "libcuda", "libcudart", "libcublas", "libcublasLt", "libcudnn", "libnccl", "libnvrtc",
-    "libcusparse", "libcufft", "libnvidia-ml", "libnvJitLink", "libcupti", "libamdhip64",
-    "librccl", "libMIOpen", "librocblas", "libhsa-runtime64", "libze_loader", "libsycl",
-)  # fmt: skip
+    "libcuda",
+    "libcudart",
+    "libcublas",
+    "libcublasLt",
+    "libcudnn",
+    "libnccl",
+    "libnvrtc",
+    "libcusparse",
+    "libcufft",
+    "libnvidia-ml",
+    "libnvJitLink",
+    "libcupti",
+    "libamdhip64",
+    "librccl",
+    "libMIOpen",
+    "librocblas",
+    "libhsa-runtime64",
+    "libze_loader",
+    "libsycl",
+)
 """Libraries whose copies matter, by the beginning of their file names."""
 
 PACKAGES = (
-    "torch", "torchvision", "torchaudio", "triton", "pytorch-triton", "pytorch-triton-rocm",
-    "triton-windows", "nvidia-ml-py", "numpy", "transformers", "flash-attn", "xformers",
-    "deepspeed", "vllm", "bitsandbytes", "apex", "transformer-engine",
-    "intel-extension-for-pytorch", "cupy", "cupy-cuda12x", "cupy-cuda13x", "jax",
-)  # fmt: skip
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "triton",
+    "pytorch-triton",
+    "pytorch-triton-rocm",
+    "triton-windows",
+    "nvidia-ml-py",
+    "numpy",
+    "transformers",
+    "flash-attn",
+    "xformers",
+    "deepspeed",
+    "vllm",
+    "bitsandbytes",
+    "apex",
+    "transformer-engine",
+    "intel-extension-for-pytorch",
+    "cupy",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "jax",
+)
 """Installed packages that have to fit PyTorch; those named nvidia-* are listed besides."""
 
 _MOST_TEST_S = 8.0
@@ -137,10 +171,10 @@ def _devices(torch: Any) -> Json:
     if not kind:
         return {"device_kind": None, "available": False, "available_error": None, "devices": []}
     module = getattr(torch, kind)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
         available = bool(_try(module.is_available))
-    error = "; ".join(str(w.message) for w in told) or None
+    error = "; ".join(str(w.message) for w in given) or None
     if not available:
         try:
             module.init()

@@ -21,8 +21,8 @@ _NAMES = {"nvidia": "NVIDIA GPU", "amd": "AMD GPU", "intel": "Intel GPU"}
 
 def accelerators(machine: Machine, matrix: SmiMatrix) -> tuple[Accelerator, ...]:
     """Return all devices: NVIDIA's first, in NVML's order; then the others by address."""
-    told = nvidia_devices(machine)
-    found = [_told(machine, each, matrix) for each in told]
+    given = nvidia_devices(machine)
+    found = [_told(machine, each, matrix) for each in given]
     known = {each.bus for each in found}
     numbers: dict[str, int] = {"nvidia": len(found)}
     for card in cards(machine):
@@ -48,9 +48,11 @@ def _told(machine: Machine, each: NvidiaDevice, matrix: SmiMatrix) -> Accelerato
     if node is None:
         node = memory[0] if len(memory) == 1 else matrix.numa.get(f"GPU{each.index}")
     link = PcieLink(
-        _whole(each, "generation"), _whole(each, "width"),
-        _whole(each, "max_generation"), _whole(each, "max_width"),
-    )  # fmt: skip
+        _whole(each, "generation"),
+        _whole(each, "width"),
+        _whole(each, "max_generation"),
+        _whole(each, "max_width"),
+    )
     if link.width is None:
         link = pci.link(machine, bus)
     return Accelerator(
@@ -106,10 +108,15 @@ def _seen(machine: Machine, card: Card, index: int) -> Accelerator:
     # shares the host's memory; boards bring a switch of their own.
     integrated = card.display and card.vendor != "nvidia" and 2 <= len(path) <= _DEEPEST_OWN
     return Accelerator(
-        index, card.vendor, _NAMES[card.vendor], card.address,
-        pci.numa_node(machine, card.address), path, _slot(machine, card, path),
+        index,
+        card.vendor,
+        _NAMES[card.vendor],
+        card.address,
+        pci.numa_node(machine, card.address),
+        path,
+        _slot(machine, card, path),
         integrated=integrated,
-    )  # fmt: skip
+    )
 
 
 def _slot(machine: Machine, card: Card, path: tuple[str, ...]) -> PcieLink:

@@ -17,7 +17,9 @@ from gpuscope.doctor.topology.types import (
     Topology,
     pcie_name,
 )
-from gpuscope.explain.types import Diagram, Link, Node, Words
+from gpuscope.document.blocks import Diagram, Link, Node
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, joined, sentences, verbatim
 
 _TOP, _SWITCHES, _CARDS, _DEVICES, _BOTTOM = 0.08, 0.29, 0.49, 0.70, 0.93
 _HEIGHT = 0.11
@@ -55,7 +57,7 @@ def draw(found: Topology) -> Diagram:
     for index in shown:
         nodes.append(_processor(found.nodes, index, centres[f"node{index}"], len(shown)))
     for a, b in pairwise(shown):
-        label = Words("between processors", "处理器之间")
+        label = Text("between processors")
         links.append(Link(f"node{a}", f"node{b}", label, directed=False))
     _switches(columns, centres, nodes, links, dense)
     usual = _usual([c.leaf.pcie for c in columns]) if dense else None
@@ -64,17 +66,19 @@ def draw(found: Topology) -> Diagram:
         nodes.append(_leaf(column.leaf, centres[key], len(columns), dense))
         above = f"switch{column.switch}" if column.switch else f"node{column.node}"
         links.append(_pcie(above, key, column.leaf.pcie, usual))
-    told = _nvlink(found, nodes, links, dense)
+    given = _nvlink(found, nodes, links, dense)
     return Diagram(
-        Words("How this machine is wired", "本机的连接方式"), tuple(nodes), tuple(links),
-        note=_note(links, found, usual, told),
-    )  # fmt: skip
+        Text("How this machine is wired"),
+        tuple(nodes),
+        tuple(links),
+        note=_note(links, found, usual, given),
+    )
 
 
 def _usual(links: Sequence[PcieLink]) -> PcieLink | None:
     """The link that most have."""
-    told = [link for link in links if link.width is not None and not link.narrow]
-    return max(told, key=told.count) if told else None
+    known = [link for link in links if link.width is not None and not link.narrow]
+    return max(known, key=known.count) if known else None
 
 
 def _columns(found: Topology) -> list[_Column]:
@@ -94,11 +98,7 @@ def _columns(found: Topology) -> list[_Column]:
         first.setdefault((column.node, column.switch), order[id(column)])
     return sorted(
         columns,
-        key=lambda c: (
-            c.node,
-            first[c.node, c.switch] if c.switch else order[id(c)],
-            order[id(c)],
-        ),
+        key=lambda c: (c.node, first[c.node, c.switch] if c.switch else order[id(c)], order[id(c)]),
     )
 
 
@@ -119,12 +119,17 @@ def _processor(known: Sequence[NumaNode], index: int, x: float, count: int) -> N
     cpus = len(node.cpus) if node else 0
     memory = node.memory_bytes if node else None
     size = f"{memory / 2**30:.0f} GiB" if memory else ""
-    en = ", ".join(p for p in (f"{cpus} CPUs" if cpus else "", size) if p)
-    zh = "，".join(p for p in (f"{cpus} 个 CPU" if cpus else "", size) if p)
+    detail = joined((Text("{cpus} CPUs", cpus=cpus) if cpus else "", size))
     return Node(
-        f"node{index}", Words(f"NUMA node {index}", f"NUMA 节点 {index}"), "host", x, _TOP,
-        min(0.26, 0.9 / count), _HEIGHT, Words(en, zh) if en else None,
-    )  # fmt: skip
+        f"node{index}",
+        Text("NUMA node {index}", index=index),
+        "host",
+        x,
+        _TOP,
+        min(0.26, 0.9 / count),
+        _HEIGHT,
+        detail or None,
+    )
 
 
 def _switches(
@@ -136,9 +141,9 @@ def _switches(
 ) -> None:
     for switch, node in dict.fromkeys((c.switch, c.node) for c in columns if c.switch):
         key = f"switch{switch}"
-        label = Words("switch", "交换机") if dense else Words("PCIe switch", "PCIe 交换机")
+        label = Text("switch") if dense else Text("PCIe switch")
         width = min(0.18, 0.8 / len({c.switch for c in columns}))
-        detail = None if dense else Words(switch, switch)
+        detail = None if dense else verbatim(switch)
         nodes.append(Node(key, label, "switch", centres[key], _SWITCHES, width, 0.09, detail))
         links.append(Link(f"node{node}", key, directed=False))
 
@@ -151,22 +156,16 @@ def _leaf(leaf: Leaf, x: float, count: int, dense: bool) -> Node:
         if dense:
             short = short.split("-")[0]
         return Node(
-            _key(leaf), Words(numbered, numbered), "device", x, _DEVICES, width, _HEIGHT,
-            Words(short, short),
-        )  # fmt: skip
-    rate = Words("down", "未连接") if leaf.up is False else None
+            _key(leaf), verbatim(numbered), "device", x, _DEVICES, width, _HEIGHT, verbatim(short)
+        )
+    rate = Text("down") if leaf.up is False else None
     if leaf.bytes_per_s:
         gigabits = f"{leaf.bytes_per_s * 8 / 1e9:.0f}"
-        rate = Words(f"{gigabits}G", f"{gigabits}G") if dense else _same(f"{gigabits} Gbit/s")
+        rate = verbatim(f"{gigabits}G" if dense else f"{gigabits} Gbit/s")
     kinds = {"infiniband": "InfiniBand", "roce": "RoCE", "efa": "EFA", "rdma": "RDMA"}
-    kind = "" if dense and rate else kinds.get(leaf.kind, "Ethernet") + " "
-    known = rate or _same("")
-    detail = Words(f"{kind}{known.en}".strip(), f"{kind}{known.zh}".strip())
-    return Node(_key(leaf), _same(leaf.name), "nic", x, _CARDS, width, _HEIGHT, detail)
-
-
-def _same(text: str) -> Words:
-    return Words(text, text)
+    kind = "" if dense and rate else kinds.get(leaf.kind, "Ethernet")
+    detail = joined((kind, rate), " ")
+    return Node(_key(leaf), verbatim(leaf.name), "nic", x, _CARDS, width, _HEIGHT, detail)
 
 
 def _key(leaf: Leaf) -> str:
@@ -179,11 +178,11 @@ def _pcie(above: str, key: str, link: PcieLink, usual: PcieLink | None) -> Link:
     if link.width is None or link == usual:
         return Link(above, key, directed=False)
     now, best = (link.generation, link.width), (link.max_generation, link.max_width)
-    name = _same(pcie_name(*now))
+    name = verbatim(pcie_name(*now))
     if link.narrow and usual is not None:
-        name = _same(f"x{link.width}/x{link.max_width}")
+        name = verbatim(f"x{link.width}/x{link.max_width}")
     elif link.narrow:
-        name = Words(f"{name.en} (of {pcie_name(*best)})", f"{name.zh}（可达 {pcie_name(*best)}）")
+        name = Text("{name} (of {pcie_name})", name=name, pcie_name=pcie_name(*best))
     rate = None if link.narrow and usual is not None else link.bytes_per_s
     return Link(above, key, name, limit_bytes_per_s=rate, narrowest=link.narrow, directed=False)
 
@@ -202,10 +201,10 @@ def _nvlink(found: Topology, nodes: list[Node], links: list[Link], dense: bool) 
                 first = next(a for a in linked if a.index == pair.a)
                 links.append(_nvlink_way(first, f"nvidia{pair.a}", f"nvidia{pair.b}", shared=True))
         return None
-    label = Words("NVSwitches", "NVSwitch")
+    label = Text("NVSwitches")
     nodes.append(Node("nvswitch", label, "switch", 0.5, _BOTTOM, 0.96, 0.09))
-    told = [a.nvlinks for a in switched if a.nvlinks]
-    usual = max(told, key=lambda n: [t.active for t in told].count(n.active)) if dense else None
+    known = [a.nvlinks for a in switched if a.nvlinks]
+    usual = max(known, key=lambda n: [t.active for t in known].count(n.active)) if dense else None
     for device in switched:
         same = usual is not None and device.nvlinks and device.nvlinks.active == usual.active
         links.append(
@@ -220,45 +219,33 @@ def _nvlink_way(device: Accelerator, a: str, b: str, shared: bool = False) -> Li
     ports = device.nvlinks
     assert ports is not None  # only devices with links come here
     fewer = ports.expected is not None and ports.active < ports.expected
-    told = f"{ports.active}" if not fewer else f"{ports.active}/{ports.expected}"
-    name = "NVLink" if shared else f"NVLink x{told}"
+    evidence = f"{ports.active}" if not fewer else f"{ports.active}/{ports.expected}"
+    name = "NVLink" if shared else f"NVLink x{evidence}"
     # Between two devices without a switch the ports may be shared with others: no rate is claimed.
     rate = None if shared else ports.bytes_per_s
-    return Link(a, b, _same(name), limit_bytes_per_s=rate, narrowest=fewer, directed=False)
+    return Link(a, b, verbatim(name), limit_bytes_per_s=rate, narrowest=fewer, directed=False)
 
 
 def _note(
     links: Sequence[Link], found: Topology, usual: PcieLink | None, ports: NvLinks | None
-) -> Words | None:
-    said: list[Words] = []
+) -> Text | None:
+    said: list[Text] = []
     if usual is not None:
-        rate = usual.bytes_per_s
-        name = pcie_name(usual.generation, usual.width)
-        told = f" ({rate / 1e9:.0f} GB/s)" if rate else ""
-        said.append(
-            Words(
-                f"PCIe links are {name}{told} where nothing else is written.",
-                f"未标注的 PCIe 链路为 {name}{told}。",
-            )
-        )
+        name = _with_rate(pcie_name(usual.generation, usual.width), usual.bytes_per_s)
+        said.append(Text("PCIe links are {name} where nothing else is written.", name=name))
     if ports is not None:
-        rate = ports.bytes_per_s
-        told = f" ({rate / 1e9:.0f} GB/s)" if rate else ""
-        said.append(
-            Words(
-                f"NVLink: {ports.active} ports a device{told} where nothing else is written.",
-                f"未标注的设备有 {ports.active} 个 NVLink 端口{told}。",
-            )
-        )
+        given = _with_rate(Text("{active} ports a device", active=ports.active), ports.bytes_per_s)
+        said.append(Text("NVLink: {ports} where nothing else is written.", ports=given))
     if any(link.narrowest for link in links):
-        said.append(
-            Words("Ways that carry less than they could are marked.", "低于其能力的连接已标出。")
-        )
+        said.append(Text("Ways that carry less than they could are marked."))
     if any(a.pcie.slow for a in found.accelerators):
         said.append(
-            Words(
-                "PCIe generations are those of this moment: idle devices run their links slower.",
-                "PCIe 代数为此刻的值：空闲设备会降低链路速率。",
-            )
+            Text("PCIe generations are those of this moment: idle devices run their links slower.")
         )
-    return Words(" ".join(w.en for w in said), "".join(w.zh for w in said)) if said else None
+    return sentences(*said) if said else None
+
+
+def _with_rate(name: str, bytes_per_s: float | None) -> str:
+    if not bytes_per_s:
+        return name
+    return Text("{name} ({rate} GB/s)", name=name, rate=Number(bytes_per_s / 1e9, ".0f"))

@@ -12,9 +12,13 @@ from gpuscope.doctor.topology.smi_matrix import SmiMatrix, read_matrix
 from gpuscope.doctor.topology.types import Accelerator, NetworkCard, Pair, Topology, Way
 
 _ANCESTORS: dict[str, Way] = {
-    "internal": "PIX", "single": "PIX", "multiple": "PXB", "hostbridge": "PHB", "node": "NODE",
+    "internal": "PIX",
+    "single": "PIX",
+    "multiple": "PXB",
+    "hostbridge": "PHB",
+    "node": "NODE",
     "system": "SYS",
-}  # fmt: skip
+}
 """NVML's words for what two devices share, in those of nvidia-smi."""
 
 
@@ -39,8 +43,8 @@ def topology(machine: Machine) -> Topology:
 
 
 def _matrix(machine: Machine) -> SmiMatrix:
-    told = machine.probe("nvml")
-    if not told or not told.get("devices"):
+    facts = machine.probe("nvml")
+    if not facts or not facts.get("devices"):
         return SmiMatrix()
     answer = machine.command("nvidia-smi", "topo", "-m")
     return read_matrix(answer.out) if answer is not None and answer.ok else SmiMatrix()
@@ -48,16 +52,16 @@ def _matrix(machine: Machine) -> SmiMatrix:
 
 def _distance(device: Accelerator, card: NetworkCard, matrix: SmiMatrix) -> Way | None:
     for nic, name in matrix.nics.items():
-        if name == card.name and (told := matrix.ways.get((f"GPU{device.index}", nic))):
-            return told
+        if name == card.name and (given := matrix.ways.get((f"GPU{device.index}", nic))):
+            return given
     return pci.way(device.path, card.path, device.numa_node, card.numa_node)
 
 
 def _pairs(
     machine: Machine, devices: tuple[Accelerator, ...], matrix: SmiMatrix
 ) -> tuple[Pair, ...]:
-    told = machine.probe("nvml") or {}
-    facts = {(p["a"], p["b"]): p for p in told.get("pairs") or ()}
+    answer = machine.probe("nvml") or {}
+    facts = {(p["a"], p["b"]): p for p in answer.get("pairs") or ()}
     fabric = fabric_pairs(machine)
     found = []
     for i, a in enumerate(devices):

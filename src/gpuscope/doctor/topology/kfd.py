@@ -17,20 +17,20 @@ def fabric_pairs(machine: Machine) -> frozenset[frozenset[str]]:
     """Return pairs of PCI addresses that Infinity Fabric joins."""
     buses: dict[int, str] = {}
     for name in machine.entries(_NODES) or ():
-        told = _properties(machine, f"{_NODES}/{name}/properties")
-        place = told.get("location_id", 0)
-        if name.isdigit() and told.get("simd_count", 0) and place:
+        given = _properties(machine, f"{_NODES}/{name}/properties")
+        place = given.get("location_id", 0)
+        if name.isdigit() and given.get("simd_count", 0) and place:
             buses[int(name)] = (
-                f"{told.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}"
+                f"{given.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}"
                 f".{place & 7:x}"
             )
     joined = set()
     for node, bus in buses.items():
         folder = f"{_NODES}/{node}/io_links"
         for link in machine.entries(folder) or ():
-            told = _properties(machine, f"{folder}/{link}/properties")
-            other = buses.get(told.get("node_to", -1))
-            if told.get("type") == _XGMI and other is not None and other != bus:
+            given = _properties(machine, f"{folder}/{link}/properties")
+            other = buses.get(given.get("node_to", -1))
+            if given.get("type") == _XGMI and other is not None and other != bus:
                 joined.add(frozenset((bus, other)))
     return frozenset(joined)
 

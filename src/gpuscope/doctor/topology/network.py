@@ -41,9 +41,15 @@ def _rdma(machine: Machine, name: str) -> NetworkCard:
     bits_per_s = float(rate[1]) * 1e9 if rate and up else None
     bus, path = _place(machine, base)
     return NetworkCard(
-        name, kind, bus, pci.numa_node(machine, bus) if bus else None, path,
-        bits_per_s / 8 if bits_per_s else None, up, pci.link(machine, bus) if bus else PcieLink(),
-    )  # fmt: skip
+        name,
+        kind,
+        bus,
+        pci.numa_node(machine, bus) if bus else None,
+        path,
+        bits_per_s / 8 if bits_per_s else None,
+        up,
+        pci.link(machine, bus) if bus else PcieLink(),
+    )
 
 
 def _interface(machine: Machine, name: str) -> NetworkCard | None:
@@ -58,10 +64,16 @@ def _interface(machine: Machine, name: str) -> NetworkCard | None:
         megabits = -1
     up = {"up": True, "down": False}.get(state)
     return NetworkCard(
-        name, "ethernet", bus, pci.numa_node(machine, bus) if bus else None, path,
-        megabits * 1e6 / 8 if megabits > 0 else None, up,
-        pci.link(machine, bus) if bus else PcieLink(), virtual=not bus,
-    )  # fmt: skip
+        name,
+        "ethernet",
+        bus,
+        pci.numa_node(machine, bus) if bus else None,
+        path,
+        megabits * 1e6 / 8 if megabits > 0 else None,
+        up,
+        pci.link(machine, bus) if bus else PcieLink(),
+        virtual=not bus,
+    )
 
 
 def _place(machine: Machine, base: str) -> tuple[str, tuple[str, ...]]:

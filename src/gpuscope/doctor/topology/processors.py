@@ -29,8 +29,8 @@ def nodes(machine: Machine) -> tuple[NumaNode, ...]:
         match = re.fullmatch(r"node(\d+)", name)
         if match:
             cpus = cpu_list(machine.text(f"{_NODES}/{name}/cpulist") or "")
-            told = machine.text(f"{_NODES}/{name}/meminfo") or ""
-            total = re.search(r"MemTotal:\s+(\d+) kB", told)
+            evidence = machine.text(f"{_NODES}/{name}/meminfo") or ""
+            total = re.search(r"MemTotal:\s+(\d+) kB", evidence)
             found.append(NumaNode(int(match[1]), cpus, int(total[1]) * 1024 if total else None))
     if len(found) == 1:  # memory that is added later (virtual machines) is missing from the node's
         whole = re.search(r"^MemTotal:\s+(\d+) kB", machine.text("/proc/meminfo") or "", re.M)
@@ -43,8 +43,8 @@ def nodes(machine: Machine) -> tuple[NumaNode, ...]:
 
 def allowed_cpus(machine: Machine) -> frozenset[int] | None:
     """Return the processors that this process may use; None if not told."""
-    told = re.search(r"^Cpus_allowed_list:\s*(\S+)", machine.text("/proc/self/status") or "", re.M)
-    return cpu_list(told[1]) if told else None
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", machine.text("/proc/self/status") or "", re.M)
+    return cpu_list(match[1]) if match else None
 
 
 def cpu_quota(machine: Machine) -> float | None:

@@ -42,8 +42,8 @@ def read_matrix(text: str) -> SmiMatrix:
         cells = [c.strip() for c in re.split(r"\t+|\s{2,}", line.strip()) if c.strip()]
         if "NIC Legend" in line:
             legend = True
-        elif legend and (told := re.match(r"\s*(NIC\d+)\s*:\s*(\S+)", line)):
-            found.nics[told[1]] = told[2]
+        elif legend and (match := re.match(r"\s*(NIC\d+)\s*:\s*(\S+)", line)):
+            found.nics[match[1]] = match[2]
         elif not columns and cells and cells[0] == "GPU0":
             columns = _header(cells)
         elif columns and cells and cells[0] in columns:

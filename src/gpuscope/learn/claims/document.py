@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from gpuscope import __version__
+from gpuscope.document.translations import spoken
 from gpuscope.learn.claims.registry import all_verdicts, counts
 from gpuscope.learn.claims.types import JUDGEMENTS, Judged
 
@@ -38,14 +38,14 @@ def _entry(judged: Judged) -> Json:
     claimed = list(claim.claimed) if isinstance(claim.claimed, tuple) else claim.claimed
     return {
         "id": claim.id,
-        "topic": asdict(claim.topic.name),
+        "topic": spoken(claim.topic.name),
         "topic_key": claim.topic.key,
-        "claim": asdict(claim.words),
+        "claim": spoken(claim.words),
         "claimed": claimed,
         "unit": claim.unit,
         "verdict": verdict.verdict,
-        "truth": None if verdict.truth is None else asdict(verdict.truth),
-        "evidence": asdict(verdict.evidence),
+        "truth": spoken(verdict.truth),
+        "evidence": spoken(verdict.evidence),
         "method": verdict.method,
         "sources": list(verdict.sources),
         "values": list(verdict.values),

@@ -1,7 +1,7 @@
 """Formulas as text: what is computed is what the reader sees.
 
-`formula("peak / bandwidth", peak=..., bandwidth=...)` is a figure whose explanation is the formula
-itself, with where each name comes from. Only arithmetic is understood: numbers, names,
+`formula("peak / bandwidth", {"peak": ..., "bandwidth": ...})` is a figure whose explanation is the
+formula itself, with where each name comes from. Only arithmetic is understood: numbers, names,
 + - * / // % **, comparisons, `and`, `or`, `not`, and the functions ceil, floor, min, max, log2.
 """
 
@@ -11,29 +11,48 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
-from gpuscope.explain.types import Words
-from gpuscope.learn.claims.scales import both, number
+from gpuscope.document.text import Text, joined, verbatim
+from gpuscope.learn.claims.scales import in_unit, number
 from gpuscope.learn.claims.types import METHODS, Figure, Method, Source
 
 _BINARY: Mapping[type[ast.operator], Callable[[float, float], float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
     ast.Pow: operator.pow,
-}  # fmt: skip
+}
 _COMPARE: Mapping[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne,
-}  # fmt: skip
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
 _CALLS: Mapping[str, Callable[..., float]] = {
-    "ceil": math.ceil, "floor": math.floor, "min": min, "max": max, "log2": math.log2,
-    "abs": abs, "sqrt": math.sqrt,
-}  # fmt: skip
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "min": min,
+    "max": max,
+    "log2": math.log2,
+    "abs": abs,
+    "sqrt": math.sqrt,
+}
 
 
 _READABLE = (
-    ("**", "^"), (" * ", " × "), (" == ", " = "), (" != ", " ≠ "), (" <= ", " ≤ "), (" >= ", " ≥ "),
-)  # fmt: skip
+    ("**", "^"),
+    (" * ", " × "),
+    (" == ", " = "),
+    (" != ", " ≠ "),
+    (" <= ", " ≤ "),
+    (" >= ", " ≥ "),
+)
 
 
 def evaluate(expression: str, names: Mapping[str, float]) -> float:
@@ -74,50 +93,41 @@ def _value(node: ast.expr, names: Mapping[str, float]) -> float:
     raise ValueError(f"not arithmetic, or an unknown name: {ast.unparse(node)}")
 
 
-def given(names: Mapping[str, Source | float]) -> dict[str, Figure]:
-    """Compute the figures behind the names of a formula; a plain number stands for itself."""
-    return {
-        name: source() if callable(source) else plain(float(source))
-        for name, source in names.items()
-    }
+def computed(names: Mapping[str, Source]) -> dict[str, Figure]:
+    """Compute the figures behind the names of a formula."""
+    return {name: source() for name, source in names.items()}
 
 
 def plain(value: float) -> Figure:
     """A number that needs no origin (a size that the claim itself states)."""
-    text = number(value)
-    return Figure(value, Words(text, text), Words("", ""), "formula")
+    return Figure(value, verbatim(number(value)), verbatim(""), "formula")
 
 
 def formula(
     expression: str,
-    *,
+    names: Mapping[str, Source] = MappingProxyType({}),
     unit: str = "",
-    label: tuple[str, str] = ("", ""),
     sources: tuple[str, ...] = (),
-    also: Mapping[str, Source | float] | None = None,
-    **names: Source | float,
-) -> Source:
+) -> Figure:
     """A figure computed by a formula.
 
     Args:
         expression: see the module.
-        unit: to show the result in; a claim's own unit, or a plain number, by default.
-        label: a short name, to tell variants apart.
-        sources: of the formula itself.
-        also: more names, where a loop makes them.
         names: what the expression's names stand for.
+        unit: to show the result in; a claim's own unit, or a plain number, by default.
+        sources: of the formula itself.
     """
-
-    def compute() -> Figure:
-        figures = given({**names, **(also or {})})
-        value = float(evaluate(expression, {n: f.value for n, f in figures.items()}))
-        text = readable(expression)
-        return Figure(
-            value, Words(text, text), Words(*label), strongest(figures, "formula"),
-            all_sources(figures, sources), unit, tuple(figures.items()),
-        )  # fmt: skip
-
-    return compute
+    figures = computed(names)
+    value = float(evaluate(expression, {n: f.value for n, f in figures.items()}))
+    return Figure(
+        value,
+        verbatim(readable(expression)),
+        verbatim(""),
+        strongest(figures, "formula"),
+        all_sources(figures, sources),
+        unit,
+        tuple(figures.items()),
+    )
 
 
 def readable(expression: str) -> str:
@@ -127,7 +137,7 @@ def readable(expression: str) -> str:
     return expression
 
 
-def lines_of(name: str, figure: Figure, unit: str = "") -> list[Words]:
+def lines_of(name: str, figure: Figure, unit: str = "") -> list[Text]:
     """A figure line by line: itself, then what its formula was given.
 
     Args:
@@ -135,15 +145,14 @@ def lines_of(name: str, figure: Figure, unit: str = "") -> list[Words]:
         figure: the figure.
         unit: for the result of a formula that has no unit of its own.
     """
-    en, zh = figure.how.en, figure.how.zh
+    line = figure.how
     if figure.unit is not None:
-        result = both(figure.value, figure.unit or unit)
-        en, zh = f"{en} = {result.en}", f"{zh} = {result.zh}"
-    if name:
-        computed = figure.method == "formula" or figure.unit is not None
-        joined, joined_zh = (" = ", " = ") if computed else (": ", "：")
-        en, zh = f"{name}{joined}{en}", f"{name}{joined_zh}{zh}"
-    found = [Words(en, zh)]
+        line = joined([line, in_unit(figure.value, figure.unit or unit)], " = ")
+    if name and (figure.method == "formula" or figure.unit is not None):
+        line = joined([name, line], " = ")
+    elif name:
+        line = joined([name, line], ": ")
+    found = [line]
     for each, inner in figure.given:
         found += lines_of(each, inner)
     return found

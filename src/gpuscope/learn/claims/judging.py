@@ -11,27 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from math import inf
+from types import MappingProxyType
 
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text, capital, extracted, joined
 from gpuscope.learn.claims.expression import (
     all_sources,
+    computed,
     evaluate,
-    given,
     lines_of,
     readable,
     strongest,
 )
-from gpuscope.learn.claims.scales import SCALES, both, fill, show
+from gpuscope.learn.claims.scales import SCALES, Sentence, in_unit
 from gpuscope.learn.claims.sourced_facts import terms
-from gpuscope.learn.claims.types import (
-    Check,
-    Claim,
-    Figure,
-    Judgement,
-    NoFigureError,
-    Source,
-    Verdict,
-)
+from gpuscope.learn.claims.types import Check, Claim, Figure, Judgement, Source, Verdict
 
 RIGHT = 0.02
 """Relative error up to which a value is right."""
@@ -41,9 +34,6 @@ ROUNDED = 0.05
 
 IMPRECISE = 0.25
 """Relative error up to which a value is imprecise rather than wrong."""
-
-Pair = tuple[str, str]
-"""A text in English and Chinese, as claims write it."""
 
 
 def closeness(claimed: float, true: float) -> Judgement:
@@ -71,214 +61,200 @@ def same_year(claimed: float, true: float) -> Judgement:
     return "right" if off == 0 else "imprecise" if off <= 1 else "wrong"
 
 
-def equals(*sources: Source, truth: Pair | None = None) -> Check:
-    """The claim states a value; each source is a variant that it may mean."""
-
-    def judge(claim: Claim, values: Sequence[float]) -> Judgement:
-        claimed = claim.numbers[0]
-        compare = same_year if claim.unit == "year" else closeness
-        each = [compare(claimed, value) for value in values]
-        if len(set(each)) == 1 and each[0] != "wrong":
-            return each[0]
-        if "right" in each or "imprecise" in each:
-            return "imprecise"
-        return "depends" if min(values) < claimed < max(values) else "wrong"
-
-    return _compared(sources, judge, truth)
+def equals(claim: Claim, values: Sequence[float]) -> Judgement:
+    """The claim states a value; each true one is a variant that it may mean."""
+    claimed = claim.numbers[0]
+    compare = same_year if claim.unit == "year" else closeness
+    each = [compare(claimed, value) for value in values]
+    if len(set(each)) == 1 and each[0] != "wrong":
+        return each[0]
+    if "right" in each or "imprecise" in each:
+        return "imprecise"
+    return "depends" if min(values) < claimed < max(values) else "wrong"
 
 
-def at_least(*sources: Source, truth: Pair | None = None) -> Check:
+def at_least(claim: Claim, values: Sequence[float]) -> Judgement:
     """The claim says "this much or more"."""
-    return _bound(sources, lambda claimed, true: true / claimed, truth)
+    return _reached([value / claim.numbers[0] for value in values])
 
 
-def at_most(*sources: Source, truth: Pair | None = None) -> Check:
+def at_most(claim: Claim, values: Sequence[float]) -> Judgement:
     """The claim says "this much or less"."""
-    return _bound(sources, lambda claimed, true: claimed / true if true else inf, truth)
+    return _reached([claim.numbers[0] / value if value else inf for value in values])
 
 
-def _bound(
-    sources: Sequence[Source], reach: Callable[[float, float], float], truth: Pair | None
-) -> Check:
-    def judge(claim: Claim, values: Sequence[float]) -> Judgement:
-        reached = [reach(claim.numbers[0], value) for value in values]
-        if min(reached) >= 1 - RIGHT:
-            return "right"
-        return "imprecise" if max(reached) >= 1 - IMPRECISE else "wrong"
-
-    return _compared(sources, judge, truth)
+def _reached(shares: Sequence[float]) -> Judgement:
+    if min(shares) >= 1 - RIGHT:
+        return "right"
+    return "imprecise" if max(shares) >= 1 - IMPRECISE else "wrong"
 
 
-def inside(*sources: Source, truth: Pair | None = None) -> Check:
-    """The claim states a range (low, high) in which each source should lie."""
-
-    def judge(claim: Claim, values: Sequence[float]) -> Judgement:
-        low, high = claim.numbers
-        each = [low * (1 - RIGHT) <= value <= high * (1 + RIGHT) for value in values]
-        if all(each):
-            return "right"
-        if any(each):
-            return "imprecise"
-        if min(values) < low and high < max(values):
-            return "depends"
-        near = any(low * (1 - IMPRECISE) <= v <= high * (1 + IMPRECISE) for v in values)
-        return "imprecise" if near else "wrong"
-
-    return _compared(sources, judge, truth)
+def inside(claim: Claim, values: Sequence[float]) -> Judgement:
+    """The claim states a range (low, high) in which each true value should lie."""
+    low, high = claim.numbers
+    each = [low * (1 - RIGHT) <= value <= high * (1 + RIGHT) for value in values]
+    if all(each):
+        return "right"
+    if any(each):
+        return "imprecise"
+    if min(values) < low and high < max(values):
+        return "depends"
+    near = any(low * (1 - IMPRECISE) <= v <= high * (1 + IMPRECISE) for v in values)
+    return "imprecise" if near else "wrong"
 
 
-def spans(low: Source, high: Source, truth: Pair | None = None) -> Check:
+def spans(claim: Claim, values: Sequence[float]) -> Judgement:
     """The claim states a range (low, high); both its ends should be the true ones."""
-
-    def judge(claim: Claim, values: Sequence[float]) -> Judgement:
-        each = {closeness(c, v) for c, v in zip(claim.numbers, values, strict=True)}
-        if each == {"right"}:
-            return "right"
-        overlap = claim.numbers[0] <= values[1] and values[0] <= claim.numbers[1]
-        return "imprecise" if overlap else "wrong"
-
-    return _compared((low, high), judge, truth)
+    each = {closeness(c, v) for c, v in zip(claim.numbers, values, strict=True)}
+    if each == {"right"}:
+        return "right"
+    overlap = claim.numbers[0] <= values[1] and values[0] <= claim.numbers[1]
+    return "imprecise" if overlap else "wrong"
 
 
-def _compared(
+COMPARISONS: Mapping[str, Callable[[Claim, Sequence[float]], Judgement]] = {
+    each.__name__: each for each in (equals, at_least, at_most, inside, spans)
+}
+"""How a claim that states numbers is judged, by the name that its table gives."""
+
+
+def compared(
+    comparison: str,
     sources: Sequence[Source],
-    judge: Callable[[Claim, Sequence[float]], Judgement],
-    truth: Pair | None,
+    truth: Sentence | None = None,
+    names: Mapping[str, Source] = MappingProxyType({}),
 ) -> Check:
+    """The claim states numbers.
+
+    Args:
+        comparison: a key of `COMPARISONS`.
+        sources: the true values.
+        truth: what is true, where the values do not say it all; they are {v0}, {v1}, ...
+        names: more names of `truth`.
+    """
+
     def check(claim: Claim) -> Verdict:
-        try:
-            figures = [source() for source in sources]
-        except NoFigureError as error:
-            return _missing(error)
-        values = tuple(f.value / SCALES[claim.unit].size for f in figures)
-        names = {f"v{i}": f for i, f in enumerate(figures)}
-        words = _variants(figures, claim.unit)
-        if truth is not None:
-            words = fill(Words(*truth), {name: f.value for name, f in names.items()})
+        figures = {f"v{i}": source() for i, source in enumerate(sources)}
+        found = list(figures.values())
+        values = tuple(f.value / SCALES[claim.unit].size for f in found)
         return Verdict(
-            judge(claim, values), words, _joined(_told(figures, claim.unit)),
-            strongest(names, "catalogue"), all_sources(names), values,
-        )  # fmt: skip
+            COMPARISONS[comparison](claim, values),
+            _filled(truth, {**figures, **computed(names)})
+            if truth
+            else _variants(found, claim.unit),
+            _told_once(_lines(found, claim.unit)),
+            strongest(figures, "catalogue"),
+            all_sources(figures),
+            values,
+        )
 
     return check
 
 
-def _variants(figures: Sequence[Figure], unit: str) -> Words:
+def _filled(sentence: Sentence, figures: Mapping[str, Figure]) -> Text:
+    return sentence.filled({name: f.value for name, f in figures.items()})
+
+
+def _variants(figures: Sequence[Figure], unit: str) -> Text:
     """The true value, or that of each variant with its name; equal ones told once."""
     if len({f.value for f in figures}) == 1:
-        return both(figures[0].value, unit)
-    en = [_named(f.label.en, show(f.value, unit, "en"), ": ") for f in figures]
-    zh = [_named(f.label.zh, show(f.value, unit, "zh"), "：") for f in figures]
-    return Words("; ".join(dict.fromkeys(en)), "；".join(dict.fromkeys(zh)))
+        return in_unit(figures[0].value, unit)
+    named = [joined([f.label, in_unit(f.value, unit)], ": ") for f in figures]
+    return joined(dict.fromkeys(named), "; ")
 
 
-def _named(label: str, text: str, colon: str) -> str:
-    return f"{label}{colon}{text}" if label else text
-
-
-def _told(figures: Sequence[Figure], unit: str) -> list[Words]:
+def _lines(figures: Sequence[Figure], unit: str) -> list[Text]:
     """Lines of each variant; a formula carries the variant's name."""
-    told = []
-    for figure in figures:
-        first, *rest = lines_of("", figure, unit)
-        if figure.unit is not None and figure.label.en:
-            first = Words(f"{figure.label.en}: {first.en}", f"{figure.label.zh}：{first.zh}")
-        told += [first, *rest]
-    return told
+    lines = []
+    for each in figures:
+        first, *rest = lines_of("", each, unit)
+        if each.unit is not None:
+            first = joined([each.label, first], ": ")
+        lines += [first, *rest]
+    return lines
 
 
-def _joined(lines: Sequence[Words]) -> Words:
-    """Lines as one text, each told once."""
-    kept = list(dict.fromkeys(lines))
-    return Words("\n".join(p.en for p in kept), "\n".join(p.zh for p in kept))
+def _told_once(lines: Sequence[Text]) -> Text:
+    return joined(dict.fromkeys(lines), "\n")
 
 
 def holds(
-    *conditions: str,
-    truth: Pair,
+    conditions: Sequence[str],
+    names: Mapping[str, Source],
+    truth: Sentence,
     some: Judgement = "imprecise",
     sources: tuple[str, ...] = (),
-    also: Mapping[str, Source | float] | None = None,
-    **names: Source | float,
 ) -> Check:
     """The claim is a statement; it is right if all conditions hold, wrong if none does.
 
     Args:
         conditions: expressions (`gpuscope.learn.claims.expression`) that are true or false.
-        truth: what is true, with {names} filled in, e.g. "{rate:GB/s}".
+        names: what their names stand for.
+        truth: what is true.
         some: the verdict if some conditions hold and some do not.
         sources: documents behind the conditions themselves.
-        also: more names, where a loop makes them.
-        names: what the names stand for.
     """
 
     def check(claim: Claim) -> Verdict:
-        try:
-            figures = given({**names, **(also or {})})
-        except NoFigureError as error:
-            return _missing(error)
+        figures = computed(names)
         values = {name: figure.value for name, figure in figures.items()}
         found = [bool(evaluate(condition, values)) for condition in conditions]
         judgement: Judgement = "right" if all(found) else some if any(found) else "wrong"
         return Verdict(
-            judgement, fill(Words(*truth), values), _outcomes(conditions, found, figures),
-            strongest(figures, "catalogue"), all_sources(figures, sources),
-        )  # fmt: skip
+            judgement,
+            _filled(truth, figures),
+            _outcomes(conditions, found, figures),
+            strongest(figures, "catalogue"),
+            all_sources(figures, sources),
+        )
 
     return check
 
 
 def _outcomes(
     conditions: Sequence[str], found: Sequence[bool], figures: Mapping[str, Figure]
-) -> Words:
+) -> Text:
     lines = []
     for condition, true in zip(conditions, found, strict=True):
-        shown = readable(condition)
-        said = ("true", "成立") if true else ("false", "不成立")
-        lines.append(Words(f"{shown}: {said[0]}", f"{shown}：{said[1]}"))
-    for name, figure in figures.items():
-        lines += lines_of(name, figure)
-    return _joined(lines)
+        outcome = Text("true") if true else Text("false")
+        lines.append(joined([readable(condition), outcome], ": "))
+    for name, each in figures.items():
+        lines += lines_of(name, each)
+    return _told_once(lines)
 
 
-def called(*claimed: str, by: str) -> Check:
+def called(claimed: Sequence[str], by: str) -> Check:
     """The claim gives something a name or a kind; right if the document names just these.
 
     Args:
-        claimed: what the claim says, in the terms of `sourced_facts.TERMS`.
+        claimed: what the claim says, in the terms of `sourced_facts`.
         by: the entry there. Imprecise if the document names more kinds, wrong if others.
     """
 
     def check(claim: Claim) -> Verdict:
-        stated = terms(by)
-        said = frozenset(claimed)
+        stated, said = terms(by), set(claimed)
+        named = set(stated.names)
         judgement: Judgement = (
-            "right" if said == stated.terms else "imprecise" if said & stated.terms else "wrong"
+            "right" if said == named else "imprecise" if said & named else "wrong"
         )
-        truth = Words(stated.en[:1].upper() + stated.en[1:], stated.zh)
-        found, asked = ", ".join(sorted(stated.terms)), ", ".join(sorted(said))
-        evidence = Words(
-            f"The document says: {found}; the claim: {asked}.", f"文献记载：{stated.zh}。"
+        about = extracted(stated.about)
+        evidence = Text(
+            "The document says: {found}; the claim: {asked}.",
+            found=", ".join(sorted(named)),
+            asked=", ".join(sorted(said)),
+            stated=about,
         )
-        return Verdict(judgement, truth, evidence, "catalogue", (stated.source,))
+        return Verdict(judgement, capital(about), evidence, "catalogue", (stated.source,))
 
     return check
 
 
-def _missing(error: NoFigureError) -> Verdict:
-    """A figure that the check needs is not to be had."""
-    return Verdict("cannot say", None, error.words, "none")
-
-
-def cannot_say(en: str, zh: str, **names: Source | float) -> Check:
+def cannot_say(why: Sentence, names: Mapping[str, Source]) -> Check:
     """The claim cannot be judged: says why, with {names} filled in where a figure helps."""
 
     def check(claim: Claim) -> Verdict:
-        try:
-            figures = given(names)
-        except NoFigureError as error:
-            return _missing(error)
-        evidence = fill(Words(en, zh), {name: f.value for name, f in figures.items()})
+        figures = computed(names)
+        evidence = _filled(why, figures)
         return Verdict("cannot say", None, evidence, "none", all_sources(figures))
 
     return check

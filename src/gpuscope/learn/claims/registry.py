@@ -1,56 +1,31 @@
 """All claims: each file of `topics/` holds a topic's.
 
-To add a claim, append it to the `CLAIMS` of its topic; to add a topic, put a file there that has a
-`TOPIC` and `CLAIMS` (docs/claims.md).
+To add a claim, append a table to the file of its topic; to add a topic, put a file there
+(docs/claims.md).
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
+from gpuscope.document.language import LANGUAGES
+from gpuscope.document.text import render
 from gpuscope.errors import UnknownNameError
-from gpuscope.explain.types import Words
-from gpuscope.learn.claims.types import (
-    JUDGEMENTS,
-    Check,
-    Claim,
-    Claimed,
-    Judged,
-    Judgement,
-    Topic,
-)
+from gpuscope.learn.claims.book import claims_of
+from gpuscope.learn.claims.types import JUDGEMENTS, Claim, Judged, Judgement
 
-
-class Book:
-    """Collects the claims of one topic file.
-
-    Args:
-        key: the topic's stable word.
-        en, zh: its name.
-    """
-
-    def __init__(self, key: str, en: str, zh: str) -> None:
-        self.topic = Topic(key, Words(en, zh))
-        self.claims: list[Claim] = []
-
-    def add(
-        self, id: str, en: str, zh: str, claimed: Claimed, unit: str, check: Check
-    ) -> None:  # fmt: skip
-        """Add a claim: its id, words in both languages, the stated value, its unit, its check."""
-        self.claims.append(Claim(id, self.topic, Words(en, zh), claimed, unit, check))
+TOPICS = Path(__file__).with_name("topics")
+"""Where the tables lie."""
 
 
 @cache
 def all_claims() -> tuple[Claim, ...]:
     """Every claim, by id."""
-    import gpuscope.learn.claims.topics as package
-
-    found: list[Claim] = []
-    for module in pkgutil.iter_modules(package.__path__):
-        found += importlib.import_module(f"{package.__name__}.{module.name}").BOOK.claims
+    found = [
+        claim for path in sorted(TOPICS.glob("*.toml")) for claim in claims_of(path.read_bytes())
+    ]
     ids = [claim.id for claim in found]
     if len(set(ids)) != len(ids):
         twice = sorted({id for id in ids if ids.count(id) > 1})
@@ -88,7 +63,7 @@ def search(
     """Claims that hold all the words, wrong ones first.
 
     Args:
-        words: each must occur in the claim, its truth, its topic or its id, in either language.
+        words: each must occur in the claim, its truth, its topic or its id, in any language.
         verdict: only this one ("wrong", "imprecise", ...).
         topic: only this topic, by its key or a part of its name.
 
@@ -112,13 +87,19 @@ def search(
 def _is_topic(claim: Claim, topic: str) -> bool:
     wanted = topic.lower()
     name = claim.topic.name
-    return wanted == claim.topic.key or wanted in name.en.lower() or wanted in name.zh
+    return wanted == claim.topic.key or any(
+        wanted in render(name, lang).lower() for lang in LANGUAGES
+    )
 
 
 def _text(each: Judged) -> str:
     claim, verdict = each.claim, each.verdict
-    words = [w for w in (claim.words, claim.topic.name, verdict.truth) if w is not None]
-    return "\n".join([claim.id, claim.topic.key, *(t for w in words for t in (w.en, w.zh))]).lower()
+    words = [
+        render(w, lang)
+        for lang in LANGUAGES
+        for w in (claim.words, claim.topic.name, verdict.truth)
+    ]
+    return "\n".join([claim.id, claim.topic.key, *words]).lower()
 
 
 def counts(judged: Sequence[Judged]) -> dict[Judgement, int]:

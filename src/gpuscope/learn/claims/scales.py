@@ -4,86 +4,95 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from string import Formatter
 
-from gpuscope.explain.types import Words
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, extracted
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """One unit: how many SI units it is, and what is written after the number.
+    """One unit: how many SI units it is, and a number in it as text.
 
-    Chinese counts large numbers in 万 and 亿, so it may have a size of its own.
+    The template's `number` is in the unit; `hundred_millions` and `ten_thousands` are the value in
+    these, for languages that count large numbers so (Chinese: by 10,000 and 100 million).
     """
 
     size: float
-    en: str
-    zh: str
-    size_zh: float | None = None
+    text: str
 
 
-def _same(size: float, *texts: str) -> dict[str, Scale]:
-    return {text: Scale(size, f" {text}", f" {text}") for text in texts}
+def _same(size: float, *units: str) -> dict[str, Scale]:
+    return {unit: Scale(size, f"{{number}} {unit}") for unit in units}
 
 
 SCALES: Mapping[str, Scale] = {
-    "": Scale(1, "", ""),
-    "x": Scale(1, "×", " 倍"),
-    "%": Scale(0.01, " %", " %"),
-    **_same(1, "SM", "W", "s", "bit", "FLOP", "FLOP/byte", "°C"),
-    **_same(1e3, "kW"), **_same(1e6, "MW"),
-    **_same(1e-3, "ms"), **_same(1e-6, "µs"), **_same(1e-9, "nm"), **_same(1e-12, "pJ"),
-    **_same(1e6, "MB", "MFLOP"), **_same(1e9, "GB", "GB/s", "GHz", "GFLOP", "GT/s"),
-    **_same(1e12, "TB", "TB/s", "TFLOPS"), **_same(1e15, "PFLOPS"), **_same(1e18, "EFLOPS"),
-    **_same(2**20, "MiB"), **_same(2**30, "GiB"),
+    "": Scale(1, "{number}"),
+    "x": Scale(1, Text("{number}×")),
+    "%": Scale(0.01, "{number} %"),
+    **_same(1, "SM", "W", "s", "bit", "FLOP", "FLOP/byte", "°C", "FLOP/s"),
+    **_same(1e3, "kW"),
+    **_same(1e6, "MW"),
+    **_same(1e-3, "ms"),
+    **_same(1e-6, "µs"),
+    **_same(1e-9, "nm"),
+    **_same(1e-12, "pJ"),
+    **_same(1e6, "MB", "MFLOP"),
+    **_same(1e9, "GB", "GB/s", "GHz", "GFLOP", "GT/s"),
+    **_same(1e12, "TB", "TB/s", "TFLOPS", "TFLOPS/W"),
+    **_same(1e15, "PFLOPS"),
+    **_same(1e18, "EFLOPS"),
+    **_same(2**20, "MiB"),
+    **_same(2**30, "GiB"),
     **_same(1e9 / 8, "Gb/s"),
-    "TFLOPS/W": Scale(1e12, " TFLOPS/W", " TFLOPS/W"),
-    "FLOP/s": Scale(1, " FLOP/s", " FLOP/s"),
-    "mm2": Scale(1, " mm²", " mm²"),
-    "USD": Scale(1, " USD", " 美元"),
-    "million USD": Scale(1e6, " million USD", " 万美元", 1e4),
-    "USD/month": Scale(1, " USD a month", " 美元/月"),
-    "billion": Scale(1e9, " billion", " 亿", 1e8),
-    "million": Scale(1e6, " million", " 万", 1e4),
-    "year": Scale(1, "", " 年"),
-    "h": Scale(3600, " h", " 小时"),
-    "threads": Scale(1, " threads", " 个线程"),
-    "cores": Scale(1, " cores", " 个核心"),
-    "units": Scale(1, " units", " 个单元"),
-    "blocks": Scale(1, " blocks", " 个线程块"),
-    "tiles": Scale(1, " tiles", " 个分块"),
-    "chips": Scale(1, " chips", " 颗芯片"),
-    "GPUs": Scale(1, " GPUs", " 块 GPU"),
-    "stacks": Scale(1, " stacks", " 个堆栈"),
-    "sites": Scale(1, " sites", " 个位置"),
-    "channels": Scale(1, " channels", " 个通道"),
-    "links": Scale(1, " links", " 条链路"),
-    "instances": Scale(1, " instances", " 个实例"),
-    "FMA": Scale(1, " FMA/clock", " FMA/周期"),
-    "products": Scale(1, " products", " 次矩阵乘"),
-    "tokens": Scale(1, " tokens", " 个 token"),
-    "bytes/parameter": Scale(1, " bytes/parameter", " 字节/参数"),
-    "characters/min": Scale(1, " characters a minute", " 字/分钟"),
+    "mm2": Scale(1, "{number} mm²"),
+    "USD": Scale(1, Text("{number} USD")),
+    "million USD": Scale(1e6, Text("{number} million USD")),
+    "USD/month": Scale(1, Text("{number} USD a month")),
+    "billion": Scale(1e9, Text("{number} billion")),
+    "million": Scale(1e6, Text("{number} million")),
+    "year": Scale(1, Text("{year}")),
+    "h": Scale(3600, Text("{number} h")),
+    "threads": Scale(1, Text("{number} threads")),
+    "cores": Scale(1, Text("{number} cores")),
+    "units": Scale(1, Text("{number} units")),
+    "blocks": Scale(1, Text("{number} blocks")),
+    "tiles": Scale(1, Text("{number} tiles")),
+    "chips": Scale(1, Text("{number} chips")),
+    "GPUs": Scale(1, Text("{number} GPUs")),
+    "stacks": Scale(1, Text("{number} stacks")),
+    "sites": Scale(1, Text("{number} sites")),
+    "channels": Scale(1, Text("{number} channels")),
+    "links": Scale(1, Text("{number} links")),
+    "instances": Scale(1, Text("{number} instances")),
+    "FMA": Scale(1, Text("{number} FMA/clock")),
+    "products": Scale(1, Text("{number} products")),
+    "tokens": Scale(1, Text("{number} tokens")),
+    "bytes/parameter": Scale(1, Text("{number} bytes/parameter")),
+    "characters/min": Scale(1, Text("{number} characters a minute")),
 }
 """By name. A value in SI units divided by `size` is the value in the unit."""
 
 
-def show(value: float, unit: str, lang: str) -> str:
+def in_unit(value: float, unit: str) -> Text:
     """A value in SI units as text in a unit, e.g. "2,039 GB/s".
 
     Args:
         value: in SI units.
         unit: a key of `SCALES`.
-        lang: "en" or "zh".
     """
     scale = SCALES[unit]
-    size = (scale.size_zh if lang == "zh" else None) or scale.size
-    text = number(value / size, grouped=unit != "year").replace("-", "−")
-    return text + (scale.zh if lang == "zh" else scale.en)
+    return extracted(
+        scale.text,
+        number=_signed(value / scale.size),
+        year=_signed(value, grouped=False),
+        hundred_millions=_signed(value / 1e8),
+        ten_thousands=_signed(value / 1e4),
+    )
 
 
-def both(value: float, unit: str) -> Words:
-    """A value in SI units as text in both languages."""
-    return Words(show(value, unit, "en"), show(value, unit, "zh"))
+def _signed(value: float, grouped: bool = True) -> str:
+    return number(value, grouped).replace("-", "−")
 
 
 def number(value: float, grouped: bool = True) -> str:
@@ -98,26 +107,30 @@ def number(value: float, grouped: bool = True) -> str:
     return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
 
 
-class Quantity(float):
-    """A number that a template can ask for in a unit: "{rate:GB/s}", or plainly "{n:.1f}"."""
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A template of a table and how its names are shown.
 
-    lang: str = "en"
-
-    def __format__(self, spec: str) -> str:
-        """In a unit of `SCALES`, as a plain number, or as Python formats floats."""
-        if spec in SCALES:
-            return show(float(self), spec, self.lang)
-        return format(float(self), spec)
-
-
-def fill(template: Words, values: Mapping[str, float]) -> Words:
-    """Fill a template's {names} in both languages.
-
-    Raises:
-        KeyError: the template names a value that is not there.
+    Attributes:
+        template: with {names} of figures.
+        units: of the names: a key of `SCALES`, or a format specification (".1f"); names that are
+            left out are plain numbers.
     """
-    texts = []
-    for lang, text in (("en", template.en), ("zh", template.zh)):
-        kind = type("Quantity", (Quantity,), {"lang": lang})
-        texts.append(text.format(**{name: kind(value) for name, value in values.items()}))
-    return Words(*texts)
+
+    template: str
+    units: Mapping[str, str]
+
+    def filled(self, values: Mapping[str, float]) -> Text:
+        """Fill in values, in SI units.
+
+        Raises:
+            KeyError: the template names a value that is not there.
+        """
+        names = {name for _, name, _, _ in Formatter().parse(self.template) if name}
+        return extracted(
+            self.template, **{name: self._shown(values[name], name) for name in sorted(names)}
+        )
+
+    def _shown(self, value: float, name: str) -> Text | Number:
+        unit = self.units.get(name, "")
+        return in_unit(value, unit) if unit in SCALES else Number(value, unit)

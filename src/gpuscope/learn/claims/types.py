@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, ParamSpec
 
+from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import Words
+
+P = ParamSpec("P")
 
 Judgement = Literal["wrong", "imprecise", "depends", "right", "cannot say"]
 
@@ -43,8 +45,8 @@ class Figure:
     """
 
     value: float
-    how: Words
-    label: Words
+    how: Text
+    label: Text
     method: Method
     sources: tuple[str, ...] = ()
     unit: str | None = None
@@ -55,16 +57,26 @@ Source = Callable[[], Figure]
 """Computes a figure when it is asked for."""
 
 
+FIGURES: dict[str, Callable[..., Figure]] = {}
+"""Functions that compute figures, by the name that claims call them by."""
+
+
+def figure(compute: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Let claims name a function; its arguments are what a table can hold."""
+    FIGURES[compute.__name__] = compute
+    return compute
+
+
 class NoFigureError(UnsupportedError):
     """A figure that no source states: its claim cannot be judged.
 
     Args:
-        en, zh: what is missing.
+        words: what is missing.
     """
 
-    def __init__(self, en: str, zh: str) -> None:
-        super().__init__(en)
-        self.words = Words(en, zh)
+    def __init__(self, words: Text) -> None:
+        super().__init__(words)
+        self.words = words
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ class Topic:
     """A group of claims: a stable word and its name."""
 
     key: str
-    name: Words
+    name: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +103,8 @@ class Verdict:
     """
 
     verdict: Judgement
-    truth: Words | None
-    evidence: Words
+    truth: Text | None
+    evidence: Text
     method: Method
     sources: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
@@ -117,7 +129,7 @@ class Claim:
 
     id: str
     topic: Topic
-    words: Words
+    words: Text
     claimed: Claimed
     unit: str
     check: Check
@@ -131,7 +143,10 @@ class Claim:
 
     def verdict(self) -> Verdict:
         """Run the check; what no source states makes it "cannot say"."""
-        return self.check(self)
+        try:
+            return self.check(self)
+        except NoFigureError as error:
+            return Verdict("cannot say", None, error.words, "none")
 
 
 @dataclass(frozen=True, slots=True)

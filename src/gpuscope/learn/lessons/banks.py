@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuscope.explain.numbers import rate
-from gpuscope.explain.types import (
+from gpuscope.document.blocks import (
     Axis,
     Bar,
     Bars,
@@ -19,12 +18,14 @@ from gpuscope.explain.types import (
     Section,
     Series,
     Slider,
-    Words,
 )
+from gpuscope.document.quantities import Number, Rate
+from gpuscope.document.text import Text, plural, verbatim
 from gpuscope.hardware import device
-from gpuscope.learn.effects import effects, machine
+from gpuscope.kernel_lens.requests import bank_passes
+from gpuscope.learn.effects import effects
+from gpuscope.learn.lessons.parts import measured_source
 from gpuscope.learn.lessons.registry import lesson
-from gpuscope.lens.requests import bank_passes
 
 LANES = BANKS = 32
 WORD_BYTES = 4
@@ -33,11 +34,8 @@ WORD_BYTES = 4
 @lesson(
     "shared-memory",
     4,
-    Words("Shared memory and its banks", "共享内存与存储体"),
-    Words(
-        "Why does one unused column make a transpose twice as fast?",
-        "为什么多加一列空位，转置就能快一倍？",
-    ),
+    Text("Shared memory and its banks"),
+    Text("Why does one unused column make a transpose twice as fast?"),
 )
 def shared_memory() -> Explanation:
     """Make the lesson."""
@@ -48,42 +46,36 @@ def shared_memory() -> Explanation:
     per_sm = (h200.shared_memory_per_unit_bytes or 0) // 1024
     return Explanation(
         topic="lesson",
-        title=Words("Shared memory", "共享内存"),
+        title=Text("Shared memory"),
         summary=(
-            Words(
-                f"Each SM has a small memory of its own ({per_sm} KiB on an H200) that the threads "
-                "of a block share. It has 32 banks, each 4 bytes wide: 32 threads get their "
-                "words at "
-                "once if they ask 32 different banks, or the same word.",
-                f"每个 SM 都有一小块自己的内存（H200 上为 {per_sm} KiB），由线程块内的线程共享。"
-                "它有 32 个存储体，每个 4 字节宽：32 个线程访问 32 个不同的存储体或同一个字时，"
-                "可一次完成。",
+            Text(
+                "Each SM has a small memory of its own ({per_sm} KiB on an H200) that the threads "
+                "of a block share. It has 32 banks, each 4 bytes wide: 32 threads get their words "
+                "at once if they ask 32 different banks, or the same word.",
+                per_sm=per_sm,
             ),
-            Words(
+            Text(
                 "Different words of one bank are served one after the other. Measured: a load "
-                "takes "
-                f"{cycles[1]:.0f} cycles, with a 32-way conflict {cycles[32]:.0f}: two cycles "
-                "more for "
+                "takes {free} cycles, with a 32-way conflict {conflict}: two cycles more for "
                 "each further way.",
-                f"同一存储体的不同字只能依次服务。实测：一次加载需 {cycles[1]:.0f} 个周期，"
-                f"32 路冲突时需 {cycles[32]:.0f} 个：每多一路多两个周期。",
+                free=Number(cycles[1], ".0f"),
+                conflict=Number(cycles[32], ".0f"),
             ),
-            Words(
-                f"A transpose through shared memory gets {gain:.1f} times as fast by one column of "
+            Text(
+                "A transpose through shared memory gets {gain} times as fast by one column of "
                 "padding: then a column of the tile lies in 32 different banks.",
-                f"借助共享内存的转置，多填充一列后快了 {gain:.1f} 倍：此时分块的一列落在 32 "
-                "个不同的存储体中。",
+                gain=Number(gain, ".1f"),
             ),
         ),
         sections=(
-            Section(Words("Who asks which bank", "谁访问哪个存储体"), (_map(1), _map(2), _map(33))),
-            Section(Words("What a conflict costs", "冲突的代价"), (_curve(), _transposes())),
-            Section(Words("Try it", "动手试试"), (_explorer(),)),
+            Section(Text("Who asks which bank"), (_map(1), _map(2), _map(33))),
+            Section(Text("What a conflict costs"), (_curve(), _transposes())),
+            Section(Text("Try it"), (_explorer(),)),
         ),
         commands=("gpuscope lens examples/lens/numba_transpose.py:padded",),
         sources=(
             "NVIDIA, CUDA C++ Programming Guide, Shared Memory (compute capability 5.x and later)",
-            f"Measured: benchmarks/warp_effects.py on an {machine().device}",
+            measured_source(),
         ),
     )
 
@@ -101,12 +93,14 @@ def _map(stride: int) -> HeatMap:
     for lane in range(LANES):
         hits[0, lane * stride % BANKS] += 1
     return HeatMap(
-        title=Words(
-            f"Stride {stride}: {ways(stride)} pass" + ("es" if ways(stride) > 1 else ""),
-            f"步长 {stride}：{ways(stride)} 趟",
+        title=plural(
+            "Stride {stride}: {count} pass",
+            "Stride {stride}: {count} passes",
+            ways(stride),
+            stride=stride,
         ),
-        x=Axis(Words("bank", "存储体")),
-        y=Axis(Words("threads that ask it", "访问它的线程数")),
+        x=Axis(Text("bank")),
+        y=Axis(Text("threads that ask it")),
         values=tuple(tuple(map(float, row)) for row in hits),
         y_labels=("",),
         unit="",
@@ -120,42 +114,45 @@ def _curve() -> Lines:
     step = (slope - base) / 31
     counts = tuple(float(ways(row["stride"])) if row["stride"] else 1.0 for row in rows)
     return Lines(
-        title=Words("Cycles of one load from shared memory", "一次共享内存加载的周期数"),
-        x=Axis(Words("ways of the conflict", "冲突路数")),
-        y=Axis(Words("cycles", "周期")),
+        title=Text("Cycles of one load from shared memory"),
+        x=Axis(Text("ways of the conflict")),
+        y=Axis(Text("cycles")),
         series=(
             Series(
-                Words("measured", "实测"), counts,
-                tuple(row["cycles_per_load"] for row in rows), "points", "bad",
+                Text("measured"),
+                counts,
+                tuple(row["cycles_per_load"] for row in rows),
+                "points",
+                "bad",
             ),
             Series(
-                Words("one pass after the other", "一趟接一趟"), (1.0, 32.0),
-                (base, base + 31 * step), "line", "shared",
+                Text("one pass after the other"),
+                (1.0, 32.0),
+                (base, base + 31 * step),
+                "line",
+                "shared",
             ),
         ),
-    )  # fmt: skip
+    )
 
 
 def _transposes() -> Bars:
     roles: dict[str, Role] = {"naive": "bad", "shared": "tail", "padded": "good"}
     names = {
-        "naive": Words("naive: writes 32 KiB apart", "朴素：写入相隔 32 KiB"),
-        "shared": Words("through shared memory", "借助共享内存"),
-        "padded": Words("... with a column of padding", "……并填充一列"),
-        "plain copy": Words("plain copy, no transpose", "普通拷贝，不转置"),
+        "naive": Text("naive: writes 32 KiB apart"),
+        "shared": Text("through shared memory"),
+        "padded": Text("... with a column of padding"),
+        "plain copy": Text("plain copy, no transpose"),
     }
     rows = effects("transpose")
     return Bars(
-        title=Words("Transposing 8192 x 8192 floats", "转置 8192 x 8192 个 float"),
+        title=Text("Transposing 8192 x 8192 floats"),
         unit="s",
         bars=tuple(
             Bar(
                 names[row["kernel"]],
                 (Part(names[row["kernel"]], row["time_s"], roles.get(row["kernel"], "reference")),),
-                Words(
-                    rate(row["moved_bytes"] / row["time_s"], "B/s"),
-                    rate(row["moved_bytes"] / row["time_s"], "B/s"),
-                ),
+                verbatim(Rate(row["moved_bytes"] / row["time_s"], "B/s")),
             )
             for row in rows
         ),
@@ -167,22 +164,15 @@ def _explorer() -> Explorer:
     sizes = (4, 8, 16)
     found = [float(ways(s, b)) for s in strides for b in sizes]
     return Explorer(
-        title=Words("Passes over the banks", "存储体需要几趟"),
+        title=Text("Passes over the banks"),
         sliders=(
-            Slider(
-                "stride",
-                Words("stride, elements", "步长（元素）"),
-                tuple(map(float, strides)),
-                "",
-                31,
-            ),
-            Slider("size", Words("bytes of an element", "元素字节数"), tuple(map(float, sizes))),
+            Slider("stride", Text("stride, elements"), tuple(map(float, strides)), "", 31),
+            Slider("size", Text("bytes of an element"), tuple(map(float, sizes))),
         ),
-        outputs=(Output("ways", Words("passes", "趟数"), "", tuple(found), role="shared"),),
+        outputs=(Output("ways", Text("passes"), "", tuple(found), role="shared"),),
         x="stride",
-        reading=Words(
-            "With a stride of {stride} elements of {size} bytes a warp's load takes {ways} passes.",
-            "步长为 {stride} 个 {size} 字节的元素时，一个线程束的加载需要 {ways} 趟。",
+        reading=Text(
+            "With a stride of {stride} elements of {size} bytes a warp's load takes {ways} passes."
         ),
-        note=Words("Odd strides of 4-byte words never conflict.", "4 字节字的奇数步长永不冲突。"),
+        note=Text("Odd strides of 4-byte words never conflict."),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuscope.explain.types import Axis as HeatAxis
-from gpuscope.explain.types import (
+from gpuscope.document.blocks import Axis as HeatAxis
+from gpuscope.document.blocks import (
     Column,
     Explanation,
     Explorer,
@@ -14,8 +14,9 @@ from gpuscope.explain.types import (
     Section,
     Slider,
     Table,
-    Words,
 )
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.hardware import device
 from gpuscope.learn.lessons.registry import lesson
 
@@ -59,11 +60,8 @@ STAGES: tuple[Stage, ...] = (
 @lesson(
     "parallelism",
     12,
-    Words("Parallelism and ZeRO", "并行与 ZeRO"),
-    Words(
-        "How is a model that does not fit one GPU spread over many?",
-        "一个 GPU 放不下的模型怎样分到许多 GPU 上？",
-    ),
+    Text("Parallelism and ZeRO"),
+    Text("How is a model that does not fit one GPU spread over many?"),
 )
 def parallelism() -> Explanation:
     """Make the lesson."""
@@ -72,33 +70,26 @@ def parallelism() -> Explanation:
     full = STAGES[3].bytes_per_rank(seven, 64) / 1e9
     return Explanation(
         topic="lesson",
-        title=Words("Parallelism and ZeRO", "并行与 ZeRO"),
+        title=Text("Parallelism and ZeRO"),
         summary=(
-            Words(
+            Text(
                 "Data parallelism gives each GPU other samples, and adds up the gradients. Tensor "
                 "parallelism cuts each product, pipeline parallelism the list of layers, expert "
-                "parallelism the experts.",
-                "数据并行让每个 GPU 处理不同样本，再把梯度相加。张量并行切分每个矩阵乘法，"
-                "流水线并行切分层的序列，专家并行切分各个专家。",
+                "parallelism the experts."
             ),
-            Words(
+            Text(
                 "With mixed-precision Adam a parameter takes 16 bytes: 2 for the weight, 2 for its "
-                f"gradient, 12 for the optimizer. Seven billion need {plain:.0f} GB on each "
-                "rank; ZeRO-3 "
-                f"over 64 ranks leaves {full:.1f} GB.",
-                "混合精度 Adam 下每个参数占 16 字节：权重 2、梯度 2、优化器 12。"
-                f"70 亿参数在每个 rank 上需要 {plain:.0f} GB；ZeRO-3 分到 64 个 rank 后为 "
-                f"{full:.1f} GB。",
+                "gradient, 12 for the optimizer. Seven billion need {plain} GB on each rank; "
+                "ZeRO-3 over 64 ranks leaves {full} GB.",
+                plain=Number(plain, ".0f"),
+                full=Number(full, ".1f"),
             ),
-            Words(
-                "What is not kept must be sent: ZeRO-3 sends half as much again as DDP.",
-                "不保存的就要传输：ZeRO-3 的通信量比 DDP 多一半。",
-            ),
+            Text("What is not kept must be sent: ZeRO-3 sends half as much again as DDP."),
         ),
         sections=(
-            Section(Words("What is kept and sent", "保存什么，传输什么"), (_table(),)),
-            Section(Words("A pipeline and its bubble", "流水线与气泡"), (_pipeline(),)),
-            Section(Words("Try it", "动手试试"), (_explorer(), _bubbles())),
+            Section(Text("What is kept and sent"), (_table(),)),
+            Section(Text("A pipeline and its bubble"), (_pipeline(),)),
+            Section(Text("Try it"), (_explorer(), _bubbles())),
         ),
         commands=(
             "gpuscope explain collective all_gather 64MB --on 64xh100",
@@ -111,10 +102,7 @@ def parallelism() -> Explanation:
             "SC 2021 (bubble (p - 1) / (m + p - 1) of the time)",
         ),
         assumptions=(
-            Words(
-                "Without activations, which come on top and depend on batch and recomputation.",
-                "不含激活值；它们另计，并取决于批大小与重计算。",
-            ),
+            Text("Without activations, which come on top and depend on batch and recomputation."),
         ),
     )
 
@@ -122,11 +110,11 @@ def parallelism() -> Explanation:
 def _table() -> Table:
     parameters, ranks = 7e9, 64.0
     return Table(
-        title=Words("Seven billion parameters on 64 ranks", "70 亿参数，64 个 rank"),
+        title=Text("Seven billion parameters on 64 ranks"),
         columns=(
-            Column(Words("way", "方式")),
-            Column(Words("kept by each rank", "每个 rank 保存"), "bytes"),
-            Column(Words("sent by each rank in a step", "每步每个 rank 发送"), "bytes"),
+            Column(Text("way")),
+            Column(Text("kept by each rank"), "bytes"),
+            Column(Text("sent by each rank in a step"), "bytes"),
         ),
         rows=tuple(
             (s.name, s.bytes_per_rank(parameters, ranks), s.sent_per_step(parameters, ranks))
@@ -157,14 +145,16 @@ def _pipeline() -> HeatMap:
     stages, batches = 4, 8
     bubble = (stages - 1) / (batches + stages - 1)
     return HeatMap(
-        title=Words(
-            f"{stages} stages, {batches} micro-batches: {bubble:.0%} of the time is bubble",
-            f"{stages} 个阶段、{batches} 个微批：{bubble:.0%} 的时间是气泡",
+        title=Text(
+            "{stages} stages, {batches} micro-batches: {bubble} of the time is bubble",
+            stages=stages,
+            batches=batches,
+            bubble=Number(bubble, ".0%"),
         ),
-        x=HeatAxis(Words("time", "时间")),
-        y=HeatAxis(Words("stage", "阶段")),
+        x=HeatAxis(Text("time")),
+        y=HeatAxis(Text("stage")),
         values=schedule(stages, batches),
-        classes=(Words("forward", "前向"), Words("backward", "反向"), Words("waits", "等待")),
+        classes=(Text("forward"), Text("backward"), Text("waits")),
         roles=("compute", "shared", "idle"),
     )
 
@@ -182,36 +172,25 @@ def _explorer() -> Explorer:
                     held = stage.bytes_per_rank(b * 1e9, n)
                     kept.append(held)
                     sent.append(stage.sent_per_step(b * 1e9, n))
-                    fits.append(Words("yes", "是") if held <= room else Words("no", "否"))
+                    fits.append(Text("yes") if held <= room else Text("no"))
     return Explorer(
-        title=Words("What each rank keeps", "每个 rank 保存多少"),
+        title=Text("What each rank keeps"),
         sliders=(
-            Slider("way", Words("way", "方式"), tuple(s.name for s in STAGES)),
-            Slider("device", Words("device", "设备"), devices),
-            Slider("billions", Words("billions of parameters", "参数（十亿）"), billions, "", 2),
-            Slider("ranks", Words("ranks", "rank 数"), ranks, "", 3),
+            Slider("way", Text("way"), tuple(s.name for s in STAGES)),
+            Slider("device", Text("device"), devices),
+            Slider("billions", Text("billions of parameters"), billions, "", 2),
+            Slider("ranks", Text("ranks"), ranks, "", 3),
         ),
         outputs=(
-            Output(
-                "kept", Words("kept by each rank", "每个 rank 保存"), "bytes", tuple(kept),
-                role="memory",
-            ),
-            Output(
-                "sent", Words("sent in a step", "每步发送"), "bytes", tuple(sent), plotted=False
-            ),
-            Output(
-                "fits", Words("fits, without activations", "放得下（不含激活）"), "", tuple(fits),
-                plotted=False,
-            ),
+            Output("kept", Text("kept by each rank"), "bytes", tuple(kept), role="memory"),
+            Output("sent", Text("sent in a step"), "bytes", tuple(sent), plotted=False),
+            Output("fits", Text("fits, without activations"), "", tuple(fits), plotted=False),
         ),
         x="ranks",
         log_x=True,
         log_y=True,
-        reading=Words(
-            "{way} over {ranks} ranks: each keeps {kept} and sends {sent} a step.",
-            "{way}，{ranks} 个 rank：每个保存 {kept}，每步发送 {sent}。",
-        ),
-    )  # fmt: skip
+        reading=Text("{way} over {ranks} ranks: each keeps {kept} and sends {sent} a step."),
+    )
 
 
 def _bubbles() -> Explorer:
@@ -220,19 +199,16 @@ def _bubbles() -> Explorer:
     chunks = (1.0, 2.0, 4.0)
     found = [(p - 1) / (v * m + p - 1) for p in stages for v in chunks for m in batches]
     return Explorer(
-        title=Words("The bubble of a pipeline", "流水线的气泡"),
+        title=Text("The bubble of a pipeline"),
         sliders=(
-            Slider("stages", Words("stages", "阶段数"), stages, "", 1),
-            Slider("chunks", Words("parts a stage (interleaved)", "每阶段部分数"), chunks),
-            Slider("batches", Words("micro-batches", "微批数"), batches, "", 3),
+            Slider("stages", Text("stages"), stages, "", 1),
+            Slider("chunks", Text("parts a stage (interleaved)"), chunks),
+            Slider("batches", Text("micro-batches"), batches, "", 3),
         ),
-        outputs=(
-            Output("bubble", Words("bubble", "气泡"), "share", tuple(found), role="idle"),
-        ),
+        outputs=(Output("bubble", Text("bubble"), "share", tuple(found), role="idle"),),
         x="batches",
         log_x=True,
-        reading=Words(
-            "{stages} stages and {batches} micro-batches: {bubble} of the time is bubble.",
-            "{stages} 个阶段、{batches} 个微批：{bubble} 的时间是气泡。",
+        reading=Text(
+            "{stages} stages and {batches} micro-batches: {bubble} of the time is bubble."
         ),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpuscope.explain.types import Explanation, Section
+from gpuscope.document.blocks import Explanation, Section
+from gpuscope.document.text import Text
+from gpuscope.learn.effects import machine
 
 
 def sections(of: Explanation, *titles: str) -> tuple[Section, ...]:
@@ -13,8 +15,13 @@ def sections(of: Explanation, *titles: str) -> tuple[Section, ...]:
     """
     found = []
     for title in titles:
-        part = next((s for s in of.sections if s.title.en.startswith(title)), None)
+        part = next((s for s in of.sections if s.title.startswith(title)), None)
         if part is None:
-            raise LookupError(f"{of.title.en} has no section {title!r}")
+            raise LookupError(f"{of.title} has no section {title!r}")
         found.append(part)
     return tuple(found)
+
+
+def measured_source() -> Text:
+    """Return what the measured figures of a lesson come from."""
+    return Text("Measured: benchmarks/warp_effects.py on an {device}", device=machine().device)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpuscope.errors import UnsupportedError
-from gpuscope.explain.types import (
+from gpuscope.document.blocks import (
     Bar,
     Bars,
     Column,
@@ -18,10 +17,13 @@ from gpuscope.explain.types import (
     Section,
     Slider,
     Table,
-    Words,
 )
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
+from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import device
-from gpuscope.learn.effects import effects, machine
+from gpuscope.learn.effects import effects
+from gpuscope.learn.lessons.parts import measured_source
 from gpuscope.learn.lessons.registry import lesson
 
 
@@ -76,18 +78,15 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-_LANES = Words("lanes", "普通通道")
-_TENSOR = Words("tensor cores", "张量核心")
+_LANES = Text("lanes")
+_TENSOR = Text("tensor cores")
 
 
 @lesson(
     "precision",
     6,
-    Words("Tensor cores and precision", "张量核心与精度"),
-    Words(
-        "What does half the bits buy, and what does it cost?",
-        "位数减半换来什么，又失去什么？",
-    ),
+    Text("Tensor cores and precision"),
+    Text("What does half the bits buy, and what does it cost?"),
 )
 def precision() -> Explanation:
     """Make the lesson."""
@@ -98,39 +97,31 @@ def precision() -> Explanation:
     gain = rows["library bfloat16"] / rows["library float32"]
     return Explanation(
         topic="lesson",
-        title=Words("Tensor cores", "张量核心"),
+        title=Text("Tensor cores"),
         summary=(
-            Words(
+            Text(
                 "A tensor core multiplies small matrices in one instruction. On an H200 it reaches "
-                f"{tensor / vector:.0f} times what the ordinary lanes do; it takes TF32, BF16, "
-                "FP16, "
-                "FP8 or INT8 and adds up in float32.",
-                "张量核心用一条指令完成小矩阵乘法。在 H200 上其峰值是普通计算通道的 "
-                f"{tensor / vector:.0f} 倍；"
-                "输入可为 TF32、BF16、FP16、FP8 或 INT8，并以 float32 累加。",
+                "{tensor} times what the ordinary lanes do; it takes TF32, BF16, FP16, FP8 or INT8 "
+                "and adds up in float32.",
+                tensor=Number(tensor / vector, ".0f"),
             ),
-            Words(
-                f"Measured, 4096³: BF16 is {gain:.0f} times as fast as float32 on the lanes.",
-                f"实测 4096³：BF16 的速度是普通通道 float32 的 {gain:.0f} 倍。",
+            Text(
+                "Measured, 4096³: BF16 is {gain} times as fast as float32 on the lanes.",
+                gain=Number(gain, ".0f"),
             ),
-            Words(
-                "Half the bits move twice as fast, too: kernels limited by memory gain "
-                "although they "
-                "compute nothing on tensor cores.",
-                "位数减半，传输也快一倍：受显存限制的内核即使不用张量核心也会受益。",
+            Text(
+                "Half the bits move twice as fast, too: kernels limited by memory gain although "
+                "they compute nothing on tensor cores."
             ),
-            Words(
-                "BF16 keeps float32's range with 3 digits; FP16 has 4 digits but ends at "
-                "65,504: its "
-                "gradients need a loss scaler.",
-                "BF16 保留 float32 的范围，约 3 位有效数字；FP16 约 4 位，但上限为 65,504："
-                "梯度需要损失缩放。",
+            Text(
+                "BF16 keeps float32's range with 3 digits; FP16 has 4 digits but ends at 65,504: "
+                "its gradients need a loss scaler."
             ),
         ),
         sections=(
-            Section(Words("Rates", "速率"), (_peaks(), _measured())),
-            Section(Words("The formats", "数值格式"), (_formats(),)),
-            Section(Words("Try it", "动手试试"), (_explorer(),)),
+            Section(Text("Rates"), (_peaks(), _measured())),
+            Section(Text("The formats"), (_formats(),)),
+            Section(Text("Try it"), (_explorer(),)),
         ),
         commands=(
             "gpuscope explain matmul 4096 4096 4096 --dtype fp8 --on h200",
@@ -139,7 +130,7 @@ def precision() -> Explanation:
         sources=(
             "NVIDIA H100 Tensor Core GPU Architecture, white paper; the catalogue's datasheets",
             "IEEE 754-2019; OCP 8-bit Floating Point Specification (OFP8) 1.0",
-            f"Measured: benchmarks/warp_effects.py on an {machine().device}",
+            measured_source(),
         ),
     )
 
@@ -150,14 +141,15 @@ def _peaks() -> Bars:
     known = dict(h200.peaks)
     lanes = {"fp64", "fp32"}
     return Bars(
-        title=Words("Dense peaks of an H200", "H200 的稠密峰值"),
+        title=Text("Dense peaks of an H200"),
         unit="flop/s",
         bars=tuple(
             Bar(
                 name,
                 (
                     Part(
-                        _LANES if name in lanes else _TENSOR, known[name],
+                        _LANES if name in lanes else _TENSOR,
+                        known[name],
                         "other" if name in lanes else "tensor",
                     ),
                 ),
@@ -165,64 +157,66 @@ def _peaks() -> Bars:
             for name in names
             if name in known
         ),
-    )  # fmt: skip
+    )
 
 
 def _measured() -> Bars:
     names = {
-        "naive": Words("float32, naive kernel", "float32，朴素内核"),
-        "tiled": Words("float32, tiles in shared memory", "float32，共享内存分块"),
-        "library float32": Words("float32, library", "float32，库"),
-        "library tf32": Words("TF32, library", "TF32，库"),
-        "library float16": Words("FP16, library", "FP16，库"),
-        "library bfloat16": Words("BF16, library", "BF16，库"),
+        "naive": Text("float32, naive kernel"),
+        "tiled": Text("float32, tiles in shared memory"),
+        "library float32": Text("float32, library"),
+        "library tf32": Text("TF32, library"),
+        "library float16": Text("FP16, library"),
+        "library bfloat16": Text("BF16, library"),
     }
     tensor = {"library tf32", "library float16", "library bfloat16"}
     role: dict[bool, Role] = {True: "tensor", False: "other"}
     return Bars(
-        title=Words("A product of 4096³, measured", "4096³ 的矩阵乘法，实测"),
+        title=Text("A product of 4096³, measured"),
         unit="flop/s",
         bars=tuple(
             Bar(
                 names[row["kernel"]],
                 (
                     Part(
-                        names[row["kernel"]], row["flops"] / row["time_s"],
+                        names[row["kernel"]],
+                        row["flops"] / row["time_s"],
                         role[row["kernel"] in tensor],
                     ),
                 ),
             )
             for row in effects("matmul")
         ),
-    )  # fmt: skip
+    )
 
 
 def _formats() -> Table:
     return Table(
-        title=Words("What the bits allow", "这些位数意味着什么"),
+        title=Text("What the bits allow"),
         columns=(
-            Column(Words("format", "格式")),
-            Column(Words("bits stored", "存储位数")),
-            Column(Words("exponent bits", "指数位")),
-            Column(Words("mantissa bits", "尾数位")),
-            Column(Words("decimal digits", "十进制位数")),
-            Column(Words("largest", "最大值")),
-            Column(Words("smallest normal", "最小规格数")),
+            Column(Text("format")),
+            Column(Text("bits stored")),
+            Column(Text("exponent bits")),
+            Column(Text("mantissa bits")),
+            Column(Text("decimal digits")),
+            Column(Text("largest")),
+            Column(Text("smallest normal")),
         ),
         rows=tuple(
             (
-                f.name, f.stored, f.exponent, f.mantissa,
+                f.name,
+                f.stored,
+                f.exponent,
+                f.mantissa,
                 round((f.mantissa + 1) * math.log10(2), 1),
-                f"{f.largest:.3g}", f"{f.smallest:.2g}",
+                f"{f.largest:.3g}",
+                f"{f.smallest:.2g}",
             )
             for f in FORMATS
         ),
         marked=(3,),
-        note=Words(
-            "Decimal digits are (mantissa bits + 1) x log10(2).",
-            "十进制位数为（尾数位 + 1）× log10(2)。",
-        ),
-    )  # fmt: skip
+        note=Text("Decimal digits are (mantissa bits + 1) x log10(2)."),
+    )
 
 
 def _explorer() -> Explorer:
@@ -238,27 +232,22 @@ def _explorer() -> Explorer:
                 times.append(None if peak is None else 2 * side**3 / peak)
                 rates.append(peak)
     return Explorer(
-        title=Words("The least time of a square product", "方阵乘法的最短用时"),
+        title=Text("The least time of a square product"),
         sliders=(
-            Slider("device", Words("device", "设备"), names),
-            Slider("dtype", Words("format", "格式"), kinds, "", 2),
-            Slider("side", Words("side", "边长"), sides, "", 4),
+            Slider("device", Text("device"), names),
+            Slider("dtype", Text("format"), kinds, "", 2),
+            Slider("side", Text("side"), sides, "", 4),
         ),
         outputs=(
-            Output("time", Words("time", "用时"), "s", tuple(times), role="tensor"),
-            Output("peak", Words("peak", "峰值"), "flop/s", tuple(rates), plotted=False),
+            Output("time", Text("time"), "s", tuple(times), role="tensor"),
+            Output("peak", Text("peak"), "flop/s", tuple(rates), plotted=False),
         ),
         x="side",
         log_x=True,
         log_y=True,
-        reading=Words(
-            "{side}³ in {dtype} on {device}: at least {time}, at {peak}.",
-            "{device} 上以 {dtype} 计算 {side}³：至少 {time}，峰值 {peak}。",
-        ),
-        note=Words(
-            "Not available: the device has no such rate. Real kernels reach 60 to 85 % of the "
-            "peak.",
-            "“不可用”表示设备没有这种速率。实际内核可达峰值的 60 % 到 85 %。",
+        reading=Text("{side}³ in {dtype} on {device}: at least {time}, at {peak}."),
+        note=Text(
+            "Not available: the device has no such rate. Real kernels reach 60 to 85 % of the peak."
         ),
     )
 

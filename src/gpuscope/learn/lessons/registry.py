@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gpuscope.document.blocks import Book, Explanation
+from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError
-from gpuscope.explain.types import Book, Explanation, Words
+from gpuscope.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +25,21 @@ class Lesson:
 
     name: str
     number: int
-    title: Words
-    question: Words
+    title: Text
+    question: Text
     make: Callable[[], Explanation]
 
 
-_LESSONS: dict[str, Lesson] = {}
-_loaded = False
+LESSONS = Registry[Lesson](Text("lesson"), "gpuscope.learn.lessons", "gpuscope learn")
 
 
 def lesson(
-    name: str, number: int, title: Words, question: Words
+    name: str, number: int, title: Text, question: Text
 ) -> Callable[[Callable[[], Explanation]], Callable[[], Explanation]]:
     """Register a lesson; arguments as `Lesson`'s."""
 
     def register(make: Callable[[], Explanation]) -> Callable[[], Explanation]:
-        taken = next((each.name for each in _LESSONS.values() if each.number == number), name)
-        if taken != name:
-            raise ValueError(f"lessons {taken} and {name} have one number")
-        _LESSONS[name] = Lesson(name, number, title, question, make)
+        LESSONS.add(name, Lesson(name, number, title, question, make))
         return make
 
     return register
@@ -51,14 +47,7 @@ def lesson(
 
 def lesson_names() -> tuple[Lesson, ...]:
     """All lessons, in reading order; none is computed."""
-    global _loaded
-    if not _loaded:
-        import gpuscope.learn.lessons as package
-
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"gpuscope.learn.lessons.{module.name}")
-        _loaded = True
-    return tuple(sorted(_LESSONS.values(), key=lambda each: each.number))
+    return tuple(sorted(LESSONS, key=lambda each: each.number))
 
 
 def lesson_named(name: str) -> Explanation:
@@ -82,17 +71,15 @@ def lesson_named(name: str) -> Explanation:
 def book() -> Book:
     """Compute all lessons as one book."""
     return Book(
-        title=Words("How a GPU works", "GPU 是怎样工作的"),
-        about=Words(
+        title=Text("How a GPU works"),
+        about=Text(
             "Short lessons. Every figure is computed by gpuscope's own models, or was measured on "
-            "a real GPU; the sliders move them.",
-            "一组短课。每个数字都由 gpuscope 自己的模型算出，或在真实的 GPU 上测得；"
-            "拖动滑块即可改变它们。",
+            "a real GPU; the sliders move them."
         ),
         chapters=tuple(_made(each) for each in lesson_names()),
     )
 
 
 def _made(found: Lesson) -> Explanation:
-    title = Words(f"{found.number}. {found.title.en}", f"{found.number}. {found.title.zh}")
+    title = Text("{number}. {title}", number=found.number, title=found.title)
     return replace(found.make(), topic="lesson", key=found.name, title=title)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpuscope.explain.registry import explain
-from gpuscope.explain.types import (
+from gpuscope.document.blocks import (
     Axis,
     Explanation,
     Explorer,
@@ -15,21 +14,21 @@ from gpuscope.explain.types import (
     Section,
     Series,
     Slider,
-    Words,
 )
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, verbatim
+from gpuscope.explanation.registry import explain
 from gpuscope.hardware import device
 from gpuscope.learn.effects import effect, effects, machine
+from gpuscope.learn.lessons.parts import measured_source
 from gpuscope.learn.lessons.registry import lesson
 
 
 @lesson(
     "waves",
     9,
-    Words("Waves and tiles", "波次与分块"),
-    Words(
-        "Why can one more row of a matrix cost as much as thousands?",
-        "为什么矩阵多一行，代价可能抵得上几千行？",
-    ),
+    Text("Waves and tiles"),
+    Text("Why can one more row of a matrix cost as much as thousands?"),
 )
 def waves() -> Explanation:
     """Make the lesson."""
@@ -39,32 +38,30 @@ def waves() -> Explanation:
     product = explain("matmul", 4096, 4096, 4096, dtype="bf16", on="h200")
     return Explanation(
         topic="lesson",
-        title=Words("Waves and tiles", "波次与分块"),
+        title=Text("Waves and tiles"),
         summary=(
-            Words(
-                "A kernel is a grid of blocks; so many fit on the SMs at once (a wave), the "
-                "rest waits. "
-                "Blocks of equal work finish together, so the time goes up in steps, one a wave.",
-                "一个内核是一批线程块；SM 同时只能容纳一部分（一个波次），其余等待。"
-                "工作量相同的线程块同时结束，因此时间按波次阶梯式上升。",
+            Text(
+                "A kernel is a grid of blocks; so many fit on the SMs at once (a wave), the rest "
+                "waits. Blocks of equal work finish together, so the time goes up in steps, one a "
+                "wave."
             ),
-            Words(
-                f"Measured on an {machine().device}: {slots} blocks of 1,024 threads take "
-                f"{full * 1e6:.0f} µs, {slots + 1} take {over * 1e6:.0f} µs.",
-                f"在 {machine().device} 上实测：{slots} 个 1,024 线程的线程块用时 "
-                f"{full * 1e6:.0f} µs，"
-                f"{slots + 1} 个用时 {over * 1e6:.0f} µs。",
+            Text(
+                "Measured on an {device}: {slots} blocks of 1,024 threads take {full} µs, "
+                "{more} take {over} µs.",
+                device=machine().device,
+                slots=slots,
+                full=Number(full * 1e6, ".0f"),
+                more=slots + 1,
+                over=Number(over * 1e6, ".0f"),
             ),
-            Words(
-                "A matrix product is cut into tiles, one block each: its sizes decide how full "
-                "the last "
-                "wave is.",
-                "矩阵乘法被切成分块，每块一个线程块：矩阵的尺寸决定最后一个波次有多满。",
+            Text(
+                "A matrix product is cut into tiles, one block each: its sizes decide how full the "
+                "last wave is."
             ),
         ),
         sections=(
-            Section(Words("Steps", "阶梯"), (_steps(), _landing())),
-            Section(Words("Try it", "动手试试"), (_explorer(),)),
+            Section(Text("Steps"), (_steps(), _landing())),
+            Section(Text("Try it"), (_explorer(),)),
             # The product's own page shows its tiles and the cliffs over N.
             *product.sections[1:2],
             *product.sections[3:4],
@@ -75,7 +72,7 @@ def waves() -> Explanation:
         ),
         sources=(
             "NVIDIA, Matrix Multiplication Background User's Guide (wave and tile quantization)",
-            f"Measured: benchmarks/warp_effects.py on an {machine().device}",
+            measured_source(),
             *product.sources,
         ),
     )
@@ -87,26 +84,24 @@ def _steps() -> Lines:
     one = effect("waves", kernel="hold", blocks=slots)["time_s"]
     blocks = tuple(float(row["blocks"]) for row in held)
     return Lines(
-        title=Words("Time by number of blocks", "用时随线程块数变化"),
-        x=Axis(Words("blocks", "线程块数")),
-        y=Axis(Words("time", "用时"), "s"),
+        title=Text("Time by number of blocks"),
+        x=Axis(Text("blocks")),
+        y=Axis(Text("time"), "s"),
         series=(
+            Series(Text("measured"), blocks, tuple(row["time_s"] for row in held), "points", "bad"),
             Series(
-                Words("measured", "实测"), blocks, tuple(row["time_s"] for row in held), "points",
-                "bad",
-            ),
-            Series(
-                Words("whole waves", "整数个波次"), blocks,
-                tuple(math.ceil(b / slots) * one for b in blocks), "steps", "compute",
+                Text("whole waves"),
+                blocks,
+                tuple(math.ceil(b / slots) * one for b in blocks),
+                "steps",
+                "compute",
             ),
         ),
-        note=Words(
+        note=Text(
             "Each block holds its place for a fixed time. Blocks that share an SM's arithmetic get "
-            "faster when fewer run, so real steps are softer.",
-            "每个线程块占用固定时长。若线程块共享 SM 的算力，同时运行的越少各自就越快，"
-            "实际的台阶因此更平缓。",
+            "faster when fewer run, so real steps are softer."
         ),
-    )  # fmt: skip
+    )
 
 
 def _landing() -> HeatMap:
@@ -117,15 +112,16 @@ def _landing() -> HeatMap:
         left = blocks - wave * units
         rows.append(tuple(0.0 if sm < left else 1.0 for sm in range(units)))
     return HeatMap(
-        title=Words(
-            f"{blocks} equal blocks on {units} SMs, one at a time on each",
-            f"{blocks} 个相同的线程块落在 {units} 个 SM 上，每个 SM 一次一个",
+        title=Text(
+            "{blocks} equal blocks on {units} SMs, one at a time on each",
+            blocks=blocks,
+            units=units,
         ),
-        x=Axis(Words("SM", "SM")),
-        y=Axis(Words("wave", "波次")),
+        x=Axis(verbatim("SM")),
+        y=Axis(Text("wave")),
         values=tuple(rows),
         y_labels=("1", "2"),
-        classes=(Words("busy", "忙碌"), Words("idle", "空闲")),
+        classes=(Text("busy"), Text("idle")),
         roles=("compute", "idle"),
     )
 
@@ -144,28 +140,26 @@ def _explorer() -> Explorer:
                 found_waves.append(float(count))
                 used.append(min(1.0, size * size / (count * unit * tile * tile)))
     return Explorer(
-        title=Words("How full a square result's waves are", "方阵结果的各个波次有多满"),
+        title=Text("How full a square result's waves are"),
         sliders=(
-            Slider("device", Words("device", "设备"), names),
-            Slider("tile", Words("tile side", "分块边长"), tuple(map(float, tiles)), "", 1),
-            Slider("size", Words("side of the matrix", "矩阵边长"), sizes, "", 63),
+            Slider("device", Text("device"), names),
+            Slider("tile", Text("tile side"), tuple(map(float, tiles)), "", 1),
+            Slider("size", Text("side of the matrix"), sizes, "", 63),
         ),
         outputs=(
             Output(
                 "used",
-                Words("share of the SMs' time that is useful", "SM 时间中有用的比例"),
+                Text("share of the SMs' time that is useful"),
                 "share",
                 tuple(used),
                 role="compute",
             ),
-            Output("waves", Words("waves", "波次"), "", tuple(found_waves), plotted=False),
+            Output("waves", Text("waves"), "", tuple(found_waves), plotted=False),
         ),
         x="size",
-        reading=Words(
+        reading=Text(
             "On {device} a {size} x {size} result in {tile} x {tile} tiles takes {waves} waves; "
-            "{used} of the SMs' time is useful.",
-            "在 {device} 上，{size} x {size} 的结果按 {tile} x {tile} 分块需要 {waves} 个波次；"
-            "SM 时间的 {used} 是有用的。",
+            "{used} of the SMs' time is useful."
         ),
-        note=Words("One block on each SM at a time.", "每个 SM 一次一个线程块。"),
+        note=Text("One block on each SM at a time."),
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError, require_package
 from gpuscope.program.growing import ANEW
 from gpuscope.program.script import Script
@@ -30,10 +31,16 @@ Build = Callable[[], Callable[[], object]]
 
 
 def capture(
-    build: Build | Script, *, name: str = "", task: str = "", samples: int | None = None,
-    tokens: int | None = None, strict: bool = False, observer: Observer | None = None,
+    build: Build | Script,
+    *,
+    name: str = "",
+    task: str = "",
+    samples: int | None = None,
+    tokens: int | None = None,
+    strict: bool = False,
+    observer: Observer | None = None,
     world: World | None = None,
-) -> Program:  # fmt: skip
+) -> Program:
     """Record one steady step of `build`.
 
     Args:
@@ -52,20 +59,31 @@ def capture(
         CaptureError: an operator cannot be captured and `strict` is set.
         MissingPackageError: torch is not installed.
     """
-    require_package("torch", "Capturing a workload", "torch")
+    require_package("torch", Text("Capturing a workload"), "torch")
+    from gpuscope.program.capture.patches import alone
     from gpuscope.program.capture.phases import Phases, run_build
 
-    started = time.perf_counter()
-    with without_garbage_collection(), _capturing(strict, world) as recorder:
-        named = name or getattr(build, "__name__", "workload")
-        phases = Phases(recorder, lambda: _program(recorder, named, task), observer)
-        if isinstance(build, Script):
-            build.run(phases, world)
-        else:
-            run_build(build, phases)
-        program = phases.program
-        assert program is not None
-    return _complete(program, phases.compiled, samples, tokens, time.perf_counter() - started)
+    with alone():
+        started = time.perf_counter()
+        with without_garbage_collection(), _capturing(strict, world) as recorder:
+            named = name or getattr(build, "__name__", "workload")
+            phases = Phases(recorder, lambda: _program(recorder, named, task), observer)
+            if isinstance(build, Script):
+                build.run(phases, world)
+            else:
+                run_build(build, phases)
+            program = phases.program
+            assert program is not None
+        took_s = time.perf_counter() - started
+    return _complete(program, phases.compiled, samples, tokens, took_s)
+
+
+class _Uncollected:
+    """Which blocks want no collection of garbage, and what holds again after the last."""
+
+    lock = threading.Lock()
+    blocks: ClassVar[set[object]] = set()
+    collecting = freezing = False
 
 
 @contextmanager
@@ -73,19 +91,33 @@ def without_garbage_collection() -> Iterator[None]:
     """Collect cycles only when asked to, and only among objects made inside the block.
 
     A collection in the middle of a step would free tensors at a place that depends on chance, and
-    one that searches all of torch's and transformers' objects costs a fifth of a second.
+    one that searches all of torch's and transformers' objects costs a fifth of a second. Blocks of
+    several threads may overlap: the last one to end puts things back.
     """
-    collecting, freezing = gc.isenabled(), not gc.get_freeze_count()
-    gc.disable()
-    if freezing:
-        gc.freeze()
-    try:
+    from gpuscope.program.capture.patches import patches
+
+    state, inside = _Uncollected, object()
+
+    def leave() -> None:
+        with state.lock:
+            state.blocks.discard(inside)
+            if not state.blocks and state.freezing:
+                gc.unfreeze()
+                state.freezing = False
+            if not state.blocks and state.collecting:
+                gc.enable()
+                state.collecting = False
+
+    with patches() as patch:
+        patch.on_undo(leave)
+        with state.lock:
+            if not state.blocks:
+                state.collecting, state.freezing = gc.isenabled(), not gc.get_freeze_count()
+            state.blocks.add(inside)
+            gc.disable()
+            if state.freezing and len(state.blocks) == 1:
+                gc.freeze()
         yield
-    finally:
-        if freezing:
-            gc.unfreeze()
-        if collecting:
-            gc.enable()
 
 
 def _complete(
@@ -95,13 +127,11 @@ def _complete(
 
     if not program.ops:
         raise WorkloadError(
-            "The step did no PyTorch work.",
-            "No operator was called between the start and the end of step().",
-            "Check that step() runs the model.",
+            Text("The step did no PyTorch work."),
+            Text("No operator was called between the start and the end of step()."),
+            Text("Check that step() runs the model."),
         )
-    return replace(
-        program, compiled=compiled, samples=samples, tokens=tokens, capture_s=seconds
-    )
+    return replace(program, compiled=compiled, samples=samples, tokens=tokens, capture_s=seconds)
 
 
 @contextmanager
@@ -122,34 +152,38 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         operators,
         selective,
         triton_kernels,
-    )  # fmt: skip
-    from gpuscope.program.capture.fakes import device_queries_answered, fake_mode
-    from gpuscope.program.capture.patches import patches
-    from gpuscope.program.capture.process_state import preserved
+    )
+    from gpuscope.program.capture.fakes import answer_device_queries, fake_mode
+    from gpuscope.program.capture.patches import alone, join, patches, quiet
+    from gpuscope.program.capture.process_state import preserve
     from gpuscope.program.capture.recorder import Recorder
 
-    operators.define()
-    library = torch.library.Library("aten", "IMPL")
-    fake = fake_mode()
-    recorder = Recorder(fake, strict=strict)
-    with preserved(), ExitStack() as stack:
-        stack.callback(library._destroy)
+    with alone(), patches() as patch:
+        join(patch)
+        generator = preserve(patch)
+        operators.define()
+        fake = fake_mode()
+        recorder = Recorder(fake, strict=strict, generator=generator)
+        library = torch.library.Library("aten", "IMPL")
+        patch.on_undo(library._destroy)
         cache = autocast.register(library)
         operators.register(library)
         named_kernels.register(library)
-        stack.enter_context(device_queries_answered())
-        patch = stack.enter_context(patches())
+        answer_device_queries(patch, recorder.host_values.alias)
         cuda.install(
-            patch, recorder.sync, recorder.order,
+            patch,
+            recorder.sync,
+            recorder.order,
             1 if world is None else int(world.environment()["LOCAL_WORLD_SIZE"]),
-        )  # fmt: skip
+        )
         fakes.use_device(0 if world is None else world.local_rank)
         distributed.install(patch, recorder, world)
-        conversions.install(patch, recorder.value_of, recorder.values.assume)
+        conversions.install(patch, recorder)
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
         selective.install(patch)
         triton_kernels.install(patch, recorder)
+        foreign.when_weights_are_read(patch, recorder)
 
         def built() -> None:
             foreign.transformers_as_run(patch, recorder)
@@ -159,12 +193,23 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         network.install(patch)
         data_loading.install(patch, recorder)
         _forget_casts_outside(patch, cache.casts)
-        stack.enter_context(_optimizer_marked(recorder))
-        stack.enter_context(_less_told(patch))
+        _mark_optimizers(patch, recorder)
+        # A failing operator is told once, as the user's error, not with torch's own traceback;
+        # which messages a redistribution takes is in the program, and noise once a call.
+        for name in ("torch._subclasses.fake_tensor", "torch.distributed.tensor._redistribute"):
+            patch.everywhere(logging.getLogger(name), "disabled", True)
+        patch.on_undo(recorder.modules.stop)
         recorder.modules.start()
-        stack.callback(recorder.modules.stop)
-        with fake, recorder:
+        with quiet(*_OF_FAKES_ALONE), fake, recorder:
             yield recorder
+
+
+_OF_FAKES_ALONE = (
+    "Accessing the data pointer of FakeTensor",
+    "Attempted to get default timeout for nccl",
+    r"FSDP2-wrapped module .* returned a view",
+)
+"""Warnings that a real run does not give."""
 
 
 def _forget_casts_outside(patch: Any, casts: Any) -> None:
@@ -182,29 +227,18 @@ def _forget_casts_outside(patch: Any, casts: Any) -> None:
     patch.set(torch.autocast, "__exit__", leave)
 
 
-@contextmanager
-def _less_told(patch: Any) -> Iterator[None]:
-    """What torch tells of fakes alone is not told."""
-    # A failing operator is told once, as the user's error, not with torch's own traceback.
-    patch.set(logging.getLogger("torch._subclasses.fake_tensor"), "disabled", True)
-    # Which messages a redistribution takes is in the program; told once a call it is noise.
-    patch.set(logging.getLogger("torch.distributed.tensor._redistribute"), "disabled", True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
-        warnings.filterwarnings("ignore", message="Attempted to get default timeout for nccl")
-        warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view")
-        yield
-
-
-@contextmanager
-def _optimizer_marked(recorder: Any) -> Iterator[None]:
+def _mark_optimizers(patch: Any, recorder: Any) -> None:
     """Mark optimizer steps, and learn there what is parameter, gradient and state."""
     from torch.optim.optimizer import (
         register_optimizer_step_post_hook,
         register_optimizer_step_pre_hook,
     )
 
+    from gpuscope.program.capture.patches import here
+
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not here():
+            return
         recorder.in_optimizer = True
         for group in optimizer.param_groups:
             for parameter in group["params"]:
@@ -212,17 +246,18 @@ def _optimizer_marked(recorder: Any) -> Iterator[None]:
                 recorder.storages.mark(parameter.grad, "gradient", "gradient")
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not here():
+            return
         recorder.in_optimizer = False
         for state in optimizer.state.values():
             for key, value in state.items():
                 recorder.storages.mark(value, "optimizer_state", str(key))
 
-    handles = [register_optimizer_step_pre_hook(before), register_optimizer_step_post_hook(after)]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    for handle in (
+        register_optimizer_step_pre_hook(before),
+        register_optimizer_step_post_hook(after),
+    ):
+        patch.on_undo(handle.remove)
 
 
 def _program(recorder: Any, name: str, task: str) -> Program:
@@ -236,24 +271,25 @@ def _program(recorder: Any, name: str, task: str) -> Program:
             for label, buffer in module.named_buffers(recurse=False):
                 recorder.storages.mark(buffer, "buffer", label, full)
     first_backward = recorder.first_backward if recorder.first_backward is not None else len(ops)
-    storages = recorder.storages.finish(
-        first_backward, "cache" if task == "decode" else "input"
-    )
-    parameters = {
-        id(p): p.numel() for _, root in recorder.modules.roots for p in root.parameters()
-    }
+    storages = recorder.storages.finish(first_backward, "cache" if task == "decode" else "input")
+    parameters = {id(p): p.numel() for _, root in recorder.modules.roots for p in root.parameters()}
     return Program(
-        name=name, ops=ops, storages=storages, modules=recorder.modules.infos(),
+        name=name,
+        ops=ops,
+        storages=storages,
+        modules=recorder.modules.infos(),
         parameters=sum(parameters.values()),
         assumptions=tuple(recorder.values.assumptions),
         unsupported=tuple(recorder.unsupported),
         task=task or ("train" if recorder.seen_backward else "inference"),
         dtype=main_dtype(ops),
         settings={**_settings(), **recorder.switches, **_noted(recorder.attention_anew)},
-        rank=recorder.groups.rank, world_size=recorder.groups.world_size,
-        groups=recorder.groups.used(), mesh=recorder.groups.mesh,
+        rank=recorder.groups.rank,
+        world_size=recorder.groups.world_size,
+        groups=recorder.groups.used(),
+        mesh=recorder.groups.mesh,
         graph_breaks=recorder.regions.found(),
-    )  # fmt: skip
+    )
 
 
 def _noted(anew: bool) -> dict[str, bool]:

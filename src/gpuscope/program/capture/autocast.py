@@ -9,45 +9,131 @@ AT_FORALL_PROMOTE).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from gpuscope.program.capture.calls import made_of_others
+from gpuscope.program.capture.patches import by_thread, here, quiet
+
 LOWER_PRECISION = (
-    "_convolution", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d",
-    "conv_transpose2d.input", "conv_transpose3d.input", "convolution", "prelu", "addmm", "addmv",
-    "addr", "matmul", "einsum", "mm", "mv", "linalg_vecdot", "linear", "addbmm", "baddbmm",
-    "bmm", "chain_matmul", "linalg_multi_dot", "_thnn_fused_lstm_cell",
-    "_thnn_fused_gru_cell", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell",
+    "_convolution",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d.input",
+    "conv_transpose3d.input",
+    "convolution",
+    "prelu",
+    "addmm",
+    "addmv",
+    "addr",
+    "matmul",
+    "einsum",
+    "mm",
+    "mv",
+    "linalg_vecdot",
+    "linear",
+    "addbmm",
+    "baddbmm",
+    "bmm",
+    "chain_matmul",
+    "linalg_multi_dot",
+    "_thnn_fused_lstm_cell",
+    "_thnn_fused_gru_cell",
+    "lstm_cell",
+    "gru_cell",
+    "rnn_tanh_cell",
+    "rnn_relu_cell",
     "scaled_dot_product_attention",
-)  # fmt: skip
+)
 
 FLOAT32 = (
-    "acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log2", "log1p",
-    "reciprocal", "rsqrt", "sinh", "tan", "pow.Tensor_Scalar", "pow.Tensor_Tensor",
-    "pow.Scalar", "softplus", "layer_norm", "native_layer_norm", "group_norm",
-    "nuclear_norm", "cosine_similarity", "poisson_nll_loss", "cosine_embedding_loss",
-    "nll_loss", "nll_loss2d", "hinge_embedding_loss", "kl_div", "l1_loss", "smooth_l1_loss",
-    "huber_loss", "mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss",
-    "triplet_margin_loss", "multi_margin_loss", "binary_cross_entropy_with_logits", "dist",
-    "pdist", "cdist", "renorm", "logsumexp", "upsample_nearest1d", "upsample_nearest2d",
-    "upsample_bilinear2d", "upsample_bicubic2d", "rms_norm", "frobenius_norm.dim",
-    "norm.Scalar", "norm.ScalarOpt_dim",
-)  # fmt: skip
+    "acos",
+    "asin",
+    "cosh",
+    "erfinv",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log2",
+    "log1p",
+    "reciprocal",
+    "rsqrt",
+    "sinh",
+    "tan",
+    "pow.Tensor_Scalar",
+    "pow.Tensor_Tensor",
+    "pow.Scalar",
+    "softplus",
+    "layer_norm",
+    "native_layer_norm",
+    "group_norm",
+    "nuclear_norm",
+    "cosine_similarity",
+    "poisson_nll_loss",
+    "cosine_embedding_loss",
+    "nll_loss",
+    "nll_loss2d",
+    "hinge_embedding_loss",
+    "kl_div",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "mse_loss",
+    "margin_ranking_loss",
+    "multilabel_margin_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "multi_margin_loss",
+    "binary_cross_entropy_with_logits",
+    "dist",
+    "pdist",
+    "cdist",
+    "renorm",
+    "logsumexp",
+    "upsample_nearest1d",
+    "upsample_nearest2d",
+    "upsample_bilinear2d",
+    "upsample_bicubic2d",
+    "rms_norm",
+    "frobenius_norm.dim",
+    "norm.Scalar",
+    "norm.ScalarOpt_dim",
+)
 
 RESULT_FLOAT32 = (
-    "prod", "softmax.int", "log_softmax.int", "cumprod", "cumsum", "sum", "sum.dim_IntList",
+    "prod",
+    "softmax.int",
+    "log_softmax.int",
+    "cumprod",
+    "cumsum",
+    "sum",
+    "sum.dim_IntList",
     "linalg_vector_norm",
-)  # fmt: skip
+)
 """Asked for a float32 result, unless the caller named a dtype (`fp32_set_opt_dtype`)."""
 
 PROMOTE = (
-    "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "grid_sampler",
-    "index_put", "tensordot", "scatter_add", "cat", "stack",
-)  # fmt: skip
+    "addcdiv",
+    "addcmul",
+    "atan2",
+    "bilinear",
+    "cross",
+    "dot",
+    "vdot",
+    "grid_sampler",
+    "index_put",
+    "tensordot",
+    "scatter_add",
+    "cat",
+    "stack",
+)
 
 _OFF = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCUDA)
 
@@ -61,10 +147,11 @@ class _Cache:
     def cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         if tensor.dtype is dtype or not tensor.is_floating_point():
             return tensor
-        if tensor.dtype is torch.float64 or not isinstance(tensor, FakeTensor):
+        if tensor.dtype is torch.float64 or not _concerned(tensor):
             return tensor
         keep = (
-            torch.is_autocast_cache_enabled()
+            isinstance(tensor, FakeTensor)
+            and torch.is_autocast_cache_enabled()
             and tensor.requires_grad
             and tensor.is_leaf
             and tensor.dtype is torch.float32
@@ -77,6 +164,12 @@ class _Cache:
             held = (tensor, tensor.to(dtype))
             self.casts[id(tensor)] = held
         return held[1]
+
+
+def _concerned(tensor: torch.Tensor) -> bool:
+    """Whether autocast of CUDA casts a tensor: a capture's fakes, and in another thread, for which
+    these kernels stand in as well, what really lies on a device."""
+    return isinstance(tensor, FakeTensor) or (tensor.is_cuda and not here())
 
 
 def _map(value: Any, convert: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -108,7 +201,7 @@ def _kernel(overload: Any, policy: str, cache: _Cache) -> Callable[..., Any]:
                 named = kwargs.get("dtype") is not None or any(
                     isinstance(a, torch.dtype) for a in args
                 )
-                if not named and isinstance(args[0], FakeTensor) and args[0].is_floating_point():
+                if not named and _concerned(args[0]) and args[0].is_floating_point():
                     args = tuple(a for i, a in enumerate(args) if i < dtype_at or a is not None)
                     kwargs = dict(kwargs, dtype=torch.float32)
                 return overload(*args, **kwargs)
@@ -134,20 +227,41 @@ def _kernel(overload: Any, policy: str, cache: _Cache) -> Callable[..., Any]:
 def register(library: torch.library.Library) -> _Cache:
     """Register the casting kernels on `library`; returns the weight cache to be cleared."""
     cache = _Cache()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet(r"(?s).*Overriding a previously registered kernel"):
         for policy, names in (
-            ("lower", LOWER_PRECISION), ("float32", FLOAT32), ("result", RESULT_FLOAT32),
+            ("lower", LOWER_PRECISION),
+            ("float32", FLOAT32),
+            ("result", RESULT_FLOAT32),
             ("promote", PROMOTE),
-        ):  # fmt: skip
+        ):
             for name in names:
                 base, _, overload_name = name.partition(".")
                 packet = getattr(torch.ops.aten, base, None)
                 overload = getattr(packet, overload_name or "default", None)
                 if overload is None:
                     continue
-                _implement(library, name, _kernel(overload, policy, cache))
+                kernel = _kernel(overload, policy, cache)
+                if not _has_kernel(overload, "AutocastCUDA"):  # of another version of PyTorch
+                    kernel = by_thread(kernel, _uncast(overload))
+                _implement(library, name, kernel)
     return cache
+
+
+def _has_kernel(overload: Any, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), key))
+
+
+def _uncast(overload: Any) -> Callable[..., Any]:
+    """What an operator does under autocast that has no rule for it."""
+    if _has_kernel(overload, "CompositeImplicitAutograd"):
+        composite: Callable[..., Any] = made_of_others(overload)
+        return composite  # the operators that it is made of may have one
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(_OFF):
+            return overload(*args, **kwargs)
+
+    return run
 
 
 def _implement(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:

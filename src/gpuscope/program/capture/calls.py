@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,21 @@ from gpuscope.program.types import TensorSpec
 _SKIPPED_NAMESPACES = frozenset({"prim", "profiler"})
 _SKIPPED = frozenset(
     {
-        "aten::detach", "aten::alias", "aten::lift_fresh", "aten::is_pinned", "aten::sym_size",
-        "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset", "aten::lift",
-        "aten::_has_compatible_shallow_copy_type", "aten::is_same_size", "aten::record_stream",
+        "aten::detach",
+        "aten::alias",
+        "aten::lift_fresh",
+        "aten::is_pinned",
+        "aten::sym_size",
+        "aten::sym_stride",
+        "aten::sym_numel",
+        "aten::sym_storage_offset",
+        "aten::lift",
+        "aten::_has_compatible_shallow_copy_type",
+        "aten::is_same_size",
+        "aten::record_stream",
         "aten::set_",
     }
-)  # fmt: skip
+)
 """Bookkeeping that a real run does not dispatch, or that does nothing on the device."""
 
 _DTYPES = {
@@ -84,9 +94,21 @@ def facts_of(func: Any) -> Facts:
         and not has_kernel(func.name(), "CPU")
     )
     return Facts(
-        name, func._overloadname or "default", skip, composite, writes,
-        tuple(a.name for a in arguments), viewing, f"{namespace}::" in COMMUNICATION,
-    )  # fmt: skip
+        name,
+        func._overloadname or "default",
+        skip,
+        composite,
+        writes,
+        tuple(a.name for a in arguments),
+        viewing,
+        f"{namespace}::" in COMMUNICATION,
+    )
+
+
+def made_of_others(func: Any) -> Any:
+    """How PyTorch itself runs a composite operator: its C++, not the decomposition in Python that
+    `func.decompose` prefers (which takes recurrent layers apart)."""
+    return functools.partial(func._op_dk, torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -137,9 +159,12 @@ def _slot(value: Any) -> object:
 
 
 def sync_of(
-    facts: Facts, args: Any, kwargs: Any, inputs: Sequence[TensorSpec],
+    facts: Facts,
+    args: Any,
+    kwargs: Any,
+    inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-) -> str:  # fmt: skip
+) -> str:
     """Why the host waits for the device in this call, "" if it does not."""
     if facts.name in dynamic.SYNCING and any(s.device == "device" for s in inputs):
         waits = facts.name != "aten::repeat_interleave" or kwargs.get("output_size") is None

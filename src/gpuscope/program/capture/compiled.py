@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
 from gpuscope.program.capture.left_frames import Rest, user_frame
 from gpuscope.program.capture.operators import Traced
-from gpuscope.program.capture.patches import Patches
-from gpuscope.program.inductor.regions import RETURNED
-from gpuscope.program.types import GraphBreak
+from gpuscope.program.capture.patches import Patches, here
+from gpuscope.program.types import RETURNED, GraphBreak
 
 Entered = Callable[[], AbstractContextManager[None]]
 
@@ -32,11 +32,11 @@ GRAPHED = "cudagraphs"
 _READS_A_VALUE = "aten::_local_scalar_dense"
 
 _REASONS = {
-    "item": "the value of a tensor is read (.item(), float(), if tensor:)",
-    "equal": "torch.equal is read on the host",
-    "nonzero": "the size of a result depends on data",
-    "blocking_copy": "a tensor is copied to the host",
-    "synchronize": "the host waits for the device",
+    "item": Text("the value of a tensor is read (.item(), float(), if tensor:)"),
+    "equal": Text("torch.equal is read on the host"),
+    "nonzero": Text("the size of a result depends on data"),
+    "blocking_copy": Text("a tensor is copied to the host"),
+    "synchronize": Text("the host waits for the device"),
 }
 
 
@@ -205,9 +205,14 @@ def install(patch: Patches, recorder: Any) -> None:
     _mark_operators(recorder, regions)
 
     def compile_(
-        model: Any = None, *, mode: str | None = None, backend: Any = "inductor",
-        options: Any = None, disable: bool = False, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+        model: Any = None,
+        *,
+        mode: str | None = None,
+        backend: Any = "inductor",
+        options: Any = None,
+        disable: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         how = "" if disable else mode_of(mode, backend, options)
 
         def wrapped(target: Any) -> Any:
@@ -251,7 +256,7 @@ def _uncompiled(forward: Callable[..., Any], regions: Regions) -> Callable[..., 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not regions.active:
             return forward(*args, **kwargs)
-        with regions.left("recurrent layers (RNN, LSTM, GRU) are not compiled"):
+        with regions.left(Text("recurrent layers (RNN, LSTM, GRU) are not compiled")):
             return forward(*args, **kwargs)
 
     return call
@@ -281,6 +286,8 @@ def _entering(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not here():  # a model that is in use elsewhere, too
+            return function(*args, **kwargs)
         with entered():
             out = function(*args, **kwargs)
             if regions.depth == 1:
@@ -294,7 +301,7 @@ def _compile_module(
     patch: Patches, module: torch.nn.Module, regions: Regions, entered: Entered
 ) -> Any:
     """A module whose calls are compiled calls, as `Module.compile` makes it."""
-    patch.set(module, "_compiled_call_impl", _entering(module._call_impl, regions, entered))
+    patch.everywhere(module, "_compiled_call_impl", _entering(module._call_impl, regions, entered))
     return module
 
 

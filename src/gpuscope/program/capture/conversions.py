@@ -7,23 +7,37 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._device import _device_constructors
+from torch.utils._mode_utils import no_dispatch
 
-from gpuscope.program.capture.fakes import accelerator, is_device_type, on_device, with_index
+from gpuscope.document.text import Text
+from gpuscope.program.capture.fakes import (
+    DefaultType,
+    accelerator,
+    is_device_type,
+    on_device,
+    with_index,
+)
 from gpuscope.program.capture.patches import Patches
 from gpuscope.program.capture.storages import held
 
-_TYPE_NAMES = {
-    "FloatTensor": torch.float32, "DoubleTensor": torch.float64, "HalfTensor": torch.float16,
-    "BFloat16Tensor": torch.bfloat16, "LongTensor": torch.int64, "IntTensor": torch.int32,
-    "ShortTensor": torch.int16, "CharTensor": torch.int8, "ByteTensor": torch.uint8,
+TYPE_NAMES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "LongTensor": torch.int64,
+    "IntTensor": torch.int32,
+    "ShortTensor": torch.int16,
+    "CharTensor": torch.int8,
+    "ByteTensor": torch.uint8,
     "BoolTensor": torch.bool,
-}  # fmt: skip
+}
+"""Names of tensors by type, as `torch.cuda.FloatTensor`."""
 
 _ORIGINAL_TO = torch.Tensor.to
 _ORIGINAL_TYPE = torch.Tensor.type
@@ -148,7 +162,7 @@ def _type(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **_
         return _to(self, dtype)
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
     device = "cuda" if ".cuda." in name else "cpu"
-    return _to(self, device, _TYPE_NAMES[name.rpartition(".")[2]], non_blocking=non_blocking)
+    return _to(self, device, TYPE_NAMES[name.rpartition(".")[2]], non_blocking=non_blocking)
 
 
 def _from_data(original: Any) -> Any:
@@ -157,28 +171,50 @@ def _from_data(original: Any) -> Any:
         if from_device and (device is not None):
             return _to(data, device=device, dtype=kwargs.get("dtype"))
         if is_device_type(device):
+            if (
+                DefaultType.differs()
+                and kwargs.get("dtype") is None
+                and type(_first(data)) is float
+            ):
+                kwargs["dtype"] = DefaultType.own
             made: torch.Tensor = original(data, *args, **kwargs)
             if made.numel() == 0:  # nothing is copied
                 return torch.empty(made.shape, dtype=made.dtype, device=with_index(device))
             return _ORIGINAL_TO(made, with_index(device))
+        if isinstance(data, torch.UntypedStorage):  # a file of weights, which is mapped
+            with no_dispatch():
+                mapped: torch.Tensor = original(data, *args, **kwargs)
+            return mapped
         if device is None and not isinstance(data, torch.Tensor):
             # Said plainly: under `with torch.device("cuda")` PyTorch puts the device in for itself,
             # but only if it listed its constructors before they were replaced here.
             device = "cpu"
+        if DefaultType.differs() and kwargs.get("dtype") is None and type(_first(data)) is float:
+            kwargs["dtype"] = DefaultType.own
         result: torch.Tensor = original(data, *args, device=device, **kwargs)
         return result
 
     return make
 
 
-def _reading(value_of: Callable[[torch.Tensor], Any], assume: Callable[[str], None]) -> Any:
-    """`.tolist()` and `.numpy()` of fakes: one copy, and values that are assumed."""
+def _first(data: Any) -> Any:
+    """The first number of nested lists, which PyTorch takes a type from."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
+def _reading(recorder: Any) -> Any:
+    """`.tolist()` and `.numpy()` of fakes: one copy; values that are known, else assumed."""
 
     def tolist(self: torch.Tensor) -> Any:
         if not isinstance(self, FakeTensor):
             return torch._C.TensorBase.tolist(self)
         host = to_host(self) if on_device(self) and self.dim() else self
-        value = host.item() if not host.dim() else value_of(host)
+        known = recorder.host_values.told(host, "tolist")
+        if known is not None:
+            return known
+        value = host.item() if not host.dim() else recorder.value_of(host)
 
         def nest(shape: tuple[int, ...]) -> Any:
             return [nest(shape[1:]) for _ in range(shape[0])] if shape else value
@@ -201,7 +237,10 @@ def _reading(value_of: Callable[[torch.Tensor], Any], assume: Callable[[str], No
         import numpy as np
 
         host = to_host(self) if on_device(self) else self
-        assume("Arrays read by NumPy are taken as zeros.")
+        known = recorder.host_values.told(host, "numpy")
+        if known is not None:
+            return known
+        recorder.values.assume(Text("Arrays read by NumPy are taken as zeros."))
         return np.zeros(tuple(host.shape), _numpy_dtype(host.dtype))
 
     return tolist, numpy
@@ -240,21 +279,24 @@ def _formatted(self: torch.Tensor, spec: str) -> str:
     return str(_ORIGINAL_FORMAT(self, spec))
 
 
-def install(
-    patch: Patches, value_of: Callable[[torch.Tensor], Any], assume: Callable[[str], None]
-) -> None:
+def install(patch: Patches, recorder: Any) -> None:
     """Put the conversions in place.
 
     Args:
         patch: where the replacements are remembered.
-        value_of: the value taken for the elements of a tensor that the host reads.
-        assume: called with what had to be assumed.
+        recorder: knows the values that the host reads, or what is taken for them.
     """
-    tolist, numpy = _reading(value_of, assume)
+    _device_constructors()  # for other threads, it lists what is there now
+    tolist, numpy = _reading(recorder)
     for name, function in {
-        "to": _to, "cuda": _cuda, "cpu": _cpu, "type_as": _type_as, "type": _type,
-        "tolist": tolist, "numpy": numpy,
-    }.items():  # fmt: skip
+        "to": _to,
+        "cuda": _cuda,
+        "cpu": _cpu,
+        "type_as": _type_as,
+        "type": _type,
+        "tolist": tolist,
+        "numpy": numpy,
+    }.items():
         patch.set(torch.Tensor, name, function)
     patch.set(FakeTensor, "tolist", tolist)
     patch.set(FakeTensor, "__deepcopy__", _deepcopied)

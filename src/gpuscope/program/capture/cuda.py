@@ -12,7 +12,7 @@ import torch
 from torch._subclasses import fake_tensor
 
 from gpuscope.program.capture.fakes import accelerator, device_index, use_device
-from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.patches import Patches, here
 from gpuscope.program.capture.streams import Points, StreamOrder
 
 
@@ -158,7 +158,7 @@ def _properties(total_memory: int, name: str, capability: tuple[int, int], units
 
 class _AnyGenerator(type):
     def __call__(cls, device: Any = "cpu") -> Any:
-        return torch._C.Generator(device="cpu")
+        return torch._C.Generator(device="cpu" if here() else device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
@@ -175,10 +175,10 @@ def _leave_absent_device_alone(patch: Patches) -> None:
     is such a device, and capture says that there is. PyTorch 2.6 asks `torch.cuda.is_available`.
     """
     original = getattr(fake_tensor, "init_gpu_context", None)
-    really = cache(torch.cuda.is_available)
+    really = cache(torch.cuda.device_count)
 
     def start(device: torch.device) -> None:
-        if original is not None and really():
+        if original is not None and (device.index or 0) < really():  # a job has more than are here
             original(device)
 
     patch.set(fake_tensor, "init_gpu_context", start, only_if_present=True)
@@ -245,12 +245,12 @@ def _install_fixed(patch: Patches) -> None:
         for name in ("fork_rng",):
             if name in vars(module):
                 patch.set(module, name, lambda *a, **k: _NoContext())
-    patch.set(torch, "Generator", _Generator)
+    patch.everywhere(torch, "Generator", _Generator)
 
 
 def install(
-    patch: Patches, record_sync: Callable[..., None], order: StreamOrder, device_count: int = 1,
-) -> None:  # fmt: skip
+    patch: Patches, record_sync: Callable[..., None], order: StreamOrder, device_count: int = 1
+) -> None:
     """Put the stand-ins in place.
 
     Args:
@@ -263,11 +263,11 @@ def install(
     _leave_absent_device_alone(patch)
     capability = (9, 0)
     properties = _properties(141 * 10**9, "gpuscope capture", capability, 132)
-    patch.set(FakeStream, "order", order)
-    patch.set(FakeStream, "_next", 1)
+    patch.everywhere(FakeStream, "order", order)
+    patch.everywhere(FakeStream, "_next", 1)
     stream = FakeStream()
     stream.stream_id = stream.cuda_stream = 0
-    patch.set(StreamContext, "current", [stream])
+    patch.everywhere(StreamContext, "current", [stream])
 
     class Stream(FakeStream):
         def synchronize(self) -> None:

@@ -13,9 +13,12 @@ from typing import Any
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
+from gpuscope.document.text import Text
 from gpuscope.program.capture.patches import Patches
 
-WORKERS = "Batches of a DataLoader with workers are taken as ready when the step asks for them."
+WORKERS = Text(
+    "Batches of a DataLoader with workers are taken as ready when the step asks for them."
+)
 
 
 class _Prefetched:

@@ -7,17 +7,26 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
 from gpuscope.program.capture.distributed import synchronized
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.values import Values
 
 SYNCING = frozenset(
     {
-        "aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
-        "aten::unique_consecutive", "aten::repeat_interleave", "aten::bincount", "aten::histc",
-        "aten::_linalg_svd", "aten::_linalg_check_errors", "aten::_linalg_eigh",
+        "aten::nonzero",
+        "aten::masked_select",
+        "aten::_unique2",
+        "aten::unique_dim",
+        "aten::unique_consecutive",
+        "aten::repeat_interleave",
+        "aten::bincount",
+        "aten::histc",
+        "aten::_linalg_svd",
+        "aten::_linalg_check_errors",
+        "aten::_linalg_eigh",
     }
-)  # fmt: skip
+)
 """The host waits for the device to learn their result's size, or whether they succeeded
 (benchmarks/micro/synchronisation.py)."""
 
@@ -37,10 +46,10 @@ def index(func: Any, name: str, args: Any, kwargs: Any) -> Any:
     (aten/src/ATen/native/TensorAdvancedIndexing.cpp, `make_info`, `canDispatchToMaskedFill`).
     """
     x, indices = args[0], args[1]
-    if not on_device(x):
-        return NotImplemented
     given = [i for i in indices if i is not None]
     masks = [i for i in given if i.dtype in (torch.bool, torch.uint8)]
+    if not on_device(x) and not masks:
+        return NotImplemented
     if not masks and all(on_device(i) for i in given):
         return NotImplemented
     if name != "aten::index" and len(given) == 1 and masks and not any((*args[3:4],)):
@@ -57,7 +66,9 @@ def index(func: Any, name: str, args: Any, kwargs: Any) -> Any:
             places = torch.ops.aten.nonzero.default(i)
             found = [torch.ops.aten.select.int(places, 1, d) for d in range(i.dim())]
         expanded.extend(
-            f if on_device(f) else torch.ops.aten._to_copy.default(f, device=_device_of(x))
+            f
+            if on_device(f) or not on_device(x)
+            else torch.ops.aten._to_copy.default(f, device=_device_of(x))
             for f in found
         )
     return func(x, expanded, *args[2:], **kwargs)
@@ -80,8 +91,39 @@ def histc(args: Any, kwargs: Any) -> torch.Tensor:
     return torch.empty((int(bins),), dtype=args[0].dtype, device=_device_of(args[0]))
 
 
-OWN_SHAPES = {"aten::histc": histc, **synchronized.SHAPES}
+def ctc_loss(args: Any, kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses [N] and the logarithms of the paths' sums [N, T, 2 S + 1] kept for the backward pass.
+
+    T steps of log-probabilities, S the longest target, taken as the width of the targets (or their
+    mean, where they stand one after the other): aten/src/ATen/native/cuda/LossCTC.cu.
+    """
+    log_probs, targets, lengths = args[0], args[1], args[3]
+    steps, batch = log_probs.shape[0], log_probs.shape[1]
+    longest = targets.shape[1] if targets.dim() > 1 else targets.shape[0] // max(1, batch)
+    known = [n for n in lengths if isinstance(n, int)] if isinstance(lengths, (list, tuple)) else []
+    alpha = log_probs.new_empty((batch, steps, 2 * max(known, default=longest) + 1))
+    return log_probs.new_empty((batch,)), alpha
+
+
+def ctc_loss_backward(args: Any, kwargs: Any) -> torch.Tensor:
+    """The gradient of the log-probabilities."""
+    return torch.empty_like(args[1])
+
+
+OWN_SHAPES = {
+    "aten::histc": histc,
+    "aten::_ctc_loss": ctc_loss,
+    "aten::_ctc_loss_backward": ctc_loss_backward,
+    **synchronized.SHAPES,
+}
 """Shape rules of CUDA where those of the CPU differ."""
+
+
+def like(real: Any, given: torch.Tensor) -> Any:
+    """Fakes beside `given` of what the operator really returns."""
+    if isinstance(real, torch.Tensor):
+        return torch.empty(tuple(real.shape), dtype=real.dtype, device=_device_of(given))
+    return type(real)(like(r, given) for r in real)
 
 
 def _device_of(tensor: torch.Tensor) -> Any:
@@ -89,9 +131,13 @@ def _device_of(tensor: torch.Tensor) -> Any:
 
 
 def run(
-    func: Any, name: str, args: Any, kwargs: Any, values: Values,
+    func: Any,
+    name: str,
+    args: Any,
+    kwargs: Any,
+    values: Values,
     storage_of: Callable[[torch.Tensor], int],
-) -> Any:  # fmt: skip
+) -> Any:
     """A result of an assumed size.
 
     Raises:
@@ -106,11 +152,11 @@ def run(
         found = values.count_nonzero(storage_of(args[1]), args[1].numel())
         return torch.empty((found,), dtype=x.dtype, device=device)
     if name in ("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"):
-        values.assume("All values given to unique() are taken as distinct.")
+        values.assume(Text("All values given to unique() are taken as distinct."))
         empty = torch.empty((x.numel(),), dtype=torch.int64, device=device)
         return torch.empty((x.numel(),), dtype=x.dtype, device=device), empty, empty.clone()
     if name == "aten::repeat_interleave":
-        values.assume("repeat_interleave() with tensor counts is taken as one repeat each.")
+        values.assume(Text("repeat_interleave() with tensor counts is taken as one repeat each."))
         return torch.empty((x.numel(),), dtype=torch.int64, device=device)
     if name == "aten::bincount":
         size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
+from gpuscope.document.text import Text, capital
+from gpuscope.errors import CaptureError, GpuscopeError, RefusedError, WorkloadError
 from gpuscope.program.capture.network import refused
 from gpuscope.program.user_code import user_line
 
-_BY_ITSELF = "Make it run by itself first: call build()() in Python."
+_BY_ITSELF = Text("Make it run by itself first: call build()() in Python.")
 _NO_CUDA = re.compile(
     r"dummy base class (?P<name>\w+)|Torch not compiled with CUDA enabled"
     r"|has no attribute '_(cuda|nccl|cudnn)\w*'|not linked with support for cuda"
@@ -35,6 +36,8 @@ def run_user_code(what: str, call: Callable[[], Any], alone: str = _BY_ITSELF) -
         return call()
     except (GpuscopeError, KeyboardInterrupt, GeneratorExit):
         raise
+    except RefusedError as refusal:
+        raise refusal.error from refusal
     except BaseException as error:
         raise _explained(what, error, alone) from error
 
@@ -48,9 +51,11 @@ def _refuse_arguments(what: str, call: Callable[[], Any]) -> None:
     needed = [p.name for p in parameters if p.default is p.empty and p.kind not in variadic]
     if needed:
         raise WorkloadError(
-            f"{_capital(what)} needs arguments: {', '.join(needed)}.",
-            "gpuscope calls it without any.",
-            "Give them defaults, or take them from the surrounding function.",
+            Text(
+                "{what} needs arguments: {needed}.", what=_capital(what), needed=", ".join(needed)
+            ),
+            Text("gpuscope calls it without any."),
+            Text("Give them defaults, or take them from the surrounding function."),
         )
 
 
@@ -62,27 +67,42 @@ def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
     text = str(error).strip().split("\n")[0] or type(error).__name__
     if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
         return CaptureError(
-            f"{what} depends on data in a way that cannot be followed{place}.", text,
-            "Take the branch out of the step, or give it a fixed answer.",
-        )  # fmt: skip
-    raised = f"{what} raised {type(error).__name__}{place}."
+            Text(
+                "{what} depends on data in a way that cannot be followed{place}.",
+                what=what,
+                place=place,
+            ),
+            text,
+            Text("Take the branch out of the step, or give it a fixed answer."),
+        )
+    raised = Text("{what} raised {error}{line}.", what=what, error=type(error).__name__, line=place)
     host = refused.host if _in_chain(error, OSError) else ""
     if "huggingface.co" in str(error) or _named_in_chain(error, "OfflineModeIsEnabled"):
         host = host or "huggingface.co"
     if host:
         return WorkloadError(
-            f"{what} wants to download from {host}{place}.",
-            "Capturing needs no weights and no data, and the network is closed meanwhile;"
-            " caches are read.",
-            "Build the model from its configuration (AutoModel.from_config(...), weights=None)"
-            " and make up the inputs with torch.randint or torch.randn.",
+            Text("{what} wants to download from {host}{place}.", what=what, host=host, place=place),
+            Text(
+                "Capturing needs no weights and no data, and the network is closed meanwhile; "
+                "caches are read."
+            ),
+            Text(
+                "Build the model from its configuration (AutoModel.from_config(...), weights=None) "
+                "and make up the inputs with torch.randint or torch.randn."
+            ),
         )
     missing = _NO_CUDA.search(str(error))
     if missing:
         return WorkloadError(
-            f"{what} uses {_cuda_name(error, missing)}, which has no stand-in here{place}.", text,
-            "Leave it out of the workload while predicting: guard it by a flag.",
-        )  # fmt: skip
+            Text(
+                "{what} uses {cuda_name}, which has no stand-in here{place}.",
+                what=what,
+                cuda_name=_cuda_name(error, missing),
+                place=place,
+            ),
+            text,
+            Text("Leave it out of the workload while predicting: guard it by a flag."),
+        )
     return WorkloadError(raised, text, _next_step(error, alone))
 
 
@@ -90,21 +110,23 @@ def _next_step(error: BaseException, alone: str) -> str:
     from gpuscope.program.capture.helpers import MixedDevicesError
 
     if isinstance(error, MixedDevicesError):
-        return 'Move it to the device, too: .cuda() or .to("cuda").'
+        return Text('Move it to the device, too: .cuda() or .to("cuda").')
     if isinstance(error, FileNotFoundError):
-        return f"Give a path that exists from here ({Path.cwd()}), or make the data up."
+        return Text(
+            "Give a path that exists from here ({folder}), or make the data up.", folder=Path.cwd()
+        )
     if isinstance(error, ModuleNotFoundError) and error.name and " " not in error.name:
-        return f"Install '{error.name}' in this environment, or do without it."
+        return Text("Install '{name}' in this environment, or do without it.", name=error.name)
     if "Cannot access accelerator device" in str(error):
-        return 'Name the device: torch.device("cuda", n) for torch.device(n).'
+        return Text('Name the device: torch.device("cuda", n) for torch.device(n).')
     if isinstance(error, StopIteration):
-        return "Provide data for at least two steps: gpuscope records the second."
+        return Text("Provide data for at least two steps: gpuscope records the second.")
     if isinstance(error, SystemExit):
-        return "Take the exit out of the workload, and return a step from build()."
+        return Text("Take the exit out of the workload, and return a step from build().")
     if "SparseTensorImpl" in str(error):
-        return "Sparse gradients cannot be captured: nn.Embedding(..., sparse=False)."
+        return Text("Sparse gradients cannot be captured: nn.Embedding(..., sparse=False).")
     if "UninitializedParameter" in str(error):
-        return "Give lazy layers their sizes: nn.Linear(...) for nn.LazyLinear(...)."
+        return Text("Give lazy layers their sizes: nn.Linear(...) for nn.LazyLinear(...).")
     return alone
 
 
@@ -138,8 +160,8 @@ def _cuda_name(error: BaseException, missing: re.Match[str]) -> str:
             prefix = "torch.cuda" if module == "__init__" else f"torch.cuda.{module}"
             calls.append(f"{prefix}.{code.co_name}")
         at = at.tb_next
-    return calls[0] + "()" if calls else "a part of torch.cuda"
+    return calls[0] + "()" if calls else Text("a part of torch.cuda")
 
 
 def _capital(text: str) -> str:
-    return text if text.endswith("()") else text[:1].upper() + text[1:]
+    return text if text.endswith("()") else capital(text)

@@ -10,13 +10,14 @@ so CUDA autocast and CUDA-only branches of Python code behave as on a real devic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch._subclasses.fake_tensor as fake_tensor_module
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from gpuscope.program.capture.patches import Patches, by_thread
 
 _CPU = torch.device("cpu")
 _META = torch.device("meta")
@@ -27,6 +28,41 @@ class _Current:
     """The device that "cuda" without a number means."""
 
     index = 0
+
+
+class DefaultType:
+    """The type that tensors get where none is named, in a capture that is not alone.
+
+    PyTorch has one for the whole process: what another thread makes while a model is built in
+    bfloat16 would be bfloat16, too. So where other threads run, PyTorch keeps its own, and what
+    follows it in the captured code is made in the code's.
+
+    Attributes:
+        process: PyTorch's.
+        own: what the captured code has set.
+    """
+
+    process = own = torch.float32
+
+    @classmethod
+    def differs(cls) -> bool:
+        """Whether the captured code has set another type than PyTorch's."""
+        return cls.own is not cls.process
+
+    @classmethod
+    def change(cls, to: torch.dtype) -> None:
+        """As `torch.set_default_dtype`."""
+        if not to.is_floating_point:
+            raise TypeError("only floating-point types are supported as the default type")
+        cls.own = to
+
+    @classmethod
+    def follow(cls, patch: Patches) -> None:
+        """Set the captured code's type apart from PyTorch's, until the patches are undone."""
+        cls.process = cls.own = torch.get_default_dtype()
+        patch.set(torch, "set_default_dtype", cls.change)
+        patch.set(torch, "get_default_dtype", lambda: cls.own)
+        patch.on_undo(lambda: cls.change(cls.process))
 
 
 def device_index() -> int:
@@ -76,13 +112,15 @@ def answer_device(args: Sequence[Any]) -> torch.device:
     return _META if args[0].fake_mode.in_kernel_invocation else _CPU
 
 
-@contextmanager
-def device_queries_answered() -> Iterator[None]:
-    """Answer C++ device queries of fake tensors with "cpu" inside the block."""
-    handlers = fake_tensor_module._DISPATCH_META_HANDLERS
-    original_handler = handlers.get(PRIM_DEVICE)
-    original_dispatch = FakeTensor.__dict__["__torch_dispatch__"]
-    inner = original_dispatch.__func__
+def answer_device_queries(patch: Patches, alias: Callable[[Any, Any], None]) -> None:
+    """Answer C++ device queries of fake tensors with "cpu" until the patches are undone.
+
+    Args:
+        patch: where the replacements are remembered.
+        alias: told of a tensor that `.data` makes or changes, and of the one whose memory it has.
+    """
+    handlers: Any = fake_tensor_module._DISPATCH_META_HANDLERS
+    inner = FakeTensor.__dict__["__torch_dispatch__"].__func__
 
     def dispatch(
         cls: type,
@@ -101,26 +139,23 @@ def device_queries_answered() -> Iterator[None]:
         data.__set__(self, value)
         if isinstance(value, FakeTensor):
             self.fake_device = value.fake_device
+            alias(self, value)
+
+    def get_data(self: Any) -> Any:
+        found = data.__get__(self)
+        alias(found, self)
+        return found
 
     def get_device(self: FakeTensor) -> int:
         return self.fake_device.index or 0 if self.fake_device.type == "cuda" else -1
 
-    handlers[PRIM_DEVICE] = answer_device
-    FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment,method-assign]
-    FakeTensor.is_cuda = property(lambda self: self.fake_device.type == "cuda")  # type: ignore
-    FakeTensor.is_cpu = property(lambda self: self.fake_device.type == "cpu")  # type: ignore
-    FakeTensor.data = property(lambda self: data.__get__(self), set_data)  # type: ignore
-    FakeTensor.get_device = get_device  # type: ignore
-    try:
-        yield
-    finally:
-        if original_handler is None:
-            handlers.pop(PRIM_DEVICE, None)
-        else:
-            handlers[PRIM_DEVICE] = original_handler
-        FakeTensor.__torch_dispatch__ = original_dispatch  # type: ignore
-        for name in ("is_cuda", "is_cpu", "data", "get_device"):
-            delattr(FakeTensor, name)
+    if PRIM_DEVICE in handlers:
+        patch.set_item(handlers, PRIM_DEVICE, by_thread(answer_device, handlers[PRIM_DEVICE]))
+    patch.set(FakeTensor, "__torch_dispatch__", classmethod(dispatch))
+    patch.set(FakeTensor, "is_cuda", property(lambda self: self.fake_device.type == "cuda"))
+    patch.set(FakeTensor, "is_cpu", property(lambda self: self.fake_device.type == "cpu"))
+    patch.set(FakeTensor, "data", property(get_data, set_data))
+    patch.set(FakeTensor, "get_device", get_device)
 
 
 def without_dynamo(mode: type) -> None:
@@ -170,7 +205,7 @@ class CaptureFakeMode(FakeTensorMode):
             device = kwargs.get("device")
             if self._outer_on_device and device is not None and device.type == "cpu":
                 kwargs = dict(kwargs, device=accelerator())
-            return self.dispatch(func, types, args, kwargs)
+            return self._typed(func, types, args, kwargs)
         self._outer_on_device = _any_on_device(args) and kwargs.get("device") is None
         # A small constant would be really copied to the device: hide its value for this call.
         hidden = None
@@ -180,11 +215,50 @@ class CaptureFakeMode(FakeTensorMode):
                 hidden = (args[0], args[0].constant)
                 args[0].constant = None
         try:
-            return self.dispatch(func, types, args, kwargs)
+            return self._typed(func, types, args, kwargs)
         finally:
             self._outer_on_device = None
             if hidden is not None:
                 hidden[0].constant = hidden[1]
+
+    def _typed(self, func: Any, types: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        """The result; in the captured code's default type where it is of PyTorch's."""
+        if not DefaultType.differs():
+            return self.dispatch(func, types, args, kwargs)
+        caching, self.cache_enabled = self.cache_enabled, False  # all modes share what is kept
+        try:
+            out = self.dispatch(func, types, args, kwargs)
+            if _says_its_type(func, args, kwargs):
+                return out
+            if isinstance(out, FakeTensor):
+                return self._retyped(out)
+            if isinstance(out, (list, tuple)):
+                made = [self._retyped(o) for o in out]
+                return made if isinstance(out, list) else tuple(made)
+            return out
+        finally:
+            self.cache_enabled = caching
+
+    def _retyped(self, out: Any) -> Any:
+        if not isinstance(out, FakeTensor) or out.dtype is not DefaultType.process:
+            return out
+        func = torch.ops.aten._to_copy.default
+        return self.dispatch(func, (FakeTensor,), (out,), {"dtype": DefaultType.own})
+
+
+def _says_its_type(func: Any, args: Sequence[Any], kwargs: Any) -> bool:
+    """Whether the result's type is asked for, or follows from a tensor of numbers with a point."""
+    if any(r.alias_info is not None for r in func._schema.returns):
+        return True
+    return any(_gives_type(value) for value in (*args, *kwargs.values()))
+
+
+def _gives_type(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.dtype.is_floating_point or value.dtype.is_complex
+    if isinstance(value, (list, tuple)):
+        return any(_gives_type(each) for each in value)
+    return isinstance(value, torch.dtype)
 
 
 without_dynamo(CaptureFakeMode)

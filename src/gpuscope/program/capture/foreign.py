@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
 import torch
-import torch._subclasses.fake_tensor as fake_tensor_module
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._pytree import tree_map
 
-from gpuscope.program.capture.fakes import with_index
-from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.conversions import TYPE_NAMES
+from gpuscope.program.capture.fakes import accelerator, with_index
+from gpuscope.program.capture.patches import Patches, by_thread
+from gpuscope.program.script.runner import when_imported
 
 
 def install(patch: Patches, recorder: Any) -> None:
     """Make them take the path of a real run."""
-    # Small constants of the user's code (lists of lengths, offsets) keep their values on the host.
-    patch.set(fake_tensor_module, "CONSTANT_NUMEL_LIMIT", 256, only_if_present=True)
     _foreach(patch)
     _grouping(patch)
     _module_conversion(patch)
     transformers_as_run(patch, recorder)
     _scripting(patch)
+    _one_device(patch)
+    # Weights are read one after the other: fakes are of the thread that made their mode.
+    patch.environment({"HF_DEACTIVATE_ASYNC_LOAD": "1"})
+    patch.set(torch.Tensor, "share_memory_", lambda self: self)  # one process holds them all
     patch.set(torch, "save", _nothing)  # there are no values to save
     _profiling(patch)
     # The RNN's own question about cuDNN, and the fused encoder layers of inference, which run
@@ -37,7 +42,25 @@ def _foreach(patch: Patches) -> None:
     for module in (_foreach_utils, sys.modules.get("torch.optim.optimizer")):
         types = getattr(module, "_foreach_supported_types", None)
         if types is not None and FakeTensor not in types:
-            patch.set(module, "_foreach_supported_types", [*types, FakeTensor])
+            patch.everywhere(module, "_foreach_supported_types", [*types, FakeTensor])
+
+
+def _one_device(patch: Patches) -> None:
+    """What older code says of devices: one replica of `DataParallel`, `torch.cuda.FloatTensor`."""
+
+    def scatter(self: Any, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+        def moved(value: Any) -> Any:
+            return value.to(accelerator()) if isinstance(value, torch.Tensor) else value
+
+        return (tree_map(moved, inputs),), (tree_map(moved, kwargs or {}),)
+
+    def default_type(kind: Any) -> None:
+        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
+        torch.set_default_device("cuda" if ".cuda." in name else None)
+        torch.set_default_dtype(TYPE_NAMES[name.rpartition(".")[2]])
+
+    patch.set(torch.nn.DataParallel, "scatter", scatter)
+    patch.set(torch, "set_default_tensor_type", default_type)
 
 
 def _grouping(patch: Patches) -> None:
@@ -131,9 +154,13 @@ def _profiling(patch: Patches) -> None:
     """PyTorch's profiler, where the user's code has it on, finds nothing to record."""
     kineto: Any = torch.profiler.profiler._KinetoProfile
     for name in (
-        "prepare_trace", "start_trace", "stop_trace", "export_chrome_trace", "export_stacks",
+        "prepare_trace",
+        "start_trace",
+        "stop_trace",
+        "export_chrome_trace",
+        "export_stacks",
         "export_memory_timeline",
-    ):  # fmt: skip
+    ):
         patch.set(kineto, name, _nothing, only_if_present=True)
     for name in ("key_averages", "events"):
         patch.set(kineto, name, lambda *args, **kwargs: _NoEvents())
@@ -161,9 +188,71 @@ def transformers_as_run(patch: Patches, recorder: Any) -> None:
     tracing = recorder.__dict__.setdefault(
         "is_traced", lambda *args, **kwargs: bool(recorder.compiled)
     )
+    answers: dict[Any, Any] = {}
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith("transformers") or module is None:
             continue
         for name in names:
-            if callable(vars(module).get(name, None)) and vars(module)[name] is not tracing:
-                patch.set(module, name, tracing)
+            asked = vars(module).get(name)
+            if callable(asked) and getattr(asked, "__wrapped__", None) is not tracing:
+                answer = answers.get(asked)  # hundreds of modules have the same functions by name
+                if answer is None:
+                    answer = answers[asked] = by_thread(tracing, asked)
+                patch.everywhere(module, name, answer)
+    _beams_to_the_limit(patch, recorder)
+
+
+def when_weights_are_read(patch: Patches, recorder: Any) -> None:
+    """Files of weights are read without a device, by whatever library is imported for that."""
+
+    def safetensors() -> None:
+        from gpuscope.program.capture import weight_files
+
+        weight_files.install(patch, recorder)
+
+    def transformers() -> None:
+        modeling = sys.modules["transformers.modeling_utils"]
+        # It asks the driver how much memory is free.
+        patch.set(modeling, "caching_allocator_warmup", _nothing, only_if_present=True)
+        _numbered_devices(patch, modeling)
+
+    patch.on_undo(when_imported("safetensors", safetensors))
+    patch.on_undo(when_imported("transformers.modeling_utils", transformers))
+
+
+def _numbered_devices(patch: Patches, modeling: Any) -> None:
+    """`device_map="auto"` puts modules on device 0, a number that means none without a driver."""
+    original = getattr(modeling, "_get_device_map", None)
+    if original is None:
+        return
+
+    def device_map(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        if not isinstance(found, dict):
+            return found
+        return {k: with_index(v) if isinstance(v, int) else v for k, v in found.items()}
+
+    patch.set(modeling, "_get_device_map", device_map)
+
+
+def _beams_to_the_limit(patch: Patches, recorder: Any) -> None:
+    """A beam search goes on to its limit of length: that its beams could not improve is unknown.
+
+    Its other ends are `any()` and `all()` of scores, which are taken as checks elsewhere.
+    """
+    utils = sys.modules.get("transformers.generation.utils")
+    mixin = getattr(utils, "GenerationMixin", None)
+    original = getattr(mixin, "_beam_search_has_unfinished_sequences", None)
+    if original is None or getattr(original, "to_the_limit", False):
+        return
+    static = isinstance(vars(mixin).get(original.__name__), staticmethod)
+
+    def unfinished(*args: Any, **kwargs: Any) -> torch.Tensor:
+        going = original(*args, **kwargs)
+        given = inspect.signature(original).bind(*args, **kwargs).arguments
+        hits = given.get("next_token_hits_stopping_criteria")
+        ended = None if hits is None else recorder.host_values.told(hits.all(), "item")
+        return torch.tensor(not ended, device=going.device)
+
+    unfinished.to_the_limit = True  # type: ignore[attr-defined]
+    patch.set(mixin, original.__name__, staticmethod(unfinished) if static else unfinished)

@@ -16,8 +16,14 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from gpuscope.program.capture.fakes import accelerator, on_device
 
-_OURS = ("gpuscope/program/capture", "torch/_subclasses", "torch/utils/_python_dispatch",
-         "torch/_ops.py", "torch/_library/", "torch/utils/_device.py")  # fmt: skip
+_OURS = (
+    "gpuscope/program/capture",
+    "torch/_subclasses",
+    "torch/utils/_python_dispatch",
+    "torch/_ops.py",
+    "torch/_library/",
+    "torch/utils/_device.py",
+)
 
 Place = tuple[int, int]
 

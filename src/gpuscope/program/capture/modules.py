@@ -11,11 +11,9 @@ from bisect import bisect_right
 from typing import Any
 
 import torch
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from gpuscope.program.capture.patches import here
 from gpuscope.program.types import ModuleInfo
 
 
@@ -61,7 +59,13 @@ class ModuleTracker:
         """Path of the innermost module being run, "" outside of all."""
         return self.stack[-1] if self.stack else ""
 
+    def path(self, module: torch.nn.Module) -> str:
+        """Path of a module; "" where nothing has been seen of it."""
+        return self._paths.get(id(module), "")
+
     def _enter(self, module: torch.nn.Module, args: Any) -> None:
+        if not here():
+            return
         path = self._paths.get(id(module))
         if path is None:
             path = self._adopt(module)
@@ -71,6 +75,8 @@ class ModuleTracker:
         self.calls += 1
 
     def _leave(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if not here():
+            return
         self._mark()
         if self.stack:
             self.stack.pop()

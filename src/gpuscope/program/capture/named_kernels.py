@@ -13,10 +13,11 @@ from typing import Any
 
 import torch
 
-from gpuscope.program.capture.calls import Facts
+from gpuscope.program.capture.calls import Facts, made_of_others
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.operators import ONLY, choose_backend
 from gpuscope.program.capture.operators import dropout as device_dropout
+from gpuscope.program.capture.patches import by_thread
 from gpuscope.program.capture.storages import held
 
 _ATTENTION = "aten::_scaled_dot_product_{}_attention"
@@ -25,10 +26,15 @@ _ATTENTION = "aten::_scaled_dot_product_{}_attention"
 def _attention(kind: str) -> Callable[..., Any]:
     def run(named: Any, shapes: Any, only: str) -> Any:
         out, logsumexp = torch.ops.gpuscope.attention(
-            named["query"], named["key"], named["value"], named.get("attn_bias"),
-            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"),
+            named["query"],
+            named["key"],
+            named["value"],
+            named.get("attn_bias"),
+            named.get("dropout_p", 0.0),
+            named.get("is_causal", False),
+            named.get("scale"),
             kind + only,
-        )  # fmt: skip
+        )
         made = list(shapes)
         made[0] = out
         if made[1].numel() == logsumexp.numel():
@@ -41,11 +47,18 @@ def _attention(kind: str) -> Callable[..., Any]:
 def _attention_backward(kind: str) -> Callable[..., Any]:
     def run(named: Any, shapes: Any, only: str) -> Any:
         grads = torch.ops.gpuscope.attention_backward(
-            named.get("grad_out", named.get("grad_out_")), named["query"], named["key"],
-            named["value"], named["out"], named["logsumexp"], named.get("attn_bias"),
-            named.get("dropout_p", 0.0), named.get("is_causal", False), named.get("scale"),
+            named.get("grad_out", named.get("grad_out_")),
+            named["query"],
+            named["key"],
+            named["value"],
+            named["out"],
+            named["logsumexp"],
+            named.get("attn_bias"),
+            named.get("dropout_p", 0.0),
+            named.get("is_causal", False),
+            named.get("scale"),
             kind + only,
-        )  # fmt: skip
+        )
         return (*grads, *shapes[len(grads) :])
 
     return run
@@ -62,8 +75,9 @@ def _rms_norm_backward(named: Any, shapes: Any, only: str) -> Any:
 
 
 _TAKEN: dict[str, Callable[..., Any]] = {
-    "aten::_fused_rms_norm": _rms_norm, "aten::_fused_rms_norm_backward": _rms_norm_backward,
-}  # fmt: skip
+    "aten::_fused_rms_norm": _rms_norm,
+    "aten::_fused_rms_norm_backward": _rms_norm_backward,
+}
 for _kind in ("flash", "efficient", "cudnn"):
     _TAKEN[_ATTENTION.format(_kind)] = _attention(_kind)
     _TAKEN[_ATTENTION.format(_kind) + "_backward"] = _attention_backward(_kind)
@@ -91,9 +105,16 @@ def _wrapped(tensor: Any) -> bool:
 
 
 def _scaled_dot_product_attention(
-    q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     if not _wrapped(q):
         return torch.ops.aten.scaled_dot_product_attention.default.decompose(
             q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
@@ -153,7 +174,12 @@ def _dropout(x: Any, p: float, train: bool) -> Any:
 
 def register(library: torch.library.Library) -> None:
     """Register the choices for wrapped tensors on `library` (an "IMPL" library of "aten")."""
-    library.impl("scaled_dot_product_attention", _scaled_dot_product_attention, "AutogradCPU")
-    library.impl("dropout", _dropout, "AutogradCPU")
+    replaced: dict[str, Any] = {
+        "scaled_dot_product_attention": _scaled_dot_product_attention,
+        "dropout": _dropout,
+    }
     if hasattr(torch.ops.aten, "_fused_rms_norm"):
-        library.impl("rms_norm", _norm, "AutogradCPU")
+        replaced["rms_norm"] = _norm
+    for name, kernel in replaced.items():
+        other = made_of_others(getattr(torch.ops.aten, name).default)
+        library.impl(name, by_thread(kernel, other), "AutogradCPU")

@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.patches import Patches, here
+from gpuscope.program.script.runner import when_imported
 
 _LOCAL = ("localhost", "127.0.0.1", "::1", "", None)
 
@@ -52,22 +53,27 @@ def install(patch: Patches) -> None:
     patch.set(socket.socket, "connect", connect_)
 
 
+class _OfflineHere:
+    """A switch that is on for the capture's threads, and as it was for others."""
+
+    def __init__(self, before: bool) -> None:
+        self._before = before
+
+    def __bool__(self) -> bool:
+        return here() or self._before
+
+
 def _hub_offline(patch: Patches) -> None:
     """Hugging Face's libraries look into their cache at once, instead of trying again for long."""
     variable, module = "HF_HUB_OFFLINE", "huggingface_hub.constants"
-    before = os.environ.get(variable)
-    was_offline = (before or "").upper() in ("1", "ON", "YES", "TRUE")
+    known = sys.modules.get(module)
+    asked = os.environ.get(variable) or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    offline = bool(getattr(known, variable, asked.upper() in ("1", "ON", "YES", "TRUE")))
 
-    def restore() -> None:
-        if before is None:
-            os.environ.pop(variable, None)
-        else:
-            os.environ[variable] = before
-        if module in sys.modules:
-            setattr(sys.modules[module], variable, was_offline)
+    def switch() -> None:
+        constants = sys.modules[module]
+        setattr(constants, variable, offline)  # it may have read the variable that is set here
+        patch.everywhere(constants, variable, _OfflineHere(offline))
 
-    patch.on_undo(restore)
-    os.environ[variable] = "1"
-    if module in sys.modules:
-        was_offline = bool(getattr(sys.modules[module], variable, was_offline))
-        setattr(sys.modules[module], variable, True)
+    patch.environment({variable: "1"})
+    patch.on_undo(when_imported(module, switch))

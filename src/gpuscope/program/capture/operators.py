@@ -23,7 +23,9 @@ from typing import Any, ClassVar
 
 import torch
 
+from gpuscope.program.capture.calls import made_of_others
 from gpuscope.program.capture.fakes import on_device
+from gpuscope.program.capture.patches import by_thread
 
 _LIBRARY: torch.library.Library | None = None
 
@@ -55,8 +57,7 @@ def define() -> None:
     )
     lib.define("rms_norm(Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)")
     lib.define(
-        "rms_norm_backward(Tensor grad, Tensor x, Tensor rstd, Tensor? weight) "
-        "-> (Tensor, Tensor)"
+        "rms_norm_backward(Tensor grad, Tensor x, Tensor rstd, Tensor? weight) -> (Tensor, Tensor)"
     )
     lib.impl("rms_norm", _rms_norm_meta, "Meta")
     lib.impl("rms_norm_backward", _rms_norm_backward_meta, "Meta")
@@ -101,9 +102,17 @@ def rnn_reserve_bytes(mode: str, layer_bytes: int, layers: int, directions: int)
 
 
 def _rnn_meta(
-    x: Any, hx: Any, weights: Any, mode: str, hidden: int, layers: int, bidirectional: bool,
-    batch_first: bool, dropout: float, train: bool,
-) -> Any:  # fmt: skip
+    x: Any,
+    hx: Any,
+    weights: Any,
+    mode: str,
+    hidden: int,
+    layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+    dropout: float,
+    train: bool,
+) -> Any:
     directions = 2 if bidirectional else 1
     batch, seq = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
     # cuDNN works time-major; batch-first outputs are a transposed view of it.
@@ -165,9 +174,13 @@ def rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -
 
 
 def group_norm(
-    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5,
+    x: Any,
+    groups: int,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
     cudnn_enabled: bool = True,
-) -> Any:  # fmt: skip
+) -> Any:
     """Replacement of `group_norm`: off the CPU it works on channels first, and copies what is not.
 
     aten/src/ATen/native/group_norm.cpp; an H200 shows the copy before every group norm of a UNet
@@ -317,9 +330,16 @@ def _math_attention(
 
 
 def attention(
-    q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     """Replacement of `scaled_dot_product_attention` for device tensors."""
     if torch.is_autocast_enabled("cuda"):
         dtype = torch.get_autocast_dtype("cuda")
@@ -369,9 +389,16 @@ class _Rnn(torch.autograd.Function):
 
 def _rnn(mode: str) -> Any:
     def run(
-        x: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout_p: float,
-        train: bool, bidirectional: bool, batch_first: bool,
-    ) -> Any:  # fmt: skip
+        x: Any,
+        hx: Any,
+        params: Any,
+        has_biases: bool,
+        num_layers: int,
+        dropout_p: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
         states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
         if torch.is_autocast_enabled("cuda"):
             dtype = torch.get_autocast_dtype("cuda")
@@ -380,8 +407,14 @@ def _rnn(mode: str) -> Any:
         per_weight = {"lstm": 4, "gru": 3}.get(mode, 1)
         hidden = params[0].shape[0] // per_weight
         options = (
-            mode, hidden, num_layers, bidirectional, batch_first, float(dropout_p), bool(train),
-        )  # fmt: skip
+            mode,
+            hidden,
+            num_layers,
+            bidirectional,
+            batch_first,
+            float(dropout_p),
+            bool(train),
+        )
         out, hn, cn, _ = _Rnn.apply(x, options, len(states), *states, *params)
         return (out, hn, cn) if mode == "lstm" else (out, hn)
 
@@ -391,17 +424,23 @@ def _rnn(mode: str) -> Any:
 def register(library: torch.library.Library) -> None:
     """Register the replacements on `library` (an "IMPL" library of "aten")."""
     key = "AutogradCUDA"
-    library.impl("scaled_dot_product_attention", attention, key)
-    library.impl("dropout", dropout, key)
-    library.impl("group_norm", group_norm, key)
+
+    def replace(name: str, kernel: Any) -> None:
+        packet, _, overload = name.partition(".")
+        func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        library.impl(name, by_thread(kernel, made_of_others(func)), key)
+
+    replace("scaled_dot_product_attention", attention)
+    replace("dropout", dropout)
+    replace("group_norm", group_norm)
     if hasattr(torch.ops.aten, "_fused_rms_norm"):
-        library.impl("rms_norm", rms_norm, key)
+        replace("rms_norm", rms_norm)
     for name in ("silu_backward", "mish_backward"):
         library.impl(name, _kernel_of_its_own(getattr(torch.ops.aten, name).default), key)
     for mode, name in (("lstm", "lstm.input"), ("gru", "gru.input")):
-        library.impl(name, _rnn(mode), key)
+        replace(name, _rnn(mode))
     for mode in ("tanh", "relu"):
-        library.impl(f"rnn_{mode}.input", _rnn(f"rnn_{mode}"), key)
+        replace(f"rnn_{mode}.input", _rnn(f"rnn_{mode}"))
 
 
 REPLACED_IN_INFERENCE: dict[str, Any] = {

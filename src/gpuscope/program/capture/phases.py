@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 from gpuscope.program.capture.failure import run_user_code
 from gpuscope.program.types import Program
@@ -88,15 +89,18 @@ def run_build(build: Build, phases: Phases) -> None:
     phases.built()
     if not callable(step):
         raise WorkloadError(
-            "build() did not return a step.",
-            f"It returned {type(step).__name__}; gpuscope needs a function without arguments"
-            " that runs one step.",
-            "End build() with `return step`.",
+            Text("build() did not return a step."),
+            Text(
+                "It returned {name}; gpuscope needs a function without arguments that runs one "
+                "step.",
+                name=type(step).__name__,
+            ),
+            Text("End build() with `return step`."),
         )
-    run_user_code("the first step", step)
+    run_user_code(Text("the first step"), step)
     phases.step_begins()
     try:
-        run_user_code("the second step", step)
+        run_user_code(Text("the second step"), step)
     finally:
         phases.stop_counting()
     phases.step_ends()

@@ -2,7 +2,8 @@
 
 A profile function counts calls while user code runs and is switched off inside the recorder, so
 that the capture's own work does not count; nor does what `nn.Module` does only because the capture
-has hooks on it. Two measures of the host's work between operators come out:
+has hooks on it. What Python does once a process does not count either: the first capture counts
+what the next one does. Two measures of the host's work between operators come out:
 
 - `calls`: of Python functions, and of C functions from Python (`Op.python_calls`);
 - `instructions`: bytecode instructions of the Python functions called, each function taken to run
@@ -22,12 +23,33 @@ from types import CodeType
 from typing import Any
 
 _OURS = (
-    "gpuscope/program/capture", "torch/_subclasses", "torch/utils/_python_dispatch",
-    "torch/_library/", "torch/_functorch/", "torch/compiler/__init__",
-)  # fmt: skip
+    "gpuscope/program/capture",
+    "torch/_subclasses",
+    "torch/utils/_python_dispatch",
+    "torch/_library/",
+    "torch/_functorch/",
+    "torch/compiler/__init__",
+)
 
 _ONLY_WITH_HOOKS = "Module._call_impl.<locals>.inner"
 """Part of a module's call that runs only where there are hooks, as the capture's own."""
+
+_BY_THE_INTERPRETER = (
+    ("weakref.py", "WeakValueDictionary.__init__.<locals>.remove"),
+    ("weakref.py", "WeakKeyDictionary.__init__.<locals>.remove"),
+    ("_weakrefset.py", "WeakSet.__init__.<locals>._remove"),
+    ("torch/utils/weak.py", "WeakIdKeyDictionary.__init__.<locals>.remove"),
+)
+"""Called when an object dies, not by the step's code: above all for what fake tensors remember of
+each other, which the first capture of a process does more often than later ones."""
+
+_ONCE_A_PROCESS = (
+    ("logging/__init__.py", "Logger.getEffectiveLevel"),
+    ("logging/__init__.py", "Manager.disable"),
+    ("logging/__init__.py", "_acquireLock"),
+    ("logging/__init__.py", "_releaseLock"),
+)
+"""A logger looks its level up once and keeps it."""
 
 _NOT_COUNTED = -1
 
@@ -51,18 +73,23 @@ class PythonWork:
         self.instructions = 0
         self._on = False
         self._whole = False
+        self._before: Any = None
         self._known: dict[Any, int] = {}
         self._other: dict[Any, int] = {}
 
     def start(self) -> None:
         """Begin to count."""
+        if not self._on:
+            self._before = sys.getprofile()
         self._on = True
         sys.setprofile(self._event)
 
     def stop(self) -> None:
-        """Stop counting."""
-        sys.setprofile(None)
+        """Stop counting; a profiler that ran before goes on."""
+        if self._on:
+            sys.setprofile(self._before)
         self._on = False
+        self._before = None
 
     def pause(self) -> None:
         """Do not count until `resume` (the recorder works)."""
@@ -118,4 +145,7 @@ class PythonWork:
         ours = _OURS[:1] if self._whole else _OURS
         if code.co_qualname == _ONLY_WITH_HOOKS or any(p in code.co_filename for p in ours):
             return _NOT_COUNTED
+        for file, name in (*_BY_THE_INTERPRETER, *_ONCE_A_PROCESS):
+            if code.co_qualname == name and code.co_filename.replace("\\", "/").endswith(file):
+                return _NOT_COUNTED
         return instructions_of(code)

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture import dynamic, named_kernels
 from gpuscope.program.capture.calls import (
@@ -37,6 +38,7 @@ from gpuscope.program.capture.fakes import (
     without_dynamo,
 )
 from gpuscope.program.capture.helpers import Helpers
+from gpuscope.program.capture.host_values import HostValues
 from gpuscope.program.capture.operators import REPLACED_IN_INFERENCE
 from gpuscope.program.capture.replay import Replay
 from gpuscope.program.capture.values import Values
@@ -50,14 +52,22 @@ class Recorder(StepWriter, TorchDispatchMode):
     Args:
         fake: the fake mode below this one.
         strict: refuse unsupported operators instead of estimating them.
+        generator: what host tensors draw their random numbers from.
     """
 
-    def __init__(self, fake: FakeTensorMode, *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        fake: FakeTensorMode,
+        *,
+        strict: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
         TorchDispatchMode.__init__(self)
         StepWriter.__init__(self)
         self.fake = fake
         self.strict = strict
         self.values = Values()
+        self.host_values = HostValues(generator)
         self.away = False
         self.unsupported: dict[str, None] = {}
         self.replay = Replay(fake)
@@ -115,10 +125,15 @@ class Recorder(StepWriter, TorchDispatchMode):
                 return taken
         if facts.name == "aten::_local_scalar_dense":
             return self._item(facts, args)
-        if facts.name == "aten::equal":
-            return self._equal(facts, args)
+        if facts.name in ("aten::equal", "aten::allclose"):
+            return self._equal(func, facts, args, kwargs)
         if facts.name in ("aten::_pin_memory", "aten::pin_memory"):
             return self._pin(func, args)
+        if facts.name == "aten::_grouped_mm" and args[0].dtype != torch.bfloat16:
+            from gpuscope.program.capture import grouped_products
+
+            with self:
+                return grouped_products.run(args, kwargs)
         if facts.name in dynamic.INDEXING:
             with self:
                 taken = dynamic.index(func, facts.name, args, kwargs)
@@ -149,6 +164,7 @@ class Recorder(StepWriter, TorchDispatchMode):
         if facts.viewing and torch.is_inference_mode_enabled():
             _like_its_base(args[0], out)
         self._record(facts, args, kwargs, out)
+        self.host_values.follow(func, facts, args, kwargs, out)
         return out
 
     def _facts_of(self, func: Any) -> Facts:
@@ -160,7 +176,11 @@ class Recorder(StepWriter, TorchDispatchMode):
     def _as_fakes(self, value: Any) -> Any:
         """Real tensors (made before the capture) as fakes of their own, so that they stay as is."""
         if isinstance(value, torch.Tensor):
-            return value if isinstance(value, FakeTensor) else self.fake.from_tensor(value)
+            if isinstance(value, FakeTensor):
+                return value
+            fake = self.fake.from_tensor(value)
+            self.host_values.adopt(fake, value)
+            return fake
         if isinstance(value, dict):
             return {k: self._as_fakes(v) for k, v in value.items()}
         if type(value) in (list, tuple):
@@ -169,12 +189,13 @@ class Recorder(StepWriter, TorchDispatchMode):
 
     def _skipped(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         key = self.replay.key(func, args, kwargs) if facts.name == "aten::detach" else None
-        if key is None:
-            return func(*args, **kwargs)
-        if self.replay.known(key):
-            return self.replay.make(key, args)
-        out = func(*args, **kwargs)
-        self.replay.learn(key, args, out)
+        if key is not None and self.replay.known(key):
+            out = self.replay.make(key, args)
+        else:
+            out = func(*args, **kwargs)
+            if key is not None:
+                self.replay.learn(key, args, out)
+        self.host_values.follow(func, facts, args, kwargs, out)
         return out
 
     def _decompose(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
@@ -192,6 +213,9 @@ class Recorder(StepWriter, TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except DynamicOutputShapeException:
+            real = self.host_values.compute(func, args, kwargs)
+            if real is not None:
+                return dynamic.like(real, args[0])
             return dynamic.run(func, facts.name, args, kwargs, self.values, self._storage_id)
         except UnsupportedOperatorException:
             return self._unsupported(func, facts, args, kwargs)
@@ -206,10 +230,12 @@ class Recorder(StepWriter, TorchDispatchMode):
         tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
         if self.strict or not tensors:
             raise CaptureError(
-                f"The operator '{facts.name}' cannot be captured.",
-                "It has no shape rule (no meta kernel), so its result is not known.",
-                "Give it one with torch.library.register_fake, or leave out --strict to estimate"
-                " it as a copy of its inputs.",
+                Text("The operator '{operator}' cannot be captured.", operator=facts.name),
+                Text("It has no shape rule (no meta kernel), so its result is not known."),
+                Text(
+                    "Give it one with torch.library.register_fake, or leave out --strict to "
+                    "estimate it as a copy of its inputs."
+                ),
             )
         self.unsupported.setdefault(facts.name)
         with self.fake:
@@ -251,29 +277,33 @@ class Recorder(StepWriter, TorchDispatchMode):
         tensor = args[0]
         if not isinstance(tensor, FakeTensor):
             return torch.ops.aten._local_scalar_dense.default(tensor)
-        if tensor.constant is not None:
-            value: Any = tensor.constant.item()
-        else:
+        value = self.host_values.told(tensor, "item")
+        if value is None and tensor.constant is not None:
+            value = tensor.constant.item()
+        elif value is None:
             value = self.values.scalar(self._storage_id(tensor), tensor.dtype)
         sync = "item" if on_device(tensor) else ""
         self.append(facts.name, facts.overload, (self.spec(tensor),), (), {}, sync=sync)
         return value
 
-    def _equal(self, facts: Facts, args: Any) -> bool:
+    def _equal(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> bool:
         """`torch.equal`: the host waits for one flag, unless shapes or identity decide."""
-        first, second = self._as_fakes(args)
-        if first.shape != second.shape:
+        first, second = self._as_fakes(args[:2])
+        if first.shape != second.shape and facts.name == "aten::equal":
             return False
-        self.values.assume("Tensors compared by torch.equal are taken as equal.")
+        equal = self.host_values.compute(func, (first, second, *args[2:]), kwargs)
+        if equal is None:
+            self.values.assume(Text("Tensors compared by torch.equal are taken as equal."))
         if first is not second:
             specs = (self.spec(first), self.spec(second))
             sync = "equal" if on_device(first) else ""
             self.append(facts.name, facts.overload, specs, (), {}, sync=sync)
-        return True
+        return equal is not False
 
     def _pin(self, func: Any, args: Any) -> Any:
         with self.fake:
             pinned = torch.empty_like(args[0])
+        self.host_values.alias(pinned, args[0])
         self._pinned(pinned)
         return pinned
 
@@ -315,18 +345,22 @@ class Recorder(StepWriter, TorchDispatchMode):
         if facts.name == "aten::empty" and not outputs[0].numel:
             return
         view = facts.viewing or (
-            not facts.writes
-            and bool(outputs)
-            and all(s.storage in in_storages for s in outputs)
+            not facts.writes and bool(outputs) and all(s.storage in in_storages for s in outputs)
         )
         self.append(
-            facts.name, facts.overload, tuple(inputs), tuple(outputs),
+            facts.name,
+            facts.overload,
+            tuple(inputs),
+            tuple(outputs),
             plain_arguments(facts, args, kwargs) if self.recording else {},
-            module=module, phase=phase, recomputed=recomputed, view=view,
+            module=module,
+            phase=phase,
+            recomputed=recomputed,
+            view=view,
             autograd=(torch.is_grad_enabled() or facts.name.startswith("gpuscope::"))
             and wants_grad(args),
             sync=sync_of(facts, args, kwargs, inputs, outputs),
-        )  # fmt: skip
+        )
 
     def _learn(self, facts: Facts, args: Any, inputs: Any, outputs: Any) -> None:
         if facts.name == "aten::_amp_foreach_non_finite_check_and_unscale_":

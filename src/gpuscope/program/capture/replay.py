@@ -11,11 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    FakeTensor,
-    FakeTensorMode,
-    in_kernel_invocation_manager,
-)
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 
 from gpuscope.program.capture.fakes import with_index
 
@@ -45,7 +41,7 @@ class Replay:
             parts = tuple(_part(a) for a in args)
             if kwargs:
                 parts = (parts, *((k, _part(v)) for k, v in kwargs.items()))
-            return (func, parts)
+            return (func, parts, torch.get_default_dtype())
         except Unhashable:
             return None
 
@@ -93,9 +89,11 @@ class Replay:
             return args[item[1]]
         _, shape, stride, dtype, _, index, offset = item
         elem = torch.empty_strided(
-            shape if kind == _FRESH else (0,), stride if kind == _FRESH else (1,),
-            dtype=dtype, device="meta",
-        )  # fmt: skip
+            shape if kind == _FRESH else (0,),
+            stride if kind == _FRESH else (1,),
+            dtype=dtype,
+            device="meta",
+        )
         if kind == _VIEW:
             elem.set_(args[index].untyped_storage(), offset, shape, stride)
         return elem
@@ -111,9 +109,12 @@ def _part(value: Any) -> Any:
         if value.constant is not None:
             raise Unhashable
         return (
-            value.shape, value.stride(), value.dtype, value.fake_device.type,
+            value.shape,
+            value.stride(),
+            value.dtype,
+            value.fake_device.type,
             value.storage_offset(),
-        )  # fmt: skip
+        )
     if isinstance(value, torch.Tensor):
         raise Unhashable
     if isinstance(value, (list, tuple)):
@@ -150,9 +151,14 @@ def _plan(value: Any, args: Any, tensors: list[torch.Tensor]) -> Any:
     for index, a in enumerate(args):
         if isinstance(a, torch.Tensor) and a.untyped_storage()._cdata == key:
             return (
-                _VIEW, shape, stride, value.dtype, value.fake_device, index,
+                _VIEW,
+                shape,
+                stride,
+                value.dtype,
+                value.fake_device,
+                index,
                 value.storage_offset(),
-            )  # fmt: skip
+            )
     if value.storage_offset() or any(t.untyped_storage()._cdata == key for t in tensors):
         return None
     extent = 1 + sum((s - 1) * st for s, st in zip(shape, stride, strict=True))

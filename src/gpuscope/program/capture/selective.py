@@ -63,7 +63,7 @@ def named_on_gpu(func: Any, args: tuple[Any, ...]) -> Any:
     namespace, _, name = str(getattr(func, "_schema", func)).partition("(")[0].partition("::")
     if namespace != "gpuscope":
         return func
-    told = args[_BACKEND_AT] if len(args) > _BACKEND_AT else "flash"
-    known = _ATTENTION.get(str(told).removesuffix("_only")) if name == "attention" else None
+    given = args[_BACKEND_AT] if len(args) > _BACKEND_AT else "flash"
+    known = _ATTENTION.get(str(given).removesuffix("_only")) if name == "attention" else None
     packet = getattr(torch.ops.aten, known or _OTHERS.get(name, ""), None)
     return getattr(packet, "default", func)

@@ -12,9 +12,6 @@ import torch
 
 from gpuscope.program.types import Category, Storage
 
-UNSHARDED = "unsharded parameter"
-"""Memory that holds a whole parameter only while it is used (FSDP)."""
-
 
 def held(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor that holds the memory: what is inside of a DTensor or the like."""
@@ -42,6 +39,7 @@ class Life:
     pinned: bool = False
     dims: int = 0
     floating: bool = True
+    named: bool = False
 
 
 class StorageTracker:
@@ -66,9 +64,17 @@ class StorageTracker:
             return known
         number = len(self.lives)
         life = Life(
-            number, storage.nbytes(), self.clock(), None, module, label, phase,
-            device=device, dims=tensor.dim(), floating=tensor.is_floating_point(),
-        )  # fmt: skip
+            number,
+            storage.nbytes(),
+            self.clock(),
+            None,
+            module,
+            label,
+            phase,
+            device=device,
+            dims=tensor.dim(),
+            floating=tensor.is_floating_point(),
+        )
         self.lives.append(life)
         self._by_key[key] = number
         self._refs[key] = weakref.ref(storage, partial(self._gone_ref, key))
@@ -112,12 +118,20 @@ class StorageTracker:
         number = self.id_of(tensor)
         if number >= 0:
             life = self.lives[number]
-            if life.label == UNSHARDED:
+            if life.named:
                 return
             if life.category is None or category in ("parameter", "gradient"):
                 life.category = category
                 life.label = label or life.label
                 life.module = module or life.module
+
+    def name(self, tensor: torch.Tensor, label: str, module: str) -> None:
+        """Say finally what a tensor's storage holds: memory of a whole parameter that is there only
+        while it is used (FSDP) is called neither by its allocation nor as the parameter itself."""
+        number = self.id_of(tensor)
+        if number >= 0:
+            life = self.lives[number]
+            life.label, life.module, life.named = label, module, True
 
     def finish(self, first_backward: int, resident: Category) -> tuple[Storage, ...]:
         """All device storages that live during the step, categories filled in.

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture.calls import flat
 from gpuscope.program.capture.patches import Patches
@@ -21,9 +22,9 @@ from gpuscope.program.script.runner import when_imported
 
 __all__ = ["install"]
 
-_ASSUMED = (
-    "Triton kernels of your own are not followed: each is taken as moving every tensor that it is"
-    " given once."
+_ASSUMED = Text(
+    "Triton kernels of your own are not followed: each is taken as moving every tensor that it is "
+    "given once."
 )
 
 
@@ -56,9 +57,9 @@ def _replace_runs(patch: Patches, launched: Any) -> None:
 def _note(recorder: Any, name: str, tensors: list[torch.Tensor]) -> None:
     if recorder.strict:
         raise CaptureError(
-            f"The Triton kernel '{name}' cannot be captured.",
-            "What it does with its tensors is not known without running it.",
-            "Leave out --strict to estimate it by their bytes.",
+            Text("The Triton kernel '{name}' cannot be captured.", name=name),
+            Text("What it does with its tensors is not known without running it."),
+            Text("Leave out --strict to estimate it by their bytes."),
         )
     recorder.values.assume(_ASSUMED)
     recorder.python.pause()
@@ -82,4 +83,3 @@ def _name(kernel: Any) -> str:
     while hasattr(seen, "fn"):
         seen = seen.fn
     return str(getattr(seen, "__name__", "kernel"))
-

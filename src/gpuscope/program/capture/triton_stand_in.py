@@ -132,9 +132,13 @@ def _next_power_of_2(n: int) -> int:
 
 
 _KNOWN: dict[str, Any] = {
-    "jit": _jit, "autotune": _given_back, "heuristics": _given_back, "cdiv": _cdiv,
-    "next_power_of_2": _next_power_of_2, "JITFunction": _Kernel,
-}  # fmt: skip
+    "jit": _jit,
+    "autotune": _given_back,
+    "heuristics": _given_back,
+    "cdiv": _cdiv,
+    "next_power_of_2": _next_power_of_2,
+    "JITFunction": _Kernel,
+}
 
 
 def _asked_by_itself() -> bool:

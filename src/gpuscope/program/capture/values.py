@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
+
 
 @dataclass
 class Known:
@@ -51,6 +53,8 @@ class Values:
 
     def learn(self, name: str, args: Any, outputs: list[int], inputs: list[int]) -> None:
         """Update knowledge after operator `name` ("aten::ones" style)."""
+        if name == "aten::copy_":
+            inputs = inputs[1:]  # what is copied; what was there is gone
         known = _result(name, args, [self.by_storage.get(s) for s in inputs])
         for storage in outputs:
             if known is None:
@@ -66,7 +70,7 @@ class Values:
                 self.assume(known.assumed)
             return float(known.fill) if dtype.is_floating_point else _as(dtype, known.fill)
         if dtype is torch.bool:
-            self.assume("Flags read from tensors (.item() on a bool) are taken as False.")
+            self.assume(Text("Flags read from tensors (.item() on a bool) are taken as False."))
             return False
         if dtype.is_floating_point:
             return 1.0
@@ -82,7 +86,9 @@ class Values:
             if known.assumed:
                 self.assume(known.assumed)
             return max(1, math.ceil(numel * known.density))
-        self.assume("Half of a data-dependent selection (nonzero, boolean index) is taken as true.")
+        self.assume(
+            Text("Half of a data-dependent selection (nonzero, boolean index) is taken as true.")
+        )
         return max(1, numel // 2)
 
 
@@ -91,51 +97,83 @@ def _as(dtype: torch.dtype, value: float) -> Any:
 
 
 _FILL = {
-    "aten::ones": 1.0, "aten::zeros": 0.0, "aten::ones_like": 1.0, "aten::zeros_like": 0.0,
-    "aten::new_ones": 1.0, "aten::new_zeros": 0.0, "aten::zero_": 0.0,
-}  # fmt: skip
+    "aten::ones": 1.0,
+    "aten::zeros": 0.0,
+    "aten::ones_like": 1.0,
+    "aten::zeros_like": 0.0,
+    "aten::new_ones": 1.0,
+    "aten::new_zeros": 0.0,
+    "aten::zero_": 0.0,
+}
 
-_INTEGERS = (
-    "Integers that the host reads from tensors (.item(), .tolist()) are unknown without"
-    " their values: where code uses one, 1 is taken."
+_INTEGERS = Text(
+    "Integers that the host reads from tensors (.item(), .tolist()) are unknown without their "
+    "values: where code uses one, 1 is taken."
 )
 
-_CHECKS = (
-    "Checks of data read by the host are taken as passed: .all() true, .any() false; but not that"
-    " all picked indices are equal to one (the end of generation)."
+_CHECKS = Text(
+    "Checks of data read by the host are taken as passed: .all() true, .any() false; but not that "
+    "all picked indices are equal to one (the end of generation)."
 )
 
 _CHECKED = {
-    "aten::all": 1.0, "aten::any": 0.0, "aten::_is_all_true": 1.0, "aten::_is_any_true": 0.0,
-}  # fmt: skip
+    "aten::all": 1.0,
+    "aten::any": 0.0,
+    "aten::_is_all_true": 1.0,
+    "aten::_is_any_true": 0.0,
+}
 
-_EVEN = "Indices picked by topk, argmax or sort are taken as spread evenly over their range."
+_EVEN = Text("Indices picked by topk, argmax or sort are taken as spread evenly over their range.")
 
 _PICKS = {
-    "aten::topk", "aten::argmax", "aten::argmin", "aten::sort", "aten::argsort",
+    "aten::topk",
+    "aten::argmax",
+    "aten::argmin",
+    "aten::sort",
+    "aten::argsort",
     "aten::multinomial",
-}  # fmt: skip
+}
 
 _OR = {"aten::bitwise_or", "aten::bitwise_or_", "aten::logical_or", "aten::logical_or_"}
 
 _KEEP = {
-    "aten::_to_copy", "aten::clone", "aten::copy_", "aten::expand", "aten::permute",
-    "aten::contiguous", "aten::lift_fresh", "aten::repeat", "aten::reshape", "aten::_unsafe_view",
-    "aten::view", "aten::unsqueeze", "aten::squeeze", "aten::select", "aten::slice",
-}  # fmt: skip
+    "aten::_to_copy",
+    "aten::clone",
+    "aten::copy_",
+    "aten::expand",
+    "aten::permute",
+    "aten::contiguous",
+    "aten::lift_fresh",
+    "aten::repeat",
+    "aten::reshape",
+    "aten::_unsafe_view",
+    "aten::view",
+    "aten::unsqueeze",
+    "aten::squeeze",
+    "aten::select",
+    "aten::slice",
+}
 
 _COMPARE = {
-    "aten::eq": lambda a, b: a == b, "aten::ne": lambda a, b: a != b,
-    "aten::gt": lambda a, b: a > b, "aten::lt": lambda a, b: a < b,
-    "aten::ge": lambda a, b: a >= b, "aten::le": lambda a, b: a <= b,
-}  # fmt: skip
+    "aten::eq": lambda a, b: a == b,
+    "aten::ne": lambda a, b: a != b,
+    "aten::gt": lambda a, b: a > b,
+    "aten::lt": lambda a, b: a < b,
+    "aten::ge": lambda a, b: a >= b,
+    "aten::le": lambda a, b: a <= b,
+}
 
+
+_ITSELF = {"aten::eq": 1.0, "aten::ne": 0.0}
+"""A tensor compared with itself; the other way round where it is compared with infinity."""
 
 _ARITHMETIC = {
-    "aten::add": lambda a, b: a + b, "aten::sub": lambda a, b: a - b,
-    "aten::mul": lambda a, b: a * b, "aten::floor_divide": lambda a, b: a // b if b else a,
+    "aten::add": lambda a, b: a + b,
+    "aten::sub": lambda a, b: a - b,
+    "aten::mul": lambda a, b: a * b,
+    "aten::floor_divide": lambda a, b: a // b if b else a,
     "aten::remainder": lambda a, b: a % b if b else a,
-}  # fmt: skip
+}
 """Between a tensor of one integer and a number: `data[i : i + length]` keeps its length."""
 
 
@@ -160,6 +198,12 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
     if name in ("aten::full", "aten::full_like", "aten::fill_", "aten::new_full"):
         number = args[-1] if args else None
         return Known(fill=float(number)) if isinstance(number, (int, float, bool)) else None
+    if name == "aten::mul" and len(inputs) > 1 and all(k and k.fill is not None for k in inputs):
+        return Known(fill=math.prod(k.fill or 0.0 for k in inputs if k))
+    if name in _ITSELF and args[0] is args[1]:
+        return Known(fill=_ITSELF[name])  # but for what is not a number: a healthy step has none
+    if name in _ITSELF and isinstance(args[1], float) and args[1] == math.inf:
+        return Known(fill=1.0 - _ITSELF[name])
     if name in _ARITHMETIC:
         return _reckoned(name, args, first)
     if name in _COMPARE and first is not None and first.fill is not None and len(args) > 1:

@@ -9,7 +9,7 @@ import torch
 from gpuscope.program.capture.calls import dtype_name, wants_grad
 from gpuscope.program.capture.cuda import current_stream
 from gpuscope.program.capture.distributed.groups import Groups
-from gpuscope.program.capture.distributed.sites import site
+from gpuscope.program.capture.distributed.sites import line, site
 from gpuscope.program.capture.distributed.works import Works
 from gpuscope.program.capture.fakes import on_device
 from gpuscope.program.capture.modules import ModuleTracker
@@ -85,10 +85,19 @@ class StepWriter:
         return tuple(self.order.settled(self.ops))
 
     def append(
-        self, name: str, overload: str, inputs: Any, outputs: Any, args: Any, *,
-        module: str | None = None, phase: Phase | None = None, queue: Queue | None = None,
-        waits: tuple[int, ...] = (), **rest: Any,
-    ) -> int:  # fmt: skip
+        self,
+        name: str,
+        overload: str,
+        inputs: Any,
+        outputs: Any,
+        args: Any,
+        *,
+        module: str | None = None,
+        phase: Phase | None = None,
+        queue: Queue | None = None,
+        waits: tuple[int, ...] = (),
+        **rest: Any,
+    ) -> int:
         """Write an operator down, if the step is the recorded one.
 
         Args:
@@ -100,10 +109,15 @@ class StepWriter:
         """
         number = self.order.clock
         stream = current_stream().stream_id
-        works = not rest.get("view") and name not in _WITHOUT_KERNEL and (
-            any(s.device == "device" for s in inputs) or any(s.device == "device" for s in outputs)
-        )  # fmt: skip
-        told = self.order.issue(name, stream, works=works, queue=queue)
+        works = (
+            not rest.get("view")
+            and name not in _WITHOUT_KERNEL
+            and (
+                any(s.device == "device" for s in inputs)
+                or any(s.device == "device" for s in outputs)
+            )
+        )
+        given = self.order.issue(name, stream, works=works, queue=queue)
         if name == "gpuscope::attention":
             self._shapes.add(tuple((s.shape, s.dtype) for s in inputs[:2]))
         if not self.recording:
@@ -122,14 +136,24 @@ class StepWriter:
         self._last_node = node
         self.ops.append(
             Op(
-                index=len(self.ops), name=name, overload=overload, inputs=inputs,
-                outputs=outputs, args=args, module=module, phase=phase,
-                module_calls=calls - self._last_calls, autograd_nodes=entered,
+                index=len(self.ops),
+                name=name,
+                overload=overload,
+                inputs=inputs,
+                outputs=outputs,
+                args=args,
+                module=module,
+                phase=phase,
+                module_calls=calls - self._last_calls,
+                autograd_nodes=entered,
                 python_calls=python - self._last_python,
                 python_instructions=instructions - self._last_instructions,
-                stream=stream, waits=tuple(sorted({*waits, *told})) if waits else told, **rest,
+                stream=stream,
+                waits=tuple(sorted({*waits, *given})) if waits else given,
+                line=line() if works and phase != "backward" else "",
+                **rest,
             )
-        )  # fmt: skip
+        )
         self._last_calls = calls
         self._last_python = python
         self._last_instructions = instructions
@@ -183,10 +207,14 @@ class StepWriter:
 
 _WITHOUT_KERNEL = frozenset(
     {
-        "aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty",
-        "aten::new_empty_strided", "_c10d_functional::wait_tensor",
+        "aten::empty",
+        "aten::empty_strided",
+        "aten::empty_like",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "_c10d_functional::wait_tensor",
     }
-)  # fmt: skip
+)
 """Operators on device tensors that launch nothing."""
 
 

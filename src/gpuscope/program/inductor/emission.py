@@ -11,10 +11,7 @@ from math import ceil
 from gpuscope.program.inductor.lowering import NORMS, base_name
 from gpuscope.program.inductor.splitting import UNITS
 from gpuscope.program.inductor.values import Graph, Group, Node, Value
-from gpuscope.program.types import Op, Program, Storage, TensorSpec
-
-FUSED = "gpuscope::fused"
-"""Name of an operator that stands for one generated kernel."""
+from gpuscope.program.types import FUSED, Op, Program, Storage, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +55,10 @@ def _with_waits(program: Program, emitted: list[Emitted]) -> list[Emitted]:
 
     return [
         replace(e, op=replace(e.op, waits=tuple(sorted({moved(w) for w in e.op.waits}))))
-        if e.op.waits else e
+        if e.op.waits
+        else e
         for e in emitted
-    ]  # fmt: skip
+    ]
 
 
 def _in_order(nodes: Iterable[Node]) -> Iterator[Group]:
@@ -83,9 +81,11 @@ def _sorted(groups: list[Group]) -> Iterator[Group]:
     followers: dict[Group, list[Group]] = {}
     for group in groups:
         before = {
-            earlier.group for node in group.nodes for earlier in node.before()
+            earlier.group
+            for node in group.nodes
+            for earlier in node.before()
             if earlier.group is not group and earlier.group in members
-        }  # fmt: skip
+        }
         waits[group] = len(before)
         for earlier in before:
             if earlier is not None:
@@ -117,10 +117,15 @@ def _operators(group: Group, graph: Graph, program: Program) -> tuple[Op, ...]:
     # Generated code calls the library directly: no module, no autograd, no Python API.
     return (
         replace(
-            op, inputs=inputs, autograd=False, module_calls=0, python_calls=0,
-            python_instructions=0, autograd_nodes=0,
+            op,
+            inputs=inputs,
+            autograd=False,
+            module_calls=0,
+            python_calls=0,
+            python_instructions=0,
+            autograd_nodes=0,
         ),
-    )  # fmt: skip
+    )
 
 
 def _with_sums(made: Op, group: Group, graph: Graph) -> tuple[Op, ...]:
@@ -150,10 +155,17 @@ def _with_sums(made: Op, group: Group, graph: Graph) -> tuple[Op, ...]:
         )
         outputs.append(partial)
         total = Op(
-            index=0, name="aten::sum", overload="dim_IntList", inputs=(partial,), outputs=(spec,),
-            args={"dim": (0,)}, module=made.module, phase=made.phase, stream=made.stream,
+            index=0,
+            name="aten::sum",
+            overload="dim_IntList",
+            inputs=(partial,),
+            outputs=(spec,),
+            args={"dim": (0,)},
+            module=made.module,
+            phase=made.phase,
+            stream=made.stream,
             region=made.region,
-        )  # fmt: skip
+        )
         graph.made[partial.storage] = partial, total
         sums.append(total)
     return (replace(made, outputs=tuple(outputs)), *sums)
@@ -201,7 +213,9 @@ def _fused(group: Group) -> Op | None:
     parts = [n.part for n in nodes if n.part is not None]
     reduces = [p for p in parts if p.loop == "reduction"]
     return Op(
-        index=0, name=FUSED, inputs=_inputs(nodes, members),
+        index=0,
+        name=FUSED,
+        inputs=_inputs(nodes, members),
         outputs=tuple(outputs.values()),
         args={
             "operators": tuple(sorted({base_name(op) for op in ops})),
@@ -216,9 +230,11 @@ def _fused(group: Group) -> Op | None:
             "random": any(p.random for p in parts),
         },
         module=Counter(op.module for op in ops).most_common(1)[0][0],
-        phase=last.phase, stream=last.stream, recomputed=all(op.recomputed for op in ops),
+        phase=last.phase,
+        stream=last.stream,
+        recomputed=all(op.recomputed for op in ops),
         region=last.region,
-    )  # fmt: skip
+    )
 
 
 def _finals(node: Node) -> int:
@@ -353,6 +369,11 @@ def _made(
             )
         crosses = emitted[born].op.phase == "forward" and emitted[last].op.phase == "backward"
         yield Storage(
-            number, spec.nbytes, "activation" if crosses else "temporary", born, last + 1,
-            op.module, f"{op.name} in a kernel",
-        )  # fmt: skip
+            number,
+            spec.nbytes,
+            "activation" if crosses else "temporary",
+            born,
+            last + 1,
+            op.module,
+            f"{op.name} in a kernel",
+        )

@@ -299,9 +299,7 @@ def _join(group: Group, node: Node) -> None:
     group.nodes.append(node)
     inside = [earlier for earlier in node.before() if earlier.group is group]
     node.reduced = part.loop == "reduction" or any(earlier.reduced for earlier in inside)
-    node.late = (
-        part.splits > 1 or part.loop == "scatter" or any(earlier.late for earlier in inside)
-    )
+    node.late = part.splits > 1 or part.loop == "scatter" or any(earlier.late for earlier in inside)
     if part.loop != "reduction":
         return
     if group.columns == 1:

@@ -21,74 +21,228 @@ Loop = Literal["pointwise", "reduction", "scatter"]
 
 POINTWISE = frozenset(
     [
-        "add", "sub", "mul", "div", "neg", "exp", "exp2", "expm1", "log", "log1p", "log2",
-        "pow", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "sigmoid", "silu", "gelu",
-        "relu", "erf", "erfc", "leaky_relu", "elu", "celu", "hardtanh", "hardswish",
-        "hardsigmoid", "mish", "softplus", "log_sigmoid", "log_sigmoid_forward",
-        "log_sigmoid_backward", "threshold", "threshold_backward", "gelu_backward",
-        "silu_backward", "tanh_backward", "sigmoid_backward", "hardtanh_backward",
-        "hardswish_backward", "hardsigmoid_backward", "leaky_relu_backward", "elu_backward",
-        "softplus_backward", "mish_backward", "native_dropout_backward", "where",
-        "masked_fill", "eq", "ne", "gt", "lt", "ge", "le", "bitwise_and", "bitwise_or",
-        "bitwise_xor", "bitwise_not", "logical_and", "logical_or", "logical_not", "clamp",
-        "clamp_min", "clamp_max", "reciprocal", "abs", "sign", "sgn", "addcmul", "addcdiv",
-        "lerp", "maximum", "minimum", "fmod", "remainder", "floor", "ceil", "round",
-        "trunc", "isnan", "isinf", "isfinite", "atan2", "rsub", "square", "_to_copy",
-        "clone", "contiguous", "zeros", "zeros_like", "ones", "ones_like", "full",
-        "full_like", "new_zeros", "new_ones", "new_full", "arange", "linspace",
-        "scalar_tensor", "cat", "stack", "constant_pad_nd", "slice_backward",
-        "select_backward", "slice_scatter", "select_scatter", "triu", "tril", "flip",
-        "roll", "repeat", "pow_backward", "floor_divide", "glu", "glu_backward",
-        "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
-        "avg_pool2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward",
-        "upsample_bilinear2d", "nll_loss_backward", "mse_loss_backward",
-        "binary_cross_entropy_with_logits", "squeeze_copy", "unsqueeze_copy", "view_copy",
-        "expand_copy", "permute_copy", "transpose_copy", "t_copy", "slice_copy",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "neg",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log1p",
+        "log2",
+        "pow",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "sigmoid",
+        "silu",
+        "gelu",
+        "relu",
+        "erf",
+        "erfc",
+        "leaky_relu",
+        "elu",
+        "celu",
+        "hardtanh",
+        "hardswish",
+        "hardsigmoid",
+        "mish",
+        "softplus",
+        "log_sigmoid",
+        "log_sigmoid_forward",
+        "log_sigmoid_backward",
+        "threshold",
+        "threshold_backward",
+        "gelu_backward",
+        "silu_backward",
+        "tanh_backward",
+        "sigmoid_backward",
+        "hardtanh_backward",
+        "hardswish_backward",
+        "hardsigmoid_backward",
+        "leaky_relu_backward",
+        "elu_backward",
+        "softplus_backward",
+        "mish_backward",
+        "native_dropout_backward",
+        "where",
+        "masked_fill",
+        "eq",
+        "ne",
+        "gt",
+        "lt",
+        "ge",
+        "le",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_not",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "clamp",
+        "clamp_min",
+        "clamp_max",
+        "reciprocal",
+        "abs",
+        "sign",
+        "sgn",
+        "addcmul",
+        "addcdiv",
+        "lerp",
+        "maximum",
+        "minimum",
+        "fmod",
+        "remainder",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "atan2",
+        "rsub",
+        "square",
+        "_to_copy",
+        "clone",
+        "contiguous",
+        "zeros",
+        "zeros_like",
+        "ones",
+        "ones_like",
+        "full",
+        "full_like",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "arange",
+        "linspace",
+        "scalar_tensor",
+        "cat",
+        "stack",
+        "constant_pad_nd",
+        "slice_backward",
+        "select_backward",
+        "slice_scatter",
+        "select_scatter",
+        "triu",
+        "tril",
+        "flip",
+        "roll",
+        "repeat",
+        "pow_backward",
+        "floor_divide",
+        "glu",
+        "glu_backward",
+        "max_pool2d_with_indices",
+        "max_pool2d_with_indices_backward",
+        "avg_pool2d",
+        "avg_pool2d_backward",
+        "upsample_nearest2d",
+        "upsample_nearest2d_backward",
+        "upsample_bilinear2d",
+        "nll_loss_backward",
+        "mse_loss_backward",
+        "binary_cross_entropy_with_logits",
+        "squeeze_copy",
+        "unsqueeze_copy",
+        "view_copy",
+        "expand_copy",
+        "permute_copy",
+        "transpose_copy",
+        "t_copy",
+        "slice_copy",
         "select_copy",
     ]
-)  # fmt: skip
+)
 """Operators that are one elementwise loop over their (first) result."""
 
 RANDOM = frozenset(
     [
-        "bernoulli", "rand", "randn", "rand_like", "randn_like",
-        "randint", "uniform", "normal", "exponential",
+        "bernoulli",
+        "rand",
+        "randn",
+        "rand_like",
+        "randn_like",
+        "randint",
+        "uniform",
+        "normal",
+        "exponential",
     ]
-)  # fmt: skip
+)
 """Elementwise operators that draw random numbers: never computed twice."""
 
 _WINDOWS = frozenset(
-    ["max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d",
-     "avg_pool2d_backward", "upsample_bilinear2d"]
-)  # fmt: skip
+    [
+        "max_pool2d_with_indices",
+        "max_pool2d_with_indices_backward",
+        "avg_pool2d",
+        "avg_pool2d_backward",
+        "upsample_bilinear2d",
+    ]
+)
 
 _OVERWRITES = frozenset(["fill", "zero", "copy"])
 """In-place operators that do not read what they overwrite."""
 
 NORMS = frozenset(
-    ["native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit",
-     "_batch_norm_with_update", "native_group_norm", "native_layer_norm"]
-)  # fmt: skip
+    [
+        "native_batch_norm",
+        "cudnn_batch_norm",
+        "_native_batch_norm_legit",
+        "_batch_norm_with_update",
+        "native_group_norm",
+        "native_layer_norm",
+    ]
+)
 """Forward passes of norms: mean and variance come from one (Welford) reduction."""
 
 _LOOK_UPS = frozenset(["embedding", "gather", "index_select", "index"])
 
 _SCATTERS = frozenset(
     [
-        "index_put", "_index_put_impl", "index_copy", "index_add", "scatter", "scatter_add",
+        "index_put",
+        "_index_put_impl",
+        "index_copy",
+        "index_add",
+        "scatter",
+        "scatter_add",
         "scatter_reduce",
     ]
-)  # fmt: skip
+)
 """Written row by row; sums by atomic additions, where eagerly indices are sorted first
 (torch/_inductor/lowering.py, `index_put_impl_`)."""
 
 _SIMPLE_REDUCTIONS = frozenset(
     [
-        "sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "any",
-        "all", "var", "std", "var_mean", "std_mean", "linalg_vector_norm", "norm",
-        "logsumexp", "cumsum", "cumprod",
+        "sum",
+        "mean",
+        "prod",
+        "amax",
+        "amin",
+        "max",
+        "min",
+        "argmax",
+        "argmin",
+        "any",
+        "all",
+        "var",
+        "std",
+        "var_mean",
+        "std_mean",
+        "linalg_vector_norm",
+        "norm",
+        "logsumexp",
+        "cumsum",
+        "cumprod",
     ]
-)  # fmt: skip
+)
 
 
 _UNROLLED = 8
@@ -186,9 +340,7 @@ def _pointwise(op: Op, base: str) -> Part:
     elif base == "max_pool2d_with_indices_backward":
         reads = tuple(replace(t, dtype="int8") if t.dtype == "int64" else t for t in reads)
     rows = max(t.numel for t in writes)
-    return Part(
-        "pointwise", rows, 1, reads, writes, random=base in RANDOM, window=base in _WINDOWS
-    )
+    return Part("pointwise", rows, 1, reads, writes, random=base in RANDOM, window=base in _WINDOWS)
 
 
 def _look_up(op: Op, base: str) -> Part:
@@ -363,18 +515,25 @@ def _dropout(op: Op, fresh: Fresh) -> tuple[Part, ...]:
 
 _SPECIAL: dict[str, Lowering] = {
     "native_dropout": _dropout,
-    "_softmax": _softmax, "_log_softmax": _softmax,
-    "_softmax_backward_data": _softmax, "_log_softmax_backward_data": _softmax,
-    "native_layer_norm": _row_norm, "native_group_norm": _row_norm, "_fused_rms_norm": _row_norm,
+    "_softmax": _softmax,
+    "_log_softmax": _softmax,
+    "_softmax_backward_data": _softmax,
+    "_log_softmax_backward_data": _softmax,
+    "native_layer_norm": _row_norm,
+    "native_group_norm": _row_norm,
+    "_fused_rms_norm": _row_norm,
     "native_layer_norm_backward": _row_norm_backward,
     "native_group_norm_backward": _row_norm_backward,
     "_fused_rms_norm_backward": _row_norm_backward,
-    "native_batch_norm": _batch_norm, "cudnn_batch_norm": _batch_norm,
-    "_native_batch_norm_legit": _batch_norm, "_batch_norm_with_update": _batch_norm,
+    "native_batch_norm": _batch_norm,
+    "cudnn_batch_norm": _batch_norm,
+    "_native_batch_norm_legit": _batch_norm,
+    "_batch_norm_with_update": _batch_norm,
     "_native_batch_norm_legit_no_training": _batch_norm,
     "native_batch_norm_backward": _batch_norm_backward,
     "cudnn_batch_norm_backward": _batch_norm_backward,
     "batch_norm_backward": _batch_norm_backward,
-    "nll_loss_forward": _nll_forward, "mse_loss": _mean_loss,
+    "nll_loss_forward": _nll_forward,
+    "mse_loss": _mean_loss,
     "embedding_dense_backward": _embedding_backward,
-}  # fmt: skip
+}

@@ -12,10 +12,31 @@ from dataclasses import replace
 from gpuscope.program.types import Op, Program, TensorSpec
 
 _ELEMENTWISE = frozenset(
-    ["add", "sub", "mul", "div", "neg", "sqrt", "rsqrt", "reciprocal", "pow", "lerp", "addcmul",
-     "addcdiv", "maximum", "minimum", "clamp_min", "clamp_max", "abs", "exp", "sign", "copy",
-     "zero", "clone"]
-)  # fmt: skip
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "neg",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "pow",
+        "lerp",
+        "addcmul",
+        "addcdiv",
+        "maximum",
+        "minimum",
+        "clamp_min",
+        "clamp_max",
+        "abs",
+        "exp",
+        "sign",
+        "copy",
+        "zero",
+        "clone",
+    ]
+)
 
 
 def merge_optimizers(program: Program, name: str) -> Program:
@@ -81,14 +102,27 @@ def _merged(run: list[Op], program: Program, name: str) -> Op:
     rows = sum(spec.numel for spec in {s.storage: s for s in outputs}.values()) or 1
     first = run[0]
     return Op(
-        index=last, name=name, inputs=tuple(reads.values()), outputs=outputs,
+        index=last,
+        name=name,
+        inputs=tuple(reads.values()),
+        outputs=outputs,
         args={
-            "operators": operators, "count": len(run), "rows": max(rows // 3, 1), "columns": 1,
-            "reduction": "", "splits": 1, "finals": 0, "passes": 1, "again_bytes": 0,
-            "random": False, "beside": True,
+            "operators": operators,
+            "count": len(run),
+            "rows": max(rows // 3, 1),
+            "columns": 1,
+            "reduction": "",
+            "splits": 1,
+            "finals": 0,
+            "passes": 1,
+            "again_bytes": 0,
+            "random": False,
+            "beside": True,
         },
-        phase="optimizer", stream=first.stream, region=first.region,
-    )  # fmt: skip
+        phase="optimizer",
+        stream=first.stream,
+        region=first.region,
+    )
 
 
 def _first_list(op: Op) -> int:

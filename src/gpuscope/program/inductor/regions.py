@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuscope.program.types import Op, Phase, Program, TensorSpec
+from gpuscope.program.types import RETURNED, WHOLE_STEP, Op, Phase, Program, TensorSpec
 
 COMPILED_PHASES: frozenset[Phase] = frozenset(["forward", "backward"])
-
-RETURNED = "gpuscope::returned"
-"""Mark of what a compiled call returned that could get a gradient."""
 
 
 def compiled_operators(program: Program) -> frozenset[int]:
     """Indices of the operators that the compiler sees.
 
-    Those of compiled calls; where no call is marked, the whole forward and backward pass.
+    Those of compiled calls; where no call is marked, the whole forward and backward pass, and the
+    optimizer's where a device's compiler takes the whole step.
     """
     marked = any(op.region for op in program.ops)
+    phases = COMPILED_PHASES
+    if program.compiled == WHOLE_STEP:
+        phases |= {"optimizer"}
     return frozenset(
         op.index
         for op in program.ops
-        if not op.sync and op.phase in COMPILED_PHASES and (op.region > 0 or not marked)
+        if not op.sync and op.phase in phases and (op.region > 0 or not marked)
     )
 
 

@@ -16,12 +16,11 @@ from gpuscope.program.inductor.lowering import Part, base_name, lower
 from gpuscope.program.inductor.padding import Padding, padding_of
 from gpuscope.program.inductor.regions import (
     COMPILED_PHASES,
-    RETURNED,
     compiled_operators,
     in_graph_order,
     unwanted_results,
 )
-from gpuscope.program.types import Op, Phase, Program, TensorSpec
+from gpuscope.program.types import RETURNED, Op, Phase, Program, TensorSpec
 
 Kind = Literal["loop", "library", "outside"]
 
@@ -216,8 +215,14 @@ class _Builder:
         """
         for spec in self.returned.pop(op.region, ()):
             zeros = replace(spec, storage=self.graph.fresh())
-            fill = Op(index=op.index, name="aten::zeros", outputs=(zeros,), phase="backward",
-                      stream=op.stream, region=op.region)  # fmt: skip
+            fill = Op(
+                index=op.index,
+                name="aten::zeros",
+                outputs=(zeros,),
+                phase="backward",
+                stream=op.stream,
+                region=op.region,
+            )
             self.graph.made[zeros.storage] = zeros, fill
             self.graph.held.add(zeros.storage)
             self._library(fill)
@@ -291,8 +296,14 @@ class _Builder:
             return
         self.seeded = self.segment
         seeds = TensorSpec((1,), (1,), "int64", "device", self.graph.fresh())
-        call = Op(index=op.index, name="aten::randint", outputs=(seeds,), phase=op.phase,
-                  stream=op.stream, region=op.region)  # fmt: skip
+        call = Op(
+            index=op.index,
+            name="aten::randint",
+            outputs=(seeds,),
+            phase=op.phase,
+            stream=op.stream,
+            region=op.region,
+        )
         self.graph.made[seeds.storage] = seeds, call
         self._library(call)
 
@@ -324,8 +335,15 @@ class _Builder:
             if held is None:
                 held = padding.padded(spec, shape, self.graph.fresh())
                 self.padded[key] = held
-                copy = replace(op, name="aten::constant_pad_nd", overload="default", inputs=(spec,),
-                               outputs=(held,), args={}, autograd=False)  # fmt: skip
+                copy = replace(
+                    op,
+                    name="aten::constant_pad_nd",
+                    overload="default",
+                    inputs=(spec,),
+                    outputs=(held,),
+                    args={},
+                    autograd=False,
+                )
                 self._loops(copy, (Part("pointwise", held.numel, 1, (spec,), (held,)),))
                 self.graph.made[held.storage] = held, copy
             specs[position] = padding.like(held, shape, specs[position])
@@ -353,9 +371,7 @@ class _Builder:
                 old.kept = old.kept or spec.touched_bytes < old.spec.touched_bytes
                 node.over.append(old)
                 earlier = tuple(old.readers) if old.node is None else (*old.readers, old.node)
-                node.after.extend(
-                    n for n in earlier if n.segment == node.segment and n is not node
-                )
+                node.after.extend(n for n in earlier if n.segment == node.segment and n is not node)
             value = Value(spec.storage, spec, node)
             self.current[spec.storage] = value
             node.writes.append(value)

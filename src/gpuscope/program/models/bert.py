@@ -3,6 +3,7 @@
 Sizes: config.json of google-bert/bert-base-uncased and bert-large-uncased on the Hugging Face hub.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.registry import Model, register
 from gpuscope.program.models.settings import Defaults
 from gpuscope.program.models.transformers_spec import TransformersSpec, text_tokens
@@ -19,16 +20,23 @@ for _name, _hidden, _layers, _heads, _ffn, _parameters, _aliases in _SIZES:
         config="BertConfig",
         model="BertForMaskedLM",
         values={
-            "vocab_size": 30522, "hidden_size": _hidden, "num_hidden_layers": _layers,
-            "num_attention_heads": _heads, "intermediate_size": _ffn,
+            "vocab_size": 30522,
+            "hidden_size": _hidden,
+            "num_hidden_layers": _layers,
+            "num_attention_heads": _heads,
+            "intermediate_size": _ffn,
         },
         kind="encoder",
-    )  # fmt: skip
+    )
     register(
         Model(
             name=_name,
             family="BERT",
-            description=f"encoder, {_layers} layers of {_hidden}, masked-token head",
+            description=Text(
+                "encoder, {layers} layers of {hidden}, masked-token head",
+                layers=_layers,
+                hidden=_hidden,
+            ),
             parameters=_parameters,
             tasks={
                 "train": Defaults(batch=16, seq=512, amp=True, optimizer="adamw"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, UnknownNameError, UnsupportedError
+from gpuscope.outside.plain import file_bytes, python_json_of
 from gpuscope.program.models.deferred_import import import_transformers
 from gpuscope.program.models.registry import Model
 from gpuscope.program.models.settings import Defaults
@@ -33,6 +34,40 @@ _TABLES: tuple[tuple[str, Kind], ...] = (
 )
 
 
+_LARGEST_SIZE, _LARGEST_NUMBER = 10**9, 1e18
+
+_WANTED: Mapping[str, Text] = {
+    "size": Text("a whole number from 0 to 1,000,000,000"),
+    "number": Text("a number"),
+    "flag": Text("true or false"),
+    "names": Text("a list of texts"),
+    "name": Text("a text"),
+}
+
+_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+            *("num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings"),
+            *("n_embd", "n_head", "n_inner", "n_layer", "n_layers", "n_positions", "n_ctx"),
+            *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers", "d_model"),
+            *("d_ff", "d_kv", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
+            *("encoder_ffn_dim", "decoder_ffn_dim", "max_target_positions"),
+            *("num_local_experts", "num_experts", "num_experts_per_tok", "n_routed_experts"),
+            *("moe_intermediate_size", "n_shared_experts", "first_k_dense_replace"),
+            *("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"),
+            *("v_head_dim",),
+        ),
+        "size",
+    ),
+    **dict.fromkeys(("rope_theta", "partial_rotary_factor"), "number"),
+    **dict.fromkeys(("tie_word_embeddings", "attention_bias", "mlp_bias"), "flag"),
+    "architectures": "names",
+    **dict.fromkeys(("model_type", "_name_or_path"), "name"),
+}
+"""What entries of configurations are, where code here reads them."""
+
+
 def model_of_config(path: Path) -> Model:
     """The model that a `config.json`, or the folder that holds one, describes.
 
@@ -46,39 +81,89 @@ def model_of_config(path: Path) -> Model:
     values = _read(file)
     transformers_present(str(file))
     notes = []
-    if isinstance(values.get("text_config"), dict) and "model_type" in values["text_config"]:
-        values = dict(values["text_config"])
-        notes.append("only the text part of the model is run")
+    inner = values.get("text_config")
+    if isinstance(inner, dict) and isinstance(inner.get("model_type"), str):
+        values = dict(inner)
+        notes.append(Text("only the text part of the model is run"))
     if "quantization_config" in values:
         values.pop("quantization_config")
-        notes.append("the quantisation that the file asks for is left out: weights as in --dtype")
+        notes.append(
+            Text("the quantisation that the file asks for is left out: weights as in --dtype")
+        )
     spec = _spec(values, file)
     name = str(values.get("_name_or_path") or file.resolve().parent.name or file.stem)
     return Model(
-        name=name, family=str(values["model_type"]), description=f"from {file}", parameters=None,
-        tasks=_tasks(spec.kind, values), load=spec.load, build=spec.build, fp8=True,
-        tokens=text_tokens, notes=tuple(notes),
+        name=name,
+        family=str(values["model_type"]),
+        description=Text("from {file}", file=file),
+        parameters=None,
+        tasks=_tasks(spec.kind, values),
+        load=spec.load,
+        build=spec.build,
+        fp8=True,
+        tokens=text_tokens,
+        notes=tuple(notes),
         size=spec.size if spec.kind == "causal" else None,
-    )  # fmt: skip
+    )
 
 
 def _read(file: Path) -> dict[str, Any]:
-    next_step = "Give the path of a config.json of a Hugging Face model."
+    next_step = Text("Give the path of a config.json of a Hugging Face model.")
     if not file.is_file():
-        raise InputFileError(f"There is no file {file}.", "", next_step)
+        raise InputFileError(Text("There is no file {file}.", file=file), "", next_step)
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = python_json_of(file_bytes(file))
     except (ValueError, OSError) as error:
-        raise InputFileError(f"{file} is not readable as JSON.", str(error), next_step) from error
+        raise InputFileError(
+            Text("{file} is not readable as JSON.", file=file), str(error), next_step
+        ) from error
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
-        raise InputFileError(f"{file} is not a model's configuration.", _missing(values), next_step)
+        raise InputFileError(
+            Text("{file} is not a model's configuration.", file=file), _missing(values), next_step
+        )
+    check_entries(values, file)
+    if isinstance(inner := values.get("text_config"), dict):
+        check_entries(inner, file, "text_config.")
     return values
 
 
-def _missing(values: object) -> str:
+def check_entries(values: Mapping[str, Any], file: Path, place: str = "") -> None:
+    """Refuse entries of the well-known names that have another type or cannot be counted.
+
+    Others are transformers' own business, which checks them itself.
+
+    Raises:
+        InputFileError: names the entry.
+    """
+    for name, value in values.items():
+        kind = _TYPES.get(name)
+        if value is None or kind is None:
+            continue
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if kind == "size":
+            fits = whole and 0 <= value <= _LARGEST_SIZE
+        elif kind == "number":
+            fits = (whole or isinstance(value, float)) and abs(value) <= _LARGEST_NUMBER
+        elif kind == "flag":
+            fits = isinstance(value, bool)
+        elif kind == "names":
+            fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        else:
+            fits = isinstance(value, str)
+        if not fits:
+            raise InputFileError(
+                Text("{file} is not a model's configuration.", file=file),
+                Text("'{name}' has a value that cannot be.", name=f"{place}{name}"),
+                Text("Correct it: {wanted}.", wanted=_WANTED[kind]),
+            )
+
+
+def _missing(values: object) -> Text:
     if isinstance(values, dict) and "_class_name" in values:
-        return "It describes a diffusers pipeline or model; transformers' have a 'model_type'."
-    return "It has no 'model_type'."
+        return Text(
+            "It describes a diffusers pipeline or model; transformers' have a 'model_type'."
+        )
+    return Text("It has no 'model_type'.")
 
 
 def _spec(values: dict[str, Any], file: Path) -> TransformersSpec:
@@ -87,9 +172,15 @@ def _spec(values: dict[str, Any], file: Path) -> TransformersSpec:
     if model_type not in auto.CONFIG_MAPPING_NAMES:
         version = importlib.metadata.version("transformers")
         raise UnknownNameError(
-            "model_type", model_type, auto.CONFIG_MAPPING_NAMES,
-            f"transformers {version} has no such model; code beside a configuration is never run.",
-        )  # fmt: skip
+            Text("model_type"),
+            model_type,
+            auto.CONFIG_MAPPING_NAMES,
+            Text(
+                "transformers {version} has no such model; code beside a configuration is never "
+                "run.",
+                version=version,
+            ),
+        )
     model_class, kind = _model_class(values, file)
     return TransformersSpec(
         package=auto.model_type_to_module_name(model_type),
@@ -115,19 +206,30 @@ def _model_class(values: Mapping[str, Any], file: Path) -> tuple[str, Kind]:
                 return name, kind
     if not found:
         raise UnsupportedError(
-            f"{file} describes a '{model_type}', for which there is no workload.",
-            "There are workloads for language models, encoders, sequence-to-sequence and speech"
-            " models, and image classifiers.",
-            "Write a build() of your own and type: file.py:build",
+            Text(
+                "{file} describes a '{model_type}', for which there is no workload.",
+                file=file,
+                model_type=model_type,
+            ),
+            Text(
+                "There are workloads for language models, encoders, sequence-to-sequence and "
+                "speech models, and image classifiers."
+            ),
+            Text("Write a build() of your own and type: file.py:build"),
         )
     return found[0]
 
 
 def _layer_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
     known = (
-        "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers",
-        "encoder_layers", "decoder_layers",
-    )  # fmt: skip
+        "num_hidden_layers",
+        "n_layer",
+        "n_layers",
+        "num_layers",
+        "num_decoder_layers",
+        "encoder_layers",
+        "decoder_layers",
+    )
     return tuple(key for key in known if isinstance(values.get(key), int)) or known[:1]
 
 
@@ -147,7 +249,7 @@ def _tasks(kind: Kind, values: Mapping[str, Any]) -> dict[str, Defaults]:
             "inference": Defaults(batch=8, seq=min(limit, 128)),
         }
     if kind == "speech":
-        limit = min(limit, int(values.get("max_target_positions", 448)))
+        limit = min(limit, values.get("max_target_positions") or 448)
     if kind in ("seq2seq", "speech"):
         return language_tasks(train_batch=8, seq=min(limit, 512) // 2, train_amp=True)
     return language_tasks(train_batch=1, seq=min(limit, 2048), context=min(limit, 2048) - 1)

@@ -3,6 +3,7 @@
 Architecture and parameter counts: torchvision.models.convnext (arXiv:2201.03545).
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.network_spec import NetworkSpec, image_tasks
 from gpuscope.program.models.registry import Model, register
 
@@ -16,17 +17,22 @@ _SIZES = (
 
 for _name, _depths, _width, _drop, _parameters, _batch in _SIZES:
     _spec = NetworkSpec(
-        module="convnext", network="ConvNeXt",
+        module="convnext",
+        network="ConvNeXt",
         arguments={
-            "depths": _depths, "widths": tuple(_width * 2**stage for stage in range(4)),
+            "depths": _depths,
+            "widths": tuple(_width * 2**stage for stage in range(4)),
             "drop": _drop,
         },
-    )  # fmt: skip
+    )
     register(
         Model(
             name=_name,
             family="ConvNeXt",
-            description=f"image classifier, {sum(_depths)} blocks with 7x7 depthwise convolutions",
+            description=Text(
+                "image classifier, {blocks} blocks with 7x7 depthwise convolutions",
+                blocks=sum(_depths),
+            ),
             parameters=_parameters,
             tasks=image_tasks(train_batch=_batch),
             load=_spec.load,

@@ -15,6 +15,8 @@ import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from gpuscope.program.capture.patches import alone
+
 __all__ = ["defer", "import_transformers"]
 
 
@@ -74,6 +76,11 @@ def defer(*packages: str) -> None:
 
 def import_transformers(module: str) -> ModuleType:
     """Import one module of transformers, e.g. "models.llama.modeling_llama", and what it needs."""
+    with alone():
+        return _imported(module)
+
+
+def _imported(module: str) -> ModuleType:
     defer("transformers", "transformers.models")
     package = sys.modules["transformers"]
     tools = importlib.import_module("transformers.utils")

@@ -4,18 +4,22 @@ Architecture: unet/config.json of stable-diffusion-v1-5 on the Hugging Face hub 
 DiT-XL/2 of Peebles and Xie (arXiv:2212.09748), with the learned variance.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.network_spec import NetworkSpec
 from gpuscope.program.models.registry import Model, Step, register
 from gpuscope.program.models.settings import Defaults, Settings
 
 _UNET = NetworkSpec(module="unet", network="UNet", takes_attention=True)
 _DIT = NetworkSpec(
-    module="dit", network="DiffusionTransformer",
+    module="dit",
+    network="DiffusionTransformer",
     arguments={"width": 1152, "layers": 28, "heads": 16, "patch": 2},
-    takes_attention=True, takes_image=True, layers_argument="layers",
-)  # fmt: skip
+    takes_attention=True,
+    takes_image=True,
+    layers_argument="layers",
+)
 
-_GUIDED = "sampling uses classifier-free guidance: the network runs on twice the batch"
+_GUIDED = Text("sampling uses classifier-free guidance: the network runs on twice the batch")
 
 
 def _build_unet(settings: Settings) -> Step:
@@ -36,7 +40,7 @@ register(
     Model(
         name="sd15-unet",
         family="Diffusion",
-        description="denoising UNet of Stable Diffusion 1.5, text features given",
+        description=Text("denoising UNet of Stable Diffusion 1.5, text features given"),
         parameters=859_520_964,
         tasks={
             "train": Defaults(batch=4, image=512, amp=True, optimizer="adamw"),
@@ -47,14 +51,14 @@ register(
         aliases=("sd1.5-unet", "sd1.5", "stable-diffusion-1.5", "stable-diffusion-v1-5"),
         layers=False,
         image_multiple=64,
-        notes=(_GUIDED, "text encoder and image decoder are not part of the step"),
+        notes=(_GUIDED, Text("text encoder and image decoder are not part of the step")),
     )
 )
 register(
     Model(
         name="dit-xl-2",
         family="Diffusion",
-        description="diffusion transformer, 28 layers of 1152, patches of 2",
+        description=Text("diffusion transformer, 28 layers of 1152, patches of 2"),
         parameters=675_129_632,
         tasks={
             "train": Defaults(batch=32, image=256, amp=True, optimizer="adamw"),
@@ -64,6 +68,9 @@ register(
         build=_build_dit,
         aliases=("dit",),
         image_multiple=16,
-        notes=(_GUIDED, "the learned variance is computed, but training is on the noise alone"),
+        notes=(
+            _GUIDED,
+            Text("the learned variance is computed, but training is on the noise alone"),
+        ),
     )
 )

@@ -3,12 +3,9 @@
 Sizes: config.json of google/gemma-2-* and google/gemma-3-*-pt on the Hugging Face hub.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.registry import register
-from gpuscope.program.models.transformers_spec import (
-    TransformersSpec,
-    causal_model,
-    language_tasks,
-)
+from gpuscope.program.models.transformers_spec import TransformersSpec, causal_model, language_tasks
 
 # size, hidden, feed-forward, layers, heads, key-value heads, head size, attention scale, parameters
 _GEMMA2 = (
@@ -21,26 +18,38 @@ for _size, _hidden, _ffn, _layers, _heads, _kv, _head, _scale, _parameters in _G
     register(
         causal_model(
             TransformersSpec(
-                package="gemma2", config="Gemma2Config", model="Gemma2ForCausalLM",
+                package="gemma2",
+                config="Gemma2Config",
+                model="Gemma2ForCausalLM",
                 values={
-                    "vocab_size": 256000, "hidden_size": _hidden, "intermediate_size": _ffn,
-                    "num_hidden_layers": _layers, "num_attention_heads": _heads,
-                    "num_key_value_heads": _kv, "head_dim": _head,
-                    "query_pre_attn_scalar": _scale, "sliding_window": 4096,
-                    "max_position_embeddings": 8192, "final_logit_softcapping": 30.0,
+                    "vocab_size": 256000,
+                    "hidden_size": _hidden,
+                    "intermediate_size": _ffn,
+                    "num_hidden_layers": _layers,
+                    "num_attention_heads": _heads,
+                    "num_key_value_heads": _kv,
+                    "head_dim": _head,
+                    "query_pre_attn_scalar": _scale,
+                    "sliding_window": 4096,
+                    "max_position_embeddings": 8192,
+                    "final_logit_softcapping": 30.0,
                     "attn_logit_softcapping": 50.0,
                 },
             ),
             name=f"gemma-2-{_size}",
             family="Gemma",
-            description=f"decoder, {_layers} layers of {_hidden}, every other with a window",
+            description=Text(
+                "decoder, {layers} layers of {hidden}, every other with a window",
+                layers=_layers,
+                hidden=_hidden,
+            ),
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             aliases=(f"gemma-2-{_size}-it",),
             attentions=("eager",),
-            notes=("attention is eager: the soft cap on its logits rules out fused kernels",),
+            notes=(Text("attention is eager: the soft cap on its logits rules out fused kernels"),),
         )
-    )  # fmt: skip
+    )
 
 # size, hidden, feed-forward, layers, heads, key-value heads, head size, attention scale, window,
 # vocabulary, parameters
@@ -53,27 +62,48 @@ _GEMMA3 = (
 )
 
 for (
-    _size, _hidden, _ffn, _layers, _heads, _kv, _head, _scale, _window, _vocabulary, _parameters,
-) in _GEMMA3:  # fmt: skip
+    _size,
+    _hidden,
+    _ffn,
+    _layers,
+    _heads,
+    _kv,
+    _head,
+    _scale,
+    _window,
+    _vocabulary,
+    _parameters,
+) in _GEMMA3:
     register(
         causal_model(
             TransformersSpec(
-                package="gemma3", config="Gemma3TextConfig", model="Gemma3ForCausalLM",
+                package="gemma3",
+                config="Gemma3TextConfig",
+                model="Gemma3ForCausalLM",
                 values={
-                    "vocab_size": _vocabulary, "hidden_size": _hidden, "intermediate_size": _ffn,
-                    "num_hidden_layers": _layers, "num_attention_heads": _heads,
-                    "num_key_value_heads": _kv, "head_dim": _head,
-                    "query_pre_attn_scalar": _scale, "sliding_window": _window,
+                    "vocab_size": _vocabulary,
+                    "hidden_size": _hidden,
+                    "intermediate_size": _ffn,
+                    "num_hidden_layers": _layers,
+                    "num_attention_heads": _heads,
+                    "num_key_value_heads": _kv,
+                    "head_dim": _head,
+                    "query_pre_attn_scalar": _scale,
+                    "sliding_window": _window,
                     "max_position_embeddings": 32768,
                 },
             ),
             name=f"gemma-3-{_size}",
             family="Gemma",
-            description=f"decoder, {_layers} layers of {_hidden}, five of six with a window",
+            description=Text(
+                "decoder, {layers} layers of {hidden}, five of six with a window",
+                layers=_layers,
+                hidden=_hidden,
+            ),
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             aliases=(f"gemma-3-{_size}-it", f"gemma-3-{_size}-text"),
             attentions=("sdpa", "eager"),  # flash takes no mask, and windows need one
-            notes=("the text part alone, without the image encoder",) if _layers > 26 else (),
+            notes=(Text("the text part alone, without the image encoder"),) if _layers > 26 else (),
         )
-    )  # fmt: skip
+    )

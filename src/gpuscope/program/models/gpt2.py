@@ -4,12 +4,9 @@ Sizes: config.json of openai-community/gpt2, gpt2-medium, gpt2-large and gpt2-xl
 Face hub; the vocabulary is 50,257 and the context 1,024 tokens in all of them.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.registry import register
-from gpuscope.program.models.transformers_spec import (
-    TransformersSpec,
-    causal_model,
-    language_tasks,
-)
+from gpuscope.program.models.transformers_spec import TransformersSpec, causal_model, language_tasks
 
 # name, width, layers, heads, parameters, training batch, aliases
 _SIZES = (
@@ -31,7 +28,11 @@ for _name, _width, _layers, _heads, _parameters, _batch, _aliases in _SIZES:
             ),
             name=_name,
             family="GPT-2",
-            description=f"decoder, {_layers} layers of {_width}, learned positions",
+            description=Text(
+                "decoder, {layers} layers of {width}, learned positions",
+                layers=_layers,
+                width=_width,
+            ),
             parameters=_parameters,
             tasks=language_tasks(train_batch=_batch, seq=1024, context=512, train_amp=True),
             aliases=_aliases,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import require_package
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import Defaults, Settings
@@ -38,7 +39,7 @@ class NetworkSpec:
         Raises:
             MissingPackageError: torch is not installed.
         """
-        require_package("torch", f"The model '{self.network}'", "torch")
+        require_package("torch", Text("The model '{name}'", name=self.network), "torch")
         importlib.import_module(f"gpuscope.program.models.building.{steps}")
         importlib.import_module(f"gpuscope.program.models.networks.{self.module}")
 

@@ -3,6 +3,7 @@
 Sizes: config.json of Qwen/Qwen2.5-* and Qwen/Qwen3-* on the Hugging Face hub.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.registry import register
 from gpuscope.program.models.transformers_spec import (
     MOE_NOTE,
@@ -26,22 +27,35 @@ for _size, _hidden, _ffn, _layers, _heads, _kv, _tied, _vocabulary, _parameters 
     register(
         causal_model(
             TransformersSpec(
-                package="qwen2", config="Qwen2Config", model="Qwen2ForCausalLM",
+                package="qwen2",
+                config="Qwen2Config",
+                model="Qwen2ForCausalLM",
                 values={
-                    "vocab_size": _vocabulary, "hidden_size": _hidden, "intermediate_size": _ffn,
-                    "num_hidden_layers": _layers, "num_attention_heads": _heads,
-                    "num_key_value_heads": _kv, "tie_word_embeddings": _tied,
-                    "max_position_embeddings": 32768, "rms_norm_eps": 1e-6, "rope_theta": 1e6,
+                    "vocab_size": _vocabulary,
+                    "hidden_size": _hidden,
+                    "intermediate_size": _ffn,
+                    "num_hidden_layers": _layers,
+                    "num_attention_heads": _heads,
+                    "num_key_value_heads": _kv,
+                    "tie_word_embeddings": _tied,
+                    "max_position_embeddings": 32768,
+                    "rms_norm_eps": 1e-6,
+                    "rope_theta": 1e6,
                 },
             ),
             name=f"qwen2.5-{_size}",
             family="Qwen2.5",
-            description=f"decoder, {_layers} layers of {_hidden}, {_kv} key-value heads",
+            description=Text(
+                "decoder, {layers} layers of {hidden}, {kv} key-value heads",
+                layers=_layers,
+                hidden=_hidden,
+                kv=_kv,
+            ),
             parameters=_parameters,
             tasks=language_tasks(train_batch=4 if _parameters < 2e9 else 1, seq=2048),
             aliases=(f"qwen2.5-{_size}-instruct",),
         )
-    )  # fmt: skip
+    )
 
 # size, hidden, feed-forward, layers, heads, tied, parameters
 _QWEN3 = (
@@ -54,28 +68,41 @@ _QWEN3 = (
 )
 
 _QWEN3_SHARED = {
-    "vocab_size": 151936, "head_dim": 128, "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6, "rope_theta": 1e6,
-}  # fmt: skip
+    "vocab_size": 151936,
+    "head_dim": 128,
+    "max_position_embeddings": 40960,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1e6,
+}
 
 for _size, _hidden, _ffn, _layers, _heads, _tied, _parameters in _QWEN3:
     register(
         causal_model(
             TransformersSpec(
-                package="qwen3", config="Qwen3Config", model="Qwen3ForCausalLM",
+                package="qwen3",
+                config="Qwen3Config",
+                model="Qwen3ForCausalLM",
                 values={
-                    **_QWEN3_SHARED, "hidden_size": _hidden, "intermediate_size": _ffn,
-                    "num_hidden_layers": _layers, "num_attention_heads": _heads,
-                    "num_key_value_heads": 8, "tie_word_embeddings": _tied,
+                    **_QWEN3_SHARED,
+                    "hidden_size": _hidden,
+                    "intermediate_size": _ffn,
+                    "num_hidden_layers": _layers,
+                    "num_attention_heads": _heads,
+                    "num_key_value_heads": 8,
+                    "tie_word_embeddings": _tied,
                 },
             ),
             name=f"qwen3-{_size}",
             family="Qwen3",
-            description=f"decoder, {_layers} layers of {_hidden}, 8 key-value heads",
+            description=Text(
+                "decoder, {layers} layers of {hidden}, 8 key-value heads",
+                layers=_layers,
+                hidden=_hidden,
+            ),
             parameters=_parameters,
             tasks=language_tasks(train_batch=4 if _parameters < 2e9 else 1, seq=2048),
         )
-    )  # fmt: skip
+    )
 
 # size, hidden, feed-forward of an expert, layers, heads, parameters
 _QWEN3_MOE = (
@@ -87,21 +114,34 @@ for _size, _hidden, _ffn, _layers, _heads, _parameters in _QWEN3_MOE:
     register(
         causal_model(
             TransformersSpec(
-                package="qwen3_moe", config="Qwen3MoeConfig", model="Qwen3MoeForCausalLM",
+                package="qwen3_moe",
+                config="Qwen3MoeConfig",
+                model="Qwen3MoeForCausalLM",
                 values={
-                    **_QWEN3_SHARED, "hidden_size": _hidden, "intermediate_size": 3 * _hidden,
-                    "moe_intermediate_size": _ffn, "num_hidden_layers": _layers,
-                    "num_attention_heads": _heads, "num_key_value_heads": 4, "num_experts": 128,
-                    "num_experts_per_tok": 8, "norm_topk_prob": True, "decoder_sparse_step": 1,
+                    **_QWEN3_SHARED,
+                    "hidden_size": _hidden,
+                    "intermediate_size": 3 * _hidden,
+                    "moe_intermediate_size": _ffn,
+                    "num_hidden_layers": _layers,
+                    "num_attention_heads": _heads,
+                    "num_key_value_heads": 4,
+                    "num_experts": 128,
+                    "num_experts_per_tok": 8,
+                    "norm_topk_prob": True,
+                    "decoder_sparse_step": 1,
                     "tie_word_embeddings": False,
                 },
             ),
             name=f"qwen3-{_size}",
             family="Qwen3",
-            description=f"decoder, {_layers} layers of {_hidden}, 8 of 128 experts",
+            description=Text(
+                "decoder, {layers} layers of {hidden}, 8 of 128 experts",
+                layers=_layers,
+                hidden=_hidden,
+            ),
             parameters=_parameters,
             tasks=language_tasks(train_batch=1, seq=2048),
             fp8=False,
             notes=(MOE_NOTE,),
         )
-    )  # fmt: skip
+    )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 
+from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
+from gpuscope.registry import Registry
 
 __all__ = ["Model", "ModelName", "find", "model_names", "register"]
 
@@ -72,7 +71,7 @@ class ModelName:
     tasks: tuple[str, ...]
 
 
-_MODELS: dict[str, Model] = {}
+MODELS = Registry[Model](Text("model"), "gpuscope.program.models", "gpuscope predict --models")
 _ALIASES: dict[str, str] = {}
 
 
@@ -86,8 +85,7 @@ def register(model: Model) -> Model:
         if _key(name) in _ALIASES:
             raise ValueError(f"model name '{name}' is registered twice")
         _ALIASES[_key(name)] = model.name
-    _MODELS[model.name] = model
-    return model
+    return MODELS.add(model.name, model)
 
 
 def _key(name: str) -> str:
@@ -95,18 +93,14 @@ def _key(name: str) -> str:
     return re.sub(r"[-_/:\s]", "", name.lower())
 
 
-@cache
-def _discover() -> None:
-    package = importlib.import_module("gpuscope.program.models")
-    for module in pkgutil.iter_modules(package.__path__):
-        if not module.ispkg:
-            importlib.import_module(f"{package.__name__}.{module.name}")
+def _named(name: str) -> str | None:
+    """The model of that name or alias, among the families that are loaded; None if none."""
+    return _ALIASES.get(_key(name)) or _ALIASES.get(_key(name.rpartition("/")[2]))
 
 
 def model_names() -> list[ModelName]:
     """All built-in models, by family and size. Imports neither torch nor transformers."""
-    _discover()
-    models = sorted(_MODELS.values(), key=lambda m: (m.family.lower(), m.parameters or 0, m.name))
+    models = sorted(MODELS, key=lambda m: (m.family.lower(), m.parameters or 0, m.name))
     return [
         ModelName(m.name, m.family, m.description, m.parameters, tuple(m.tasks)) for m in models
     ]
@@ -120,11 +114,17 @@ def find(name: str) -> Model:
     Raises:
         UnknownNameError: no such model; lists the near ones.
     """
-    _discover()
-    found = _ALIASES.get(_key(name)) or _ALIASES.get(_key(name.rpartition("/")[2]))
+    # Most models are called after their family's file; the other families are not needed then.
+    MODELS.load_namesakes(_key(name.rpartition("/")[2]))
+    found = _named(name)
+    if found is None:
+        MODELS.load()
+        found = _named(name)
     if found is None:
         raise UnknownNameError(
-            "model", name, [*_MODELS, *(a for m in _MODELS.values() for a in m.aliases)],
-            "Type a built-in model's name, file.py:function, or the path of a config.json.",
-        )  # fmt: skip
-    return _MODELS[found]
+            Text("model"),
+            name,
+            [*MODELS.names(), *(a for m in MODELS for a in m.aliases)],
+            Text("Type a built-in model's name, file.py:function, or the path of a config.json."),
+        )
+    return MODELS.get(found)

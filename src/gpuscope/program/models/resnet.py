@@ -3,6 +3,7 @@
 Architecture and parameter counts: torchvision.models.resnet (He et al. 2015, arXiv:1512.03385).
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.network_spec import NetworkSpec, image_tasks
 from gpuscope.program.models.registry import Model, register
 
@@ -17,20 +18,19 @@ _SIZES = (
 
 for _name, _depths, _bottleneck, _parameters, _batch in _SIZES:
     _spec = NetworkSpec(
-        module="resnet", network="ResNet",
-        arguments={"depths": _depths, "bottleneck": _bottleneck},
-    )  # fmt: skip
+        module="resnet", network="ResNet", arguments={"depths": _depths, "bottleneck": _bottleneck}
+    )
     register(
         Model(
             name=_name,
             family="ResNet",
-            description=f"image classifier, {sum(_depths)} residual blocks",
+            description=Text("image classifier, {blocks} residual blocks", blocks=sum(_depths)),
             parameters=_parameters,
             tasks=image_tasks(train_batch=_batch, optimizer="sgd"),
             load=_spec.load,
             build=_spec.build_classifier,
             attentions=(),
             layers=False,
-            notes=("convolutions in float32 use TensorFloat-32, PyTorch's default",),
+            notes=(Text("convolutions in float32 use TensorFloat-32, PyTorch's default"),),
         )
     )

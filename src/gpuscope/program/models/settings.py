@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 
+from gpuscope.document.printable import short_repr
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError
 from gpuscope.program.models.parallel.options import ParallelOptions
 
@@ -25,20 +27,33 @@ TASKS = ("train", "prefill", "decode", "inference")
 DTYPES = ("float32", "tf32", "bfloat16", "float16", "fp8")
 ATTENTIONS = ("sdpa", "eager", "flash")
 OPTIMIZERS = (
-    "adamw", "adamw-fused", "adamw-foreach", "adamw-loop",
-    "adam", "adam-fused", "sgd", "sgd-plain", "adagrad", "adafactor",
-)  # fmt: skip
+    "adamw",
+    "adamw-fused",
+    "adamw-foreach",
+    "adamw-loop",
+    "adam",
+    "adam-fused",
+    "sgd",
+    "sgd-plain",
+    "adagrad",
+    "adafactor",
+)
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
 
 _DTYPE_ALIASES: Mapping[str, str] = MappingProxyType(
     {
-        "fp32": "float32", "float": "float32", "single": "float32",
+        "fp32": "float32",
+        "float": "float32",
+        "single": "float32",
         "tensorfloat32": "tf32",
         "bf16": "bfloat16",
-        "fp16": "float16", "half": "float16",
-        "float8": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8",
+        "fp16": "float16",
+        "half": "float16",
+        "float8": "fp8",
+        "float8_e4m3fn": "fp8",
+        "e4m3": "fp8",
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +76,11 @@ class WorkloadOptions:
         checkpointing: recompute each block's activations in the backward pass.
         layers: number of blocks instead of the model's own.
         device: "cuda", or "cpu" for a real run on the host.
-        parallel: how the work is split over the ranks of a job; None: one device.
+        parallel: how the work is split over the ranks of a job; None: nothing is split.
+        replicas: devices of a job and of each of its nodes, on which training without `parallel` is
+            data parallel: a copy of the model each, gradients summed (DDP); None: one device.
         arguments: of a whole script.
-        allow_writes: run a whole script although it writes files or starts programs.
+        allow_writes: what a whole script writes is real, else it goes to a copy of the files.
         module: the workload's name is a module's, run as `python -m` runs it.
     """
 
@@ -81,9 +98,15 @@ class WorkloadOptions:
     layers: int | None = None
     device: str = "cuda"
     parallel: ParallelOptions | None = None
+    replicas: tuple[int, int] | None = None
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
     module: bool = False
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        other = (f"{f.name}={given[f.name]!r}" for f in fields(self) if given[f.name] != f.default)
+        return short_repr(self, "", *other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +128,8 @@ class Settings:
 
     Attributes are those of `WorkloadOptions` but for `parallel` and a script's; seq, image and
     context are 0 where the task has no such size, `attention` and `optimizer` "" where the model
-    has no choice, `compile` "" for eager, `layers` None for the model's own depth.
+    has no choice, `compile` "" for eager, `layers` None for the model's own depth, `replicas` 1
+    on one device.
     """
 
     task: str
@@ -121,6 +145,7 @@ class Settings:
     checkpointing: bool
     layers: int | None
     device: str
+    replicas: int = 1
 
     @property
     def weight_dtype(self) -> str:
@@ -147,7 +172,10 @@ def canonical_dtype(name: str) -> str:
     lowered = _DTYPE_ALIASES.get(lowered, lowered)
     if lowered not in DTYPES:
         raise UnknownNameError(
-            "dtype", name, [*DTYPES, *_DTYPE_ALIASES], "Type one of: " + ", ".join(DTYPES) + "."
+            Text("dtype"),
+            name,
+            [*DTYPES, *_DTYPE_ALIASES],
+            Text("Type one of: {names}.", names=", ".join(DTYPES)),
         )
     return lowered
 
@@ -161,7 +189,14 @@ def choose(kind: str, value: str, allowed: tuple[str, ...], model: str) -> str:
     lowered = value.strip().lower()
     if lowered not in allowed:
         raise UnknownNameError(
-            kind, value, allowed, f"{model} takes: " + (", ".join(allowed) or "no choice") + "."
+            kind,
+            value,
+            allowed,
+            Text(
+                "{model} takes: {names}.",
+                model=model,
+                names=", ".join(allowed) or Text("no choice"),
+            ),
         )
     return lowered
 
@@ -174,7 +209,8 @@ def positive(name: str, value: int | None) -> int | None:
     """
     if value is not None and value < 1:
         raise InvalidValueError(
-            f"{name} is {value}.", f"{name} counts something and must be at least 1.",
-            f"Give {name} a positive number.",
-        )  # fmt: skip
+            Text("{name} is {given}.", name=name, given=value),
+            Text("{name} counts something and must be at least 1.", name=name),
+            Text("Give {name} a positive number.", name=name),
+        )
     return value

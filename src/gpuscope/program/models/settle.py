@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.models.registry import Model
 from gpuscope.program.models.settings import (
@@ -35,10 +36,15 @@ def settle(model: Model, options: WorkloadOptions) -> Settings:
     dtype, amp = _precision(model, task, defaults, options)
     if options.checkpointing and (task != "train" or not model.checkpointing):
         raise _cannot(
-            model, task, "checkpointing", "Leave out checkpointing, or choose the task 'train'."
+            model,
+            task,
+            Text("checkpointing"),
+            Text("Leave out checkpointing, or choose the task 'train'."),
         )
     if options.layers is not None and not model.layers:
-        raise _cannot(model, task, "another number of layers", "Leave out the number of layers.")
+        raise _cannot(
+            model, task, Text("another number of layers"), Text("Leave out the number of layers.")
+        )
     return Settings(
         task=task,
         batch=positive("batch", options.batch) or defaults.batch,
@@ -47,17 +53,22 @@ def settle(model: Model, options: WorkloadOptions) -> Settings:
         amp=amp,
         attention=_attention(model, options, dtype),
         optimizer=_optimizer(model, task, defaults, options),
-        compile=choose("compile mode", options.compile, COMPILE_MODES, model.name)
+        compile=choose(Text("compile mode"), options.compile, COMPILE_MODES, model.name)
         if options.compile
         else "",
         checkpointing=options.checkpointing,
         layers=positive("layers", options.layers),
-        device=choose("device", options.device, _DEVICES, model.name),
+        device=choose(Text("device"), options.device, _DEVICES, model.name),
+        replicas=options.replicas[0] if options.replicas and task == "train" else 1,
     )
 
 
-def _cannot(model: Model, task: str, what: str, next_step: str) -> InvalidValueError:
-    return InvalidValueError(f"{model.name} {task} cannot have {what}.", "", next_step)
+def _cannot(model: Model, task: str, what: Text, next_step: Text) -> InvalidValueError:
+    return InvalidValueError(
+        Text("{model} {task} cannot have {what}.", model=model.name, task=task, what=what),
+        "",
+        next_step,
+    )
 
 
 def _task(model: Model, wanted: str | None) -> tuple[str, Defaults]:
@@ -67,26 +78,31 @@ def _task(model: Model, wanted: str | None) -> tuple[str, Defaults]:
     lowered = wanted.strip().lower()
     if lowered in TASKS and lowered not in tasks:
         raise InvalidValueError(
-            f"{model.name} has no task '{lowered}'.",
-            "It has: " + ", ".join(tasks) + ".",
-            f"Type: --task {tasks[0]}",
+            Text("{model} has no task '{task}'.", model=model.name, task=lowered),
+            Text("It has: {names}.", names=", ".join(tasks)),
+            Text("Type: --task {task}", task=tasks[0]),
         )
-    task = choose("task", wanted, tasks, model.name)
+    task = choose(Text("task"), wanted, tasks, model.name)
     return task, model.tasks[task]
 
 
 def _size(model: Model, task: str, name: str, wanted: int | None, default: int | None) -> int:
     if default is None:
         if wanted is not None:
-            raise _cannot(model, task, f"the size '{name}'", f"Leave out {name}.")
+            raise _cannot(
+                model,
+                task,
+                Text("the size '{name}'", name=name),
+                Text("Leave out {name}.", name=name),
+            )
         return 0
     size = positive(name, wanted) or default
     if name == "image" and size % model.image_multiple:
         near = max(1, round(size / model.image_multiple)) * model.image_multiple
         raise InvalidValueError(
-            f"{model.name} cannot have images of {size} pixels.",
-            f"The side must be a multiple of {model.image_multiple}.",
-            f"Type: --image {near}",
+            Text("{model} cannot have images of {size} pixels.", model=model.name, size=size),
+            Text("The side must be a multiple of {multiple}.", multiple=model.image_multiple),
+            Text("Type: --image {near}", near=near),
         )
     return size
 
@@ -97,12 +113,17 @@ def _precision(
     dtype = canonical_dtype(options.dtype) if options.dtype else defaults.dtype
     full = dtype in ("float32", "tf32")
     if dtype == "fp8" and not model.fp8:
-        raise _cannot(model, task, "dtype fp8", "Type one of: float32, tf32, bfloat16, float16.")
+        raise _cannot(
+            model,
+            task,
+            verbatim("dtype fp8"),
+            Text("Type one of: {names}.", names="float32, tf32, bfloat16, float16"),
+        )
     if options.amp and (full or dtype == "fp8"):
         raise InvalidValueError(
-            f"Mixed precision with dtype {dtype} cannot be.",
-            "Autocast computes in bfloat16 or float16 beside float32 weights.",
-            "Type bfloat16 or float16 as the dtype, or leave out amp.",
+            Text("Mixed precision with dtype {dtype} cannot be.", dtype=dtype),
+            Text("Autocast computes in bfloat16 or float16 beside float32 weights."),
+            Text("Type bfloat16 or float16 as the dtype, or leave out amp."),
         )
     if options.amp is not None:
         return dtype, options.amp
@@ -116,14 +137,16 @@ def _attention(model: Model, options: WorkloadOptions, dtype: str) -> str:
         return ""
     if not model.attentions:
         raise InvalidValueError(
-            f"{model.name} has no choice of attention.", "", "Leave out the attention option."
+            Text("{model} has no choice of attention.", model=model.name),
+            "",
+            Text("Leave out the attention option."),
         )
-    attention = choose("attention", options.attention, model.attentions, model.name)
+    attention = choose(Text("attention"), options.attention, model.attentions, model.name)
     if attention == "flash" and dtype in ("float32", "tf32"):
         raise InvalidValueError(
-            f"Flash attention in {dtype} cannot be.",
-            "The flash kernels compute in bfloat16 or float16.",
-            "Type: --attention sdpa, or another dtype.",
+            Text("Flash attention in {dtype} cannot be.", dtype=dtype),
+            Text("The flash kernels compute in bfloat16 or float16."),
+            Text("Type: --attention sdpa, or another dtype."),
         )
     return attention
 
@@ -132,7 +155,12 @@ def _optimizer(model: Model, task: str, defaults: Defaults, options: WorkloadOpt
     if task != "train":
         if options.optimizer is not None:
             raise _cannot(
-                model, task, "an optimizer", "Leave out the optimizer, or choose the task 'train'."
+                model,
+                task,
+                Text("an optimizer"),
+                Text("Leave out the optimizer, or choose the task 'train'."),
             )
         return ""
-    return choose("optimizer", options.optimizer or defaults.optimizer, OPTIMIZERS, model.name)
+    return choose(
+        Text("optimizer"), options.optimizer or defaults.optimizer, OPTIMIZERS, model.name
+    )

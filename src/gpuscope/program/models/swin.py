@@ -3,6 +3,7 @@
 Architecture and parameter counts: torchvision.models.swin_transformer (arXiv:2103.14030).
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.network_spec import NetworkSpec, image_tasks
 from gpuscope.program.models.registry import Model, register
 
@@ -15,14 +16,17 @@ _SIZES = (
 
 for _name, _width, _depths, _heads, _drop, _parameters, _batch, _alias in _SIZES:
     _spec = NetworkSpec(
-        module="swin", network="SwinTransformer",
+        module="swin",
+        network="SwinTransformer",
         arguments={"width": _width, "depths": _depths, "heads": _heads, "drop": _drop},
-    )  # fmt: skip
+    )
     register(
         Model(
             name=_name,
             family="Swin",
-            description=f"image classifier, {sum(_depths)} blocks with 7x7 attention windows",
+            description=Text(
+                "image classifier, {blocks} blocks with 7x7 attention windows", blocks=sum(_depths)
+            ),
             parameters=_parameters,
             tasks=image_tasks(train_batch=_batch),
             load=_spec.load,
@@ -30,6 +34,6 @@ for _name, _width, _depths, _heads, _drop, _parameters, _batch, _alias in _SIZES
             aliases=(_alias,),
             attentions=(),
             layers=False,
-            notes=("attention in windows is eager, as torchvision writes it",),
+            notes=(Text("attention in windows is eager, as torchvision writes it"),),
         )
     )

@@ -3,12 +3,10 @@
 Sizes: config.json of google-t5/t5-small, t5-base and t5-large on the Hugging Face hub.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.registry import Model, register
 from gpuscope.program.models.settings import Defaults
-from gpuscope.program.models.transformers_spec import (
-    TransformersSpec,
-    seq2seq_tokens,
-)
+from gpuscope.program.models.transformers_spec import TransformersSpec, seq2seq_tokens
 
 # name, width, feed-forward, layers, heads, parameters, training batch
 _SIZES = (
@@ -19,20 +17,29 @@ _SIZES = (
 
 for _name, _width, _ffn, _layers, _heads, _parameters, _batch in _SIZES:
     _spec = TransformersSpec(
-        package="t5", config="T5Config", model="T5ForConditionalGeneration",
+        package="t5",
+        config="T5Config",
+        model="T5ForConditionalGeneration",
         values={
-            "vocab_size": 32128, "d_model": _width, "d_ff": _ffn, "d_kv": 64,
-            "num_layers": _layers, "num_decoder_layers": _layers, "num_heads": _heads,
+            "vocab_size": 32128,
+            "d_model": _width,
+            "d_ff": _ffn,
+            "d_kv": 64,
+            "num_layers": _layers,
+            "num_decoder_layers": _layers,
+            "num_heads": _heads,
             "decoder_start_token_id": 0,
         },
         kind="seq2seq",
         layer_keys=("num_layers", "num_decoder_layers"),
-    )  # fmt: skip
+    )
     register(
         Model(
             name=_name,
             family="T5",
-            description=f"encoder and decoder, {_layers} layers each of {_width}",
+            description=Text(
+                "encoder and decoder, {layers} layers each of {width}", layers=_layers, width=_width
+            ),
             parameters=_parameters,
             tasks={
                 "train": Defaults(batch=_batch, seq=512, amp=True, optimizer="adamw"),
@@ -43,6 +50,6 @@ for _name, _width, _ffn, _layers, _heads, _parameters, _batch in _SIZES:
             build=_spec.build,
             attentions=("sdpa", "eager"),
             tokens=seq2seq_tokens,
-            notes=("training targets are a quarter as long as the inputs",),
+            notes=(Text("training targets are a quarter as long as the inputs"),),
         )
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from gpuscope.document.text import Text
 from gpuscope.errors import require_package
 from gpuscope.program.models.deferred_import import import_transformers
 from gpuscope.program.models.parallel.configurations import size_of
@@ -14,7 +14,7 @@ from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.models.registry import Model, Step
 from gpuscope.program.models.settings import ATTENTIONS, Defaults, Settings
 
-MOE_NOTE = (
+MOE_NOTE = Text(
     "experts run as one grouped matrix multiply (grouped_mm), the default of transformers from"
     " version 5 on"
 )
@@ -51,9 +51,9 @@ class TransformersSpec:
         Raises:
             MissingPackageError: torch or transformers is not installed.
         """
-        transformers_present(f"The model '{self.model}'")
+        transformers_present(Text("The model '{name}'", name=self.model))
         import_transformers(f"models.{self.package}.modeling_{self.package}")
-        importlib.import_module("gpuscope.program.models.building.language")
+        self._builders()
 
     def size(self) -> TransformerSize:
         """A `Model.size`: the decoder's sizes.
@@ -65,9 +65,15 @@ class TransformersSpec:
 
     def build(self, settings: Settings) -> Step:
         """A `Model.build`: makes the model and gives its step."""
-        from gpuscope.program.models.building import language
+        return self._builders()[self.kind](self, settings)
 
-        return language.BUILDERS[self.kind](self, settings)
+    def _builders(self) -> Mapping[str, Callable[[TransformersSpec, Settings], Step]]:
+        """What makes the steps of this kind of model, imported."""
+        if self.kind in ("seq2seq", "speech"):
+            from gpuscope.program.models.building.seq2seq import BUILDERS
+        else:
+            from gpuscope.program.models.building.language import BUILDERS
+        return BUILDERS
 
 
 def transformers_present(needed_for: str) -> None:
@@ -114,10 +120,20 @@ def causal_model(
 ) -> Model:
     """The `Model` of a decoder-only language model; arguments as in `Model`."""
     return Model(
-        name=name, family=family, description=description, parameters=parameters, tasks=tasks,
-        load=spec.load, build=spec.build, aliases=aliases, attentions=attentions,
-        fp8=fp8, tokens=text_tokens, notes=notes, size=spec.size,
-    )  # fmt: skip
+        name=name,
+        family=family,
+        description=description,
+        parameters=parameters,
+        tasks=tasks,
+        load=spec.load,
+        build=spec.build,
+        aliases=aliases,
+        attentions=attentions,
+        fp8=fp8,
+        tokens=text_tokens,
+        notes=notes,
+        size=spec.size,
+    )
 
 
 def language_tasks(

@@ -14,14 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, WorkloadError
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import WorkloadOptions
 
 __all__ = ["functions_of", "is_script", "user_build"]
 
-_LABELS = frozenset({"task", "device", "arguments", "allow_writes", "module"})
-"""Options that describe a workload; a file's function need not take them."""
+_LABELS = frozenset({"task", "device", "arguments", "allow_writes", "module", "replicas"})
+"""Options that describe a workload, or what it runs on; a file's function need not take them."""
 
 
 def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[[], Step]:
@@ -45,9 +46,15 @@ def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[
         module = _import(path)  # it may come from elsewhere: `from other import build`
         if not callable(getattr(module, name, None)):
             raise WorkloadError(
-                f"{path} has no function '{name}'.",
-                "It has: " + ", ".join(functions) + "." if functions else "It has no function.",
-                f"Type: {path}:{functions[0] if functions else 'build'}",
+                Text("{path} has no function '{name}'.", path=path, name=name),
+                Text("It has: {names}.", names=", ".join(functions))
+                if functions
+                else Text("It has no function."),
+                Text(
+                    "Type: {path}:{function}",
+                    path=path,
+                    function=functions[0] if functions else "build",
+                ),
             )
     found = getattr(_import(path), name)
     return _with_options(found, path, name, options)
@@ -62,9 +69,9 @@ def functions_of(path: Path) -> list[str]:
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
         raise InputFileError(
-            f"There is no file {path}.",
-            f"Python files there: {', '.join(near[:8])}." if near else "",
-            "Give the path of a Python file and a function in it: file.py:build",
+            Text("There is no file {path}.", path=path),
+            Text("Python files there: {near}.", near=", ".join(near[:8])) if near else "",
+            Text("Give the path of a Python file and a function in it: file.py:build"),
         )
     return [node.name for node in _tree(path).body if isinstance(node, ast.FunctionDef)]
 
@@ -107,9 +114,13 @@ def _tree(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:
-        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
+        line = Text("")
+        if isinstance(error, SyntaxError) and error.lineno:
+            line = Text(" (line {line})", line=error.lineno)
         raise InputFileError(
-            f"{path} is not valid Python{line}.", str(error), "Correct it and try again."
+            Text("{path} is not valid Python{line}.", path=path, line=line),
+            str(error),
+            Text("Correct it and try again."),
         ) from error
 
 
@@ -141,15 +152,22 @@ def _import(path: Path) -> ModuleType:
 
 def _import_error(path: Path, full: Path, error: BaseException) -> WorkloadError:
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(full)]
-    place = f" (line {lines[-1]})" if lines else ""
-    what = f"Importing {path} raised {type(error).__name__}{place}."
-    why = str(error).strip().split("\n")[0]
+    place = Text(" (line {line})", line=lines[-1]) if lines else Text("")
+    what = Text(
+        "Importing {path} raised {error}{place}.",
+        path=path,
+        error=type(error).__name__,
+        place=place,
+    )
+    why: str = str(error).strip().split("\n")[0]
     if isinstance(error, ModuleNotFoundError) and error.name:
-        return WorkloadError(what, why, f"Install the package '{error.name}', or correct its name.")
+        return WorkloadError(
+            what, why, Text("Install the package '{name}', or correct its name.", name=error.name)
+        )
     if isinstance(error, SystemExit):
-        why = "The file ends the program when it is imported."
-        return WorkloadError(what, why, 'Put the main part under: if __name__ == "__main__":')
-    return WorkloadError(what, why, f"Make it run by itself first: python {path}")
+        why = Text("The file ends the program when it is imported.")
+        return WorkloadError(what, why, Text('Put the main part under: if __name__ == "__main__":'))
+    return WorkloadError(what, why, Text("Make it run by itself first: python {path}", path=path))
 
 
 def _with_options(
@@ -166,9 +184,9 @@ def _with_options(
     for key in asked:
         if key not in passed and key not in _LABELS:
             raise InvalidValueError(
-                f"{name}() in {path} has no argument '{key}'.",
-                "Options of a file's workload are passed to its function.",
-                f"Leave out {key}, or write: def {name}({key}=...):",
+                Text("{name}() in {path} has no argument '{key}'.", name=name, path=path, key=key),
+                Text("Options of a file's workload are passed to its function."),
+                Text("Leave out {key}, or write: def {name}({key}=...):", key=key, name=name),
             )
     for parameter in parameters.values():
         needed = parameter.default is parameter.empty and parameter.kind not in (
@@ -177,9 +195,18 @@ def _with_options(
         )
         if needed and parameter.name not in passed:
             raise WorkloadError(
-                f"{name}() in {path} needs the argument '{parameter.name}'.",
-                "gpuscope calls it without arguments.",
-                f"Give it a default: def {name}({parameter.name}=...):",
+                Text(
+                    "{name}() in {path} needs the argument '{parameter}'.",
+                    name=name,
+                    path=path,
+                    parameter=parameter.name,
+                ),
+                Text("gpuscope calls it without arguments."),
+                Text(
+                    "Give it a default: def {name}({parameter}=...):",
+                    name=name,
+                    parameter=parameter.name,
+                ),
             )
     if not passed:
         return function  # type: ignore[no-any-return]

@@ -3,6 +3,7 @@
 Architecture and parameter counts: torchvision.models.vision_transformer (arXiv:2010.11929).
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.network_spec import NetworkSpec, image_tasks
 from gpuscope.program.models.registry import Model, register
 
@@ -24,15 +25,23 @@ _SIZES = (
 
 for _name, _patch, _width, _layers, _heads, _parameters, _batch, _aliases in _SIZES:
     _spec = NetworkSpec(
-        module="vit", network="VisionTransformer",
+        module="vit",
+        network="VisionTransformer",
         arguments={"patch": _patch, "width": _width, "layers": _layers, "heads": _heads},
-        takes_attention=True, takes_image=True, layers_argument="layers",
-    )  # fmt: skip
+        takes_attention=True,
+        takes_image=True,
+        layers_argument="layers",
+    )
     register(
         Model(
             name=_name,
             family="ViT",
-            description=f"image classifier, {_layers} layers of {_width}, patches of {_patch}",
+            description=Text(
+                "image classifier, {layers} layers of {width}, patches of {patch}",
+                layers=_layers,
+                width=_width,
+                patch=_patch,
+            ),
             parameters=_parameters,
             tasks=image_tasks(train_batch=_batch),
             load=_spec.load,

@@ -3,6 +3,7 @@
 Sizes: config.json of openai/whisper-* on the Hugging Face hub.
 """
 
+from gpuscope.document.text import Text
 from gpuscope.program.models.registry import Model, register
 from gpuscope.program.models.settings import Defaults, Settings
 from gpuscope.program.models.transformers_spec import TransformersSpec
@@ -26,22 +27,35 @@ def _tokens(settings: Settings) -> int:
 
 for _size, _width, _encoder, _decoder, _heads, _mel, _vocabulary, _parameters, _batch in _SIZES:
     _spec = TransformersSpec(
-        package="whisper", config="WhisperConfig", model="WhisperForConditionalGeneration",
+        package="whisper",
+        config="WhisperConfig",
+        model="WhisperForConditionalGeneration",
         values={
-            "vocab_size": _vocabulary, "num_mel_bins": _mel, "d_model": _width,
-            "encoder_layers": _encoder, "encoder_attention_heads": _heads,
-            "decoder_layers": _decoder, "decoder_attention_heads": _heads,
-            "encoder_ffn_dim": 4 * _width, "decoder_ffn_dim": 4 * _width,
-            "max_source_positions": 1500, "max_target_positions": 448,
+            "vocab_size": _vocabulary,
+            "num_mel_bins": _mel,
+            "d_model": _width,
+            "encoder_layers": _encoder,
+            "encoder_attention_heads": _heads,
+            "decoder_layers": _decoder,
+            "decoder_attention_heads": _heads,
+            "encoder_ffn_dim": 4 * _width,
+            "decoder_ffn_dim": 4 * _width,
+            "max_source_positions": 1500,
+            "max_target_positions": 448,
         },
         kind="speech",
         layer_keys=("encoder_layers", "decoder_layers"),
-    )  # fmt: skip
+    )
     register(
         Model(
             name=f"whisper-{_size}",
             family="Whisper",
-            description=f"speech to text, {_encoder} + {_decoder} layers of {_width}",
+            description=Text(
+                "speech to text, {encoder} + {decoder} layers of {width}",
+                encoder=_encoder,
+                decoder=_decoder,
+                width=_width,
+            ),
             parameters=_parameters,
             tasks={
                 "train": Defaults(batch=_batch, seq=128, amp=True, optimizer="adamw"),
@@ -53,6 +67,6 @@ for _size, _width, _encoder, _decoder, _heads, _mel, _vocabulary, _parameters, _
             aliases=("whisper-large",) if _size == "large-v2" else (),
             attentions=("sdpa", "eager"),
             tokens=_tokens,
-            notes=("every sample is 30 seconds of sound, 3,000 frames",),
+            notes=(Text("every sample is 30 seconds of sound, 3,000 frames"),),
         )
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 from gpuscope.program.pipeline.kept import block_of, merge_kept
 from gpuscope.program.types import Op, Phase, Program, Storage, TensorSpec
@@ -25,9 +26,11 @@ Received = Literal["activation", "gradient"]
 
 _PASSES = ("forward", "backward", "backward_input", "backward_weight")
 _PHASES: Mapping[str, Phase] = {
-    "forward": "forward", "backward": "backward", "backward_input": "backward",
+    "forward": "forward",
+    "backward": "backward",
+    "backward_input": "backward",
     "backward_weight": "backward",
-}  # fmt: skip
+}
 """A pass tells the phase better than the capture, which has autograd's nodes to go by: adding to a
 gradient by hand is backward work, too."""
 
@@ -97,18 +100,24 @@ def read_blocks(program: Program) -> StageBlocks:
             receives[_RECEIVES[kind], microbatch] = op.inputs
     if ("forward", LATER) not in spans or ("finish", SHARED) not in spans:
         raise WorkloadError(
-            f"'{program.name}' is not a stage of a pipeline.",
-            "Its step does not run two marked microbatches.",
-            "Build it with gpuscope.program.pipeline.stage_step.",
+            Text("'{program}' is not a stage of a pipeline.", program=program.name),
+            Text("Its step does not run two marked microbatches."),
+            Text("Build it with gpuscope.program.pipeline.stage_step."),
         )
     program = replace(program, ops=_with_phases(program.ops, spans))
     program = merge_kept(program, spans)
     blocks = StageBlocks(program, spans, sends, receives)
     owner = _owners(blocks)
     return StageBlocks(
-        program, spans, sends, receives, owner, _left_behind(program, owner), _unused(program),
+        program,
+        spans,
+        sends,
+        receives,
+        owner,
+        _left_behind(program, owner),
+        _unused(program),
         _units(program.ops, spans),
-    )  # fmt: skip
+    )
 
 
 def _units(ops: tuple[Op, ...], spans: Mapping[BlockKey, tuple[int, int]]) -> int:
@@ -116,9 +125,7 @@ def _units(ops: tuple[Op, ...], spans: Mapping[BlockKey, tuple[int, int]]) -> in
     return max(1, sum(op.name in _SUMS for op in ops[first:end]))
 
 
-def _with_phases(
-    ops: tuple[Op, ...], spans: Mapping[BlockKey, tuple[int, int]]
-) -> tuple[Op, ...]:
+def _with_phases(ops: tuple[Op, ...], spans: Mapping[BlockKey, tuple[int, int]]) -> tuple[Op, ...]:
     out = [replace(op, phase="other") if op.name == MARK else op for op in ops]
     for (kind, _), (first, end) in spans.items():
         phase = _PHASES.get(kind)
@@ -175,6 +182,4 @@ def _left_behind(program: Program, owner: Mapping[int, int]) -> dict[int, Storag
 def _unused(program: Program) -> frozenset[int]:
     """Inputs that no operator reads and no mark names: examples that told a stage its shapes."""
     used = {spec.storage for op in program.ops for spec in (*op.inputs, *op.outputs)}
-    return frozenset(
-        s.id for s in program.storages if s.category == "input" and s.id not in used
-    )
+    return frozenset(s.id for s in program.storages if s.category == "input" and s.id not in used)

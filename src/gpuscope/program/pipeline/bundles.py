@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuscope.program.pipeline.blocks import SHARED, BlockKey, StageBlocks
-from gpuscope.program.types import Op, Program, Storage
+from gpuscope.program.types import TOGETHER, Op, Program, Storage
 
 __all__ = ["BEGIN", "END", "PART", "Part", "bundled"]
 
@@ -86,10 +86,15 @@ def bundled(blocks: StageBlocks, parts: Mapping[BlockKey, Sequence[Part]]) -> St
     program = replace(blocks.program, ops=tuple(bundler.ops), storages=tuple(storages))
     kept = {s.id for s in storages}
     return StageBlocks(
-        program, bundler.spans, blocks.sends, blocks.receives, owner,
+        program,
+        bundler.spans,
+        blocks.sends,
+        blocks.receives,
+        owner,
         {new: replace(old, died=0) for new, old in blocks.left_behind.items() if new in kept},
-        blocks.unused, blocks.units,
-    )  # fmt: skip
+        blocks.unused,
+        blocks.units,
+    )
 
 
 def _alive_bytes(program: Program) -> list[int]:
@@ -129,11 +134,16 @@ def _add_block(
             waits = tuple(begin + 1 + n for n, p in enumerate(parts) if p.waited)
         ops.append(
             Op(
-                index=len(ops), name=part.name, args={PART: part.label, "calls": part.calls},
-                phase=phase, group=part.group, waits=waits, module=_module(program),
+                index=len(ops),
+                name=part.name,
+                args={PART: part.label, "calls": part.calls},
+                phase=phase,
+                group=part.group,
+                waits=waits,
+                module=_module(program),
                 recomputed=part.recomputed,
             )
-        )  # fmt: skip
+        )
     peak = max(range(first, end), key=lambda i: alive[i])
     bundler.spans[key] = (begin, len(ops))
     bundler.places.append(_Span(first, end, peak, begin, begin + 1, len(ops) - 1))
@@ -167,11 +177,15 @@ def _storages(bundler: _Bundler) -> tuple[list[Storage], dict[int, int]]:
             key = (*key, storage.id)
         known = bundles.get(key)
         if known is None:
-            label = storage.label if storage.id in alone or resident else "bundle"
+            single = storage.id in alone or resident
             bundles[key] = replace(
-                storage, born=born, died=died, label=label,
+                storage,
+                born=born,
+                died=died,
+                label=storage.label if single else TOGETHER,
+                module=storage.module if single else "",
                 nbytes=storage.nbytes if resident else _rounded(storage.nbytes),
-            )  # fmt: skip
+            )
             owner[storage.id] = whose
         else:
             bundles[key] = replace(known, nbytes=known.nbytes + _rounded(storage.nbytes))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.pipeline.blocks import SHARED, BlockKey, StageBlocks
 from gpuscope.program.pipeline.orders import PipelineShape
@@ -44,9 +45,13 @@ class RankPlace:
 
 
 def compose(
-    stages: Mapping[int, StageBlocks], shape: PipelineShape, place: RankPlace, *, name: str = "",
+    stages: Mapping[int, StageBlocks],
+    shape: PipelineShape,
+    place: RankPlace,
+    *,
+    name: str = "",
     sharing: Sharing = "in_turn",
-) -> Program:  # fmt: skip
+) -> Program:
     """The step of one rank of a pipeline.
 
     Args:
@@ -92,30 +97,43 @@ def compose(
 
 
 def _check(
-    stages: Mapping[int, StageBlocks], shape: PipelineShape, held: Sequence[int],
+    stages: Mapping[int, StageBlocks],
+    shape: PipelineShape,
+    held: Sequence[int],
     turns: Sequence[Turn],
-) -> None:  # fmt: skip
+) -> None:
     missing = [stage for stage in held if stage not in stages]
     if missing:
         raise InvalidValueError(
-            f"The blocks of stage {missing[0]} are missing.",
-            f"This rank of '{shape.schedule}' holds the stages {', '.join(map(str, held))}.", "",
-        )  # fmt: skip
+            Text("The blocks of stage {missing} are missing.", missing=missing[0]),
+            Text(
+                "This rank of '{schedule}' holds the stages {stages}.",
+                schedule=shape.schedule,
+                stages=", ".join(map(str, held)),
+            ),
+            "",
+        )
     split = any(turn.kind == "backward_weight" for turn in turns)
     if any(stages[stage].split != split for stage in held):
         raise InvalidValueError(
-            f"The schedule '{shape.schedule}' needs the backward "
-            + ("split into that of inputs and that of weights." if split else "whole."),
-            "The stages were captured the other way.", "Capture them with split=" + str(split),
-        )  # fmt: skip
+            Text(
+                "The schedule '{schedule}' needs the backward split into that of inputs and that "
+                "of weights.",
+                schedule=shape.schedule,
+            )
+            if split
+            else Text(
+                "The schedule '{schedule}' needs the backward whole.", schedule=shape.schedule
+            ),
+            Text("The stages were captured the other way."),
+            Text("Capture them with split={split}", split=str(split)),
+        )
 
 
 class _Writer:
     """Writes a rank's operators."""
 
-    def __init__(
-        self, parts: Mapping[int, PlacedStage], groups: _Groups, place: RankPlace
-    ) -> None:
+    def __init__(self, parts: Mapping[int, PlacedStage], groups: _Groups, place: RankPlace) -> None:
         self.parts, self.groups, self.where = parts, groups, place
         self.ops: list[Op] = []
         self._regions: dict[tuple[int, int, int], int] = {}
@@ -137,14 +155,22 @@ class _Writer:
             tensor = (part.spec(spec, turn.microbatch),)
             self.ops.append(
                 Op(
-                    index=len(self.ops), name="c10d::send" if sending else "c10d::recv_",
-                    inputs=tensor, outputs=() if sending else tensor,
+                    index=len(self.ops),
+                    name="c10d::send" if sending else "c10d::recv_",
+                    inputs=tensor,
+                    outputs=() if sending else tensor,
                     args={"tag": 0, **({"batch": turn.batch + 1} if turn.batch >= 0 else {})},
                     phase="forward",  # issued by the main thread, outside of autograd
-                    group=self.groups.pipeline, peer=self.where.pipeline.ranks[turn.peer],
-                    waits=owed, site=f"microbatch {turn.microbatch}, stage {turn.stage}",
+                    group=self.groups.pipeline,
+                    peer=self.where.pipeline.ranks[turn.peer],
+                    waits=owed,
+                    site=Text(
+                        "microbatch {number}, stage {stage}",
+                        number=turn.microbatch,
+                        stage=turn.stage,
+                    ),
                 )
-            )  # fmt: skip
+            )
             owed = ()
             part.used.setdefault(tensor[0].storage, len(self.ops) - 1)
             if sending:
@@ -221,8 +247,12 @@ def _runs(op: Op) -> bool:
 class _Groups:
     """The process groups of a rank, each once, whichever stage uses it."""
 
-    def __init__(self, groups: Sequence[ProcessGroup], pipeline: int,
-                 numbers: Mapping[int, Mapping[int, int]]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        groups: Sequence[ProcessGroup],
+        pipeline: int,
+        numbers: Mapping[int, Mapping[int, int]],
+    ) -> None:
         self.groups, self.pipeline, self._numbers = tuple(groups), pipeline, numbers
 
     def of(self, part: PlacedStage) -> Mapping[int, int]:
@@ -263,27 +293,37 @@ def _as_seen_from(group: ProcessGroup, shift: int, world: int) -> ProcessGroup:
 
 
 def _program(
-    writer: _Writer, parts: Mapping[int, PlacedStage], shape: PipelineShape, place: RankPlace,
+    writer: _Writer,
+    parts: Mapping[int, PlacedStage],
+    shape: PipelineShape,
+    place: RankPlace,
     name: str,
-) -> Program:  # fmt: skip
+) -> Program:
     programs = [part.blocks.program for part in parts.values()]
     ops = tuple(writer.ops)
     storages = _while_used([s for part in parts.values() for s in part.storages(len(ops))], ops)
     modules = {info.path: info for program in programs for info in program.modules}
     assumptions = dict.fromkeys(a for program in programs for a in program.assumptions)
     if shape.microbatches > 2:
-        assumptions["Every microbatch after the first is taken to run like the second."] = None
+        same = Text("Every microbatch after the first is taken to run like the second.")
+        assumptions[same] = None
     base = programs[0]
     return replace(
-        base, name=name or base.name, ops=ops, storages=tuple(storages),
-        modules=tuple(modules.values()), parameters=sum(p.parameters for p in programs),
+        base,
+        name=name or base.name,
+        ops=ops,
+        storages=tuple(storages),
+        modules=tuple(modules.values()),
+        parameters=sum(p.parameters for p in programs),
         assumptions=tuple(assumptions),
         unsupported=tuple(dict.fromkeys(u for p in programs for u in p.unsupported)),
         samples=_times(base.samples, shape.microbatches),
         tokens=_times(base.tokens, shape.microbatches),
         capture_s=sum(p.capture_s for p in {id(p): p for p in programs}.values()),
-        rank=place.rank, world_size=place.world_size, groups=writer.groups.groups,
-    )  # fmt: skip
+        rank=place.rank,
+        world_size=place.world_size,
+        groups=writer.groups.groups,
+    )
 
 
 def _while_used(storages: Sequence[Storage], ops: Sequence[Op]) -> list[Storage]:

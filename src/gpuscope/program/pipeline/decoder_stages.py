@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.pipeline.orders import SPLIT, PipelineShape
 
@@ -44,9 +45,11 @@ def cut_layers(layers: int, stages: int) -> tuple[StageLayers, ...]:
     """
     if layers + 2 < stages or layers < 1 or (layers < stages and layers + 2 != stages):
         raise InvalidValueError(
-            f"{layers} layers cannot be cut into {stages} stages.",
-            "Every stage of the pipeline holds one layer at least.",
-            f"Use --pp {layers} or less, or fewer virtual stages.",
+            Text(
+                "{layers} layers cannot be cut into {stages} stages.", layers=layers, stages=stages
+            ),
+            Text("Every stage of the pipeline holds one layer at least."),
+            Text("Use --pp {layers} or less, or fewer virtual stages.", layers=layers),
         )
     counts = [layers // stages] * stages
     if layers % stages:
@@ -107,12 +110,20 @@ def stage_build(
 
         return stage_step(
             StageParts(
-                model, stage, job.plan.stages, data.inputs, data.outputs, finish,
-                loss=_own_loss(job) if held.last else None, group=group,
-                split=job.plan.schedule in SPLIT, scale=False, more=data.more,
+                model,
+                stage,
+                job.plan.stages,
+                data.inputs,
+                data.outputs,
+                finish,
+                loss=_own_loss(job) if held.last else None,
+                group=group,
+                split=job.plan.schedule in SPLIT,
+                scale=False,
+                more=data.more,
                 around=lambda: data.around(meshes, model),
             )
-        )  # fmt: skip
+        )
 
     return build
 

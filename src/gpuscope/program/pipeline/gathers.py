@@ -83,9 +83,11 @@ def reordered(program: Program, order: Sequence[int]) -> Program:
     for at, old in enumerate(order):
         op = program.ops[old]
         waits = tuple(
-            sorted(new[w] if w >= 0 else new[count + w] - count if count + w >= 0 else w
-                   for w in op.waits)
-        )  # fmt: skip
+            sorted(
+                new[w] if w >= 0 else new[count + w] - count if count + w >= 0 else w
+                for w in op.waits
+            )
+        )
         ops.append(replace(op, index=at, waits=waits))
     last, after = 0, [0]
     for old in range(count):
@@ -93,9 +95,10 @@ def reordered(program: Program, order: Sequence[int]) -> Program:
         after.append(last)
     storages = tuple(
         replace(
-            s, born=new[s.born] if s.born >= 0 else s.born,
+            s,
+            born=new[s.born] if s.born >= 0 else s.born,
             died=None if s.died is None else after[s.died],
         )
         for s in program.storages
-    )  # fmt: skip
+    )
     return replace(program, ops=tuple(ops), storages=storages)

@@ -86,10 +86,13 @@ class PipelineBlocks:
         known: dict[int, StageBlocks] = {}
         for blocks in self.stages.values():
             if id(blocks) not in known:
-                known[id(blocks)] = bundled(blocks, {
-                    key: (Part("gpuscope::pass", f"{key[0]}:{key[1]}", end - first),)
-                    for key, (first, end) in blocks.spans.items()
-                })  # fmt: skip
+                known[id(blocks)] = bundled(
+                    blocks,
+                    {
+                        key: (Part("gpuscope::pass", f"{key[0]}:{key[1]}", end - first),)
+                        for key, (first, end) in blocks.spans.items()
+                    },
+                )
         return replace(self, stages={n: known[id(b)] for n, b in self.stages.items()})
 
     def program(self, position: int) -> Program:
@@ -99,9 +102,11 @@ class PipelineBlocks:
         held = {stage: self.stages[stage] for stage in stage_of_rank(self.shape, position)}
         program = compose(held, self.shape, place, name=self.name, sharing=self.sharing)
         return replace(
-            program, samples=self.samples, tokens=self.tokens,
+            program,
+            samples=self.samples,
+            tokens=self.tokens,
             assumptions=(*self.assumptions, *program.assumptions),
-        )  # fmt: skip
+        )
 
     def programs(self) -> RankPrograms:
         """The step of every rank of the pipeline, and which ranks of the job it stands for."""
@@ -130,9 +135,13 @@ def rank_programs(
 
 
 def capture_pipeline(
-    job: Job, *, local_size: int = 8, strict: bool = False, name: str = "",
+    job: Job,
+    *,
+    local_size: int = 8,
+    strict: bool = False,
+    name: str = "",
     assumptions: tuple[str, ...] = (),
-) -> PipelineBlocks:  # fmt: skip
+) -> PipelineBlocks:
     """Capture the distinct stages of a decoder's training job.
 
     Equal stages are captured once: the first, the last, and one between of each number of layers.
@@ -150,10 +159,15 @@ def capture_pipeline(
     """
     plan = job.plan
     return PipelineBlocks(
-        shape_of(plan), capture_stages(job, local_size=local_size, strict=strict),
-        plan.world_size, name, plan.global_batch, plan.global_batch * job.tokens, assumptions,
+        shape_of(plan),
+        capture_stages(job, local_size=local_size, strict=strict),
+        plan.world_size,
+        name,
+        plan.global_batch,
+        plan.global_batch * job.tokens,
+        assumptions,
         _sharing(job),
-    )  # fmt: skip
+    )
 
 
 def capture_stages(
@@ -181,10 +195,12 @@ def capture_stages(
             _log.debug("stage %d: %d operators", stage, len(program.ops))
             known[key] = read_blocks(
                 replace(
-                    program, name=f"stage {stage}", samples=plan.microbatch * plan.dp,
+                    program,
+                    name=f"stage {stage}",
+                    samples=plan.microbatch * plan.dp,
                     tokens=plan.microbatch * plan.dp * job.tokens,
                 )
-            )  # fmt: skip
+            )
         out[stage] = known[key]
     return out
 
@@ -207,9 +223,13 @@ def _capture_stage(
         return capture(build, task="train", strict=strict, world=world, observer=learnt)
     try:
         return capture_folded(
-            build, lambda layers: stage_build(job, stage, layers), task="train", strict=strict,
-            world=world, declared=EqualLayers(len(experts), dense),
-        )  # fmt: skip
+            build,
+            lambda layers: stage_build(job, stage, layers),
+            task="train",
+            strict=strict,
+            world=world,
+            declared=EqualLayers(len(experts), dense),
+        )
     except NotFoldableError as reason:
         _log.debug("stage %d is captured whole: %s", stage, reason)
     return capture(build, task="train", strict=strict, world=world, observer=learnt)

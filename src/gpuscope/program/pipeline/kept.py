@@ -80,6 +80,4 @@ def _renamed(op: Op, first_of: Mapping[int, int]) -> Op:
     def moved(spec: TensorSpec) -> TensorSpec:
         return replace(spec, storage=first_of.get(spec.storage, spec.storage))
 
-    return replace(
-        op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs))
-    )
+    return replace(op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs)))

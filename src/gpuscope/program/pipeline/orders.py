@@ -14,12 +14,18 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import InvalidValueError, UnknownNameError
 
 __all__ = [
-    "SCHEDULES", "Action", "Kind", "PipelineShape", "bubble_fraction", "compute_order",
+    "SCHEDULES",
+    "Action",
+    "Kind",
+    "PipelineShape",
+    "bubble_fraction",
+    "compute_order",
     "stage_of_rank",
-]  # fmt: skip
+]
 
 Kind = Literal["forward", "backward", "backward_input", "backward_weight", "reduce"]
 
@@ -79,46 +85,71 @@ class PipelineShape:
             InvalidValueError: numbers that the schedule does not allow.
         """
         if self.schedule not in SCHEDULES:
-            raise UnknownNameError("schedule", self.schedule, list(SCHEDULES))
+            raise UnknownNameError(Text("schedule"), self.schedule, list(SCHEDULES))
         if min(self.ranks, self.microbatches, self.virtual) < 1:
             raise InvalidValueError(
-                f"A pipeline of {self.ranks} ranks, {self.virtual} stages each, with"
-                f" {self.microbatches} microbatches cannot be.",
-                "Each is one or more.", "Type for example: --pp 4 --schedule 1f1b",
-            )  # fmt: skip
+                Text(
+                    "A pipeline of {ranks} ranks, {virtual} stages each, with {microbatches} "
+                    "microbatches cannot be.",
+                    ranks=self.ranks,
+                    virtual=self.virtual,
+                    microbatches=self.microbatches,
+                ),
+                Text("Each is one or more."),
+                Text("Type for example: --pp 4 --schedule 1f1b"),
+            )
         self._check_virtual()
         self._check_microbatches()
 
     def _check_virtual(self) -> None:
         if self.schedule in SINGLE and self.virtual > 1:
             raise InvalidValueError(
-                f"The schedule '{self.schedule}' has one stage a rank, not {self.virtual}.",
-                "Only interleaved schedules keep several virtual stages on a rank.",
-                "Use --schedule interleaved, or leave out the virtual stages.",
+                Text(
+                    "The schedule '{schedule}' has one stage a rank, not {virtual}.",
+                    schedule=self.schedule,
+                    virtual=self.virtual,
+                ),
+                Text("Only interleaved schedules keep several virtual stages on a rank."),
+                Text("Use --schedule interleaved, or leave out the virtual stages."),
             )
         if self.schedule == "zbv" and self.virtual != 2:
             raise InvalidValueError(
-                f"The schedule 'zbv' has two stages a rank, not {self.virtual}.",
-                "Its stages go down the ranks and up again, like a V.",
-                "Give two virtual stages, or use --schedule zb.",
+                Text(
+                    "The schedule 'zbv' has two stages a rank, not {virtual}.", virtual=self.virtual
+                ),
+                Text("Its stages go down the ranks and up again, like a V."),
+                Text("Give two virtual stages, or use --schedule zb."),
             )
 
     def _check_microbatches(self) -> None:
         if self.schedule == "1f1b" and self.microbatches < self.ranks:
             raise InvalidValueError(
-                f"1F1B needs as many microbatches as stages: {self.microbatches} are fewer than"
-                f" {self.ranks}.",
-                "PyTorch's Schedule1F1B refuses fewer.",
-                f"Make the global batch {self.ranks} microbatches or more,"
-                " or use --schedule gpipe.",
-            )  # fmt: skip
+                Text(
+                    "1F1B needs as many microbatches as stages: {microbatches} are fewer than "
+                    "{ranks}.",
+                    microbatches=self.microbatches,
+                    ranks=self.ranks,
+                ),
+                Text("PyTorch's Schedule1F1B refuses fewer."),
+                Text(
+                    "Make the global batch {ranks} microbatches or more, or use --schedule gpipe.",
+                    ranks=self.ranks,
+                ),
+            )
         rounds = max(1, self.microbatches // self.ranks)
         if self.schedule in ("interleaved", "zb") and self.microbatches % rounds:
             fits = [m for m in (self.ranks * rounds, self.ranks * (rounds + 1)) if m > 0]
             raise InvalidValueError(
-                f"{self.microbatches} microbatches do not divide into {rounds} rounds.",
-                "Interleaved schedules give each round of the pipeline as many microbatches.",
-                f"Use {' or '.join(map(str, fits))} microbatches, or --schedule 1f1b.",
+                Text(
+                    "{microbatches} microbatches do not divide into {rounds} rounds.",
+                    microbatches=self.microbatches,
+                    rounds=rounds,
+                ),
+                Text("Interleaved schedules give each round of the pipeline as many microbatches."),
+                Text(
+                    "Use {fits} microbatches, or --schedule 1f1b.",
+                    fits=joined(map(str, fits), " or "),
+                ),
             )
 
     @property
@@ -186,9 +217,11 @@ def _one_forward_one_backward(shape: PipelineShape, rank: int) -> list[Action]:
 
 
 _TORCH_CLASSES = {
-    "interleaved": "ScheduleInterleaved1F1B", "looped-bfs": "ScheduleLoopedBFS",
-    "zb": "ScheduleInterleavedZeroBubble", "zbv": "ScheduleZBVZeroBubble",
-}  # fmt: skip
+    "interleaved": "ScheduleInterleaved1F1B",
+    "looped-bfs": "ScheduleLoopedBFS",
+    "zb": "ScheduleInterleavedZeroBubble",
+    "zbv": "ScheduleZBVZeroBubble",
+}
 
 
 def _of_torch(shape: PipelineShape) -> list[list[Any]]:
@@ -197,18 +230,25 @@ def _of_torch(shape: PipelineShape) -> list[list[Any]]:
 
     rounds = max(1, shape.microbatches // shape.ranks)
     facts = SimpleNamespace(
-        pp_group_size=shape.ranks, n_local_stages=shape.virtual, num_stages=shape.stages,
-        _n_microbatches=shape.microbatches, _num_stages=shape.stages,
-        microbatches_per_round=shape.microbatches // rounds, _stages=[None] * shape.virtual,
-    )  # fmt: skip
+        pp_group_size=shape.ranks,
+        n_local_stages=shape.virtual,
+        num_stages=shape.stages,
+        _n_microbatches=shape.microbatches,
+        _num_stages=shape.stages,
+        microbatches_per_round=shape.microbatches // rounds,
+        _stages=[None] * shape.virtual,
+    )
     kind = getattr(schedules, _TORCH_CLASSES[shape.schedule])
     order = kind._calculate_single_rank_operations
     return [order(facts, rank) for rank in range(shape.ranks)]
 
 
 _KINDS: dict[str, Kind] = {
-    "F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight",
-}  # fmt: skip
+    "F": "forward",
+    "B": "backward",
+    "I": "backward_input",
+    "W": "backward_weight",
+}
 
 
 def _own(actions: list[Any]) -> list[Action]:

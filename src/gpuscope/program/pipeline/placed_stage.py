@@ -14,7 +14,6 @@ __all__ = ["Numbers", "PlacedStage"]
 _FIELDS = tuple(f.name for f in fields(Op))
 
 
-
 class Numbers:
     """Gives out storage numbers."""
 

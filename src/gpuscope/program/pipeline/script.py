@@ -15,9 +15,7 @@ from typing import Any, Literal
 
 from gpuscope.program.pipeline.orders import Action, PipelineShape, compute_order
 
-__all__ = [
-    "Payload", "Sharing", "Turn", "TurnKind", "in_flight", "late_reductions", "scripts",
-]  # fmt: skip
+__all__ = ["Payload", "Sharing", "Turn", "TurnKind", "in_flight", "late_reductions", "scripts"]
 
 TurnKind = Literal[
     "forward", "backward", "backward_input", "backward_weight", "reduce", "finish", "send", "recv"
@@ -86,10 +84,15 @@ class _Writer:
         waits, self._waits = self._waits, ()
         self.turns.append(
             Turn(
-                turn.kind, turn.stage, turn.microbatch, turn.payload, turn.peer, turn.batch,
+                turn.kind,
+                turn.stage,
+                turn.microbatch,
+                turn.payload,
+                turn.peer,
+                turn.batch,
                 tuple(sorted(set(waits))),
             )
-        )  # fmt: skip
+        )
         return len(self.turns) - 1
 
     def wait(self, turns: list[int]) -> None:
@@ -103,8 +106,9 @@ class _Writer:
             turns = [Turn(t.kind, t.stage, t.microbatch, t.payload, t.peer, number) for t in turns]
         return [self.add(turn) for turn in turns]
 
-    def transfer(self, kind: Literal["send", "recv"], stage: int, microbatch: int,
-                 payload: Payload) -> list[Turn]:  # fmt: skip
+    def transfer(
+        self, kind: Literal["send", "recv"], stage: int, microbatch: int, payload: Payload
+    ) -> list[Turn]:
         """The one transfer of a stage's data, or none at the ends of the pipeline."""
         onward = (kind == "send") == (payload == "activation")
         other = stage + 1 if onward else stage - 1
@@ -174,9 +178,12 @@ def _one_forward_one_backward(shape: PipelineShape, rank: int) -> tuple[Turn, ..
 
 
 _LETTERS = {
-    "forward": "F", "backward": "B", "backward_input": "I", "backward_weight": "W",
+    "forward": "F",
+    "backward": "B",
+    "backward_input": "I",
+    "backward_weight": "W",
     "reduce": "REDUCE_GRAD",
-}  # fmt: skip
+}
 
 
 def _with_transfers(shape: PipelineShape) -> list[list[Any]]:
@@ -200,8 +207,11 @@ def _run_time(shape: PipelineShape, actions: list[Any]) -> tuple[Turn, ...]:
     """`_PipelineScheduleRuntime._step_microbatches`."""
     out = _Writer(shape)
     names: dict[str, TurnKind] = {
-        "F": "forward", "B": "backward", "I": "backward_input", "W": "backward_weight",
-    }  # fmt: skip
+        "F": "forward",
+        "B": "backward",
+        "I": "backward_input",
+        "W": "backward_weight",
+    }
     received: dict[tuple[str, int, int], list[int]] = {}
     sent: list[int] = []
     for action in actions:

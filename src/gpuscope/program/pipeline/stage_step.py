@@ -117,9 +117,14 @@ def _prepared(parts: StageParts) -> Any:
     # A last stage sends nothing on, so what it is said to give does not matter.
     outputs = tuple(t.detach().requires_grad_() for t in parts.outputs) or parts.inputs
     stage = PipelineStage(
-        parts.module, parts.stage, parts.stages, device,
-        input_args=parts.inputs, output_args=outputs, group=parts.group,
-    )  # fmt: skip
+        parts.module,
+        parts.stage,
+        parts.stages,
+        device,
+        input_args=parts.inputs,
+        output_args=outputs,
+        group=parts.group,
+    )
     stage.has_backward = True
     mode = getattr(module, "InferenceMode", None)
     if mode is None:  # torch up to 2.9
@@ -150,9 +155,11 @@ def _backward(parts: StageParts, stage: Any, microbatch: int, loss: Any) -> None
     final = microbatch == 1
     mark("backward_input" if parts.split else "backward", microbatch, *received)
     stage.backward_one_chunk(
-        microbatch, loss=loss, full_backward=not parts.split,
+        microbatch,
+        loss=loss,
+        full_backward=not parts.split,
         last_backward=final and not parts.split,
-    )  # fmt: skip
+    )
     del loss
     if not parts.first:
         sent = [g for g in stage.bwd_cache.pop(microbatch) if g is not None]

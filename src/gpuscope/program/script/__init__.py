@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Script:
         target: path of the file, or the name of a module (`python -m`).
         arguments: what it finds in `sys.argv[1:]`.
         module: the target is a module.
-        allow_writes: run it although it writes files or starts programs.
+        allow_writes: what it writes is real, else it goes to a copy of the files.
         begins: called before it runs, under the capture.
         step_ends: called at each boundary between its steps.
     """
@@ -65,9 +66,13 @@ class Script:
             WorkloadError: always.
         """
         raise WorkloadError(
-            f"{self.target} is a whole script: it has no step to call.",
-            "It has no function `build` that returns one.",
-            f"Measure it with: gpuscope profile {'-m ' * self.module}{self.target}",
+            Text("{target} is a whole script: it has no step to call.", target=self.target),
+            Text("It has no function `build` that returns one."),
+            Text(
+                "Measure it with: gpuscope profile {module}{target}",
+                module="-m " * self.module,
+                target=self.target,
+            ),
         )
 
     def run(self, phases: Phases, world: World | None = None) -> None:
@@ -78,7 +83,7 @@ class Script:
             world: the job that it is a rank of.
 
         Raises:
-            WorkloadError: it failed, or ended before that; it writes, and may not.
+            WorkloadError: it failed, or ended before that; or it does what is refused.
             CaptureError: an operator cannot be captured.
             InputFileError: no such file.
         """

@@ -3,13 +3,13 @@
 A step of training lies between two steps of its optimizer; where it makes none, between two
 backward passes; of inference, between two calls of the model that is called again and again. What
 comes before the first boundary stands for `build()`, the first whole step for a first step, the
-second is recorded. Then the script is ended by an exception that no `except Exception` catches, and
-what it changed of the process is put back.
+second is recorded. Then the script is ended by an exception that no `except Exception` catches. The
+process is one of its own (`gpuscope.capturing.script_elsewhere`), in which a job's ranks run one
+after another: what one changed of it is put back.
 """
 
 from __future__ import annotations
 
-import atexit
 import io
 import os
 import sys
@@ -17,12 +17,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import WorkloadError
 from gpuscope.program.script import Script, runner
-from gpuscope.program.script.guarding import guarded
-from gpuscope.program.script.own_modules import own_modules
 from gpuscope.program.script.step_finder import StepFinder
-from gpuscope.program.user_code import is_library
 
 if TYPE_CHECKING:
     from gpuscope.program.capture.phases import Phases
@@ -34,6 +32,8 @@ _BOUNDARIES = 3
 """Before the first step, between it and the recorded one, and after that."""
 
 _LAST_LINES = 3
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 _PIPELINING = "torch.distributed.pipelining.schedules"
 
@@ -53,22 +53,24 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
     try:
         with ExitStack() as stack:
             enter = stack.enter_context
-            enter(own_modules(script))
             enter(_as_before())
             enter(redirect_stdout(said))
             enter(redirect_stderr(said))
             if not script.allow_writes:
-                enter(guarded(script.target))
+                enter(_saved_on_the_copy())
             # Stages learn their shapes in the very first step, which comes before any boundary.
             stack.callback(runner.when_imported(_PIPELINING, phases.built))
-            enter(_no_farewells())
             enter(_spawned_here(world.local_rank if world is not None else 0))
             script.begins()
             with steps.found():
                 run_user_code(
-                    f"the script {script.target}", lambda: _run(program, steps),
-                    f"Make it run by itself first: python {'-m ' * script.module}{script.target}",
-                )  # fmt: skip
+                    Text("the script {name}", name=script.target),
+                    lambda: _run(program, steps),
+                    Text(
+                        "Make it run by itself first: python {path}",
+                        path=f"{'-m ' * script.module}{script.target}",
+                    ),
+                )
     except WorkloadError as error:
         raise _with_output(error, said.getvalue()) from error
     if not steps.over:
@@ -156,21 +158,28 @@ def _spawned_here(rank: int) -> Iterator[None]:
 
 
 @contextmanager
-def _no_farewells() -> Iterator[None]:
-    """What the script itself would do at its end (`atexit`) is not done at ours."""
-    exits: Any = atexit
-    original = exits.register
+def _saved_on_the_copy() -> Iterator[None]:
+    """`torch.save` makes its file, so that it can be renamed; under a capture it does nothing.
 
-    def register(function: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_library(sys._getframe(1).f_code.co_filename):
-            return original(function, *args, **kwargs)
-        return function
+    There are no values to save: the file is empty where the object holds tensors.
+    """
+    import torch
+    from torch.utils._pytree import tree_leaves
 
-    exits.register = register
+    before = torch.save
+
+    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(f, (str, os.PathLike)):
+            return
+        with open(f, "wb") as file:
+            if all(isinstance(leaf, _PLAIN) for leaf in tree_leaves(obj)):
+                torch.serialization.save(obj, file, *args, **kwargs)
+
+    torch.save = save
     try:
         yield
     finally:
-        exits.register = original
+        torch.save = before
 
 
 @contextmanager
@@ -197,27 +206,39 @@ def _with_output(error: WorkloadError, said: str) -> WorkloadError:
     lines = [line for line in said.strip().splitlines() if line.strip()][-_LAST_LINES:]
     if "SystemExit" not in error.what or not lines:
         return error
-    why = " ".join(part for part in (error.why, "It said:", *lines) if part)
-    return type(error)(error.what, why, "Give its own arguments after --: script.py -- --epochs 1")
+    why = joined((error.why, Text("It said:"), *lines), " ")
+    return type(error)(
+        error.what, why, Text("Give its own arguments after --: script.py -- --epochs 1")
+    )
 
 
 def _too_short(script: Script, steps: _Steps) -> WorkloadError:
     """It ended before a step could be recorded."""
-    ask = f"Put the work into a function `build` that returns a step: {script.file}:build"
+    ask = Text(
+        "Put the work into a function `build` that returns a step: {file}:build", file=script.file
+    )
     if steps.counted:
         return WorkloadError(
-            f"{script.target} ended after {steps.counted} of {_BOUNDARIES} steps that are needed.",
-            "The first ones make what only first steps make; the one after is recorded.",
-            f"Let it run more steps, by its own arguments. Or: {ask}",
+            Text(
+                "{target} ended after {counted} of {boundaries} steps that are needed.",
+                target=script.target,
+                counted=steps.counted,
+                boundaries=_BOUNDARIES,
+            ),
+            Text("The first ones make what only first steps make; the one after is recorded."),
+            Text("Let it run more steps, by its own arguments. Or: {ask}", ask=ask),
         )
     if steps.passed:
         why = (
-            "It makes an optimizer that never steps."
+            Text("It makes an optimizer that never steps.")
             if steps.trains
-            else "Its model was called too few times without gradients, and no optimizer stepped."
+            else Text(
+                "Its model was called too few times without gradients, and no optimizer stepped."
+            )
         )
-        return WorkloadError(f"No step was found in {script.target}.", why, ask)
+        return WorkloadError(Text("No step was found in {target}.", target=script.target), why, ask)
     return WorkloadError(
-        f"No step was found in {script.target}.",
-        "No optimizer stepped, and no module was called without gradients.", ask,
-    )  # fmt: skip
+        Text("No step was found in {target}.", target=script.target),
+        Text("No optimizer stepped, and no module was called without gradients."),
+        ask,
+    )

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
 
 _OURS = str(Path(__file__).resolve())
@@ -58,19 +59,25 @@ def check(program: Program) -> None:
         found = _found(program)
         if found is None and not _in_folder(program.target):
             raise InputFileError(
-                f"There is no module '{program.target}'.", "", "Check its name: python -m NAME"
+                Text("There is no module '{target}'.", target=program.target),
+                "",
+                Text("Check its name: python -m NAME"),
             )
         return
     path = Path(program.target)
     if not path.is_file():
         raise InputFileError(
-            f"There is no file {path}.", "", "Type: gpuscope profile [options] script.py [args]"
+            Text("There is no file {path}.", path=path),
+            "",
+            Text("Type: gpuscope profile [options] script.py [args]"),
         )
     try:
         compile(path.read_bytes(), str(path), "exec")
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
-        raise InputFileError(f"{path} is not valid Python{line}.", str(error)) from error
+        raise InputFileError(
+            Text("{path} is not valid Python{line}.", path=path, line=line), str(error)
+        ) from error
 
 
 def source_of(program: Program) -> Path:
@@ -87,8 +94,28 @@ def source_of(program: Program) -> Path:
 
 
 def _found(program: Program) -> importlib.machinery.ModuleSpec | None:
-    """The module's specification. The packages above it are imported, and may look at the
-    arguments already (`def parse(args=sys.argv[1:])`)."""
+    """The module's specification."""
+    return _found_unimported(program.target) or _found_imported(program)
+
+
+def _found_unimported(name: str) -> importlib.machinery.ModuleSpec | None:
+    """By the folders alone: nothing of the user's runs before it is guarded."""
+    first, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(first)
+        for part in rest:
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            within = list(spec.submodule_search_locations)
+            spec = importlib.machinery.PathFinder.find_spec(f"{spec.name}.{part}", within)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return spec
+
+
+def _found_imported(program: Program) -> importlib.machinery.ModuleSpec | None:
+    """Of a package that says itself where its modules are. What is above it is imported, and may
+    look at the arguments already (`def parse(args=sys.argv[1:])`)."""
     before = sys.argv
     sys.argv = [program.target, *program.arguments]
     try:

@@ -48,9 +48,11 @@ def _options(call: Call, schema: _Schema) -> dict[str, object] | None:
     dropout = call.value(schema.dropout)
     return {
         # The memory-efficient kernels take a kind of mask: 1 and 2 are lower triangles.
-        "causal": bool(causal), "backend": schema.backend, "implementation": schema.backend,
+        "causal": bool(causal),
+        "backend": schema.backend,
+        "implementation": schema.backend,
         "dropout_p": float(dropout) if isinstance(dropout, (int, float)) else 0.0,
-    }  # fmt: skip
+    }
 
 
 def _heads_first(specs: tuple[TensorSpec, ...], schema: _Schema) -> tuple[TensorSpec, ...]:

@@ -10,10 +10,28 @@ from gpuscope.program.signatures.lists import FUSED, foreach, fused_optimizer
 from gpuscope.program.signatures.reductions import broadcast
 from gpuscope.program.types import Op, TensorSpec
 
-_COMPARISONS = frozenset({
-    "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "logical_not", "logical_and",
-    "logical_or", "logical_xor", "isposinf", "isneginf", "isin", "isclose", "signbit",
-})  # fmt: skip
+_COMPARISONS = frozenset(
+    {
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "isposinf",
+        "isneginf",
+        "isin",
+        "isclose",
+        "signbit",
+    }
+)
 
 
 def known(name: str) -> bool:

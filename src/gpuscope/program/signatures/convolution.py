@@ -9,14 +9,21 @@ from gpuscope.program.signatures.call import Call, Made, channels_last, dense, r
 from gpuscope.program.types import Op, TensorSpec
 
 _STRIDE_PADDING_DILATION = {
-    "convolution": (3, 4, 5), "_convolution": (3, 4, 5), "convolution_overrideable": (3, 4, 5),
-    "cudnn_convolution": (3, 2, 4), "cudnn_convolution_relu": (3, 4, 5),
-    "cudnn_convolution_add_relu": (5, 6, 7), "miopen_convolution": (4, 3, 5),
-    "miopen_depthwise_convolution": (4, 3, 5), "_slow_conv2d_forward": (4, 5, 99),
-    "thnn_conv2d_forward": (4, 5, 99), "_conv_depthwise2d": (4, 5, 6),
-    "conv_depthwise3d": (4, 5, 6), "slow_conv3d_forward": (4, 5, 99),
+    "convolution": (3, 4, 5),
+    "_convolution": (3, 4, 5),
+    "convolution_overrideable": (3, 4, 5),
+    "cudnn_convolution": (3, 2, 4),
+    "cudnn_convolution_relu": (3, 4, 5),
+    "cudnn_convolution_add_relu": (5, 6, 7),
+    "miopen_convolution": (4, 3, 5),
+    "miopen_depthwise_convolution": (4, 3, 5),
+    "_slow_conv2d_forward": (4, 5, 99),
+    "thnn_conv2d_forward": (4, 5, 99),
+    "_conv_depthwise2d": (4, 5, 6),
+    "conv_depthwise3d": (4, 5, 6),
+    "slow_conv3d_forward": (4, 5, 99),
     "slow_conv_dilated2d": (4, 5, 6),
-}  # fmt: skip
+}
 """Positions of stride, padding and dilation in each schema."""
 
 
@@ -69,8 +76,11 @@ Sizes = Mapping[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, ...]]
 """Output shape of a convolution by the shapes of its input and weight."""
 
 _GRADIENT_FIRST = ("convolution_backward", "convolution_backward_overrideable")
-_INPUT_FIRST = ("cudnn_convolution_backward", "miopen_convolution_backward",
-                "miopen_depthwise_convolution_backward")  # fmt: skip
+_INPUT_FIRST = (
+    "cudnn_convolution_backward",
+    "miopen_convolution_backward",
+    "miopen_depthwise_convolution_backward",
+)
 
 
 def output_sizes(ops: Iterable[Op]) -> Sizes:
@@ -101,9 +111,12 @@ def forward_sized(op: Op, sizes: Sizes) -> Op | None:
         return None
     args = {"groups": x.shape[1] // weight.shape[1]}
     return replace(
-        op, name="aten::convolution", inputs=(x, weight), outputs=(_laid_out(shape, x, weight),),
+        op,
+        name="aten::convolution",
+        inputs=(x, weight),
+        outputs=(_laid_out(shape, x, weight),),
         args=args,
-    )  # fmt: skip
+    )
 
 
 @rule(*_GRADIENT_FIRST)
@@ -127,9 +140,13 @@ def library_backward(call: Call) -> Made | None:
 
 
 def _backward(
-    grad: TensorSpec, x: TensorSpec, weight: TensorSpec, mask: object, transposed: bool,
+    grad: TensorSpec,
+    x: TensorSpec,
+    weight: TensorSpec,
+    mask: object,
+    transposed: bool,
     stride: list[int] | None,
-) -> Made | None:  # fmt: skip
+) -> Made | None:
     if not len(grad.shape) == len(x.shape) == len(weight.shape) >= 3 or not weight.shape[1]:
         return None
     if grad.shape[0] != x.shape[0]:
@@ -144,7 +161,9 @@ def _backward(
     if wants[2]:
         outputs.append(dense((grad.shape[1],), dtype=grad.dtype))
     args: dict[str, object] = {
-        "groups": channels // weight.shape[1], "transposed": transposed,
-        "output_mask": tuple(wants), "stride": tuple(stride or ()),
-    }  # fmt: skip
+        "groups": channels // weight.shape[1],
+        "transposed": transposed,
+        "output_mask": tuple(wants),
+        "stride": tuple(stride or ()),
+    }
     return Made("aten::convolution_backward", (grad, x, weight), tuple(outputs), args)

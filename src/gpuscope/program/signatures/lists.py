@@ -8,9 +8,9 @@ from __future__ import annotations
 from gpuscope.program.signatures.call import Call, Made
 from gpuscope.program.types import TensorSpec
 
-_BINARY = frozenset({
-    "add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow",
-})  # fmt: skip
+_BINARY = frozenset(
+    {"add", "sub", "mul", "div", "maximum", "minimum", "clamp_max", "clamp_min", "pow"}
+)
 _LISTS = {"addcmul": 3, "addcdiv": 3, "lerp": 2, "copy": 2}
 
 

@@ -99,8 +99,11 @@ def rnn(call: Call) -> Made | None:
     backward = call.name.endswith("backward")
     out = x if backward else dense((*x.shape[:2], hidden * (2 if both else 1)), dtype=x.dtype)
     args = {
-        "mode": mode, "hidden_size": hidden, "num_layers": depth // (2 if both else 1),
-        "bidirectional": both, "batch_first": first,
-    }  # fmt: skip
+        "mode": mode,
+        "hidden_size": hidden,
+        "num_layers": depth // (2 if both else 1),
+        "bidirectional": both,
+        "batch_first": first,
+    }
     outputs = (out, *weights) if backward else (out,)
     return Made(f"aten::{call.name}", call.tensors, outputs, args)

@@ -6,10 +6,27 @@ from gpuscope.program.signatures.call import Call, Made, dense, rule
 from gpuscope.program.types import TensorSpec
 
 
-@rule("copy_", "fill_", "zero_", "masked_fill_", "masked_fill", "index_add_", "index_add",
-      "scatter_", "scatter", "scatter_add_", "scatter_add", "index_copy_", "index_copy",
-      "index_put_", "_index_put_impl_", "index_fill_", "scatter_reduce_", "scatter_reduce",
-      "masked_scatter_")  # fmt: skip
+@rule(
+    "copy_",
+    "fill_",
+    "zero_",
+    "masked_fill_",
+    "masked_fill",
+    "index_add_",
+    "index_add",
+    "scatter_",
+    "scatter",
+    "scatter_add_",
+    "scatter_add",
+    "index_copy_",
+    "index_copy",
+    "index_put_",
+    "_index_put_impl_",
+    "index_fill_",
+    "scatter_reduce_",
+    "scatter_reduce",
+    "masked_scatter_",
+)
 def into_first(call: Call) -> Made | None:
     """The first tensor, or one like it, is what comes out."""
     if not call.tensors:
@@ -34,8 +51,9 @@ def same_shape(call: Call) -> Made | None:
         dims = call.integers(1 if call.name == "flip" else 2)
         args["dims"] = tuple(dims or ())
     like = spec if call.name == "clone" else None
-    return Made(f"aten::{call.name}", (spec,), (dense(spec.shape, like=like, dtype=spec.dtype),),
-                args)  # fmt: skip
+    return Made(
+        f"aten::{call.name}", (spec,), (dense(spec.shape, like=like, dtype=spec.dtype),), args
+    )
 
 
 @rule("cat", "concat", "stack")
@@ -54,13 +72,16 @@ def cat(call: Call) -> Made | None:
         shape = [*parts[0].shape[:at], len(parts), *parts[0].shape[at:]]
     else:
         at = dim % rank
-        if any(t.shape[:at] + t.shape[at + 1 :] != parts[0].shape[:at] + parts[0].shape[at + 1 :]
-               for t in parts):  # fmt: skip
+        if any(
+            t.shape[:at] + t.shape[at + 1 :] != parts[0].shape[:at] + parts[0].shape[at + 1 :]
+            for t in parts
+        ):
             return None
         shape = list(parts[0].shape)
         shape[at] = sum(t.shape[at] for t in parts)
-    return Made(f"aten::{call.name}", tuple(parts), (dense(shape, dtype=parts[0].dtype),),
-                {"dim": at})  # fmt: skip
+    return Made(
+        f"aten::{call.name}", tuple(parts), (dense(shape, dtype=parts[0].dtype),), {"dim": at}
+    )
 
 
 @rule("_chunk_cat", "chunk_cat")
@@ -94,8 +115,9 @@ def embedding(call: Call) -> Made | None:
         return None
     at = dim % len(table.shape)
     shape = (*table.shape[:at], *index.shape, *table.shape[at + 1 :])
-    return Made(f"aten::{call.name}", (table, index), (dense(shape, dtype=table.dtype),),
-                {"dim": at})  # fmt: skip
+    return Made(
+        f"aten::{call.name}", (table, index), (dense(shape, dtype=table.dtype),), {"dim": at}
+    )
 
 
 @rule("gather")
@@ -136,8 +158,9 @@ def placed_back(call: Call) -> Made | None:
     sizes = call.integers(1)
     if not call.tensors or sizes is None:
         return None
-    return Made(f"aten::{call.name}", call.tensors[:1],
-                (dense(sizes, dtype=call.tensors[0].dtype),))  # fmt: skip
+    return Made(
+        f"aten::{call.name}", call.tensors[:1], (dense(sizes, dtype=call.tensors[0].dtype),)
+    )
 
 
 @rule("constant_pad_nd")
@@ -242,8 +265,14 @@ def nll_loss_backward(call: Call) -> Made | None:
     return Made(f"aten::{call.name}", call.tensors, (dense(spec.shape, dtype=spec.dtype),))
 
 
-@rule("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
-      "binary_cross_entropy_with_logits")  # fmt: skip
+@rule(
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+)
 def loss(call: Call) -> Made | None:
     """Input, target, (weights,) reduction: none (0), mean (1) or sum (2)."""
     if len(call.tensors) < 2 or call.texts is None:

@@ -9,10 +9,28 @@ from gpuscope.program.signatures.call import Call, Made, dense, rule
 from gpuscope.program.types import TensorSpec
 
 _DIM_AT = {
-    "sum": 1, "nansum": 1, "mean": 1, "nanmean": 1, "amax": 1, "amin": 1, "prod": 1, "any": 1,
-    "all": 1, "var": 1, "std": 1, "var_mean": 1, "std_mean": 1, "argmax": 1, "argmin": 1, "max": 1,
-    "min": 1, "logsumexp": 1, "count_nonzero": 1, "norm": 2, "linalg_vector_norm": 2,
-}  # fmt: skip
+    "sum": 1,
+    "nansum": 1,
+    "mean": 1,
+    "nanmean": 1,
+    "amax": 1,
+    "amin": 1,
+    "prod": 1,
+    "any": 1,
+    "all": 1,
+    "var": 1,
+    "std": 1,
+    "var_mean": 1,
+    "std_mean": 1,
+    "argmax": 1,
+    "argmin": 1,
+    "max": 1,
+    "min": 1,
+    "logsumexp": 1,
+    "count_nonzero": 1,
+    "norm": 2,
+    "linalg_vector_norm": 2,
+}
 """Position of the dimensions in each schema."""
 
 _WHOLE = frozenset({"sum", "mean", "prod", "any", "all", "max", "min", "norm"})
@@ -80,9 +98,21 @@ def broadcast(specs: Sequence[TensorSpec], dtype: str = "") -> TensorSpec:
 
 
 _RANK = (
-    "complex128", "complex64", "float64", "float32", "bfloat16", "float16", "float8_e4m3fn",
-    "float8_e5m2", "int64", "int32", "int16", "int8", "uint8", "bool",
-)  # fmt: skip
+    "complex128",
+    "complex64",
+    "float64",
+    "float32",
+    "bfloat16",
+    "float16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
 
 
 def promoted(specs: Sequence[TensorSpec]) -> str:
@@ -112,8 +142,12 @@ def softmax_backward(call: Call) -> Made | None:
         return None
     dim = call.value(2)
     args = {"dim": dim} if isinstance(dim, int) and not isinstance(dim, bool) else {}
-    return Made(f"aten::{call.name}", call.tensors, (dense(call.tensors[1].shape,
-                like=call.tensors[1]),), args)  # fmt: skip
+    return Made(
+        f"aten::{call.name}",
+        call.tensors,
+        (dense(call.tensors[1].shape, like=call.tensors[1]),),
+        args,
+    )
 
 
 def _rows(spec: TensorSpec, shape: Sequence[int] | None) -> dict[str, object]:
@@ -166,12 +200,17 @@ def batch_norm(call: Call) -> Made | None:
     training = call.flag(5)
     stats = dense((spec.shape[1],), dtype="float32")
     args = {} if training is None else {"training": training}
-    return Made(f"aten::{call.name}", call.tensors, (dense(spec.shape, like=spec), stats, stats),
-                args)  # fmt: skip
+    return Made(
+        f"aten::{call.name}", call.tensors, (dense(spec.shape, like=spec), stats, stats), args
+    )
 
 
-@rule("native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward",
-      "batch_norm_backward")  # fmt: skip
+@rule(
+    "native_batch_norm_backward",
+    "cudnn_batch_norm_backward",
+    "miopen_batch_norm_backward",
+    "batch_norm_backward",
+)
 def batch_norm_backward(call: Call) -> Made | None:
     """Gradient and input (cuDNN: the other way about), weight, statistics."""
     if len(call.tensors) < 3 or len(call.tensors[0].shape) < 2:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpuscope.document.plain import whole
+
 T = TypeVar("T", bound=msgspec.Struct)
 
 
@@ -48,13 +50,22 @@ class Arguments:
         return found
 
 
+def mended(value: Any) -> Any:
+    """Return parsed JSON whose texts can be written: "\\ud800" alone is half a character."""
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, dict):
+        return {whole(key): mended(each) for key, each in value.items()}
+    return [mended(each) for each in value] if isinstance(value, list) else value
+
+
 def plain_arguments(raw: msgspec.Raw) -> dict[str, Any]:
     """The `args` of one event as a dictionary; empty where they are none."""
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            value = json.loads(bytes(raw).decode("utf-8", "replace"), strict=False)
+            value = mended(json.loads(bytes(raw).decode("utf-8", "replace"), strict=False))
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}

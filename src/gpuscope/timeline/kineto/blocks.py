@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import zlib
@@ -9,7 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+from gpuscope.outside import limits
 
 BLOCK_BYTES = 8 << 20
 """Uncompressed bytes at a time: large enough to hide the cost a block, small enough to bound
@@ -31,6 +34,8 @@ class Blocks:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cut_off = False
+        self._nbytes = 0
+        self._most = 0
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield blocks of about `BLOCK_BYTES`, one read ahead.
@@ -68,10 +73,11 @@ class Blocks:
         except OSError as error:
             ready.put(
                 InputFileError(
-                    f"{self.path} cannot be read.", f"{error.strerror or error}.",
-                    "Check the path and its permissions.",
+                    Text("{path} cannot be read.", path=self.path),
+                    f"{error.strerror or error}.",
+                    Text("Check the path and its permissions."),
                 )
-            )  # fmt: skip
+            )
         except BaseException as error:
             ready.put(error)
         ready.put(None)
@@ -80,19 +86,35 @@ class Blocks:
         with self.path.open("rb") as file:
             head = file.read(4)
             file.seek(0)
+            self._nbytes = os.fstat(file.fileno()).st_size
+            self._most = limits.unpacked_bytes(self._nbytes)
             if head.startswith(_GZIP):
-                yield from self._gzip(file)
+                yield from self._counted(self._gzip(file))
             elif head.startswith(_ZSTD):
-                yield from self._zstd(file)
+                yield from self._counted(self._zstd(file))
             else:
                 while block := file.read(BLOCK_BYTES):
                     yield block
+
+    def _counted(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        """Blocks of a compressed file, as many as its size allows.
+
+        Raises:
+            InputFileError: it unpacks to more.
+        """
+        left = self._most
+        for block in blocks:
+            left -= len(block)
+            if left < 0:
+                raise limits.unpacks_too_far(self.path, self._most)
+            yield block
 
     def _gzip(self, file: BinaryIO) -> Iterator[bytes]:
         """All members of a gzip file; what lies before the damage where there is one."""
         new, broken = _inflater()
         member, data = new(), file.read(_INPUT_BYTES)
         begin, produced = 0, 0  # of the member: its place in the file, and bytes it gave so far
+        members, most = 0, limits.members(self._nbytes)
         try:
             block = b""
             while data or len(block) == BLOCK_BYTES:
@@ -107,6 +129,9 @@ class Blocks:
                     if not data.startswith(_GZIP[: len(data)]):
                         return  # padding or something else after the end
                     member = new() if data else member
+                    members += 1
+                    if members > most:
+                        raise limits.holds_too_many(self.path, Text("compressed parts"), most)
         except broken:
             self.cut_off = True
             yield from _salvaged(file, begin, produced)
@@ -116,14 +141,17 @@ class Blocks:
     def _zstd(self, file: BinaryIO) -> Iterator[bytes]:
         import zstandard
 
+        window = int(min(1 << 31, limits.WINDOW_BYTES * limits.factor()))
         try:
-            reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(
+            reader = zstandard.ZstdDecompressor(max_window_size=window).stream_reader(
                 file, read_across_frames=True
             )
             with reader as stream:
                 while block := stream.read(BLOCK_BYTES):
                     yield block
-        except (zstandard.ZstdError, MemoryError):
+        except (zstandard.ZstdError, MemoryError) as error:
+            if "too much memory" in str(error):
+                raise limits.takes_too_much(self.path, window) from error
             self.cut_off = True
 
 

@@ -20,8 +20,21 @@ from gpuscope.timeline.kineto.vocabulary import KIND, SORTS, device_kind, host_k
 from gpuscope.timeline.nesting import climb, parent_rows
 from gpuscope.timeline.types import DEVICE_KINDS, Collective, Events, Ints, Recorded, Step, Timeline
 
-_DEVICE = ("row", "correlation", "external", "stream", "device", "registers", "shared",
-           "occupancy", "nbytes", "graph", "grid", "block", "collective")  # fmt: skip
+_DEVICE = (
+    "row",
+    "correlation",
+    "external",
+    "stream",
+    "device",
+    "registers",
+    "shared",
+    "occupancy",
+    "nbytes",
+    "graph",
+    "grid",
+    "block",
+    "collective",
+)
 _OPERATOR = ("row", "external", "sequence", "forward_thread", "spec", "collective")
 _CALLS = ("row", "correlation", "external")
 
@@ -125,9 +138,13 @@ class Builder:
         return Events(
             start_ns=columns["start_ns"][order] - zero,
             duration_ns=columns["duration_ns"][order],
-            name=columns["name"][order], kind=kind[order], lane=placed.lane[order],
-            op=nothing, kernel=nothing, correlation=correlation[order],
-        )  # fmt: skip
+            name=columns["name"][order],
+            kind=kind[order],
+            lane=placed.lane[order],
+            op=nothing,
+            kernel=nothing,
+            correlation=correlation[order],
+        )
 
     # -- what belongs to what ---------------------------------------------------------------------
 
@@ -139,9 +156,13 @@ class Builder:
         events, launch = launches(events, device, on_host)
         own_external = self._spread(self._operators, "external", row_of)
         operator = operators_of(
-            events, parent, launch, device, own_external,
+            events,
+            parent,
+            launch,
+            device,
+            own_external,
             self._spread(self._device, "external", row_of)[device],
-        )  # fmt: skip
+        )
         op, ops = self._ops(events, parent, device, operator, row_of)
         collective, sequence, collectives = self._collectives(
             events, parent, device, launch, row_of
@@ -151,15 +172,23 @@ class Builder:
         from_graph = (launch >= 0) & self._graph_calls()[events.name[np.maximum(launch, 0)]]
         recorded["graph"] = np.where((graph < 0) & from_graph, 0, graph)
         return Timeline(
-            names=tuple(names), lanes=placed.lanes, events=replace(events, op=op),
+            names=tuple(names),
+            lanes=placed.lanes,
+            events=replace(events, op=op),
             counters=(*memory_counters(table, zero), *value_counters(table, zero)),
-            steps=steps(events, names, placed.lanes), ops=ops, origin="measured",
+            steps=steps(events, names, placed.lanes),
+            ops=ops,
+            origin="measured",
             recorded=Recorded(
-                event=device, launch=launch, operator=operator, collective=collective,
-                sequence=sequence, **recorded,
+                event=device,
+                launch=launch,
+                operator=operator,
+                collective=collective,
+                sequence=sequence,
+                **recorded,
             ),
             collectives=collectives,
-        )  # fmt: skip
+        )
 
     def _spread(self, part: dict[str, Any], name: str, row_of: Ints) -> Any:
         """A column of some rows as one of all events; -1 elsewhere."""
@@ -197,10 +226,14 @@ class Builder:
         found = {
             field: self._spread(part, name, row_of)[device]
             for field, name in (
-                ("grid", "grid"), ("block", "block"), ("registers", "registers"),
-                ("shared_bytes", "shared"), ("nbytes", "nbytes"), ("graph", "graph"),
+                ("grid", "grid"),
+                ("block", "block"),
+                ("registers", "registers"),
+                ("shared_bytes", "shared"),
+                ("nbytes", "nbytes"),
+                ("graph", "graph"),
             )
-        }  # fmt: skip
+        }
         percent = self._spread(part, "occupancy", row_of)[device]
         found["occupancy"] = np.where(percent >= 0, percent / 100.0, np.nan)
         stream = np.full(len(events), -1, np.int64)
@@ -216,9 +249,9 @@ class Builder:
     ) -> tuple[Ints, Ints, tuple[Collective, ...]]:
         """Which collective each device event carries out, with its number within its group."""
         own = self._spread(self._device, "collective", row_of)[device]
-        told = self._spread(self._operators, "collective", row_of)
-        above = climb(parent, told >= 0, launch)
-        text = np.where(own >= 0, own, np.where(above >= 0, told[np.maximum(above, 0)], -1))
+        given = self._spread(self._operators, "collective", row_of)
+        above = climb(parent, given >= 0, launch)
+        text = np.where(own >= 0, own, np.where(above >= 0, given[np.maximum(above, 0)], -1))
         mark = climb(parent, self._marks(events), launch)
         reader = CollectiveReader(list(self._table.collectives), self._groups)
         spec = self._spread(self._operators, "spec", row_of)

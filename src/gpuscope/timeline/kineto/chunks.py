@@ -10,15 +10,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+
+_BLOCK = 8 << 20
 
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|tid|args|dur)"\s*:)')
 """Between two events."""
 
 _BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
-_HEAD_LIMIT = 256 << 20
-_TAIL_LIMIT = 256 << 20
+_HEAD_LIMIT = 16 << 20
+_TAIL_LIMIT = 16 << 20
+"""What stands around the events is a few kilobytes; of thousands of ranks, a few megabytes."""
+
+LONGEST_EVENT = 16 << 20
+"""Bytes of an event beyond which it is taken for damage."""
 
 
 class Chunks:
@@ -27,15 +35,16 @@ class Chunks:
     The reader of a chunk says with `finish` where the list of events ended.
 
     Attributes:
+        path: the file's.
         head: what comes before the events; empty where the file is nothing but their list.
         tail: what comes after them.
         before: the text between the chunk that came last and the one before it.
         ended: the end of the list of events was seen.
     """
 
-    def __init__(self, blocks: Iterable[bytes], path: object) -> None:
+    def __init__(self, blocks: Iterable[bytes], path: str | Path) -> None:
         self._blocks = blocks
-        self._path = path
+        self.path = path
         self.head = b""
         self.tail = b""
         self.before = b""
@@ -44,12 +53,12 @@ class Chunks:
     def finish(self, rest: bytes) -> None:
         """Say that the list ended: `rest` and all that follows belongs to the tail."""
         self.ended = True
-        self.tail = rest
+        self.tail = rest[: 2 * _TAIL_LIMIT]
 
     def keep(self, text: bytes) -> None:
         """Put text to the end of the tail."""
         if text and len(self.tail) < _TAIL_LIMIT:
-            self.tail += text
+            self.tail += text[:_TAIL_LIMIT]
 
     def __iter__(self) -> Generator[bytes, None, None]:
         """Yield chunks, each in brackets; the last one is whatever is left.
@@ -75,6 +84,8 @@ class Chunks:
                     break
             else:
                 rest = block
+            if len(rest) > LONGEST_EVENT + _BLOCK:
+                rest = rest[-_BLOCK:]  # whoever parses it goes on at the next event
             following = next(blocks, None)
             if following is None:
                 break
@@ -108,18 +119,20 @@ class Chunks:
     def _not_a_trace(self, start: bytes) -> InputFileError:
         if not start.strip(b"\0 \t\r\n"):
             return InputFileError(
-                f"{self._path} is empty.", "The recording was not written to its end.",
-                "Record it again, or name another file.",
-            )  # fmt: skip
+                Text("{path} is empty.", path=self.path),
+                Text("The recording was not written to its end."),
+                Text("Record it again, or name another file."),
+            )
         why = (
-            'It is JSON, but has no list "traceEvents".'
+            Text('It is JSON, but has no list "traceEvents".')
             if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
-            else "It is not JSON."
+            else Text("It is not JSON.")
         )
         return InputFileError(
-            f"{self._path} is not a trace.", why,
-            "Record one with torch.profiler (export_chrome_trace), or name another file.",
-        )  # fmt: skip
+            Text("{path} is not a trace.", path=self.path),
+            why,
+            Text("Record one with torch.profiler (export_chrome_trace), or name another file."),
+        )
 
 
 def _last_cut(text: bytes) -> tuple[int, int] | None:

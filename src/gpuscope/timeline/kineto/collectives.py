@@ -32,7 +32,7 @@ _WORDS = (
     (r"send", "send"),
     (r"dispatch", "dispatch"),
     (r"combine", "combine"),
-)  # fmt: skip
+)
 _CALL = re.compile("|".join(f"({pattern})" for pattern, _ in _WORDS), re.I)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gpuscope.timeline.kineto.arguments import mended
 from gpuscope.timeline.types import RecordedDevice
 
 Header = Mapping[str, Any]
@@ -41,6 +42,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
         try:
             decoder = json.JSONDecoder(strict=False)
             value, _ = decoder.raw_decode(text.decode("utf-8", "replace"))
+            value = mended(value)
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None

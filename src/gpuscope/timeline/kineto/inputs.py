@@ -13,16 +13,34 @@ from gpuscope.program.types import TensorSpec
 from gpuscope.timeline.kineto.table import Spec
 
 DTYPES: Mapping[str, str] = {
-    "byte": "uint8", "char": "int8", "short": "int16", "int": "int32", "long": "int64",
-    "half": "float16", "float": "float32", "double": "float64", "bool": "bool",
-    "bfloat16": "bfloat16", "complexhalf": "complex32", "complexfloat": "complex64",
+    "byte": "uint8",
+    "char": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool",
+    "bfloat16": "bfloat16",
+    "complexhalf": "complex32",
+    "complexfloat": "complex64",
     "complexdouble": "complex128",
-    "long int": "int64", "unsigned char": "uint8", "signed char": "int8", "short int": "int16",
-    "c10::bfloat16": "bfloat16", "c10::half": "float16", "c10::complex<float>": "complex64",
-    "c10::complex<double>": "complex128", "c10::complex<c10::half>": "complex32",
-    "unsigned short": "uint16", "unsigned int": "uint32", "unsigned long": "uint64",
-    "unsigned long int": "uint64", "long long": "int64",
-}  # fmt: skip
+    "long int": "int64",
+    "unsigned char": "uint8",
+    "signed char": "int8",
+    "short int": "int16",
+    "c10::bfloat16": "bfloat16",
+    "c10::half": "float16",
+    "c10::complex<float>": "complex64",
+    "c10::complex<double>": "complex128",
+    "c10::complex<c10::half>": "complex32",
+    "unsigned short": "uint16",
+    "unsigned int": "uint32",
+    "unsigned long": "uint64",
+    "unsigned long int": "uint64",
+    "long long": "int64",
+}
 """PyTorch's dtypes by the names of its scalar types and of their C++ types, in small letters."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpuscope.document.text import Text
 from gpuscope.timeline.kineto.arguments import plain_arguments
 from gpuscope.timeline.kineto.table import Table
 from gpuscope.timeline.kineto.vocabulary import SORTS
@@ -28,8 +29,9 @@ class Placed:
     stream: Ints
 
 
-def place(table: Table, columns: dict[str, Any], sort: Ints, device: dict[str, Any],
-          rank: int) -> Placed:  # fmt: skip
+def place(
+    table: Table, columns: dict[str, Any], sort: Ints, device: dict[str, Any], rank: int
+) -> Placed:
     """Put every row on a lane.
 
     Device work lies where its `args` say (device and stream), else where its process and thread
@@ -56,7 +58,7 @@ def place(table: Table, columns: dict[str, Any], sort: Ints, device: dict[str, A
     found, number = _distinct((where[work], stream[work]))
     lane[work] = number + len(made)
     for process, thread in found.tolist():
-        label = f"stream {thread}" if thread >= 0 else "no stream"
+        label = Text("stream {number}", number=thread) if thread >= 0 else Text("no stream")
         made.append(Lane(label, "stream", rank, process))
     return Placed(tuple(made), lane, stream)
 
@@ -111,17 +113,20 @@ def _id(value: int | str | None) -> str:
     return "" if value is None else str(value)
 
 
-def _host_label(pid: int | str | None, tid: int | str | None,
-                threads: dict[tuple[Any, Any], str]) -> str:  # fmt: skip
+def _host_label(
+    pid: int | str | None, tid: int | str | None, threads: dict[tuple[Any, Any], str]
+) -> Text:
     """ "host thread 1234 (name)"; the recorder's own overhead is told apart."""
     if pid == -1:
-        return "profiler overhead"
+        return Text("profiler overhead")
     title = threads.get((_id(pid), _id(tid)), "")
     inner = re.fullmatch(r"thread -?\d+ \((.*)\)", title)
     title = inner[1] if inner else ("" if re.fullmatch(r"thread -?\d+", title) else title)
     number = place_number(tid)
     word = str(number) if number >= 0 or isinstance(tid, int) else _id(tid)
-    return f"host thread {word}" + (f" ({title})" if title else "")
+    if title:
+        return Text("host thread {thread} ({title})", thread=word, title=title)
+    return Text("host thread {thread}", thread=word)
 
 
 def used(placed: Placed, kept: npt.NDArray[np.bool_]) -> Placed:

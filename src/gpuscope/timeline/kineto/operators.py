@@ -103,9 +103,14 @@ def differentiated(events: Events, phase: Ints, sequence: Ints, parent: Ints, mo
 
 
 def distinct_ops(
-    events: Events, names: Sequence[str], spec: Ints, specs: Sequence[Spec],
-    phase: Ints, module: Ints, paths: Sequence[str],
-) -> tuple[Ints, tuple[Op, ...]]:  # fmt: skip
+    events: Events,
+    names: Sequence[str],
+    spec: Ints,
+    specs: Sequence[Spec],
+    phase: Ints,
+    module: Ints,
+    paths: Sequence[str],
+) -> tuple[Ints, tuple[Op, ...]]:
     """One `Op` for each distinct call, and which one each operator event is (-1 for others)."""
     rows = np.flatnonzero(events.kind == KIND["operator"])
     column = np.full(len(events), -1, np.int64)

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
+from gpuscope.document.text import Text
+from gpuscope.outside import limits
 from gpuscope.timeline.kineto.blocks import BLOCK_BYTES
 from gpuscope.timeline.kineto.chunks import Chunks
 from gpuscope.timeline.kineto.decode import Reader, typed
@@ -68,12 +70,19 @@ class _Worker:
             self._memory = mmap.mmap(descriptor, 0)
             self._process = subprocess.Popen(
                 [
-                    sys.executable, "-c", _START.format(path=sys.path),
-                    str(descriptor), str(_SLOT_BYTES),
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    _START.format(path=sys.path),
+                    str(descriptor),
+                    str(_SLOT_BYTES),
                 ],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                pass_fds=(descriptor,), bufsize=0,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+                bufsize=0,
+            )
         finally:
             os.close(descriptor)
         assert self._process.stdout is not None
@@ -165,11 +174,18 @@ class Parallel:
         reader: parses those that are not taken by a worker.
         table: is filled.
         workers: processes beside this one; None for as many as are worth it.
+        most_events: that the file may hold; None for any number.
     """
 
     def __init__(
-        self, chunks: Chunks, reader: Reader, table: Table, workers: int | None = None
+        self,
+        chunks: Chunks,
+        reader: Reader,
+        table: Table,
+        workers: int | None = None,
+        most_events: int | None = None,
     ) -> None:
+        self._most_events = most_events
         self._most = worker_count() if workers is None else workers
         self._chunks, self._reader, self._table = chunks, reader, table
         self._workers: list[_Worker] = []
@@ -182,8 +198,15 @@ class Parallel:
         with self._ending(), closing(iter(self._chunks)) as chunks:
             for chunk in chunks:
                 self._next(chunk)
+                self._check()
             while self._tasks:
                 self._join()
+                self._check()
+
+    def _check(self) -> None:
+        most = self._most_events
+        if most is not None and self._table.seen > most:
+            raise limits.holds_too_many(self._chunks.path, Text("events"), most)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

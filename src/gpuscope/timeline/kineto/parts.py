@@ -21,9 +21,14 @@ _TABLES = ("names", "categories", "places", "specs", "collectives", "own_calls")
 _COLUMNS = ("events", "device", "calls", "operators", "own", "memory")
 
 _NUMBERED = {
-    "category": "categories", "name": "names", "pid": "places", "tid": "places",
-    "spec": "specs", "collective": "collectives", "call": "own_calls",
-}  # fmt: skip
+    "category": "categories",
+    "name": "names",
+    "pid": "places",
+    "tid": "places",
+    "spec": "specs",
+    "collective": "collectives",
+    "call": "own_calls",
+}
 """Columns that hold numbers of a table's entries, and which table's."""
 
 
@@ -34,7 +39,7 @@ class Part:
     Attributes:
         values: the distinct values of each of its tables of numbers, in order of appearance.
         columns: its columns, by group and name.
-        metadata, counters, counts, skipped, rows: as in `Table`.
+        metadata, counters, counts, skipped, negative, rows: as in `Table`.
     """
 
     values: dict[str, list[Any]]
@@ -43,6 +48,7 @@ class Part:
     counters: list[Any]
     counts: dict[str, int]
     skipped: int
+    negative: int
     rows: int
 
 
@@ -63,6 +69,7 @@ def part_of(parsed: Parsed, *, is_own: bool) -> Part:
         counters=table.counters,
         counts=dict(table.counts),
         skipped=table.skipped,
+        negative=table.negative,
         rows=table.rows,
     )
 
@@ -85,6 +92,7 @@ def absorb(table: Table, part: Part) -> None:
     for word, count in part.counts.items():
         table.counts[word] += count
     table.skipped += part.skipped
+    table.negative += part.negative
     table.rows += part.rows
 
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+from gpuscope.outside import limits
 from gpuscope.timeline.garbage import no_collection
 from gpuscope.timeline.kineto.blocks import Blocks
 from gpuscope.timeline.kineto.build import Builder, Built
@@ -53,27 +55,40 @@ def read_trace(
     chunks = Chunks(blocks, path)
     reader = Reader(chunks)
     with no_collection():
-        Parallel(chunks, reader, table, workers).run()
+        Parallel(chunks, reader, table, workers, _most_events(target)).run()
         left = reader.last()
         if left is not None:
             table.add(left)
         header, complete = parse_header(chunks.head, chunks.tail)
         if not table.rows and not table.metadata and (table.skipped or not header):
             raise InputFileError(
-                f"{path} holds no events.", "Nothing in its list reads like an event of a trace.",
-                "Record one with torch.profiler (export_chrome_trace), or name another file.",
-            )  # fmt: skip
-        told = whole(section(header, "distributedInfo").get("rank"))
-        number = told if told is not None else (rank or 0)
+                Text("{path} holds no events.", path=path),
+                Text("Nothing in its list reads like an event of a trace."),
+                Text("Record one with torch.profiler (export_chrome_trace), or name another file."),
+            )
+        given = whole(section(header, "distributedInfo").get("rank"))
+        number = given if given is not None else (rank or 0)
         built = Builder(table, number, process_groups(header)).build()
     cut_off = blocks.cut_off or reader.cut_off or not (chunks.ended and complete)
-    return _with_source(built, table, header, path, number, told is not None, cut_off)
+    return _with_source(built, table, header, path, number, given is not None, cut_off)
+
+
+def _most_events(path: Path) -> int:
+    try:
+        return limits.events(path.stat().st_size)
+    except OSError:
+        return 0  # whoever opens it says what is wrong
 
 
 def _with_source(
-    built: Built, table: Table, header: dict[str, Any], path: str | Path, rank: int,
-    rank_known: bool, cut_off: bool,
-) -> Timeline:  # fmt: skip
+    built: Built,
+    table: Table,
+    header: dict[str, Any],
+    path: str | Path,
+    rank: int,
+    rank_known: bool,
+    cut_off: bool,
+) -> Timeline:
     timeline, run = built.timeline, section(header, "distributedInfo")
     kinds = table.counts
     shapes = any(spec[0] not in (b"", b"[]") for spec in table.specs)
@@ -96,6 +111,7 @@ def _with_source(
         cut_off=cut_off,
         events_read=table.rows,
         events_skipped=table.skipped,
+        events_negative=table.negative,
         counts=dict(kinds),
         messages=words(header, "ERROR", "WARNING"),
     )

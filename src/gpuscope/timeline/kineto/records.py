@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,13 +28,17 @@ _LIMIT_NS = 4_000_000_000_000_000_000
 _LIMIT_US = _LIMIT_NS / 1000
 
 
+Place: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str | None
+"""A process or a thread. Numbers of any length could be made whose hashes are all equal."""
+
+
 class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
     """A complete event of the file; what it lacks has its default. Times in microseconds."""
 
     cat: str = ""
     name: str = ""
-    pid: int | str | None = None
-    tid: int | str | None = None
+    pid: Place = None
+    tid: Place = None
     ts: float = NOTHING
     dur: float = NOTHING
     args: msgspec.Raw = EMPTY
@@ -62,8 +66,8 @@ class Meta(msgspec.Struct, gc=False, tag_field="ph", tag="M"):
     """A name of a process or thread."""
 
     name: str = ""
-    pid: int | str | None = None
-    tid: int | str | None = None
+    pid: Place = None
+    tid: Place = None
     args: msgspec.Raw = EMPTY
 
 
@@ -138,6 +142,6 @@ def decimal_nanoseconds(text: str) -> int:
         value = Decimal(text)
     except ArithmeticError:
         return int(UNUSABLE)
-    if not value.is_finite() or abs(value) >= Decimal(_LIMIT_US):
+    if not value.is_finite() or value.copy_abs() >= Decimal(_LIMIT_US):
         return int(UNUSABLE)
     return round(value * 1000)

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from gpuscope.timeline.kineto.chunks import next_event
+from gpuscope.timeline.kineto.chunks import LONGEST_EVENT, next_event
 from gpuscope.timeline.kineto.records import (
     NOTHING,
     UNUSABLE,
@@ -35,8 +35,14 @@ from gpuscope.timeline.kineto.records import (
 
 _JSON = json.JSONDecoder(strict=False, parse_float=Decimal, parse_int=Decimal)
 _SPACE = re.compile(r"[\s\0]*")
-_LONGEST_EVENT = 64 << 20
-"""Bytes of an event beyond which it is taken for damage."""
+_BEHIND = 1 << 16
+
+_IN_VAIN = 4096
+"""Characters that could be parsed in the time that a failure takes."""
+
+_MOST_AGAIN = 16
+"""How many times over a chunk may be parsed in vain: text can be made in which every event seems to
+go on for long and none ends."""
 
 
 class Scan:
@@ -70,8 +76,13 @@ class Scan:
 
     def run(self) -> None:
         """Read to the end of the chunk or of the list of events, whichever comes first."""
-        at, text = 0, self._text
+        at = 0
+        vain = _MOST_AGAIN * len(self._text) + (1 << 20)
         while True:
+            if at > _BEHIND:
+                self._drop(at)
+                at = 0
+            text = self._text
             at = self._separator(at)
             if at >= len(text):
                 return
@@ -85,13 +96,18 @@ class Scan:
                     self.left = self._bytes[at:]
                     return
                 self.skipped += 1
+                vain -= getattr(error, "pos", len(text)) - at + _IN_VAIN
                 following = next_event(self._bytes, at + 1)
-                if following is None:
+                if following is None or vain < 0:
                     return
                 at = following
                 continue
             self._take(value)
             at = end
+
+    def _drop(self, end: int) -> None:
+        """Forget what was read: an error of the parser counts the lines before its place."""
+        self._bytes, self._text = self._bytes[end:], self._text[end:]
 
     def _separator(self, at: int) -> int:
         """Over white space, and the comma between two events."""
@@ -105,7 +121,7 @@ class Scan:
 
     def _runs_on(self, at: int, error: Exception) -> bool:
         """Whether the event at this place goes on after the chunk, so that more text is needed."""
-        if self._last or len(self._bytes) - at > _LONGEST_EVENT:
+        if self._last or len(self._bytes) - at > LONGEST_EVENT:
             return False
         if not isinstance(error, json.JSONDecodeError):
             return False
@@ -168,17 +184,15 @@ def _utf8(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Decimal) and value.is_finite():
-        return (
-            int(value)
-            if value == value.to_integral_value() and abs(value) < 2**63
-            else float(value)
-        )
-    return None
+    if not isinstance(value, Decimal) or not value.is_finite():
+        return None
+    if value.copy_abs() < 2**63 and value == value.to_integral_value():
+        return int(value)
+    return float(value)
 
 
 def _place(value: object) -> int | str | None:
-    if isinstance(value, Decimal) and value.is_finite() and abs(value) < 2**63:
+    if isinstance(value, Decimal) and value.is_finite() and value.copy_abs() < 2**63:
         return int(value)
     return _word(value) if isinstance(value, str) else None
 

@@ -41,11 +41,20 @@ class Numbers(dict[K, int], Generic[K]):
         return number
 
 
-class DeviceArgs(msgspec.Struct, gc=False, rename={
-    "external": "External id", "registers": "registers per thread", "shared": "shared memory",
-    "occupancy": "est. achieved occupancy %", "graph": "graph id", "node": "graph node id",
-    "collective": "Collective name", "size": "size",
-}):  # fmt: skip
+class DeviceArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external": "External id",
+        "registers": "registers per thread",
+        "shared": "shared memory",
+        "occupancy": "est. achieved occupancy %",
+        "graph": "graph id",
+        "node": "graph node id",
+        "collective": "Collective name",
+        "size": "size",
+    },
+):
     """What is kept of a device event's `args`."""
 
     correlation: int = -1
@@ -74,11 +83,20 @@ class CallArgs(msgspec.Struct, gc=False, rename={"external": "External id"}):
 _NO_VALUE = msgspec.Raw(b"")
 
 
-class OperatorArgs(msgspec.Struct, gc=False, rename={
-    "external": "External id", "sequence": "Sequence number", "forward_thread": "Fwd thread id",
-    "dims": "Input Dims", "types": "Input type", "strides": "Input Strides",
-    "concrete": "Concrete Inputs", "collective": "Collective name",
-}):  # fmt: skip
+class OperatorArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external": "External id",
+        "sequence": "Sequence number",
+        "forward_thread": "Fwd thread id",
+        "dims": "Input Dims",
+        "types": "Input type",
+        "strides": "Input Strides",
+        "concrete": "Concrete Inputs",
+        "collective": "Collective name",
+    },
+):
     """What is kept of an operator's `args`; lists stay text until they are known to be new."""
 
     external: int = -1
@@ -101,10 +119,16 @@ class OwnArgs(msgspec.Struct, gc=False):
     phase: str = ""
 
 
-class MemoryArgs(msgspec.Struct, gc=False, rename={
-    "type": "Device Type", "device": "Device Id", "allocated": "Total Allocated",
-    "reserved": "Total Reserved",
-}):  # fmt: skip
+class MemoryArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "type": "Device Type",
+        "device": "Device Id",
+        "allocated": "Total Allocated",
+        "reserved": "Total Reserved",
+    },
+):
     """What an instant of the allocator says. Device type 0 is the host."""
 
     type: int = -1
@@ -126,9 +150,11 @@ class Columns:
     """Growing columns of equal length: lists of arrays until they are joined."""
 
     parts: dict[str, list[Any]] = field(default_factory=dict)
+    rows: int = 0
 
     def add(self, **columns: Any) -> None:
         """Append some rows."""
+        self.rows += len(next(iter(columns.values())))
         for name, column in columns.items():
             self.parts.setdefault(name, []).append(column)
 
@@ -156,6 +182,7 @@ class Table:
         metadata, counters: the few other events that are not complete ones.
         counts: events by category.
         skipped: events that cannot be used.
+        negative: device events among them that end before they begin.
     """
 
     def __init__(self) -> None:
@@ -170,9 +197,14 @@ class Table:
         self.metadata: list[Meta] = []
         self.counters: list[tuple[int, str, dict[str, Any]]] = []
         self.counts: Tally[str] = Tally()
-        self.skipped = 0
+        self.skipped = self.negative = 0
         self.rows = 0
         self.is_own = False
+
+    @property
+    def seen(self) -> int:
+        """Events of all sorts that were taken in."""
+        return self.rows + len(self.metadata) + len(self.counters) + self.memory.rows
 
     def add(self, parsed: Parsed) -> None:
         """Take in the events of one chunk."""
@@ -183,6 +215,8 @@ class Table:
         self._rest(parsed.others)
         events = parsed.events
         if unusable:
+            backward = np.flatnonzero((duration < 0) & (duration != UNUSABLE) & (start != UNUSABLE))
+            self.negative += sum(sort_of(events[i].cat) == "device" for i in backward.tolist())
             events = [events[i] for i in np.flatnonzero(usable).tolist()]
             start, duration = start[usable], duration[usable]
         if events:
@@ -192,11 +226,13 @@ class Table:
         count = len(events)
         category = _numbered(self.categories, [e.cat for e in events])
         self.events.add(
-            start_ns=start, duration_ns=duration, category=category,
+            start_ns=start,
+            duration_ns=duration,
+            category=category,
             name=_numbered(self.names, [e.name for e in events]),
             pid=_numbered(self.places, [e.pid for e in events]),
             tid=_numbered(self.places, [e.tid for e in events]),
-        )  # fmt: skip
+        )
         words = list(self.categories)
         found = np.bincount(category, minlength=len(words)).tolist()
         for word, n in zip(words, found, strict=True):
@@ -204,10 +240,12 @@ class Table:
                 self.counts[word] += n
         sort = np.array([SORTS.index(sort_of(word)) for word in words])[category]
         readers: dict[str, Callable[[list[Any], Ints], None]] = {
-            "device": self._add_device, "on_device": self._add_device,
-            "runtime": self._add_calls, "operator": self._add_operators,
+            "device": self._add_device,
+            "on_device": self._add_device,
+            "runtime": self._add_calls,
+            "operator": self._add_operators,
             "mark": self._add_operators,
-        }  # fmt: skip
+        }
         for name, reader in readers.items():
             rows = np.flatnonzero(sort == SORTS.index(name))
             if len(rows):
@@ -294,9 +332,9 @@ class Table:
     def _inputs(self, args: Sequence[OperatorArgs]) -> Ints:
         """Number of each operator's inputs; without shapes recorded, all have the first."""
         found = np.full(len(args), self.specs[NO_SPEC], np.int64)
-        told = [i for i, a in enumerate(args) if a.types is not _NO_VALUE]
-        if told:
-            found[told] = _numbered(self.specs, [_spec(args[i]) for i in told])
+        known = [i for i, a in enumerate(args) if a.types is not _NO_VALUE]
+        if known:
+            found[known] = _numbered(self.specs, [_spec(args[i]) for i in known])
         return found
 
     def _add_own(self, raws: list[Any], rows: Ints) -> None:

@@ -21,22 +21,42 @@ KIND = {name: number for number, name in enumerate(EVENT_KINDS)}
 Sort = Literal["device", "on_device", "runtime", "operator", "mark", "python", "other", "skip"]
 
 SORTS: tuple[Sort, ...] = (
-    "device", "on_device", "runtime", "operator", "mark", "python", "other", "skip",
-)  # fmt: skip
+    "device",
+    "on_device",
+    "runtime",
+    "operator",
+    "mark",
+    "python",
+    "other",
+    "skip",
+)
 """How the rows of a category are treated: device work; marks and waits on a device's rows; calls
 of a runtime or driver; operators; ranges of the user; Python frames; anything else; left out."""
 
 _CATEGORY_SORT: dict[str, Sort] = {
-    "kernel": "device", "concurrent_kernel": "device", "gpu_memcpy": "device", "memcpy": "device",
-    "gpu_memset": "device", "memset": "device", "mtia_ccp_events": "device",
+    "kernel": "device",
+    "concurrent_kernel": "device",
+    "gpu_memcpy": "device",
+    "memcpy": "device",
+    "gpu_memset": "device",
+    "memset": "device",
+    "mtia_ccp_events": "device",
     "communication": "device",
-    "gpu_user_annotation": "on_device", "cuda_sync": "on_device", "xpu_sync": "on_device",
-    "runtime": "runtime", "launch": "runtime", "sync": "runtime",
-    "cpu_op": "operator", "operator": "operator",
-    "user_annotation": "mark", "module": "mark", "step": "mark",
-    "python_function": "python", "python": "python",
+    "gpu_user_annotation": "on_device",
+    "cuda_sync": "on_device",
+    "xpu_sync": "on_device",
+    "runtime": "runtime",
+    "launch": "runtime",
+    "sync": "runtime",
+    "cpu_op": "operator",
+    "operator": "operator",
+    "user_annotation": "mark",
+    "module": "mark",
+    "step": "mark",
+    "python_function": "python",
+    "python": "python",
     "trace": "skip",
-}  # fmt: skip
+}
 
 _RUNTIME = re.compile(r"_(?:runtime|driver)$")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuscope.document.text import Text
 from gpuscope.timeline.types import (
     DEVICE_KINDS,
     EVENT_KINDS,
@@ -113,18 +114,15 @@ class Builder:
         process = columns["globalTid"][chosen] >> _TID_BITS & _MASK
         self._steps.append((columns["start"][chosen], columns["end"][chosen], process))
 
-    def count_of(self, rank: int) -> int:
-        """Events of a rank."""
-        return sum(self.counts_of(rank).values())
-
-    def counts_of(self, rank: int) -> dict[str, int]:
-        """Events of a rank by kind."""
-        tally: Tally[str] = Tally()
+    def counts(self) -> list[dict[str, int]]:
+        """Events by kind, of each rank."""
+        tallies: list[Tally[str]] = [Tally() for _ in self.ranks]
         for block in self._blocks:
-            rows = self._rank(block.process) == rank
-            for kind, n in zip(*np.unique(block.rows.kind[rows], return_counts=True), strict=True):
-                tally[EVENT_KINDS[int(kind)]] += int(n)
-        return dict(tally)
+            pairs = self._rank(block.process) * len(EVENT_KINDS) + block.rows.kind
+            for pair, n in zip(*np.unique(pairs, return_counts=True), strict=True):
+                rank, kind = divmod(int(pair), len(EVENT_KINDS))
+                tallies[rank][EVENT_KINDS[kind]] += int(n)
+        return [dict(tally) for tally in tallies]
 
     def timeline(self, sources: Sequence[Source], notes: tuple[str, ...]) -> Timeline:
         """Join everything that was added."""
@@ -143,15 +141,23 @@ class Builder:
         events = Events(
             start_ns=joined["start_ns"][order] - zero,
             duration_ns=(joined["end_ns"] - joined["start_ns"])[order],
-            name=joined["name"][order], kind=joined["kind"][order], lane=lane[order],
-            op=nothing, kernel=nothing,
+            name=joined["name"][order],
+            kind=joined["kind"][order],
+            lane=lane[order],
+            op=nothing,
+            kernel=nothing,
             correlation=self._correlation(joined["correlation"], rank)[order],
-        )  # fmt: skip
+        )
         return Timeline(
-            names=tuple(self._numbers), lanes=lanes, events=events,
-            steps=self._step_windows(zero), origin="measured", notes=notes,
-            recorded=self._recorded(events, order, stream), sources=tuple(sources),
-        )  # fmt: skip
+            names=tuple(self._numbers),
+            lanes=lanes,
+            events=events,
+            steps=self._step_windows(zero),
+            origin="measured",
+            notes=notes,
+            recorded=self._recorded(events, order, stream),
+            sources=tuple(sources),
+        )
 
     # -- ranks and lanes --------------------------------------------------------------------------
 
@@ -185,10 +191,13 @@ class Builder:
             *(column[first].tolist() for column in columns), strict=True
         ):
             if on_device:
-                lanes.append(Lane(f"stream {number}", "stream", of_rank, max(0, where)))
+                label = Text("stream {number}", number=number)
+                lanes.append(Lane(label, "stream", of_rank, max(0, where)))
                 continue
             title = self.thread_names.get(where, "")
-            label = f"host thread {where & _MASK}" + (f" ({title})" if title else "")
+            label = Text("host thread {thread}", thread=where & _MASK)
+            if title:
+                label = Text("host thread {thread} ({title})", thread=where & _MASK, title=title)
             lanes.append(Lane(label, "host", of_rank, -1))
         return tuple(lanes), lane
 
@@ -206,26 +215,37 @@ class Builder:
         columns = {name: self._column(name)[old] for name in _RECORDED}
         launch = _launches(events)
         return Recorded(
-            event=rows, grid=self._triples("grid")[old], block=self._triples("block")[old],
-            occupancy=np.full(len(rows), np.nan), stream=stream[old],
-            launch=launch[rows], operator=_around(events, launch[rows]),
-            collective=np.full(len(rows), -1, np.int64), sequence=np.full(len(rows), -1, np.int64),
+            event=rows,
+            grid=self._triples("grid")[old],
+            block=self._triples("block")[old],
+            occupancy=np.full(len(rows), np.nan),
+            stream=stream[old],
+            launch=launch[rows],
+            operator=_around(events, launch[rows]),
+            collective=np.full(len(rows), -1, np.int64),
+            sequence=np.full(len(rows), -1, np.int64),
             **columns,
-        )  # fmt: skip
+        )
 
     def _column(self, name: str) -> Ints:
-        return np.concatenate([
-            np.asarray(b.recorded[name], np.int64) if name in b.recorded
-            else np.full(len(b.rows.start_ns), -1, np.int64)
-            for b in self._blocks
-        ])  # fmt: skip
+        return np.concatenate(
+            [
+                np.asarray(b.recorded[name], np.int64)
+                if name in b.recorded
+                else np.full(len(b.rows.start_ns), -1, np.int64)
+                for b in self._blocks
+            ]
+        )
 
     def _triples(self, name: str) -> Ints:
-        return np.concatenate([
-            b.recorded[name] if name in b.recorded
-            else np.full((len(b.rows.start_ns), 3), -1, np.int64)
-            for b in self._blocks
-        ])  # fmt: skip
+        return np.concatenate(
+            [
+                b.recorded[name]
+                if name in b.recorded
+                else np.full((len(b.rows.start_ns), 3), -1, np.int64)
+                for b in self._blocks
+            ]
+        )
 
     def _step_windows(self, zero: int) -> tuple[Step, ...]:
         steps = [

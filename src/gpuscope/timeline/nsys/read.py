@@ -14,21 +14,39 @@ from pathlib import Path
 
 import numpy as np
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+from gpuscope.outside import limits
 from gpuscope.timeline.nsys.build import Builder, Rows
 from gpuscope.timeline.nsys.database import Columns, Database
 from gpuscope.timeline.types import Ints, RecordedDevice, Source, Timeline
 
 _COPY = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
-    9: "HtoH", 10: "PtoP", 11: "HtoD (unified memory)", 12: "DtoH (unified memory)",
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "HtoD (unified memory)",
+    12: "DtoH (unified memory)",
     13: "DtoD (unified memory)",
-}  # fmt: skip
+}
 """CUpti_ActivityMemcpyKind; 11 to 13 are nsys's own for unified memory."""
 
 _MEMORY = {
-    0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device", 6: "Managed",
-}  # fmt: skip
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device",
+    6: "Managed",
+}
 """CUDA memory kinds as nsys numbers them (ENUM_CUDA_MEM_KIND)."""
 
 _NVTX_RANGES = (59, 60, 70, 71)
@@ -77,18 +95,23 @@ def read_nsys(path: str | Path) -> Timeline:
         builder = Builder()
         strings = _Strings(database, builder)
         notes = [
-            *_kernels(database, builder, strings), *_graphs(database, builder),
-            *_runtime(database, builder, strings), *_nvtx(database, builder, strings),
-        ]  # fmt: skip
+            *_kernels(database, builder, strings),
+            *_graphs(database, builder),
+            *_runtime(database, builder, strings),
+            *_nvtx(database, builder, strings),
+        ]
         _copies(database, builder)
         _memsets(database, builder)
         _waits(database, builder)
         _os_calls(database, builder, strings)
         if not builder.count:
             raise InputFileError(
-                f"{path} holds no events.", "No CUDA, NVTX or OS calls were recorded.",
-                "Record with: nsys profile --trace cuda,nvtx,osrt python train.py",
-            )  # fmt: skip
+                Text("{path} holds no events.", path=path),
+                Text("No CUDA, NVTX or OS calls were recorded."),
+                Text("Record with: nsys profile --trace cuda,nvtx,osrt python train.py"),
+            )
+        if len(builder.ranks) > limits.parties():
+            raise limits.holds_too_many(path, Text("processes"), limits.parties())
         _threads(database, builder)
         sources = _sources(database, builder, Path(path))
         return builder.timeline(sources, tuple(dict.fromkeys(notes)))
@@ -101,25 +124,44 @@ def _kernels(database: Database, builder: Builder, strings: _Strings) -> list[st
     c = database.columns(
         "CUPTI_ACTIVITY_KIND_KERNEL",
         (
-            "start", "end", "deviceId", "streamId", "correlationId", "globalPid", "demangledName",
-            "shortName", "registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY",
-            "blockZ", "staticSharedMemory", "dynamicSharedMemory", "graphNodeId",
+            "start",
+            "end",
+            "deviceId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "demangledName",
+            "shortName",
+            "registersPerThread",
+            "gridX",
+            "gridY",
+            "gridZ",
+            "blockX",
+            "blockY",
+            "blockZ",
+            "staticSharedMemory",
+            "dynamicSharedMemory",
+            "graphNodeId",
         ),
-    )  # fmt: skip
+    )
     from gpuscope.timeline.communication import is_communication
 
-    name = strings.number(np.where(c["demangledName"] >= 0, c["demangledName"], c["shortName"]),
-                          "unknown kernel")  # fmt: skip
+    name = strings.number(
+        np.where(c["demangledName"] >= 0, c["demangledName"], c["shortName"]), "unknown kernel"
+    )
     communicates = np.array([is_communication(text) for text in builder.names], bool)
     kinds = np.where(communicates[name], builder.COMMUNICATION, builder.KERNEL)
     shared = np.maximum(c["staticSharedMemory"], 0) + np.maximum(c["dynamicSharedMemory"], 0)
     builder.device(
-        _rows(c, name, kinds), c["deviceId"], c["streamId"],
+        _rows(c, name, kinds),
+        c["deviceId"],
+        c["streamId"],
         grid=np.stack([c["gridX"], c["gridY"], c["gridZ"]], axis=1),
         block=np.stack([c["blockX"], c["blockY"], c["blockZ"]], axis=1),
-        registers=c["registersPerThread"], shared_bytes=shared,
+        registers=c["registersPerThread"],
+        shared_bytes=shared,
         graph=np.where(c["graphNodeId"] > 0, c["graphNodeId"] >> 32, -1),
-    )  # fmt: skip
+    )
     return []
 
 
@@ -135,26 +177,42 @@ def _graphs(database: Database, builder: Builder) -> list[str]:
     rows = _rows(c, name, np.full(len(name), builder.KERNEL))
     builder.device(rows, c["deviceId"], c["streamId"], graph=c["graphId"])
     return [
-        "CUDA graphs were recorded as a whole, so their kernels are not known. Record with "
-        "--cuda-graph-trace=node to see them."
+        Text(
+            "CUDA graphs were recorded as a whole, so their kernels are not known. Record with "
+            "--cuda-graph-trace=node to see them."
+        )
     ]
 
 
 def _copies(database: Database, builder: Builder) -> None:
     c = database.columns(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
-        ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes", "copyKind",
-         "srcKind", "dstKind", "graphNodeId"),
-    )  # fmt: skip
+        (
+            "start",
+            "end",
+            "deviceId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "bytes",
+            "copyKind",
+            "srcKind",
+            "dstKind",
+            "graphNodeId",
+        ),
+    )
     names = [
         builder.name(_copy_name(*key))
         for key in zip(*(c[k].tolist() for k in ("copyKind", "srcKind", "dstKind")), strict=True)
     ]
     rows = _rows(c, np.array(names, np.int64), np.full(len(names), builder.MEMCPY))
     builder.device(
-        rows, c["deviceId"], c["streamId"], nbytes=c["bytes"],
+        rows,
+        c["deviceId"],
+        c["streamId"],
+        nbytes=c["bytes"],
         graph=np.where(c["graphNodeId"] > 0, c["graphNodeId"] >> 32, -1),
-    )  # fmt: skip
+    )
 
 
 def _copy_name(kind: int, source: int, target: int) -> str:
@@ -167,15 +225,26 @@ def _copy_name(kind: int, source: int, target: int) -> str:
 def _memsets(database: Database, builder: Builder) -> None:
     c = database.columns(
         "CUPTI_ACTIVITY_KIND_MEMSET",
-        ("start", "end", "deviceId", "streamId", "correlationId", "globalPid", "bytes",
-         "graphNodeId"),
-    )  # fmt: skip
+        (
+            "start",
+            "end",
+            "deviceId",
+            "streamId",
+            "correlationId",
+            "globalPid",
+            "bytes",
+            "graphNodeId",
+        ),
+    )
     name = np.full(len(c["start"]), builder.name("Memset (Device)") if len(c["start"]) else 0)
     rows = _rows(c, name, np.full(len(name), builder.MEMSET))
     builder.device(
-        rows, c["deviceId"], c["streamId"], nbytes=c["bytes"],
+        rows,
+        c["deviceId"],
+        c["streamId"],
+        nbytes=c["bytes"],
         graph=np.where(c["graphNodeId"] > 0, c["graphNodeId"] >> 32, -1),
-    )  # fmt: skip
+    )
 
 
 # -- the host -------------------------------------------------------------------------------------
@@ -186,7 +255,7 @@ def _runtime(database: Database, builder: Builder, strings: _Strings) -> list[st
         "CUPTI_ACTIVITY_KIND_RUNTIME", ("start", "end", "globalTid", "correlationId", "nameId")
     )
     if not len(c["start"]):
-        return ["No CUDA calls were recorded, so the host's part is not known."]
+        return [Text("No CUDA calls were recorded, so the host's part is not known.")]
     name = strings.number(c["nameId"], "CUDA call")
     kind_of = np.array([_call_kind(text, builder) for text in builder.names], np.int64)
     builder.host(_rows(c, name, kind_of[name]), c["globalTid"])
@@ -206,10 +275,7 @@ def _nvtx(database: Database, builder: Builder, strings: _Strings) -> list[str]:
     texts = database.texts("NVTX_EVENTS", "text", where="end") or [""] * len(c["start"])
     by_id = database.strings(c["textId"].tolist())
     ranges = np.isin(c["eventType"], _NVTX_RANGES) & (c["end"] >= c["start"])
-    labels = [
-        text or by_id.get(i, "")
-        for text, i in zip(texts, c["textId"].tolist(), strict=True)
-    ]  # fmt: skip
+    labels = [text or by_id.get(i, "") for text, i in zip(texts, c["textId"].tolist(), strict=True)]
     keep = np.flatnonzero(ranges)
     kept = [labels[i] or "NVTX range" for i in keep.tolist()]
     names = np.array([builder.name(_operator_name(text)) for text in kept], np.int64)
@@ -264,8 +330,10 @@ def _threads(database: Database, builder: Builder) -> None:
 
 
 def _sources(database: Database, builder: Builder, path: Path) -> tuple[Source, ...]:
-    facts = {str(name): str(value) for name, value in database.rows(
-        "META_DATA_EXPORT", ("name", "value"))}  # fmt: skip
+    facts = {
+        str(name): str(value)
+        for name, value in database.rows("META_DATA_EXPORT", ("name", "value"))
+    }
     version = ".".join(
         facts[f"EXPORT_SCHEMA_VERSION_{part}"]
         for part in ("MAJOR", "MINOR", "MICRO")
@@ -277,20 +345,34 @@ def _sources(database: Database, builder: Builder, path: Path) -> tuple[Source, 
     env = {str(k): str(v) for k, v in database.rows("TARGET_INFO_SYSTEM_ENV", ("name", "value"))}
     return tuple(
         Source(
-            rank=rank, path=str(path), format="nsys", host=env.get("Hostname", ""),
-            devices=devices, base_ns=base + builder.origin_ns,
+            rank=rank,
+            path=str(path),
+            format="nsys",
+            host=env.get("Hostname", ""),
+            devices=devices,
+            base_ns=base + builder.origin_ns,
             schema=version or facts.get("EXPORT_SCHEMA_VERSION", ""),
-            events_read=builder.count_of(rank), counts=builder.counts_of(rank), messages=messages,
+            events_read=sum(counts.values()),
+            counts=counts,
+            messages=messages,
         )
-        for rank in range(len(builder.ranks))
-    )  # fmt: skip
+        for rank, counts in enumerate(builder.counts())
+    )
 
 
 def _devices(database: Database) -> tuple[RecordedDevice, ...]:
     names = (
-        "id", "name", "totalMemory", "smCount", "computeMajor", "computeMinor", "threadsPerWarp",
-        "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm",
-    )  # fmt: skip
+        "id",
+        "name",
+        "totalMemory",
+        "smCount",
+        "computeMajor",
+        "computeMinor",
+        "threadsPerWarp",
+        "maxWarpsPerSm",
+        "maxRegistersPerSm",
+        "maxShmemPerSm",
+    )
     devices: list[RecordedDevice] = []
     for row in database.rows("TARGET_INFO_GPU", names):
         fact = dict(zip(names, row, strict=True))
@@ -303,12 +385,13 @@ def _devices(database: Database) -> tuple[RecordedDevice, ...]:
                 name=str(fact["name"] or ""),
                 memory_bytes=_positive(fact["totalMemory"]),
                 compute_capability=(major, minor) if major else None,
-                sm_count=_positive(fact["smCount"]), warp_size=warp,
+                sm_count=_positive(fact["smCount"]),
+                warp_size=warp,
                 max_threads_per_sm=warps * (warp or 32) if warps else None,
                 registers_per_sm=_positive(fact["maxRegistersPerSm"]),
                 shared_bytes_per_sm=_positive(fact["maxShmemPerSm"]),
             )
-        )  # fmt: skip
+        )
     return tuple(devices)
 
 
@@ -319,8 +402,8 @@ def _positive(value: object) -> int | None:
 def _messages(database: Database) -> tuple[str, ...]:
     """Warnings (severity 2) and errors (3) of the recorder, each once."""
     rows = database.rows("DIAGNOSTIC_EVENT", ("severity", "text"))
-    told = (str(text) for severity, text in rows if isinstance(severity, int) and severity >= 2)
-    return tuple(dict.fromkeys(told))[:20]
+    known = (str(text) for severity, text in rows if isinstance(severity, int) and severity >= 2)
+    return tuple(dict.fromkeys(known))[:20]
 
 
 def _rows(columns: Columns, name: Ints, kind: Ints) -> Rows:
@@ -328,11 +411,13 @@ def _rows(columns: Columns, name: Ints, kind: Ints) -> Rows:
     count = len(columns["start"])
     missing = np.full(count, -1, np.int64)
     return Rows(
-        start_ns=columns["start"], end_ns=np.maximum(columns["end"], columns["start"]),
-        name=name, kind=np.asarray(kind, np.int64),
+        start_ns=columns["start"],
+        end_ns=np.maximum(columns["end"], columns["start"]),
+        name=name,
+        kind=np.asarray(kind, np.int64),
         correlation=columns.get("correlationId", missing),
         process=columns.get("globalPid", missing),
-    )  # fmt: skip
+    )
 
 
 def _plain(name: str) -> str:

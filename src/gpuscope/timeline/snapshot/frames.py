@@ -6,9 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuscope.document.plain import whole
+from gpuscope.document.text import Text
+
 UNKNOWN = "unknown"
 
-BACKWARD = "made in backward"
+_LONGEST = 4096
+"""Letters of a file's name or a function's that are looked at."""
+
+BACKWARD = Text("made in backward")
 """Gradients and what the backward pass needs on its way to them: their stacks are the same."""
 
 _INTERNAL = re.compile(
@@ -21,6 +27,9 @@ _NATIVE = re.compile(r"\.(cpp|cc|h|cu|cuh|c)$|\.so(\.\d+)*$|^$")
 
 _OPTIMIZER = re.compile(r"[/\\]torch[/\\]optim[/\\]|[/\\]optimizers?[/\\]")
 _STATE = re.compile(r"_init_group|init_state|_initialize_state|load_state_dict")
+_UPDATE = re.compile(r"^_?(multi|single)_tensor_|^_?fused_|foreach")
+"""Functions that compute an update: what they allocate is temporary, also where the recording ends
+within one (out of memory in the first `step`)."""
 _BACKWARD = re.compile(
     r"_engine_run_backward|^backward$|AccumulateGrad|autograd::(python::)?(Python)?Engine|"
     r"evaluate_function"
@@ -44,8 +53,8 @@ def user_frame(frames: Sequence[Mapping[str, Any]]) -> str:
     """
     package = other = node = ""
     for frame in frames:
-        filename = str(frame.get("filename", ""))
-        found = _NODE.search(str(frame.get("name", "")))
+        filename = word(frame.get("filename"))
+        found = _NODE.search(word(frame.get("name")))
         node = node or (found[1] if found else "")
         if _NATIVE.search(filename) or _INTERNAL.search(filename):
             other = other or _label(frame)
@@ -56,16 +65,23 @@ def user_frame(frames: Sequence[Mapping[str, Any]]) -> str:
     return package or node or other
 
 
-def category(frames: Sequence[Mapping[str, Any]]) -> str:
+def category(frames: Sequence[Mapping[str, Any]], lasts: bool = False) -> str:
     """Say what sort of memory a stack allocated, where its frames tell it; else "unknown".
 
-    States made by an optimizer, gradients that autograd accumulates, parameters that a module is
-    moved or loaded with, buffers of collectives, and what modules make in their forward pass
-    (activations). What else is made in backward may be a gradient or a step towards one.
+    States made by an optimizer (in a function made for it, or simply there until the end of the
+    recording, as of optimizers that make them in `step`), gradients that autograd accumulates,
+    parameters that a module is moved or loaded with, buffers of collectives, and what modules make
+    in their forward pass (activations). What else is made in backward may be a gradient or a step
+    towards one.
+
+    Args:
+        frames: innermost first.
+        lasts: the block is still there at the end of the recording.
     """
-    names = [(str(f.get("filename", "")), str(f.get("name", ""))) for f in frames]
+    names = [(word(f.get("filename")), word(f.get("name"))) for f in frames]
     if any(_OPTIMIZER.search(filename) for filename, _ in names):
         made = any(_STATE.search(name) for _, name in names)
+        made = made or (lasts and not any(_UPDATE.search(name) for _, name in names))
         return "optimizer_state" if made else "temporary"
     if any(_GRADIENT.search(name) for _, name in names):
         return "gradient"
@@ -81,9 +97,18 @@ def category(frames: Sequence[Mapping[str, Any]]) -> str:
     return UNKNOWN
 
 
+def word(value: object) -> str:
+    """A string of a pickle; "" for anything else, which may be without end."""
+    return whole(value[:_LONGEST]) if isinstance(value, str) else ""
+
+
 def _label(frame: Mapping[str, Any]) -> str:
-    filename = str(frame.get("filename", "")).replace("\\", "/").rpartition("/")[2]
+    filename = word(frame.get("filename")).replace("\\", "/").rpartition("/")[2]
     line = frame.get("line")
-    where = f"{filename}:{line}" if filename and isinstance(line, int) and line > 0 else filename
+    where = (
+        f"{filename}:{line}"
+        if filename and isinstance(line, int) and 0 < line < 2**31
+        else filename
+    )
     # A template of C++ may be thousands of characters long.
-    return " ".join(part for part in (where, str(frame.get("name", ""))[:80]) if part)
+    return " ".join(part for part in (where, word(frame.get("name"))[:80]) if part)

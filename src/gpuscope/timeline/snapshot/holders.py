@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.timeline.allocator import round_size
 from gpuscope.timeline.snapshot.frames import UNKNOWN, category, user_frame
 
-BEFORE = "before the recording"
+BEFORE = Text("before the recording")
 """Label of blocks whose allocation the history does not show."""
 
 MAX_HOLDERS = 50
@@ -19,12 +20,13 @@ MAX_HOLDERS = 50
 class Live:
     """A block that is alive: where, how large, and the stack that allocated it (innermost first).
 
-    `frames` is None where its allocation was not recorded.
+    `frames` is None where its allocation was not recorded; `lasts`: it is there until the end.
     """
 
     address: int
     nbytes: int
     frames: Sequence[Mapping[str, Any]] | None
+    lasts: bool = False
 
 
 def live_at(
@@ -50,6 +52,8 @@ def live_at(
         address = entry.get("addr")
         if action not in ("alloc", "free_requested") or not isinstance(address, int):
             continue
+        if not 0 <= address < 2**64:
+            continue
         size = entry.get("size")
         nbytes = round_size(size) if isinstance(size, int) and size > 0 else 0
         if action == "alloc":
@@ -66,9 +70,7 @@ def live_at(
     never = [block for address, block in final.items() if address not in touched]
     # What is still there at the end has its true size, rounded up where it was not split.
     known = [
-        Live(a, final[a].nbytes, block.frames)
-        if a in final and a not in later
-        else block
+        Live(a, final[a].nbytes, block.frames, True) if a in final and a not in later else block
         for a, block in live.items()
     ]
     return [*known, *older.values(), *never]
@@ -89,12 +91,12 @@ def at_peak(
     """
     categories: dict[str, int] = {}
     lines: dict[str, list[int]] = {}
-    told: dict[int, tuple[str, str]] = {}
+    known: dict[tuple[int, bool], tuple[str, str]] = {}
     for block in live:
-        key = id(block.frames)  # equal stacks are one object in a pickle
-        if key not in told or block.frames is None:
-            told[key] = _describe(block)
-        label, kind = told[key]
+        key = id(block.frames), block.lasts  # equal stacks are one object in a pickle
+        if key not in known or block.frames is None:
+            known[key] = _describe(block)
+        label, kind = known[key]
         categories[kind] = categories.get(kind, 0) + block.nbytes
         line = lines.setdefault(label, [0, 0])
         line[0] += block.nbytes
@@ -124,7 +126,9 @@ def _take_from_largest(categories: dict[str, int]) -> None:
 def _describe(block: Live) -> tuple[str, str]:
     if block.frames is None:
         return BEFORE, UNKNOWN
-    return user_frame(block.frames) or "no stack recorded", category(block.frames)
+    return user_frame(block.frames) or Text("no stack recorded"), category(
+        block.frames, block.lasts
+    )
 
 
 def _frames(entry: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

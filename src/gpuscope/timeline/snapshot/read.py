@@ -15,13 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError
+from gpuscope.outside import limits
 from gpuscope.timeline.allocator import round_size
+from gpuscope.timeline.snapshot.frames import user_frame, word
 from gpuscope.timeline.snapshot.holders import Live, at_peak, live_at
 from gpuscope.timeline.snapshot.unpickle import load_plain
 from gpuscope.timeline.types import Ints
 
 _RESERVING = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_LARGEST = 2**50
+"""Bytes: a thousand times the memory of any device."""
+
+_LATEST_US = 2**52
+"""A hundred years: a time beyond is none, and a thousand times it fits in a column."""
+
 _LIVE = ("active_allocated",)
 _IN_USE = ("active_allocated", "active_awaiting_free", "active_pending_free")
 
@@ -98,39 +107,65 @@ class Snapshot:
 def read_snapshot(path: str | Path) -> Snapshot:
     """Read a pickle written by `torch.cuda.memory._dump_snapshot`, without executing it.
 
+    It is read in a process of its own, whose memory and time are limited.
+
     Raises:
-        InputFileError: missing, damaged, not a snapshot, or a snapshot of nothing.
+        InputFileError: missing, damaged, not a snapshot, a snapshot of nothing, or one whose
+            reading takes more than `gpuscope.outside.limits` allows.
+    """
+    from gpuscope.outside.apart import read_apart
+
+    found: Snapshot = read_apart("gpuscope.timeline.snapshot.read:snapshot_of", path)
+    return found
+
+
+def snapshot_of(path: str | Path) -> Snapshot:
+    """What `read_snapshot` does, in this process and without limits.
+
+    Raises:
+        InputFileError: as there.
     """
     data = load_plain(path)
     if isinstance(data, list):  # the format of 2022: the segments alone
         data = {"segments": data, "device_traces": []}
     if not isinstance(data, dict) or not isinstance(data.get("segments"), list):
         raise InputFileError(
-            f"{path} is not a memory snapshot.", "It has no list 'segments'.",
-            "Dump one with torch.cuda.memory._dump_snapshot(FILE).",
-        )  # fmt: skip
-    segments = [s for s in data["segments"] if isinstance(s, dict)]
-    traces = data.get("device_traces")
-    traces = traces if isinstance(traces, list) else []
-    histories = [trace if isinstance(trace, list) else [] for trace in traces]
-    used = {_whole(s.get("device")) or 0 for s in segments}
-    used |= {device for device, trace in enumerate(histories) if trace}
+            Text("{path} is not a memory snapshot.", path=path),
+            Text("It has no list 'segments'."),
+            Text("Dump one with torch.cuda.memory._dump_snapshot(FILE)."),
+        )
+    segments: dict[int, list[Mapping[str, Any]]] = {}
+    for segment in _tables(data["segments"]):
+        device = _whole(segment.get("device")) or 0
+        if device >= 0:
+            segments.setdefault(device, []).append(segment)
+    histories = [_listed(trace) for trace in _listed(data.get("device_traces"))]
+    used = {*segments, *(device for device, trace in enumerate(histories) if trace)}
+    if len(used) > limits.parties():
+        raise limits.holds_too_many(path, Text("devices"), limits.parties())
     devices = tuple(
         _device(
+            path,
             device,
-            [s for s in segments if (_whole(s.get("device")) or 0) == device],
+            segments.get(device, []),
             histories[device] if device < len(histories) else [],
         )
         for device in sorted(used)
     )
     if not devices:
         raise InputFileError(
-            f"{path} holds no memory.", "No device had allocated any when it was dumped.",
-            "Dump it while the model is there, after _record_memory_history().",
-        )  # fmt: skip
+            Text("{path} holds no memory.", path=path),
+            Text("No device had allocated any when it was dumped."),
+            Text("Dump it while the model is there, after _record_memory_history()."),
+        )
     settings = data.get("allocator_settings")
     known = settings if isinstance(settings, dict) else {}
-    return Snapshot(str(path), devices, {str(key): str(value) for key, value in known.items()})
+    said = {
+        key: str(value)
+        for key, value in known.items()
+        if isinstance(key, str) and isinstance(value, str | bool | float)
+    }
+    return Snapshot(str(path), devices, said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +180,20 @@ class _History:
     skipped: int
 
 
-def _device(device: int, segments: Sequence[Mapping[str, Any]], trace: list[Any]) -> DeviceMemory:
+def _device(
+    path: str | Path, device: int, segments: Sequence[Mapping[str, Any]], trace: list[Any]
+) -> DeviceMemory:
     blocks = _blocks(segments)
     end_allocated = sum(size for _, size, state, _ in blocks if state in _LIVE)
     end_reserved = sum(_size(s.get("total_size")) for s in segments)
     history = _history(trace)
+    moved = sum(round_size(_size(e.get("size"))) for e in history.entries)
+    if max(end_allocated, end_reserved) + moved >= 2**62:  # sums must fit in a column
+        raise InputFileError(
+            Text("{path} is damaged.", path=path),
+            Text("Its sizes add up to more than any memory."),
+            Text("Dump it again."),
+        )
     # Backwards from the end, which is known; the first point is the state before the history.
     allocated = _backwards(history.allocating, end_allocated)
     reserved = _backwards(history.reserving, end_reserved)
@@ -158,7 +202,7 @@ def _device(device: int, segments: Sequence[Mapping[str, Any]], trace: list[Any]
         time_ns = np.zeros(1, np.int64)
     peak = int(allocated.argmax())
     final = {
-        address: Live(address, size, frames)
+        address: Live(address, size, frames, True)
         for address, size, state, frames in blocks
         if state in _LIVE
     }
@@ -166,13 +210,24 @@ def _device(device: int, segments: Sequence[Mapping[str, Any]], trace: list[Any]
     categories, holders = at_peak(live, int(allocated[peak]))
     fragmented, cached, largest = _free(segments)
     return DeviceMemory(
-        device=device, time_ns=time_ns, allocated_bytes=allocated, reserved_bytes=reserved,
-        peak_bytes=int(allocated[peak]), peak_time_ns=int(time_ns[peak]), at_peak=categories,
-        holders=holders, end_allocated_bytes=end_allocated, end_reserved_bytes=end_reserved,
-        fragmented_bytes=fragmented, cached_bytes=cached, largest_free_bytes=largest,
-        history=bool(history.entries), timed=history.timed,
-        out_of_memory=_failures(history, allocated, reserved), skipped=history.skipped,
-    )  # fmt: skip
+        device=device,
+        time_ns=time_ns,
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        peak_bytes=int(allocated[peak]),
+        peak_time_ns=int(time_ns[peak]),
+        at_peak=categories,
+        holders=holders,
+        end_allocated_bytes=end_allocated,
+        end_reserved_bytes=end_reserved,
+        fragmented_bytes=fragmented,
+        cached_bytes=cached,
+        largest_free_bytes=largest,
+        history=bool(history.entries),
+        timed=history.timed,
+        out_of_memory=_failures(history, allocated, reserved),
+        skipped=history.skipped,
+    )
 
 
 def _history(trace: Sequence[Any]) -> _History:
@@ -183,7 +238,7 @@ def _history(trace: Sequence[Any]) -> _History:
         (_RESERVING.get(e["action"], 0) * _size(e.get("size")) for e in entries), np.int64, count
     )
     stamps = [_whole(e.get("time_us")) for e in entries]
-    timed = count > 0 and all(stamp is not None for stamp in stamps)
+    timed = count > 0 and all(stamp is not None and abs(stamp) < _LATEST_US for stamp in stamps)
     if timed:
         time_us = np.array(stamps, np.int64)
         time_ns = (np.maximum.accumulate(time_us) - time_us[0]) * 1000
@@ -194,7 +249,9 @@ def _history(trace: Sequence[Any]) -> _History:
 
 def _usable(entry: Mapping[str, Any]) -> bool:
     action, size = entry.get("action"), entry.get("size")
-    return isinstance(action, str) and (size is None or _whole(size) is not None)
+    if not isinstance(action, str):
+        return False
+    return size is None or ((whole := _whole(size)) is not None and whole <= _LARGEST)
 
 
 def _allocating(entry: Mapping[str, Any]) -> int:
@@ -216,18 +273,17 @@ def _backwards(change: Ints, end: int) -> Ints:
 
 
 def _failures(history: _History, allocated: Ints, reserved: Ints) -> tuple[OutOfMemory, ...]:
-    from gpuscope.timeline.snapshot.frames import user_frame
-
     return tuple(
         OutOfMemory(
             requested_bytes=_size(entry.get("size")),
             device_free_bytes=_whole(entry.get("device_free")),
-            allocated_bytes=int(allocated[i + 1]), reserved_bytes=int(reserved[i + 1]),
+            allocated_bytes=int(allocated[i + 1]),
+            reserved_bytes=int(reserved[i + 1]),
             frame=user_frame(frames_of(entry)),
         )
         for i, entry in enumerate(history.entries)
         if entry["action"] == "oom"
-    )  # fmt: skip
+    )
 
 
 # -- the state at the end -------------------------------------------------------------------------
@@ -239,16 +295,18 @@ def _blocks(segments: Sequence[Mapping[str, Any]]) -> list[_Block]:
     """Address, size, state and stack of every block; older files give no address."""
     found: list[_Block] = []
     for segment in segments:
-        at = _size(segment.get("address"))
-        for block in segment.get("blocks") or ():
-            if not isinstance(block, dict):
-                continue
+        at = _whole(segment.get("address")) or 0
+        for block in _tables(segment.get("blocks")):
             size = _size(block.get("size"))
             address = _whole(block.get("address"))
             found.append(
-                (at if address is None else address, size, str(block.get("state")),
-                 frames_of(block))
-            )  # fmt: skip
+                (
+                    at if address is None else address,
+                    size,
+                    word(block.get("state")),
+                    frames_of(block),
+                )
+            )
             at += size
     return found
 
@@ -257,7 +315,7 @@ def _free(segments: Sequence[Mapping[str, Any]]) -> tuple[int, int, int]:
     """Bytes free in segments in use, bytes of wholly free segments, the largest free block."""
     fragmented = cached = largest = 0
     for segment in segments:
-        blocks = [b for b in segment.get("blocks") or () if isinstance(b, dict)]
+        blocks = _tables(segment.get("blocks"))
         free = [_size(b.get("size")) for b in blocks if b.get("state") not in _IN_USE]
         largest = max([largest, *free])
         if len(free) == len(blocks):
@@ -283,6 +341,14 @@ def _whole(value: object) -> int | None:
 
 
 def _size(value: object) -> int:
-    return max(0, _whole(value) or 0)
+    """Bytes; 0 for what no device has."""
+    size = _whole(value) or 0
+    return size if 0 <= size <= _LARGEST else 0
 
 
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _tables(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in _listed(value) if isinstance(each, dict)]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 
-from gpuscope.explain.types import Bars, Block, Code, Fact, Facts, Paragraph, Table
+from gpuscope.document.blocks import Bars, Block, Code, Fact, Facts, Paragraph, Table
 from gpuscope.views.i18n import tr
 from gpuscope.views.notebook import parts
 from gpuscope.views.quantities import cell, words
+from gpuscope.views.words import word
 
 _MOST_ROWS = 24
 _MOST_LINES = 40
@@ -44,9 +45,9 @@ def _value(row: Fact, lang: str) -> str:
 
 
 def _told(row: Fact, lang: str) -> str:
-    told = [words(row.note, lang)] if row.note is not None else []
-    told += [tr(row.origin, lang)] if row.origin else []
-    return tr("; ", lang).join(told)
+    known = [words(row.note, lang)] if row.note is not None else []
+    known += [word(row.origin, lang)] if row.origin else []
+    return tr("; ", lang).join(known)
 
 
 def _table(block: Table, lang: str) -> str:

@@ -6,20 +6,21 @@ import math
 
 from gpuscope.analysis.compare import Comparison, Difference
 from gpuscope.analysis.symbols import short_symbol
-from gpuscope.explain.types import Bar, Bars, Explanation, Part, Words
+from gpuscope.document import format as units
+from gpuscope.document.blocks import Bar, Bars, Explanation, Part
+from gpuscope.document.text import render, verbatim
 from gpuscope.hardware import Cluster, Device, Interconnect
 from gpuscope.hardware.device import RATE_DTYPES
 from gpuscope.run import Run
-from gpuscope.views import units
+from gpuscope.run.figures import figures
 from gpuscope.views.compare import signed_time
-from gpuscope.views.figures import figures, finding_text
+from gpuscope.views.figures import finding_text, gain_text
 from gpuscope.views.i18n import tr
 from gpuscope.views.notebook import parts
 from gpuscope.views.notebook.blocks import block_html
 from gpuscope.views.quantities import words
 from gpuscope.views.run_figures.shares import classes
-from gpuscope.views.sentences import sentence
-from gpuscope.views.terminal.layout import class_label
+from gpuscope.views.words import class_label, word
 
 _FINDINGS = 3
 _ROWS = 8
@@ -28,7 +29,7 @@ _CHARTS = 8
 
 def run_card(run: Run, lang: str) -> str:
     """Return a run: headline figures with intervals, the breakdown, the first findings."""
-    where = tr("{origin} on", lang, origin=tr(run.origin, lang)) + " " + sentence(run.target, lang)
+    where = tr("{origin} on", lang, origin=word(run.origin, lang)) + " " + render(run.target, lang)
     breakdown = classes(run)
     body = [parts.tiles(_headline(run, lang))]
     if breakdown is not None:
@@ -43,9 +44,12 @@ def _headline(run: Run, lang: str) -> list[tuple[str, str, str]]:
     if not math.isnan(run.step_time_s):
         low, high = (units.time(end, lang) for end in run.step_time_interval_s)
         tiles.append(
-            (tr("Step time", lang), units.time(run.step_time_s, lang),
-             f"{low} – {high}" if low != high else "")
-        )  # fmt: skip
+            (
+                tr("Step time", lang),
+                units.time(run.step_time_s, lang),
+                f"{low} – {high}" if low != high else "",
+            )
+        )
     if shown.tokens_per_s is not None:
         tiles.append((tr("Throughput", lang), units.count(shown.tokens_per_s, lang), "tokens/s"))
     elif shown.samples_per_s is not None:
@@ -59,7 +63,7 @@ def _headline(run: Run, lang: str) -> list[tuple[str, str, str]]:
         each = tr("{power} on average", lang, power=units.power(power, lang)) if power else ""
         tiles.append((tr("Energy", lang), units.energy(run.energy_j, lang), each))
     if used is not None:
-        tiles.append(("MFU", units.percent(used.mfu, lang), ""))
+        tiles.append(("MFU", units.share(used.mfu, lang), ""))
     return tiles
 
 
@@ -67,23 +71,19 @@ def _findings(run: Run, lang: str) -> str:
     found = run.analysis.findings[:_FINDINGS]
     if not found:
         return ""
-    told = []
+    known = []
     for number, finding in enumerate(found, 1):
         title, evidence, hint = finding_text(finding, lang)
-        gain = ""
-        if finding.max_gain_s:
-            share = units.percent(finding.max_gain_s / run.analysis.step_s, lang)
-            gain = tr("Up to {time} ({share}) to gain. ", lang,
-                      time=units.time(finding.max_gain_s, lang), share=share)  # fmt: skip
-        told.append(parts.text(f"{number}. {title}"))
-        told.append(parts.text(gain + evidence + (f" → {hint}" if hint else ""), quiet=True))
-    return parts.heading(tr("What to change first", lang)) + "".join(told)
+        gain = gain_text(finding, run, lang)
+        known.append(parts.text(f"{number}. {title}"))
+        known.append(parts.text(gain + evidence + (f" → {hint}" if hint else ""), quiet=True))
+    return parts.heading(tr("What to change first", lang)) + "".join(known)
 
 
 def comparison_card(found: Comparison, lang: str) -> str:
     """Return two runs side by side, and where they differ."""
-    a, b = (found.a_zh or found.a, found.b_zh or found.b) if lang == "zh" else (found.a, found.b)
-    summary = found.summary_zh if lang == "zh" else found.summary
+    a, b = render(found.a, lang), render(found.b, lang)
+    summary = render(found.summary, lang)
     speed = "" if found.speedup is None else units.ratio(found.speedup, lang)
     tiles = [
         (f"a · {a}", units.time(found.a_s, lang), ""),
@@ -91,10 +91,12 @@ def comparison_card(found: Comparison, lang: str) -> str:
         (tr("speed", lang), speed, "a / b"),
     ]
     return parts.frame(
-        f"{a} → {b}", summary, parts.tiles(tiles),
+        f"{a} → {b}",
+        summary,
+        parts.tiles(tiles),
         _differences(tr("By class", lang), found.classes, lang),
         _differences(tr("By operator", lang), found.operators, lang),
-    )  # fmt: skip
+    )
 
 
 def _differences(title: str, rows: tuple[Difference, ...], lang: str) -> str:
@@ -104,12 +106,14 @@ def _differences(title: str, rows: tuple[Difference, ...], lang: str) -> str:
         return ""
     body = [
         (
-            short_symbol(class_label(row.label, lang)), units.time(row.a_s, lang),
-            units.time(row.b_s, lang), signed_time(row.difference_s, lang),
-            row.reason_zh if lang == "zh" else row.reason,
+            short_symbol(class_label(row.label, lang)),
+            units.time(row.a_s, lang),
+            units.time(row.b_s, lang),
+            signed_time(row.difference_s, lang),
+            render(row.reason, lang),
         )
         for row in telling
-    ]  # fmt: skip
+    ]
     return parts.heading(title) + parts.table(("", "a", "b", "b − a", ""), body, left=(0, 4))
 
 
@@ -118,8 +122,9 @@ def device_card(device: Device, lang: str) -> str:
     about = " · ".join(
         str(part) for part in (device.vendor, device.architecture, device.launch_year) if part
     )
-    return parts.frame(device.name, about, parts.tiles(_device_tiles(device, lang)),
-                       _peaks(device, lang))  # fmt: skip
+    return parts.frame(
+        device.name, about, parts.tiles(_device_tiles(device, lang)), _peaks(device, lang)
+    )
 
 
 def _device_tiles(device: Device, lang: str) -> list[tuple[str, str, str]]:
@@ -127,16 +132,19 @@ def _device_tiles(device: Device, lang: str) -> list[tuple[str, str, str]]:
         (tr("memory", lang), units.size(device.memory_bytes, lang), device.memory_type or ""),
         (
             tr("memory bandwidth", lang),
-            units.byte_rate(device.memory_bandwidth_bytes_per_s, lang), "",
+            units.byte_rate(device.memory_bandwidth_bytes_per_s, lang),
+            "",
         ),
-    ]  # fmt: skip
+    ]
     if device.compute_units:
         clock = units.frequency(device.clock_hz, lang) if device.clock_hz else ""
         tiles.append((f"{device.compute_unit_label}s", units.count(device.compute_units), clock))
     if device.l2_bytes:
         tiles.append(("L2", units.size(device.l2_bytes, lang), ""))
-    for name, link in ((tr("link between devices", lang), device.scale_up),
-                       (tr("host link", lang), device.host_link)):  # fmt: skip
+    for name, link in (
+        (tr("link between devices", lang), device.scale_up),
+        (tr("host link", lang), device.host_link),
+    ):
         if link is not None:
             tiles.append((name, _speed(link, lang), tr("one direction", lang)))
     if device.tdp_w:
@@ -155,22 +163,25 @@ def _peaks(device: Device, lang: str) -> str:
     """Dense peaks, widest dtype first."""
     rates = dict(device.peaks)
     bars = tuple(
-        Bar(Words(rate, rate), (Part(Words(rate, rate), value, "tensor"),))
+        Bar(verbatim(rate), (Part(verbatim(rate), value, "tensor"),))
         for rate in RATE_DTYPES
         if (value := rates.get(f"{rate}_tensor", rates.get(rate))) is not None
     )
     if not bars:
         return ""
     title = tr("Dense peak rates", lang)
-    return parts.heading(title) + parts.bars(Bars(Words(title, title), "flop/s", bars), lang)
+    return parts.heading(title) + parts.bars(Bars(verbatim(title), "flop/s", bars), lang)
 
 
 def cluster_card(cluster: Cluster, lang: str) -> str:
     """Return a cluster: how many devices, and how they are joined."""
     about = tr(
-        "{n} devices, {nodes} hosts with {each} each", lang, n=cluster.n_devices,
-        nodes=cluster.nodes, each=cluster.devices_per_node,
-    )  # fmt: skip
+        "{n} devices, {nodes} hosts with {each} each",
+        lang,
+        n=cluster.n_devices,
+        nodes=cluster.nodes,
+        each=cluster.devices_per_node,
+    )
     tiles = [
         (tr("memory", lang), units.size(cluster.memory_bytes, lang), tr("of all together", lang))
     ]
@@ -180,15 +191,15 @@ def cluster_card(cluster: Cluster, lang: str) -> str:
     if cluster.scale_out_bandwidth_bytes_per_s:
         rate = units.byte_rate(cluster.scale_out_bandwidth_bytes_per_s, lang)
         tiles.append((tr("fabric", lang), rate, tr("for each device", lang)))
-    told = [parts.text(sentence(line, lang), quiet=True) for line in cluster.assumptions[:4]]
+    known = [parts.text(render(line, lang), quiet=True) for line in cluster.assumptions[:4]]
     name = f"{cluster.n_devices} × {cluster.device.name}"
     inside = parts.fold(cluster.device.name, device_card(cluster.device, lang))
-    return parts.frame(name, about, parts.tiles(tiles), *told, inside)
+    return parts.frame(name, about, parts.tiles(tiles), *known, inside)
 
 
 def explanation_card(explanation: Explanation, lang: str) -> str:
     """Return an explanation: its sentences, and its sections to open."""
-    first, *rest = explanation.summary or (Words("", ""),)
+    first, *rest = explanation.summary or (verbatim(""),)
     body = [parts.text(words(line, lang)) for line in rest]
     charts = 0
     for number, section in enumerate(explanation.sections):

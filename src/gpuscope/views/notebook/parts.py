@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuscope.explain.types import Bar, Bars, Role
+from gpuscope.document.blocks import Bar, Bars, Role
 from gpuscope.views.pictures.style import colours, part_colours
 from gpuscope.views.quantities import cell, words
 
@@ -63,9 +63,11 @@ def tiles(figures: Iterable[tuple[str, str, str]]) -> str:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence[int] = (),
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    marked: Sequence[int] = (),
     left: Sequence[int] = (0,),
-) -> str:  # fmt: skip
+) -> str:
     """Return a table; numbers are already text.
 
     Args:
@@ -145,13 +147,13 @@ def stack(block: Bars, lang: str) -> str:
         f'background:{shades[name, part.role]}"></span>'
         for name, part in parts
     )
-    told = {
+    known = {
         (f"{name} {cell(part.value, block.unit, lang)}", part.role): shades[name, part.role]
         for name, part in parts[:8]
     }
     return (
         '<div style="display:flex;height:18px;border-radius:3px;overflow:hidden;margin:6px 0">'
-        f"{pieces}</div>{_legend(told)}"
+        f"{pieces}</div>{_legend(known)}"
     )
 
 

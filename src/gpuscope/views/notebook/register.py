@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from gpuscope.document.text import Text
+
 SHOWN: Mapping[tuple[str, str], str] = {
     ("gpuscope.analysis.compare", "Comparison"): "comparison_card",
     ("gpuscope.hardware.device", "Device"): "device_card",
     ("gpuscope.hardware.cluster", "Cluster"): "cluster_card",
-    ("gpuscope.explain.types", "Explanation"): "explanation_card",
-    ("gpuscope.run", "Run"): "run_card",
-}  # fmt: skip
+    ("gpuscope.document.blocks", "Explanation"): "explanation_card",
+    ("gpuscope.run.types", "Run"): "run_card",
+}
 """(module, class) -> the function of `gpuscope.views.notebook.cards` that shows it."""
 
 
@@ -38,9 +40,9 @@ def html(value: Any, lang: str | None = None) -> str:
     function = SHOWN.get((kind.__module__, kind.__qualname__))
     if function is None:
         raise InvalidValueError(
-            f"There is no card for a {kind.__name__}.",
+            Text("There is no card for a {name}.", name=kind.__name__),
             "",
-            "Cards are there for: " + ", ".join(name for _, name in SHOWN) + ".",
+            Text("Cards are there for: {names}.", names=", ".join(name for _, name in SHOWN)),
         )
     cards = import_module("gpuscope.views.notebook.cards")
     return str(getattr(cards, function)(value, choose_language(lang)))

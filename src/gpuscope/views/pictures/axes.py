@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuscope.explain.types import Axis
+from gpuscope.document.blocks import Axis
 from gpuscope.views.quantities import tick, ticks, words
 
 MOST_TICKS = 7

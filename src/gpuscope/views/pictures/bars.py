@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuscope.explain.types import Axis, Bar, Bars, Words
+from gpuscope.document.blocks import Axis, Bar, Bars
+from gpuscope.document.text import verbatim
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, patch, sheet
 from gpuscope.views.pictures.style import INK, QUIET, needs_no_legend, part_colours, shortened
@@ -23,7 +24,7 @@ def draw(block: Bars, lang: str) -> Any:
     for row, bar in enumerate(block.bars):
         _bar(axes, row, bar, tint, lang)
     _limit(axes, block, lang)
-    top = max([_total(b) for b in block.bars] + [block.limit or 0.0])
+    top = max([b.start + _total(b) for b in block.bars] + [block.limit or 0.0])
     axes.set_xlim(0, top * 1.02 or 1.0)
     for row, bar in enumerate(block.bars):
         _value(axes, row, bar, block.unit, lang)
@@ -34,7 +35,7 @@ def draw(block: Bars, lang: str) -> Any:
     axes.grid(visible=False, axis="y")
     axes.spines["left"].set_visible(False)
     axes.set_ylim(len(block.bars) - 0.45, -0.6)
-    dress(axes.xaxis, Axis(Words("", ""), block.unit), lang, most=6)
+    dress(axes.xaxis, Axis(verbatim(""), block.unit), lang, most=6)
     if len(names) > 1 and not needs_no_legend(block):
         shown = {name: patch(colour) for (name, _), colour in reversed(tint.items())}
         legend(figure, {name: shown[name] for name in names})
@@ -46,7 +47,7 @@ def _total(bar: Bar) -> float:
 
 
 def _bar(axes: Any, row: int, bar: Bar, tint: dict[Any, str], lang: str) -> None:
-    left = 0.0
+    left = bar.start
     stretches: dict[str, list[tuple[float, float]]] = {}
     for part in bar.parts:
         colour = tint[words(part.label, lang), part.role]
@@ -60,15 +61,25 @@ def _bar(axes: Any, row: int, bar: Bar, tint: dict[Any, str], lang: str) -> None
 def _value(axes: Any, row: int, bar: Bar, unit: str, lang: str) -> None:
     """The bar's value behind it, and its remark in grey."""
     text = axes.annotate(
-        cell(_total(bar), unit, lang), (_total(bar), row), xytext=(4, 0),
-        textcoords="offset points", va="center", fontsize=8,
+        cell(_total(bar), unit, lang),
+        (bar.start + _total(bar), row),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
-    )  # fmt: skip
+    )
     if bar.note is not None:
         axes.annotate(
-            shortened(words(bar.note, lang), 60), (1, 0.5), xycoords=text, xytext=(6, 0),
-            textcoords="offset points", va="center", fontsize=7.5, color=QUIET,
-        )  # fmt: skip
+            shortened(words(bar.note, lang), 60),
+            (1, 0.5),
+            xycoords=text,
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7.5,
+            color=QUIET,
+        )
 
 
 def _limit(axes: Any, block: Bars, lang: str) -> None:
@@ -76,8 +87,15 @@ def _limit(axes: Any, block: Bars, lang: str) -> None:
         return
     axes.axvline(block.limit, color=INK, linewidth=1, linestyle=(0, (4, 2)))
     if block.limit_label is not None:
-        told = f"{words(block.limit_label, lang)}: {cell(block.limit, block.unit, lang)}"
+        text = f"{words(block.limit_label, lang)}: {cell(block.limit, block.unit, lang)}"
         axes.annotate(
-            told, (block.limit, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
-            textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color=INK,
-        )  # fmt: skip
+            text,
+            (block.limit, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize=7.5,
+            color=INK,
+        )

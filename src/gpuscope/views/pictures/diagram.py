@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuscope.explain.types import Diagram, Link, Node, Words
+from gpuscope.document.blocks import Diagram, Link, Node
+from gpuscope.document.quantities import ByteRate
+from gpuscope.document.text import Text, sentences
 from gpuscope.views.i18n import tr
 from gpuscope.views.pictures.frame import sheet
 from gpuscope.views.pictures.style import FAINT, INK, QUIET, ROLE_COLOURS, pale, wrapped
@@ -17,10 +19,17 @@ _MOST_PANELS = 8
 _MOST_CELLS = 264
 
 _KINDS = {
-    "host": "host", "host memory": "copy", "device": "compute", "memory": "memory", "cache": "l2",
-    "compute": "tensor", "switch": "communication", "nic": "communication", "rank": "compute",
+    "host": "host",
+    "host memory": "copy",
+    "device": "compute",
+    "memory": "memory",
+    "cache": "l2",
+    "compute": "tensor",
+    "switch": "communication",
+    "nic": "communication",
+    "rank": "compute",
     "block": "launch",
-}  # fmt: skip
+}
 """The role whose colour a sort of box takes."""
 
 
@@ -33,15 +42,19 @@ def draw(block: Diagram, lang: str) -> Any:
     for number, step in enumerate(panels):
         axes = figure.add_subplot(down, across, number + 1)
         if step is not None:
-            told = wrapped(f"{step + 1}. {words(block.steps[step], lang)}", 96 // across)
-            axes.set_title(told, fontsize=8, loc="left", color=QUIET)
+            text = wrapped(f"{step + 1}. {words(block.steps[step], lang)}", 96 // across)
+            axes.set_title(text, fontsize=8, loc="left", color=QUIET)
         _panel(axes, block, step, lang, small=across > 1)
     if len(block.steps) > _MOST_PANELS:
         more = len(block.steps) - _MOST_PANELS
         figure.text(
-            0.99, 0.005, tr("and {n} more steps of the same kind", lang, n=more), ha="right",
-            fontsize=7.5, color=QUIET,
-        )  # fmt: skip
+            0.99,
+            0.005,
+            tr("and {n} more steps of the same kind", lang, n=more),
+            ha="right",
+            fontsize=7.5,
+            color=QUIET,
+        )
     return figure
 
 
@@ -62,8 +75,8 @@ def _panel(axes: Any, block: Diagram, step: int | None, lang: str, small: bool) 
     for link in used:
         if link.a in boxes and link.b in boxes:
             both = (link.b, link.a) in pairs
-            told = words(link.label, lang) if brief else _flow(link, lang)
-            _link(axes, link, boxes[link.a], boxes[link.b], told, middle, both, small)
+            text = words(link.label, lang) if brief else _flow(link, lang)
+            _link(axes, link, boxes[link.a], boxes[link.b], text, middle, both, small)
     for node in block.nodes:
         _box(axes, node, lang, small)
 
@@ -74,20 +87,16 @@ def _common(block: Diagram) -> Link | None:
     return block.links[0] if block.steps and len(rates) == 1 else None
 
 
-def _note(block: Diagram) -> Words | None:
+def _note(block: Diagram) -> Text | None:
     """The block's note, and the rate of every way where it is one."""
     common = _common(block)
     if common is None or common.bytes_per_s is None:
         return block.note
-    said = []
-    for lang in ("en", "zh"):
-        rate = cell(common.bytes_per_s, "bytes/s", lang)
-        most = common.limit_bytes_per_s
-        limit = f" (≤ {cell(most, 'bytes/s', lang)})" if most is not None else ""
-        ahead = {"en": "Each way carries", "zh": "每条通路传输"}[lang]
-        end = {"en": ".", "zh": "。"}[lang]
-        said.append(f"{ahead} {rate}{limit}{end} {words(block.note, lang)}".rstrip())
-    return Words(*said)
+    rate, most = ByteRate(common.bytes_per_s), common.limit_bytes_per_s
+    said = Text("Each way carries {rate}.", rate=rate)
+    if most is not None:
+        said = Text("Each way carries {rate} (≤ {most}).", rate=rate, most=ByteRate(most))
+    return sentences(said, block.note)
 
 
 def _box(axes: Any, node: Node, lang: str, small: bool) -> None:
@@ -97,10 +106,16 @@ def _box(axes: Any, node: Node, lang: str, small: bool) -> None:
     left, top = node.x - node.width / 2, node.y - node.height / 2
     axes.add_patch(
         FancyBboxPatch(
-            (left, top), node.width, node.height, boxstyle="round,pad=0,rounding_size=0.015",
-            facecolor=pale(colour), edgecolor=colour, linewidth=1.0, zorder=3,
+            (left, top),
+            node.width,
+            node.height,
+            boxstyle="round,pad=0,rounding_size=0.015",
+            facecolor=pale(colour),
+            edgecolor=colour,
+            linewidth=1.0,
+            zorder=3,
         )
-    )  # fmt: skip
+    )
     if node.cells:
         _cells(axes, node, colour)
     size = 6.5 if small else 8
@@ -108,15 +123,28 @@ def _box(axes: Any, node: Node, lang: str, small: bool) -> None:
     y = top + (0.035 if node.cells else node.height * (0.36 if node.detail else 0.5))
     fitting = max(8, round(node.width * (90 if not small else 50)))
     axes.text(
-        node.x, y, wrapped(words(node.label, lang), fitting), ha="center", va="center",
-        fontsize=size, color=INK, zorder=5, fontweight="bold",
-    )  # fmt: skip
+        node.x,
+        y,
+        wrapped(words(node.label, lang), fitting),
+        ha="center",
+        va="center",
+        fontsize=size,
+        color=INK,
+        zorder=5,
+        fontweight="bold",
+    )
     if node.detail is not None:
         low = top + node.height - 0.035 if node.cells else top + node.height * 0.7
         axes.text(
-            node.x, low, wrapped(words(node.detail, lang), fitting + 6), ha="center", va="center",
-            fontsize=size - 1, color=QUIET, zorder=5,
-        )  # fmt: skip
+            node.x,
+            low,
+            wrapped(words(node.detail, lang), fitting + 6),
+            ha="center",
+            va="center",
+            fontsize=size - 1,
+            color=QUIET,
+            zorder=5,
+        )
 
 
 def _cells(axes: Any, node: Node, colour: str) -> None:
@@ -132,15 +160,16 @@ def _cells(axes: Any, node: Node, colour: str) -> None:
     pieces = [
         Rectangle(
             (left + (i % across) * width / across, top + (i // across) * height / down),
-            width / across * 0.8, height / down * 0.75,
+            width / across * 0.8,
+            height / down * 0.75,
         )
         for i in range(count)
-    ]  # fmt: skip
+    ]
     axes.add_collection(PatchCollection(pieces, facecolor=colour, linewidth=0, zorder=4))
 
 
 def _link(
-    axes: Any, link: Link, a: Node, b: Node, told: str, middle: Point, both: bool, small: bool
+    axes: Any, link: Link, a: Node, b: Node, text: str, middle: Point, both: bool, small: bool
 ) -> None:
     from matplotlib.patches import FancyArrowPatch
 
@@ -152,17 +181,30 @@ def _link(
     colour = ROLE_COLOURS["bad"] if link.narrowest else (INK if link.bytes_per_s else FAINT)
     axes.add_patch(
         FancyArrowPatch(
-            start, end, arrowstyle="-|>" if link.directed else "-", mutation_scale=9,
-            linewidth=2.2 if link.narrowest else 1.2, color=colour, shrinkA=0, shrinkB=0, zorder=2,
+            start,
+            end,
+            arrowstyle="-|>" if link.directed else "-",
+            mutation_scale=9,
+            linewidth=2.2 if link.narrowest else 1.2,
+            color=colour,
+            shrinkA=0,
+            shrinkB=0,
+            zorder=2,
         )
-    )  # fmt: skip
-    if told:
+    )
+    if text:
         colour = QUIET if colour == FAINT else colour
         x, y, place = _beside(start, end, middle, both)
         axes.text(
-            x, y, told, fontsize=6 if small else 7, color=colour, zorder=6, **place,
+            x,
+            y,
+            text,
+            fontsize=6 if small else 7,
+            color=colour,
+            zorder=6,
+            **place,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
-        )  # fmt: skip
+        )
 
 
 def _beside(
@@ -190,14 +232,14 @@ def _middle(start: Point, end: Point) -> Point:
 
 def _flow(link: Link, lang: str) -> str:
     """What flows, how fast, and how fast it could."""
-    told = [wrapped(words(link.label, lang), 26)] if link.label is not None else []
+    known = [wrapped(words(link.label, lang), 26)] if link.label is not None else []
     if link.bytes_per_s is not None:
-        told.append(cell(link.bytes_per_s, "bytes/s", lang))
+        known.append(cell(link.bytes_per_s, "bytes/s", lang))
     if link.limit_bytes_per_s is not None:
-        told.append(f"≤ {cell(link.limit_bytes_per_s, 'bytes/s', lang)}")
+        known.append(f"≤ {cell(link.limit_bytes_per_s, 'bytes/s', lang)}")
     if link.narrowest:
-        told.append(tr("narrowest", lang))
-    return "\n".join(told)
+        known.append(tr("narrowest", lang))
+    return "\n".join(known)
 
 
 def _edge(a: Node, b: Node) -> Point:

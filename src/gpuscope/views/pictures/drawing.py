@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from gpuscope.document.blocks import Bars, Block, Diagram, Explorer, HeatMap, Lines
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, require_package
-from gpuscope.explain.types import Bars, Block, Diagram, Explorer, HeatMap, Lines
 from gpuscope.views.pictures import bars, diagram, explorer, heat_map, lines
 from gpuscope.views.pictures.style import DPI, settings
 
 FIGURES: Mapping[type, Callable[[Any, str], Any]] = {
-    Bars: bars.draw, Lines: lines.draw, HeatMap: heat_map.draw, Diagram: diagram.draw,
+    Bars: bars.draw,
+    Lines: lines.draw,
+    HeatMap: heat_map.draw,
+    Diagram: diagram.draw,
     Explorer: explorer.draw,
-}  # fmt: skip
+}
 """Sorts of blocks that are figures, and what draws each. Words, facts and tables are none: a paper
 sets them itself."""
+
+
+_ONE_DRAWS = threading.RLock()
 
 
 def can_draw(block: Block) -> bool:
@@ -61,31 +69,34 @@ def _draw(block: Block, lang: str) -> Any:
     draw = FIGURES.get(type(block))
     if draw is None:
         raise InvalidValueError(
-            f"A {type(block).__name__} is not a figure.", "",
-            "Draw one of: " + ", ".join(sort.__name__ for sort in FIGURES) + ".",
-        )  # fmt: skip
+            Text("A {name} is not a figure.", name=type(block).__name__),
+            "",
+            Text("Draw one of: {names}.", names=", ".join(sort.__name__ for sort in FIGURES)),
+        )
     return draw(block, lang)
 
 
 @contextmanager
 def _style() -> Iterator[None]:
-    """Our settings for a moment; the user's own come back."""
+    """Our settings for a moment; the user's own come back. One thread at a time: the library has
+    one set of them."""
     require_package("matplotlib", "Writing figures", "figures")
     import logging
 
     import matplotlib as mpl
 
-    # A font without Chinese is said once, by `missing_font`, not once a character.
-    quiet = logging.getLogger("matplotlib.font_manager")
-    before = quiet.level
-    quiet.setLevel(logging.ERROR)
-    import warnings
+    with _ONE_DRAWS:
+        # A font without Chinese is said once, by `missing_font`, not once a character.
+        quiet = logging.getLogger("matplotlib.font_manager")
+        before = quiet.level
+        quiet.setLevel(logging.ERROR)
+        import warnings
 
-    try:
-        with mpl.rc_context(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-            mpl.rcdefaults()
-            mpl.rcParams.update(settings())
-            yield
-    finally:
-        quiet.setLevel(before)
+        try:
+            with mpl.rc_context(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+                mpl.rcdefaults()
+                mpl.rcParams.update(settings())
+                yield
+        finally:
+            quiet.setLevel(before)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuscope.explain.types import Axis, Explorer, Lines, Mark, Output, Series, Slider, Words
+from gpuscope.document.blocks import Axis, Explorer, Lines, Mark, Output, Series, Slider
+from gpuscope.document.quantities import quantity
+from gpuscope.document.text import Text, joined, verbatim
 from gpuscope.views.pictures import lines
 from gpuscope.views.pictures.frame import sheet
-from gpuscope.views.quantities import cell, words
 
 _PANEL_IN = 2.3
 
@@ -34,16 +35,17 @@ def curves(block: Explorer) -> list[Lines]:
         numbers = [output.values[row] for row in rows]
         if output.plotted and any(isinstance(n, int | float) for n in numbers):
             by_unit.setdefault(output.unit, []).append(output)
-    named = tuple(Mark(Words(str(v), str(v)), x=float(i)) for i, v in enumerate(axis.values))
+    named = tuple(Mark(verbatim(str(v)), x=float(i)) for i, v in enumerate(axis.values))
     return [
         Lines(
-            block.title, Axis(axis.label, axis.unit, block.log_x),
-            Axis(outputs[0].label if len(outputs) == 1 else Words("", ""), unit, block.log_y),
+            block.title,
+            Axis(axis.label, axis.unit, block.log_x),
+            Axis(outputs[0].label if len(outputs) == 1 else verbatim(""), unit, block.log_y),
             tuple(_series(output, places, rows) for output in outputs),
             named if isinstance(axis.values[0], str) else (),
         )
         for unit, outputs in by_unit.items()
-    ]  # fmt: skip
+    ]
 
 
 def stops(block: Explorer) -> list[int]:
@@ -64,21 +66,27 @@ def _series(output: Output, places: list[float], rows: list[int]) -> Series:
     )
     whole = len(low) == len(high) == len(rows)
     return Series(
-        output.label, tuple(places), y, role=output.role,
-        low=low if whole else (), high=high if whole else (),
-    )  # fmt: skip
+        output.label,
+        tuple(places),
+        y,
+        role=output.role,
+        low=low if whole else (),
+        high=high if whole else (),
+    )
 
 
-def _fixed(block: Explorer) -> Words | None:
+def _fixed(block: Explorer) -> Text | None:
     """The note, and at which stops the other sliders stand."""
     others = [s for s in block.sliders if s.key != block.x]
-    said = Words(*(", ".join(_stop(s, lang) for s in others) for lang in ("en", "zh")))
+    said = joined(_stop(slider) for slider in others)
     if not others:
         return block.note
     if block.note is None:
         return said
-    return Words(f"{said.en}. {block.note.en}", f"{said.zh}。{block.note.zh}")
+    return Text("{said}. {note}", said=said, note=block.note)
 
 
-def _stop(slider: Slider, lang: str) -> str:
-    return f"{words(slider.label, lang)}: {cell(slider.values[slider.start], slider.unit, lang)}"
+def _stop(slider: Slider) -> Text:
+    value = slider.values[slider.start]
+    shown = value if isinstance(value, str) else quantity(value, slider.unit)
+    return joined((slider.label, verbatim(shown)), ": ")

@@ -10,11 +10,24 @@ _LATIN = "DejaVu Sans"
 """Comes with matplotlib, so that pictures look alike everywhere."""
 
 _CHINESE: tuple[str, ...] = (
-    "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans CN",
-    "Microsoft YaHei", "PingFang SC", "Hiragino Sans GB", "Heiti SC", "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei", "SimHei", "Noto Sans CJK JP", "Noto Sans CJK TC", "Droid Sans Fallback",
-    "Arial Unicode MS", "Noto Serif CJK SC", "SimSun",
-)  # fmt: skip
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "Source Han Sans CN",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Heiti SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "SimHei",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK TC",
+    "Droid Sans Fallback",
+    "Arial Unicode MS",
+    "Noto Serif CJK SC",
+    "SimSun",
+)
 """Families that have simplified Chinese, the best first. Of a collection of faces (Noto's .ttc)
 matplotlib may know only the first, which is the Japanese one: it has the characters too."""
 

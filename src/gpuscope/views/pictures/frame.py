@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gpuscope.explain.types import Words
-from gpuscope.views.pictures.style import QUIET, WIDTH_IN, columns, wrapped
+from gpuscope.document.text import Text
+from gpuscope.views.line_breaks import columns
+from gpuscope.views.pictures.style import QUIET, WIDTH_IN, wrapped
 from gpuscope.views.quantities import words
 
 _HEADING_IN, _LINE_IN, _LEGEND_IN = 0.2, 0.155, 0.175
 
 
-def sheet(title: Words, note: Words | None, height_in: float, lang: str) -> Any:
+def sheet(title: Text, note: Text | None, height_in: float, lang: str) -> Any:
     """Return an empty figure with its title above and its note below.
 
     Args:
@@ -36,9 +37,15 @@ def sheet(title: Words, note: Words | None, height_in: float, lang: str) -> Any:
     )
     if remark:
         figure.text(
-            0.012, 0.06 / height, remark, ha="left", va="bottom", fontsize=8, color=QUIET,
+            0.012,
+            0.06 / height,
+            remark,
+            ha="left",
+            va="bottom",
+            fontsize=8,
+            color=QUIET,
             linespacing=1.3,
-        )  # fmt: skip
+        )
     return figure
 
 
@@ -66,9 +73,15 @@ def legend(figure: Any, entries: Mapping[str, Any]) -> None:
     bottom = low * before / after
     engine.set(rect=(0, bottom + room_in / after, 1, high * before / after))
     figure.legend(
-        list(entries.values()), list(entries), loc="lower left", bbox_to_anchor=(0.0, bottom),
-        ncols=across, handlelength=1.2, columnspacing=1.4, borderaxespad=0.3,
-    )  # fmt: skip
+        list(entries.values()),
+        list(entries),
+        loc="lower left",
+        bbox_to_anchor=(0.0, bottom),
+        ncols=across,
+        handlelength=1.2,
+        columnspacing=1.4,
+        borderaxespad=0.3,
+    )
 
 
 def patch(colour: str) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuscope.explain.types import Axis, HeatMap, Role, Words
+from gpuscope.document.blocks import Axis, HeatMap, Role
+from gpuscope.document.text import verbatim
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, patch, sheet
 from gpuscope.views.pictures.style import INK, colours
@@ -56,9 +57,13 @@ def _sorts(figure: Any, axes: Any, block: HeatMap, cells: Any, lang: str) -> Non
     tint = colours((f"{i}", role) for i, role in enumerate(roles))
     shown = [tint[f"{i}", role] for i, role in enumerate(roles)]
     axes.imshow(
-        cells, cmap=ListedColormap(shown), vmin=-0.5, vmax=len(shown) - 0.5, aspect="auto",
+        cells,
+        cmap=ListedColormap(shown),
+        vmin=-0.5,
+        vmax=len(shown) - 0.5,
+        aspect="auto",
         interpolation="nearest",
-    )  # fmt: skip
+    )
     present = {int(v) for v in cells[~_missing(cells)]}
     legend(figure, {names[i]: patch(shown[i]) for i in sorted(present) if i < len(names)})
 
@@ -73,14 +78,19 @@ def _amounts(figure: Any, axes: Any, block: HeatMap, cells: Any, lang: str) -> N
         drawn.set_clim(0, high or 1.0)
     scale = figure.colorbar(drawn, ax=axes, fraction=0.03, pad=0.02)
     scale.outline.set_visible(False)
-    dress(scale.ax.yaxis, Axis(Words("", ""), block.unit), lang, most=5)
+    dress(scale.ax.yaxis, Axis(verbatim(""), block.unit), lang, most=5)
     if cells.size <= _MOST_WRITTEN and cells.shape[1] <= 16:
         for (y, x), value in _each(cells):
             dark = value > low + 0.55 * (high - low)
             axes.text(
-                x, y, cell(value, block.unit, lang), ha="center", va="center", fontsize=7,
+                x,
+                y,
+                cell(value, block.unit, lang),
+                ha="center",
+                va="center",
+                fontsize=7,
                 color="white" if dark else INK,
-            )  # fmt: skip
+            )
 
 
 def _each(cells: Any) -> list[tuple[tuple[int, int], float]]:

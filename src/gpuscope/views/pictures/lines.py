@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuscope.explain.types import Lines, Mark, Series
+from gpuscope.document.blocks import Lines, Mark, Series
 from gpuscope.views.pictures.axes import dress
 from gpuscope.views.pictures.frame import legend, sheet
 from gpuscope.views.pictures.style import QUIET, ROLE_COLOURS, colours
@@ -94,17 +94,25 @@ def _mark(axes: Any, mark: Mark, number: int, lang: str) -> None:
         axes.plot([mark.x], [mark.y], "o", color=colour, markersize=6, markeredgecolor="white")
         below = number % 2 == 1
         axes.annotate(
-            name, (mark.x, mark.y), xytext=(7, -8 if below else 6), **text,
-            va="top" if below else "bottom", ha=_side(axes, mark.x),
-        )  # fmt: skip
+            name,
+            (mark.x, mark.y),
+            xytext=(7, -8 if below else 6),
+            **text,
+            va="top" if below else "bottom",
+            ha=_side(axes, mark.x),
+        )
     elif mark.x is not None:
         axes.axvline(mark.x, **dashed)
         # Neighbours take turns in height, so that their names do not meet.
         axes.annotate(
-            name, (mark.x, 1), xycoords=("data", "axes fraction"), va="top",
+            name,
+            (mark.x, 1),
+            xycoords=("data", "axes fraction"),
+            va="top",
             xytext=(3 if _side(axes, mark.x) == "left" else -3, -3 - 10 * (number % 3)),
-            ha=_side(axes, mark.x), **text,
-        )  # fmt: skip
+            ha=_side(axes, mark.x),
+            **text,
+        )
     elif mark.y is not None:
         axes.axhline(mark.y, **dashed)
         axes.annotate(
@@ -117,9 +125,13 @@ def _mark(axes: Any, mark: Mark, number: int, lang: str) -> None:
         )
     else:
         axes.annotate(
-            name, (0, 1), xycoords="axes fraction", xytext=(4, -4), va="top",
+            name,
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(4, -4),
+            va="top",
             **{**text, "color": QUIET},
-        )  # fmt: skip
+        )
 
 
 def _side(axes: Any, x: float) -> str:

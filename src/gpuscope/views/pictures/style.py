@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import colorsys
-import textwrap
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from gpuscope.explain.types import Bars, Role
+from gpuscope.document.blocks import Bars, Role
+from gpuscope.views.line_breaks import broken, columns
 from gpuscope.views.pictures.fonts import families
 from gpuscope.views.quantities import words
 
@@ -20,11 +19,23 @@ DPI = 200
 INK, QUIET, FAINT, GRID = "#1b2430", "#5c6878", "#aab3bf", "#e4e8ee"
 
 ROLE_COLOURS: dict[Role, str] = {
-    "compute": "#3b76d9", "tensor": "#3b76d9", "memory": "#9a5bd0", "l2": "#1aa3c4",
-    "shared": "#0f9b8e", "launch": "#d98a1f", "communication": "#d6476b", "copy": "#c06a3a",
-    "host": "#a98b2c", "idle": "#a9b1bd", "tail": "#e0a458", "waste": "#d9776b",
-    "good": "#2f9e6e", "bad": "#cf3f36", "reference": "#6b7480", "other": "#7d8795",
-}  # fmt: skip
+    "compute": "#3b76d9",
+    "tensor": "#3b76d9",
+    "memory": "#9a5bd0",
+    "l2": "#1aa3c4",
+    "shared": "#0f9b8e",
+    "launch": "#d98a1f",
+    "communication": "#d6476b",
+    "copy": "#c06a3a",
+    "host": "#a98b2c",
+    "idle": "#a9b1bd",
+    "tail": "#e0a458",
+    "waste": "#d9776b",
+    "good": "#2f9e6e",
+    "bad": "#cf3f36",
+    "reference": "#6b7480",
+    "other": "#7d8795",
+}
 """One colour a role: those of the page (web/src/core/colours.ts)."""
 
 IDLE = "#d4d8de"
@@ -38,15 +49,32 @@ def settings() -> dict[str, Any]:
     equal figures equal files; `$` in a name is a letter, not the begin of a formula.
     """
     return {
-        "font.family": families(), "font.size": 8.5, "text.color": INK, "text.parse_math": False,
-        "axes.edgecolor": FAINT, "axes.labelcolor": QUIET, "axes.linewidth": 0.7,
-        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-        "axes.axisbelow": True, "axes.unicode_minus": True, "grid.color": GRID,
-        "grid.linewidth": 0.7, "xtick.color": QUIET, "ytick.color": QUIET,
-        "xtick.major.size": 3, "ytick.major.size": 3, "legend.frameon": False,
-        "legend.fontsize": 8, "figure.facecolor": "white", "savefig.facecolor": "white",
-        "svg.fonttype": "path", "svg.hashsalt": "gpuscope", "path.simplify": True,
-    }  # fmt: skip
+        "font.family": families(),
+        "font.size": 8.5,
+        "text.color": INK,
+        "text.parse_math": False,
+        "axes.edgecolor": FAINT,
+        "axes.labelcolor": QUIET,
+        "axes.linewidth": 0.7,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.unicode_minus": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.7,
+        "xtick.color": QUIET,
+        "ytick.color": QUIET,
+        "xtick.major.size": 3,
+        "ytick.major.size": 3,
+        "legend.frameon": False,
+        "legend.fontsize": 8,
+        "figure.facecolor": "white",
+        "savefig.facecolor": "white",
+        "svg.fonttype": "path",
+        "svg.hashsalt": "gpuscope",
+        "path.simplify": True,
+    }
 
 
 def pale(colour: str) -> str:
@@ -98,24 +126,9 @@ def needs_no_legend(block: Bars) -> bool:
     return all(len(bar.parts) == 1 for bar in block.bars) and len(set(labels)) == len(labels)
 
 
-def columns(text: str) -> int:
-    """Return the width of a text in Latin letters: Chinese characters count two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
 def wrapped(text: str, width: int = 104) -> str:
     """Return a text broken into lines of at most `width` Latin letters."""
-    if columns(text) == len(text):
-        return "\n".join(textwrap.wrap(text, width, break_long_words=False)) or text
-    lines, line, used = [], "", 0
-    for letter in text:
-        wide = columns(letter)
-        # A line does not begin with a closing mark.
-        if used + wide > width and letter not in "，。；：、）！？%":
-            lines.append(line.rstrip())
-            line, used = "", 0
-        line, used = line + letter, used + wide
-    return "\n".join([*lines, line.rstrip()])
+    return "\n".join(broken(" ".join(text.split()), width))
 
 
 def shortened(text: str, width: int) -> str:

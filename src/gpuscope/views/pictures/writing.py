@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuscope.atomic import write_atomically
+from gpuscope.atomic import whole_folder, write_atomically
+from gpuscope.document.blocks import Bars, Block, Diagram, Explanation, Explorer, HeatMap, Lines
+from gpuscope.document.plain import utf8
+from gpuscope.document.text import Text
 from gpuscope.errors import InputFileError, require_package
-from gpuscope.explain.types import Bars, Block, Diagram, Explanation, Explorer, HeatMap, Lines
 from gpuscope.views.pictures.drawing import can_draw, png, svg
 
 _LONGEST = 48
@@ -43,7 +43,7 @@ def write_blocks(blocks: Sequence[Block], folder: str | Path, lang: str = "en") 
     files: dict[str, bytes] = {}
     for number, block in enumerate((b for b in blocks if can_draw(b)), 1):
         stem = f"{number:02d}-{_slug(block)}"
-        files[f"{stem}.svg"] = svg(block, lang).encode("utf-8")
+        files[f"{stem}.svg"] = utf8(svg(block, lang))
         files[f"{stem}.png"] = png(block, lang)
     if files:
         _write(files, Path(folder))
@@ -58,18 +58,24 @@ def check_folder(folder: str | Path) -> None:
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputFileError(f"{target} is a file.", "Figures need a folder.", "Name another one.")
+        raise InputFileError(
+            Text("{target} is a file.", target=target),
+            Text("Figures need a folder."),
+            Text("Name another one."),
+        )
     holder = target if target.is_dir() else target.parent
     if not holder.is_dir():
         raise InputFileError(
-            f"Cannot make {target}.", f"The folder {holder} does not exist.",
-            f"Type: mkdir -p {holder}",
-        )  # fmt: skip
+            Text("Cannot make {target}.", target=target),
+            Text("The folder {holder} does not exist.", holder=holder),
+            Text("Type: mkdir -p {holder}", holder=holder),
+        )
     if not os.access(holder, os.W_OK):
         raise InputFileError(
-            f"Cannot write to {target}.", f"{holder} may not be written to.",
-            "Choose another folder.",
-        )  # fmt: skip
+            Text("Cannot write to {target}.", target=target),
+            Text("{holder} may not be written to.", holder=holder),
+            Text("Choose another folder."),
+        )
 
 
 def _write(files: dict[str, bytes], target: Path) -> None:
@@ -79,25 +85,19 @@ def _write(files: dict[str, bytes], target: Path) -> None:
             write_atomically(target / name, content)
         return
     try:
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-        try:
+        with whole_folder(target) as made:
             for name, content in files.items():
-                write_atomically(temporary / name, content)
-            umask = os.umask(0)  # mkdtemp makes folders that only the owner enters
-            os.umask(umask)
-            temporary.chmod(0o777 & ~umask)
-            temporary.rename(target)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+                write_atomically(made / name, content)
     except OSError as error:
         raise InputFileError(
-            f"Cannot make {target}.", str(error.strerror or error), "Choose another folder."
+            Text("Cannot make {target}.", target=target),
+            str(error.strerror or error),
+            Text("Choose another folder."),
         ) from error
 
 
 def _slug(block: Block) -> str:
     """A file's name from the English title: "time-by-kernel-family"."""
     assert isinstance(block, Bars | Lines | HeatMap | Diagram | Explorer)
-    plain = re.sub(r"[^a-z0-9]+", "-", block.title.en.lower()).strip("-")
+    plain = re.sub(r"[^a-z0-9]+", "-", str(block.title).lower()).strip("-")
     return plain[:_LONGEST].rstrip("-") or type(block).__name__.lower()

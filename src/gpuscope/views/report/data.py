@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuscope.analysis import fold_layers
-from gpuscope.analysis.compare import compare
-from gpuscope.analysis.mesh import mesh
-from gpuscope.analysis.pipeline import pipeline
 from gpuscope.analysis.use_over_time import use_over_time
-from gpuscope.explain.types import Block
-from gpuscope.run import Run
-from gpuscope.views.compare import distinct_names
-from gpuscope.views.document import comparison_document, plain, run_document
+from gpuscope.analysis.window import talks
+from gpuscope.document.blocks import Block
+from gpuscope.document.plain import plain
+from gpuscope.run import Refused, Run
+from gpuscope.run.document import comparison_document, run_document
 from gpuscope.views.explanation import block_document
-from gpuscope.views.report.collective_waits import collective_waits
+from gpuscope.views.figures import distinct_names
 from gpuscope.views.report.device_facts import device_facts, device_of_run
 from gpuscope.views.report.idle_gaps import idle_gaps
-from gpuscope.views.report.job_blocks import job_blocks
 from gpuscope.views.report.kernels import kernels_explained
 from gpuscope.views.report.memory_curve import memory_curve
 from gpuscope.views.report.what_if import what_if_blocks
-from gpuscope.views.report.what_if_sizes import Varied
-from gpuscope.views.scaling import scaling_blocks
-from gpuscope.views.sentences import sentence
+from gpuscope.views.run_figures.account import account
+from gpuscope.views.words import whose
+
+if TYPE_CHECKING:
+    from gpuscope.views.report.what_if_sizes import Varied
 
 MAX_EVENTS = 200_000
 """Most timeline events that a page holds for one run."""
 
 
 def report_data(
-    runs: Sequence[Run], lang: str, *, what_if: bool = True, varied: Sequence[Varied] = ()
+    runs: Sequence[Run],
+    lang: str,
+    *,
+    what_if: bool = True,
+    varied: Sequence[Varied] = (),
+    refused: Sequence[Refused] = (),
 ) -> dict[str, Any]:
     """Return what the page draws of one run or several.
 
@@ -40,33 +44,48 @@ def report_data(
         lang: language of the runs' names.
         what_if: compute what other devices, sizes and rates would give.
         varied: options of the first run's workload that were predicted with other values.
+        refused: devices that cannot run it.
     """
     share = MAX_EVENTS // len(runs)
     return {
-        "names": distinct_names(runs, lang),
+        "names": distinct_names(runs),
         "runs": [_run(run, share) for run in runs],
-        "comparisons": [comparison_document(compare(runs[0], run)) for run in runs[1:]],
+        "refused": [plain(each) for each in refused],
+        "comparisons": _comparisons(runs),
         "what_if": [block_document(b) for b in _what_if(runs, varied)] if what_if else [],
     }
 
 
 def _what_if(runs: Sequence[Run], varied: Sequence[Varied]) -> tuple[Block, ...]:
-    return (*scaling_blocks(runs), *what_if_blocks(runs[0], varied))
+    blocks = what_if_blocks(runs[0], varied)
+    if len(runs) == 1:
+        return blocks
+    from gpuscope.views.scaling import scaling_blocks
+
+    return (*scaling_blocks(runs), *blocks)
+
+
+def _comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The first run against each other one."""
+    if len(runs) == 1:
+        return []
+    from gpuscope.analysis.compare import compare
+
+    return [comparison_document(compare(runs[0], run)) for run in runs[1:]]
 
 
 def _run(run: Run, max_events: int) -> dict[str, Any]:
     return {
         **run_document(run, max_events=max_events),
+        "texts": {},  # the page has its own strings in every language
         "modules_folded": plain(fold_layers(run.analysis.modules)),
-        "sentences_zh": _sentences_zh(run),
         "device": plain(device_facts(run)),
         "memory_curve": plain(memory_curve(run)),
-        "use": plain(use_over_time(run.timeline, device_of_run(run))),
-        "collective_waits": plain(collective_waits(run.timeline)),
+        "use": plain(use_over_time(run.timeline, device_of_run(run), work_j=_work_j(run))),
         "idle_gaps": [plain(gaps) for gaps in idle_gaps(run.timeline)],
-        "mesh": plain(mesh(run.timeline, run.analysis.ranks, _compute_s(run), _node(run))),
-        "pipeline": plain(pipeline(run.timeline)),
-        "job_blocks": [block_document(block) for block in job_blocks(run)],
+        "whose": whose(run),
+        **_between_ranks(run),
+        "account_block": block_document(figure) if (figure := account(run)) else None,
         "kernels_explained": {
             group: [block_document(block) for block in blocks]
             for group, blocks in kernels_explained(run).items()
@@ -74,20 +93,18 @@ def _run(run: Run, max_events: int) -> dict[str, Any]:
     }
 
 
-def _compute_s(run: Run) -> dict[int, float]:
-    return {rank: time.compute_s for rank, time in run.analysis.time.items()}
+def _work_j(run: Run) -> float | None:
+    """Energy of a predicted step above rest; None where the curve follows from the kernels."""
+    energy = run.analysis.energy if run.origin == "predicted" else None
+    if energy is None or energy.total_j is None or energy.idle_j is None:
+        return None
+    return energy.total_j - energy.idle_j
 
 
-def _node(run: Run) -> int:
-    """Devices of a node of a predicted job; 0 where nothing says."""
-    return run.place.devices_per_node if run.place is not None else 0
+def _between_ranks(run: Run) -> dict[str, Any]:
+    """What ranks do with each other; nothing where none talks."""
+    if not talks(run.timeline) and run.analysis.job is None:
+        return {"collective_waits": None, "mesh": None, "pipeline": None, "job_blocks": []}
+    from gpuscope.views.report.between_ranks import between_ranks
 
-
-def _sentences_zh(run: Run) -> dict[str, str]:
-    """Finished sentences of a run in Chinese, by the English one: the reader can switch."""
-    energy, used = run.analysis.energy, run.analysis.utilisation
-    told = [*run.assumptions]
-    told += [energy.source] if energy is not None else []
-    told += [used.definition] if used is not None else []
-    chinese = {text: sentence(text, "zh") for text in told}
-    return {text: said for text, said in chinese.items() if said != text}
+    return between_ranks(run)

@@ -116,29 +116,42 @@ def facts_of(found: Device, calibration: Calibration | None = None) -> DeviceFac
     per_unit = "matmul.bf16.l2_bytes_per_clock_per_unit"
     clocked = found.clock_hz is not None and per_unit in known
     return DeviceFacts(
-        id=found.id, name=found.name, vendor=found.vendor, architecture=found.architecture,
-        compute_units=found.compute_units, compute_unit_label=found.compute_unit_label,
-        clock_hz=found.clock_hz, peaks=_peaks(found), tensor_flops_per_clock=_per_clock(found),
+        id=found.id,
+        name=found.name,
+        vendor=found.vendor,
+        architecture=found.architecture,
+        compute_units=found.compute_units,
+        compute_unit_label=found.compute_unit_label,
+        clock_hz=found.clock_hz,
+        peaks=_peaks(found),
+        tensor_flops_per_clock=_per_clock(found),
         max_threads_per_unit=found.max_threads_per_unit,
         max_warps_per_unit=found.max_warps_per_unit,
-        max_blocks_per_unit=found.max_blocks_per_unit, warp_size=found.warp_size,
-        l2_bytes=found.l2_bytes, l1_bytes_per_unit=found.l1_per_unit_bytes,
+        max_blocks_per_unit=found.max_blocks_per_unit,
+        warp_size=found.warp_size,
+        l2_bytes=found.l2_bytes,
+        l1_bytes_per_unit=found.l1_per_unit_bytes,
         shared_bytes_per_unit=found.shared_memory_per_unit_bytes,
         registers_per_unit=found.registers_per_unit,
         l2_bytes_per_s=l2_bytes_per_s(found, known),
         l2_unit_bytes_per_s=known.value(per_unit) * (found.clock_hz or 0.0) if clocked else None,
-        memory_type=found.memory_type, memory_bytes=found.memory_bytes,
+        memory_type=found.memory_type,
+        memory_bytes=found.memory_bytes,
         memory_usable_bytes=found.memory_usable_bytes,
         memory_bandwidth_bytes_per_s=found.memory_bandwidth_bytes_per_s,
         read_share=_constant(known, "bandwidth.read_efficiency"),
         write_share=_constant(known, "bandwidth.write_efficiency"),
         host_link=_link(found.host_link),
-        scale_up=_link(found.scale_up), scale_out=_link(found.scale_out),
-        copy_engines=found.copy_engines, power_limit_w=found.tdp_w,
+        scale_up=_link(found.scale_up),
+        scale_out=_link(found.scale_out),
+        copy_engines=found.copy_engines,
+        power_limit_w=found.tdp_w,
         power_idle_w=power.idle_w if power is not None else found.idle_power_w,
-        price_usd_per_hour=found.price_usd_per_hour, calibrated_on=known.measured_on,
-        calibration=known.distance, origins=_origins(found, known, power is not None),
-    )  # fmt: skip
+        price_usd_per_hour=found.price_usd_per_hour,
+        calibrated_on=known.measured_on,
+        calibration=known.distance,
+        origins=_origins(found, known, power is not None),
+    )
 
 
 def _peaks(found: Device) -> tuple[Peak, ...]:
@@ -147,9 +160,10 @@ def _peaks(found: Device) -> tuple[Peak, ...]:
         for dtype, rate in Roofs(found).peaks().items()
     ]
     vector = Roofs(found).peak_flops_per_s("float32", "pointwise")
-    if vector is not None and not any(p.dtype == "float32" and p.flops_per_s == vector
-                                      for p in peaks):  # fmt: skip
-        peaks.append(Peak("float32", vector, False, "datasheet"))
+    if vector is not None and not any(
+        p.dtype == "float32" and p.flops_per_s == vector for p in peaks
+    ):
+        peaks.append(Peak("float32", vector, False, found.origin("fp32") or "datasheet"))
     return tuple(sorted(peaks, key=lambda p: -p.flops_per_s))
 
 
@@ -178,27 +192,36 @@ def _link(link: Interconnect | None) -> LinkFacts | None:
     if link is None:
         return None
     return LinkFacts(
-        link.name, link.bandwidth_bytes_per_s, link.bandwidth_origin, link.latency_s,
-        link.topology, link.max_devices,
-    )  # fmt: skip
+        link.name,
+        link.bandwidth_bytes_per_s,
+        link.bandwidth_origin,
+        link.latency_s,
+        link.topology,
+        link.max_devices,
+    )
 
 
 _CATALOGUED = {
-    "compute_units": "compute_units", "clock_hz": "clock_hz", "l2_bytes": "l2_bytes",
+    "compute_units": "compute_units",
+    "clock_hz": "clock_hz",
+    "l2_bytes": "l2_bytes",
     "l1_bytes_per_unit": "l1_per_unit_bytes",
     "shared_bytes_per_unit": "shared_memory_per_unit_bytes",
-    "registers_per_unit": "registers_per_unit", "memory_bytes": "memory_bytes",
+    "registers_per_unit": "registers_per_unit",
+    "memory_bytes": "memory_bytes",
     "memory_usable_bytes": "memory_usable_bytes",
     "memory_bandwidth_bytes_per_s": "memory_bandwidth_bytes_per_s",
-    "copy_engines": "copy_engines", "power_limit_w": "tdp_w",
+    "copy_engines": "copy_engines",
+    "power_limit_w": "tdp_w",
     "price_usd_per_hour": "price_usd_per_hour",
-}  # fmt: skip
+}
 
 _CALIBRATED = {
     "l2_bytes_per_s": "bandwidth.l2_bytes_per_clock",
     "l2_unit_bytes_per_s": "matmul.bf16.l2_bytes_per_clock_per_unit",
-    "read_share": "bandwidth.read_efficiency", "write_share": "bandwidth.write_efficiency",
-}  # fmt: skip
+    "read_share": "bandwidth.read_efficiency",
+    "write_share": "bandwidth.write_efficiency",
+}
 
 
 def _origins(found: Device, known: Calibration, powered: bool) -> dict[str, str]:

@@ -14,15 +14,16 @@ from gpuscope.cost.convolution import ConvProduct, products
 from gpuscope.cost.gemm import Plan, candidates, plan
 from gpuscope.cost.matmul import layout_of
 from gpuscope.cost.types import Kernel
-from gpuscope.explain.attention_case import Attention
-from gpuscope.explain.attention_figures import paths, score_map
-from gpuscope.explain.matmul import Question
-from gpuscope.explain.neighbours import neighbour_table
-from gpuscope.explain.numbers import seconds
-from gpuscope.explain.operators import Target, precision, total_s, work_on
-from gpuscope.explain.tiling import Tiled, candidate_table, grid_facts, tiled, time_bars
-from gpuscope.explain.traffic import traffic_table
-from gpuscope.explain.types import Block, Paragraph, Table, Words
+from gpuscope.document.blocks import Block, Paragraph, Table
+from gpuscope.document.quantities import Seconds
+from gpuscope.document.text import Text, verbatim
+from gpuscope.explanation.attention_case import Attention
+from gpuscope.explanation.attention_figures import paths, score_map
+from gpuscope.explanation.matmul import Question
+from gpuscope.explanation.neighbours import neighbour_table
+from gpuscope.explanation.operators import Target, precision, total_s, work_on
+from gpuscope.explanation.tiling import Tiled, candidate_table, grid_facts, tiled, time_bars
+from gpuscope.explanation.traffic import traffic_table
 from gpuscope.hardware import rate_name
 from gpuscope.program.types import Op, TensorSpec
 
@@ -34,7 +35,7 @@ _PRODUCTS = {"mm": 0, "bmm": 0, "_int_mm": 0, "_scaled_mm": 0, "addmm": 1, "badd
 
 _PASSES = {"fprop": "forward", "dgrad": "data_gradient", "wgrad": "weight_gradient"}
 
-_SPENT = Words("Where the time goes", "时间花在哪里")
+_SPENT = Text("Where the time goes")
 
 _CHEAPER = 0.9
 """A larger size nearby is worth a sentence if it takes less than this share of the time."""
@@ -96,12 +97,16 @@ def _product_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
         return ()
     sizes = {"M": m, "N": n, "K": k}
     fixed = made.name in ("fp8", "int8")  # N and K take multiples of 16 or 8 only
-    dims = {name: Words(name, name) for name in ("M" if fixed else "MNK")}
+    dims = {name: verbatim(name) for name in ("M" if fixed else "MNK")}
     near = neighbour_table(sizes, dims, best.price)
     return (
-        *_advice(near, sizes, best.price(sizes).duration_s), time_bars(found, _SPENT),
-        grid_facts(found), _choice(best, free, found), near, traffic_table(found),
-    )  # fmt: skip
+        *_advice(near, sizes, best.price(sizes).duration_s),
+        time_bars(found, _SPENT),
+        grid_facts(found),
+        _choice(best, free, found),
+        near,
+        traffic_table(found),
+    )
 
 
 def _choice(asked: Question, free: Tiled, found: Tiled) -> Block:
@@ -109,15 +114,18 @@ def _choice(asked: Question, free: Tiled, found: Tiled) -> Block:
     if free.plan.tile == found.plan.tile:
         return candidate_table(found, lambda other: asked.time_s(found, other), 6)
     tile, best = f"{found.plan.tile.m} x {found.plan.tile.n}", free.plan.tile
-    now, least = seconds(found.duration_s), seconds(free.duration_s)
+    now, least = Seconds(found.duration_s), Seconds(free.duration_s)
     return Paragraph(
-        Words(
-            f"The library launched tiles of {tile}; the model gives {now} for these, and {least} "
-            f"for the fastest ones it knows, {best.m} x {best.n}.",
-            f"库启动的分块是 {tile}：模型给出 {now}；模型认为最快的分块是 {best.m} x {best.n}，"
-            f"需 {least}。",
+        Text(
+            "The library launched tiles of {tile}; the model gives {now} for these, and {least} "
+            "for the fastest ones it knows, {m} x {n}.",
+            tile=tile,
+            now=now,
+            least=least,
+            m=best.m,
+            n=best.n,
         )
-    )  # fmt: skip
+    )
 
 
 def _as_launched(asked: Question, found: Tiled, kernel: Kernel) -> Tiled:
@@ -138,9 +146,9 @@ def _advice(near: Table, sizes: dict[str, int], now_s: float) -> tuple[Paragraph
     """The larger size nearby that takes least, in a sentence, where padding to it pays."""
     cheaper = []
     for label, _, time_s, ratio, _, _, reason in near.rows:
-        if not (isinstance(label, Words) and isinstance(reason, Words)):
+        if not (isinstance(label, Text) and isinstance(reason, Text)):
             continue
-        dim, _, value = label.en.partition(" = ")
+        dim, _, value = str(label).partition(" = ")
         larger = int(value) > sizes[dim]  # what can be padded to; nobody can cut data off
         if isinstance(ratio, float) and isinstance(time_s, float) and larger and ratio < _CHEAPER:
             cheaper.append((time_s, label, reason))
@@ -149,11 +157,12 @@ def _advice(near: Table, sizes: dict[str, int], now_s: float) -> tuple[Paragraph
     time_s, label, reason = min(cheaper, key=lambda row: row[0])
     return (
         Paragraph(
-            Words(
-                f"Padded to {label.en} it would take {seconds(time_s)} instead of "
-                f"{seconds(now_s)} ({reason.en}).",
-                f"若补齐到 {label.zh}，只需 {seconds(time_s)}，而不是 {seconds(now_s)}"
-                f"（{reason.zh}）。",
+            Text(
+                "Padded to {label} it would take {time} instead of {now} ({reason}).",
+                label=label,
+                time=Seconds(time_s),
+                now=Seconds(now_s),
+                reason=reason,
             ),
             "key",
         ),
@@ -168,9 +177,17 @@ def _attention_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
     if len(q.shape) != 4 or len(key.shape) != 4:
         return ()
     case = Attention(
-        on, precision(rate_name(kernel.dtype), on.device), q.shape[0], q.shape[1], key.shape[1],
-        q.shape[2], key.shape[2], q.shape[3], bool(op.args.get("causal")), backward,
-    )  # fmt: skip
+        on,
+        precision(rate_name(kernel.dtype), on.device),
+        q.shape[0],
+        q.shape[1],
+        key.shape[1],
+        q.shape[2],
+        key.shape[2],
+        q.shape[3],
+        bool(op.args.get("causal")),
+        backward,
+    )
     own = max((k.duration_s for k in case.kernels[-1]), default=0.0) if case.fused else 0.0
     if not agrees(own, kernel):
         return ()
@@ -199,9 +216,11 @@ def _convolution_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]
         return ()
     found, price = best
     return (
-        time_bars(found, _SPENT), grid_facts(found), candidate_table(found, price, 6),
+        time_bars(found, _SPENT),
+        grid_facts(found),
+        candidate_table(found, price, 6),
         traffic_table(found),
-    )  # fmt: skip
+    )
 
 
 def _convolution_product(
@@ -210,9 +229,14 @@ def _convolution_product(
     bare = plan(product.problem, product.machine)
     slow = product.slowed(bare)
     made = tiled(
-        on.device, product.problem, product.machine, bare, time_s(bare),
-        slow.duration_s - bare.duration_s, product.flops,
-    )  # fmt: skip
+        on.device,
+        product.problem,
+        product.machine,
+        bare,
+        time_s(bare),
+        slow.duration_s - bare.duration_s,
+        product.flops,
+    )
     return replace(made, plan=slow)
 
 

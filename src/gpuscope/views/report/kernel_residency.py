@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuscope.explain.occupancy import LIMIT_WORDS
-from gpuscope.explain.residency import Launch, Residency, check_device, check_launch, residency
-from gpuscope.explain.types import Bar, Bars, Block, Fact, Facts, Part, Role, Words
+from gpuscope.document.blocks import Bar, Bars, Block, Fact, Facts, Part, Role
+from gpuscope.document.text import Text, joined
+from gpuscope.explanation.occupancy import LIMIT_WORDS
+from gpuscope.explanation.residency import Launch, Residency, check_device, check_launch, residency
 from gpuscope.hardware import Device
 from gpuscope.timeline.types import Timeline
 
@@ -52,25 +53,30 @@ def recorded_launch(timeline: Timeline, event: int) -> Launch | None:
 def _facts(found: Residency) -> Facts:
     launch, unit = found.launch, found.device.compute_unit_label
     names = [LIMIT_WORDS[name] for name in found.limiting]
-    limit = Words(", ".join(n.en for n in names), "、".join(n.zh for n in names))
+    limit = joined(names)
     return Facts(
         (
-            Fact(Words("threads of a block", "每线程块线程数"), launch.threads, "count",
-                 "measured"),
-            Fact(Words("registers of a thread", "每线程寄存器"), launch.registers, "count",
-                 "measured"),
-            Fact(Words("shared memory of a block", "每线程块共享内存"), launch.shared_bytes,
-                 "bytes", "measured"),
-            Fact(Words(f"blocks that fit on one {unit}", f"一个 {unit} 可容纳的线程块"),
-                 found.blocks, "count", "computed"),
-            Fact(Words("occupancy that these allow", "由此允许的占用率"), found.occupancy,
-                 "share", "computed", note=Words(
-                     f"{found.blocks * found.warps} of {found.most_warps} warps",
-                     f"{found.most_warps} 个 warp 中的 {found.blocks * found.warps} 个")),
-            Fact(Words("limited by", "受限于"), limit),
+            Fact(Text("threads of a block"), launch.threads, "count", "measured"),
+            Fact(Text("registers of a thread"), launch.registers, "count", "measured"),
+            Fact(Text("shared memory of a block"), launch.shared_bytes, "bytes", "measured"),
+            Fact(
+                Text("blocks that fit on one {unit}", unit=unit), found.blocks, "count", "computed"
+            ),
+            Fact(
+                Text("occupancy that these allow"),
+                found.occupancy,
+                "share",
+                "computed",
+                note=Text(
+                    "{blocks} of {most_warps} warps",
+                    blocks=found.blocks * found.warps,
+                    most_warps=found.most_warps,
+                ),
+            ),
+            Fact(Text("limited by"), limit),
         ),
-        Words(f"What it asks of {'an' if unit == 'SM' else 'a'} {unit}", f"它对 {unit} 的需求"),
-    )  # fmt: skip
+        Text("What it asks of {value} {unit}", value="an" if unit == "SM" else "a", unit=unit),
+    )
 
 
 def _bars(found: Residency) -> Bars:
@@ -81,8 +87,9 @@ def _bars(found: Residency) -> Bars:
         if blocks < 1 << 20  # what is not used does not limit
     ]
     return Bars(
-        Words(f"Blocks on one {unit} that each limit would allow",
-              f"各项限制单独允许的每 {unit} 线程块数"),
-        "count", tuple(bars), limit=float(found.blocks),
-        limit_label=Words("blocks that fit", "可容纳的线程块"),
-    )  # fmt: skip
+        Text("Blocks on one {unit} that each limit would allow", unit=unit),
+        "count",
+        tuple(bars),
+        limit=float(found.blocks),
+        limit_label=Text("blocks that fit"),
+    )

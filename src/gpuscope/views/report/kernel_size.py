@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from gpuscope.cost.registry import model_for
 from gpuscope.cost.types import Kernel
+from gpuscope.document.blocks import Axis, Block, Lines, Mark, Series
+from gpuscope.document.quantities import Number, Percent
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError
-from gpuscope.explain.numbers import percent, three
-from gpuscope.explain.operators import Target, work_on
-from gpuscope.explain.types import Axis, Block, Lines, Mark, Series, Words
+from gpuscope.explanation.operators import Target, work_on
 from gpuscope.program.types import Op, TensorSpec
 
 KINDS = frozenset({"pointwise", "copy", "reduction", "normalization", "gather", "random", "other"})
@@ -39,8 +40,8 @@ def size_blocks(op: Op, kernel: Kernel, on: Target) -> tuple[Block, ...]:
         on: the device.
     """
     lead = _leading(op)
-    told = bool(op.args) or kernel.kind in _WITHOUT_OPTIONS
-    if kernel.kind not in KINDS or not told or lead is None or lead < 2:
+    given = bool(op.args) or kernel.kind in _WITHOUT_OPTIONS
+    if kernel.kind not in KINDS or not given or lead is None or lead < 2:
         return ()
     now = _kernel_at(op, kernel, on, lead, lead)
     if now is None or not _agree(now.duration_s, kernel.duration_s):
@@ -77,9 +78,10 @@ def _kernel_at(op: Op, kernel: Kernel, on: Target, lead: int, rows: int) -> Kern
     if model is None:
         return None
     scaled = replace(
-        op, inputs=tuple(_scaled(spec, lead, rows) for spec in op.inputs),
+        op,
+        inputs=tuple(_scaled(spec, lead, rows) for spec in op.inputs),
         outputs=tuple(_scaled(spec, lead, rows) for spec in op.outputs),
-    )  # fmt: skip
+    )
     try:
         made = model(work_on(scaled, on))
     except (GpuscopeError, ValueError, IndexError, ZeroDivisionError, TypeError):
@@ -98,22 +100,30 @@ def _lines(points: dict[int, Kernel], lead: int, now: Kernel, on: Target) -> Lin
     floor = made[0].duration_s
     reached = (now.read_bytes + now.written_bytes) / now.duration_s / rate
     return Lines(
-        Words("Time against size, by the model", "时间随尺寸的变化（按模型）"),
-        Axis(Words("rows (first dimension)", "行数（第一维）"), "count", log=True),
-        Axis(Words("time of a launch", "每次启动的时间"), "s", log=True),
+        Text("Time against size, by the model"),
+        Axis(Text("rows (first dimension)"), "count", log=True),
+        Axis(Text("time of a launch"), "s", log=True),
         (
-            Series(Words("this kernel", "该内核"), x, tuple(k.duration_s for k in made),
-                   role="compute", low=tuple(k.low_s for k in made),
-                   high=tuple(k.high_s for k in made)),
-            Series(Words("its bytes at the datasheet's bandwidth", "按标称带宽搬运其字节"), x,
-                   tuple(b / rate if b > 0 else None for b in moved), role="reference"),
+            Series(
+                Text("this kernel"),
+                x,
+                tuple(k.duration_s for k in made),
+                role="compute",
+                low=tuple(k.low_s for k in made),
+                high=tuple(k.high_s for k in made),
+            ),
+            Series(
+                Text("its bytes at the datasheet's bandwidth"),
+                x,
+                tuple(b / rate if b > 0 else None for b in moved),
+                role="reference",
+            ),
         ),
-        (Mark(Words("here", "当前"), float(lead), now.duration_s, "good"),),
-        Words(
-            f"Here it moves bytes at {percent(reached)} of the datasheet's bandwidth. With few"
-            f" rows any launch takes about {three(floor * 1e6)} µs; then the line bends towards"
-            " the bandwidth.",
-            f"当前以标称带宽的 {percent(reached)} 搬运字节。行数很少时，每次启动都要约"
-            f" {three(floor * 1e6)} µs；随后曲线逐渐靠近带宽线。",
+        (Mark(Text("here"), float(lead), now.duration_s, "good"),),
+        Text(
+            "Here it moves bytes at {reached} of the datasheet's bandwidth. With few rows any "
+            "launch takes about {floor} µs; then the line bends towards the bandwidth.",
+            reached=Percent(reached),
+            floor=Number(floor * 1e6),
         ),
-    )  # fmt: skip
+    )

@@ -10,15 +10,13 @@ import numpy as np
 from gpuscope.analysis.grouping import group_key
 from gpuscope.analysis.types import Task
 from gpuscope.cost.types import Kernel
+from gpuscope.document.blocks import Block
 from gpuscope.errors import GpuscopeError
-from gpuscope.explain.operators import Target, target
-from gpuscope.explain.types import Block
-from gpuscope.program.signatures import complete
+from gpuscope.explanation.operators import Target, target
 from gpuscope.program.types import Op
 from gpuscope.run import Run
 from gpuscope.views.report.device_facts import device_of_run
 from gpuscope.views.report.kernel_blocks import operator_blocks
-from gpuscope.views.report.kernel_residency import residency_blocks
 from gpuscope.views.report.kernel_size import size_blocks
 
 MOST_KERNELS = 24
@@ -80,6 +78,10 @@ def _blocks(run: Run, example: Example, on: Target) -> tuple[Block, ...]:
             blocks = blocks or size_blocks(example.op, example.kernel, on)
         except GpuscopeError:
             blocks = ()
+    if run.timeline.recorded is None:
+        return blocks
+    from gpuscope.views.report.kernel_residency import residency_blocks
+
     try:
         return (*blocks, *residency_blocks(run.timeline, example.event, on.device))
     except GpuscopeError:
@@ -133,5 +135,9 @@ def _operator(run: Run, event: int, kernel: Kernel, recorded: bool) -> Op | None
         return None
     if op.outputs:
         return op
+    if run.origin == "predicted":
+        return None  # captured as it is: only what changes lists in place has no results
+    from gpuscope.program.signatures import complete
+
     elementwise = kernel.kind == "pointwise"
     return complete(op, values_recorded=recorded, elementwise=elementwise)

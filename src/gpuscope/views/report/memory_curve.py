@@ -33,14 +33,18 @@ class MemoryCurve:
 def memory_curve(run: Run) -> MemoryCurve | None:
     """Return the memory of a predicted run by category; None where no program says what it holds.
 
+    Of a job it is that of the fullest rank, as all the run's memory is.
+
     Where the step has more points than can be drawn, each stretch of time keeps the point with
     most memory, so that the peak stays what it is.
     """
-    if run.program is None or not run.program.storages:
+    basis = run.basis
+    holder = basis.holder if basis is not None and basis.holder is not None else run.program
+    if holder is None or not holder.storages:
         return None
     story = run.analysis.memory
-    trace = simulate_memory(run.program, capacity_bytes=story.capacity_bytes if story else None)
-    time_ns = point_times_ns(run.timeline, trace)
+    trace = simulate_memory(holder, capacity_bytes=story.capacity_bytes if story else None)
+    time_ns = point_times_ns(run.timeline, trace, basis.holder_op if basis is not None else 0)
     keep = _highest(time_ns, trace.allocated_bytes)
     return MemoryCurve(
         tuple(time_ns[keep].tolist()),

@@ -7,87 +7,77 @@ GPT-2's training step (1,840 operators) takes about 3 s in all on two cores.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from gpuscope.document.blocks import Block, Paragraph
+from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError
-from gpuscope.explain.types import Block, Paragraph, Words
-from gpuscope.hardware import Device
 from gpuscope.run import Run
-from gpuscope.timeline.recost import Recosted, recost
 from gpuscope.views.report.device_facts import device_of_run
 from gpuscope.views.report.what_if_devices import device_blocks
+from gpuscope.views.report.what_if_machines import Step, Workload
 from gpuscope.views.report.what_if_rates import bandwidth_lines, machines_for, rate_explorer
 from gpuscope.views.report.what_if_shapes import longest_products, shape_blocks
-from gpuscope.views.report.what_if_sizes import Varied, size_blocks
 
-_APART = 0.01
-"""A base that differs by more than this from the run was made for another machine or constants."""
+if TYPE_CHECKING:
+    from gpuscope.views.report.what_if_sizes import Varied
 
-
-_OTHER_SIZES = Paragraph(
-    Words("Other sizes of the workload", "工作负载换成其他规模"), "key"
-)
-_MORE_MACHINE = Paragraph(
-    Words("More bandwidth, more units, a faster host", "更大带宽、更多单元、更快的主机"), "key"
-)
-_OTHER_DEVICES = Paragraph(Words("Another device", "换一个设备"), "key")
-_OTHER_SHAPES = Paragraph(
-    Words("Other shapes of the longest products", "最耗时的矩阵乘换成其他形状"), "key"
-)
+_OTHER_SIZES = Paragraph(Text("Other sizes of the workload"), "key")
+_MORE_MACHINE = Paragraph(Text("More bandwidth, more units, a faster host"), "key")
+_OTHER_DEVICES = Paragraph(Text("Another device"), "key")
+_OTHER_SHAPES = Paragraph(Text("Other shapes of the longest products"), "key")
 
 
 def what_if_blocks(run: Run, varied: Sequence[Varied] = ()) -> tuple[Block, ...]:
     """Return the live figures of the view "What if"; none for a run that was not predicted.
 
-    A paragraph of the tone "key" heads each group of blocks.
+    A paragraph of the tone "key" heads each group of blocks. Every figure starts from the run's
+    own step, on its own machine and with its own constants.
 
     Args:
         run: predicted, with its program; a run that was read from a file has none.
         varied: options of the workload that were predicted with other values.
     """
     device = device_of_run(run)
-    sizes = [block for each in varied for block in size_blocks(each, run)]
-    sizes = [_OTHER_SIZES, *sizes] if sizes else []
+    sizes = _sizes(run, varied) if varied else []
     if run.program is None or device is None or not run.program.ops:
         return tuple(sizes)
+    workload = Workload.of(run, device)
     try:
-        now = recost(run.program, device, interval=True, memory=True)
+        now = workload.step(interval=True, memory=True) if workload is not None else None
     except (GpuscopeError, IndexError, ValueError):
         # A program that was written by hand, not captured: its operators lack their inputs.
+        now = None
+    if workload is None or now is None:
         return tuple(sizes)
-    return (*_same(run, device, now), *sizes, *_machine_blocks(run, device, now))
+    return (*sizes, *_machine_blocks(run, workload, now))
 
 
-def _machine_blocks(run: Run, device: Device, now: Recosted) -> tuple[Block, ...]:
-    assert run.program is not None
+def _sizes(run: Run, varied: Sequence[Varied]) -> list[Block]:
+    """The workload with other options, under its heading."""
+    from gpuscope.views.report.what_if_sizes import size_blocks
+
+    sizes = [block for each in varied for block in size_blocks(each, run)]
+    return [_OTHER_SIZES, *sizes] if sizes else []
+
+
+def _machine_blocks(run: Run, workload: Workload, now: Step) -> tuple[Block, ...]:
     blocks: list[Block] = []
-    machines = machines_for(run.program, device)
+    machines = machines_for(workload)
     if machines is not None:
-        used = run.analysis.utilisation
-        blocks += [_MORE_MACHINE, rate_explorer(machines)]
-        blocks += bandwidth_lines(
-            machines, used.model_flops if used else None, used.peak_flops_per_s if used else None
-        )
-    others = device_blocks(run.program, device, now)
+        blocks += [_MORE_MACHINE, rate_explorer(machines), *bandwidth_lines(machines, *_model(run))]
+    others = device_blocks(workload, now)
     blocks += [_OTHER_DEVICES, *others] if others else []
-    products = longest_products(run, device)
+    products = longest_products(run, workload.cluster.device)
     blocks += [_OTHER_SHAPES] if products else []
     for at, shaped in enumerate(products):
         blocks += shape_blocks(shaped, run.step_time_s, live=at == 0)
     return tuple(blocks)
 
 
-def _same(run: Run, device: Device, now: Recosted) -> tuple[Block, ...]:
-    """A word of warning where the figures do not start from the run's own machine."""
-    if abs(now.step_time_s / run.step_time_s - 1.0) <= _APART:
-        return ()
-    return (
-        Paragraph(
-            Words(
-                "The run was predicted for a changed device, a cluster or constants of its own; "
-                f"the figures below take {device.name} as the catalogue has it.",
-                "该运行使用了改动过的设备、特定集群或自己的常数；"
-                f"以下数据按目录中的 {device.name} 计算。",
-            ),
-            "doubt",
-        ),
-    )
+def _model(run: Run) -> tuple[float | None, float | None]:
+    """Model FLOPs of a step on one device (of a job the mean), and the peak that MFU is of."""
+    used, job = run.analysis.utilisation, run.analysis.job
+    if used is None:
+        return None, None
+    return used.model_flops if job is None else job.mean_model_flops, used.peak_flops_per_s

@@ -9,21 +9,13 @@ from math import prod
 from gpuscope.cost.matmul import layout_of
 from gpuscope.cost.registry import Constants
 from gpuscope.cost.types import Kernel
+from gpuscope.document.blocks import Block, Explorer, Lines, Mark, Output, Paragraph, Slider
+from gpuscope.document.quantities import Percent, Seconds
+from gpuscope.document.text import Text, joined, verbatim
 from gpuscope.errors import GpuscopeError
-from gpuscope.explain.matmul import Question
-from gpuscope.explain.neighbours import Sizes, curve, curve_lines, neighbour_table, span
-from gpuscope.explain.numbers import percent, seconds
-from gpuscope.explain.operators import Target, precision, total_s
-from gpuscope.explain.types import (
-    Block,
-    Explorer,
-    Lines,
-    Mark,
-    Output,
-    Paragraph,
-    Slider,
-    Words,
-)
+from gpuscope.explanation.matmul import Question
+from gpuscope.explanation.neighbours import Sizes, curve, curve_lines, neighbour_table, span
+from gpuscope.explanation.operators import Target, precision, total_s
 from gpuscope.hardware import Device, calibration_for, rate_name
 from gpuscope.program.types import Op, TensorSpec
 from gpuscope.run import Run
@@ -32,9 +24,13 @@ MOST = 3
 """How many products are looked at."""
 
 _OPERANDS = {
-    "aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1, "aten::addmm_": 1,
+    "aten::mm": 0,
+    "aten::bmm": 0,
+    "aten::addmm": 1,
+    "aten::baddbmm": 1,
+    "aten::addmm_": 1,
     "aten::linear": 0,
-}  # fmt: skip
+}
 """Where the two matrices stand among an operator's inputs."""
 
 _PADS = (8, 16, 64, 128, 256)
@@ -47,9 +43,9 @@ _ROOM = 0.12
 """Share of the chart's width that the name of a mark takes."""
 
 _ROLES = {
-    "M": Words("M: rows of the result", "M：结果的行数"),
-    "N": Words("N: columns of the result", "N：结果的列数"),
-    "K": Words("K: the inner size", "K：内维"),
+    "M": Text("M: rows of the result"),
+    "N": Text("N: columns of the result"),
+    "K": Text("K: the inner size"),
 }
 
 
@@ -109,17 +105,16 @@ def shape_blocks(shaped: Shaped, step_s: float, *, live: bool) -> tuple[Block, .
     times, _ = curve_lines(
         curve(sizes, dim, span(sizes[dim]), asked.price), sizes[dim], _ROLES[dim], sizes
     )
-    titled = Words(f"{shaped.name}: {_lower(times.title.en)}", f"{shaped.name}：{times.title.zh}")
-    noted = Words(
-        "Time does not follow the size smoothly: where the tiles fill one more wave, it jumps. "
-        "The sizes right before a jump are the good ones.",
-        "时间并不随尺寸平滑变化：分块多出一波时就会跳升。跳升之前的尺寸是好尺寸。",
+    titled = joined((shaped.name, times.title), ": ")
+    noted = Text(
+        "Time does not follow the size smoothly: where the tiles fill one more wave, it jumps. The "
+        "sizes right before a jump are the good ones."
     )
     lines = Lines(titled, times.x, times.y, times.series, _apart(times), noted)
     said = _advice(shaped, better.get(dim), step_s)
     if not live:
         return (said, lines)
-    dims = {name: Words(name, name) for name in sizes}
+    dims = {name: verbatim(name) for name in sizes}
     return (said, lines, _explorer(shaped), neighbour_table(sizes, dims, asked.price))
 
 
@@ -155,22 +150,27 @@ def _better(shaped: Shaped, dim: str) -> _Better | None:
 
 def _advice(shaped: Shaped, found: _Better | None, step_s: float) -> Paragraph:
     """The next good shape in a sentence."""
-    share = percent(shaped.time_s / step_s) if step_s > 0 else ""
-    begin = Words(f"{shaped.name}, {share} of the step", f"{shaped.name}，占步骤的 {share}")
+    share = Percent(shaped.time_s / step_s) if step_s > 0 else ""
+    begin = Text("{shaped}, {share} of the step", shaped=shaped.name, share=share)
     if found is None:
-        return Paragraph(Words(
-            f"{begin.en}: padding no side makes it faster; its shape is a good one.",
-            f"{begin.zh}：填充任何一边都不会更快，形状已经合适。",
-        ))  # fmt: skip
+        return Paragraph(
+            Text("{begin}: padding no side makes it faster; its shape is a good one.", begin=begin)
+        )
     size = shaped.sizes[found.dim]
-    saved = seconds(shaped.time_s * found.gain)
-    then = f"{seconds(found.then_s)} instead of {seconds(found.now_s)}"
+    saved = Seconds(shaped.time_s * found.gain)
+    then = f"{Seconds(found.then_s)} instead of {Seconds(found.now_s)}"
     return Paragraph(
-        Words(
-            f"{begin.en}: with {found.dim} = {found.size} instead of {size} (padded) one takes "
-            f"{then}; the step could save up to {saved}.",
-            f"{begin.zh}：把 {found.dim} 从 {size} 填充到 {found.size}，单次由 "
-            f"{seconds(found.now_s)} 变为 {seconds(found.then_s)}；步骤最多可省 {saved}。",
+        Text(
+            "{begin}: with {dim} = {size} instead of {size_2} (padded) one takes {then}; the step "
+            "could save up to {saved}.",
+            begin=begin,
+            dim=found.dim,
+            size=found.size,
+            size_2=size,
+            then=then,
+            saved=saved,
+            now=Seconds(found.now_s),
+            then_2=Seconds(found.then_s),
         ),
         "good",
     )
@@ -187,19 +187,13 @@ def _apart(lines: Lines) -> tuple[Mark, ...]:
     return tuple(kept)
 
 
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
 def _operators(run: Run) -> dict[str, tuple[Op, Kernel]]:
     """An operator with its kernel for each kernel group."""
     from gpuscope.analysis.grouping import group_key
 
     timeline = run.timeline
     found: dict[str, tuple[Op, Kernel]] = {}
-    for at, op_at in zip(
-        timeline.events.kernel.tolist(), timeline.events.op.tolist(), strict=True
-    ):
+    for at, op_at in zip(timeline.events.kernel.tolist(), timeline.events.op.tolist(), strict=True):
         kernel = timeline.kernels[at] if at >= 0 else None
         op = timeline.ops[op_at] if 0 <= op_at < len(timeline.ops) else None
         if isinstance(kernel, Kernel) and isinstance(op, Op) and kernel.kind == "matmul":
@@ -207,9 +201,7 @@ def _operators(run: Run) -> dict[str, tuple[Op, Kernel]]:
     return found
 
 
-def _shaped(
-    op: Op, kernel: Kernel, device: Device, name: str, time_s: float
-) -> Shaped | None:
+def _shaped(op: Op, kernel: Kernel, device: Device, name: str, time_s: float) -> Shaped | None:
     """The product that an operator is; None where it is no plain one."""
     at = _OPERANDS.get(op.name)
     if at is None or len(op.inputs) < at + 2:
@@ -251,30 +243,28 @@ def _explorer(shaped: Shaped) -> Explorer:
                 tiles.append("x".join(map(str, main.tile[:2])))
     own = asked.on.device.name
     return Explorer(
-        Words(f"{shaped.name}: move the sizes", f"{shaped.name}：拖动尺寸"),
-        (_slider("n", "N", ns, sizes["N"]), _slider("k", "K", ks, sizes["K"]),
-         _slider("m", "M", ms, sizes["M"])),
+        Text("{shaped}: move the sizes", shaped=shaped.name),
         (
-            Output("time", Words("time of one", "单次时间"), "s", tuple(times), role="tensor"),
-            Output("share", Words("share of the peak", "占峰值"), "share", tuple(shares),
-                   plotted=False),
-            Output("waves", Words("waves", "波次"), "", tuple(waves), plotted=False),
-            Output("tile", Words("tile", "分块"), "", tuple(tiles), plotted=False),
+            _slider("n", "N", ns, sizes["N"]),
+            _slider("k", "K", ks, sizes["K"]),
+            _slider("m", "M", ms, sizes["M"]),
+        ),
+        (
+            Output("time", Text("time of one"), "s", tuple(times), role="tensor"),
+            Output("share", Text("share of the peak"), "share", tuple(shares), plotted=False),
+            Output("waves", Text("waves"), "", tuple(waves), plotted=False),
+            Output("tile", Text("tile"), "", tuple(tiles), plotted=False),
         ),
         x="m",
-        reading=Words(
-            "{m} x {n} x {k}: {time}, {share} of the peak, {waves} waves of tiles {tile}.",
-            "{m} x {n} x {k}：{time}，占峰值 {share}，分块 {tile}，{waves} 波。",
+        reading=Text(
+            "{m} x {n} x {k}: {time}, {share} of the peak, {waves} waves of tiles {tile}."
         ),
-        note=Words(
-            f"On {own}, by itself, operands not in the L2 cache.",
-            f"在 {own} 上单独运行，操作数不在 L2 缓存中。",
-        ),
-    )  # fmt: skip
+        note=Text("On {own}, by itself, operands not in the L2 cache.", own=own),
+    )
 
 
 def _peak(asked: Question) -> float:
-    from gpuscope.explain.operators import peak_flops_per_s
+    from gpuscope.explanation.operators import peak_flops_per_s
 
     return peak_flops_per_s(asked.on.device, asked.dtype.compute)
 
@@ -294,4 +284,4 @@ def _around(size: int) -> tuple[int, ...]:
 
 
 def _slider(key: str, label: str, stops: tuple[int, ...], now: int) -> Slider:
-    return Slider(key, Words(label, label), tuple(map(float, stops)), start=stops.index(now))
+    return Slider(key, verbatim(label), tuple(map(float, stops)), start=stops.index(now))

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuscope.explain.types import (
-    Axis,
-    Block,
-    Cell,
-    Column,
-    Lines,
-    Mark,
-    Series,
-    Table,
-    Words,
-)
+from gpuscope.document.blocks import Axis, Block, Cell, Column, Lines, Mark, Series, Table
+from gpuscope.document.text import Text, verbatim
 from gpuscope.run import Run
 
-_NAMES = {
-    "batch": Words("batch", "批量"), "seq": Words("sequence length", "序列长度"),
-    "dtype": Words("dtype", "精度"),
-}
+_NAMES = {"batch": Text("batch"), "seq": Text("sequence length"), "dtype": Text("dtype")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +30,7 @@ def size_blocks(varied: Varied, run: Run) -> tuple[Block, ...]:
     points = list(varied.points)
     if len(points) < 2:
         return ()
-    name = _NAMES.get(varied.option, Words(varied.option, varied.option))
+    name = _NAMES.get(varied.option, verbatim(varied.option))
     at = next((i for i, (_, each) in enumerate(points) if each is run), None)
     blocks: list[Block] = []
     if all(isinstance(value, int) for value, _ in points):
@@ -59,58 +47,71 @@ def _rate(run: Run) -> float | None:
 def _marks(points: list[tuple[int | str, Run]], at: int | None) -> tuple[Mark, ...]:
     if at is None:
         return ()
-    return (Mark(Words("now", "现在"), x=float(points[at][0]), role="good"),)
+    return (Mark(Text("now"), x=float(points[at][0]), role="good"),)
 
 
-def _throughput(points: list[tuple[int | str, Run]], name: Words, at: int | None) -> Lines:
+def _throughput(points: list[tuple[int | str, Run]], name: Text, at: int | None) -> Lines:
     x = tuple(float(value) for value, _ in points)
     tokens = all(run.tokens for _, run in points)
-    what = Words("tokens a second", "词元/秒") if tokens else Words("samples a second", "样本/秒")
+    what = Text("tokens a second") if tokens else Text("samples a second")
     return Lines(
-        Words(f"Throughput over {name.en}", f"吞吐量随{name.zh}变化"),
-        Axis(name, log=True), Axis(what, "count"),
+        Text("Throughput over {name}", name=name),
+        Axis(name, log=True),
+        Axis(what, "count"),
         (Series(what, x, tuple(_rate(run) for _, run in points), role="tensor"),),
         _marks(points, at),
-        Words("Where the curve flattens, the device is full: a larger step only takes longer.",
-              "曲线变平之处设备已满：再大的步骤只会更久。"),
-    )  # fmt: skip
+        Text("Where the curve flattens, the device is full: a larger step only takes longer."),
+    )
 
 
-def _memory(points: list[tuple[int | str, Run]], name: Words, at: int | None) -> Lines:
+def _memory(points: list[tuple[int | str, Run]], name: Text, at: int | None) -> Lines:
     x = tuple(float(value) for value, _ in points)
     story = points[0][1].analysis.memory
     capacity = story.capacity_bytes if story is not None else None
     marks = list(_marks(points, at))
     if capacity:
-        marks.append(Mark(Words("capacity", "容量"), y=float(capacity), role="bad"))
+        marks.append(Mark(Text("capacity"), y=float(capacity), role="bad"))
     peaks = tuple(
-        None if run.peak_memory_bytes is None else float(run.peak_memory_bytes)
-        for _, run in points
+        None if run.peak_memory_bytes is None else float(run.peak_memory_bytes) for _, run in points
     )
     return Lines(
-        Words(f"Peak memory over {name.en}", f"峰值显存随{name.zh}变化"),
-        Axis(name, log=True), Axis(Words("peak memory", "峰值显存"), "bytes"),
-        (Series(Words("allocated", "已分配"), x, peaks, role="memory"),), tuple(marks),
-    )  # fmt: skip
+        Text("Peak memory over {name}", name=name),
+        Axis(name, log=True),
+        Axis(Text("peak memory"), "bytes"),
+        (Series(Text("allocated"), x, peaks, role="memory"),),
+        tuple(marks),
+    )
 
 
-def _table(points: list[tuple[int | str, Run]], name: Words, at: int | None) -> Table:
+def _table(points: list[tuple[int | str, Run]], name: Text, at: int | None) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for value, run in points:
         used = run.analysis.utilisation
-        fits = {True: Words("yes", "是"), False: Words("no", "否"), None: None}[run.fits]
-        rows.append((
-            str(value), run.step_time_s, run.step_time_interval_s[0], run.step_time_interval_s[1],
-            _rate(run), used.mfu if used is not None else None, run.peak_memory_bytes, fits,
-        ))  # fmt: skip
+        fits = {True: Text("yes"), False: Text("no"), None: None}[run.fits]
+        rows.append(
+            (
+                str(value),
+                run.step_time_s,
+                run.step_time_interval_s[0],
+                run.step_time_interval_s[1],
+                _rate(run),
+                used.mfu if used is not None else None,
+                run.peak_memory_bytes,
+                fits,
+            )
+        )
     return Table(
-        Words(f"The step over {name.en}", f"步骤随{name.zh}变化"),
+        Text("The step over {name}", name=name),
         (
-            Column(name), Column(Words("step", "步骤"), "s"), Column(Words("low", "下限"), "s"),
-            Column(Words("high", "上限"), "s"),
-            Column(Words("tokens (samples) a second", "词元（样本）/秒"), "count"),
-            Column(Words("MFU", "MFU"), "share"), Column(Words("peak memory", "峰值显存"), "bytes"),
-            Column(Words("fits", "放得下")),
+            Column(name),
+            Column(Text("step"), "s"),
+            Column(Text("low"), "s"),
+            Column(Text("high"), "s"),
+            Column(Text("tokens (samples) a second"), "count"),
+            Column(verbatim("MFU"), "share"),
+            Column(Text("peak memory"), "bytes"),
+            Column(Text("fits")),
         ),
-        tuple(rows), () if at is None else (at,),
-    )  # fmt: skip
+        tuple(rows),
+        () if at is None else (at,),
+    )

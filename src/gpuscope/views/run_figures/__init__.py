@@ -1,5 +1,4 @@
-"""The figures of a run, or of several, as blocks: for `--figures DIR` and the notebook."""
+"""The figures of a run, or of several, as blocks: for `--figures DIR` and the notebook.
 
-from gpuscope.views.run_figures.figures import run_figures, runs_figures, sweep_figures
-
-__all__ = ["run_figures", "runs_figures", "sweep_figures"]
+`figures` puts them together; the page and the terminal take single ones (`account`).
+"""

@@ -14,21 +14,23 @@ import numpy.typing as npt
 
 from gpuscope.analysis.symbols import kernel_family
 from gpuscope.cost.types import Kernel
-from gpuscope.explain.types import Bar, Bars, Part, Role, Words
+from gpuscope.document import format as units
+from gpuscope.document.blocks import Bar, Bars, Part, Role
+from gpuscope.document.text import Text, sentences
 from gpuscope.run import Run
 from gpuscope.timeline.intervals import Intervals, merge
 from gpuscope.timeline.types import DEVICE_KINDS, EVENT_KINDS, Ints, Timeline
-from gpuscope.views import units
-from gpuscope.views.run_figures.roles import data_words, kind_role
+from gpuscope.views.run_figures.roles import kind_role
+from gpuscope.views.words import word_text
 
 Floats = npt.NDArray[np.float64]
 
 _SLOTS = 240
 _MOST_LANES = 12
 
-_HOST = Words("host at work", "主机工作")
-_WAITS = Words("host waits", "主机等待")
-_IDLE = Words("idle", "空闲")
+_HOST = Text("host at work")
+_WAITS = Text("host waits")
+_IDLE = Text("idle")
 _SYNC = EVENT_KINDS.index("sync")
 _HOST_WORK = tuple(EVENT_KINDS.index(kind) for kind in ("operator", "launch"))
 
@@ -36,7 +38,7 @@ _HOST_WORK = tuple(EVENT_KINDS.index(kind) for kind in ("operator", "launch"))
 class _Group(NamedTuple):
     """What one colour stands for."""
 
-    words: Words
+    words: Text
     role: Role
 
 
@@ -57,17 +59,16 @@ def lanes(run: Run) -> Bars | None:
     ]
     if not bars:
         return None
-    title = Words("One step over time", "一步的时间线")
+    title = Text("One step over time")
     return Bars(title, "s", tuple(bars[:_MOST_LANES]), note=_note(bars))
 
 
-def _note(bars: list[Bar]) -> Words:
+def _note(bars: list[Bar]) -> Text:
     more = len(bars) - _MOST_LANES
-    en = "Left is the begin of the step; neighbouring work shorter than a hair is drawn together."
-    zh = "左端为一步的开始；过短的相邻工作合并绘制。"
-    if more > 0:
-        en, zh = f"{en} {more} more lanes are not drawn.", f"{zh}另有 {more} 条未画出。"
-    return Words(en, zh)
+    return sentences(
+        Text("Left is the begin of the step; short neighbouring work is drawn together."),
+        Text("{more} more lanes are not drawn.", more=more) if more > 0 else None,
+    )
 
 
 def _window(timeline: Timeline) -> tuple[int, int] | None:
@@ -93,11 +94,11 @@ def _lane(timeline: Timeline, lane: int, rows: Ints, window: tuple[int, int]) ->
     parts = _parts(spent, np.diff(edges))
     total = sum(part.value for part in parts)
     busy = sum(part.value for part in parts if part.label not in (_IDLE, _WAITS))
-    share = units.percent(busy / total)
+    share = units.share(busy / total)
     place = timeline.lanes[lane]
     ranks = len({each.rank for each in timeline.lanes})
     name = f"rank {place.rank} · {place.name}" if ranks > 1 else place.name
-    return Bar(name, parts, Words(f"at work {share}", f"工作占 {share}"))
+    return Bar(name, parts, Text("at work {share}", share=share))
 
 
 def _groups(timeline: Timeline, rows: Ints) -> dict[_Group, Intervals]:
@@ -152,7 +153,7 @@ def _group(timeline: Timeline, row: int) -> _Group | None:
         family: str = kernel.kind
     else:
         family = kernel_family(timeline.names[int(events.name[row])])
-    return _Group(data_words(family), kind_role(family))
+    return _Group(word_text(family), kind_role(family))
 
 
 def _covered_until(found: Intervals, edges: Floats) -> Floats:

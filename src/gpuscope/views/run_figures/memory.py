@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from gpuscope.explain.types import Axis, Bar, Bars, Lines, Mark, Part, Series, Words
+from gpuscope.document import format as units
+from gpuscope.document.blocks import Axis, Bar, Bars, Lines, Mark, Part, Series
+from gpuscope.document.text import Text, verbatim
 from gpuscope.run import Run
-from gpuscope.views import units
-from gpuscope.views.run_figures.roles import data_words, memory_role
+from gpuscope.views.run_figures.roles import memory_role
+from gpuscope.views.words import word_text
 
 _NEAR = 2.5
 """The capacity is drawn where the peak comes within this factor of it."""
@@ -20,20 +22,23 @@ def curve(run: Run) -> Lines | None:
     times = (*story.time_s, end_s)
     # Points stand where the curve changes: the last value holds until the end.
     allocated = (*map(float, story.allocated_bytes), float(story.allocated_bytes[-1]))
-    series = [Series(Words("allocated", "已分配"), times, allocated, "steps", "memory")]
+    series = [Series(Text("allocated"), times, allocated, "steps", "memory")]
     if len(story.reserved_curve_bytes) == len(story.time_s):
         reserved = (*map(float, story.reserved_curve_bytes), float(story.reserved_curve_bytes[-1]))
-        series.append(Series(Words("reserved", "已预留"), times, reserved, "steps", "other"))
+        series.append(Series(Text("reserved"), times, reserved, "steps", "other"))
     size = units.size(story.peak_bytes)
-    peak = Words(f"peak {size}", f"峰值 {size}")
+    peak = Text("peak {size}", size=size)
     marks = [Mark(peak, story.peak_time_s, float(story.peak_bytes), "bad")]
     if story.capacity_bytes and story.peak_bytes * _NEAR > story.capacity_bytes:
-        usable = Words("usable on the device", "设备可用")
+        usable = Text("usable on the device")
         marks.append(Mark(usable, y=float(story.capacity_bytes)))
     return Lines(
-        Words("Memory over the step", "一步内的显存"), Axis(Words("time", "时间"), "s"),
-        Axis(Words("memory", "显存"), "bytes"), tuple(series), tuple(marks),
-    )  # fmt: skip
+        Text("Memory over the step"),
+        Axis(Text("time"), "s"),
+        Axis(Text("memory"), "bytes"),
+        tuple(series),
+        tuple(marks),
+    )
 
 
 def at_peak(run: Run) -> Bars | None:
@@ -44,10 +49,10 @@ def at_peak(run: Run) -> Bars | None:
     bars = []
     for category, nbytes in story.at_peak.items():
         if nbytes > 0:
-            share = units.percent(nbytes / story.peak_bytes)
-            name = data_words(category)
+            share = units.share(nbytes / story.peak_bytes)
+            name = word_text(category)
             part = Part(name, float(nbytes), memory_role(category))
-            bars.append(Bar(name, (part,), Words(share, share)))
+            bars.append(Bar(name, (part,), verbatim(share)))
     if not bars:
         return None
-    return Bars(Words("Memory at the peak", "显存峰值的构成"), "bytes", tuple(bars))
+    return Bars(Text("Memory at the peak"), "bytes", tuple(bars))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpuscope.analysis import fold_layers
 from gpuscope.analysis.types import ModuleShare
-from gpuscope.explain.types import Bar, Bars, Part, Words
+from gpuscope.document.blocks import Bar, Bars, Part
+from gpuscope.document.text import Text
 from gpuscope.run import Run
 
 _LEAST_SHARE = 0.005
@@ -19,12 +20,11 @@ def modules(run: Run) -> Bars | None:
     if not chosen:
         return None
     return Bars(
-        Words("Device time by module", "按模块的设备时间"), "s", tuple(map(_bar, chosen)),
-        note=Words(
-            "With what is inside a module; equal layers are one bar (×12: twelve).",
-            "包含模块内部的时间；相同的层合为一条（×12 表示十二层）。",
-        ),
-    )  # fmt: skip
+        Text("Device time by module"),
+        "s",
+        tuple(map(_bar, chosen)),
+        note=Text("With what is inside a module; equal layers are one bar (×12: twelve)."),
+    )
 
 
 def _fitting(rows: list[ModuleShare]) -> list[ModuleShare]:
@@ -39,9 +39,9 @@ def _fitting(rows: list[ModuleShare]) -> list[ModuleShare]:
 def _bar(row: ModuleShare) -> Bar:
     other_s = max(0.0, row.time_s - row.forward_s - row.backward_s)
     parts = (
-        Part(Words("forward", "前向"), row.forward_s, "compute"),
-        Part(Words("backward", "反向"), row.backward_s, "memory"),
-        Part(Words("optimizer and other", "优化器及其他"), other_s, "launch"),
+        Part(Text("forward"), row.forward_s, "compute"),
+        Part(Text("backward"), row.backward_s, "memory"),
+        Part(Text("optimizer and other"), other_s, "launch"),
     )
     times = f" ×{row.count}" if row.count > 1 else ""
     name = (row.path or row.class_name or "model") + times

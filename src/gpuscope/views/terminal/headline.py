@@ -10,13 +10,18 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from gpuscope.analysis.breakdown import WAITING
 from gpuscope.analysis.device_of import works_on_host
+from gpuscope.document import format as units
+from gpuscope.document.text import render
 from gpuscope.run import Run
-from gpuscope.views import units
-from gpuscope.views.figures import Figures, figures
+from gpuscope.run.figures import Figures, figures
 from gpuscope.views.i18n import tr
-from gpuscope.views.sentences import sentence
 from gpuscope.views.terminal.layout import bar
+from gpuscope.views.words import word
+
+WAITING_SHARE = 0.05
+"""From this share of the step on, waiting in collectives is told apart from the device's work."""
 
 MEAN_DIFFERS = 0.02
 """From here on the mean step, which the breakdowns describe, is told beside the median."""
@@ -43,10 +48,10 @@ def headline(run: Run, lang: str) -> RenderableType:
         grid.add_row(tr("Cost", lang), _cost(shown, lang))
     if not recorded or run.analysis.utilisation is not None:
         grid.add_row("MFU", _mfu(run, shown, lang))
-    origin = tr(run.origin, lang)
+    origin = word(run.origin, lang)
     title = Text.assemble((run.name, "bold"))
     where = Text.assemble(
-        (tr("{origin} on", lang, origin=origin), "dim"), " ", (sentence(run.target, lang), "bold")
+        (tr("{origin} on", lang, origin=origin), "dim"), " ", (render(run.target, lang), "bold")
     )
     pace = (Text(), _host_and_device(run, lang)) if timed and run.analysis.time else ()
     body = Group(title, where, Text(), grid, *pace)
@@ -72,23 +77,40 @@ def _recorded_steps(run: Run, lang: str) -> str:
     """Where the step time of a recording comes from."""
     steps = [step for step in run.timeline.steps if step.rank == run.ranks[0]]
     if not steps:
-        return tr("the whole recording; no step is marked", lang)
+        return tr("the whole recording; no step was found", lang)
+    if math.isnan(run.device_busy_s):
+        return tr("between the host's marks; what the device took is not in the recording", lang)
     low, high = (units.time(end, lang) for end in run.step_time_interval_s)
+    how = _found_by(steps[0].found, lang)
     if low == high:
+        if how:
+            return tr("median of {n} step(s)", lang, n=len(steps)) + tr("; ", lang) + how
         return tr("median of {n} marked step(s)", lang, n=len(steps))
-    sentence = "median of {n} steps; the middle 80 %: {low} to {high}"
-    text = tr(sentence, lang, n=len(steps), low=low, high=high)
+    text = tr(
+        "median of {n} steps; the middle 80 %: {low} to {high}",
+        lang,
+        n=len(steps),
+        low=low,
+        high=high,
+    )
     mean_s = run.analysis.step_s
     if abs(mean_s - run.step_time_s) > MEAN_DIFFERS * run.step_time_s:
         text += tr("; ", lang) + tr("mean {time}", lang, time=units.time(mean_s, lang))
-    return text
+    return text + (tr("; ", lang) + how if how else "")
+
+
+def _found_by(found: str, lang: str) -> str:
+    """How steps that nobody marked were found; "" where they are marked."""
+    if found == "optimizer":
+        return tr("no step is marked: found by the optimizer's calls", lang)
+    return tr("no step is marked: found by the kernels that recur", lang) if found else ""
 
 
 def _interval(run: Run, lang: str) -> str:
     low, high = (units.time(end, lang) for end in run.step_time_interval_s)
     if run.measurement is None or run.measurement.confidence is None:
         return tr("80 % sure: {low} to {high}", lang, low=low, high=high)
-    share = units.percent(run.measurement.confidence, lang)
+    share = units.share(run.measurement.confidence, lang)
     return tr("median; {share} interval: {low} to {high}", lang, share=share, low=low, high=high)
 
 
@@ -111,8 +133,13 @@ def _fullest(run: Run, lang: str) -> str:
     """Which rank of a job needs most memory, and what the emptiest one needs."""
     ordered = sorted(run.rank_results, key=lambda rank: rank.peak_memory_bytes)
     least = units.size(ordered[0].peak_memory_bytes, lang)
-    return tr("rank {rank}, the fullest; rank {other} needs least: {size}", lang,
-              rank=ordered[-1].rank, other=ordered[0].rank, size=least)  # fmt: skip
+    return tr(
+        "rank {rank}, the fullest; rank {other} needs least: {size}",
+        lang,
+        rank=ordered[-1].rank,
+        other=ordered[0].rank,
+        size=least,
+    )
 
 
 def _memory(run: Run, lang: str) -> Text:
@@ -124,7 +151,7 @@ def _memory(run: Run, lang: str) -> Text:
         text.append(tr(" of {size}  ", lang, size=units.size(capacity, lang)))
         style = "red" if run.fits is False else "yellow" if share > 0.9 else "green"
         text.append_text(bar(share, 16, style, "░"))
-        text.append(f" {units.percent(share, lang)}")
+        text.append(f" {units.share(share, lang)}")
     if run.reserved_memory_bytes is not None:
         reserved = units.size(run.reserved_memory_bytes, lang)
         text.append("   " + tr("reserved {size}", lang, size=reserved), style="dim")
@@ -145,7 +172,7 @@ def _energy(run: Run, shown: Figures, lang: str) -> Text:
     text = Text(units.energy(shown.job_energy_j, lang))
     parts = run.analysis.energy
     if shown.devices > 1:
-        text.append(" " + tr("of all {n} devices", lang, n=f"{shown.devices:,}"))
+        text.append(tr(" of all {n} devices", lang, n=f"{shown.devices:,}"))
         power = _ratio_w(shown, run)
         if power is not None:
             watts = tr("{power} a device", lang, power=units.power(power, lang))
@@ -181,13 +208,13 @@ def _mfu(run: Run, shown: Figures, lang: str) -> Text:
     used = run.analysis.utilisation
     if used is None:
         return Text(tr("not available", lang))
-    text = Text(units.percent(shown.mfu, lang))
+    text = Text(units.share(shown.mfu, lang))
     if shown.devices > 1:
-        again = f"   HFU {units.percent(shown.hfu, lang)}" if shown.hfu != shown.mfu else ""
+        again = f"   HFU {units.share(shown.hfu, lang)}" if shown.hfu != shown.mfu else ""
         mean = tr("mean of {n} devices", lang, n=f"{shown.devices:,}")
         text.append(f"{again}   {mean}", style="dim")
         return text
-    if used.peak_flops_per_s is not None:
+    if used.peak_flops_per_s is not None and run.step_time_s:
         reached = units.flop_rate(used.model_flops / run.step_time_s, lang)
         peak = units.flop_rate(used.peak_flops_per_s, lang)
         text.append("   " + tr("{rate} of {peak}", lang, rate=reached, peak=peak), style="dim")
@@ -199,33 +226,67 @@ def _host_and_device(run: Run, lang: str) -> Text:
     if works_on_host(run.timeline, run.ranks[0]):
         sentence = tr(
             "Operators take {device} of each step; the rest is Python and the framework between "
-            "them.", lang, device=device,
-        )  # fmt: skip
+            "them.",
+            lang,
+            device=device,
+        )
         return Text(sentence, style="dim")
     if run.host_busy_s is None and not _is_recording(run):
         return Text(tr("The device works {device} of each step.", lang, device=device), style="dim")
     if _is_recording(run):
         return Text(_recorded_pace(run, device, lang), style="dim")
+    waits_s = waiting_s(run)
+    if waits_s > WAITING_SHARE * run.step_time_s:
+        # Of rank 0: collectives that wait keep its device taken, though nothing is done.
+        sentence = tr(
+            "The device of rank {rank} is taken {device} of each step, {waiting} of that waiting "
+            "for other ranks; its host (the CPU that runs Python and launches the device's work) "
+            "needs {host}.",
+            lang,
+            rank=run.ranks[0],
+            device=device,
+            waiting=units.time(waits_s, lang),
+            host=units.time(run.host_busy_s, lang),
+        )
+        return Text(sentence, style="dim")
     sentence = tr(
         "The device works {device} of each step. The host (the CPU that runs Python and launches "
         "the device's work) needs {host}: the slower of the two sets the pace.",
-        lang, device=device, host=units.time(run.host_busy_s, lang),
-    )  # fmt: skip
+        lang,
+        device=device,
+        host=units.time(run.host_busy_s, lang),
+    )
     return Text(sentence, style="dim")
+
+
+def waiting_s(run: Run) -> float:
+    """Return what a step of the first rank waits in collectives for others, as far as known."""
+    return sum(share.time_s for share in run.analysis.classes if share.label == WAITING)
 
 
 def _recorded_pace(run: Run, device: str, lang: str) -> str:
     """How much device and host work: of a step, or of all where no step is marked."""
     # Device time is a mean over the steps, so it is held against their mean, not their median.
     mean_s = run.analysis.step_s
-    share = units.percent(run.device_busy_s / mean_s if mean_s else 0.0, lang)
+    share = units.share(run.device_busy_s / mean_s if mean_s else 0.0, lang)
     host = units.time(run.host_busy_s, lang)
     if any(step.rank == run.ranks[0] for step in run.timeline.steps):
-        sentence = "The device works {device} ({share}) of a step"
+        text = tr("The device works {device} ({share}) of a step", lang, device=device, share=share)
     else:
-        sentence = "The device works {device} ({share}) of the recording"
-    text = tr(sentence, lang, device=device, share=share)
+        text = tr(
+            "The device works {device} ({share}) of the recording", lang, device=device, share=share
+        )
+    waits_s = waiting_s(run)
+    if waits_s > WAITING_SHARE * mean_s:
+        text += tr(
+            ", {waiting} of that waiting for other ranks in collectives",
+            lang,
+            waiting=units.time(waits_s, lang),
+        )
     if run.host_busy_s:
-        sentence = "; the host (the CPU that runs Python and launches the device's work) {host}"
-        text += tr(sentence, lang, host=host)
+        text += tr(
+            "; the host (the CPU that runs Python and launches the device's work) {host}",
+            lang,
+            host=host,
+        )
     return text + tr(". ", lang).rstrip()

@@ -9,8 +9,10 @@ from rich.table import Column
 from rich.text import Text
 
 from gpuscope.analysis.job_types import JobPart, JobRank, JobStory
+from gpuscope.document import format as units
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render
 from gpuscope.run import RankResult, Run
-from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import Bar, bars, left, right, section, table
 from gpuscope.views.terminal.mesh_picture import mesh_picture
@@ -21,9 +23,13 @@ MOST_ROWS = 16
 """Distinct ranks that are listed; of more, every so-manieth and the last."""
 
 _STYLES: Mapping[str, str] = {
-    "compute": "blue", "exposed": "cyan", "bubble": "yellow", "imbalance": "bright_cyan",
-    "idle": "bright_black", "chance": "magenta",
-}  # fmt: skip
+    "compute": "blue",
+    "exposed": "cyan",
+    "bubble": "yellow",
+    "imbalance": "bright_cyan",
+    "idle": "bright_black",
+    "chance": "magenta",
+}
 
 
 def job(run: Run, found: JobStory, lang: str) -> Iterator[RenderableType]:
@@ -50,13 +56,16 @@ def part_label(part: JobPart, lang: str) -> str:
     """What a part of the step is called."""
     if part.kind == "exposed":
         return tr("exposed communication: {label}", lang, label=part.label or "?")
-    return tr(_LABELS[part.kind], lang)
+    return render(_LABELS[part.kind], lang)
 
 
-_LABELS: Mapping[str, str] = {
-    "compute": "computing", "bubble": "pipeline bubble", "imbalance": "waiting for other ranks",
-    "idle": "device idle (host, start-up)", "chance": "waiting by chance",
-}  # fmt: skip
+_LABELS: Mapping[str, Said] = {
+    "compute": Said("computing"),
+    "bubble": Said("pipeline bubble"),
+    "imbalance": Said("waiting for other ranks"),
+    "idle": Said("device idle (host, start-up)"),
+    "chance": Said("waiting by chance"),
+}
 
 
 def _parts(found: JobStory, lang: str) -> RenderableType:
@@ -64,14 +73,18 @@ def _parts(found: JobStory, lang: str) -> RenderableType:
     longest = max(part.time_s for part in found.parts)
     for part in found.parts:
         rows.add_row(
-            part_label(part, lang), Bar(part.time_s / longest, 36, _STYLES[part.kind]),
-            units.time(part.time_s, lang), units.percent(part.time_s / found.step_s, lang),
-        )  # fmt: skip
+            part_label(part, lang),
+            Bar(part.time_s / longest, 36, _STYLES[part.kind]),
+            units.time(part.time_s, lang),
+            units.share(part.time_s / found.step_s, lang),
+        )
     about = tr(
-        "The mean over all {n} ranks. Exposed: data moves and the device does nothing else; what "
-        "runs beside kernels costs nothing here.", lang, n=f"{found.world_size:,}",
-    )  # fmt: skip
-    limit = found.limit_zh if lang == "zh" else found.limit
+        "The mean over all {n} ranks. Exposed: data moves and no kernel runs; what "
+        "runs beside kernels costs nothing here.",
+        lang,
+        n=f"{found.world_size:,}",
+    )
+    limit = render(found.limit, lang)
     said = (Text(limit, style="bold"), Text()) if limit else ()
     return section(tr("The job", lang), about, *said, rows)
 
@@ -80,26 +93,33 @@ def _ranks(run: Run, found: JobStory, lang: str) -> RenderableType:
     """One line a distinct rank, with what it waits and holds."""
     results = {result.rank: result for result in run.rank_results}
     kinds = [
-        kind for kind in ("compute_s", "exposed_s", "bubble_s", "imbalance_s", "idle_s")
+        kind
+        for kind in ("compute_s", "exposed_s", "bubble_s", "imbalance_s", "idle_s")
         if any(getattr(rank, kind) > 0 for rank in found.ranks)
-    ]  # fmt: skip
+    ]
     titles = {
-        "compute_s": "computing", "exposed_s": "exposed", "bubble_s": "bubble",
-        "imbalance_s": "waiting", "idle_s": "idle",
-    }  # fmt: skip
+        "compute_s": Said("computing"),
+        "exposed_s": Said("exposed"),
+        "bubble_s": Said("bubble"),
+        "imbalance_s": Said("waiting"),
+        "idle_s": Said("idle"),
+    }
     hidden = [_hidden_s(rank) for rank in found.ranks]
     rows = table(
-        Column(tr("ranks", lang), no_wrap=True), *(right(tr(titles[kind], lang)) for kind in kinds),
-        right(tr("hidden", lang)), right(tr("peak memory", lang)),
-    )  # fmt: skip
+        Column(tr("ranks", lang), no_wrap=True),
+        *(right(render(titles[kind], lang)) for kind in kinds),
+        right(tr("hidden", lang)),
+        right(tr("peak memory", lang)),
+    )
     for at in shown_rows(len(found.ranks)):
         rank = found.ranks[at]
         rows.add_row(
             Text.assemble(who(rank, results, lang), (_place(rank, found), "dim")),
             *(units.time(getattr(rank, kind), lang) for kind in kinds),
-            units.time(hidden[at], lang), _memory(results.get(rank.rank), lang),
-        )  # fmt: skip
-    about = tr("Equal ranks are one line. Hidden: communication under kernels and copies.", lang)
+            units.time(hidden[at], lang),
+            _memory(results.get(rank.rank), lang),
+        )
+    about = tr("Equal ranks are one line. Hidden: communication under kernels.", lang)
     left_out = len(found.ranks) - len(shown_rows(len(found.ranks)))
     more = (Text(tr("and {n} more (see --json)", lang, n=left_out), style="dim"),)
     return section(tr("By rank", lang), about, rows, *(more if left_out else ()))
@@ -129,8 +149,11 @@ def who(rank: JobRank, results: Mapping[int, RankResult], lang: str) -> str:
 
 def _place(rank: JobRank, found: JobStory) -> str:
     """The coordinates that all ranks of the line share: those of the pipeline."""
-    at = [f" {name} {where}" for (name, _), where in zip(found.mesh, rank.place, strict=False)
-          if name == "pp"]  # fmt: skip
+    at = [
+        f" {name} {where}"
+        for (name, _), where in zip(found.mesh, rank.place, strict=False)
+        if name == "pp"
+    ]
     return "".join(at)
 
 

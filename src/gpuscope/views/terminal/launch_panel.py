@@ -8,10 +8,11 @@ from rich.text import Text
 
 from gpuscope.analysis.copies import CopyKind
 from gpuscope.analysis.launches import Launches
+from gpuscope.document import format as units
 from gpuscope.run import Run
-from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import area, left, right, section, table
+from gpuscope.views.words import word
 
 _QUEUE_WIDTH, _QUEUE_HEIGHT = 72, 3
 
@@ -29,9 +30,10 @@ def launches(found: Launches, lang: str) -> RenderableType:
         grid.add_row(tr("Queue", lang), _queue(found, lang))
     if found.short_share is not None:
         short = tr(
-            "{share} of the kernels are shorter than their own launch call", lang,
-            share=units.percent(found.short_share, lang),
-        )  # fmt: skip
+            "{share} of the kernels are shorter than their own launch call",
+            lang,
+            share=units.share(found.short_share, lang),
+        )
         grid.add_row(tr("Short kernels", lang), short)
     body: list[RenderableType] = [grid]
     if len(found.queue_depth) > 1 and max(found.queue_depth) > 0:
@@ -46,13 +48,19 @@ def launches(found: Launches, lang: str) -> RenderableType:
 
 def _counts(found: Launches, lang: str) -> str:
     parts = [units.count(found.count, lang)]
-    parts.append(tr("{rate} a second", lang, rate=units.count(found.rate_per_s, lang)))
+    parts.append(
+        tr("{rate} a second while it launches", lang, rate=units.count(found.rate_per_s, lang))
+    )
     if found.graph_launches:
         each = units.count(found.kernels_per_graph, lang)
         parts.append(
-            tr("{n} of CUDA graphs with {each} kernels each", lang,
-               n=units.count(found.graph_launches, lang), each=each)
-        )  # fmt: skip
+            tr(
+                "{n} of CUDA graphs with {each} kernels each",
+                lang,
+                n=units.count(found.graph_launches, lang),
+                each=each,
+            )
+        )
     if found.unlinked:
         n = units.count(found.unlinked, lang)
         parts.append(tr("{n} device events without a known launch", lang, n=n))
@@ -61,6 +69,9 @@ def _counts(found: Launches, lang: str) -> str:
 
 def _calls(found: Launches, lang: str) -> str:
     total = tr("{time} a step in all", lang, time=units.time(found.call_total_s, lang))
+    if found.call_full_s:
+        full = units.time(found.call_full_s, lang)
+        total += tr(", {time} of that waiting for room in the full queue", lang, time=full)
     return f"{units.time(found.call_median_s, lang)}   {total}"
 
 
@@ -74,11 +85,13 @@ def _latency(found: Launches, lang: str) -> str:
 
 def _queue(found: Launches, lang: str) -> str:
     text = tr(
-        "{mean} on average, {most} at most", lang, mean=units.digits(found.queue_mean or 0.0),
+        "{mean} on average, {most} at most",
+        lang,
+        mean=units.digits(found.queue_mean or 0.0),
         most=units.count(found.queue_max, lang),
-    )  # fmt: skip
+    )
     if found.empty_share is not None:
-        share = units.percent(found.empty_share, lang)
+        share = units.share(found.empty_share, lang)
         text += "   " + tr("{share} of the launches found it empty", lang, share=share)
     return text
 
@@ -87,10 +100,15 @@ def _curve(found: Launches, lang: str) -> Text:
     depth = found.queue_depth
     width = min(_QUEUE_WIDTH, len(depth))
     slices = [
-        max(depth[i * len(depth) // width : max(i * len(depth) // width + 1,
-                                                (i + 1) * len(depth) // width)])
+        max(
+            depth[
+                i * len(depth) // width : max(
+                    i * len(depth) // width + 1, (i + 1) * len(depth) // width
+                )
+            ]
+        )
         for i in range(width)
-    ]  # fmt: skip
+    ]
     text = Text(area(slices, _QUEUE_HEIGHT), style="cyan")
     text.append("\n" + tr("launched and not yet begun, over the window", lang), style="dim")
     return text
@@ -99,27 +117,35 @@ def _curve(found: Launches, lang: str) -> Text:
 def copies(run: Run, lang: str) -> RenderableType:
     """Copies by direction and kind of host memory, with the rate that they reach."""
     rows = table(
-        left(tr("copies", lang)), right(tr("time", lang)), right(tr("not hidden", lang)),
-        right(tr("count", lang)), right(tr("bytes", lang)), right(tr("median size", lang)),
-        right(tr("rate", lang)), right(tr("of the link", lang)),
-    )  # fmt: skip
+        left(tr("copies", lang)),
+        right(tr("time", lang)),
+        right(tr("not hidden", lang)),
+        right(tr("count", lang)),
+        right(tr("bytes", lang)),
+        right(tr("median size", lang)),
+        right(tr("rate", lang)),
+        right(tr("of the link", lang)),
+    )
     for copy in run.analysis.copies:
         rows.add_row(
-            _copy_name(copy, lang), units.time(copy.time_s, lang),
-            units.time(copy.exposed_s, lang), units.count(copy.count, lang),
-            _size(copy.total_bytes, lang), _size(copy.median_bytes, lang),
+            _copy_name(copy, lang),
+            units.time(copy.time_s, lang),
+            units.time(copy.exposed_s, lang),
+            units.count(copy.count, lang),
+            _size(copy.total_bytes, lang),
+            _size(copy.median_bytes, lang),
             units.byte_rate(copy.rate_bytes_per_s, lang) if copy.rate_bytes_per_s else "",
             _of_link(copy, lang),
-        )  # fmt: skip
+        )
     about = tr("Per step. Not hidden: with no kernel beside it.", lang)
     return section(tr("Memory copies", lang), about, rows)
 
 
 def _copy_name(copy: CopyKind, lang: str) -> Text:
-    text = Text(tr(copy.direction, lang))
+    text = Text(word(copy.direction, lang))
     if copy.memory:
         style = "yellow" if copy.memory == "pageable" else "dim"
-        text.append(f" ({tr(copy.memory, lang)})", style=style)
+        text.append(f" ({word(copy.memory, lang)})", style=style)
     return text
 
 
@@ -130,4 +156,4 @@ def _size(nbytes: int | None, lang: str) -> str:
 def _of_link(copy: CopyKind, lang: str) -> str:
     if not copy.rate_bytes_per_s or not copy.link_bytes_per_s:
         return ""
-    return units.percent(copy.rate_bytes_per_s / copy.link_bytes_per_s, lang)
+    return units.share(copy.rate_bytes_per_s / copy.link_bytes_per_s, lang)

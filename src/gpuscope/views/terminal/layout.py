@@ -11,14 +11,19 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from gpuscope.views.i18n import tr
+from gpuscope.views.terminal.fitting import BarsColumn, FiguresColumn, FittingTable
 
 CLASS_STYLES: dict[str, str] = {
-    "compute-bound": "blue", "bandwidth-bound": "magenta", "instruction-bound": "bright_blue",
+    "compute-bound": "blue",
+    "bandwidth-bound": "magenta",
+    "instruction-bound": "bright_blue",
     "launch-bound": "yellow",
-    "transfers": "green", "communication": "cyan", "communication: transfer": "cyan",
-    "communication: waiting for another rank": "bright_cyan", "not classified": "white",
-}  # fmt: skip
+    "transfers": "green",
+    "communication": "cyan",
+    "communication: transfer": "cyan",
+    "communication: waiting for another rank": "bright_cyan",
+    "not classified": "white",
+}
 """Colour of each time class; idle is dim. The same on the page."""
 
 LEAST_BAR = 4
@@ -36,11 +41,15 @@ def section(title: str, about: str, *body: RenderableType) -> Group:
 
 
 def table(*columns: Column | str, header: bool = True) -> Table:
-    """A table without lines."""
-    return Table(
-        *columns, box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim",
+    """A table without lines; how it gives way where it is narrow, `FittingTable` says."""
+    return FittingTable(
+        *columns,
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="dim",
         show_header=header,
-    )  # fmt: skip
+    )
 
 
 def left(title: str = "", ratio: int | None = None) -> Column:
@@ -54,26 +63,32 @@ def left(title: str = "", ratio: int | None = None) -> Column:
 
 def bars(title: str = "") -> Column:
     """A column of `Bar`s, which get shorter where a terminal is narrow."""
-    return Column(title)
+    return BarsColumn(title)
 
 
 def right(title: str = "") -> Column:
     """A column of figures, never cut."""
-    return Column(title, justify="right", no_wrap=True)
+    return FiguresColumn(title, justify="right", no_wrap=True)
 
 
-def bar(share: float, width: int = 20, style: str = "blue", rest: str = " ") -> Text:
+def bar(
+    share: float, width: int = 20, style: str = "blue", rest: str = " ", start: float = 0.0
+) -> Text:
     """A bar of `width` cells filled by `share` (0 to 1), to an eighth of a cell.
 
     Args:
         rest: what fills the empty cells: a blank, or "░" where the whole means something.
+        start: where it begins (0 to 1), to a cell: a step of a waterfall.
     """
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
-    if share > 0:
-        eighths = max(1, eighths)
+    if share != share or start != start:  # not known
+        return Text(rest * width, "dim")
+    before = min(width - 1, round(min(max(start, 0.0), 1.0) * width))
+    eighths = round(min(max(start + share, 0.0), 1.0) * width * 8) - before * 8
+    eighths = max(1, eighths) if share > 0 else 0
     full, part = divmod(eighths, 8)
     filled = "█" * full + (_EIGHTHS[part] if part else "")
-    return Text.assemble((filled, style), (rest * (width - len(filled)), "dim"))
+    after = rest * (width - before - len(filled))
+    return Text.assemble((rest * before, "dim"), (filled, style), (after, "dim"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +102,12 @@ class Bar:
     width: int = 20
     style: str = "blue"
     rest: str = " "
+    start: float = 0.0
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw it in the room there is."""
-        yield bar(self.share, min(self.width, options.max_width), self.style, self.rest)
+        width = min(self.width, options.max_width)
+        yield bar(self.share, width, self.style, self.rest, self.start)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """State the least and the best width."""
@@ -110,17 +127,6 @@ def area(values: Sequence[float], height: int) -> str:
     return "\n".join(lines)
 
 
-def word(name: str, lang: str) -> str:
-    """A stable word of the data ("tensor_core", "optimizer_state") as people read it."""
-    return tr(name.replace("_", " "), lang)
-
-
 def class_style(label: str) -> str:
     """The colour of a time class."""
     return CLASS_STYLES.get(label, "bright_black")
-
-
-def class_label(label: str, lang: str) -> str:
-    """A time class in words; "idle: " and its cause are two texts."""
-    kind, colon, cause = label.partition(": ")
-    return tr(kind, lang) + tr(": ", lang) + tr(cause, lang) if colon else tr(label, lang)

@@ -6,10 +6,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gpuscope.analysis.types import MemoryStory
-from gpuscope.views import units
+from gpuscope.document import format as units
+from gpuscope.document.text import render
 from gpuscope.views.figures import resample
 from gpuscope.views.i18n import tr
-from gpuscope.views.terminal.layout import Bar, area, bars, left, right, section, table, word
+from gpuscope.views.terminal.layout import Bar, area, bars, left, right, section, table
+from gpuscope.views.words import word
 
 TOP_HOLDERS = 5
 _CURVE_WIDTH, _CURVE_HEIGHT = 72, 4
@@ -40,7 +42,7 @@ def _categories(story: MemoryStory, lang: str) -> RenderableType:
             word(category, lang),
             Bar(nbytes / top if top else 0.0, 36, "green"),
             units.size(nbytes, lang),
-            units.percent(nbytes / story.peak_bytes if story.peak_bytes else 0.0, lang),
+            units.share(nbytes / story.peak_bytes if story.peak_bytes else 0.0, lang),
         )
     return rows
 
@@ -52,9 +54,11 @@ def _curve(story: MemoryStory, step_s: float, lang: str) -> Text:
     curve = resample(times, values, _CURVE_WIDTH)
     text = Text(area(curve, _CURVE_HEIGHT), style="green")
     caption = tr(
-        "allocated over the step: lowest {low}, highest {high}", lang,
-        low=units.size(min(story.allocated_bytes), lang), high=units.size(story.peak_bytes, lang),
-    )  # fmt: skip
+        "allocated over the step: lowest {low}, highest {high}",
+        lang,
+        low=units.size(min(story.allocated_bytes), lang),
+        high=units.size(story.peak_bytes, lang),
+    )
     text.append(f"\n{caption}", style="dim")
     return text
 
@@ -62,5 +66,5 @@ def _curve(story: MemoryStory, step_s: float, lang: str) -> Text:
 def _holders(story: MemoryStory, lang: str) -> RenderableType:
     rows = table(left(tr("largest at the peak", lang)), right())
     for label, nbytes in story.holders[:TOP_HOLDERS]:
-        rows.add_row(label, units.size(nbytes, lang))
+        rows.add_row(render(label, lang), units.size(nbytes, lang))
     return rows

@@ -11,8 +11,10 @@ from rich.text import Text
 
 from gpuscope.analysis.job import place_of
 from gpuscope.analysis.job_types import JobStory
+from gpuscope.document import format as units
+from gpuscope.document.text import Text as Said
+from gpuscope.document.text import render, verbatim
 from gpuscope.run import JobPlace, Run
-from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import left, right, section, table
 
@@ -25,20 +27,31 @@ _STYLES = ("blue", "green", "yellow", "magenta", "cyan", "bright_blue", "bright_
 def mesh_picture(run: Run, found: JobStory, lang: str) -> RenderableType:
     """Each dimension with its ranks and its link, then the first nodes, rank by rank."""
     rows = table(
-        left(tr("dimension", lang)), right(tr("size", lang)), left(tr("a group of it", lang)),
-        left(tr("talks over", lang)), right(tr("running", lang)), right(tr("not hidden", lang)),
-    )  # fmt: skip
+        left(tr("dimension", lang)),
+        right(tr("size", lang)),
+        left(tr("a group of it", lang)),
+        left(tr("talks over", lang)),
+        right(tr("running", lang)),
+        right(tr("not hidden", lang)),
+    )
     for (name, size), ranks in zip(found.mesh, first_groups(found.mesh), strict=True):
         running, exposed = means_s(found, name)
         rows.add_row(
-            Text(name, style="bold"), f"{size:,}", Text(short(ranks), style="dim"),
-            link_of(ranks, run.place, lang), units.time(running, lang), units.time(exposed, lang),
-        )  # fmt: skip
+            Text(name, style="bold"),
+            f"{size:,}",
+            Text(short(ranks), style="dim"),
+            render(link_of(ranks, run.place), lang),
+            units.time(running, lang),
+            units.time(exposed, lang),
+        )
     parts: list[RenderableType] = [rows]
     if run.place is not None:
         parts += [Text(), Grid(found.mesh, found.world_size, run.place.devices_per_node, lang)]
-    about = tr("A device's place says which part it holds: pp 1 is the second stage, tp 0 the "
-               "first shard of each layer, dp 3 the fourth replica's data.", lang)  # fmt: skip
+    about = tr(
+        "A device's place says which part it holds: pp 1 is the second stage, tp 0 the "
+        "first shard of each layer, dp 3 the fourth replica's data.",
+        lang,
+    )
     return section(tr("The mesh", lang), about, *parts)
 
 
@@ -60,16 +73,16 @@ def short(ranks: Sequence[int]) -> str:
     return f"{ranks[0]}, {ranks[1]}, … {ranks[-1]}"
 
 
-def link_of(ranks: Sequence[int], place: JobPlace | None, lang: str) -> str:
+def link_of(ranks: Sequence[int], place: JobPlace | None) -> Said:
     """The link that a group's ranks meet on; both where the group has neighbours in a domain."""
     if place is None:
-        return tr("not available", lang)
+        return Said("not available")
     domains = {rank // place.domain_devices for rank in ranks}
     if len(domains) == 1:
-        return place.within or tr("the host", lang)
+        return verbatim(place.within) if place.within else Said("the host")
     if len(domains) == len(ranks) or not place.within:
-        return place.between or tr("not available", lang)
-    return f"{place.within} + {place.between}"
+        return verbatim(place.between) if place.between else Said("not available")
+    return verbatim(f"{place.within} + {place.between}")
 
 
 def means_s(found: JobStory, label: str) -> tuple[float, float]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
+from rich.text import Text as TextLine
 
 from gpuscope.run import Run
 from gpuscope.views.terminal import recorded
 from gpuscope.views.terminal.finding_panel import assumptions, findings, no_findings, origins
 from gpuscope.views.terminal.hardware_panel import roofline, tasks
 from gpuscope.views.terminal.headline import headline
-from gpuscope.views.terminal.measurement_panel import measurement
 from gpuscope.views.terminal.memory_panel import memory
 from gpuscope.views.terminal.module_panel import modules
-from gpuscope.views.terminal.time_panel import classes, families, operators, phases
+from gpuscope.views.terminal.time_panel import account, classes, families, operators, phases
+from gpuscope.views.words import whose
 
 
 def render_headline(run: Run, lang: str = "en") -> RenderableType:
@@ -28,10 +29,13 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
         lang: "en" or "zh".
         top: rows of each table of a recording.
 
-    The findings stand near the end, where the eye is when the output stops.
+    The account and the findings stand near the end, where the eye is when the output stops.
     """
     analysis = run.analysis
-    parts: list[RenderableType] = [headline(run, lang), *recorded.first(run, lang)]
+    parts: list[RenderableType] = [headline(run, lang)]
+    if (said := whose(run)) is not None:
+        parts.append(TextLine(said.to(lang), style="dim"))
+    parts += recorded.first(run, lang)
     if analysis.classes and not analysis.host:
         parts.append(classes(run, lang))
     parts += recorded.causes(run, lang, top)
@@ -50,11 +54,16 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
         parts.append(tasks(run, lang))
     if analysis.memory is not None:
         parts.append(memory(analysis.memory, analysis.step_s, lang))
+    waterfall = account(run, lang)
+    if waterfall is not None:
+        parts.append(waterfall)
     if analysis.findings:
         parts.append(findings(run, lang))
     elif run.origin == "measured" and analysis.time and analysis.step_s > 0:
         parts.append(no_findings(run, lang))
     if run.measurement is not None:
+        from gpuscope.views.terminal.measurement_panel import measurement
+
         parts.append(measurement(run, run.measurement, lang))
     if run.assumptions:
         parts.append(assumptions(run, lang))

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from gpuscope.analysis.job_types import JobStory
 from gpuscope.analysis.pipeline import Pipeline, Stage, pipeline
+from gpuscope.document import format as units
 from gpuscope.run import Run
-from gpuscope.views import units
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import section
 
@@ -27,14 +27,20 @@ def schedule_picture(run: Run, found: JobStory, lang: str) -> RenderableType | N
         return None
     about = tr(
         "One line a stage, time to the right. Digits: forward passes of microbatches 0, 1, ...; "
-        "letters: backward passes a, b, ...; a dot: the stage waits.", lang,
-    )  # fmt: skip
-    share = units.percent(schedule.bubble_share, lang)
-    ideal = units.percent(schedule.ideal_share, lang)
-    said = tr("Bubble {share} of the schedule; {ideal} with equal stages and instant sends.", lang,
-              share=share, ideal=ideal)  # fmt: skip
-    return section(tr("The pipeline", lang), about, Schedule(schedule, lang), Text(),
-                   Text(said, style="dim"))  # fmt: skip
+        "letters: backward passes a, b, ...; a dot: the stage waits.",
+        lang,
+    )
+    share = units.share(schedule.bubble_share, lang)
+    ideal = units.share(schedule.ideal_share, lang)
+    said = tr(
+        "Bubble {share} of the schedule; {ideal} with equal stages and instant sends.",
+        lang,
+        share=share,
+        ideal=ideal,
+    )
+    return section(
+        tr("The pipeline", lang), about, Schedule(schedule, lang), Text(), Text(said, style="dim")
+    )
 
 
 @dataclass(frozen=True, slots=True)

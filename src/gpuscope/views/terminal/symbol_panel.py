@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from gpuscope.analysis.types import Share
+from gpuscope.document import format as units
 from gpuscope.run import Run
-from gpuscope.views import units
 from gpuscope.views.figures import short_operator
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import left, right, section, table
@@ -19,24 +20,38 @@ def symbols(run: Run, lang: str, top: int) -> RenderableType:
     """The kernels that take most device time, by symbol."""
     step = run.analysis.step_s
     rows = table(
-        left(tr("symbol", lang), ratio=1), right(tr("time", lang)), right(tr("of step", lang)),
-        right(tr("launches", lang)), right(tr("each", lang)),
-    )  # fmt: skip
+        left(tr("symbol", lang), ratio=1),
+        right(tr("time", lang)),
+        right(tr("of step", lang)),
+        right(tr("launches", lang)),
+        right(tr("each", lang)),
+    )
     rows.expand = True
     least = LEAST_SHARE * sum(share.time_s for share in run.analysis.symbols)
     shown = [share for share in run.analysis.symbols if share.time_s >= least][:top]
     for share in shown:
         rows.add_row(
-            share.label, units.time(share.time_s, lang),
-            units.percent(share.time_s / step if step else 0.0, lang),
+            share.label,
+            units.time(share.time_s, lang),
+            units.share(share.time_s / step if step else 0.0, lang),
             units.count(share.count, lang),
-            units.time(share.time_s / share.count, lang) if share.count else "",
-        )  # fmt: skip
+            units.time(_runs_s(share) / share.count, lang) if share.count else "",
+        )
     parts: list[RenderableType] = [rows]
     rest = len(run.analysis.symbols) - len(shown)
     if rest > 0:
         parts.append(Text(tr("and {n} more (see --json)", lang, n=rest), style="dim"))
-    return section(tr("By kernel", lang), tr("The device's own symbols, shortened.", lang), *parts)
+    about = tr(
+        "The device's own symbols, shortened. Time: of the step, counted once where kernels run "
+        "beside each other. Each: how long one launch runs.",
+        lang,
+    )
+    return section(tr("By kernel", lang), about, *parts)
+
+
+def _runs_s(share: Share) -> float:
+    """How long a symbol's kernels run, also beside others; what is counted of them if unknown."""
+    return share.time_s if share.running_s is None else share.running_s
 
 
 def host(run: Run, lang: str, top: int) -> RenderableType:
@@ -44,15 +59,18 @@ def host(run: Run, lang: str, top: int) -> RenderableType:
     shares = run.analysis.host
     total = sum(share.time_s for share in shares)
     rows = table(
-        left(tr("operator", lang), ratio=1), right(tr("time", lang)), right(tr("share", lang)),
+        left(tr("operator", lang), ratio=1),
+        right(tr("time", lang)),
+        right(tr("share", lang)),
         right(tr("calls", lang)),
-    )  # fmt: skip
+    )
     rows.expand = True
     for share in shares[:top]:
         rows.add_row(
-            short_operator(share.label), units.time(share.time_s, lang),
-            units.percent(share.time_s / total if total else 0.0, lang),
+            short_operator(share.label),
+            units.time(share.time_s, lang),
+            units.share(share.time_s / total if total else 0.0, lang),
             units.count(share.count, lang),
-        )  # fmt: skip
+        )
     about = tr("Each without what it calls in turn; all host threads together.", lang)
     return section(tr("What the host did", lang), about, rows)

@@ -9,21 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuscope.analysis.types import Share
+from gpuscope.document import format as units
+from gpuscope.document.text import render
 from gpuscope.run import Run
-from gpuscope.views import units
 from gpuscope.views.figures import short_operator
 from gpuscope.views.i18n import tr
-from gpuscope.views.terminal.layout import (
-    Bar,
-    bars,
-    class_label,
-    class_style,
-    left,
-    right,
-    section,
-    table,
-    word,
-)
+from gpuscope.views.quantities import cell
+from gpuscope.views.run_figures.account import account as account_figure
+from gpuscope.views.terminal.blocks.roles import STYLES
+from gpuscope.views.terminal.layout import Bar, bars, class_style, left, right, section, table
+from gpuscope.views.words import class_label, word
 
 TOP_OPERATORS = 12
 LONGEST_LABEL = 60
@@ -46,27 +41,51 @@ def classes(run: Run, lang: str) -> RenderableType:
             class_label(share.label, lang),
             Bar(share.time_s / top if top else 0.0, 36, class_style(share.label)),
             units.time(share.time_s, lang),
-            units.percent(_part(share.time_s, run), lang),
+            units.share(_part(share.time_s, run), lang),
         )
     return section(tr("Where the time goes", lang), about, rows)
+
+
+def account(run: Run, lang: str) -> RenderableType | None:
+    """The step from its best possible time, as a waterfall; None where a run has no account."""
+    figure = account_figure(run)
+    if figure is None:
+        return None
+    step_s = run.analysis.step_s
+    rows = table(left(), bars(), right(), right(), header=False)
+    for each in figure.bars:
+        time_s = sum(part.value for part in each.parts)
+        style = STYLES[each.parts[0].role] if each.parts else ""
+        rows.add_row(
+            cell(each.label, "", lang),
+            Bar(time_s / step_s, 36, style, start=each.start / step_s),
+            units.time(time_s, lang) if each.parts else tr("not available", lang),
+            render(each.note, lang),
+        )
+    return section(render(figure.title, lang), render(figure.note, lang), rows)
 
 
 def families(run: Run, lang: str) -> RenderableType:
     """Device time by kernel family, with the rates that it reaches."""
     rows = table(
-        left(tr("family", lang)), bars(), right(tr("time", lang)), right(tr("of step", lang)),
-        right(tr("launches", lang)), right(tr("arithmetic", lang)), right(tr("traffic", lang)),
-    )  # fmt: skip
+        left(tr("family", lang)),
+        bars(),
+        right(tr("time", lang)),
+        right(tr("of step", lang)),
+        right(tr("launches", lang)),
+        right(tr("arithmetic", lang)),
+        right(tr("traffic", lang)),
+    )
     top = max((share.time_s for share in run.analysis.kinds), default=0.0)
     for share in run.analysis.kinds:
         rows.add_row(
             word(share.label, lang),
             Bar(share.time_s / top if top else 0.0, 16),
             units.time(share.time_s, lang),
-            units.percent(_part(share.time_s, run), lang),
+            units.share(_part(share.time_s, run), lang),
             units.count(share.count, lang),
-            _rate(share.flops, share.time_s, units.flop_rate, lang),
-            _rate(share.moved_bytes, share.time_s, units.byte_rate, lang),
+            "" if share.flops_per_s is None else units.flop_rate(share.flops_per_s, lang),
+            "" if share.bytes_per_s is None else units.byte_rate(share.bytes_per_s, lang),
         )
     return section(tr("By kernel family", lang), "", rows)
 
@@ -81,7 +100,7 @@ def phases(run: Run, lang: str) -> RenderableType:
             word(share.label, lang),
             Bar(share.time_s / total if total else 0.0, 36),
             units.time(share.time_s, lang),
-            units.percent(_part(share.time_s, run), lang),
+            units.share(_part(share.time_s, run), lang),
         )
     return section(tr("By phase", lang), "", rows)
 
@@ -104,16 +123,19 @@ def _operator_table(shown: Sequence[Share], rest: Sequence[Share], run: Run, lan
     # Kernels without an operator stand under their symbols, which may be hundreds of letters.
     cut = any(len(share.label) > LONGEST_LABEL for share in shown)
     rows = table(
-        left(tr("operator", lang), ratio=1 if cut else None), right(tr("time", lang)),
-        right(tr("of step", lang)), right(tr("calls", lang)), left(tr("limited by", lang)),
+        left(tr("operator", lang), ratio=1 if cut else None),
+        right(tr("time", lang)),
+        right(tr("of step", lang)),
+        right(tr("launches", lang)),
+        left(tr("limited by", lang)),
         right(tr("× best", lang)),
-    )  # fmt: skip
+    )
     rows.expand = cut
     for share in shown:
         rows.add_row(
             short_operator(share.label),
             units.time(share.time_s, lang),
-            units.percent(_part(share.time_s, run), lang),
+            units.share(_part(share.time_s, run), lang),
             units.count(share.count, lang),
             word(share.limiter, lang) if share.limiter else "",
             _times_best(share, lang),
@@ -123,7 +145,7 @@ def _operator_table(shown: Sequence[Share], rest: Sequence[Share], run: Run, lan
         rows.add_row(
             Text(tr("{n} others", lang, n=len(rest)), style="dim"),
             units.time(time_s, lang),
-            units.percent(_part(time_s, run), lang),
+            units.share(_part(time_s, run), lang),
             units.count(sum(share.count for share in rest), lang),
         )
     return rows
@@ -134,10 +156,6 @@ def _times_best(share: Share, lang: str) -> str:
         return ""
     times = share.time_s / share.best_s
     return "> 100×" if times > 100 else units.ratio(times, lang)
-
-
-def _rate(amount: float, time_s: float, show: units.Format, lang: str) -> str:
-    return show(amount / time_s, lang) if amount > 0 and time_s > 0 else ""
 
 
 def _part(time_s: float, run: Run) -> float:

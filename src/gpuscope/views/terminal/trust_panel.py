@@ -7,8 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuscope.analysis.recorded_types import Remark, Trust
+from gpuscope.document.text import render
 from gpuscope.views.i18n import tr
 from gpuscope.views.terminal.layout import section
+from gpuscope.views.words import word
 
 _STYLES = {"cannot": "bold red", "doubt": "yellow", "note": "dim"}
 _MARKS = {"cannot": "✗", "doubt": "!", "note": "·"}
@@ -33,7 +35,7 @@ def trust(found: Trust, lang: str) -> RenderableType | None:
     body: list[RenderableType] = [lines]
     closed = [question for question, can in found.can_conclude.items() if not can]
     if closed:
-        words = tr(", ", lang).join(tr(question, lang) for question in closed)
+        words = tr(", ", lang).join(word(question, lang) for question in closed)
         # What is merely not recorded is no alarm; what should be there and is not, is.
         grave = any(remark.severity == "cannot" for remark in found.remarks)
         closing = tr("Cannot be answered: {words}.", lang, words=words)
@@ -50,4 +52,4 @@ def _of_rank(remark: Remark, several: bool, lang: str) -> str:
 
 def remark_text(remark: Remark, lang: str) -> str:
     """The remark's sentence in a language."""
-    return remark.sentence_zh if lang == "zh" and remark.sentence_zh else remark.sentence
+    return render(remark.sentence, lang)

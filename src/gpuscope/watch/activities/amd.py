@@ -14,11 +14,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gpuscope.measure.sensors.types import SensorInfo
+from gpuscope.document.text import Text
+from gpuscope.measurement.sensors.types import SensorInfo
 from gpuscope.watch.activity import ActivityReader, activity_vendor, rate
 from gpuscope.watch.types import Activity
 
-NOTE = "AMD's library does not tell the share of busy compute units, matrix cores, PCIe directions."
+NOTE = Text(
+    "AMD's library does not tell the share of busy compute units, matrix cores, PCIe directions."
+)
 
 
 class AmdActivity:
@@ -43,8 +46,9 @@ class AmdActivity:
         metrics = self._fields("amdsmi_get_gpu_metrics_info")
         now = (
             time.perf_counter(),
-            _total(metrics.get("xgmi_read_data_acc")), _total(metrics.get("xgmi_write_data_acc")),
-        )  # fmt: skip
+            _total(metrics.get("xgmi_read_data_acc")),
+            _total(metrics.get("xgmi_write_data_acc")),
+        )
         before, self._before = self._before or now, now
         seconds = now[0] - before[0]
         return Activity(
@@ -80,8 +84,8 @@ def _total(values: Any) -> float | None:
     """Bytes over all links that tell; None where none does."""
     if not isinstance(values, list | tuple):
         return None
-    told = [number for value in values if (number := _number(value)) is not None]
-    return sum(told) * 1e3 if told else None
+    known = [number for value in values if (number := _number(value)) is not None]
+    return sum(known) * 1e3 if known else None
 
 
 def open_with(smi: Any, info: SensorInfo) -> ActivityReader | None:

@@ -6,11 +6,12 @@ observe the device (`/proc/sys/dev/i915/perf_stream_paranoid`), and are not read
 
 from __future__ import annotations
 
-from gpuscope.measure.sensors.types import SensorInfo
+from gpuscope.document.text import Text
+from gpuscope.measurement.sensors.types import SensorInfo
 from gpuscope.watch.activity import ActivityReader, NoActivity, activity_vendor
 
 
 @activity_vendor("intel")
 def open_intel(info: SensorInfo) -> ActivityReader | None:
     """Return a reader that says why there is nothing to read."""
-    return NoActivity("Intel's kernel files do not tell what the execution units do.")
+    return NoActivity(Text("Intel's kernel files do not tell what the execution units do."))

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuscope.measure.sensors.types import SensorInfo
+from gpuscope.document.text import Text
+from gpuscope.measurement.sensors.types import SensorInfo
 from gpuscope.watch.activity import ActivityReader, activity_vendor, rate
 from gpuscope.watch.types import Activity
 
@@ -144,7 +145,7 @@ class NvidiaActivity:
     def _open_gpm(self, handle: Any) -> Gpm | None:
         nvml = self._nvml
         if not hasattr(nvml, "nvmlGpmQueryDeviceSupport"):
-            self._notes.append("This nvidia-ml-py is too old to read what the SMs do.")
+            self._notes.append(Text("This nvidia-ml-py is too old to read what the SMs do."))
             return None
         instance: int | None = None
         try:
@@ -154,10 +155,10 @@ class NvidiaActivity:
             if nvml.nvmlGpmQueryDeviceSupport(self._board).isSupportedDevice:
                 return Gpm(nvml, self._board, instance)
         except nvml.NVMLError as error:
-            self._notes.append(f"What the SMs do may not be read: {error}.")
+            self._notes.append(Text("What the SMs do may not be read: {error}.", error=error))
             return None
         self._notes.append(
-            "This device does not tell what its SMs do (NVML's GPM begins with Hopper)."
+            Text("This device does not tell what its SMs do (NVML's GPM begins with Hopper).")
         )
         return None
 

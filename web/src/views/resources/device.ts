@@ -1,6 +1,7 @@
 // The device itself: its parts, and what flowed between them on average over the step.
 
-import { h, onResize, type Child } from "../../core/dom";
+import { h, type Child } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import type { DeviceFacts, UseSeries } from "../../core/document";
 import { byteRate, count, flopRate, hertz, percent, power, quantity, size } from "../../core/format";
 import { t } from "../../core/language";
@@ -16,8 +17,16 @@ export function devicePanel(page: ReportPage): HTMLElement | null {
   const place = h("div", { class: "device" });
   onResize(place, () => place.replaceChildren(drawDevice(page, device, Math.max(300, place.clientWidth))));
   return panel("device", t("The device itself"),
-    t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step. Squares are {units}s; the filled ones had work.", { name: device.name, units: device.compute_unit_label }),
+    `${t("{name}. Each way is as thick as what it can carry (logarithmic), filled as far as it was used on average over the step.", { name: device.name })} ${squares(page, device)}`,
     place, verdict(page), facts(device), asTable(() => flows(page)));
+}
+
+/** What the squares of the picture are. */
+function squares(page: ReportPage, device: DeviceFacts): string {
+  const units = { units: plural(device.compute_unit_label) };
+  return page.run.use?.series.some((s) => s.key === "sm")
+    ? t("Squares are {units}; the filled ones had work.", units)
+    : t("Squares are {units}; how many of them had work is not available.", units);
 }
 
 /** What was used most, in a sentence. */
@@ -27,8 +36,8 @@ function verdict(page: ReportPage): HTMLElement | null {
   const name = unitName(found.series.key, page.run.device?.compute_unit_label, page.run.device?.memory_type);
   const parts = { name, share: percent(found.share) };
   // Matrix units rarely pass 70 % of their peak: data and power do not let them.
-  const text = found.share >= (found.series.key === "tensor" ? 0.6 : 0.7) ? t("Narrowest: {name}, used to {share} on average. More of it would make the step faster.", parts)
-    : found.share >= 0.35 ? t("Narrowest: {name}, used to {share} on average. For stretches of the step it sets the pace, elsewhere something else does.", parts)
+  const text = found.share >= (found.series.key === "tensor" ? 0.6 : 0.7) ? t("Most used: {name}, to {share} on average. More of it would make the step faster.", parts)
+    : found.share >= 0.35 ? t("Most used: {name}, to {share} on average. For stretches of the step it sets the pace, elsewhere something else does.", parts)
       : t("Nothing is used much on average; {name} most, to {share}. The step waits for something else: launches, latency, other ranks or the host.", parts);
   return h("p", { class: "res-verdict" }, text, atLimit(page));
 }

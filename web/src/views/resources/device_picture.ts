@@ -46,6 +46,8 @@ function title(d: DeviceFacts, watts: UseSeries | null, at: Layout): SVGElement 
   return group;
 }
 
+const workUnknown = (d: DeviceFacts): string => t("{units} with work: not available", { units: plural(d.compute_unit_label) });
+
 /** The multiprocessors as cells; as many are filled as had work on average. */
 function units(d: DeviceFacts, sm: UseSeries | null, tensor: UseSeries | null, vector: UseSeries | null, at: Layout, most: string | undefined): SVGElement[] {
   const n = d.compute_units ?? 1, box = { ...at.units, y: at.units.y + 24, height: at.units.height - 24 };
@@ -57,12 +59,13 @@ function units(d: DeviceFacts, sm: UseSeries | null, tensor: UseSeries | null, v
     return out;
   };
   const busiest = [tensor, vector].filter((s) => s !== null), shown = at.narrow ? busiest.sort((a, b) => (share(b) ?? 0) - (share(a) ?? 0)).slice(0, 1) : busiest;
-  const told = busiest.map((s) => `${unitName(s.key)} ${percent(share(s))}`);
+  const told = [...(busy === null ? [workUnknown(d)] : []), ...busiest.map((s) => `${unitName(s.key)} ${percent(share(s))}`)];
   const head = `${n} ${n === 1 ? d.compute_unit_label : plural(d.compute_unit_label)}${d.clock_hz && !at.narrow ? ` · ${hertz(d.clock_hz)}` : ""}`;
   const group = svg("g", { role: "img", tabindex: "0", "aria-label": `${head}. ${told.join(", ")}` },
     svg("rect", { class: "ground", x: at.units.x, y: at.units.y, width: at.units.width, height: at.units.height, fill: "transparent" }),
-    svg("path", { class: "cell", d: path(filled, n) }), svg("path", { class: "cell on", d: path(0, filled), style: { fill: unitColour("sm") } }),
-    svg("text", { x: at.units.x, y: at.units.y + 12 }, svg("tspan", { class: "strong" }, head)),
+    // Dashed: how many had work is not known, which is not the same as none.
+    svg("path", { class: busy === null ? "cell unknown" : "cell", d: path(filled, n) }), svg("path", { class: "cell on", d: path(0, filled), style: { fill: unitColour("sm") } }),
+    svg("text", { x: at.units.x, y: at.units.y + 12 }, svg("tspan", { class: "strong" }, head), busy === null ? svg("tspan", { class: "unknown", dx: 10 }, at.narrow ? "" : workUnknown(d)) : null),
     svg("text", { x: at.units.x + at.units.width, y: at.units.y + 12, "text-anchor": "end" }, shown.map((s, i) => [i ? " · " : "", svg("tspan", { class: most === s.key ? "narrowest" : "" }, `${unitName(s.key)} ${percent(share(s))}`)])));
   tipped(group, head, [busy === null ? t("How many had work is not known.") : t("{n} of {all} had at least one thread block, on average over the step", { n: filled, all: n }), ...[tensor, vector].map((s) => (s ? `${unitName(s.key)}${t(": ")}${percent(share(s))} · ${unitMeaning(s.key)}` : null))]);
   return [group];
@@ -98,7 +101,7 @@ function wayTexts(d: DeviceFacts, pipe: Pipe, series: UseSeries | null, limit: n
   const across = pipe.way === "h2d" || pipe.way === "d2h" || pipe.way === "link";
   if (!series) return across ? (pipe.way === "d2h" ? [] : [wayName(d, pipe.way), limit ? byteRate(limit) : ""].filter(Boolean)) : [limit ? byteRate(limit) : ""].filter(Boolean);
   const mean = average(series), least = series.is_least ? "≥ " : "", part = limit ? percent(mean / limit) : "";
-  const mark = marked ? ` · ${t("narrowest")}` : "";
+  const mark = marked ? ` · ${t("most used")}` : "";
   if (across) return [pipe.way === "link" ? wayName(d, pipe.way) : unitName(pipe.way), `${least}${byteRate(mean)}`, limit ? `${part} / ${byteRate(limit)}` : ""].filter(Boolean);
   return [`${least}${byteRate(mean)}${mark}`, limit ? t("{share} of {limit}", { share: part, limit: byteRate(limit) }) : ""].filter(Boolean);
 }

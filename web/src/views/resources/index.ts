@@ -1,5 +1,6 @@
 // The view "Resources": its panels in the order in which they stand.
 
+import { text } from "../../core/language";
 import type { View } from "../../core/page";
 import { devicePanel } from "./device";
 import { smallPanels } from "./energy";
@@ -9,7 +10,7 @@ import { usePanel } from "./use";
 
 export const view: View = {
   id: "resources",
-  title: "Resources",
-  about: "What the parts of the machine did, against what they could do.",
+  title: text("Resources"),
+  about: text("What the parts of the machine did, against what they could do."),
   panels: [devicePanel, usePanel, rooflinePanel, memoryPanel, smallPanels],
 };

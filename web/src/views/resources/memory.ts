@@ -1,7 +1,8 @@
 // Memory: the curve over the step by what it holds, the peak, and what holds it there.
 
 import { CATEGORIES } from "../../core/colours";
-import { h, onResize, pressable, svg, tipped } from "../../core/dom";
+import { h, pressable, svg, tipped } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import type { Memory } from "../../core/document";
 import { percent, size, ticks, time } from "../../core/format";
 import { t, word } from "../../core/language";
@@ -28,7 +29,7 @@ export function memoryPanel(page: ReportPage): HTMLElement | null {
     page.selections.on(() => light());
   }
   const about = page.run.analysis.step_s
-    ? t("Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for re-use. Memory is taken when the host issues an operator, ahead of the device.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) })
+    ? t("Peak {peak}, {time} into the step. Reserved is what the allocator keeps from the device for re-use. Drawn where the device comes to each operator; the host takes the memory earlier, by as much as it runs ahead.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) })
     : t("Peak {peak}, {time} into the recording. Reserved is what the allocator keeps from the device for re-use.", { peak: size(m.peak_bytes), time: time(m.peak_time_s) });
   return panel("memory", t("Memory"), about, fits(m),
     picture ? [plot, curveLegend(m, picture), momentButton(page, m, picture)] : null,
@@ -132,10 +133,10 @@ function holders(page: ReportPage, m: Memory): HTMLElement | null {
   };
   const shown = rows.slice(0, 8), most = shown[0]?.bytes ?? 1;
   return h("div", {}, h("h4", {}, t("Largest holders at the peak")), h("ul", { class: "res-bars" }, shown.map((row) =>
-    h("li", {}, pressable(h("div", { class: "res-row pressable res-mono", title: row.label }, ...barCells(row.label, row.bytes, most, m, GROUND)), () => choose(row.label))))),
+    h("li", {}, pressable(h("div", { class: "res-row pressable res-mono", title: row.label }, ...barCells(t(row.label), row.bytes, most, m, GROUND)), () => choose(row.label))))),
     rows.length > shown.length ? asTable(() => table({
       caption: t("Largest holders at the peak"), rows, press: (row) => choose(row.label), columns: [
-        { title: t("what"), cell: (row) => row.label, sort: (row) => row.label, text: true },
+        { title: t("what"), cell: (row) => t(row.label), sort: (row) => row.label, text: true },
         { title: t("memory"), cell: (row) => size(row.bytes), sort: (row) => row.bytes },
         { title: t("of peak"), cell: (row) => percent(row.bytes / m.peak_bytes), sort: (row) => row.bytes },
       ],

@@ -1,12 +1,14 @@
 // The roofline: each group of equal kernels as a bubble under the roofs of each level of the machine.
 
 import { familyColour } from "../../core/colours";
-import { h, onResize, pressable, svg, tipped } from "../../core/dom";
+import { h, pressable, svg, tipped } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import { count, digits, flopRate, percent, size, time } from "../../core/format";
 import { t, word } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { asTable, legend, panel, table } from "../../core/panel";
 import { type Level, type Point, pointsAt, roofsOf, slopesOf, wholeStep } from "./roofline_data";
+import { besideRoofline } from "./roofline_beside";
 import { axes, roofLines, wholeMarks } from "./roofline_lines";
 import { type Box, keepClear, radius, scalesOf } from "./roofline_layout";
 
@@ -40,7 +42,7 @@ export function rooflinePanel(page: ReportPage): HTMLElement | null {
     pointsAt(page.run, "l2").length ? chips : null, place,
     legend(kinds.map((kind) => ({ label: word(kind), colour: familyColour(kind) }))),
     points.some((p) => p.flops_per_s > 1.1 * p.roof_flops_per_s) ? h("p", { class: "res-note" }, t("Some kernels lie above their roof: their algorithm needs fewer operations than are counted, as Winograd's does for convolutions.")) : null,
-    levelNote(page), asTable(() => pointTable(page)));
+    levelNote(page), besideRoofline(page), asTable(() => pointTable(page)));
 }
 
 /** What is known of the levels besides device memory. */

@@ -47,7 +47,7 @@ export function slopesOf(run: Run): Slope[] {
     if (bandwidth) found.push({ key, bandwidth, name, origin });
   };
   add("l2", device?.l2_bytes_per_s, "L2", device?.origins.l2_bytes_per_s);
-  add("memory", run.analysis.roofline?.memory_bandwidth_bytes_per_s, device?.memory_type ?? "", device?.origins.memory_bandwidth_bytes_per_s ?? "datasheet");
+  add("memory", run.analysis.roofline?.memory_bandwidth_bytes_per_s, device?.memory_type ?? "", device?.origins.memory_bandwidth_bytes_per_s ?? "");
   if (run.use?.series.some((s) => s.key === "link") || run.ranks.length > 1) add("link", device?.scale_up?.bandwidth_bytes_per_s, device?.scale_up?.name ?? "", device?.scale_up?.origin);
   add("host", device?.host_link?.bandwidth_bytes_per_s, device?.host_link?.name ?? "", device?.host_link?.origin);
   return found.sort((a, b) => b.bandwidth - a.bandwidth);

@@ -3,7 +3,7 @@
 import type { UseOverTime, UseSeries } from "../../core/document";
 import { roleColour } from "../../core/colours";
 import { byteRate, energy, flops, percent, power, size, time } from "../../core/format";
-import { currentLanguage, t } from "../../core/language";
+import { t } from "../../core/language";
 
 export type Key = UseSeries["key"];
 
@@ -11,8 +11,8 @@ const ROLES: Record<Key, string> = {
   tensor: "tensor", vector: "good", sm: "compute", memory: "memory", l2: "l2", link: "communication", h2d: "copy", d2h: "copy", power: "launch",
 };
 
-/** "SMs"; Chinese has no plural. */
-export const plural = (label: string): string => (currentLanguage() === "zh" ? label : `${label}s`);
+/** "SMs", where the language has a plural. */
+export const plural = (label: string): string => t("{name}s", { name: label });
 
 /** The unit's name. */
 export function unitName(key: Key, label = "SM", memory: string | null = null): string {

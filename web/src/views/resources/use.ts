@@ -1,7 +1,8 @@
 // Use over the step: each unit of the device as a small curve under the step's phases; brush to choose.
 
 import { PHASES } from "../../core/colours";
-import { h, onResize, svg } from "../../core/dom";
+import { h, svg } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import type { UseOverTime } from "../../core/document";
 import { percent, ticks, time } from "../../core/format";
 import { t, word } from "../../core/language";

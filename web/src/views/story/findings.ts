@@ -2,8 +2,8 @@
 
 import { h } from "../../core/dom";
 import type { Finding } from "../../core/document";
-import { percent, time } from "../../core/format";
-import { currentLanguage, t } from "../../core/language";
+import { percent, ratio, time } from "../../core/format";
+import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { panel } from "../../core/panel";
 import { evidenceOf } from "./evidence";
@@ -15,14 +15,30 @@ export function findingsPanel(page: ReportPage): HTMLElement | null {
 }
 
 function item(page: ReportPage, f: Finding): HTMLElement {
-  const zh = currentLanguage() === "zh";
-  const title = (zh && f.title_zh) || f.title;
-  const evidence = evidenceOf(page, f.kind);
+  const title = t(f.title);
+  const evidence = evidenceOf(page, f);
   const show = evidence ? h("button", { type: "button", class: "show-me", "aria-label": `${t("Show me")}: ${title}`, onclick: () => {
     if (evidence.events.length) page.selections.choose(page.model, "findings", title, evidence.events, evidence.range ? { range: evidence.range } : {});
     page.show(evidence.panel);
   } }, t("Show me")) : null;
-  return h("li", {}, gainOf(page, f), h("div", {}, h("strong", {}, title), h("p", {}, (zh && f.evidence_zh) || f.evidence), f.hint ? h("p", { class: "hint" }, (zh && f.hint_zh) || f.hint) : null, show));
+  return h("li", {}, gainOf(page, f), h("div", {}, h("strong", {}, title), h("p", {}, t(f.evidence), restOf(page, f)), f.hint ? h("p", { class: "hint" }, t(f.hint), outcomeOf(page, f)) : null, show));
+}
+
+/** The step with it done, where that was simulated. */
+function outcomeOf(page: ReportPage, f: Finding): string {
+  if (!f.predicted_step_s) return "";
+  const said = " " + t("Predicted with it done: {time} a step ({times} as fast).", { time: time(f.predicted_step_s), times: ratio(page.run.analysis.step_s / f.predicted_step_s) });
+  const more = f.max_gain_s !== null && page.run.analysis.step_s - f.predicted_step_s > f.max_gain_s;
+  return more ? said + " " + t("Part of that is counted with other findings.") : said;
+}
+
+/** Which others have the rest of a finding's gain, by their numbers in the list. */
+function restOf(page: ReportPage, f: Finding): string {
+  const list = page.run.analysis.findings;
+  const places = (f.rest_with ?? []).map((kind) => list.findIndex((other) => other.kind === kind && other !== f) + 1).filter((place) => place > 0);
+  if (!places.length) return "";
+  const numbers = places.join(t(", "));
+  return " " + (f.max_gain_s ? t("The rest comes with no. {numbers}.", { numbers }) : t("Its gain comes with no. {numbers}.", { numbers }));
 }
 
 function gainOf(page: ReportPage, f: Finding): HTMLElement {

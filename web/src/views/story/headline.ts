@@ -3,7 +3,7 @@
 import { type Child, h } from "../../core/dom";
 import type { Run } from "../../core/document";
 import { count, energy, flopRate, missing, money, percent, power, size, time } from "../../core/format";
-import { sentence, t, word } from "../../core/language";
+import { t, word } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 
 export function headline({ run }: ReportPage): HTMLElement {
@@ -44,11 +44,19 @@ function intervalOf(run: Run, low: number, high: number): string {
 
 /** Where the step time of a recording comes from. */
 function recordedSteps(run: Run): string {
-  const n = run.timeline?.steps.filter((s) => s.rank === run.ranks[0]).length ?? 0, [low, high] = run.step_time_interval_s;
-  if (!n) return t("the whole recording; no step is marked");
-  if (low === high) return t("median of {n} marked step(s)", { n });
+  const steps = run.timeline?.steps.filter((s) => s.rank === run.ranks[0]) ?? [], n = steps.length, [low, high] = run.step_time_interval_s;
+  if (!n) return t("the whole recording; no step was found");
+  if (missing(run.device_busy_s)) return t("between the host's marks; what the device took is not in the recording");
+  const how = foundBy(steps[0].found), after = how ? t("; ") + how : "";
+  if (low === high) return how ? t("median of {n} step(s)", { n }) + after : t("median of {n} marked step(s)", { n });
   const mean = run.analysis.step_s, differs = Math.abs(mean - run.step_time_s) > 0.02 * run.step_time_s;
-  return t("median of {n} steps; the middle 80 %: {low} to {high}", { n, low: time(low), high: time(high) }) + (differs ? t("; ") + t("mean {time}", { time: time(mean) }) : "");
+  return t("median of {n} steps; the middle 80 %: {low} to {high}", { n, low: time(low), high: time(high) }) + (differs ? t("; ") + t("mean {time}", { time: time(mean) }) : "") + after;
+}
+
+/** How steps that nobody marked were found; "" where they are marked. */
+function foundBy(found: string | undefined): string {
+  if (found === "optimizer") return t("no step is marked: found by the optimizer's calls");
+  return found ? t("no step is marked: found by the kernels that recur") : "";
 }
 
 function throughputFigure(run: Run): HTMLElement {
@@ -75,7 +83,7 @@ function energyFigure(run: Run): HTMLElement {
   const parts = run.analysis.energy, f = run.figures, devices = devicesOf(run), whole = f.job_energy_j as number | null | undefined;
   if (devices > 1) return figure({
     label: t("Energy a step"), value: energy(whole ?? null), origin: run.origins.energy_j,
-    notes: [t("of all {n} devices", { n: count(devices) }), missing(whole) ? null : t("{power} a device", { power: power((whole as number) / run.step_time_s / devices) }),
+    notes: [t(" of all {n} devices", { n: count(devices) }).trim(), missing(whole) ? null : t("{power} a device", { power: power((whole as number) / run.step_time_s / devices) }),
       !missing(f.usd_per_million_tokens) ? t("{money} a million tokens", { money: money(f.usd_per_million_tokens) }) : null],
   });
   return figure({
@@ -88,11 +96,11 @@ function energyFigure(run: Run): HTMLElement {
 function mfuFigure(run: Run): HTMLElement {
   const used = run.analysis.utilisation, devices = devicesOf(run);
   if (devices > 1) return figure({
-    label: "MFU", value: percent((run.figures.mfu as number | null) ?? null), title: used ? sentence(used.definition, run.sentences_zh) : undefined as never,
+    label: "MFU", value: percent((run.figures.mfu as number | null) ?? null), title: used ? t(used.definition) : undefined as never,
     notes: [t("mean of {n} devices", { n: count(devices) }), missing(run.figures.hfu) ? null : `HFU ${percent(run.figures.hfu as number)}`],
   });
   return figure({
-    label: "MFU", value: percent(used?.mfu ?? null), title: used ? sentence(used.definition, run.sentences_zh) : undefined as never,
+    label: "MFU", value: percent(used?.mfu ?? null), title: used ? t(used.definition) : undefined as never,
     notes: [used?.peak_flops_per_s ? t("{rate} of {peak}", { rate: flopRate(used.model_flops / run.step_time_s), peak: flopRate(used.peak_flops_per_s) }) : null,
       used?.hfu && Math.abs(used.hfu - used.mfu) > 1e-4 ? `HFU ${percent(used.hfu)}` : null],
   });

@@ -1,6 +1,8 @@
 // The view "Story": the few sentences that matter, and what to change first.
 
+import { text } from "../../core/language";
 import type { View } from "../../core/page";
+import { accountPanel } from "./account";
 import { findingsPanel } from "./findings";
 import { jobPanel } from "./job";
 import { notesPanel } from "./notes";
@@ -10,7 +12,7 @@ import { trustPanel } from "./trust";
 
 export const view: View = {
   id: "story",
-  title: "Story",
+  title: text("Story"),
   about: "",
-  panels: [sideBySidePanel, trustPanel, sentencesPanel, jobPanel, findingsPanel, notesPanel],
+  panels: [sideBySidePanel, trustPanel, sentencesPanel, jobPanel, accountPanel, findingsPanel, notesPanel],
 };

@@ -22,9 +22,17 @@ export function sentences(run: Run): string[] {
   const sum = (rows: { time_s: number }[]) => rows.reduce((total, row) => total + row.time_s, 0);
   const first = [...busy].sort((x, y) => y.time_s - x.time_s)[0];
   const share = sum(busy) / a.step_s;
-  found.push(t("A step takes {time}; the device works {share} of it.", { time: time(run.step_time_s), share: percent(share) }));
-  if (first) found.push(t("Most of its time is {what}: {time} ({share} of the step).", { what: classLabel(first.label), time: time(first.time_s), share: percent(first.time_s / a.step_s) }));
+  const waits = sum(busy.filter((c) => c.label === "communication: waiting for another rank"));
+  found.push(waits > 0.05 * a.step_s ? t("A step takes {time}; the device is taken {share} of it, {waiting} of that waiting for other ranks.", { time: time(run.step_time_s), share: percent(share), waiting: time(waits) })
+    : t("A step takes {time}; the device works {share} of it.", { time: time(run.step_time_s), share: percent(share) }));
   const worst = [...idle].sort((x, y) => y.time_s - x.time_s)[0];
+  // What is named as the limit is the largest part, and "most" is more than half.
+  const idles = worst !== undefined && worst.time_s > (first?.time_s ?? 0);
+  const largest = idles ? worst : first;
+  if (largest) {
+    const values = { what: classLabel(largest.label), time: time(largest.time_s), share: percent(largest.time_s / a.step_s) };
+    found.push(largest.time_s > 0.5 * a.step_s ? t("Most of it is {what}: {time} ({share} of the step).", values) : t("The largest part of it is {what}: {time} ({share} of the step).", values));
+  }
   if (worst && worst.time_s > 0.02 * a.step_s) found.push(t("It stands idle for {time}, most of all for this reason: {cause}.", { time: time(sum(idle)), cause: t(worst.label.replace(/^idle: /, "")) }));
   const longest = a.kinds[0];
   if (longest && longest.time_s > 0) found.push(t("The largest kernel family is {family} with {share} of the device's time.", { family: t(longest.label.replaceAll("_", " ")), share: percent(longest.time_s / Math.max(sum(a.kinds), 1e-12)) }));

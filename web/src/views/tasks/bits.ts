@@ -2,7 +2,7 @@
 
 import { type Child, h } from "../../core/dom";
 import { percent } from "../../core/format";
-import { currentLanguage } from "../../core/language";
+import { t } from "../../core/language";
 
 /** A small bar with its figure behind it. */
 export const bar = (share: number, colour: string, text: string): HTMLElement =>
@@ -34,4 +34,4 @@ export const loss = (share: number): HTMLElement => h("span", { class: share > 0
 
 /** Sentences after each other: with spaces where the language has them. */
 export const sentences = (parts: readonly (string | null | false | undefined)[]): string =>
-  parts.filter(Boolean).join(currentLanguage() === "zh" ? "" : " ");
+  parts.filter(Boolean).join(t("{first} {second}").replace(/\{\w+\}/g, ""));

@@ -43,7 +43,7 @@ function made(model: Model): KernelGroup[] {
     const own = events.get(key);
     return { key, label: task.label, kind: task.kind, time_s: task.time_s, count: task.count, each_s: task.time_s / Math.max(1, task.count), kernel: own?.kernel ?? null, task, point: points.get(key) ?? null, op: own?.op ?? -1 };
   });
-  const steps = Math.max(1, run.timeline?.steps.length ?? 1);
+  const rank = rankOf(run), steps = Math.max(1, run.timeline?.steps.filter((step) => step.rank === rank).length ?? 1);
   for (const [key, own] of events) {
     if (seen.has(key) || !own.kernel) continue;
     // Kernels of the compute units that are no task of the analysis ran outside its steps.
@@ -58,9 +58,12 @@ function made(model: Model): KernelGroup[] {
 
 const computes = (kind: string): boolean => kind !== "collective" && kind !== "transfer" && kind !== "memset";
 
-/** First and last moment of the marked steps; everything where none is marked. */
+/** The rank that the analysis describes: the first. */
+const rankOf = (run: Run): number => Number(Object.keys(run.analysis.time)[0] ?? 0);
+
+/** First and last moment of its marked steps; everything where none is marked. */
 function marked(run: Run): [number, number] {
-  const steps = run.timeline?.steps ?? [];
+  const steps = (run.timeline?.steps ?? []).filter((step) => step.rank === rankOf(run));
   return steps.length ? [Math.min(...steps.map((s) => s.start_ns)), Math.max(...steps.map((s) => s.end_ns))] : [-Infinity, Infinity];
 }
 
@@ -78,7 +81,7 @@ function tally(model: Model): Map<string, Tally> {
   const tl = model.run.timeline, found = new Map<string, Tally>();
   if (!tl) return found;
   const ofKernel = new Map<number, number>();
-  const [from, to] = marked(model.run);
+  const [from, to] = marked(model.run), rank = rankOf(model.run);
   for (let i = 0; i < model.count; i++) {
     const g = model.groupOf[i] as number;
     if (g < 0 || (tl.events.kind[i] as number) >= DEVICE_KINDS) continue;
@@ -87,7 +90,8 @@ function tally(model: Model): Map<string, Tally> {
     if (!own) found.set(key, (own = { count: 0, duration_ns: 0, inside: 0, inside_ns: 0, kernel: null, op: -1, most: 0 }));
     own.count += 1;
     own.duration_ns += tl.events.duration_ns[i] as number;
-    if ((model.start[i] as number) >= from && (model.start[i] as number) < to) {
+    const ours = tl.lanes[tl.events.lane[i] as number]?.rank === rank;
+    if (ours && (model.start[i] as number) >= from && (model.start[i] as number) < to) {
       own.inside += 1;
       own.inside_ns += tl.events.duration_ns[i] as number;
     }

@@ -1,5 +1,6 @@
 // The view "Tasks": its panels in the order in which they stand.
 
+import { text } from "../../core/language";
 import type { View } from "../../core/page";
 import { kernelPanel } from "./kernel";
 import { kernelsPanel } from "./kernels";
@@ -11,7 +12,7 @@ import { symbolsPanel } from "./symbols";
 
 export const view: View = {
   id: "tasks",
-  title: "Tasks",
-  about: "How the work is split: from the model to its operators, to kernels, to thread blocks on the device, and over the ranks.",
+  title: text("Tasks"),
+  about: text("How the work is split: from the model to its operators, to kernels, to thread blocks on the device, and over the ranks."),
   panels: [modulesPanel, operatorsPanel, kernelsPanel, kernelPanel, symbolsPanel, meshPanel, pipelinePanel],
 };

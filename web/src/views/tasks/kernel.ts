@@ -9,7 +9,6 @@ import { operatorLabel, t, word } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { latePanel } from "../../core/panel";
 import type { Selection } from "../../core/selection";
-import { kernelNote } from "../../text/kernel_notes";
 import { fact } from "./bits";
 import { type KernelGroup, kernelGroups, splitOf } from "./groups";
 import { intensity, limiterSentence, timeParts, traffic } from "./kernel_pictures";
@@ -64,7 +63,7 @@ function parts(page: ReportPage, groups: readonly KernelGroup[], group: KernelGr
 /** Chips of the chosen kernels where several are chosen, and a list of all. */
 function chooser(page: ReportPage, groups: readonly KernelGroup[], group: KernelGroup, chosen: readonly KernelGroup[]): HTMLElement {
   const option = (g: KernelGroup) => h("option", { value: g.key, selected: g === group }, `${g.label} · ${time(g.time_s)}`);
-  const listed = groups.filter((g) => g.key !== "").slice(0, MOST_LISTED);
+  const listed = groups.filter((g) => g.key !== "" && (g.time_s > 0 || g === group)).slice(0, MOST_LISTED);
   const rest = listed.filter((g) => !chosen.includes(g));
   const list = h("select", { "aria-label": t("Kernel"), onchange: (e: Event) => {
     const found = groups.find((g) => g.key === (e.target as HTMLSelectElement).value);
@@ -103,7 +102,7 @@ function facts(page: ReportPage, group: KernelGroup, each_s: number, found: Fill
     fact(t("arithmetic rate"), rate === null ? null : flopRate(rate), rate !== null && peak ? t("{share} of the peak in {dtype}", { share: percent(rate / peak), dtype: kernel?.dtype ?? "" }) : null),
     fact(t("memory rate"), moved > 0 && each_s > 0 ? byteRate(moved / each_s) : null, moved > 0 && bandwidth ? t("{share} of the datasheet's", { share: percent(moved / each_s / bandwidth) }) : null),
     kernel ? fact(t("how we know"), run.origin === "measured" ? `${t("time")}${t(": ")}${t("measured")}${kernel.origin !== "measured" ? `, ${t("work and limits")}${t(": ")}${t(kernel.origin)}` : ""}` : t(kernel.origin)) : null,
-    kernel?.note ? fact(t("note"), kernelNote(kernel.note)) : null);
+    kernel?.note ? fact(t("note"), t(kernel.note)) : null);
 }
 
 /** Warps on a multiprocessor against the most that it holds, and what keeps more away. */

@@ -1,7 +1,8 @@
 // The model as a picture: modules by time, FLOPs, parameters or memory, as a treemap or a flame.
 
 import { BRANCHES, PHASES } from "../../core/colours";
-import { h, hideTip, onResize, tipped } from "../../core/dom";
+import { h, hideTip, tipped } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import type { ModuleShare } from "../../core/document";
 import { count, flops, percent, size, time } from "../../core/format";
 import { t } from "../../core/language";

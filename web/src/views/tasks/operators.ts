@@ -25,13 +25,14 @@ export function operatorsPanel(page: ReportPage): HTMLElement | null {
 function operatorTable(page: ReportPage, rows: readonly Share[]): HTMLElement {
   const step = page.run.analysis.step_s, most = Math.max(...rows.map((o) => o.time_s));
   const measured = rows.some((o) => o.best_s !== null && o.best_s !== undefined);
-  const rate = (o: Share, amount: number) => (amount > 0 && o.time_s > 0 ? amount / o.time_s : null);
+  // Over the time that its kernels run, what others hide of them included (analysis/types.py: Share).
+  const rate = (o: Share, amount: number) => { const took = o.running_s ?? o.time_s; return amount > 0 && took > 0 ? amount / took : null; };
   const columns: TableColumn<Share>[] = [
     { title: t("operator"), text: true, sort: (o) => operatorLabel(o.label), cell: (o) => h("span", { class: "mono", title: o.label }, operatorLabel(o.label)) },
     { title: t("time"), sort: (o) => o.time_s, cell: (o) => time(o.time_s) },
     { title: t("of step"), sort: (o) => o.time_s, cell: (o) => (measured ? percent(o.time_s / step) : bar(o.time_s / most, "var(--accent)", percent(o.time_s / step))) },
     ...(measured ? best(most) : []),
-    { title: t("calls"), sort: (o) => o.count, cell: (o) => count(o.count) },
+    { title: t("launches"), sort: (o) => o.count, cell: (o) => count(o.count) },
     { title: t("limited by"), text: true, sort: (o) => o.limiter, cell: (o) => (o.limiter ? word(o.limiter) : "") },
     { title: t("arithmetic rate"), sort: (o) => rate(o, o.flops), cell: (o) => (rate(o, o.flops) === null ? "" : flopRate(rate(o, o.flops))) },
     { title: t("memory rate"), sort: (o) => rate(o, o.moved_bytes), cell: (o) => (rate(o, o.moved_bytes) === null ? "" : byteRate(rate(o, o.moved_bytes))) },

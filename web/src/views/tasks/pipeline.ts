@@ -2,7 +2,8 @@
 
 import { PHASES } from "../../core/colours";
 import type { Pipeline } from "../../core/document";
-import { h, onResize, pressable, svg, tipped } from "../../core/dom";
+import { h, pressable, svg, tipped } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import { percent, ticks, time } from "../../core/format";
 import { t } from "../../core/language";
 import type { ReportPage } from "../../core/page";

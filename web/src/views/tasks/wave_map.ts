@@ -1,6 +1,7 @@
 // Blocks landing on the multiprocessors, wave by wave: a map of units by waves, the tail in sight.
 
-import { h, hideTip, onResize, showTip, svg } from "../../core/dom";
+import { h, hideTip, showTip, svg } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import { count, percent, time } from "../../core/format";
 import { t } from "../../core/language";
 import { sentences } from "./bits";

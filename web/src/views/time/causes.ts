@@ -4,7 +4,7 @@ import { t } from "../../core/language";
 
 const CAUSES: Record<string, string> = {
   "host dispatching": "#c98a1b", "host synchronising": "#cf3f36", "launch gap": "#8f99a8", "waiting for data": "#b0703f",
-  "waiting for another stream": "#1a8fb0", "waiting for another rank": "#d987a2", unknown: "#6b7480",
+  "waiting for another stream": "#1a8fb0", "waiting for another rank": "#d987a2", "waiting by chance": "#b98fc9", unknown: "#6b7480",
 };
 
 /** The colour of a cause of idle time (gpuscope.analysis.idle). */
@@ -19,6 +19,7 @@ export function causeMeaning(cause: string): string {
     case "waiting for data": return t("The input of the step had not come.");
     case "waiting for another stream": return t("The next work waited for other work of the same device.");
     case "waiting for another rank": return t("The next work waited for another device.");
+    case "waiting by chance": return t("Ranks vary by chance: the step waits for the slowest of all.");
     default: return t("The recording does not tell.");
   }
 }

@@ -2,7 +2,7 @@
 
 import { type Child, h } from "../../core/dom";
 import { percent } from "../../core/format";
-import { t } from "../../core/language";
+import { t, text } from "../../core/language";
 import { shortName } from "./symbol";
 
 /** A small bar with its figure behind it; `share` of its full width. */
@@ -17,11 +17,13 @@ export const swatched = (colour: string, text: Child): Child => h("span", { clas
 export const ofStep = (seconds: number, step_s: number): string => (step_s > 0 ? percent(seconds / step_s) : "");
 
 /** What the machine itself needs between two pieces of work has no name: "-" says that nobody is at fault. */
-const NOBODY = new Set(["launch gap", "launch latency", "handing over"]);
+const NOBODY = new Set(["launch gap", "launch latency", "handing over", "waiting by chance"]);
+
+const OTHER = text("other places");
 
 /** The name of what was at fault, or why it has none. */
 export const placeName = (name: string, kind: string): string =>
-  name ? (name === "other places" ? t(name) : shortName(name)) : NOBODY.has(kind) ? "-" : t("not recorded");
+  name ? (name === OTHER ? t(name) : shortName(name)) : NOBODY.has(kind) ? "-" : t("not recorded");
 
 /** A long name that may be cut; whole on hover. */
 export const named = (name: string, whole = name): HTMLElement => h("span", { class: "tm-name", title: whole }, name);

@@ -4,7 +4,7 @@ import { roleColour } from "../../core/colours";
 import type { Comparison, ComparisonRow } from "../../core/document";
 import { h, tipped } from "../../core/dom";
 import { count, percent, ratio, time } from "../../core/format";
-import { classLabel, currentLanguage, operatorLabel, t, word } from "../../core/language";
+import { classLabel, operatorLabel, t, word } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { latePanel, table } from "../../core/panel";
 import { deviceEvents, familyOf, phaseOf } from "./belongs";
@@ -13,7 +13,7 @@ import { comparisonWith, partnerChips, partners } from "./other_run";
 import { mainRank } from "./window";
 
 type By = "operators" | "kinds" | "classes" | "phases" | "modules";
-type Row = ComparisonRow & { reason_zh?: string };
+type Row = ComparisonRow;
 
 /** The panel; null with a single run. */
 export function comparisonPanel(page: ReportPage): HTMLElement | null {
@@ -27,7 +27,7 @@ export function comparisonPanel(page: ReportPage): HTMLElement | null {
 }
 
 function body(page: ReportPage, c: Comparison): HTMLElement[] {
-  const zh = currentLanguage() === "zh", titles: Record<By, string> = { operators: t("operators"), kinds: t("kernel families"), classes: t("time classes"), phases: t("phases"), modules: t("modules") };
+  const titles: Record<By, string> = { operators: t("operators"), kinds: t("kernel families"), classes: t("time classes"), phases: t("phases"), modules: t("modules") };
   const place = h("div"), chips = new Map<By, HTMLElement>();
   const choose = (by: By) => {
     chips.forEach((chip, key) => chip.setAttribute("aria-pressed", String(key === by)));
@@ -36,17 +36,17 @@ function body(page: ReportPage, c: Comparison): HTMLElement[] {
   for (const by of Object.keys(titles) as By[]) if (c[by].length) chips.set(by, h("button", { type: "button", class: "chip", onclick: () => choose(by) }, titles[by]));
   choose("operators");
   return [
-    h("p", { class: "story" }, (zh && (c as Comparison & { summary_zh?: string }).summary_zh) || String(c.summary)),
-    ends(c, zh),
+    h("p", { class: "story" }, t(String(c.summary))),
+    ends(c),
     h("div", { class: "tools", role: "group", "aria-label": t("Compare by") }, h("span", { class: "dim" }, t("Compare by")), [...chips.values()]), place,
   ];
 }
 
 /** Both steps as two bars at the same scale. */
-function ends(c: Comparison, zh: boolean): HTMLElement {
+function ends(c: Comparison): HTMLElement {
   const most = Math.max(c.a_s, c.b_s);
   const bar = (name: string, s: number, colour: string) => [h("span", {}, name), h("span", { class: "tm-end" }, h("i", { style: { width: `${(s / most) * 100}%`, background: colour } })), h("b", {}, time(s))];
-  return h("div", { class: "tm-both" }, bar((zh && c.a_zh) || c.a, c.a_s, roleColour("reference")), bar((zh && c.b_zh) || c.b, c.b_s, roleColour("compute")),
+  return h("div", { class: "tm-both" }, bar(t(c.a), c.a_s, roleColour("reference")), bar(t(c.b), c.b_s, roleColour("compute")),
     h("span", { class: "dim" }, t("difference")), h("span", {}), h("b", {}, `${signed(c.difference_s)}${c.speedup ? ` (${ratio(c.b_s / c.a_s)})` : ""}`));
 }
 
@@ -54,15 +54,15 @@ const signed = (s: number): string => (s === 0 ? "0 s" : (s < 0 ? "−" : "+") +
 
 function rowsTable(page: ReportPage, c: Comparison, by: By): HTMLElement {
   const rows = [...(c[by] as Row[])].sort((a, b) => Math.abs(b.difference_s) - Math.abs(a.difference_s)), most = Math.max(...rows.map((r) => Math.abs(r.difference_s)), 1e-30);
-  const zh = currentLanguage() === "zh", elements: [HTMLElement, Row][] = [];
-  const label = (row: Row) => labelOf(by, row.label), reason = (row: Row) => (zh && row.reason_zh) || row.reason;
+  const elements: [HTMLElement, Row][] = [];
+  const label = (row: Row) => labelOf(by, row.label), reason = (row: Row) => t(row.reason);
   const made = table({
     caption: t("Where they differ"), rows, first: 14, search: label,
     press: page.run.timeline ? (row) => choose(page, by, row) : undefined, made: (element, row) => elements.push([element, row]),
     columns: [
       { title: t("part"), cell: (row) => named(label(row)), sort: label, text: true },
-      { title: (zh && c.a_zh) || c.a, cell: (row) => time(row.a_s), sort: (row) => row.a_s },
-      { title: (zh && c.b_zh) || c.b, cell: (row) => time(row.b_s), sort: (row) => row.b_s },
+      { title: t(c.a), cell: (row) => time(row.a_s), sort: (row) => row.a_s },
+      { title: t(c.b), cell: (row) => time(row.b_s), sort: (row) => row.b_s },
       { title: t("difference"), cell: (row) => [diverging(row.difference_s / most, `${label(row)}: ${signed(row.difference_s)} (${percent(row.difference_s / c.a_s)})`), h("span", { class: "after" }, signed(row.difference_s))], sort: (row) => row.difference_s },
       { title: t("launches"), cell: (row) => (row.a_count || row.b_count ? `${count(row.a_count)} → ${count(row.b_count)}` : ""), sort: (row) => row.b_count },
       { title: t("why"), cell: (row) => reason(row), sort: reason, text: true },

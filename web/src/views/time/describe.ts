@@ -23,6 +23,8 @@ export function describe(model: Model, event: number, zero: number): { title: st
     const module = tl.ops.modules[columns.module[o]];
     if (module) facts.push([t("module"), module]);
     if (columns.phase[o]) facts.push([t("phase"), word(columns.phase[o]) + (columns.recomputed[o] ? ` (${t("recomputed")})` : "")]);
+    const site = tl.ops.sites?.[columns.site?.[o] ?? -1];
+    if (site) facts.push([t("source line"), site]);
     const shapes = (tl.ops.signatures[columns.signature[o]]?.inputs ?? []).map((s) => `${s.dtype} ${s.shape.join("×") || "1"}`);
     if (shapes.length) facts.push([t("inputs"), shapes.slice(0, 4).join(t(", ")) + (shapes.length > 4 ? " …" : "")]);
   }

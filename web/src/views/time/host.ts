@@ -14,7 +14,7 @@ export function hostPanel(page: ReportPage): HTMLElement | null {
   const total = rows.reduce((sum, row) => sum + row.time_s, 0), most = Math.max(...rows.map((row) => row.time_s));
   const events = (label: string) => (tl ? page.model.eventsWhere((i) => tl.names[tl.events.name[i]] === label) : []);
   return panel("host", t("What the host did"),
-    t("The device did no work in this recording: what follows is the host's story.") + " " + t("Each without what it calls in turn; all host threads together."),
+    t("No device work is in this recording: what follows is the host's story.") + " " + t("Each without what it calls in turn; all host threads together."),
     table({
       caption: t("What the host did"), rows, search: (row) => row.label,
       press: (row) => { const found = events(row.label); if (found.length) page.selections.choose(page.model, "host", operatorLabel(row.label), found); },

@@ -1,5 +1,6 @@
 // The view "Time": its panels in the order in which they stand.
 
+import { text } from "../../core/language";
 import type { View } from "../../core/page";
 import { classesPanel, familiesPanel, phasesPanel } from "./breakdowns";
 import { comparisonPanel } from "./comparison";
@@ -16,8 +17,8 @@ import { timelinePanel } from "./timeline";
 
 export const view: View = {
   id: "time",
-  title: "Time",
-  about: "Where a step's time goes, when everything happens, and what waits for what.",
+  title: text("Time"),
+  about: text("Where a step's time goes, when everything happens, and what waits for what."),
   panels: [
     classesPanel, stripPanel, hostPanel, familiesPanel, phasesPanel, timelinePanel, pairPanel, comparisonPanel, ranksPanel,
     pathPanel, idlePanel, launchesPanel, copiesPanel, stepsPanel,

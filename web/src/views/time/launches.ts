@@ -1,7 +1,7 @@
 // Launches and their queue: whether the host stays ahead of the device.
 
 import { roleColour } from "../../core/colours";
-import { axis, chart } from "../../core/chart";
+import { axis, axisTip, chart } from "../../core/chart";
 import { type Child, css, h } from "../../core/dom";
 import { count, digits, percent, time } from "../../core/format";
 import { t } from "../../core/language";
@@ -11,7 +11,7 @@ import { sub } from "./cells";
 import { axisTime } from "./draw";
 
 interface Launches {
-  count: number; rate_per_s: number; kernels: number; unlinked: number; call_median_s: number; call_total_s: number; latency_median_s: number | null;
+  count: number; rate_per_s: number; kernels: number; unlinked: number; call_median_s: number; call_total_s: number; call_full_s?: number; latency_median_s: number | null;
   latency_empty_median_s: number | null; empty_share: number | null; short_kernels: number; short_share: number | null; queue_mean: number | null;
   queue_max: number | null; queue_time_s: number[]; queue_depth: number[]; graph_launches: number; kernels_per_graph: number | null;
   threads: { thread: string; count: number; time_s: number }[];
@@ -28,8 +28,8 @@ export function launchesPanel(page: ReportPage): HTMLElement | null {
 function facts(l: Launches): HTMLElement {
   const fact = (label: string, value: string, note: string | null = null): Child => h("div", {}, h("dt", {}, label), h("dd", {}, value, note ? h("span", { class: "dim" }, ` ${note}`) : null));
   return h("dl", { class: "facts" },
-    fact(t("Launches a step"), count(l.count), t("{rate} a second", { rate: count(l.rate_per_s) })),
-    fact(t("A launch call"), time(l.call_median_s), t("{time} a step in all", { time: time(l.call_total_s) })),
+    fact(t("Launches a step"), count(l.count), t("{rate} a second while it launches", { rate: count(l.rate_per_s) })),
+    fact(t("A launch call"), time(l.call_median_s), t("{time} a step in all", { time: time(l.call_total_s) }) + (l.call_full_s ? t(", {time} of that waiting for room in the full queue", { time: time(l.call_full_s) }) : "")),
     l.latency_median_s === null ? null : fact(t("From call to work"), time(l.latency_median_s),
       l.latency_empty_median_s === null ? null : t("{time} where nothing was queued", { time: time(l.latency_empty_median_s) })),
     l.queue_mean === null ? null : fact(t("Queue"), t("{mean} on average, {most} at most", { mean: digits(l.queue_mean), most: count(l.queue_max) }),
@@ -48,7 +48,7 @@ function queue(l: Launches): Child {
     height: 190, label: title,
     option: () => ({
       grid: { left: 46, right: 30, top: 34, bottom: 42 },
-      tooltip: { trigger: "axis", formatter: (points: { value: [number, number] }[]) => `${time(points[0].value[0])}<br>${t("{n} launches waiting", { n: points[0].value[1] })}` },
+      tooltip: axisTip((points) => { const [at, n] = points[0].value as [number, number]; return [time(at), t("{n} launches waiting", { n })]; }),
       xAxis: { type: "value", min: times[0], max: times[times.length - 1], name: t("time into the window"), nameLocation: "middle", nameGap: 26,
         ...axis({ splitLine: { show: false }, axisLabel: { formatter: (v: number) => axisTime(v * 1e9, span), showMaxLabel: false, hideOverlap: true, color: css("--soft"), fontSize: 11.5 } }) },
       yAxis: { type: "value", name: t("launches in the queue"), minInterval: 1, ...axis({ nameTextStyle: { align: "left", color: css("--soft"), fontSize: 12 } }) },

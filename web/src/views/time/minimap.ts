@@ -1,6 +1,7 @@
 // The whole run as a strip over the timeline: where work is, and which part is shown below.
 
 import { css, h } from "../../core/dom";
+import { onResize } from "../../core/drawing";
 import { onTheme } from "../../core/theme";
 import { fill } from "./rows";
 import type { Scene } from "./scene";
@@ -17,7 +18,9 @@ export function minimap(scene: Scene): { element: HTMLElement; redraw: () => voi
   const draw = () => {
     pending = 0;
     const room = canvas.parentElement?.clientWidth ?? 0, scale = devicePixelRatio || 1;
-    if (!room || !scene.width) return;
+    if (!room) return;
+    if (scene.width !== room) scene.draw(); // the strip begins where the lanes do
+    if (!scene.width) return;
     if (room !== width || stale) {
       width = room;
       for (const one of [canvas, ground]) { one.width = Math.round(width * scale); one.height = Math.round(HEIGHT * scale); }
@@ -47,7 +50,7 @@ export function minimap(scene: Scene): { element: HTMLElement; redraw: () => voi
   const end = onTheme(() => (canvas.isConnected ? redraw() : end()));
   listen(canvas, scene, x, time);
   const element = h("div", { class: "tl-map-box" }, canvas);
-  new ResizeObserver(request).observe(element);
+  onResize(element, () => { stale = true; draw(); });
   return { element, redraw };
 }
 

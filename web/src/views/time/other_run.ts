@@ -15,7 +15,7 @@ export const comparisonWith = (page: ReportPage, other: number): Comparison | un
 /** What a run is called beside another: predicted or measured where that tells them apart. */
 export function runName(page: ReportPage, index: number, other: number): string {
   const a = page.report.runs[index], b = page.report.runs[other];
-  return a.origin !== b.origin ? `${t(a.origin)}${a.target !== b.target ? ` · ${a.target}` : ""}` : page.report.names[index];
+  return a.origin !== b.origin ? `${t(a.origin)}${a.target !== b.target ? ` · ${a.target}` : ""}` : t(page.report.names[index] as string);
 }
 
 /** Chips to choose the other run; null where there is only one. */
@@ -25,7 +25,7 @@ export function partnerChips(page: ReportPage, chosen: number, choose: (other: n
   const chips = found.map((i) => h("button", { type: "button", class: "chip", "aria-pressed": String(i === chosen), onclick: () => {
     chips.forEach((chip, k) => chip.setAttribute("aria-pressed", String(found[k] === i)));
     choose(i);
-  } }, page.report.names[i]));
+  } }, t(page.report.names[i] as string)));
   return h("div", { class: "tools", role: "group", "aria-label": t("Compare with") }, h("span", { class: "dim" }, t("Compare with")), chips);
 }
 

@@ -16,7 +16,7 @@ import { mainRank } from "./window";
 
 const COLOURS: Record<string, string> = {
   kernel: roleColour("compute"), communication: roleColour("communication"), copy: roleColour("copy"), "host operator": HOST.operator, "host call": HOST.launch,
-  python: HOST.python, "loading input": causeColour("waiting for data"), "launch latency": "#c9ced7", synchronising: causeColour("host synchronising"), "handing over": "#8f7fb8", unexplained: "#5f6875",
+  python: HOST.python, "loading input": causeColour("waiting for data"), "launch latency": "#c9ced7", synchronising: causeColour("host synchronising"), "handing over": "#8f7fb8", unexplained: "#5f6875", "waiting by chance": causeColour("waiting by chance"),
 };
 const colourOf = (kind: string): string => COLOURS[kind] ?? "#5f6875";
 const COLUMNS = 500;

@@ -2,8 +2,8 @@
 
 import { roleColour } from "../../core/colours";
 import { type Child, h } from "../../core/dom";
-import { byteRate, count, size, time } from "../../core/format";
-import { currentLanguage, operatorLabel, t } from "../../core/language";
+import { byteRate, count, percent, size, time } from "../../core/format";
+import { operatorLabel, t } from "../../core/language";
 import type { ReportPage } from "../../core/page";
 import { latePanel, table } from "../../core/panel";
 import { barCell, named, sub } from "./cells";
@@ -14,17 +14,22 @@ import { waitsMatrix } from "./waits_matrix";
 
 interface Share { rank: number; compute_s: number; transfer_s: number; waiting_s: number; caused_s: number; times_last: number; host_s: number | null; clock_offset_s: number | null }
 interface Sort { name: string; group_size: number | null; dtype: string; count: number; message_bytes: number | null; time_s: number; transfer_s: number; waiting_s: number | null; bus_bytes_per_s: number | null; is_lower_bound: boolean }
-interface Story { ranks: Share[]; calls: Call[]; sorts: Sort[]; sentence: string; sentence_zh: string; waiting_by_reason: Record<string, number> }
+interface Story { ranks: Share[]; calls: Call[]; sorts: Sort[]; sentence: string; waiting_by_reason: Record<string, number> }
 
 /** The panel; null for a single rank without communication. */
 export function ranksPanel(page: ReportPage): HTMLElement | null {
-  const { analysis } = page.run, story = analysis.ranks as Story | null, sorts = (analysis.communication?.sorts ?? []) as Sort[];
+  const { analysis } = page.run;
+  // Of a predicted job "The job" tells what each rank moves and waits for; matching the recorded way
+  // takes for waiting what ranks exchange with those that they stand for.
+  const sorts = (analysis.communication?.sorts ?? []) as Sort[];
+  if (analysis.job) return sorts.length ? latePanel("ranks", t("Communication"), null, () => [overlap(analysis.communication), sortsTable(sorts)]) : null;
+  const story = analysis.ranks as Story | null;
   const several = Object.keys(analysis.time).length > 1;
   if (!several && !sorts.length) return null;
-  if (!several) return latePanel("ranks", t("Communication"), t("One rank alone does not tell transfer from waiting: bandwidths are lower bounds."), () => sortsTable(sorts));
+  if (!several) return latePanel("ranks", t("Communication"), t("One rank alone: what a collective takes beyond the time that its bytes need is taken as waiting for other ranks; bandwidths are lower bounds."), () => [overlap(analysis.communication), sortsTable(sorts)]);
   const about = t("One bar a rank, from its first to its last device event; parts do not overlap. Press a bar to choose that rank.");
   return latePanel("ranks", t("Ranks beside each other"), about, () => [
-    story?.sentence ? h("p", { class: "story" }, (currentLanguage() === "zh" && story.sentence_zh) || story.sentence) : null,
+    story?.sentence ? h("p", { class: "story" }, t(story.sentence)) : null,
     rankBars(page),
     story ? waiting(page, story) : sorts.length ? h("div", { class: "tm-below" }, sub(t("Collectives of the first rank")), sortsTable(sorts)) : null,
   ]);
@@ -89,6 +94,12 @@ function sharesTable(rows: Share[]): Child {
       { title: t("clock"), cell: (x) => (x.clock_offset_s === null ? t("not available") : signed(x.clock_offset_s)), sort: (x) => x.clock_offset_s },
     ],
   })];
+}
+
+/** How much of the communication runs beside computation. */
+function overlap(talk: { busy_s: number; exposed_s: number } | null | undefined): HTMLElement | null {
+  if (!talk || !(talk.busy_s > 0)) return null;
+  return h("p", { class: "story" }, t("Communication runs for {busy}, {share} of it beside computation; {exposed} is not hidden.", { busy: time(talk.busy_s), share: percent(1 - talk.exposed_s / talk.busy_s), exposed: time(talk.exposed_s) }));
 }
 
 function sortsTable(sorts: Sort[]): HTMLElement {

@@ -1,6 +1,7 @@
 // The timeline's state: what is shown, where it lies on the canvas, what is under a point.
 
 import { h } from "../../core/dom";
+import { onPaper, onResize } from "../../core/drawing";
 import type { Model } from "../../core/model";
 import { onTheme } from "../../core/theme";
 import { type Colours, drawScene, sceneColours } from "./draw";
@@ -21,6 +22,8 @@ export type Hit =
 export type Lit = { source: number; mask: Uint8Array }[];
 
 const TALLEST = 620;
+/** Of a sheet of paper, beside the panel's words, in pixels. */
+const SHEET = 760;
 
 export class Scene {
   readonly canvas: HTMLCanvasElement;
@@ -64,22 +67,26 @@ export class Scene {
     this.box = h("div", { class: "tl-box" }, this.space);
     this.box.addEventListener("scroll", () => this.request(), { passive: true });
     Object.assign(this.canvas, { timeline: this }); // to be reached from the browser's console and from tests
-    new ResizeObserver(() => { if (this.box.clientWidth !== this.width) this.request(); }).observe(this.box);
+    onResize(this.box, () => { this.fitHeight(); this.draw(); });
     const end = onTheme(() => { if (!this.canvas.isConnected) return end(); this.colours = sceneColours(); this.request(); });
-    const print = () => { if (this.canvas.isConnected) { this.colours = sceneColours(); this.draw(); } else removeEventListener("beforeprint", print); };
-    addEventListener("beforeprint", print);
   }
 
   /** Show other tracks. */
   setTracks(tracks: Track[]): void {
     this.tracks = tracks;
     this.whole = layout(tracks);
-    this.height = Math.min(this.whole, TALLEST);
-    this.space.style.height = `${this.whole}px`;
-    this.box.style.height = `${this.height}px`;
-    this.box.classList.toggle("scrolls", this.whole > this.height);
+    this.fitHeight();
     this.relight();
     this.request();
+  }
+
+  /** Paper does not scroll: there as much is shown as a sheet holds. */
+  private fitHeight(): void {
+    const paper = onPaper();
+    this.height = Math.min(this.whole, paper ? SHEET : TALLEST);
+    this.space.style.height = `${paper ? this.height : this.whole}px`;
+    this.box.style.height = `${this.height}px`;
+    this.box.classList.toggle("scrolls", this.whole > this.height);
   }
 
   /** Light some events and dim the rest; null: all in full colour. */

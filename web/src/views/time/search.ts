@@ -1,4 +1,4 @@
-// Searching events by name: matches are lit as one types, Enter goes from one to the next.
+// Searching events by all that is known of them: matches are lit as one types, Enter goes from one to the next.
 
 import { h } from "../../core/dom";
 import { count, time } from "../../core/format";
@@ -31,7 +31,7 @@ export function searchBox(page: ReportPage, light: (mask: Uint8Array | null) => 
     told.textContent = t("{i} of {n}", { i: at + 1, n: events.length });
   };
   let timer = 0;
-  const field = h("input", { type: "search", placeholder: t("Search events"), "aria-label": t("Search events by name; Enter goes to the next"),
+  const field = h("input", { type: "search", placeholder: t("Search events"), title: t("Symbols, operators, modules, families, source lines"), "aria-label": t("Search events by symbol, operator, module or source line; Enter goes to the next"),
     oninput: () => { clearTimeout(timer); timer = window.setTimeout(look, 120); },
     onkeydown: (e: KeyboardEvent) => {
       if (e.key === "Enter") { e.preventDefault(); clearTimeout(timer); if (at < 0) look(); next(e.shiftKey ? -1 : 1); }
@@ -40,12 +40,29 @@ export function searchBox(page: ReportPage, light: (mask: Uint8Array | null) => 
   return h("span", { class: "group search" }, field, told, choose);
 }
 
-/** Which events' names hold a text (in small letters). */
+/**
+ * Which events a text (in small letters) is about: every word of it stands in the event's name, or in
+ * the operator, module, phase, source line or kernel family that it belongs to.
+ */
 export function matches(model: Model, wanted: string): Uint8Array {
   const mask = new Uint8Array(model.count), tl = model.run.timeline;
   if (!tl) return mask;
-  const names = tl.names.map((name) => name.toLowerCase().includes(wanted)), step = tl.kinds.indexOf("step"), { name, kind } = tl.events;
-  for (let i = 0; i < model.count; i++) if (names[name[i]] && kind[i] !== step) mask[i] = 1;
+  const words = wanted.split(/\s+/).filter(Boolean), step = tl.kinds.indexOf("step");
+  const { names, modules, sites, columns } = tl.ops, { name, kind, op, kernel } = tl.events;
+  // Each table is searched once, not each event: a bit a word, at most 31 of them.
+  const found = (texts: readonly string[]): number[] => texts.map((text) => {
+    const small = text.toLowerCase();
+    return words.slice(0, 31).reduce((bits, word, i) => (small.includes(word) ? bits | (1 << i) : bits), 0);
+  });
+  const all = 2 ** Math.min(31, words.length) - 1;
+  const byName = found(tl.names), byOperator = found(names), byModule = found(modules), bySite = found(sites ?? []);
+  const phases = new Map([...new Set(columns.phase)].map((phase) => [phase, found([phase])[0] as number]));
+  const ofOp = columns.name.map((n, o) => (byOperator[n] ?? 0) | (byModule[columns.module[o]] ?? 0) | (phases.get(columns.phase[o]) ?? 0) | (bySite[columns.site?.[o] ?? -1] ?? 0));
+  const byKernel = found(tl.kernels.map((k) => k.kind));
+  for (let i = 0; i < model.count; i++) {
+    const bits = byName[name[i]] | (ofOp[op[i]] ?? 0) | (byKernel[kernel[i]] ?? 0);
+    if (bits === all && all && kind[i] !== step) mask[i] = 1;
+  }
   return mask;
 }
 

@@ -1,7 +1,7 @@
 // How steps differ: a bar each, what was longer in the slow ones, and the spread by rank.
 
 import { roleColour } from "../../core/colours";
-import { axis, chart } from "../../core/chart";
+import { axis, axisTip, chart } from "../../core/chart";
 import { type Child, css, h } from "../../core/dom";
 import { percent, time } from "../../core/format";
 import { operatorLabel, t } from "../../core/language";
@@ -31,7 +31,7 @@ function bars(page: ReportPage, found: Spread): Child {
     height: 200, label: t("How steps differ"),
     option: () => ({
       grid: { left: 64, right: 70, top: 30, bottom: 42 },
-      tooltip: { trigger: "axis", formatter: (p: { dataIndex: number; value: number }[]) => `${t("step {n}", { n: p[0].dataIndex })}<br>${time(p[0].value)} (${percent(p[0].value / found.median_s)} ${t("of the median")})` },
+      tooltip: axisTip(([p]) => { const s = p.value as number; return [t("step {n}", { n: p.dataIndex }), `${time(s)} (${percent(s / found.median_s)} ${t("of the median")})`]; }),
       xAxis: { type: "category", data: shown.map((_, i) => i), name: t("step"), nameLocation: "middle", nameGap: 26, ...axis() },
       yAxis: { type: "value", name: t("time"), min: 0, ...axis({ axisLabel: { formatter: (v: number) => time(v), color: css("--soft"), fontSize: 11.5 } }) },
       series: [{ type: "bar", barMaxWidth: 42, cursor: marks.length ? "pointer" : "default",

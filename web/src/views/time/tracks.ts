@@ -154,6 +154,7 @@ function countersOf(tl: Timeline): Counter[] {
 }
 
 const laneLabel = (name: string): string => {
+  if (t(name) !== name) return t(name);
   const [first, ...rest] = name.split(" ");
   // "host thread 849 (python3)" is the process's own name beside the thread's number: enough.
   const thread = /^thread (\d+) \((.+)\)$/.exec(rest.join(" "));

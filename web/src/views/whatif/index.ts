@@ -2,7 +2,7 @@
 
 import { drawBlock } from "../../blocks";
 import { h } from "../../core/dom";
-import { said, t } from "../../core/language";
+import { said, t, text } from "../../core/language";
 import type { ReportPage, View } from "../../core/page";
 import { latePanel, panel } from "../../core/panel";
 import { type Group, groupsOf } from "./groups";
@@ -23,12 +23,12 @@ const drawn = (group: Group): HTMLElement[] => group.blocks.map(drawBlock);
 /** Which run the figures are of, where the page holds several. */
 function ofRun(page: ReportPage, at: number): HTMLElement | null {
   if (at !== 0 || page.report.runs.length < 2) return null;
-  return h("p", { class: "res-note" }, t("These figures are of {run}.", { run: page.report.names[0] ?? "" }));
+  return h("p", { class: "res-note" }, t("These figures are of {run}.", { run: t(page.report.names[0] ?? "") }));
 }
 
 export const view: View = {
   id: "whatif",
-  title: "What if",
-  about: "Move the sliders: every point was computed by the same models that predicted the run.",
+  title: text("What if"),
+  about: text("Move the sliders: every point was computed by the same models that predicted the run."),
   panels: Array.from({ length: MOST }, (_, at) => place(at)),
 };

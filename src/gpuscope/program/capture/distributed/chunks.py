@@ -6,13 +6,9 @@ next to nothing, but a thousand fakes cost a second a layer.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
-from gpuscope.program.capture.patches import Patches
-
-__all__ = ["Pieces", "install"]
+__all__ = ["Pieces"]
 
 
 class Pieces:
@@ -45,16 +41,3 @@ class Pieces:
         if first >= length:
             return self.tensor.new_empty(0)
         return self.tensor.narrow(self.dim, first, min(each, length - first))
-
-
-def install(patch: Patches) -> None:
-    """Let FSDP2 make its own piece only."""
-    try:
-        from torch.distributed.fsdp._fully_shard import _fsdp_param
-    except ImportError:  # torch without FSDP2, or with another layout of it
-        return
-
-    def chunk(tensor: torch.Tensor, num_chunks: int, dim: int) -> Any:
-        return Pieces(tensor, num_chunks, dim)
-
-    patch.set(_fsdp_param, "_chunk_with_empty", chunk, only_if_present=True)

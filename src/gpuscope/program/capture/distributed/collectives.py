@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
 from gpuscope.program.capture.calls import Facts, flat, plain_arguments, wants_grad
 from gpuscope.program.capture.distributed import symmetric_memory
 from gpuscope.program.capture.distributed.checks import check
@@ -16,19 +17,32 @@ from gpuscope.program.capture.distributed.works import made
 from gpuscope.program.capture.streams import Queue
 
 _WRITTEN: dict[str, Callable[[Any], Any]] = {
-    "allreduce_": lambda a: a[0], "allreduce_coalesced_": lambda a: a[0],
-    "broadcast_": lambda a: a[0], "allgather_": lambda a: a[0],
-    "_allgather_base_": lambda a: a[0], "allgather_coalesced_": lambda a: a[0],
-    "allgather_into_tensor_coalesced_": lambda a: a[0], "reduce_scatter_": lambda a: a[0],
-    "_reduce_scatter_base_": lambda a: a[0], "reduce_scatter_tensor_coalesced_": lambda a: a[0],
-    "reduce_": lambda a: a[0], "gather_": lambda a: a[0], "scatter_": lambda a: a[0],
-    "alltoall_": lambda a: a[0], "alltoall_base_": lambda a: a[0], "recv_": lambda a: a[0],
+    "allreduce_": lambda a: a[0],
+    "allreduce_coalesced_": lambda a: a[0],
+    "broadcast_": lambda a: a[0],
+    "allgather_": lambda a: a[0],
+    "_allgather_base_": lambda a: a[0],
+    "allgather_coalesced_": lambda a: a[0],
+    "allgather_into_tensor_coalesced_": lambda a: a[0],
+    "reduce_scatter_": lambda a: a[0],
+    "_reduce_scatter_base_": lambda a: a[0],
+    "reduce_scatter_tensor_coalesced_": lambda a: a[0],
+    "reduce_": lambda a: a[0],
+    "gather_": lambda a: a[0],
+    "scatter_": lambda a: a[0],
+    "alltoall_": lambda a: a[0],
+    "alltoall_base_": lambda a: a[0],
+    "recv_": lambda a: a[0],
     "recv_any_source_": lambda a: a[0],
-}  # fmt: skip
+}
 """What the in-place forms write; `send` and barriers write nothing."""
 
-_GATHERED = ("_allgather_base_", "allgather_", "allgather_into_tensor_coalesced_",
-             "allgather_coalesced_")  # fmt: skip
+_GATHERED = (
+    "_allgather_base_",
+    "allgather_",
+    "allgather_into_tensor_coalesced_",
+    "allgather_coalesced_",
+)
 _SCATTERED = ("_reduce_scatter_base_", "reduce_scatter_", "reduce_scatter_tensor_coalesced_")
 _PAIRS = ("send", "recv_", "recv_any_source_", "isend", "irecv")
 
@@ -88,7 +102,7 @@ def _peer(recorder: Any, base: str, name: str, named: dict[str, Any]) -> int:
 def _from_anybody(recorder: Any, name: str) -> int:
     ranks = recorder.groups.ranks(name)
     recorder.works.source = (ranks.index(recorder.groups.rank) - 1) % len(ranks)
-    recorder.values.assume("A receive from any rank is taken to come from the rank before.")
+    recorder.values.assume(Text("A receive from any rank is taken to come from the rank before."))
     return int(ranks[recorder.works.source])
 
 
@@ -107,9 +121,15 @@ def _result(func: Any, args: Any, number: int) -> Any:
 
 
 def _record(
-    recorder: Any, facts: Facts, args: Any, kwargs: Any, written: list[torch.Tensor],
-    index: int, peer: int, name: str,
-) -> int:  # fmt: skip
+    recorder: Any,
+    facts: Facts,
+    args: Any,
+    kwargs: Any,
+    written: list[torch.Tensor],
+    index: int,
+    peer: int,
+    name: str,
+) -> int:
     tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
     base = facts.name.partition("::")[2]
     inputs = tuple(recorder.spec(t) for t in tensors)
@@ -123,9 +143,17 @@ def _record(
         plain["batch"] = recorder.batch
     queue: Queue = (f"group {name}", peer)
     number: int = recorder.append(
-        facts.name, facts.overload, inputs, outputs, plain, queue=queue, group=index, peer=peer,
-        site=site(), autograd=torch.is_grad_enabled() and wants_grad(args),
-    )  # fmt: skip
+        facts.name,
+        facts.overload,
+        inputs,
+        outputs,
+        plain,
+        queue=queue,
+        group=index,
+        peer=peer,
+        site=site(),
+        autograd=torch.is_grad_enabled() and wants_grad(args),
+    )
     recorder.works.issued(number, queue, [s.storage for s in outputs], written)
     return number
 
@@ -146,7 +174,5 @@ def _wait_tensor(recorder: Any, facts: Facts, args: Any) -> Any:
     if number is not None:
         recorder.works.wait(number)
         waits = (number - recorder.order.base,)
-    recorder.append(
-        facts.name, facts.overload, (spec,), (spec,), {}, waits=waits, site=site(),
-    )  # fmt: skip
+    recorder.append(facts.name, facts.overload, (spec,), (spec,), {}, waits=waits, site=site())
     return args[0]

@@ -52,9 +52,12 @@ class Logger:
     ) -> None:
         """The constructor's arguments."""
         self._data |= {
-            "module_name": name, "broadcast_buffers": int(buffers), "has_sync_bn": int(sync),
-            "static_graph": int(fixed), "rank": dist.get_rank(),
-        }  # fmt: skip
+            "module_name": name,
+            "broadcast_buffers": int(buffers),
+            "has_sync_bn": int(sync),
+            "static_graph": int(fixed),
+            "rank": dist.get_rank(),
+        }
 
     def _set_comm_hook_name(self, name: str) -> None:
         self._data["comm_hook"] = name
@@ -116,4 +119,3 @@ def _pieces(flat: torch.Tensor, parts: list[torch.Tensor]) -> Iterator[torch.Ten
     for part in parts:
         yield flat.narrow(0, at, part.numel()).view(part.shape)
         at += part.numel()
-

@@ -95,9 +95,11 @@ class GradBucket:
 
 
 def by_size(
-    tensors: Sequence[torch.Tensor], limits: Sequence[int], sparse: Sequence[bool] = (),
+    tensors: Sequence[torch.Tensor],
+    limits: Sequence[int],
+    sparse: Sequence[bool] = (),
     indices: Sequence[int] = (),
-) -> list[list[int]]:  # fmt: skip
+) -> list[list[int]]:
     """torch's own assignment of tensors to buckets.
 
     Args:
@@ -112,6 +114,7 @@ def by_size(
         list(tensors), list(limits), list(sparse), list(indices)
     )
     return [list(bucket) for bucket in found]
+
 
 def builtin_hook(group: Any, half: bool, state: Any, bucket: GradBucket) -> Any:
     """default_comm_hooks.cpp: divided first, so that nothing overflows."""
@@ -128,6 +131,7 @@ def builtin_hook(group: Any, half: bool, state: Any, bucket: GradBucket) -> Any:
             return whole.copy_(done.value()[0])
 
     return future.then(decompress)
+
 
 def shares(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors lie in the same memory."""

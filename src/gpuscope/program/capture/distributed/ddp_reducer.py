@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 from gpuscope.program.capture.distributed.ddp_buckets import (
     Bucket,
@@ -42,20 +43,31 @@ class Reducer:
     storages: Any = None
 
     def __init__(
-        self, params: Sequence[torch.Tensor], bucket_indices: Sequence[Sequence[int]],
-        per_bucket_size_limits: Sequence[int], process_group: Any,
-        expect_sparse_gradients: Sequence[bool] = (), bucket_bytes_cap: int = 25 * 2**20,
-        find_unused_parameters: bool = False, gradient_as_bucket_view: bool = False,
-        param_to_name_mapping: Any = None, first_bucket_bytes_cap: int = 2**20,
-        skip_all_reduce_unused_params: bool = False, use_python_reducer: bool = False,
-        bucket_bytes_cap_list: Sequence[int] = (), batched_grad_copy: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Sequence[torch.Tensor],
+        bucket_indices: Sequence[Sequence[int]],
+        per_bucket_size_limits: Sequence[int],
+        process_group: Any,
+        expect_sparse_gradients: Sequence[bool] = (),
+        bucket_bytes_cap: int = 25 * 2**20,
+        find_unused_parameters: bool = False,
+        gradient_as_bucket_view: bool = False,
+        param_to_name_mapping: Any = None,
+        first_bucket_bytes_cap: int = 2**20,
+        skip_all_reduce_unused_params: bool = False,
+        use_python_reducer: bool = False,
+        bucket_bytes_cap_list: Sequence[int] = (),
+        batched_grad_copy: bool = False,
+    ) -> None:
         if any(expect_sparse_gradients):
             raise WorkloadError(
-                "DistributedDataParallel with sparse gradients cannot be captured.",
-                "NCCL reduces no sparse tensors; an embedding of the model was made with"
-                " sparse=True.", "Make it with sparse=False.",
-            )  # fmt: skip
+                Text("DistributedDataParallel with sparse gradients cannot be captured."),
+                Text(
+                    "NCCL reduces no sparse tensors; an embedding of the model was made with "
+                    "sparse=True."
+                ),
+                Text("Make it with sparse=False."),
+            )
         self.group = process_group
         self._params = list(params)
         self._views = gradient_as_bucket_view
@@ -93,8 +105,9 @@ class Reducer:
         ]
         self._place = {
             at: (bucket, number)
-            for bucket in self.buckets for number, at in enumerate(bucket.indices)
-        }  # fmt: skip
+            for bucket in self.buckets
+            for number, at in enumerate(bucket.indices)
+        }
         if self.storages is not None:
             category = "gradient" if self._views else "communication"
             for bucket in self.buckets:

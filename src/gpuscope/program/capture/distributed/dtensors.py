@@ -101,9 +101,10 @@ def _forget_answers() -> None:
     from torch.distributed.tensor import _redistribute, debug
 
     for module, name in (
-        (debug, "_clear_sharding_prop_cache"), (debug, "_clear_python_sharding_prop_cache"),
+        (debug, "_clear_sharding_prop_cache"),
+        (debug, "_clear_python_sharding_prop_cache"),
         (getattr(_redistribute, "_gen_transform_infos", None), "cache_clear"),
-    ):  # fmt: skip
+    ):
         clear = getattr(module, name, None)
         if clear is not None:
             clear()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from gpuscope.program.capture.fakes import with_index
-from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.patches import Patches, here
 
 _MODULE = "torch.distributed.fsdp._init_utils"
 
@@ -18,7 +18,7 @@ def install(patch: Patches, recorder: Any) -> None:
     """Let it turn the number of a device into a device, also if it is imported later."""
     patch.on_undo(lambda: _let_go(recorder.modules.roots))
     if _MODULE in sys.modules:
-        patch.set(sys.modules[_MODULE], "torch", _Torch())
+        patch.everywhere(sys.modules[_MODULE], "torch", _Torch())
         return
     finder = _Finder(patch)
     sys.meta_path.insert(0, finder)
@@ -49,7 +49,7 @@ class _Finder:
 
         def exec_module(module: Any) -> None:
             load(module)
-            self._patch.set(module, "torch", _Torch())
+            self._patch.everywhere(module, "torch", _Torch())
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -57,7 +57,7 @@ class _Finder:
 
 class _AnyDevice(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], int):
+        if here() and len(args) == 1 and isinstance(args[0], int):
             return with_index(args[0])
         return torch.device(*args, **kwargs)
 

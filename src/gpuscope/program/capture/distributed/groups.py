@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 from gpuscope.program.types import MeshDimension, ProcessGroup
 
@@ -63,9 +64,9 @@ class Groups:
         if found is None:
             if name not in self._known:
                 raise WorkloadError(
-                    "The step uses a process group that was made before the capture.",
-                    "It belongs to a real job, which a capture must not talk to.",
-                    "Call init_process_group inside of build().",
+                    Text("The step uses a process group that was made before the capture."),
+                    Text("It belongs to a real job, which a capture must not talk to."),
+                    Text("Call init_process_group inside of build()."),
                 )
             found = self._used[name] = len(self._used)
         return found

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 
 __all__ = ["Mail", "PeerFirstError", "delivered", "office"]
@@ -27,9 +28,13 @@ class PeerFirstError(CaptureError):
     def __init__(self, rank: int, receiver: int) -> None:
         self.rank = rank
         super().__init__(
-            f"Rank {receiver} receives an object from rank {rank}, which sends none.",
-            "What is sent is learnt by capturing the sender.",
-            "Check that the ranks send and receive in the same order.",
+            Text(
+                "Rank {receiver} receives an object from rank {rank}, which sends none.",
+                receiver=receiver,
+                rank=rank,
+            ),
+            Text("What is sent is learnt by capturing the sender."),
+            Text("Check that the ranks send and receive in the same order."),
         )
 
 

@@ -11,12 +11,17 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from gpuscope.program.capture.distributed import dtensors
 from gpuscope.program.capture.distributed.groups import Groups
-from gpuscope.program.capture.patches import Patches
+from gpuscope.program.capture.patches import Patches, here
 
 _WITH_NUMBERS = (
-    "__getitem__", "_flatten", "_unflatten", "_get_all_submeshes", "_concatenate", "from_group",
+    "__getitem__",
+    "_flatten",
+    "_unflatten",
+    "_get_all_submeshes",
+    "_concatenate",
+    "from_group",
     "__repr__",
-)  # fmt: skip
+)
 
 
 def install(patch: Patches, recorder: Any) -> None:
@@ -24,7 +29,7 @@ def install(patch: Patches, recorder: Any) -> None:
     from torch.distributed import device_mesh
     from torch.distributed.device_mesh import DeviceMesh
 
-    patch.set(device_mesh, "torch", _RealNumbers())
+    patch.everywhere(device_mesh, "torch", _RealNumbers())
     prepared = False
     original = DeviceMesh.__init__
 
@@ -59,6 +64,8 @@ class _RealNumbers:
 
     def arange(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """As `torch.arange`, on the host and with values."""
+        if not here():
+            return torch.arange(*args, **kwargs)
         kwargs["device"] = "cpu"
         with _disable_current_modes():
             return torch.arange(*args, **kwargs)

@@ -14,20 +14,24 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from gpuscope.document.text import Text
 from gpuscope.program.capture.distributed.groups import group_name
-from gpuscope.program.capture.distributed.mail import office
 from gpuscope.program.capture.patches import Patches
 
-_SAME = "Objects exchanged between ranks (all_gather_object, ...) are taken as equal on all."
+_SAME = Text("Objects exchanged between ranks (all_gather_object, ...) are taken as equal on all.")
 
 
 def install(patch: Patches, recorder: Any) -> None:
     """Answer the object collectives from this rank's objects."""
     answers = _Objects(recorder)
     for name in (
-        "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
-        "send_object_list", "recv_object_list",
-    ):  # fmt: skip
+        "all_gather_object",
+        "gather_object",
+        "broadcast_object_list",
+        "scatter_object_list",
+        "send_object_list",
+        "recv_object_list",
+    ):
         for module in (dist, c10d):
             patch.set(module, name, getattr(answers, name), only_if_present=True)
 
@@ -60,18 +64,26 @@ class _Objects:
             object_list[at] = copy.deepcopy(obj)
 
     def gather_object(
-        self, obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None,
+        self,
+        obj: Any,
+        object_gather_list: Any = None,
+        dst: Any = None,
+        group: Any = None,
         group_dst: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """As `all_gather_object`, on one rank."""
         self.all_gather_object([None] * dist.get_world_size(group), obj, group)
         for at in range(len(object_gather_list or ())):
             object_gather_list[at] = copy.deepcopy(obj)
 
     def broadcast_object_list(
-        self, object_list: Any, src: Any = None, group: Any = None, device: Any = None,
+        self,
+        object_list: Any,
+        src: Any = None,
+        group: Any = None,
+        device: Any = None,
         group_src: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The list stays as this rank has it."""
         root = 0 if src is None and group_src is None else src
         named = {"src": root} if root is not None else {"group_src": group_src}
@@ -80,9 +92,13 @@ class _Objects:
         )
 
     def scatter_object_list(
-        self, scatter_object_output_list: Any, scatter_object_input_list: Any = None,
-        src: Any = None, group: Any = None, group_src: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        scatter_object_output_list: Any,
+        scatter_object_input_list: Any = None,
+        src: Any = None,
+        group: Any = None,
+        group_src: Any = None,
+    ) -> None:
         """This rank's part of what it would give itself; None where it has nothing to give."""
         given = scatter_object_input_list
         mine = given[dist.get_rank(group)] if given else None
@@ -93,6 +109,8 @@ class _Objects:
         self, object_list: Any, dst: Any = None, group: Any = None, device: Any = None, **_: Any
     ) -> None:
         """Sizes, then bytes, to one rank."""
+        from gpuscope.program.capture.distributed.mail import office
+
         mail = office()
         if mail is not None and dst is not None:
             mail.send(dist.get_rank(), dst, list(object_list))
@@ -102,6 +120,8 @@ class _Objects:
         self, object_list: Any, src: Any = None, group: Any = None, device: Any = None, **_: Any
     ) -> Any:
         """What the sender posted; where ranks are captured alone, the list stays as it is."""
+        from gpuscope.program.capture.distributed.mail import office
+
         mail = office()
         if mail is not None and src is not None:
             object_list[:] = mail.receive(src, dist.get_rank())

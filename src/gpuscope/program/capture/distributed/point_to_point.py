@@ -29,6 +29,9 @@ def install(patch: Patches, recorder: Any) -> None:
 
 def _issue(op: Any) -> Any:
     sends = op.op in (dist.isend, c10d.isend) or op.op.__name__ == "isend"
-    peer = {"group_dst" if sends else "group_src": op.group_peer} if hasattr(
-        op, "group_peer") else {"dst" if sends else "src": op.peer}  # fmt: skip
+    peer = (
+        {"group_dst" if sends else "group_src": op.group_peer}
+        if hasattr(op, "group_peer")
+        else {"dst" if sends else "src": op.peer}
+    )
     return op.op(op.tensor, group=op.group, tag=op.tag, **peer)

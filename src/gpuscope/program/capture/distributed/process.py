@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import HashStore
 from torch.distributed import distributed_c10d as c10d
 from torch.utils._python_dispatch import _disable_current_modes
 
+from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 from gpuscope.program.capture.distributed import functional
 from gpuscope.program.capture.distributed.groups import WORLD, Groups
@@ -30,12 +31,12 @@ def install(patch: Patches, groups: Groups, world: World | None) -> None:
     if world is not None:
         if had_group:
             raise WorkloadError(
-                "There is a process group already, so no other job can be captured.",
-                "init_process_group was called before the capture.",
-                "Call it inside of build(), or dist.destroy_process_group() before.",
+                Text("There is a process group already, so no other job can be captured."),
+                Text("init_process_group was called before the capture."),
+                Text("Call it inside of build(), or dist.destroy_process_group() before."),
             )
         groups.rank, groups.world_size = world.rank, world.size
-        _environment(patch, world)
+        patch.environment(world.environment())
     patch.set(c10d, "rendezvous", _rendezvous(world))
     _fake_groups(patch, groups, world)
     _split(patch)
@@ -55,20 +56,6 @@ class _NCCLGroup:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             self.config = SimpleNamespace()
-
-
-def _environment(patch: Patches, world: World) -> None:
-    before = {name: os.environ.get(name) for name in world.environment()}
-
-    def restore() -> None:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-    patch.on_undo(restore)
-    os.environ.update(world.environment())
 
 
 def _ended(patch: Patches) -> None:
@@ -98,14 +85,25 @@ def _rendezvous(world: World | None) -> Any:
 def _check(rank: int, size: int, world: World | None) -> None:
     if world is not None and (rank, size) != (world.rank, world.size):
         raise WorkloadError(
-            f"init_process_group was told rank {rank} of {size}, but this is rank {world.rank} of"
-            f" {world.size}.", "The job's size comes from --on (or `world`).",
-            "Leave rank and world_size out, or ask for a job of that size: "
-            f"--on {size}xh200.",
-        )  # fmt: skip
+            Text(
+                "init_process_group was told rank {rank} of {size}, but this is rank {own_rank} of "
+                "{own_size}.",
+                rank=rank,
+                size=size,
+                own_rank=world.rank,
+                own_size=world.size,
+            ),
+            Text("The job's size comes from --on (or `world`)."),
+            Text(
+                "Leave rank and world_size out, or ask for a job of that size: --on {size}xh200.",
+                size=size,
+            ),
+        )
     if not 0 <= rank < size:
         raise WorkloadError(
-            f"There is no rank {rank} in a job of {size}.", "", "Ranks go from 0 to size - 1."
+            Text("There is no rank {rank} in a job of {size}.", rank=rank, size=size),
+            "",
+            Text("Ranks go from 0 to size - 1."),
         )
 
 
@@ -115,9 +113,15 @@ def _fake_groups(patch: Patches, groups: Groups, world: World | None) -> None:
     original = c10d._new_process_group_helper
 
     def helper(
-        group_size: int, group_rank: int, ranks: Any, backend: Any, store: Any, group_name: Any,
-        *args: Any, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+        group_size: int,
+        group_rank: int,
+        ranks: Any,
+        backend: Any,
+        store: Any,
+        group_name: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         if not ranks:
             _check(group_rank, group_size, world)
             groups.rank, groups.world_size = group_rank, group_size
@@ -128,9 +132,15 @@ def _fake_groups(patch: Patches, groups: Groups, world: World | None) -> None:
         kwargs["device_id"] = None
         with _disable_current_modes():
             made, prefix = original(
-                group_size, group_rank, ranks, dist.Backend("fake"), fake_pg.FakeStore(),
-                group_name, *args, **kwargs,
-            )  # fmt: skip
+                group_size,
+                group_rank,
+                ranks,
+                dist.Backend("fake"),
+                fake_pg.FakeStore(),
+                group_name,
+                *args,
+                **kwargs,
+            )
         if made is not c10d.GroupMember.NON_GROUP_MEMBER:
             _as_asked(made, backend)
             members = tuple(int(r) for r in ranks) if ranks else tuple(range(group_size))
@@ -148,9 +158,13 @@ def _split(patch: Patches) -> None:
     """`split_group` makes the same groups as `new_group`."""
 
     def split_group(
-        parent_pg: Any = None, split_ranks: Any = None, timeout: Any = None, pg_options: Any = None,
-        group_desc: Any = None, **_: Any,
-    ) -> Any:  # fmt: skip
+        parent_pg: Any = None,
+        split_ranks: Any = None,
+        timeout: Any = None,
+        pg_options: Any = None,
+        group_desc: Any = None,
+        **_: Any,
+    ) -> Any:
         if not split_ranks:
             raise ValueError("split_ranks cannot be None or empty")
         parent = dist.get_process_group_ranks(parent_pg or dist.group.WORLD)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
 from gpuscope.program.capture.calls import Facts
 from gpuscope.program.capture.distributed.groups import group_name
@@ -79,9 +80,7 @@ class _Handle:
         groups = self._recorder.groups
         index, peer = groups.index(self._group), groups.global_rank(self._group, rank)
         spec = self._recorder.spec(self._tensor)
-        self._recorder.append(
-            name, "default", (spec,), (), {}, group=index, peer=peer, site=site()
-        )
+        self._recorder.append(name, "default", (spec,), (), {}, group=index, peer=peer, site=site())
 
 
 def result(func: Any, facts: Facts, named: dict[str, Any], args: Any, kwargs: Any) -> Any:
@@ -100,7 +99,7 @@ def result(func: Any, facts: Facts, named: dict[str, Any], args: Any, kwargs: An
     if "all_reduce" in facts.name:
         return torch.empty_like(args[0])
     raise CaptureError(
-        f"The operator '{facts.name}' cannot be captured.",
-        "PyTorch has no shape rule (no meta kernel) for it.",
-        "Give it one with torch.library.register_fake, or use an ordinary collective.",
+        Text("The operator '{operator}' cannot be captured.", operator=facts.name),
+        Text("PyTorch has no shape rule (no meta kernel) for it."),
+        Text("Give it one with torch.library.register_fake, or use an ordinary collective."),
     )

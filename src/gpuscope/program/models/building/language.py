@@ -14,7 +14,6 @@ from gpuscope.program.models.building.caches import (
     probed_shapes,
 )
 from gpuscope.program.models.building.precision import torch_dtype
-from gpuscope.program.models.building.seq2seq import build_seq2seq, build_speech
 from gpuscope.program.models.building.steps import inference_step, train_step
 from gpuscope.program.models.building.transformers_models import make_model
 from gpuscope.program.models.settings import Settings
@@ -85,9 +84,13 @@ def build_image_classifier(spec: TransformersSpec, settings: Settings) -> Step:
     """An image classifier on random images of `settings.image` pixels a side."""
     model = make_model(spec, settings)
     images = torch.randn(
-        settings.batch, getattr(model.config, "num_channels", 3), settings.image, settings.image,
-        device=settings.device, dtype=torch_dtype(settings.weight_dtype),
-    )  # fmt: skip
+        settings.batch,
+        getattr(model.config, "num_channels", 3),
+        settings.image,
+        settings.image,
+        device=settings.device,
+        dtype=torch_dtype(settings.weight_dtype),
+    )
     if settings.task == "train":
         labels = random_tokens(model.config.num_labels, (settings.batch,), settings)
         return train_step(model, lambda net: net(pixel_values=images, labels=labels).loss, settings)
@@ -102,7 +105,5 @@ def build_image_classifier(spec: TransformersSpec, settings: Settings) -> Step:
 BUILDERS: Mapping[str, Callable[[TransformersSpec, Settings], Step]] = {
     "causal": build_causal,
     "encoder": build_encoder,
-    "seq2seq": build_seq2seq,
-    "speech": build_speech,
     "vision": build_image_classifier,
 }

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from gpuscope.document.text import Text
 from gpuscope.errors import UnknownNameError
 from gpuscope.program.models.settings import OPTIMIZERS
 
@@ -41,4 +42,4 @@ def make_optimizer(name: str, parameters: Iterable[nn.Parameter]) -> torch.optim
         return optim.Adagrad(parameters, lr=1e-3)
     if name == "adafactor":
         return optim.Adafactor(parameters, lr=1e-3)
-    raise UnknownNameError("optimizer", name, OPTIMIZERS)
+    raise UnknownNameError(Text("optimizer"), name, OPTIMIZERS)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 import torch
 from torch import nn
 
+from gpuscope.program.capture.patches import alone, patches
 from gpuscope.program.models.settings import Settings
 
 _INIT_FUNCTIONS = (
-    "uniform_", "normal_", "constant_", "ones_", "zeros_", "xavier_uniform_", "xavier_normal_",
-    "kaiming_uniform_", "kaiming_normal_", "trunc_normal_", "orthogonal_",
-)  # fmt: skip
+    "uniform_",
+    "normal_",
+    "constant_",
+    "ones_",
+    "zeros_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "trunc_normal_",
+    "orthogonal_",
+)
 
 
 def torch_dtype(name: str) -> torch.dtype:
@@ -25,10 +35,7 @@ def torch_dtype(name: str) -> torch.dtype:
 
 def holds_no_values(device: str) -> bool:
     """Whether tensors made now have no values (fakes or the meta device): nothing to initialise."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    probe = torch.empty(0, device=device)
-    return isinstance(probe, FakeTensor) or probe.device.type == "meta"
+    return is_without_values(torch.empty(0, device=device))
 
 
 def new_weights(settings: Settings) -> AbstractContextManager[None]:
@@ -53,19 +60,27 @@ def weights_on(device: str, dtype: str) -> Iterator[None]:
         yield
 
 
+def is_without_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a fake or on the meta device."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(tensor, FakeTensor) or tensor.is_meta
+
+
 @contextmanager
 def _no_initialisation() -> Iterator[None]:
-    def leave(tensor: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
-        return tensor
+    """Tensors without values stay as they are; those that another thread makes do have some."""
 
-    originals = {name: getattr(nn.init, name) for name in _INIT_FUNCTIONS}
-    try:
-        for name in originals:
-            setattr(nn.init, name, leave)
+    def only_values(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def initialise(tensor: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
+            return tensor if is_without_values(tensor) else original(tensor, *args, **kwargs)
+
+        return initialise
+
+    with alone(), patches() as patch:
+        for name in _INIT_FUNCTIONS:
+            patch.everywhere(nn.init, name, only_values(getattr(nn.init, name)))
         yield
-    finally:
-        for name, original in originals.items():
-            setattr(nn.init, name, original)
 
 
 def set_matmul_precision(settings: Settings) -> None:

@@ -31,9 +31,12 @@ def build_language_model(
     words = torch.randint(0, vocabulary, shape, device=settings.device)
     following = torch.randint(0, vocabulary, shape, device=settings.device)
     zeros = torch.zeros(
-        lstm.num_layers, settings.batch, lstm.hidden_size,
-        device=settings.device, dtype=torch_dtype(settings.weight_dtype),
-    )  # fmt: skip
+        lstm.num_layers,
+        settings.batch,
+        lstm.hidden_size,
+        device=settings.device,
+        dtype=torch_dtype(settings.weight_dtype),
+    )
     state = (zeros, zeros)
 
     def read(net: nn.Module) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -36,9 +36,12 @@ def build_speech(spec: TransformersSpec, settings: Settings) -> Step:
     if settings.task == "decode":
         return _decode(model, settings, frames)
     features = torch.randn(
-        settings.batch, model.config.num_mel_bins, 2 * frames,
-        device=settings.device, dtype=torch_dtype(settings.weight_dtype),
-    )  # fmt: skip
+        settings.batch,
+        model.config.num_mel_bins,
+        2 * frames,
+        device=settings.device,
+        dtype=torch_dtype(settings.weight_dtype),
+    )
     return _whole(model, {"input_features": features}, settings.seq, settings)
 
 
@@ -85,3 +88,9 @@ def _decode(model: Any, settings: Settings, encoder_tokens: int) -> Step:
         return chosen
 
     return inference_step(model, next_token, settings)
+
+
+BUILDERS: Mapping[str, Callable[[TransformersSpec, Settings], Step]] = {
+    "seq2seq": build_seq2seq,
+    "speech": build_speech,
+}

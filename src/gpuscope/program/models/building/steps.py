@@ -25,6 +25,18 @@ def compiled(model: nn.Module, settings: Settings) -> nn.Module:
     return wrapped
 
 
+def replicated(model: nn.Module, settings: Settings) -> nn.Module:
+    """The model as one of equal copies whose gradients are summed in the backward pass (DDP)."""
+    if settings.replicas == 1:
+        return model
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    if not dist.is_initialized():
+        dist.init_process_group("nccl")
+    return DistributedDataParallel(model.to(settings.device))
+
+
 def recompute(blocks: Iterable[nn.Module]) -> None:
     """Keep only each block's inputs for the backward pass and run the block again there."""
     for block in blocks:
@@ -45,7 +57,7 @@ def train_step(
         A step that clears gradients, runs forward and backward, updates, and gives the loss.
     """
     optimizer = make_optimizer(settings.optimizer, model.parameters())
-    network = compiled(model, settings)
+    network = compiled(replicated(model, settings), settings)
     scaler = None
     if settings.amp and settings.compute_dtype == "float16" and settings.device == "cuda":
         scaler = torch.amp.GradScaler(settings.device)

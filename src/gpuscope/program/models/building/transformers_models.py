@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpuscope.program.capture.patches import alone, patches
 from gpuscope.program.models.building.float8 import use_float8
 from gpuscope.program.models.building.precision import (
     holds_no_values,
+    is_without_values,
     new_weights,
     set_matmul_precision,
 )
@@ -82,8 +84,12 @@ def _initialised_if_real(device: str) -> Iterator[None]:
     from transformers.modeling_utils import PreTrainedModel
 
     original = PreTrainedModel.init_weights
-    setattr(PreTrainedModel, "init_weights", lambda self: None)  # noqa: B010 - a method
-    try:
+
+    def initialise(self: Any) -> None:
+        """Leave a model without values as it is; another thread's has some."""
+        if not any(is_without_values(parameter) for parameter in self.parameters()):
+            original(self)
+
+    with alone(), patches() as patch:
+        patch.everywhere(PreTrainedModel, "init_weights", initialise)
         yield
-    finally:
-        setattr(PreTrainedModel, "init_weights", original)  # noqa: B010

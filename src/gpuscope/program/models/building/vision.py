@@ -48,9 +48,13 @@ def build_classifier(
     """
     network = make_network(make, settings)
     images = torch.randn(
-        settings.batch, 3, settings.image, settings.image,
-        device=settings.device, dtype=torch_dtype(settings.weight_dtype),
-    )  # fmt: skip
+        settings.batch,
+        3,
+        settings.image,
+        settings.image,
+        device=settings.device,
+        dtype=torch_dtype(settings.weight_dtype),
+    )
     if settings.task == "train":
         labels = torch.randint(0, classes, (settings.batch,), device=settings.device)
         return train_step(network, lambda net: F.cross_entropy(net(images), labels), settings)

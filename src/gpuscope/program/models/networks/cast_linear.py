@@ -80,9 +80,7 @@ class _CastProduct(torch.autograd.Function):
     """x W^T with float8 operands: inputs in E4M3, gradients in E5M2."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, one: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
         """(M, K), (N, K) -> (M, N)."""
         x8, x8_swapped = cast_transpose(x, torch.float8_e4m3fn)
         w8, w8_swapped = cast_transpose(weight, torch.float8_e4m3fn)
@@ -145,8 +143,6 @@ def _grouped(
     return torch._scaled_grouped_mm(a, b, scale_a, scale_b, offs=ends, out_dtype=out)
 
 
-def _product(
-    a: torch.Tensor, b: torch.Tensor, one: torch.Tensor, out: torch.dtype
-) -> torch.Tensor:
+def _product(a: torch.Tensor, b: torch.Tensor, one: torch.Tensor, out: torch.dtype) -> torch.Tensor:
     """a (M, K) row-major times b (K, N) column-major."""
     return torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=out)

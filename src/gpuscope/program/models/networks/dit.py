@@ -60,9 +60,17 @@ class DiffusionTransformer(nn.Module):
     """
 
     def __init__(
-        self, *, width: int, layers: int, heads: int, patch: int, image: int = 256,
-        latent: int = 4, classes: int = 1000, eager_attention: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        width: int,
+        layers: int,
+        heads: int,
+        patch: int,
+        image: int = 256,
+        latent: int = 4,
+        classes: int = 1000,
+        eager_attention: bool = False,
+    ) -> None:
         super().__init__()
         side = image // 8 // patch
         self.patch, self.side, self.out_channels = patch, side, 2 * latent

@@ -75,9 +75,8 @@ class Collect(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: torch.Tensor, weights: torch.Tensor, order: torch.Tensor,
-        back: torch.Tensor,
-    ) -> torch.Tensor:  # fmt: skip
+        ctx: Any, rows: torch.Tensor, weights: torch.Tensor, order: torch.Tensor, back: torch.Tensor
+    ) -> torch.Tensor:
         """(tokens x chosen, hidden), (tokens, chosen) -> (tokens, hidden)."""
         ctx.save_for_backward(rows, weights, order, back)
         return one_kernel(_weighted_sum, True)(rows, back, weights)

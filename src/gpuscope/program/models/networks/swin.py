@@ -144,9 +144,15 @@ class SwinTransformer(nn.Module):
     """
 
     def __init__(
-        self, *, width: int, depths: tuple[int, ...], heads: tuple[int, ...], drop: float,
-        window: int = 7, classes: int = 1000,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        width: int,
+        depths: tuple[int, ...],
+        heads: tuple[int, ...],
+        drop: float,
+        window: int = 7,
+        classes: int = 1000,
+    ) -> None:
         super().__init__()
         parts: list[nn.Module] = [
             nn.Sequential(nn.Conv2d(3, width, 4, stride=4), ToChannelsLast(), nn.LayerNorm(width))

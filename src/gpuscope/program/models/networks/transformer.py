@@ -65,9 +65,15 @@ class Transformer(nn.Module):
     places: torch.Tensor
 
     def __init__(
-        self, size: TransformerSize, software: Software, tokens: int, *,
-        layers: range | None = None, first: bool = True, last: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        size: TransformerSize,
+        software: Software,
+        tokens: int,
+        *,
+        layers: range | None = None,
+        first: bool = True,
+        last: bool = True,
+    ) -> None:
         super().__init__()
         which = layers if layers is not None else range(size.layers)
         self.embedding = nn.Embedding(size.vocabulary, size.hidden) if first else None

@@ -18,9 +18,10 @@ from gpuscope.program.models.parallel.options import Software
 from gpuscope.program.models.parallel.size import LatentAttention, TransformerSize
 
 _ONLY = {
-    "flash_only": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "flash_only": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
-}  # fmt: skip
+}
 
 
 def attend_causally(
@@ -139,9 +140,14 @@ class LatentAttentionBlock(nn.Module):
         latent = self.norm(latent)
         if wide is None:
             query, key, value = checkpoint(
-                self._projected, source, latent, self.rope_key(rope_key), by,
-                use_reentrant=False, preserve_rng_state=False,
-            )  # fmt: skip
+                self._projected,
+                source,
+                latent,
+                self.rope_key(rope_key),
+                by,
+                use_reentrant=False,
+                preserve_rng_state=False,
+            )
         else:
             query, key, value = self._heads(wide, self.up(latent), self.rope_key(rope_key), by)
         mixed = attend_causally(query, key, value, kind=self.kind)
@@ -149,15 +155,21 @@ class LatentAttentionBlock(nn.Module):
         return out
 
     def _projected(
-        self, source: torch.Tensor, latent: torch.Tensor, rope_key: torch.Tensor,
+        self,
+        source: torch.Tensor,
+        latent: torch.Tensor,
+        rope_key: torch.Tensor,
         by: Rotation | None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         return self._heads(self.query(source), self.up(latent), rope_key, by)
 
     def _heads(
-        self, query: torch.Tensor, expanded: torch.Tensor, rope_key: torch.Tensor,
+        self,
+        query: torch.Tensor,
+        expanded: torch.Tensor,
+        rope_key: torch.Tensor,
         by: Rotation | None,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Queries, keys and values, each (sequences, heads, tokens, features)."""
         parts = self.latent
         key_head, both = parts.plain_head + parts.rope_head, parts.plain_head + parts.value_head

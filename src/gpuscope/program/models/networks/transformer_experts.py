@@ -46,9 +46,15 @@ class ExpertMatrices(nn.Module):
     """
 
     def __init__(
-        self, size: TransformerSize, experts: Experts, *, grouped: bool, cast: bool = False,
-        fused: bool = False, joined: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        size: TransformerSize,
+        experts: Experts,
+        *,
+        grouped: bool,
+        cast: bool = False,
+        fused: bool = False,
+        joined: bool = False,
+    ) -> None:
         super().__init__()
         self.activation, self.grouped = size.activation, grouped
         self.joined = joined and grouped and size.gated
@@ -112,8 +118,12 @@ class MixtureOfExperts(nn.Module):
         self.fused = software.fused_steps
         self.router = nn.Linear(size.hidden, experts.count, bias=False)
         self.experts = ExpertMatrices(
-            size, experts, grouped=software.grouped_experts, cast=software.matmul == "float8",
-            fused=software.fused_steps, joined=software.fused_projections,
+            size,
+            experts,
+            grouped=software.grouped_experts,
+            cast=software.matmul == "float8",
+            fused=software.fused_steps,
+            joined=software.fused_projections,
         )
         self.shared = None
         if experts.shared_ffn:

@@ -73,9 +73,12 @@ def _gelu_tanh(x: torch.Tensor) -> torch.Tensor:
 
 
 ACTIVATION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "silu": F.silu, "gelu": F.gelu, "gelu_tanh": _gelu_tanh, "relu": F.relu,
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": _gelu_tanh,
+    "relu": F.relu,
     "relu2": _squared_relu,
-}  # fmt: skip
+}
 
 
 def gated(
@@ -85,9 +88,7 @@ def gated(
     return act(gate) * up
 
 
-def gated_halves(
-    joined: torch.Tensor, act: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
+def gated_halves(joined: torch.Tensor, act: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """The same of a product that gives the gate, then what it lets through."""
     gate, up = joined.chunk(2, dim=-1)
     return gated(gate, up, act)

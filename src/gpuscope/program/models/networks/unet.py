@@ -138,10 +138,16 @@ class UNet(nn.Module):
     """
 
     def __init__(
-        self, *, widths: tuple[int, ...] = (320, 640, 1280, 1280),
-        attention: tuple[bool, ...] = (True, True, True, False), per_level: int = 2,
-        heads: int = 8, text_width: int = 768, latent: int = 4, eager_attention: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        widths: tuple[int, ...] = (320, 640, 1280, 1280),
+        attention: tuple[bool, ...] = (True, True, True, False),
+        per_level: int = 2,
+        heads: int = 8,
+        text_width: int = 768,
+        latent: int = 4,
+        eager_attention: bool = False,
+    ) -> None:
         super().__init__()
         time_width = 4 * widths[0]
         self.time = TimestepEmbedding(widths[0], time_width)

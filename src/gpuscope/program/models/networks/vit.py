@@ -41,9 +41,16 @@ class VisionTransformer(nn.Module):
     """
 
     def __init__(
-        self, *, patch: int, width: int, layers: int, heads: int, image: int = 224,
-        classes: int = 1000, eager_attention: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        patch: int,
+        width: int,
+        layers: int,
+        heads: int,
+        image: int = 224,
+        classes: int = 1000,
+        eager_attention: bool = False,
+    ) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, width, patch, stride=patch)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))

@@ -34,9 +34,14 @@ Batch = Callable[[int], tuple[torch.Tensor, torch.Tensor]]
 
 
 def make_part(
-    job: Job, meshes: Meshes, device: torch.device, *, layers: range | None = None,
-    first: bool = True, last: bool = True,
-) -> Transformer:  # fmt: skip
+    job: Job,
+    meshes: Meshes,
+    device: torch.device,
+    *,
+    layers: range | None = None,
+    first: bool = True,
+    last: bool = True,
+) -> Transformer:
     """The network, or a part of its layers, cut, sharded and placed as the plan says.
 
     Args:

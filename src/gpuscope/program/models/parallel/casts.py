@@ -68,6 +68,4 @@ def _renamed(op: Op, twin: dict[int, int]) -> Op:
     def moved(spec: TensorSpec) -> TensorSpec:
         return replace(spec, storage=twin.get(spec.storage, spec.storage))
 
-    return replace(
-        op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs))
-    )
+    return replace(op, inputs=tuple(map(moved, op.inputs)), outputs=tuple(map(moved, op.outputs)))

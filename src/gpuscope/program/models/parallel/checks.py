@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text, joined
 from gpuscope.errors import InvalidValueError
 from gpuscope.program.models.parallel.options import (
     FSDP,
@@ -47,16 +49,20 @@ def plan_of(size: TransformerSize, tokens: int, asked: ParallelOptions) -> Paral
     fsdp = _word("fsdp", _ALIASES.get(asked.fsdp or "", asked.fsdp), FSDP, usual)
     microbatch = positive("microbatch", asked.microbatch) or 1
     plan = Parallelism(
-        dp=dp, **degrees, fsdp=fsdp,  # type: ignore[arg-type]
+        dp=dp,
+        **degrees,
+        fsdp=fsdp,  # type: ignore[arg-type]
         shard=_hybrid(asked, dp) if fsdp == "hybrid" else 0,
-        schedule=schedule, virtual=virtual, microbatch=microbatch,  # type: ignore[arg-type]
+        schedule=schedule,  # type: ignore[arg-type]
+        virtual=virtual,
+        microbatch=microbatch,
         microbatches=_microbatches(asked, dp, microbatch, degrees["pp"] * virtual),
         recompute=_word("recompute", asked.recompute, RECOMPUTE, "none"),  # type: ignore[arg-type]
         sequence_parallel=asked.sequence_parallel,
         rotation=_word("rotation", asked.rotation, ROTATIONS, "allgather"),  # type: ignore[arg-type]
         prefetch=positive("prefetch", asked.prefetch) or 1,
         reduce_dtype=_word("reduce_dtype", asked.reduce_dtype, _REDUCE, "float32"),  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
     check(size, tokens, plan)
     return plan
 
@@ -76,23 +82,37 @@ def _replicas(asked: ParallelOptions, degrees: dict[str, int]) -> int:
     if dp is None:
         if world % each:
             below = world // each * each
-            fits = " or ".join(str(n) for n in (below, below + each) if n)
+            fits = joined((str(n) for n in (below, below + each) if n), " or ")
             raise InvalidValueError(
-                f"{world} devices cannot be split into replicas of {each} ({product}).",
-                f"{world} is not a multiple of {each}.",
-                f"Ask for {fits} devices, or for other degrees.",
+                Text(
+                    "{world} devices cannot be split into replicas of {each} ({product}).",
+                    world=world,
+                    each=each,
+                    product=product,
+                ),
+                Text("{world} is not a multiple of {each}.", world=world, each=each),
+                Text("Ask for {fits} devices, or for other degrees.", fits=fits),
             )
         return world // each
     if dp * each != world:
         mesh = f"dp {dp}" + (f" x {product}" if product else "")
         raise InvalidValueError(
-            f"A mesh of {mesh} has {dp * each} ranks, the job has {world}.",
-            "Each device runs one rank."
+            Text(
+                "A mesh of {mesh} has {dp} ranks, the job has {world}.",
+                mesh=mesh,
+                dp=dp * each,
+                world=world,
+            ),
+            Text("Each device runs one rank.")
             if dp * each < world
-            else "The mesh is larger than the cluster.",
-            f"Leave out --dp (it would be {world // each}), or ask for {dp * each} devices."
+            else Text("The mesh is larger than the cluster."),
+            Text(
+                "Leave out --dp (it would be {world}), or ask for {dp} devices.",
+                world=world // each,
+                dp=dp * each,
+            )
             if world % each == 0
-            else f"Ask for {dp * each} devices.",
+            else Text("Ask for {dp} devices.", dp=dp * each),
         )
     return dp
 
@@ -104,10 +124,19 @@ def _hybrid(asked: ParallelOptions, dp: int) -> int:
     shard = max(1, min(dp, node // each))
     if dp % shard or dp == shard:
         raise InvalidValueError(
-            f"Hybrid sharding over {dp} replicas of {each} ranks on nodes of {node} cannot be.",
-            f"The parameters would be shared by {shard} replicas, those of a node, and copied"
-            f" {dp / shard:g} times.",
-            "Type: --fsdp full, or use a number of replicas that fills several nodes.",
+            Text(
+                "Hybrid sharding over {dp} replicas of {each} ranks on nodes of {node} cannot be.",
+                dp=dp,
+                each=each,
+                node=node,
+            ),
+            Text(
+                "The parameters would be shared by {shard} replicas, those of a node, and copied "
+                "{dp} times.",
+                shard=shard,
+                dp=Number(dp / shard, "g"),
+            ),
+            Text("Type: --fsdp full, or use a number of replicas that fills several nodes."),
         )
     return shard
 
@@ -120,10 +149,21 @@ def _microbatches(asked: ParallelOptions, dp: int, microbatch: int, stages: int)
         each = dp * microbatch
         near = max(1, round(total / each)) * each
         raise InvalidValueError(
-            f"A global batch of {total} cannot be split over {dp} replicas in microbatches of"
-            f" {microbatch}.",
-            f"{total} is not a multiple of {dp} x {microbatch} = {each}.",
-            f"Type: --global-batch {near}",
+            Text(
+                "A global batch of {total} cannot be split over {dp} replicas in microbatches of "
+                "{microbatch}.",
+                total=total,
+                dp=dp,
+                microbatch=microbatch,
+            ),
+            Text(
+                "{total} is not a multiple of {dp} x {microbatch} = {each}.",
+                total=total,
+                dp=dp,
+                microbatch=microbatch,
+                each=each,
+            ),
+            Text("Type: --global-batch {near}", near=near),
         )
     return total // (dp * microbatch)
 
@@ -144,23 +184,29 @@ def _check_tensor(size: TransformerSize, tokens: int, plan: Parallelism) -> None
     if plan.tp == 1:
         return
     counts = {
-        "query heads": size.heads,
-        "key-value heads": size.heads if size.latent else size.kv_heads,
-        "features of the feed-forward part": size.ffn,
+        Text("query heads"): size.heads,
+        Text("key-value heads"): size.heads if size.latent else size.kv_heads,
+        Text("features of the feed-forward part"): size.ffn,
     }
     if size.experts and size.experts.shared_ffn:
-        counts["features of the shared expert"] = size.experts.shared_ffn
+        counts[Text("features of the shared expert")] = size.experts.shared_ffn
     if plan.sequence_parallel:
-        counts["tokens of a sequence"] = tokens // plan.cp
+        counts[Text("tokens of a sequence")] = tokens // plan.cp
     for what, count in counts.items():
         if count % plan.tp:
             fitting = [
                 str(n) for n in range(1, plan.tp) if all(c % n == 0 for c in counts.values())
             ]
             raise InvalidValueError(
-                f"{count} {what} cannot be split over {plan.tp} ranks.",
-                f"{count} is not a multiple of {plan.tp}.", "Type: --tp " + " or ".join(fitting),
-            )  # fmt: skip
+                Text(
+                    "{count} {what} cannot be split over {tp} ranks.",
+                    count=count,
+                    what=what,
+                    tp=plan.tp,
+                ),
+                Text("{count} is not a multiple of {tp}.", count=count, tp=plan.tp),
+                Text("Type: --tp {fitting}", fitting=joined(fitting, " or ")),
+            )
 
 
 def _check_experts(size: TransformerSize, plan: Parallelism) -> None:
@@ -168,27 +214,42 @@ def _check_experts(size: TransformerSize, plan: Parallelism) -> None:
         return
     if size.experts is None:
         raise InvalidValueError(
-            "Expert parallelism needs experts.", "The model has none.", "Leave out --ep."
+            Text("Expert parallelism needs experts."),
+            Text("The model has none."),
+            Text("Leave out --ep."),
         )
     if size.experts.count % plan.ep:
         raise InvalidValueError(
-            f"{size.experts.count} experts cannot be split over {plan.ep} ranks.",
-            f"{size.experts.count} is not a multiple of {plan.ep}.",
-            f"Type: --ep {_divisor(size.experts.count, plan.ep)}",
+            Text(
+                "{count} experts cannot be split over {ep} ranks.",
+                count=size.experts.count,
+                ep=plan.ep,
+            ),
+            Text("{count} is not a multiple of {ep}.", count=size.experts.count, ep=plan.ep),
+            Text("Type: --ep {divisor}", divisor=_divisor(size.experts.count, plan.ep)),
         )
     holders = plan.dp * plan.cp * plan.tp
     if holders % plan.ep:
         raise InvalidValueError(
-            f"{plan.ep} expert ranks cannot be laid over {holders} ranks of a stage.",
-            f"Experts are spread over ranks that hold other tokens: dp x cp x tp = {plan.dp} x"
-            f" {plan.cp} x {plan.tp}.",
-            f"Type: --ep {_divisor(holders, plan.ep)}",
+            Text(
+                "{ep} expert ranks cannot be laid over {holders} ranks of a stage.",
+                ep=plan.ep,
+                holders=holders,
+            ),
+            Text(
+                "Experts are spread over ranks that hold other tokens: dp x cp x tp = {dp} x {cp} "
+                "x {tp}.",
+                dp=plan.dp,
+                cp=plan.cp,
+                tp=plan.tp,
+            ),
+            Text("Type: --ep {divisor}", divisor=_divisor(holders, plan.ep)),
         )
     if plan.tp > 1 and not plan.sequence_parallel:
         raise InvalidValueError(
-            "Expert parallelism beside tensor parallelism needs sequence parallelism.",
-            "Else the tp ranks would send the same tokens to the experts several times.",
-            "Leave sequence parallelism on, or type: --tp 1",
+            Text("Expert parallelism beside tensor parallelism needs sequence parallelism."),
+            Text("Else the tp ranks would send the same tokens to the experts several times."),
+            Text("Leave sequence parallelism on, or type: --tp 1"),
         )
 
 
@@ -200,48 +261,72 @@ def _check_context(size: TransformerSize, tokens: int, plan: Parallelism) -> Non
     if plan.cp > 1 and tokens % (2 * plan.cp):
         near = max(1, round(tokens / (2 * plan.cp))) * 2 * plan.cp
         raise InvalidValueError(
-            f"A sequence of {tokens} tokens cannot be split over {plan.cp} ranks.",
-            "Each takes one piece from the front and one from the back, so that all have as much"
-            f" attention to do: {2 * plan.cp} pieces.",
-            f"Type: --seq {near}",
+            Text(
+                "A sequence of {tokens} tokens cannot be split over {cp} ranks.",
+                tokens=tokens,
+                cp=plan.cp,
+            ),
+            Text(
+                "Each takes one piece from the front and one from the back, so that all have as "
+                "much attention to do: {pieces} pieces.",
+                pieces=2 * plan.cp,
+            ),
+            Text("Type: --seq {near}", near=near),
         )
     if tokens > size.context and size.positions == "learned":
         raise InvalidValueError(
-            f"A sequence of {tokens} tokens is longer than the model's {size.context} positions.",
-            "Its positions are a table that was learned.", f"Type: --seq {size.context}",
-        )  # fmt: skip
+            Text(
+                "A sequence of {tokens} tokens is longer than the model's {context} positions.",
+                tokens=tokens,
+                context=size.context,
+            ),
+            Text("Its positions are a table that was learned."),
+            Text("Type: --seq {context}", context=size.context),
+        )
 
 
 def _check_pipeline(size: TransformerSize, plan: Parallelism) -> None:
     if plan.pp == 1:
         if plan.virtual > 1:
             raise InvalidValueError(
-                "Virtual stages and interleaving need a pipeline.", "It has one stage.",
-                "Leave out --virtual and --schedule, or type: --pp 2",
-            )  # fmt: skip
+                Text("Virtual stages and interleaving need a pipeline."),
+                Text("It has one stage."),
+                Text("Leave out --virtual and --schedule, or type: --pp 2"),
+            )
         return
     if plan.virtual > 1 and plan.schedule != "interleaved":
         raise InvalidValueError(
-            f"The schedule {plan.schedule} has one stage a rank.",
-            "Several are what interleaving is.", "Type: --schedule interleaved",
-        )  # fmt: skip
+            Text("The schedule {schedule} has one stage a rank.", schedule=plan.schedule),
+            Text("Several are what interleaving is."),
+            Text("Type: --schedule interleaved"),
+        )
     if plan.virtual == 1 and plan.schedule == "interleaved":
         raise InvalidValueError(
-            "The interleaved schedule needs several stages a rank.", "", "Type: --virtual 2"
+            Text("The interleaved schedule needs several stages a rank."),
+            "",
+            Text("Type: --virtual 2"),
         )
     if plan.stages > size.layers and plan.stages != size.layers + 2:  # embedding and head alone
         raise InvalidValueError(
-            f"{size.layers} layers cannot fill {plan.stages} pipeline stages.",
-            "Every stage needs at least one.",
-            f"Type: --pp {max(1, size.layers // plan.virtual)}",
+            Text(
+                "{layers} layers cannot fill {stages} pipeline stages.",
+                layers=size.layers,
+                stages=plan.stages,
+            ),
+            Text("Every stage needs at least one."),
+            Text("Type: --pp {most}", most=max(1, size.layers // plan.virtual)),
         )
     if plan.schedule == "interleaved" and plan.microbatches % plan.pp:
         each = plan.dp * plan.microbatch
         near = -(-plan.microbatches // plan.pp) * plan.pp * each
         raise InvalidValueError(
-            f"{plan.microbatches} microbatches cannot be interleaved over {plan.pp} ranks.",
-            "The schedule runs them in rounds of one a rank (Narayanan et al. 2021).",
-            f"Type: --global-batch {near}",
+            Text(
+                "{microbatches} microbatches cannot be interleaved over {pp} ranks.",
+                microbatches=plan.microbatches,
+                pp=plan.pp,
+            ),
+            Text("The schedule runs them in rounds of one a rank (Narayanan et al. 2021)."),
+            Text("Type: --global-batch {near}", near=near),
         )
 
 

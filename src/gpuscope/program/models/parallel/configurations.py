@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuscope.errors import UnsupportedError
+from gpuscope.document.text import Text
+from gpuscope.errors import InvalidValueError, UnsupportedError
 from gpuscope.program.models.parallel.size import Experts, LatentAttention, TransformerSize
 
 __all__ = ["size_of"]
@@ -31,35 +32,62 @@ def size_of(model_type: str, values: Values) -> TransformerSize:
     reader = _READERS.get(model_type)
     if reader is None:
         raise UnsupportedError(
-            f"There is no ready-made parallel program for '{model_type}'.",
-            "There is one for: " + ", ".join(sorted(_READERS)) + ".",
-            "Write a build() with your own parallelism and type: file.py:build",
+            Text(
+                "There is no ready-made parallel program for '{model_type}'.", model_type=model_type
+            ),
+            Text("There is one for: {names}.", names=", ".join(sorted(_READERS))),
+            Text("Write a build() with your own parallelism and type: file.py:build"),
         )
-    return reader(values)
+    missing = [name for name in _NEEDED if model_type != "gpt2" and not values.get(name)]
+    if missing:
+        raise InvalidValueError(
+            Text("The configuration has no '{name}'.", name=missing[0]),
+            Text("A parallel program needs the model's sizes."),
+            Text("Add it to the config.json."),
+        )
+    known = {name: value for name, value in values.items() if value is not None}
+    return reader(known)
+
+
+_NEEDED = ("hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size")
 
 
 def _gpt2(values: Values) -> TransformerSize:
-    hidden, heads = values.get("n_embd", 768), values.get("n_head", 12)
+    hidden, heads = values.get("n_embd", 768), values.get("n_head") or 12
     return TransformerSize(
-        layers=values.get("n_layer", 12), hidden=hidden, heads=heads, kv_heads=heads,
-        head=hidden // heads, ffn=values.get("n_inner") or 4 * hidden,
-        vocabulary=values.get("vocab_size", 50257), context=values.get("n_positions", 1024),
-        norm="layer", gated=False, activation="gelu_tanh", positions="learned", tied=True,
-        qkv_bias=True, out_bias=True, mlp_bias=True,
-    )  # fmt: skip
+        layers=values.get("n_layer", 12),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=heads,
+        head=hidden // heads,
+        ffn=values.get("n_inner") or 4 * hidden,
+        vocabulary=values.get("vocab_size", 50257),
+        context=values.get("n_positions", 1024),
+        norm="layer",
+        gated=False,
+        activation="gelu_tanh",
+        positions="learned",
+        tied=True,
+        qkv_bias=True,
+        out_bias=True,
+        mlp_bias=True,
+    )
 
 
 def _llama(values: Values, **more: Any) -> TransformerSize:
     hidden, heads = values["hidden_size"], values["num_attention_heads"]
     sizes: dict[str, Any] = {
-        "layers": values["num_hidden_layers"], "hidden": hidden, "heads": heads,
+        "layers": values["num_hidden_layers"],
+        "hidden": hidden,
+        "heads": heads,
         "kv_heads": values.get("num_key_value_heads") or heads,
         "head": values.get("head_dim") or hidden // heads,
-        "ffn": values["intermediate_size"], "vocabulary": values.get("vocab_size", 32000),
+        "ffn": values["intermediate_size"],
+        "vocabulary": values.get("vocab_size", 32000),
         "context": values.get("max_position_embeddings", 2048),
         "rope_base": values.get("rope_theta", 10000.0),
         "tied": values.get("tie_word_embeddings", False),
-    }  # fmt: skip
+    }
     if values.get("attention_bias"):
         sizes.update(qkv_bias=True, out_bias=True)
     if values.get("mlp_bias"):
@@ -69,9 +97,10 @@ def _llama(values: Values, **more: Any) -> TransformerSize:
 
 def _mixtral(values: Values) -> TransformerSize:
     experts = Experts(
-        count=values.get("num_local_experts", 8), chosen=values.get("num_experts_per_tok", 2),
+        count=values.get("num_local_experts", 8),
+        chosen=values.get("num_experts_per_tok", 2),
         ffn=values["intermediate_size"],
-    )  # fmt: skip
+    )
     return _llama(values, experts=experts)
 
 
@@ -85,9 +114,10 @@ def _qwen3(values: Values) -> TransformerSize:
 
 def _qwen3_moe(values: Values) -> TransformerSize:
     experts = Experts(
-        count=values.get("num_experts", 128), chosen=values.get("num_experts_per_tok", 8),
+        count=values.get("num_experts", 128),
+        chosen=values.get("num_experts_per_tok", 8),
         ffn=values.get("moe_intermediate_size", 768),
-    )  # fmt: skip
+    )
     return _llama(values, head_norm=True, experts=experts)
 
 
@@ -97,21 +127,31 @@ def _phi3(values: Values) -> TransformerSize:
 
 def _deepseek(values: Values) -> TransformerSize:
     experts = Experts(
-        count=values.get("n_routed_experts", 256), chosen=values.get("num_experts_per_tok", 8),
+        count=values.get("n_routed_experts", 256),
+        chosen=values.get("num_experts_per_tok", 8),
         ffn=values.get("moe_intermediate_size", 2048),
         shared_ffn=values.get("n_shared_experts", 1) * values.get("moe_intermediate_size", 2048),
         dense_layers=values.get("first_k_dense_replace", 3),
-    )  # fmt: skip
+    )
     latent = LatentAttention(
-        query_rank=values.get("q_lora_rank") or 0, key_rank=values.get("kv_lora_rank", 512),
+        query_rank=values.get("q_lora_rank") or 0,
+        key_rank=values.get("kv_lora_rank", 512),
         plain_head=values.get("qk_nope_head_dim", 128),
-        rope_head=values.get("qk_rope_head_dim", 64), value_head=values.get("v_head_dim", 128),
-    )  # fmt: skip
+        rope_head=values.get("qk_rope_head_dim", 64),
+        value_head=values.get("v_head_dim", 128),
+    )
     return _llama(values, experts=experts, latent=latent, head=latent.plain_head)
 
 
 _READERS: Mapping[str, Callable[[Values], TransformerSize]] = {
-    "gpt2": _gpt2, "llama": _llama, "mistral": _llama, "mixtral": _mixtral, "qwen2": _qwen2,
-    "qwen3": _qwen3, "qwen3_moe": _qwen3_moe, "phi3": _phi3, "deepseek_v2": _deepseek,
+    "gpt2": _gpt2,
+    "llama": _llama,
+    "mistral": _llama,
+    "mixtral": _mixtral,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "qwen3_moe": _qwen3_moe,
+    "phi3": _phi3,
+    "deepseek_v2": _deepseek,
     "deepseek_v3": _deepseek,
-}  # fmt: skip
+}

@@ -39,9 +39,11 @@ def apply_data_parallel(
             experts = wrap(block.feed.experts, **{**options, **own})
             experts.set_gradient_divide_factor(float(plan.dp * plan.cp))
         wrap(block, **options)
-    tied = model.embedding is not None and model.output is not None and (
-        model.output.weight is model.embedding.weight
-    )  # fmt: skip
+    tied = (
+        model.embedding is not None
+        and model.output is not None
+        and (model.output.weight is model.embedding.weight)
+    )
     if not tied:
         if model.embedding is not None:
             wrap(model.embedding, **options)

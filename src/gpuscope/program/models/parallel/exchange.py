@@ -110,9 +110,7 @@ def _await(ops: list[Op], at: int, exchanges: Sequence[int]) -> None:
 
 
 def _exchanges(ops: Sequence[Op], groups: set[int]) -> Iterator[tuple[int, Op]]:
-    return (
-        (at, op) for at, op in enumerate(ops) if op.name == _EXCHANGE and op.group in groups
-    )
+    return ((at, op) for at, op in enumerate(ops) if op.name == _EXCHANGE and op.group in groups)
 
 
 def _maker(ops: Sequence[Op], at: int) -> int | None:

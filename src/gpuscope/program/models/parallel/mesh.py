@@ -58,9 +58,12 @@ def make_meshes(plan: Parallelism, device: str) -> Meshes:
     """
     replicas = plan.dp // plan.shard if plan.fsdp == "hybrid" else 1
     sizes = {
-        "pp": plan.pp, "replicate": replicas, "dp": plan.dp // replicas, "cp": plan.cp,
+        "pp": plan.pp,
+        "replicate": replicas,
+        "dp": plan.dp // replicas,
+        "cp": plan.cp,
         "tp": plan.tp,
-    }  # fmt: skip
+    }
     kept = {name: size for name, size in sizes.items() if size > 1 or name == "dp"}
     world = init_device_mesh(device, tuple(kept.values()), mesh_dim_names=tuple(kept))
 

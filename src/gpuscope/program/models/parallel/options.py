@@ -8,9 +8,15 @@ from typing import Literal
 from gpuscope.program.models.parallel.size import TransformerSize
 
 __all__ = [
-    "FSDP", "RECOMPUTE", "ROTATIONS", "SCHEDULES", "Job", "ParallelOptions", "Parallelism",
+    "FSDP",
+    "RECOMPUTE",
+    "ROTATIONS",
+    "SCHEDULES",
+    "Job",
+    "ParallelOptions",
+    "Parallelism",
     "Software",
-]  # fmt: skip
+]
 
 FSDP = ("full", "hybrid", "zero2", "zero1", "none")
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb")

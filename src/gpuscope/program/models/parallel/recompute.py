@@ -16,14 +16,22 @@ from torch.utils.checkpoint import (
 from gpuscope.program.models.parallel.options import Recompute
 
 _KEPT = (
-    "aten::mm", "aten::addmm", "aten::_grouped_mm", "aten::_scaled_mm", "aten::linear",
-    "aten::_scaled_dot_product_flash_attention", "aten::_scaled_dot_product_efficient_attention",
+    "aten::mm",
+    "aten::addmm",
+    "aten::_grouped_mm",
+    "aten::_scaled_mm",
+    "aten::linear",
+    "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_efficient_attention",
     "aten::_scaled_dot_product_cudnn_attention",
-    "aten::_scaled_dot_product_flash_attention_for_cpu", "gpuscope::attention",
-    "_c10d_functional::reduce_scatter_tensor", "_c10d_functional::all_gather_into_tensor",
-    "_c10d_functional::all_reduce", "_c10d_functional::all_to_all_single",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "gpuscope::attention",
+    "_c10d_functional::reduce_scatter_tensor",
+    "_c10d_functional::all_gather_into_tensor",
+    "_c10d_functional::all_reduce",
+    "_c10d_functional::all_to_all_single",
     "_c10d_functional::wait_tensor",
-)  # fmt: skip
+)
 """Dear to compute or to send again. `aten::bmm` is not among them: the scores of eager attention
 are large and quick to make, which is what Korthikanti et al. 2022 (arXiv:2205.05198) recompute."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError
 
 __all__ = ["Experts", "LatentAttention", "TransformerSize"]
@@ -112,30 +113,55 @@ class TransformerSize:
                 chosen than there are, or an unknown word.
         """
         for name in (
-            "layers", "hidden", "heads", "kv_heads", "head", "ffn", "vocabulary", "context",
-        ):  # fmt: skip
+            "layers",
+            "hidden",
+            "heads",
+            "kv_heads",
+            "head",
+            "ffn",
+            "vocabulary",
+            "context",
+        ):
             if getattr(self, name) < 1:
                 raise InvalidValueError(
-                    f"A transformer with {name} = {getattr(self, name)} cannot be.",
-                    f"{name} counts something.", f"Give {name} a positive number.",
-                )  # fmt: skip
+                    Text(
+                        "A transformer with {name} = {given} cannot be.",
+                        name=name,
+                        given=getattr(self, name),
+                    ),
+                    Text("{name} counts something.", name=name),
+                    Text("Give {name} a positive number.", name=name),
+                )
         if self.heads % self.kv_heads:
             raise InvalidValueError(
-                f"{self.heads} query heads cannot share {self.kv_heads} key-value heads.",
-                "Every key-value head serves the same number of query heads.",
-                f"Choose a number of key-value heads that divides {self.heads}.",
+                Text(
+                    "{heads} query heads cannot share {kv_heads} key-value heads.",
+                    heads=self.heads,
+                    kv_heads=self.kv_heads,
+                ),
+                Text("Every key-value head serves the same number of query heads."),
+                Text("Choose a number of key-value heads that divides {heads}.", heads=self.heads),
             )
         if self.experts and not 1 <= self.experts.chosen <= self.experts.count:
             raise InvalidValueError(
-                f"{self.experts.chosen} of {self.experts.count} experts cannot be chosen.", "",
-                "Choose at least one expert and at most all.",
-            )  # fmt: skip
+                Text(
+                    "{chosen} of {count} experts cannot be chosen.",
+                    chosen=self.experts.chosen,
+                    count=self.experts.count,
+                ),
+                "",
+                Text("Choose at least one expert and at most all."),
+            )
         for word, allowed in (
-            (self.norm, NORMS), (self.activation, ACTIVATIONS), (self.positions, POSITIONS),
-        ):  # fmt: skip
+            (self.norm, NORMS),
+            (self.activation, ACTIVATIONS),
+            (self.positions, POSITIONS),
+        ):
             if word not in allowed:
                 raise InvalidValueError(
-                    f"A transformer has no '{word}'.", "", "Known: " + ", ".join(allowed) + "."
+                    Text("A transformer has no '{word}'.", word=word),
+                    "",
+                    Text("Known: {names}.", names=", ".join(allowed)),
                 )
 
     def deep(self, layers: int) -> TransformerSize:

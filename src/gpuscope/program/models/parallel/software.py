@@ -35,10 +35,17 @@ from gpuscope.program.types import Op, Program
 
 __all__ = ["OVERLAPPED", "as_software"]
 
-_PRODUCTS = frozenset({
-    "aten::mm", "aten::addmm", "aten::_scaled_mm", "aten::bmm", "aten::linear",
-    "aten::_grouped_mm", "aten::_scaled_grouped_mm",
-})  # fmt: skip
+_PRODUCTS = frozenset(
+    {
+        "aten::mm",
+        "aten::addmm",
+        "aten::_scaled_mm",
+        "aten::bmm",
+        "aten::linear",
+        "aten::_grouped_mm",
+        "aten::_scaled_grouped_mm",
+    }
+)
 _GATHER = "_c10d_functional::all_gather_into_tensor"
 _SCATTER = "_c10d_functional::reduce_scatter_tensor"
 _COPIES = frozenset({"aten::cat", "aten::clone", "aten::contiguous"})
@@ -137,9 +144,13 @@ def _gather_beside(ops: list[Op], at: int, side: int) -> None:
         inputs = tuple(replace(spec, dtype="float8_e4m3fn") for spec in inputs)
         outputs = tuple(replace(spec, dtype="float8_e4m3fn") for spec in outputs)
     ops[at] = replace(
-        op, stream=side, waits=op.waits if before is None else (*op.waits, before),
-        inputs=inputs, outputs=outputs, args={**op.args, OVERLAPPED: True},
-    )  # fmt: skip
+        op,
+        stream=side,
+        waits=op.waits if before is None else (*op.waits, before),
+        inputs=inputs,
+        outputs=outputs,
+        args={**op.args, OVERLAPPED: True},
+    )
     for index in range(at + 1, product + 1):
         if at in ops[index].waits:
             ops[index] = replace(ops[index], waits=tuple(w for w in ops[index].waits if w != at))

@@ -62,9 +62,11 @@ def apply_tensor_parallel(model: Transformer, mesh: DeviceMesh, *, sequence: boo
         mesh: the tp ranks, one dimension.
         sequence: between the layers each rank has a part of the tokens.
     """
-    tied = model.embedding is not None and model.output is not None and (
-        model.output.weight is model.embedding.weight
-    )  # fmt: skip
+    tied = (
+        model.embedding is not None
+        and model.output is not None
+        and (model.output.weight is model.embedding.weight)
+    )
     between = Shard(1) if sequence else Replicate()
     ends: Plan = {}
     if model.embedding is not None:
@@ -109,8 +111,11 @@ def _attention(block: Any, between: Any) -> Plan:
     out = RowwiseParallel(output_layouts=between)
     if isinstance(attention, LatentAttentionBlock):
         return {
-            "query": ColwiseParallel(), "up": ColwiseParallel(), "rope_key": Spread(), "out": out,
-        }  # fmt: skip
+            "query": ColwiseParallel(),
+            "up": ColwiseParallel(),
+            "rope_key": Spread(),
+            "out": out,
+        }
     names = ("qkv",) if hasattr(attention, "qkv") else ("query", "key", "value")
     plan: Plan = {name: ColwiseParallel() for name in names}
     plan["out"] = out
@@ -136,9 +141,10 @@ def _gathered(between: Any, inputs: int, *, local: bool = False) -> ParallelStyl
     """
     rest = (None,) * (inputs - 1)
     return PrepareModuleInput(
-        input_layouts=(between, *rest), desired_input_layouts=(Replicate(), *rest),
+        input_layouts=(between, *rest),
+        desired_input_layouts=(Replicate(), *rest),
         use_local_output=local,
-    )  # fmt: skip
+    )
 
 
 def _local_tokens(between: Any) -> ParallelStyle:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnsupportedError, require_package
 from gpuscope.program.fold_declared import EqualLayers
 from gpuscope.program.models.parallel.checks import padded_vocabulary, plan_of
@@ -57,9 +59,10 @@ class Prepared:
     def _of(job: Job) -> Step:
         if job.plan.pp > 1:
             raise InvalidValueError(
-                "No single program stands for a pipeline.", "Its ranks hold different layers.",
-                "Predict it on a cluster, or take gpuscope.program.pipeline.job_programs.",
-            )  # fmt: skip
+                Text("No single program stands for a pipeline."),
+                Text("Its ranks hold different layers."),
+                Text("Predict it on a cluster, or take gpuscope.program.pipeline.job_programs."),
+            )
         from gpuscope.program.models.parallel.build import build_rank
 
         return build_rank(job)
@@ -75,7 +78,7 @@ def prepare(model: Model, options: WorkloadOptions, asked: ParallelOptions) -> P
     """
     settings = settle(model, options)
     job, notes = job_of(model, options, settings, asked)
-    require_package("torch", "A parallel job", "torch")
+    require_package("torch", Text("A parallel job"), "torch")
     _load(job.plan)
     world = World(job.plan.world_size, 0, asked.node or 8)
     return Prepared(
@@ -106,40 +109,48 @@ def job_of(
     """
     if settings.task != "train":
         raise InvalidValueError(
-            f"There is no ready-made parallel {settings.task}.",
-            "Ready-made parallel programs train.",
-            "Type: --task train, or write a build() of your own.",
-        )  # fmt: skip
+            Text("There is no ready-made parallel {task}.", task=settings.task),
+            Text("Ready-made parallel programs train."),
+            Text("Type: --task train, or write a build() of your own."),
+        )
     if options.batch is not None:
         raise InvalidValueError(
-            "A parallel job has two batch sizes.",
-            "A replica works on a microbatch at a time; a step is the global batch.",
-            f"Type: --microbatch {options.batch}, or --global-batch, instead of --batch.",
+            Text("A parallel job has two batch sizes."),
+            Text("A replica works on a microbatch at a time; a step is the global batch."),
+            Text(
+                "Type: --microbatch {batch}, or --global-batch, instead of --batch.",
+                batch=options.batch,
+            ),
         )
     if settings.dtype not in ("bfloat16", "float32"):
         raise UnsupportedError(
-            f"Ready-made parallel programs do not train in {settings.dtype}.", "",
-            "Type: --dtype bfloat16 or float32.",
-        )  # fmt: skip
+            Text("Ready-made parallel programs do not train in {dtype}.", dtype=settings.dtype),
+            "",
+            Text("Type: --dtype bfloat16 or float32."),
+        )
     size, notes = _size(model, settings, asked.tp or 1)
     plan = plan_of(size, settings.seq, _recompute(asked, options))
     software = _software(options, settings, asked.software)
     _check_software(plan, software)
     mixed = settings.dtype == "bfloat16" and options.amp is not False
     job = Job(
-        size=size, plan=plan, software=software, tokens=settings.seq,
-        weight_dtype="float32" if mixed else settings.dtype, compute_dtype=settings.dtype,
+        size=size,
+        plan=plan,
+        software=software,
+        tokens=settings.seq,
+        weight_dtype="float32" if mixed else settings.dtype,
+        compute_dtype=settings.dtype,
         device=settings.device,
-    )  # fmt: skip
+    )
     return job, notes
 
 
 def _size(model: Model, settings: Settings, tp: int) -> tuple[TransformerSize, tuple[str, ...]]:
     if model.size is None:
         raise UnsupportedError(
-            f"There is no ready-made parallel program for {model.name}.",
-            "There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek.",
-            "Write a build() with your own parallelism and type: file.py:build",
+            Text("There is no ready-made parallel program for {model}.", model=model.name),
+            Text("There is one for decoders: GPT-2, Llama, Mistral, Mixtral, Qwen, Phi, DeepSeek."),
+            Text("Write a build() with your own parallelism and type: file.py:build"),
         )
     size = model.size()
     if settings.layers is not None:
@@ -148,8 +159,13 @@ def _size(model: Model, settings: Settings, tp: int) -> tuple[TransformerSize, t
     if padded is size:
         return size, ()
     return padded, (
-        f"The vocabulary is padded from {size.vocabulary:,} to {padded.vocabulary:,} rows, so that"
-        f" {tp} ranks can share it (Megatron-LM does the same).",
+        Text(
+            "The vocabulary is padded from {rows} to {padded} rows, so that {tp} ranks can share "
+            "it (Megatron-LM does the same).",
+            rows=Number(size.vocabulary, ","),
+            padded=Number(padded.vocabulary, ","),
+            tp=tp,
+        ),
     )
 
 
@@ -158,9 +174,13 @@ def _recompute(asked: ParallelOptions, options: WorkloadOptions) -> ParallelOpti
         return asked
     if asked.recompute not in (None, "full"):
         raise InvalidValueError(
-            f"--checkpointing and --recompute {asked.recompute} contradict each other.",
-            "Checkpointing is --recompute full.", "Leave out one of them.",
-        )  # fmt: skip
+            Text(
+                "--checkpointing and --recompute {recompute} contradict each other.",
+                recompute=asked.recompute,
+            ),
+            Text("Checkpointing is --recompute full."),
+            Text("Leave out one of them."),
+        )
     return replace(asked, recompute="full")
 
 
@@ -176,14 +196,15 @@ def _software(options: WorkloadOptions, settings: Settings, base: Software) -> S
 def _check_software(plan: Parallelism, software: Software) -> None:
     if plan.cp > 1 and software.attention not in ("flash", "flash_only", "cudnn"):
         raise InvalidValueError(
-            "Context parallelism needs fused attention.",
-            "The ring passes keys and values between its kernels.", "Leave out --attention eager.",
-        )  # fmt: skip
+            Text("Context parallelism needs fused attention."),
+            Text("The ring passes keys and values between its kernels."),
+            Text("Leave out --attention eager."),
+        )
     if software.loss_chunks > 1 and plan.tp > 1:
         raise InvalidValueError(
-            "A loss in chunks beside tensor parallelism cannot be.",
-            "The ranks share the vocabulary already, so each holds a part of the scores.",
-            "Leave loss_chunks at 1.",
+            Text("A loss in chunks beside tensor parallelism cannot be."),
+            Text("The ranks share the vocabulary already, so each holds a part of the scores."),
+            Text("Leave loss_chunks at 1."),
         )
 
 
@@ -222,15 +243,21 @@ def _notes(job: Job) -> tuple[str, ...]:
     notes = []
     if size.experts is not None:
         notes.append(
-            f"Tokens are spread evenly over the {size.experts.count} experts; none is dropped."
+            Text(
+                "Tokens are spread evenly over the {experts} experts; none is dropped.",
+                experts=size.experts.count,
+            )
         )
     if plan.pp > 1:
         held = [len(stage.layers) for stage in cut_layers(size.layers, plan.stages)]
         if len(set(held)) > 1:
-            notes.append("Blocks of the stages, first to last: " + ", ".join(map(str, held)) + ".")
+            blocks = ", ".join(map(str, held))
+            notes.append(Text("Blocks of the stages, first to last: {blocks}.", blocks=blocks))
         if size.tied:
             notes.append(
-                "The first and the last stage each hold the tied embedding; summing its two"
-                " gradients over them is left out."
+                Text(
+                    "The first and the last stage each hold the tied embedding; summing its two "
+                    "gradients over them is left out."
+                )
             )
     return tuple(notes)

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.explain.types import Bar, Bars, Role
+from gpuscope.document.blocks import Bar, Bars, Role
 from gpuscope.views.quantities import cell, words
 from gpuscope.views.terminal.blocks.layout import clip, titled
 from gpuscope.views.terminal.blocks.roles import FILLS, STYLES
@@ -39,7 +39,7 @@ class _Drawn:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         block, lang = self.block, self.lang
         sorts = self._sorts()
-        scale = max((_total(bar) for bar in block.bars), default=0.0)
+        scale = max((bar.start + _total(bar) for bar in block.bars), default=0.0)
         scale = max(scale, block.limit or 0.0)
         labels = [cell(bar.label, "", lang) for bar in block.bars]
         totals = [cell(_total(bar), block.unit, lang) for bar in block.bars]
@@ -84,11 +84,16 @@ class _Drawn:
         return list(found)
 
     def _bar(
-        self, bar: Bar, scale: float, width: int, sorts: list[tuple[str, Role]],
+        self,
+        bar: Bar,
+        scale: float,
+        width: int,
+        sorts: list[tuple[str, Role]],
         limit_at: int | None,
-    ) -> Text:  # fmt: skip
-        cells: list[tuple[str, str]] = []
-        reached = 0.0
+    ) -> Text:
+        before = min(width - 1, round(bar.start / scale * width)) if scale > 0 else 0
+        cells: list[tuple[str, str]] = [(" ", "")] * before
+        reached = bar.start
         for part in bar.parts:
             style = STYLES[part.role]
             reached += max(0.0, part.value)
@@ -101,7 +106,7 @@ class _Drawn:
                     more = 1 if ends - len(cells) > 0.1 or not cells else 0
                 cells += [(fill, style)] * max(0, min(more, width - len(cells)))
                 continue
-            eighths = max(1, round(ends * 8)) if part.value > 0 else 0
+            eighths = max(before * 8 + 1, round(ends * 8)) if part.value > 0 else 0
             full, rest = divmod(min(eighths, width * 8), 8)
             cells += [("█", style)] * (full - len(cells))
             cells += [(_EIGHTHS[rest], style)] if rest and len(cells) < width else []

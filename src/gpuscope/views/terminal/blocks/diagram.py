@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.explain.types import Diagram, Link
+from gpuscope.document.blocks import Diagram, Link
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import cell, words
 from gpuscope.views.terminal.blocks.layout import titled

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gpuscope.explain.types import Cell, Column, Explorer, Slider, Table, Words
+from gpuscope.document.blocks import Cell, Column, Explorer, Slider, Table
+from gpuscope.document.text import Text as Said
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import cell, words
 from gpuscope.views.terminal.blocks.table import table
@@ -53,7 +54,7 @@ def reading(block: Explorer, lang: str) -> str:
     values: dict[str, str] = {s.key: cell(s.values[s.start], s.unit, lang) for s in block.sliders}
     start = index_at(block, block.x, next(s.start for s in block.sliders if s.key == block.x))
     for output in block.outputs:
-        value: Cell | Words = output.values[start]
+        value: Cell | Said = output.values[start]
         values[output.key] = cell(value, output.unit, lang)
     return words(block.reading, lang).format(**values)
 

@@ -8,10 +8,11 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.explain.types import Fact, Facts
+from gpuscope.document.blocks import Fact, Facts
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import cell, words
 from gpuscope.views.terminal.blocks.layout import titled
+from gpuscope.views.words import word
 
 _NARROW = 76
 """Below this many columns the details go under the value instead of beside it."""
@@ -56,5 +57,5 @@ def _details(row: Fact, lang: str) -> str:
     if row.note is not None:
         parts.append(words(row.note, lang))
     if row.origin:
-        parts.append(tr(row.origin, lang))
+        parts.append(word(row.origin, lang))
     return tr("; ", lang).join(parts)

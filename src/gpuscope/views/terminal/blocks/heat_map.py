@@ -12,7 +12,7 @@ from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from gpuscope.explain.types import HeatMap
+from gpuscope.document.blocks import HeatMap
 from gpuscope.views.i18n import tr
 from gpuscope.views.quantities import axis_label, cell, words
 from gpuscope.views.terminal.blocks.layout import clip, titled
@@ -72,8 +72,9 @@ class _Map:
         grid = fold(block.values, across, down, bool(block.classes))
         each = 2 if 2 * len(grid[0]) <= room else 1
         each = 3 if 3 * len(grid[0]) <= min(room, 48) else each
-        yield Text(f"↓ {axis_label(block.y, self.lang)}   → {axis_label(block.x, self.lang)}",
-                   style="dim")  # fmt: skip
+        yield Text(
+            f"↓ {axis_label(block.y, self.lang)}   → {axis_label(block.x, self.lang)}", style="dim"
+        )
         low, high = self._ends(grid)
         for number, row in enumerate(grid):
             name = clip(names[number * down], aside)
@@ -122,9 +123,11 @@ class _Map:
     def _said(self, across: int, down: int) -> str:
         if across > 1 and down > 1:
             return tr(
-                "each column stands for {columns}, each row for {rows}", self.lang,
-                columns=across, rows=down,
-            )  # fmt: skip
+                "each column stands for {columns}, each row for {rows}",
+                self.lang,
+                columns=across,
+                rows=down,
+            )
         if across > 1:
             return tr("each column stands for {n}", self.lang, n=across)
         return tr("each row stands for {n}", self.lang, n=down) if down > 1 else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gpuscope.explain.types import Words
+from gpuscope.document.text import Text as Said
 from gpuscope.views.quantities import words
 
 
-def titled(title: str, *body: RenderableType, note: Words | None = None, lang: str = "en") -> Group:
+def titled(title: str, *body: RenderableType, note: Said | None = None, lang: str = "en") -> Group:
     """A figure under its title, with what to see in it below."""
     parts: list[RenderableType] = [Text(title, style="italic"), *body]
     if note is not None:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from gpuscope.explain.types import Axis, Lines, Mark, Series
+from gpuscope.document.blocks import Axis, Lines, Mark, Series
 from gpuscope.views.quantities import axis_label, cell, tick, ticks, words
 from gpuscope.views.terminal.blocks.canvas import Canvas
 from gpuscope.views.terminal.blocks.layout import titled
@@ -125,8 +125,9 @@ class _Plot:
         figures = [" "] * (columns + aside + 2)
         taken = 0
         axis = self.block.x
-        for value in ticks(across.low, across.high, max(2, columns // 12), unit=axis.unit,
-                           log=axis.log):  # fmt: skip
+        for value in ticks(
+            across.low, across.high, max(2, columns // 12), unit=axis.unit, log=axis.log
+        ):
             place = across.share(value)
             if place is None:
                 continue
@@ -153,8 +154,9 @@ class _Plot:
         for number, mark in enumerate(block.marks):
             at = [
                 cell(value, axis.unit, lang)
-                for value, axis in ((mark.x, block.x), (mark.y, block.y)) if value is not None
-            ]  # fmt: skip
+                for value, axis in ((mark.x, block.x), (mark.y, block.y))
+                if value is not None
+            ]
             line = Text(f"  {_NUMBERS[number % 35]} ", style=f"bold {STYLES[mark.role]}")
             line.append(words(mark.label, lang), style="not bold default")
             yield line.append(f"  {', '.join(at)}", style="not bold dim")
@@ -165,7 +167,7 @@ _Place = tuple[float, float] | None
 
 def _places(
     canvas: Canvas, xs: Sequence[float], ys: Sequence[float | None], across: _Scale, up: _Scale
-) -> list[_Place]:  # fmt: skip
+) -> list[_Place]:
     """Points as dots of the canvas; None where there is none."""
     found: list[_Place] = []
     for x, y in zip(xs, ys, strict=False):

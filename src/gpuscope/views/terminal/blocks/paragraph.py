@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpuscope.explain.types import Paragraph
+from gpuscope.document.blocks import Paragraph
 from gpuscope.views.quantities import words
 from gpuscope.views.terminal.blocks.roles import TONES
 

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from gpuscope.explain.types import Role, Tone
+from gpuscope.document.blocks import Role, Tone
 
 STYLES: dict[Role, str] = {
-    "compute": "blue", "tensor": "bright_blue", "memory": "magenta", "l2": "bright_magenta",
-    "shared": "yellow", "launch": "bright_yellow", "communication": "cyan", "copy": "green",
-    "host": "bright_cyan", "idle": "bright_black", "tail": "red", "waste": "red",
-    "good": "green", "bad": "red", "reference": "white", "other": "bright_black",
-}  # fmt: skip
+    "compute": "blue",
+    "tensor": "bright_blue",
+    "memory": "magenta",
+    "l2": "bright_magenta",
+    "shared": "yellow",
+    "launch": "bright_yellow",
+    "communication": "cyan",
+    "copy": "green",
+    "host": "bright_cyan",
+    "idle": "bright_black",
+    "tail": "red",
+    "waste": "red",
+    "good": "green",
+    "bad": "red",
+    "reference": "white",
+    "other": "bright_black",
+}
 """Colour of each role in the terminal."""
 
 FILLS = "█▒▓░▚╱▞╲"
 """Glyphs that tell parts apart without colour, in the order of a legend."""
 
 TONES: dict[Tone, tuple[str, str]] = {
-    "plain": ("", ""), "key": ("▸ ", "bold"), "good": ("✓ ", "green"), "warning": ("! ", "yellow"),
+    "plain": ("", ""),
+    "key": ("▸ ", "bold"),
+    "good": ("✓ ", "green"),
+    "warning": ("! ", "yellow"),
     "doubt": ("? ", "dim"),
-}  # fmt: skip
+}
 """Sign and style of each tone."""
 
 

@@ -11,7 +11,7 @@ from rich.table import Column as RichColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gpuscope.explain.types import Cell, Column, Table
+from gpuscope.document.blocks import Cell, Column, Table
 from gpuscope.views.quantities import cell, words
 from gpuscope.views.terminal.blocks.layout import titled
 
@@ -35,10 +35,12 @@ class _Rows:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         texts = [
-            [cell(value, column.unit, self.lang)
-             for value, column in zip(row, self.columns, strict=True)]
+            [
+                cell(value, column.unit, self.lang)
+                for value, column in zip(row, self.columns, strict=True)
+            ]
             for row in self.rows
-        ]  # fmt: skip
+        ]
         for number, group in enumerate(self._fold(texts, options.max_width)):
             if number:
                 yield Text()
@@ -72,11 +74,12 @@ class _Rows:
     def _one(self, texts: Sequence[Sequence[str]], group: Sequence[int]) -> RichTable:
         headings = [
             RichColumn(
-                words(self.columns[at].label, self.lang), overflow="fold",
+                words(self.columns[at].label, self.lang),
+                overflow="fold",
                 justify="right" if self._numeric(at) else "left",
             )
             for at in group
-        ]  # fmt: skip
+        ]
         for heading, at in zip(headings, group, strict=True):
             if self._numeric(at):
                 heading.min_width = max((cell_len(row[at]) for row in texts), default=1)

@@ -1,0 +1,1 @@
+"""Where changes take hold of running code: calls, constructors, names that are replaced."""

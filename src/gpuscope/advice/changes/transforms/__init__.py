@@ -1,0 +1,1 @@
+"""What changes do to a model, a loss, an optimizer or a whole step."""

@@ -1,0 +1,1 @@
+"""What changes would do, predicted: one by one, combined, and as the best set."""

@@ -1,0 +1,89 @@
+"""A captured program as one device runs it: fused where compiled, costed, under its power limit.
+
+Whatever predicts starts here (`gpuscope.prediction`, `gpuscope.timeline.recost`), so that a step
+drawn as a timeline and a point of a curve have the same kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpuscope.cost.engine import cost_program
+from gpuscope.cost.power import limit_power
+from gpuscope.cost.types import CostedProgram
+from gpuscope.cost.workspace import with_workspaces
+from gpuscope.hardware import Calibration, Cluster, Device
+from gpuscope.program.types import WHOLE_STEP, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A program on a device.
+
+    Attributes:
+        program: fused where it is compiled, with the libraries' memory on this device.
+        alone: costed, each kernel at the full clock.
+        costed: under the board's power limit.
+    """
+
+    program: Program
+    alone: CostedProgram
+    costed: CostedProgram
+
+
+def costed_anew(
+    program: Program,
+    device: Device,
+    constants: Calibration,
+    cluster: Cluster | None = None,
+    *,
+    strict: bool = False,
+) -> Made:
+    """Cost a program on a device as `gpuscope.predict` does.
+
+    Args:
+        program: as captured, or as `Run.program` has it.
+        device: what it runs on, a what-if one as well as a real one.
+        constants: calibrated constants for the device.
+        cluster: what collectives run on; None: as small a cluster as they need.
+        strict: refuse what has no kernel model.
+
+    Raises:
+        UnsupportedError: the device lacks a dtype that the program computes in.
+        CaptureError: an operator without a model, under `strict`.
+    """
+    if not program.compiled and device.compiles_whole_steps:
+        program = _whole_step(program)
+    elif program.compiled:
+        from gpuscope.program.fusion import fuse  # the rules of a compiler: eager code needs none
+
+        program = fuse(program)
+    program = with_workspaces(_without_workspaces(program), device)
+    alone = cost_program(program, device, constants, strict=strict, cluster=cluster)
+    return Made(program, alone, limit_power(alone, device, constants))
+
+
+_WHOLE_STEPS: list[tuple[Program, Program]] = []
+"""The last programs that were compiled whole, by identity: a report costs one on many devices."""
+
+_REMEMBERED = 4
+
+
+def _whole_step(program: Program) -> Program:
+    """The program as a compiler of whole steps runs it."""
+    for known, made in _WHOLE_STEPS:
+        if known is program:
+            return made
+    from gpuscope.program.fusion import fuse
+
+    settings = {**program.settings, "step_graph": True}
+    made = fuse(replace(program, compiled=WHOLE_STEP, settings=settings))
+    _WHOLE_STEPS.append((program, made))
+    del _WHOLE_STEPS[:-_REMEMBERED]
+    return made
+
+
+def _without_workspaces(program: Program) -> Program:
+    """The program without the libraries' memory, which differs from device to device."""
+    own = tuple(s for s in program.storages if s.category != "workspace")
+    return program if len(own) == len(program.storages) else replace(program, storages=own)

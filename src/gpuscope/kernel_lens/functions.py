@@ -1,0 +1,18 @@
+"""Source text of functions that ran."""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType
+
+from gpuscope.kernel_lens.types import SourceFunction
+
+
+def source_function(code: CodeType) -> SourceFunction:
+    """Return the source of a function; without lines where it is not to be had."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        return SourceFunction(code.co_filename, code.co_name, code.co_firstlineno, ())
+    text = tuple(line.rstrip("\n") for line in lines)
+    return SourceFunction(code.co_filename, code.co_name, first, text)

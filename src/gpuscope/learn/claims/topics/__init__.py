@@ -1,1 +1,0 @@
-"""Claims by topic: one file each, with a `BOOK` that collects them."""

@@ -1,0 +1,1 @@
+"""Real runs: sensors, warm-up and timing, the profiler, and the benches of a machine's ceilings."""

@@ -1,0 +1,257 @@
+"""What runs functions for `elsewhere`: `python -m gpuscope.program.guard.server IN OUT`.
+
+One thread, torch imported, nothing else done: so it can be forked without harm. Each request is a
+fork with a session of its own, which ends with everything that it started. Installed libraries that
+a fork imported are imported here before the next one, so that many runs of a script import them
+twice, not each time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib.util
+import os
+import pickle
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from gpuscope.errors import RefusedError
+from gpuscope.program.guard import Held, elsewhere, enter
+from gpuscope.program.guard.elsewhere import Answer, Request, receive_bytes, send_bytes
+from gpuscope.program.user_code import is_library
+
+__all__ = ["main"]
+
+IDLE_S = 60.0
+"""Without a request for so long the server ends."""
+
+_POLL_S = 0.002
+
+_SCRATCH: Any = {"prefix": "gpuscope-script-", "ignore_cleanup_errors": True}
+
+_NEEDED = (
+    "gpuscope.capturing",
+    "gpuscope.program.guard.landlock",
+    "gpuscope.program.guard.overlay",
+    "gpuscope.program.guard.redirection",
+    "gpuscope.program.guard.refusing",
+    "gpuscope.program.script.capturing",
+    "gpuscope.program.workload",
+)
+"""What forks would import each."""
+
+_DIES_WITH_PARENT = 1
+"""`PR_SET_PDEATHSIG` of `linux/prctl.h`."""
+
+
+def main() -> None:
+    """Serve requests until there are no more."""
+    reading, writing = (int(text) for text in sys.argv[1:3])
+    sys.argv[1:] = []
+    requests, answers = os.fdopen(reading, "rb"), os.fdopen(writing, "wb")
+    for descriptor in (reading, writing):
+        os.set_inheritable(descriptor, False)
+    _prepare()
+    libraries: list[str] = []
+    while select.select([reading], [], [], IDLE_S)[0]:
+        try:
+            data = receive_bytes(requests)
+        except EOFError:
+            return
+        answers.write(b".")
+        answers.flush()
+        request: Request = pickle.loads(data)
+        if libraries:
+            _import_as_captured(libraries, request)
+        with (
+            _result() as result,
+            _result() as imported,
+            tempfile.TemporaryDirectory(**_SCRATCH) as scratch,
+        ):
+            status = _forked(_Fork(request, scratch, result, imported), reading)
+            result.seek(0)
+            imported.seek(0)
+            send_bytes(answers, pickle.dumps(status) if status else result.read())
+            libraries = imported.read().decode().split()
+
+
+def _prepare() -> None:
+    """Import and define what every capture needs, by making one; forks find it there.
+
+    Without gradients: a backward pass would start threads, which a fork does not have.
+    """
+    for module in _NEEDED:
+        importlib.import_module(module)
+    if importlib.util.find_spec("torch") is None:
+        return  # who needs it says so
+    from gpuscope.program.capture import capture
+
+    with suppress(Exception):  # what is wrong is told to whoever captures a script
+        capture(_smallest)
+    gc.collect()
+    gc.freeze()
+
+
+def _smallest() -> Callable[[], object]:
+    import torch
+
+    layer = torch.nn.Linear(8, 8).to("cuda")
+
+    def step() -> object:
+        with torch.no_grad():
+            return layer(torch.randn(2, 8, device="cuda"))
+
+    return step
+
+
+def _import_as_captured(libraries: list[str], request: Request) -> None:
+    """Import what a fork did, under a capture as it did, and with its environment."""
+    from gpuscope.program.capture import capture
+
+    def build() -> Callable[[], object]:
+        for name in libraries:
+            with suppress(Exception):
+                importlib.import_module(name)
+        return _smallest()
+
+    _take_over(request)
+    with (
+        suppress(Exception),
+        open(os.devnull, "w") as nowhere,
+        redirect_stdout(nowhere),
+        redirect_stderr(nowhere),
+    ):
+        capture(build)
+    gc.collect()
+    gc.freeze()
+
+
+def _take_over(request: Request) -> None:
+    """Environment and path of who asks."""
+    os.environ.clear()
+    os.environ.update(request.environment)
+    tempfile.tempdir = None
+    sys.path[:] = request.path
+
+
+def _libraries(before: set[str]) -> list[str]:
+    """Modules of installed packages that were imported since."""
+    new = [(name, module) for name, module in sys.modules.items() if name not in before]
+    return [
+        name
+        for name, module in new
+        if not name.startswith(("gpuscope", "__"))
+        and is_library(getattr(module, "__file__", None) or "")
+        and " " not in name
+    ]
+
+
+def _result() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("gpuscope"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fork:
+    """One request: what to do, a scratch folder, where the answer and the libraries go."""
+
+    request: Request
+    scratch: str
+    result: IO[bytes]
+    imported: IO[bytes]
+
+
+def _forked(fork: _Fork, reading: int) -> int:
+    """Run a request in a fork; returns its exit status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _run(fork)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    signal.signal(signal.SIGTERM, lambda *_: _end(child))
+    asked = select.poll()
+    asked.register(reading, 0)  # told alone when the other end is gone
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        if asked.poll(0):
+            _end(child)
+        time.sleep(_POLL_S)
+    with suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return status
+
+
+def _end(child: int) -> None:
+    """End with the request that runs."""
+    with suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    with suppress(OSError):
+        os.kill(child, signal.SIGKILL)
+    os._exit(0)
+
+
+def _run(fork: _Fork) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setsid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    # What a script prints is not shown; nor what the programs print that it starts.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    elsewhere.inside.set()
+    before = set(sys.modules)
+    answer = _answer(fork.request, fork.scratch)
+    try:
+        written = pickle.dumps(answer, protocol=5)
+    except Exception as error:
+        written = pickle.dumps(Answer(error=elsewhere.taken_apart(error)), protocol=5)
+    fork.result.write(written)
+    fork.result.flush()
+    fork.imported.write("\n".join(_libraries(before)).encode())
+    fork.imported.flush()
+
+
+def _answer(request: Request, scratch: str) -> Answer:
+    held: Held | None = None
+    try:
+        _take_over(request)
+        os.chdir(request.folder)
+        function: Any = _found(request.function)
+        if request.guarded:
+            from gpuscope.program.guard.places import caches
+
+            held = enter(request.script, scratch, caches())
+        value = function(*request.arguments)
+        from gpuscope.program.guard.refusing import refused
+
+        if refused:  # and it went on
+            raise refused[0]
+        return Answer(value, held)
+    except RefusedError as refusal:
+        return Answer(held=held, error=elsewhere.taken_apart(refusal.error))
+    except BaseException as error:
+        return Answer(held=held, error=elsewhere.taken_apart(error))
+
+
+def _found(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+if __name__ == "__main__":
+    main()

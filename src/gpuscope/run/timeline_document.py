@@ -1,0 +1,194 @@
+"""A timeline as plain data: events as columns of equal length, the rest as tables they index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from gpuscope.analysis.grouping import group_key
+from gpuscope.cost.types import Kernel
+from gpuscope.document.plain import Json, plain
+from gpuscope.document.quantities import Number
+from gpuscope.document.text import Text
+from gpuscope.program.types import Op, TensorSpec
+from gpuscope.timeline.types import EVENT_KINDS, Counter, Ints, Messages, Recorded, Timeline
+
+MAX_EVENTS = 200_000
+"""Most timeline events of one document; of more, the longest are kept and the rest is counted."""
+
+EVENT_COLUMNS: tuple[str, ...] = (
+    "start_ns",
+    "duration_ns",
+    "name",
+    "kind",
+    "lane",
+    "op",
+    "kernel",
+    "correlation",
+)
+
+
+def timeline_document(timeline: Timeline, max_events: int = MAX_EVENTS) -> Json:
+    """Return a timeline as plain values, its texts still `Text`; of the events the longest."""
+    events, total = timeline.events, len(timeline.events)
+    keep = kept_events(events.duration_ns, max_events)
+    kernel, kernels = _distinct_kernels(timeline, events.kernel[keep])
+    columns = {name: getattr(events, name)[keep].tolist() for name in EVENT_COLUMNS}
+    columns["kernel"] = kernel
+    return {
+        "origin": timeline.origin,
+        "notes": list(timeline.notes),
+        "names": list(timeline.names),
+        "kinds": list(EVENT_KINDS),
+        "lanes": plain(timeline.lanes),
+        "steps": plain(timeline.steps),
+        "events_total": total,
+        "truncation": ""
+        if len(keep) == total
+        else Text(
+            "The {kept} longest of {total} events are kept.",
+            kept=Number(len(keep), ","),
+            total=Number(total, ","),
+        ),
+        "events": columns,
+        "counters": [_counter(counter) for counter in timeline.counters],
+        "kernels": kernels,
+        "ops": _ops(timeline.ops),
+        "collectives": plain(timeline.collectives),
+        "sources": plain(timeline.sources),
+        "recorded": _recorded(timeline.recorded, keep, total),
+        "messages": _messages(timeline.messages, keep, total),
+        "stands_for": {str(rank): list(ranks) for rank, ranks in timeline.stands_for.items()},
+    }
+
+
+def _recorded(recorded: Recorded | None, keep: Ints, total: int) -> Json | None:
+    """What a recording says of its device events, for the events that are kept.
+
+    Rows of `Events` are renumbered; a launch or operator that is not kept is -1. A NaN is null.
+    """
+    if recorded is None:
+        return None
+    row = np.full(total + 1, -1, np.int64)  # the last one stands for -1, unknown
+    row[keep] = np.arange(len(keep))
+    kept = row[recorded.event] >= 0
+    columns: Json = {}
+    for field in fields(Recorded):
+        column = getattr(recorded, field.name)[kept]
+        if field.name in ("event", "launch", "operator"):
+            column = row[column]
+        columns[field.name] = plain(column)
+    return columns
+
+
+def _messages(messages: Messages | None, keep: Ints, total: int) -> Json | None:
+    """Which collective call the communication events of a prediction are, of those kept."""
+    if messages is None:
+        return None
+    row = np.full(total, -1, np.int64)
+    row[keep] = np.arange(len(keep))
+    kept = row[messages.event] >= 0
+    return {
+        "event": row[messages.event[kept]].tolist(),
+        "collective": messages.collective[kept].tolist(),
+        "sequence": messages.sequence[kept].tolist(),
+    }
+
+
+def kept_events(duration_ns: Ints, most: int) -> Ints:
+    """Rows to keep, in their order: the longest, so that the picture stays the same."""
+    if len(duration_ns) <= most:
+        return np.arange(len(duration_ns), dtype=np.int64)
+    longest = np.argsort(-duration_ns, kind="stable")[:most]
+    return np.sort(longest)
+
+
+def _counter(counter: Counter) -> Json:
+    return {
+        "name": counter.name,
+        "unit": counter.unit,
+        "time_ns": counter.time_ns.tolist(),
+        "value": plain(counter.value),
+    }
+
+
+def _distinct_kernels(timeline: Timeline, column: Ints) -> tuple[list[int], list[Json]]:
+    """Equal kernels once: the column renumbered, and the table. `op` is in the events."""
+    number: dict[str, int] = {}
+    table: list[Json] = []
+    renumbered: dict[int, int] = {-1: -1}
+    for index in dict.fromkeys(column.tolist()):
+        if index < 0:
+            continue
+        kernel = timeline.kernels[index]
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"a timeline's kernels are Kernel, not {type(kernel).__name__}")
+        row = plain(kernel)
+        row.pop("op", None)
+        key = json.dumps(row, sort_keys=True)
+        if key not in number:
+            number[key] = len(table)
+            table.append({**row, "group": group_key(kernel)})
+        renumbered[index] = number[key]
+    return [renumbered[index] for index in column.tolist()], table
+
+
+def _ops(ops: Sequence[object]) -> Json:
+    """Operators as columns; names, modules and signatures are tables that the columns index."""
+    names, modules, signatures, sites = _Table(), _Table(), _Table(), _Table()
+    columns: dict[str, list[Any]] = {"name": [], "module": [], "phase": [], "signature": []}
+    columns |= {"repeat": [], "recomputed": [], "stream": [], "sync": [], "site": []}
+    for op in ops:
+        if not isinstance(op, Op):
+            raise TypeError(f"a timeline's operators are Op, not {type(op).__name__}")
+        columns["name"].append(names.number(op.name))
+        columns["module"].append(modules.number(op.module))
+        columns["phase"].append(op.phase)
+        columns["signature"].append(signatures.number(_signature(op)))
+        columns["repeat"].append(op.repeat)
+        columns["recomputed"].append(op.recomputed)
+        columns["stream"].append(op.stream)
+        columns["sync"].append(op.sync)
+        columns["site"].append(sites.number(op.site))
+    tables = {"names": names.rows, "modules": modules.rows, "sites": sites.rows}
+    return {**tables, "signatures": [_shapes(s) for s in signatures.rows], "columns": columns}
+
+
+class _Table:
+    """Distinct values in order of appearance."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self._numbers: dict[object, int] = {}
+
+    def number(self, value: object) -> int:
+        """The row of a value, added where it is new."""
+        if value not in self._numbers:
+            self._numbers[value] = len(self.rows)
+            self.rows.append(value)
+        return self._numbers[value]
+
+
+_Spec = tuple[tuple[int, ...], tuple[int, ...], str, str]
+_Signature = tuple[tuple[_Spec, ...], tuple[_Spec, ...]]
+
+
+def _signature(op: Op) -> _Signature:
+    def key(spec: TensorSpec) -> _Spec:
+        return spec.shape, spec.stride, spec.dtype, spec.device
+
+    return tuple(map(key, op.inputs)), tuple(map(key, op.outputs))
+
+
+def _shapes(signature: _Signature) -> Json:
+    def rows(specs: tuple[_Spec, ...]) -> list[Json]:
+        return [
+            {"shape": list(shape), "stride": list(stride), "dtype": dtype, "device": device}
+            for shape, stride, dtype, device in specs
+        ]
+
+    return {"inputs": rows(signature[0]), "outputs": rows(signature[1])}

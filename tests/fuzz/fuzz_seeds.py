@@ -1,0 +1,206 @@
+"""Small real inputs of each reader, from which damaged ones are made."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kineto_traces
+import nsys_databases
+import snapshots
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = Path(__file__).with_name("seeds")
+DATA = ROOT / "tests" / "data"
+
+
+@cache
+def traces() -> list[Any]:
+    """Kineto traces: one of every sort of event, a bare list, one that gpuscope wrote."""
+    training = kineto_traces.document()
+    return [training, training, training["traceEvents"], _own()]
+
+
+def _own() -> Any:
+    from gpuscope.run.reader import load_runs
+    from gpuscope.timeline.perfetto import write_chrome_trace
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "own.json"
+        write_chrome_trace(load_runs(SEEDS / "predicted.json.gz")[0].timeline, path, name="own")
+        whole = json.loads(path.read_bytes())
+    del whole["traceEvents"][80:]
+    return whole
+
+
+@cache
+def databases() -> list[bytes]:
+    """Exports of Nsight Systems, one whole and one of few tables."""
+    tables = nsys_databases.step_tables()
+    few = {name: tables[name] for name in ("StringIds", "CUPTI_ACTIVITY_KIND_KERNEL")}
+    return [_database(tables), _database(tables), _database(few)]
+
+
+def _database(tables: dict[str, list[tuple[object, ...]]]) -> bytes:
+    with sqlite3.connect(":memory:") as database:
+        for name, rows in tables.items():
+            database.execute(f"CREATE TABLE {name} ({nsys_databases.SCHEMA[name]})")
+            if rows:
+                marks = ", ".join("?" * len(rows[0]))
+                database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        database.commit()
+        raw = database.serialize()
+    database.close()
+    return raw
+
+
+@cache
+def memory() -> list[Any]:
+    """Memory snapshots: with a history, one out of memory, and the old list of segments."""
+    training = snapshots.training()
+    full = snapshots.training()
+    full["device_traces"][0].append(
+        {"action": "oom", "size": 1 << 30, "device_free": 1 << 20, "frames": snapshots.ACTIVATION}
+    )
+    return [training, full, training["segments"]]
+
+
+@cache
+def documents() -> list[Any]:
+    """Saved runs: predicted, a predicted job, recorded, several, a sweep."""
+    from gpuscope.loading import load
+    from gpuscope.run.document import run_document
+
+    predicted, job = (
+        json.loads(gzip.decompress((SEEDS / f"{name}.json.gz").read_bytes()))
+        for name in ("predicted", "job")
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trace = kineto_traces.write(Path(folder) / "t.json", kineto_traces.document())
+        recorded = json.loads(json.dumps(run_document(load(trace))))
+    head = {key: predicted[key] for key in ("version", "gpuscope_version")}
+    runs = {"schema": "gpuscope.runs", **head, "runs": [predicted, job], "refused": []}
+    bare = {**predicted, "timeline": None}
+    points = [{"value": 1.0, "run": bare}, {"value": 2.0, "run": bare}]
+    sweep = {"schema": "gpuscope.sweep", **head, "field": "batch", "points": points, "worth": []}
+    return [predicted, predicted, job, job, recorded, recorded, runs, sweep]
+
+
+@cache
+def configurations() -> list[Any]:
+    """Hugging Face configurations of a few kinds."""
+    llama = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 100,
+        "max_position_embeddings": 128,
+        "rope_scaling": None,
+        "torch_dtype": "bfloat16",
+        "tie_word_embeddings": False,
+        "_name_or_path": "tiny",
+    }
+    bert = {**llama, "architectures": ["BertForMaskedLM"], "model_type": "bert"}
+    t5 = {"model_type": "t5", "d_model": 64, "num_layers": 2, "d_kv": 16, "num_heads": 4}
+    vit = {"model_type": "vit", "image_size": 32, "patch_size": 8, "hidden_size": 64}
+    nested = {"model_type": "llava", "text_config": llama, "quantization_config": {"bits": 4}}
+    return [llama, llama, bert, t5, vit, nested]
+
+
+@cache
+def samples() -> list[list[Any]]:
+    """Recorded samples, a few of each of some files."""
+    found = []
+    for path in sorted((DATA / "watch").glob("*.jsonl")):
+        lines = path.read_text("utf-8").splitlines()
+        found.append([json.loads(line) for line in lines[:6]])
+    return found
+
+
+@cache
+def ladders() -> list[Any]:
+    """Recorded ladders, with few trials."""
+    found = []
+    for path in sorted((ROOT / "benchmarks/results/ladders").glob("*/ladder.json"))[:4]:
+        ladder = json.loads(path.read_bytes())
+        ladder["trials"] = ladder["trials"][:6]
+        found.append(ladder)
+    return found
+
+
+@cache
+def machines() -> list[Any]:
+    """Recorded machines of the doctor."""
+    found = []
+    for path in sorted((DATA / "machines").glob("*.json")):
+        machine = json.loads(path.read_bytes())
+        if isinstance(machine, dict) and machine.get("schema") == "gpuscope.machine":
+            found.append(machine)
+    return found[:4]
+
+
+@cache
+def diagnoses() -> list[Any]:
+    """A diagnosis of a recorded machine."""
+    from gpuscope.doctor.diagnose import diagnose
+    from gpuscope.doctor.machine import Recording
+    from gpuscope.views.doctor_document import diagnosis_document
+
+    found = diagnose(Recording.load(DATA / "machines" / "h200-x2.json"))
+    return [json.loads(json.dumps(diagnosis_document(found)))]
+
+
+@cache
+def dumps() -> list[Any]:
+    """Dumps of the flight recorder, as plain data."""
+    folder = DATA / "errors" / "flight_recorder"
+    return [json.loads(path.read_bytes()) for path in sorted((folder / "json").glob("*.json"))[:2]]
+
+
+@cache
+def calibrations() -> list[str]:
+    """Calibration files, cut to a few dozen lines; a small one by hand."""
+    own = 'device = "nvidia-h200-sxm"\nmeasured_with = "a"\n'
+    constant = '[host.launch_s]\nvalue = 2e-6\nunit = "s"\nlow = 1e-6\nhigh = 3e-6\nnote = "b"\n'
+    folder = ROOT / "src/gpuscope/hardware/catalogue/calibrations"
+    files = sorted(folder.glob("nvidia-h200-sxm/*.toml"))[:3]
+    cut = ["\n\n".join(path.read_text("utf-8").split("\n\n")[:12]) for path in files]
+    head = 'device = "nvidia-h200-sxm"\n'
+    return [own + constant, own + constant, *(head + text for text in cut)]
+
+
+@cache
+def devices() -> list[str]:
+    """A device file of the catalogue."""
+    folder = ROOT / "src/gpuscope/hardware/catalogue/devices"
+    return [(folder / "nvidia-h200-sxm.toml").read_text("utf-8")]
+
+
+@cache
+def interconnects() -> list[str]:
+    """An interconnect file of the catalogue."""
+    folder = ROOT / "src/gpuscope/hardware/catalogue/interconnects"
+    return [(folder / "nvlink-4.toml").read_text("utf-8")]
+
+
+@cache
+def kernel_names() -> list[str]:
+    """Symbols that the readers of kernel names give as their examples."""
+    from gpuscope.explanation.kernel_names.registry import known_examples
+
+    return list(known_examples())
+
+
+@cache
+def error_texts() -> list[str]:
+    """Recorded error messages."""
+    return [p.read_text("utf-8") for p in sorted((DATA / "errors").glob("*.txt"))]

@@ -1,0 +1,391 @@
+"""One fuzz target for each reader: where its inputs come from, and how it is asked to read one.
+
+A target passes where reading gives a result, or one of gpuscope's own errors. What is read is also
+shown as its verb would show it: a value that a view cannot draw is as bad as one that a reader
+cannot read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import fuzz_mutations as damage
+import fuzz_seeds as seeds
+
+Make = Callable[[Random], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader under test.
+
+    Attributes:
+        name: for people.
+        file: what the input is called.
+        make: an input, from a random generator.
+        read: reads the file and shows what is in it.
+        ci: inputs tried in CI.
+        why: the reason for fewer than a thousand; "" for none.
+        apart: users read such a file in a process of its own, whose limit of memory is told.
+    """
+
+    name: str
+    file: str
+    make: Make
+    read: Callable[[Path], object]
+    ci: int = 1000
+    why: str = ""
+    apart: bool = False
+
+
+def _from(damaged: Callable[[Random, Sequence[Any]], bytes], of: Callable[[], Any]) -> Make:
+    return lambda random: damaged(random, of())
+
+
+# -- recordings -----------------------------------------------------------------------------------
+
+
+def _timeline(path: Path) -> None:
+    from gpuscope.loading.job import Job, run_job
+    from gpuscope.timeline.trace_files import find_traces
+
+    for file in find_traces(path).files:
+        if file.kind in ("kineto", "nsys"):
+            run_job(Job(str(file.path), file.kind, file.rank), alone=True)
+
+
+def _recording(path: Path) -> None:
+    from gpuscope.loading import load
+
+    _told(load(path))
+
+
+def _snapshot(path: Path) -> None:
+    from gpuscope.timeline.snapshot.read import snapshot_of
+
+    snapshot_of(path)
+
+
+def _memory(path: Path) -> None:
+    from gpuscope.loading.memory_run import run_of
+    from gpuscope.timeline.snapshot.read import snapshot_of
+
+    _told(run_of(snapshot_of(path), path))
+
+
+# -- documents ------------------------------------------------------------------------------------
+
+
+def _document(path: Path) -> None:
+    from gpuscope.run.reader import load_runs
+
+    load_runs(path)
+
+
+def _views(path: Path) -> None:
+    """Every view that a saved run has."""
+    from gpuscope.analysis.compare import compare
+    from gpuscope.run.document import comparison_document
+    from gpuscope.run.reader import load_runs
+    from gpuscope.views.check import check_run, render_checked
+    from gpuscope.views.compare import difference, side_by_side
+    from gpuscope.views.html import render_report
+
+    runs = load_runs(path)
+    for run in runs:
+        _told(run)
+        _shown(render_checked(check_run(run), "en"))
+        _traced(run, path.parent)
+    other = _whole()
+    for run in runs[:1]:
+        both = compare(run, other)
+        _shown(difference(both, "en"), side_by_side([run, other], "zh"))
+        json.dumps(comparison_document(both), allow_nan=False).encode()
+    render_report(runs, "zh", what_if=False).encode()
+
+
+@cache
+def _whole() -> Any:
+    from gpuscope.run.reader import load_runs
+
+    return load_runs(seeds.SEEDS / "predicted.json.gz")[0]
+
+
+def _told(run: Any) -> None:
+    """A run in the terminal, in both languages, and as its document."""
+    from gpuscope.run.document import run_document
+    from gpuscope.views.terminal import render_run
+
+    _shown(render_run(run, "en", 10), render_run(run, "zh", 3))
+    json.dumps(run_document(run), allow_nan=False).encode()
+
+
+def _traced(run: Any, folder: Path) -> None:
+    from gpuscope.timeline.perfetto import write_chrome_trace
+
+    write_chrome_trace(run.timeline, folder / "written.json", name=run.name)
+
+
+def _pictures(path: Path) -> None:
+    from gpuscope.run.reader import load_runs
+    from gpuscope.views.pictures import write_blocks
+    from gpuscope.views.run_figures.figures import runs_figures
+
+    write_blocks(runs_figures(load_runs(path)), path.parent / "pictures", "en")
+
+
+def _shown(*parts: Any) -> None:
+    """What the terminal gets, as bytes."""
+    import io
+
+    from gpuscope.views.terminal import make_console
+
+    out = io.StringIO()
+    for part in parts:
+        make_console(out).print(part)
+    out.getvalue().encode("utf-8", "strict")
+
+
+def _explained(explanation: Any) -> None:
+    from gpuscope.views.explanation import explanation_document
+    from gpuscope.views.explanation_terminal import render_explanation
+
+    _shown(render_explanation(explanation, "en"), render_explanation(explanation, "zh"))
+    json.dumps(explanation_document(explanation), allow_nan=False).encode()
+
+
+# -- others ---------------------------------------------------------------------------------------
+
+
+def _configuration(path: Path) -> None:
+    from gpuscope.program.models.config_file import model_of_config
+
+    model = model_of_config(path)
+    str(model.description)
+    if model.size is not None:
+        model.size()
+
+
+def _samples(path: Path) -> None:
+    from gpuscope.views.watch import render_watch
+    from gpuscope.views.watch_device import Look
+    from gpuscope.watch.history import History
+    from gpuscope.watch.recording import Replay, sample_line
+    from gpuscope.watch.source import EndOfSamples
+
+    source, history = Replay.load(path, speed=float("inf")), History()
+    while True:
+        try:
+            read = source.read()
+        except EndOfSamples:
+            break
+        history.add(read)
+        for sample in read:
+            sample_line(sample, history.verdicts(sample.host)).encode()
+    _shown(render_watch(history, Look("en", 100), source.notes))
+
+
+def _calibration(path: Path) -> None:
+    from gpuscope.hardware.own import load_own
+
+    load_own(path)
+
+
+def _device(path: Path) -> None:
+    from gpuscope.hardware.loader import load_device
+
+    load_device(path)
+
+
+def _interconnect(path: Path) -> None:
+    from gpuscope.hardware.loader import read_file
+    from gpuscope.hardware.schema import InterconnectFile
+
+    read_file(path, InterconnectFile)
+
+
+def _ladder(path: Path) -> None:
+    from gpuscope.advice.trial.ladder_explanation import explain_ladder
+    from gpuscope.advice.trial.ladder_store import read_ladder
+
+    _explained(explain_ladder(read_ladder(path)))
+
+
+def _machine(path: Path) -> None:
+    from gpuscope.doctor.diagnose import diagnose
+    from gpuscope.doctor.machine import Recording
+    from gpuscope.views.doctor import render_diagnosis
+
+    _shown(render_diagnosis(diagnose(Recording.load(path)), "en"))
+
+
+def _diagnosis(path: Path) -> None:
+    from gpuscope.doctor.compare import differences
+    from gpuscope.views.doctor_compare import render_differences
+    from gpuscope.views.doctor_document import load_diagnosis
+
+    _shown(render_differences(differences(load_diagnosis(path), _healthy()), "en"))
+
+
+@cache
+def _healthy() -> Any:
+    from gpuscope.doctor.diagnose import diagnose
+    from gpuscope.doctor.machine import Recording
+
+    return diagnose(Recording.load(seeds.DATA / "machines" / "h200-x2.json"))
+
+
+def _dump(path: Path) -> None:
+    from gpuscope.explanation.flight_recorder.shown import explain_dumps
+
+    _explained(explain_dumps(path))
+
+
+def _kernel_name(path: Path) -> None:
+    from gpuscope.explanation.kernel import kernel
+
+    _explained(kernel(path.read_bytes().decode("utf-8", "surrogateescape")))
+
+
+def _error_text(path: Path) -> None:
+    from gpuscope.explanation.error import error
+
+    _explained(error(path))
+
+
+def _as_document(random: Random, found: Sequence[Any]) -> bytes:
+    raw = damage.as_json(random, found)
+    return gzip.compress(raw, 1, mtime=0) if random.random() < 0.05 else raw
+
+
+_VIEWS = "each is drawn in nine views: 0.1 s"
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target("trace", "t.json", _from(damage.as_json, seeds.traces), _timeline),
+        Target("gzip", "t.json.gz", _from(damage.as_gzip, seeds.traces), _timeline),
+        Target(
+            "trace-told",
+            "t.json",
+            _from(damage.as_json, seeds.traces),
+            _recording,
+            ci=15,
+            why="each is analysed and told: 0.1 s",
+        ),
+        Target("nsys", "t.sqlite", _from(damage.as_sqlite, seeds.databases), _timeline),
+        Target(
+            "nsys-told",
+            "t.sqlite",
+            _from(damage.as_sqlite, seeds.databases),
+            _recording,
+            ci=15,
+            why="each is analysed and told: 0.1 s",
+        ),
+        Target(
+            "snapshot", "s.pickle", _from(damage.as_pickle, seeds.memory), _snapshot, apart=True
+        ),
+        Target(
+            "snapshot-told",
+            "s.pickle",
+            _from(damage.as_pickle, seeds.memory),
+            _memory,
+            apart=True,
+            ci=100,
+            why="each is told in two languages",
+        ),
+        Target(
+            "run",
+            "r.json",
+            _from(_as_document, seeds.documents),
+            _document,
+            ci=100,
+            why="each is a document of 50 kB",
+        ),
+        Target(
+            "run-views", "r.json", _from(_as_document, seeds.documents), _views, ci=15, why=_VIEWS
+        ),
+        Target(
+            "run-pictures",
+            "r.json",
+            _from(_as_document, seeds.documents),
+            _pictures,
+            1,
+            "each is drawn by matplotlib",
+        ),
+        Target(
+            "config", "config.json", _from(damage.as_json, seeds.configurations), _configuration
+        ),
+        Target(
+            "samples",
+            "s.jsonl",
+            _from(damage.as_lines, seeds.samples),
+            _samples,
+            ci=300,
+            why="each is judged and drawn",
+        ),
+        Target("calibration", "c.toml", _from(damage.as_toml, seeds.calibrations), _calibration),
+        Target("device", "nvidia-h200-sxm.toml", _from(damage.as_toml, seeds.devices), _device),
+        Target(
+            "interconnect",
+            "nvlink-4.toml",
+            _from(damage.as_toml, seeds.interconnects),
+            _interconnect,
+        ),
+        Target(
+            "ladder",
+            "ladder.json",
+            _from(damage.as_json, seeds.ladders),
+            _ladder,
+            ci=200,
+            why="each is explained in two languages",
+        ),
+        Target(
+            "machine",
+            "m.json",
+            _from(damage.as_json, seeds.machines),
+            _machine,
+            ci=100,
+            why="each runs every check",
+        ),
+        Target(
+            "diagnosis",
+            "d.json",
+            _from(damage.as_json, seeds.diagnoses),
+            _diagnosis,
+            ci=300,
+            why="each is compared and drawn",
+        ),
+        Target(
+            "dump",
+            "nccl_trace_rank_0.json",
+            _from(damage.as_json, seeds.dumps),
+            _dump,
+            ci=400,
+            why="each is explained in two languages",
+        ),
+        Target(
+            "kernel-name",
+            "k.txt",
+            _from(damage.as_name, seeds.kernel_names),
+            _kernel_name,
+            ci=300,
+            why="each is explained in two languages",
+        ),
+        Target(
+            "error-text",
+            "e.log",
+            _from(damage.as_name, seeds.error_texts),
+            _error_text,
+            ci=300,
+            why="each is explained in two languages",
+        ),
+    )
+}

@@ -1,0 +1,38 @@
+"""The private copy of all files, where the kernel refuses it for one of the folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import os
+from gpuscope.program.guard import kernel, overlay
+
+mount, refused = kernel.mount, []
+
+def once(source, target, kind, *more):
+    if kind == "overlay" and not refused:
+        refused.append(target)
+        raise OSError(22, "refused")
+    return mount(source, target, kind, *more)
+
+kernel.mount = once
+try:
+    overlay.enter_overlay()
+except OSError as error:
+    print("none" if error.errno != 17 else "exists")
+else:
+    print("copied", len(refused))
+"""
+
+
+def test_one_refused_folder_leaves_the_others_their_copies() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", CODE], capture_output=True, text=True, check=True
+    )
+    if ran.stdout == "none\n":
+        pytest.skip("the kernel allows no copy here at all")
+    assert ran.stdout == "copied 1\n"

@@ -1,0 +1,117 @@
+"""Idioms of ordinary programs that a capture follows: each is captured, with the right work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as functional
+from torch import nn
+
+from gpuscope.program.capture import capture
+from gpuscope.program.types import Program
+
+Step = Callable[[], object]
+
+
+def names(build: Callable[[], Step]) -> list[str]:
+    program: Program = capture(build)
+    assert not program.unsupported
+    return [op.name.removeprefix("aten::") for op in program.ops if not op.view]
+
+
+def test_ctc_loss_keeps_the_sums_of_its_paths() -> None:
+    def build() -> Step:
+        model = nn.Linear(20, 30).cuda()
+
+        def step() -> object:
+            scores = model(torch.randn(50, 4, 20, device="cuda")).log_softmax(-1)
+            targets = torch.randint(1, 30, (4, 10), device="cuda")
+            lengths = torch.full((4,), 50), torch.full((4,), 10)
+            return functional.ctc_loss(scores, targets, *lengths).backward()
+
+        return step
+
+    ops = [op for op in capture(build).ops if op.name == "aten::_ctc_loss"]
+    assert [spec.shape for spec in ops[0].outputs] == [(4,), (4, 50, 21)]
+    assert "_ctc_loss_backward" in names(build)
+
+
+def test_data_parallel_on_one_device_is_the_model() -> None:
+    def build(wrap: Callable[[nn.Module], nn.Module]) -> Callable[[], Step]:
+        def made() -> Step:
+            model = wrap(nn.Linear(8, 8)).cuda()
+            return lambda: model(torch.randn(4, 8, device="cuda")).sum().backward()
+
+        return made
+
+    assert names(build(nn.DataParallel)) == names(build(lambda module: module))
+
+
+def test_the_default_tensor_type_names_the_device() -> None:
+    def build() -> Step:
+        torch.set_default_tensor_type(torch.cuda.FloatTensor)
+        return lambda: torch.randn(4, 4) @ torch.randn(4, 4)
+
+    program = capture(build)
+    assert all(spec.device == "device" for op in program.ops for spec in op.outputs)
+    assert torch.empty(1).device.type == "cpu"
+
+
+def test_shared_memory_is_memory() -> None:
+    def build() -> Step:
+        model = nn.Linear(4, 4)
+        model.share_memory()
+        model.cuda()
+        return lambda: model(torch.randn(2, 4, device="cuda"))
+
+    assert "addmm" in names(build)
+
+
+def test_a_check_for_finite_numbers_passes_and_waits() -> None:
+    def build() -> Step:
+        model = nn.Linear(8, 8).cuda()
+
+        def step() -> object:
+            loss = model(torch.randn(2, 8, device="cuda")).sum()
+            assert torch.isfinite(loss)
+            assert not loss.isnan()
+            return loss.backward()
+
+        return step
+
+    assert sum(op.sync == "item" for op in capture(build).ops) == 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_grouped_products_of_other_types_are_taken_apart(dtype: torch.dtype) -> None:
+    if not hasattr(functional, "grouped_mm"):
+        pytest.skip("this torch has no grouped products")
+
+    def build() -> Step:
+        weight = torch.randn(4, 16, 32, device="cuda", dtype=dtype, requires_grad=True)
+        ends = torch.tensor([8, 16, 24, 32], dtype=torch.int32, device="cuda")
+        x = torch.randn(32, 16, device="cuda", dtype=dtype)
+        return lambda: functional.grouped_mm(x, weight, offs=ends)
+
+    products = [n for n in names(build) if "mm" in n]
+    assert products == (["_grouped_mm"] if dtype is torch.bfloat16 else ["mm"] * 4)
+
+
+def test_weights_of_a_file_go_to_the_device(tmp_path: Path) -> None:
+    save = pytest.importorskip("safetensors.torch")
+    file = tmp_path / "weights.safetensors"
+    save.save_file({"a": torch.ones(4, 8), "b": torch.arange(3)}, file)
+
+    def build() -> Step:
+        weights: dict[str, Any] = save.load_file(str(file), device="cuda")
+        here = save.load_file(str(file))
+        assert here["b"].tolist() == [0, 1, 2]
+        return lambda: weights["a"] * 2
+
+    (made,) = [op for op in capture(build).ops if op.name == "aten::mul"]
+    assert (made.inputs[0].shape, made.inputs[0].device) == ((4, 8), "device")
+    assert torch.equal(save.load_file(str(file))["a"], torch.ones(4, 8))

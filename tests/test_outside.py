@@ -1,0 +1,82 @@
+"""Files from outside: what is no JSON or TOML is told, what costs too much is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuscope.document.typed import MisfitError, check_figures
+from gpuscope.errors import InputFileError, InvalidValueError
+from gpuscope.outside import limits
+from gpuscope.outside.plain import file_bytes, json_of, python_json_of, toml_of
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"{", b"\xff", b'"\\ud800"', b"[1e999]", b"NaN", b"[" * 5000, b'{"a":' * 5000),
+        b"[" * 300 + b"]" * 300,
+    ],
+)
+def test_what_is_no_strict_json_is_told(raw: bytes) -> None:
+    with pytest.raises(MisfitError):
+        json_of(raw)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"{", b"\xff", b'"\\ud800"', b"9" * 5000, b"[" * 5000, b"[" * 300 + b"]" * 300]
+)
+def test_what_is_no_json_of_pythons_is_told(raw: bytes) -> None:
+    with pytest.raises(MisfitError):
+        python_json_of(raw)
+
+
+def test_pythons_json_knows_infinity() -> None:
+    assert python_json_of(b'\xef\xbb\xbf{"time_step_limit": [0.0, Infinity]}') == {
+        "time_step_limit": [0.0, float("inf")]
+    }
+
+
+@pytest.mark.parametrize("raw", [b"a", b"a = \xff", b"a = " + b"[" * 5000, b"a = " + b"9" * 5000])
+def test_what_is_no_toml_is_told(raw: bytes) -> None:
+    with pytest.raises(MisfitError):
+        toml_of(raw)
+
+
+def test_a_gzip_bomb_is_refused_and_says_how_to_allow_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """4.2 MB unpacked to 8.2 GB."""
+    monkeypatch.setenv(limits.VARIABLE, "0.01")
+    path = tmp_path / "x.json.gz"
+    path.write_bytes(gzip.compress(bytes(4 << 20)))
+    with pytest.raises(InputFileError, match="costs more to read") as caught:
+        file_bytes(path)
+    assert "GPUSCOPE_LIMITS=0.1" in caught.value.next_step
+    monkeypatch.setenv(limits.VARIABLE, "0.1")
+    assert len(file_bytes(path)) == 4 << 20
+
+
+def test_what_is_cut_off_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(list(range(1000))).encode())[:-9])
+    with pytest.raises(MisfitError, match="end in the middle"):
+        file_bytes(path)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "many", "inf", "nan"])
+def test_a_factor_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv(limits.VARIABLE, given)
+    with pytest.raises(InvalidValueError, match="GPUSCOPE_LIMITS"):
+        limits.factor()
+
+
+def test_figures_that_end_in_overflow_are_refused_by_their_place() -> None:
+    check_figures({"a": (1.0, float("nan"), 0, -1e39)}, "run")
+    for wrong in (1e41, float("inf"), 10**400, 1e-320):
+        with pytest.raises(MisfitError) as caught:
+            check_figures({"a": (1.0, wrong)}, "run")
+        assert caught.value.place == "run[a][1]"
