@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +117,82 @@ def test_weights_of_a_file_go_to_the_device(tmp_path: Path) -> None:
     (made,) = [op for op in capture(build).ops if op.name == "aten::mul"]
     assert (made.inputs[0].shape, made.inputs[0].device) == ((4, 8), "device")
     assert torch.equal(save.load_file(str(file))["a"], torch.ones(4, 8))
+
+
+def test_lazy_layers_take_their_sizes_from_the_first_input() -> None:
+    def build(lazy: bool) -> Step:
+        first = nn.LazyConv2d(8, 3) if lazy else nn.Conv2d(3, 8, 3)
+        last = nn.LazyLinear(5) if lazy else nn.Linear(288, 5)
+        norm = nn.LazyBatchNorm2d() if lazy else nn.BatchNorm2d(8)
+        model = nn.Sequential(first, norm, nn.Flatten(), last).cuda()
+        return lambda: model(torch.randn(2, 3, 8, 8, device="cuda")).sum().backward()
+
+    assert names(lambda: build(True)) == names(lambda: build(False))
+    assert capture(lambda: build(True)).parameters == capture(lambda: build(False)).parameters
+    assert not hasattr(nn.LazyLinear(5).weight, "fake_mode")
+
+
+def test_a_tensor_of_a_class_of_its_own_keeps_it() -> None:
+    class Image(torch.Tensor):
+        def doubled(self) -> torch.Tensor:
+            return self * 2
+
+    def build() -> Step:
+        def step() -> object:
+            x = torch.randn(2, 2, device="cuda").as_subclass(Image)  # type: ignore[arg-type]
+            y = (x @ x).relu()
+            assert isinstance(y, Image)
+            return y.doubled()
+
+        return step
+
+    assert names(build)[-3:] == ["mm", "relu", "mul"]
+
+
+def test_work_of_threads_is_recorded_in_the_order_of_their_starts() -> None:
+    def build() -> Step:
+        x = torch.randn(8, 8, device="cuda")
+        model = nn.Linear(8, 8).cuda()
+
+        def step() -> None:
+            threads = [threading.Thread(target=f) for f in (lambda: x @ x, lambda: model(x))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        return step
+
+    assert names(build) == ["mm", "addmm"]
+
+
+def test_a_pool_that_outlives_the_capture_makes_real_tensors_again() -> None:
+    pools: list[ThreadPoolExecutor] = []
+
+    def build() -> Step:
+        pools.append(ThreadPoolExecutor(1))
+        return lambda: pools[0].submit(torch.ones, 3, device="cuda").result() * 2
+
+    assert names(build) == ["ones", "mul"]
+    assert type(pools[0].submit(torch.ones, 3).result()) is torch.Tensor
+    pools[0].shutdown()
+
+
+def test_an_own_operator_without_a_shape_rule_is_what_its_python_does() -> None:
+    @torch.library.custom_op("idioms::scaled", mutates_args=())
+    def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return (x * factor).exp()
+
+    assert names(lambda: lambda: scaled(torch.randn(4, device="cuda"), 2.0))[-2:] == ["mul", "exp"]
+
+
+def test_operators_without_a_shape_rule_have_the_results_of_a_real_run() -> None:
+    def run(device: str) -> list[Any]:
+        x = torch.rand(6, 4, device=device)
+        quantized = torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 255)
+        solved = torch.linalg.lstsq(x, x[:, :2]).solution
+        return [(tuple(t.shape), t.dtype) for t in (quantized, solved)]
+
+    found: list[Any] = []
+    capture(lambda: lambda: found.append(run("cuda")))
+    assert found[-1] == run("cpu")

@@ -60,7 +60,10 @@ def _layers(work: Work) -> tuple[list[Layer], int]:
     count = int(str(args.get("num_layers", 1)))
     both = 2 if args.get("bidirectional", False) else 1
     first = bool(args.get("batch_first", False))
-    if len(x.shape) < 3:
+    steps = int(str(args.get("steps", 0)))
+    if steps:  # packed sequences: their mean batch
+        seq, batch = steps, ceil(x.shape[0] / steps)
+    elif len(x.shape) < 3:
         seq, batch = x.shape[0], 1
     else:
         seq, batch = (x.shape[1], x.shape[0]) if first else (x.shape[0], x.shape[1])

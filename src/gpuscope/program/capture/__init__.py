@@ -151,10 +151,11 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         network,
         operators,
         selective,
+        subclasses,
         triton_kernels,
     )
     from gpuscope.program.capture.fakes import answer_device_queries, fake_mode
-    from gpuscope.program.capture.patches import alone, join, patches, quiet
+    from gpuscope.program.capture.patches import alone, in_threads, join, patches, quiet
     from gpuscope.program.capture.process_state import preserve
     from gpuscope.program.capture.recorder import Recorder
 
@@ -182,6 +183,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
         compiled.install(patch, recorder)
         foreign.install(patch, recorder)
         selective.install(patch)
+        subclasses.install(patch)
         triton_kernels.install(patch, recorder)
         foreign.when_weights_are_read(patch, recorder)
 
@@ -200,6 +202,8 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
             patch.everywhere(logging.getLogger(name), "disabled", True)
         patch.on_undo(recorder.modules.stop)
         recorder.modules.start()
+        patch.on_undo(recorder.end)
+        in_threads(recorder.in_thread)
         with quiet(*_OF_FAKES_ALONE), fake, recorder:
             yield recorder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
@@ -56,11 +57,11 @@ class FakeStream:
         """Replaced per capture so that the wait is recorded."""
 
     def __enter__(self) -> FakeStream:
-        StreamContext.current.append(self)
+        StreamContext.current.stack.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        StreamContext.current.pop()
+        StreamContext.current.stack.pop()
 
 
 class FakeEvent:
@@ -92,25 +93,33 @@ class FakeEvent:
         return 1.0
 
 
+class _Streams(threading.local):
+    """A thread's current streams, innermost last."""
+
+    def __init__(self, first: Any) -> None:
+        self.stack = [first]
+
+
 class StreamContext:
     """`with torch.cuda.stream(s)`: the recorder reads the current stream from here."""
 
-    current: ClassVar[list[Any]] = []
+    current: ClassVar[Any] = None
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
 
     def __enter__(self) -> Any:
-        StreamContext.current.append(current_stream() if self.stream is None else self.stream)
+        stream = current_stream() if self.stream is None else self.stream
+        StreamContext.current.stack.append(stream)
         return self.stream
 
     def __exit__(self, *_: object) -> None:
-        StreamContext.current.pop()
+        StreamContext.current.stack.pop()
 
 
 def current_stream() -> Any:
     """The stream that operators are issued to."""
-    return StreamContext.current[-1]
+    return StreamContext.current.stack[-1]
 
 
 class _DeviceContext:
@@ -222,6 +231,7 @@ def _fixed_answers() -> dict[str, Any]:
         "get_rng_state_all": lambda: [cpu_state],
         "set_rng_state_all": lambda states: None,
         "is_current_stream_capturing": lambda: False,
+        "can_device_access_peer": lambda *a: True,
         "_is_in_bad_fork": lambda: False,
         "utilization": lambda device=None: 0,
         "temperature": lambda device=None: 0,
@@ -232,6 +242,8 @@ def _fixed_answers() -> dict[str, Any]:
 
 def _install_fixed(patch: Patches) -> None:
     """Stand-ins beside `torch.cuda` itself, the same for every capture."""
+    for name in ("_record_memory_history", "_dump_snapshot"):
+        patch.set(torch.cuda.memory, name, lambda *a, **k: None, only_if_present=True)
     patch.set(torch.cuda.nccl, "version", lambda: (2, 27, 5))
     patch.set(torch.Tensor, "record_stream", lambda self, stream: None)
     patch.set(torch.cuda.nvtx, "range_push", lambda *a, **k: 0)
@@ -267,7 +279,7 @@ def install(
     patch.everywhere(FakeStream, "_next", 1)
     stream = FakeStream()
     stream.stream_id = stream.cuda_stream = 0
-    patch.everywhere(StreamContext, "current", [stream])
+    patch.everywhere(StreamContext, "current", _Streams(stream))
 
     class Stream(FakeStream):
         def synchronize(self) -> None:
@@ -280,7 +292,7 @@ def install(
     stream.__class__ = Stream
 
     def set_stream(to: Any) -> None:
-        StreamContext.current[-1] = stream if to is None else to
+        StreamContext.current.stack[-1] = stream if to is None else to
 
     answers = {
         **_fixed_answers(),
@@ -293,6 +305,7 @@ def install(
         "default_stream": lambda device=None: stream,
         "set_stream": set_stream,
         "Stream": Stream,
+        "ExternalStream": lambda pointer, device=None, **_: Stream(device),
         "Event": Event,
         "mem_get_info": lambda device=None: (properties.total_memory, properties.total_memory),
     }

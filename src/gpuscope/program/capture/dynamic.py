@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._mode_utils import no_dispatch
 
 from gpuscope.document.text import Text
 from gpuscope.program.capture.distributed import synchronized
@@ -121,9 +122,44 @@ OWN_SHAPES = {
 
 def like(real: Any, given: torch.Tensor) -> Any:
     """Fakes beside `given` of what the operator really returns."""
+    if not isinstance(real, (torch.Tensor, list, tuple)):
+        return real
     if isinstance(real, torch.Tensor):
         return torch.empty(tuple(real.shape), dtype=real.dtype, device=_device_of(given))
     return type(real)(like(r, given) for r in real)
+
+
+_TRIED_BYTES = 2**26
+"""Bytes of arguments up to which an operator is tried on zeros: a moment's work."""
+
+
+def tried(func: Any, args: Any, kwargs: Any) -> Any:
+    """Fakes of what an operator returns for zeros in host memory; None where that cannot be had.
+
+    For operators without a shape rule: PyTorch's own kernel for the CPU knows its results' shapes
+    and types.
+    """
+    from gpuscope.program.capture.calls import flat
+
+    tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
+    if not tensors or sum(t.numel() * t.element_size() for t in tensors) > _TRIED_BYTES:
+        return None
+    if func._schema.is_mutable or any(t.layout is not torch.strided for t in tensors):
+        return None
+
+    def real(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return torch.zeros(tuple(value.shape), dtype=value.dtype)
+        if isinstance(value, (list, tuple)):
+            return type(value)(real(v) for v in value)
+        return torch.device("cpu") if isinstance(value, torch.device) else value
+
+    try:
+        with no_dispatch(), torch.inference_mode(False), torch.no_grad():
+            found = func(*real(args), **{k: real(v) for k, v in kwargs.items()})
+    except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError):
+        return None
+    return like(found, tensors[0])
 
 
 def _device_of(tensor: torch.Tensor) -> Any:
@@ -161,4 +197,10 @@ def run(
     if name == "aten::bincount":
         size = kwargs.get("minlength", args[2] if len(args) > 2 else 0)
         return torch.empty((max(int(size), 1),), dtype=torch.int64, device=device)
-    return func(*args, **kwargs)
+    found = tried(func, args, kwargs)
+    if found is None:
+        return func(*args, **kwargs)
+    values.assume(
+        Text("The size of what {operator} returns depends on data: as for zeros.", operator=name)
+    )
+    return found

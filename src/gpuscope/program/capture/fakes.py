@@ -187,6 +187,7 @@ class CaptureFakeMode(FakeTensorMode):
     (`mask.type_as(grad)`, `zeros(grad.options())`): below a device operator it means the device.
     """
 
+    over = False
     _outer_on_device: bool | None = None
 
     def __deepcopy__(self, memo: Any) -> CaptureFakeMode:
@@ -197,6 +198,8 @@ class CaptureFakeMode(FakeTensorMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self.over:  # of a thread that goes on after the capture
+            return func(*args, **kwargs)
         device = kwargs.get("device")
         if device is not None and device.type == "cuda" and device.index is None:
             # Answers are kept by their arguments, also for a capture on another device.

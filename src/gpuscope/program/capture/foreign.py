@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn.parameter import is_lazy
 from torch.utils._pytree import tree_map
 
 from gpuscope.program.capture.conversions import TYPE_NAMES
@@ -114,7 +115,9 @@ def _module_conversion(patch: Patches) -> None:
                 with torch.no_grad():
                     made.grad = fn(grad)
         for key, buffer in self._buffers.items():
-            if buffer is not None:
+            if buffer is not None and is_lazy(buffer):
+                convert(buffer, fn)
+            elif buffer is not None:
                 replace(self._buffers, key, buffer, fn(buffer))
         return self
 

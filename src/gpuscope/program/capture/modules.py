@@ -7,6 +7,7 @@ was current owns the node, and so the operators that the node runs.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from typing import Any
 
@@ -17,11 +18,16 @@ from gpuscope.program.capture.patches import here
 from gpuscope.program.types import ModuleInfo
 
 
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[str] = []
+
+
 class ModuleTracker:
     """Module paths by hook; install with `start`, remove with `stop`."""
 
     def __init__(self) -> None:
-        self.stack: list[str] = []
+        self._running = _Running()
         self.calls = 0
         self.roots: list[tuple[str, torch.nn.Module]] = []
         self._paths: dict[int, str] = {}
@@ -29,6 +35,11 @@ class ModuleTracker:
         self._owners: list[str] = []
         self._handles: list[Any] = []
         self._passing: list[tuple[str, torch.nn.Module]] = []
+
+    @property
+    def stack(self) -> list[str]:
+        """Paths of the modules that the calling thread runs, outermost first."""
+        return self._running.stack
 
     def start(self) -> None:
         """Install the hooks."""

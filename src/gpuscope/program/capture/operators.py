@@ -47,13 +47,13 @@ def define() -> None:
     )
     lib.define(
         "rnn(Tensor input, Tensor[] hx, Tensor[] weights, str mode, int hidden_size, "
-        "int num_layers, bool bidirectional, bool batch_first, float dropout, bool train) "
-        "-> (Tensor, Tensor, Tensor, Tensor)"
+        "int num_layers, bool bidirectional, bool batch_first, float dropout, bool train, "
+        "int steps=0) -> (Tensor, Tensor, Tensor, Tensor)"
     )
     lib.define(
         "rnn_backward(Tensor input, Tensor[] hx, Tensor[] weights, Tensor out, Tensor grad, "
         "Tensor reserve, str mode, int hidden_size, int num_layers, bool bidirectional, "
-        "bool batch_first) -> Tensor[]"
+        "bool batch_first, int steps=0) -> Tensor[]"
     )
     lib.define("rms_norm(Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)")
     lib.define(
@@ -112,13 +112,17 @@ def _rnn_meta(
     batch_first: bool,
     dropout: float,
     train: bool,
+    steps: int = 0,
 ) -> Any:
     directions = 2 if bidirectional else 1
+    if x.dim() == 2:  # packed: the sequences' steps one after the other
+        x, batch_first = x.unsqueeze(1), False
     batch, seq = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
     # cuDNN works time-major; batch-first outputs are a transposed view of it.
     width = hx[0].shape[-1] * directions
     out = x.new_empty((seq, batch, width))
     out = out.transpose(0, 1) if batch_first else out
+    out = out.squeeze(1) if steps else out
     reserve = 0
     if train:
         layer_bytes = seq * batch * hidden * x.element_size()
@@ -382,7 +386,7 @@ class _Rnn(torch.autograd.Function):
         grad = torch.zeros_like(out) if grad is None else grad
         hx, weights = tensors[: ctx.n_hx], tensors[ctx.n_hx :]
         grads = torch.ops.gpuscope.rnn_backward(
-            x, hx, weights, out, grad, reserve, *ctx.options[:5]
+            x, hx, weights, out, grad, reserve, *ctx.options[:5], ctx.options[-1]
         )
         return (grads[0], None, None, *grads[1:])
 
@@ -398,6 +402,7 @@ def _rnn(mode: str) -> Any:
         train: bool,
         bidirectional: bool,
         batch_first: bool,
+        steps: int = 0,
     ) -> Any:
         states = list(hx) if isinstance(hx, (list, tuple)) else [hx]
         if torch.is_autocast_enabled("cuda"):
@@ -414,6 +419,7 @@ def _rnn(mode: str) -> Any:
             batch_first,
             float(dropout_p),
             bool(train),
+            steps,
         )
         out, hn, cn, _ = _Rnn.apply(x, options, len(states), *states, *params)
         return (out, hn, cn) if mode == "lstm" else (out, hn)
@@ -421,11 +427,30 @@ def _rnn(mode: str) -> Any:
     return run
 
 
+def _packed_rnn(mode: str) -> Any:
+    run = _rnn(mode)
+
+    def packed(x: Any, batch_sizes: Any, hx: Any, params: Any, *options: Any) -> Any:
+        return run(x, hx, params, *options, False, batch_sizes.shape[0])
+
+    return packed
+
+
+def _of_packed(name: str) -> Any:
+    """A function of `packed`, which few programs need."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from gpuscope.program.capture import packed
+
+        return getattr(packed, name)(*args, **kwargs)
+
+    return call
+
+
 def register(library: torch.library.Library) -> None:
     """Register the replacements on `library` (an "IMPL" library of "aten")."""
-    key = "AutogradCUDA"
 
-    def replace(name: str, kernel: Any) -> None:
+    def replace(name: str, kernel: Any, key: str = "AutogradCUDA") -> None:
         packet, _, overload = name.partition(".")
         func = getattr(getattr(torch.ops.aten, packet), overload or "default")
         library.impl(name, by_thread(kernel, made_of_others(func)), key)
@@ -436,11 +461,18 @@ def register(library: torch.library.Library) -> None:
     if hasattr(torch.ops.aten, "_fused_rms_norm"):
         replace("rms_norm", rms_norm)
     for name in ("silu_backward", "mish_backward"):
-        library.impl(name, _kernel_of_its_own(getattr(torch.ops.aten, name).default), key)
+        of_its_own = _kernel_of_its_own(getattr(torch.ops.aten, name).default)
+        library.impl(name, of_its_own, "AutogradCUDA")
     for mode, name in (("lstm", "lstm.input"), ("gru", "gru.input")):
         replace(name, _rnn(mode))
+        replace(f"{mode}.data", _packed_rnn(mode))
     for mode in ("tanh", "relu"):
         replace(f"rnn_{mode}.input", _rnn(f"rnn_{mode}"))
+        replace(f"rnn_{mode}.data", _packed_rnn(f"rnn_{mode}"))
+    replace("pad_sequence", _of_packed("pad_sequence"))
+    for key in ("AutogradCUDA", "AutogradCPU"):
+        replace("_pad_packed_sequence", _of_packed("pad"), key)
+        replace("_pack_padded_sequence_backward", _of_packed("pack_backward"), key)
 
 
 REPLACED_IN_INFERENCE: dict[str, Any] = {
@@ -450,6 +482,10 @@ REPLACED_IN_INFERENCE: dict[str, Any] = {
     "aten::group_norm": group_norm,
     "aten::lstm": _rnn("lstm"),
     "aten::gru": _rnn("gru"),
+    "aten::lstm.data": _packed_rnn("lstm"),
+    "aten::gru.data": _packed_rnn("gru"),
+    "aten::_pad_packed_sequence": _of_packed("pad"),
+    "aten::pad_sequence": _of_packed("pad_sequence"),
 }
 """The same replacements for inference mode, where the autograd keys are switched off and the
 composite operator itself arrives at the recorder."""

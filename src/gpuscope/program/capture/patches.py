@@ -14,7 +14,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import update_wrapper
 from threading import get_ident
 from types import ModuleType
@@ -23,12 +23,28 @@ from typing import Any, ClassVar
 from gpuscope.document.text import Text
 from gpuscope.errors import WorkloadError
 
-__all__ = ["Patches", "alone", "by_thread", "here", "join", "of_capture", "patches", "quiet"]
+__all__ = [
+    "Patches",
+    "alone",
+    "by_thread",
+    "here",
+    "in_threads",
+    "join",
+    "of_capture",
+    "patches",
+    "quiet",
+]
 
 _MISSING = object()
 _inside: set[int] = set()
+_entered: list[Callable[[], AbstractContextManager[object]]] = []
 _lock = threading.RLock()
 _owner: list[int] = []
+
+
+_HEAD_START_S = 0.1
+"""How long a thread may run before the one that started it goes on: so that short ones are recorded
+in the order in which they were started."""
 
 
 def here() -> bool:
@@ -81,16 +97,26 @@ def join(patch: Patches) -> None:
             del thread.__dict__["run"]  # it holds the thread, and is held by it
             _inside.add(get_ident())
             try:
-                run()
+                with ExitStack() as stack:
+                    for enter in _entered:
+                        stack.enter_context(enter())
+                    run()
             finally:
                 _inside.discard(get_ident())
 
         thread.run = joined  # type: ignore[method-assign]
         start(thread)
+        thread.join(_HEAD_START_S)
 
     _inside.add(get_ident())
     patch.on_undo(_inside.clear)
+    patch.on_undo(_entered.clear)
     patch.set(threading.Thread, "start", joining)
+
+
+def in_threads(enter: Callable[[], AbstractContextManager[object]]) -> None:
+    """Every thread that the capture's threads start from now on runs inside of such a block."""
+    _entered.append(enter)
 
 
 def by_thread(value: Callable[..., Any], other: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -68,7 +71,8 @@ class Recorder(StepWriter, TorchDispatchMode):
         self.strict = strict
         self.values = Values()
         self.host_values = HostValues(generator)
-        self.away = False
+        self.away = self.over = False
+        self._turn = threading.RLock()
         self.unsupported: dict[str, None] = {}
         self.replay = Replay(fake)
         self.helpers = Helpers()
@@ -99,11 +103,34 @@ class Recorder(StepWriter, TorchDispatchMode):
         for kind in types:
             if kind is not FakeTensor and hasattr(kind, "__tensor_flatten__"):
                 return NotImplemented  # it takes itself apart, and comes back with what it holds
-        self.python.pause()
-        try:
-            return self._dispatch(func, args, kwargs or {})
-        finally:
-            self.python.resume()
+        if self.over:
+            return func(*args, **(kwargs or {}))
+        with self._turn:
+            self.python.pause()
+            try:
+                return self._dispatch(func, args, kwargs or {})
+            finally:
+                self.python.resume()
+
+    @contextmanager
+    def in_thread(self) -> Iterator[None]:
+        """What a thread of the captured code does is recorded, too; one operator at a time."""
+        if self.over:
+            yield
+            return
+        with ExitStack() as stack:
+            with self._turn:
+                stack.enter_context(self.fake)
+                stack.enter_context(self)
+            try:
+                yield
+            finally:
+                with self._turn:
+                    stack.close()
+
+    def end(self) -> None:
+        """The capture is over; threads of its code that go on are not recorded."""
+        self.over = self.fake.over = True  # type: ignore[attr-defined]
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args and isinstance(args[0], FakeTensor) and args[0].fake_mode is not self.fake:
@@ -134,6 +161,14 @@ class Recorder(StepWriter, TorchDispatchMode):
 
             with self:
                 return grouped_products.run(args, kwargs)
+        if facts.name == "aten::_pack_padded_sequence":
+            from gpuscope.program.capture import packed
+
+            with self:
+                return packed.pack(*args)
+        if not facts.name.startswith("aten::") and (body := _body(func)) is not None:
+            with self:
+                return body(*args, **kwargs)
         if facts.name in dynamic.INDEXING:
             with self:
                 taken = dynamic.index(func, facts.name, args, kwargs)
@@ -200,9 +235,10 @@ class Recorder(StepWriter, TorchDispatchMode):
 
     def _decompose(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
         """Composite operators reach a mode whole in inference mode: take them apart above us."""
-        replacement = REPLACED_IN_INFERENCE.get(facts.name)
+        name = f"{facts.name}.data" if facts.overload == "data" else facts.name
+        replacement = REPLACED_IN_INFERENCE.get(name)
         with self:
-            if replacement is not None and args and on_device(args[0]):
+            if replacement is not None and any(on_device(t) for t in flat(args[:1])):
                 return replacement(*args, **kwargs)
             return func.decompose(*args, **kwargs)
 
@@ -227,6 +263,10 @@ class Recorder(StepWriter, TorchDispatchMode):
             return func(*args, **kwargs)
 
     def _unsupported(self, func: Any, facts: Facts, args: Any, kwargs: Any) -> Any:
+        if facts.name.startswith("aten::"):
+            found = dynamic.tried(func, args, kwargs)
+            if found is not None:
+                return found
         tensors = [t for t in flat((args, tuple(kwargs.values()))) if isinstance(t, torch.Tensor)]
         if self.strict or not tensors:
             raise CaptureError(
@@ -374,6 +414,19 @@ class Recorder(StepWriter, TorchDispatchMode):
 
 
 without_dynamo(Recorder)
+
+
+@cache
+def _body(func: Any) -> Any:
+    """The Python of a `torch.library.custom_op` that has no shape rule, which is run instead."""
+    known: Any = getattr(sys.modules.get("torch._library.custom_ops"), "OPDEFS", {})
+    made = known.get(func._schema.name)
+    if made is None or made._abstract_fn is not None:
+        return None
+    if torch._library.utils.can_generate_trivial_fake_impl(func):
+        return None
+    return made._backend_fns.get("cuda") or made._init_fn
+
 
 _INDEX_PUT_IMPL = torch.ops.aten._index_put_impl_.default
 
