@@ -165,3 +165,23 @@ def test_a_model_made_before_is_given_back_as_it_was() -> None:
 def test_more_than_is_made_is_unknown_and_takes_no_memory() -> None:
     found, _ = seen(lambda: torch.zeros(10**11).sum().item())
     assert found == 1.0
+
+
+def test_flags_counted_against_their_number_are_a_check_of_all() -> None:
+    def build() -> Callable[[], Any]:
+        ones = torch.ones(2, 8, device="cuda", dtype=torch.long)
+        scores = torch.randn(2, 8, device="cuda")
+        seen: list[tuple[bool, ...]] = []
+
+        def step() -> Any:
+            mask = torch.cat([ones, ones[:, :1]], 1).to(torch.bool)
+            half = mask.sum() == 9
+            guessed = (scores > 0).sum() == 16
+            seen.append((bool(mask.sum() == mask.numel()), bool(half), bool(guessed)))
+            assert seen[-1] == (True, False, True)
+            return scores * 2
+
+        return step
+
+    told = capture(build).assumptions
+    assert any("taken as passed" in str(text) for text in told)

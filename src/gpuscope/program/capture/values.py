@@ -26,6 +26,7 @@ class Known:
         density: share of elements that are true or non-zero, if it follows from structure.
         classes: the values are indices into a dimension of this size (topk, argmax, randint).
         rare: whether one certain index was picked, so unlikely to hold everywhere.
+        flags: it is the sum of so many flags: compared with their number, it is their `.all()`.
         assumed: the sentence to tell when this is used, if it is a guess; "" if it is certain.
     """
 
@@ -34,6 +35,7 @@ class Known:
     assumed: str = ""
     classes: int | None = None
     rare: bool = False
+    flags: int | None = None
 
 
 @dataclass
@@ -152,6 +154,7 @@ _KEEP = {
     "aten::squeeze",
     "aten::select",
     "aten::slice",
+    "aten::index",
 }
 
 _COMPARE = {
@@ -187,6 +190,16 @@ def _reckoned(name: str, args: Any, first: Known | None) -> Known | None:
     return Known(float(_ARITHMETIC[name](int(known.fill or 0), args[1])), assumed=known.assumed)
 
 
+def _summed(args: Any, first: Known | None) -> Known | None:
+    """What is known of a sum of whole numbers: of equal ones the product, of flags their number."""
+    over = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
+    shape = args[0].shape
+    count = math.prod(shape[d] for d in over) if over else math.prod(shape)
+    if first is not None and first.fill is not None:
+        return Known(fill=first.fill * count, assumed=first.assumed)
+    return Known(flags=count) if args[0].dtype is torch.bool and not over else None
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -206,6 +219,13 @@ def _result(name: str, args: Any, inputs: list[Known | None]) -> Known | None:
         return Known(fill=1.0 - _ITSELF[name])
     if name in _ARITHMETIC:
         return _reckoned(name, args, first)
+    if name == "aten::sum" and not args[0].dtype.is_floating_point:
+        return _summed(args, first)
+    if name == "aten::cat":
+        fills = {k.fill if k is not None else None for k in inputs}
+        return first if len(fills) == 1 and None not in fills else None
+    if name == "aten::eq" and first is not None and first.flags and first.flags == args[1]:
+        return Known(fill=1.0, assumed=_CHECKS)
     if name in _COMPARE and first is not None and first.fill is not None and len(args) > 1:
         other = args[1]
         if isinstance(other, (int, float, bool)):

@@ -1,0 +1,110 @@
+"""The corpus: a small shard runs, captured operators are those of a real run, rows are told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from validation.coverage import faithful, on_gpu, one
+from validation.coverage.case import Case
+from validation.coverage.families import classics
+from validation.coverage.shrink import VOCABULARY, arguments
+
+SHARD = (
+    "denoising-autoencoder squeeze-and-excite mixup physics-informed language-model-with-cache"
+    " triplets federated-round small-gpt"
+).split()
+CASES = {case.name.partition("/")[2]: case for case in classics.cases()}
+
+
+@pytest.mark.parametrize("name", SHARD)
+def test_a_program_is_predicted_and_calls_what_a_real_run_calls(name: str) -> None:
+    row = one.followed(CASES[name])
+    assert row["predicted"], row
+    assert row["launches"] > 0
+    real = one.compared(CASES[name], row["program"])
+    assert real["equal"], real
+
+
+def test_a_program_that_captures_otherwise_than_it_runs_is_found_out() -> None:
+    def build(device: str) -> Any:
+        import torch
+
+        x = torch.randn(4, 4, device=device)
+        return lambda: x @ x if device == "cuda" else x + x
+
+    row = one.followed(Case("a/b", build))
+    apart = one.compared(Case("a/b", build), row["program"])
+    assert not apart["equal"]
+    mm, add = (["1 x mm(float32[4, 4], float32[4, 4])"], ["1 x add(float32[4, 4], float32[4, 4])"])
+    assert apart["apart"] == {"only captured": mm, "only real": add}
+
+
+def test_a_hang_and_a_crash_are_rows() -> None:
+    def hangs(device: str) -> Any:
+        while True:
+            pass
+
+    def dies(device: str) -> Any:
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    row = one.in_child(Case("a/hangs", hangs), limit_s=0.5)
+    assert not row["captured"]
+    assert "no answer" in row["crash"]
+    assert "signal 15" in one.in_child(Case("a/dies", dies))["crash"]
+
+
+def test_calls_of_lists_and_whole_operators_are_named_alike() -> None:
+    assert faithful.told("aten::cudnn_batch_norm", [("float32", (2,))]) == (
+        "native_batch_norm(float32[2])"
+    )
+    assert faithful.told("gpuscope::attention", [("float32", (1, 2))]) == "attention"
+
+
+def test_a_configuration_shrinks_with_its_parts() -> None:
+    class Part:
+        def __init__(self, *, hidden_size: int = 1024, num_heads: int = 16) -> None: ...
+
+    class Whole:
+        sub_configs: ClassVar = {"text_config": Part}
+
+        def __init__(
+            self,
+            *,
+            text_config: Any = None,
+            vocab_size: int = 50000,
+            eos_token_id: int = 49999,
+            num_hidden_layers: int = 24,
+            use_cache: bool = True,
+        ) -> None: ...
+
+    small = arguments(Whole, "fixed")
+    assert small.pop("eos_token_id") < VOCABULARY
+    text = {"hidden_size": 64, "num_heads": 4}
+    assert small == {"text_config": text, "vocab_size": 512, "num_hidden_layers": 2}
+    assert arguments(Part, "eighth") == {"hidden_size": 128, "num_heads": 2}
+    assert arguments(Part, "wide") == {}
+
+
+def test_measured_rows_stand_beside_their_predictions(tmp_path: Path) -> None:
+    name = "classics/variational-autoencoder"
+    alone = one.followed(next(c for c in classics.cases() if c.name == name))
+    row = {"name": name, "launches": alone["launches"] * 2, "step_s": 1.0}
+    row["peak_bytes"] = alone["peak_bytes"]
+    file = tmp_path / "rows.jsonl"
+    lost = {"name": "classics/dcgan", "failed": "OutOfMemoryError"}
+    file.write_text("".join(json.dumps(r) + "\n" for r in (row, lost)))
+    (found,) = on_gpu.compare(file, "h200")
+    assert found["launches_off"] == pytest.approx(-0.5)
+    assert found["peak_off"] == 0
+    assert "launches within 5 %: 0, peak memory within 3 %: 1" in on_gpu.told([found])

@@ -1,0 +1,1 @@
+"""A corpus of programs: which are captured and predicted, and how near to a real run."""

@@ -1,0 +1,1 @@
+"""One file a family: `cases()` names its programs, without making any of them."""
