@@ -14,12 +14,16 @@ from gpuscope import children
 
 MOMENTS = 20
 
-# As the console script does; it says when Python itself, which nothing here can change, is up.
+# As the console script does; it says when `main`, which answers interrupts, has begun: before that
+# Python itself does, and nothing here can change it.
 COMMAND = (
-    "import os, gpuscope.cli\n"
-    "os.write(2, b'.')\n"
-    "gpuscope.cli.main()\n"
-)  # fmt: skip
+    "import os, gpuscope.cli as cli\n"
+    "def begun(run=cli._main):\n"
+    "    os.write(2, b'.')\n"
+    "    run()\n"
+    "cli._main = begun\n"
+    "cli.main()\n"
+)
 
 
 def _start(*arguments: str, code: str = COMMAND, **environment: str) -> subprocess.Popen[str]:
