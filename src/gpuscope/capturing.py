@@ -14,7 +14,7 @@ from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
 
 if TYPE_CHECKING:
-    from gpuscope.program.script import Script
+    from gpuscope.program.models.user_file import UserBuild
     from gpuscope.program.workload import Workload as Resolved
     from gpuscope.program.workload import WorkloadOptions
     from gpuscope.program.world import World
@@ -24,10 +24,11 @@ __all__ = [
     "Workload",
     "capture",
     "capture_each",
+    "capture_elsewhere",
     "capture_job",
     "capture_resolved",
     "for_cluster",
-    "script_elsewhere",
+    "with_file",
 ]
 
 Build = Callable[[], Callable[[], object]]
@@ -46,7 +47,8 @@ def capture(
     Args:
         workload: a `build` function, a built-in model's name, the size of any decoder (to train
             it), `file.py:function`, a Hugging Face `config.json`, or a program captured before
-            (returned as it is).
+            (returned as it is). A function runs in this process; what is in a file that is named
+            runs in one of its own, and leaves nothing behind.
         options: batch, sequence, dtype, ... for a workload given by name.
         strict: refuse operators that are not understood.
         world: the job that the code runs as a rank of, as torchrun would tell it; None: as one
@@ -66,18 +68,13 @@ def capture(
         )
     from gpuscope.program.workload import WorkloadOptions, resolve
 
-    return _resolved(resolve(workload, options or WorkloadOptions()), strict, world)
-
-
-def _resolved(found: Resolved, strict: bool, world: World | None = None) -> Program:
-    """One rank of a workload that was given by name, with what its reader should know."""
-    if found.script is not None:
-        program: Program = script_elsewhere(found.script, _recorded, found, strict, world)
-        return program
-    return _recorded(found, strict, world)
+    found = resolve(workload, options or WorkloadOptions(), load=False)
+    program: Program = capture_elsewhere(found, _recorded, strict, world)
+    return program
 
 
 def _recorded(found: Resolved, strict: bool, world: World | None) -> Program:
+    """One rank of a workload that was given by name, with what its reader should know."""
     from gpuscope.program.fold import capture_workload
 
     program = capture_workload(found, strict=strict, world=world or found.world)
@@ -127,7 +124,9 @@ def _named_job(
     """A model or a file, as `capture_job` records it."""
     from gpuscope.program.workload import WorkloadOptions, resolve
 
-    return capture_resolved(resolve(workload, options or WorkloadOptions()), cluster, strict)
+    return capture_resolved(
+        resolve(workload, options or WorkloadOptions(), load=False), cluster, strict
+    )
 
 
 def capture_resolved(
@@ -139,36 +138,71 @@ def capture_resolved(
         resolved: what `gpuscope.program.workload.resolve` gave; its `build` may have been wrapped.
         cluster, strict: see `capture_job`.
     """
-    if resolved.script is not None:
-        found: Program | RankPrograms = script_elsewhere(
-            resolved.script, _job_recorded, resolved, cluster, strict
-        )
-        return found
-    return _job_recorded(resolved, cluster, strict)
+    found: Program | RankPrograms = capture_elsewhere(resolved, _job_recorded, cluster, strict)
+    return found
 
 
-def script_elsewhere(script: Script, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call what runs a script in a process of its own, where it leaves nothing behind.
+def capture_elsewhere(found: Resolved, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call what captures a workload: in a process of its own if the user's files have its code.
+
+    There it leaves nothing behind.
 
     Args:
-        script: the script.
-        function: at the top level of a module; returns what was captured, or a tuple that begins
-            with it.
-        arguments: the function's.
+        found: the workload.
+        function: at the top level of a module; takes the workload and the arguments, and returns
+            what was captured, or a tuple that begins with it.
+        arguments: more of the function's.
 
     Returns:
         The same, with a note in what was captured of how the files were kept.
     """
+    code = found.script or found.file
+    if code is None:
+        return function(found, *arguments)
     from gpuscope.program.guard.elsewhere import call_elsewhere
 
     value, held = call_elsewhere(
-        function, *arguments, script=script.target, guarded=not script.allow_writes
+        _loaded,
+        function,
+        found,
+        *arguments,
+        script=code.target,
+        guarded=not code.allow_writes,
+        shown=found.file is not None,
     )
     if held is None:
         return value
     if isinstance(value, tuple):
         return (_with_note(value[0], held.note), *value[1:])
     return _with_note(value, held.note)
+
+
+def with_file(file: UserBuild, function: Callable[..., Any]) -> Any:
+    """Call a function with the user's, which is imported in a process of its own.
+
+    Args:
+        file: where the user's function is.
+        function: at the top level of a module; returns plain values.
+    """
+    from gpuscope.program.guard.elsewhere import call_elsewhere
+
+    return call_elsewhere(
+        _with_file, file, function, script=file.target, guarded=not file.allow_writes, shown=True
+    )[0]
+
+
+def _with_file(file: UserBuild, function: Callable[..., Any]) -> Any:
+    return function(file.load())
+
+
+def _loaded(function: Callable[..., Any], found: Resolved, *arguments: Any) -> Any:
+    """In that process: the file imported, and then the function."""
+    from gpuscope.program.guard import elsewhere
+
+    loaded = found.loaded()
+    if found.file is not None:
+        elsewhere.imported_before_capture()
+    return function(loaded, *arguments)
 
 
 def _with_note(captured: Program | RankPrograms, note: Text) -> Program | RankPrograms:

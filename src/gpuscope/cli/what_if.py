@@ -103,7 +103,7 @@ def vary(
     from gpuscope.program.workload import resolve
     from gpuscope.views.report.what_if_sizes import Varied
 
-    settled = resolve(workload, options)
+    settled = resolve(workload, options, load=False)
     own: int | str | None = getattr(settled, wish.option)
     points: list[tuple[int | str, Run]] = []
     for value in wish.values or _usual(wish.option, own):

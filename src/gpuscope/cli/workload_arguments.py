@@ -37,7 +37,7 @@ AllowWrites = Annotated[
     typer.Option(
         "--allow-writes",
         help=Text(
-            "What a script writes is real, else it vanishes. Either way: run no script that you "
+            "What your code writes is real, else it vanishes. Either way: run no code that you "
             "do not trust."
         ),
     ),

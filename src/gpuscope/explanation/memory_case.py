@@ -155,7 +155,7 @@ def _settled(
         return "", {}
     from gpuscope.program.workload import resolve
 
-    found = resolve(workload, options)
+    found = resolve(workload, options, load=False)
     if found.batch is None:
         return found.title, {}
     sizes = {"batch": found.batch}

@@ -21,6 +21,7 @@ from gpuscope.program.world import World
 
 if TYPE_CHECKING:
     from gpuscope.program.fold_declared import EqualLayers
+    from gpuscope.program.models.user_file import UserBuild
 
 __all__ = ["Workload", "WorkloadOptions", "check_name", "resolve"]
 
@@ -47,6 +48,7 @@ class Workload:
         job: the ready-made parallel job; None for other workloads. Where its plan has pipeline
             stages, its ranks differ and `build` raises: `gpuscope.program.pipeline` takes the job.
         script: the whole script; then it is `build`, too, but has no step to call.
+        file: the function of the user's file, as long as nobody has imported it; `build`, too.
     """
 
     name: str
@@ -64,9 +66,18 @@ class Workload:
     world: World | None = None
     job: Job | None = None
     script: Script | None = None
+    file: UserBuild | None = None
+
+    def loaded(self) -> Workload:
+        """The same with its file imported; raises as `resolve`."""
+        if self.file is None:
+            return self
+        return replace(self, build=self.file.load(), file=None)
 
 
-def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None) -> Workload:
+def resolve(
+    name: str | TransformerSize, options: WorkloadOptions | None = None, *, load: bool = True
+) -> Workload:
     """The workload that `name` stands for.
 
     What the workload needs is imported here (torch, transformers), so that a capture of
@@ -79,6 +90,7 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
             `build`, or with arguments), or the path of a Hugging Face `config.json` or of the
             folder that holds it.
         options: what to change from the model's defaults.
+        load: import the user's file, too; else none of its code runs here (`Workload.file`).
 
     Raises:
         UnknownNameError: no such model, dtype, task, optimizer, ...
@@ -101,12 +113,14 @@ def resolve(name: str | TransformerSize, options: WorkloadOptions | None = None)
             Text("Leave out: {arguments}", arguments=" ".join(options.arguments)),
         )
     if path.endswith(".py") or name.endswith(".py"):
-        from gpuscope.program.models.user_file import is_script, user_build
+        from gpuscope.program.models.user_file import UserBuild, functions_of, is_script
 
         if not path and (options.arguments or is_script(Path(name))):
             return _of_script(name, options)
-        build = user_build(Path(path or name), function if path else "", options)
-        return _of_file(name, build)
+        functions_of(Path(path or name))  # says whether there is such a file
+        build = UserBuild(Path(path or name), function if path else "", options)
+        found = replace(_of_file(name, build), file=build)
+        return found.loaded() if load else found
     if name.endswith(".json") or Path(name).is_dir():
         from gpuscope.program.models.config_file import model_of_config
 

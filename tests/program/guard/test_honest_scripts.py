@@ -118,7 +118,7 @@ def test_they_run_through_and_leave_nothing(
     note = str(programs[0].assumptions[-1])
     if overlay and "private copy" not in note:
         pytest.skip(note)
-    assert ("The script ran on a private copy" in note) == overlay
+    assert ("Your code ran on a private copy" in note) == overlay
     assert ("No private copy of the files could be made here" in note) != overlay
 
 

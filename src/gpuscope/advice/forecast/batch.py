@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuscope import api
 from gpuscope.advice.forecast.changed_programs import ChangedPrograms
+from gpuscope.capturing import with_file
 from gpuscope.document.blocks import (
     Axis,
     Cell,
@@ -238,23 +239,40 @@ def _sizes(workload: Workload, options: WorkloadOptions | None) -> _Sized:
             raise _no_batch("Its size is the job's; vary --global-batch or --microbatch.")
         return _Sized(found.batch, lambda batch: (workload, replace(base, batch=batch)))
     if isinstance(workload, str):
-        build: Any = resolve(workload, replace(base, batch=None)).build
-    elif callable(workload):
-        build = workload
-    else:
+        file = resolve(workload, replace(base, batch=None), load=False).file
+        default = None if file is None else with_file(file, _default)
+        if default is None:
+            raise _no_batch(_NO_ARGUMENT)
+        return _Sized(base.batch or default, lambda batch: (workload, replace(base, batch=batch)))
+    if not callable(workload):
         raise _no_batch("It was captured before, with one batch.")
+    argument = _argument(workload)
+    if argument is None:
+        raise _no_batch(_NO_ARGUMENT)
+    name = argument[0]
+
+    def at(batch: int) -> tuple[Any, None]:
+        bound = functools.partial(workload, **{name: batch})
+        functools.update_wrapper(bound, workload)
+        return bound, None
+
+    return _Sized(base.batch or argument[1], at)
+
+
+_NO_ARGUMENT = "Its function has no argument 'batch' or 'batch_size' with a number."
+
+
+def _default(build: Callable[..., Any]) -> int | None:
+    argument = _argument(build)
+    return argument and argument[1]
+
+
+def _argument(build: Callable[..., Any]) -> tuple[str, int] | None:
+    """The argument that is the batch, and its default; None without one."""
     parameters = inspect.signature(build).parameters
     name = next((n for n in ("batch", "batch_size") if n in parameters), None)
     default = parameters[name].default if name else None
-    if name is None or not isinstance(default, int):
-        raise _no_batch("Its function has no argument 'batch' or 'batch_size' with a number.")
-
-    def at(batch: int) -> tuple[Any, None]:
-        bound = functools.partial(build, **{name: batch})
-        functools.update_wrapper(bound, build)
-        return bound, None
-
-    return _Sized(base.batch or default, at)
+    return (name, default) if name and isinstance(default, int) else None
 
 
 def _no_batch(why: str) -> GpuscopeError:

@@ -13,7 +13,7 @@ from gpuscope.advice.changes.hooks.live import Live
 from gpuscope.advice.registry import plan
 from gpuscope.advice.types import Seen
 from gpuscope.advice.user_changes import load_own, loaded
-from gpuscope.capturing import capture_job, capture_resolved, for_cluster, script_elsewhere
+from gpuscope.capturing import capture_elsewhere, capture_job, capture_resolved, for_cluster
 from gpuscope.document.text import Text
 from gpuscope.errors import UnsupportedError
 from gpuscope.hardware import Cluster
@@ -57,7 +57,7 @@ class ChangedPrograms:
             from gpuscope.program.workload import WorkloadOptions, resolve
 
             laid = for_cluster(options, cluster) or WorkloadOptions()
-            self.resolved = resolve(workload, laid)
+            self.resolved = resolve(workload, laid, load=False)
 
     def of(self, names: Iterable[str] = ()) -> Captured:
         """The program with these changes.
@@ -110,42 +110,41 @@ class ChangedPrograms:
                     Text("Give your own training script as file.py:build."),
                 )
             return capture_resolved(found, self.cluster)
-        if found.script is not None:
-            program, seen = script_elsewhere(
-                found.script,
-                _of_script,
-                found,
-                self.cluster,
-                tuple(change.name for change in live.changes),
-                loaded(),
-            )
-            if first:
-                self.seen = seen
-            return program  # type: ignore[no-any-return]
-        watch = _Watch(live)
-        depth = found.at_depth
-        changed = replace(
-            found,
-            build=watch.whole(found.build),
-            at_depth=None if depth is None else lambda n: watch.part(depth(n)),
-        )
-        program = capture_resolved(changed, self.cluster)
+        if found.script is None and found.file is None:
+            captured, seen = _of_build(found, self.cluster, live)
+        else:
+            changes = tuple(change.name for change in live.changes)
+            captured, seen = capture_elsewhere(found, _of_file, self.cluster, changes, loaded())
         if first:
-            file, function = _named(found.name)
-            self.seen = replace(watch.seen(), file=file, function=function)
-        return program
+            self.seen = seen
+        return captured
 
 
-def _of_script(
+def _of_file(
     found: Resolved, cluster: Cluster, names: tuple[str, ...], own_changes: tuple[str, ...]
 ) -> tuple[Captured, Seen]:
-    """A script's program with changes, and what was seen of the code; in a process of its own."""
+    """A program of a user's file with changes, and what was seen of the code; in a process of its
+    own."""
     load_own(own_changes)
-    assert found.script is not None
     live = Live(plan(names))
+    if found.script is None:
+        return _of_build(found, cluster, live)
     script = replace(found.script, begins=live.start, step_ends=live.step_ended)
-    program = capture_resolved(replace(found, build=script, script=script), cluster)
-    return program, live.seen(str(script.file.resolve()))
+    captured = capture_resolved(replace(found, build=script, script=script), cluster)
+    return captured, live.seen(str(script.file.resolve()))
+
+
+def _of_build(found: Resolved, cluster: Cluster, live: Live) -> tuple[Captured, Seen]:
+    """A build's program with changes, and what was seen of the code."""
+    watch, depth = _Watch(live), found.at_depth
+    changed = replace(
+        found,
+        build=watch.whole(found.build),
+        at_depth=None if depth is None else lambda n: watch.part(depth(n)),
+    )
+    captured = capture_resolved(changed, cluster)
+    file, function = _named(found.name)
+    return captured, replace(watch.seen(), file=file, function=function)
 
 
 class _Watch:

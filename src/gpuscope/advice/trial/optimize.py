@@ -21,6 +21,7 @@ from gpuscope.advice.trial.host_pace import HostBench
 from gpuscope.advice.trial.ladder_store import LADDER_FILE, LadderStore, MadeOf
 from gpuscope.advice.trial.paired_gain import paired_gain
 from gpuscope.advice.trial.search import Search
+from gpuscope.capturing import with_file
 from gpuscope.document.quantities import Number
 from gpuscope.document.text import Text
 from gpuscope.errors import InvalidValueError, UnknownNameError, UnsupportedError
@@ -386,7 +387,9 @@ def _workload(located: Located, options: WorkloadOptions | None) -> str:
     if located.file is not None:
         from gpuscope.program.workload import resolve
 
-        resolve(located.target.name, options)
+        file = resolve(located.target.name, options, load=False).file
+        if file is not None:
+            with_file(file, callable)
     return located.target.name
 
 

@@ -2,9 +2,9 @@
 
 It is told a `Job` over one pipe and answers over another; what the user's code prints goes to the
 process' own output. Answers: `say` (progress), `ready`, the results of commands, and `failed`,
-after which it ends. When the other end is gone it ends too. A script leaves nothing behind unless
-that is allowed (`gpuscope.program.guard`); the folder is for what it writes where there is no
-better way.
+after which it ends. When the other end is gone it ends too. A script or a build leaves nothing
+behind unless that is allowed (`gpuscope.program.guard`); the folder is for what it writes where
+there is no better way.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
         return
     job = Job.of_line(message["job"])
     try:
-        if job.target.kind == "script" and not job.allow_writes:
+        if not job.allow_writes and _is_users(job):
             _keep_files(job, channel, scratch)
         _begin(job, channel)
     except BaseException as error:
@@ -57,8 +57,13 @@ def main() -> None:
     _end()
 
 
+def _is_users(job: Job) -> bool:
+    """Whether it runs code in a file of the user's."""
+    return job.target.kind == "script" or ".py:" in job.target.name
+
+
 def _keep_files(job: Job, channel: Channel, scratch: str) -> None:
-    """Have the script leave nothing behind, from before anything of it runs.
+    """Have the user's code leave nothing behind, from before anything of it runs.
 
     Ranks of one job work together through the system (shared memory, handles of the device), which
     processes that are shut off from each other may not: they get no overlay.

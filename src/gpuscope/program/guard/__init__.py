@@ -1,4 +1,4 @@
-"""Scripts leave nothing behind: they run in a process of their own, on a copy of the files.
+"""Scripts and builds leave nothing behind: they run in processes apart, on a copy of the files.
 
 Two ways, the first that the machine allows:
 
@@ -8,7 +8,7 @@ Two ways, the first that the machine allows:
   and what cannot be is refused (`refusing.py`); where Linux has Landlock, it refuses the rest
   (`landlock.py`).
 
-Both keep honest scripts from changing anything. Neither holds against one that means harm.
+Both keep honest code from changing anything. Neither holds against code that means harm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpuscope.errors import RefusedError
 __all__ = ["NO_OVERLAY", "Held", "enter"]
 
 NO_OVERLAY = "GPUSCOPE_NO_OVERLAY"
-"""Environment variable: scripts run without an overlay, where it stands in their way."""
+"""Environment variable: there is no overlay, where it stands in someone's way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class Held:
         """What a reader of the result should know."""
         if self.way == "overlay":
             return Text(
-                "The script ran on a private copy of all files, without a network: what it wrote "
+                "Your code ran on a private copy of all files, without a network: what it wrote "
                 "or deleted is gone."
             )
         if self.kernel:
             return Text(
-                "No private copy of the files could be made here ({why}): what the script wrote "
+                "No private copy of the files could be made here ({why}): what your code wrote "
                 "went to a scratch folder that is gone, and the kernel refused it the rest.",
                 why=self.why,
             )
         return Text(
-            "No private copy of the files could be made here ({why}): what the script wrote by "
+            "No private copy of the files could be made here ({why}): what your code wrote by "
             "Python's own functions went to a scratch folder that is gone; what other libraries "
             "write by themselves was not seen.",
             why=self.why,

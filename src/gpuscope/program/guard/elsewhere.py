@@ -1,10 +1,10 @@
 """Run a function in a process of its own, under guard, and have back what it returns.
 
-Why not in this process: what keeps a script from leaving anything behind (mounts of its own, an
-audit hook) cannot be taken back. Why not `multiprocessing`: its children import the caller's script
-again. One server is started at the first call: a process of one thread that has imported torch.
-Each call is a fork of it, so that it begins anew with the files as they are. The server ends with
-this process, or when nobody asks for a minute.
+Why not in this process: what keeps a user's code from leaving anything behind (mounts of its own,
+an audit hook) cannot be taken back. Why not `multiprocessing`: its children import the caller's
+script again. One server is started at the first call: a process of one thread that has imported
+torch. Each call is a fork of it, so that it begins anew with the files as they are. The server ends
+with this process, or when nobody asks for a minute.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gpuscope.document.text import Text
 from gpuscope.errors import GpuscopeError, WorkloadError
 from gpuscope.program.guard import Held
 
-__all__ = ["Answer", "Request", "call_elsewhere"]
+__all__ = ["Answer", "Request", "call_elsewhere", "imported_before_capture"]
 
 LENGTH = struct.Struct("<Q")
 
@@ -39,6 +39,14 @@ _PLAIN = frozenset({"complex", "frozenset", "set", "bytearray", "slice", "range"
 inside = threading.Event()
 """Set in a process that was forked for a call: calls in it are made at once."""
 
+imported_first: set[str] = set()
+"""Modules that were there when the capture began, in a process that was forked for a call."""
+
+
+def imported_before_capture() -> None:
+    """Note what is imported: a later process has it imported likewise, outside of a capture."""
+    imported_first.update(sys.modules)
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -49,6 +57,7 @@ class Request:
         arguments: its arguments.
         script: to name in errors.
         guarded: it must leave nothing behind.
+        shown: what it prints goes to standard error; else it is lost.
         folder, environment, path: of this process (`os.getcwd`, `os.environ`, `sys.path`).
     """
 
@@ -56,6 +65,7 @@ class Request:
     arguments: tuple[Any, ...]
     script: str
     guarded: bool
+    shown: bool
     folder: str
     environment: dict[str, str]
     path: tuple[str, ...]
@@ -71,7 +81,11 @@ class Answer:
 
 
 def call_elsewhere(
-    function: Callable[..., Any], *arguments: Any, script: str, guarded: bool = True
+    function: Callable[..., Any],
+    *arguments: Any,
+    script: str,
+    guarded: bool = True,
+    shown: bool = False,
 ) -> tuple[Any, Held | None]:
     """Call a function in another process.
 
@@ -80,6 +94,7 @@ def call_elsewhere(
         arguments: what a pickle can hold, as must be what is returned.
         script: whose code it runs, to name in errors.
         guarded: it must leave nothing behind.
+        shown: what it prints goes to standard error; else it is lost.
 
     Returns:
         What the function returned, and what kept it from leaving anything behind; None for the
@@ -96,6 +111,7 @@ def call_elsewhere(
         arguments=arguments,
         script=script,
         guarded=guarded,
+        shown=shown,
         folder=os.getcwd(),
         environment=dict(os.environ),
         path=tuple(sys.path),

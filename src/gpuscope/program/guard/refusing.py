@@ -295,6 +295,8 @@ def _line(frame: FrameType) -> Text:
 def _error(script: str, doing: Text, site: Text) -> WorkloadError:
     return WorkloadError(
         Text("{script} wants to {doing} ({site}).", script=script, doing=doing, site=site),
-        Text("A script is run several times to compare variants, so it must leave nothing behind."),
-        Text("Put the work into a function: file.py:build. Or allow it: --allow-writes"),
+        Text(
+            "Your code is run several times to compare variants, so it must leave nothing behind."
+        ),
+        Text("Leave it out while predicting, or allow it: --allow-writes"),
     )

@@ -60,7 +60,7 @@ def main() -> None:
     for descriptor in (reading, writing):
         os.set_inheritable(descriptor, False)
     _prepare()
-    libraries: list[str] = []
+    libraries: list[list[str]] = []
     while select.select([reading], [], [], IDLE_S)[0]:
         try:
             data = receive_bytes(requests)
@@ -69,8 +69,8 @@ def main() -> None:
         answers.write(b".")
         answers.flush()
         request: Request = pickle.loads(data)
-        if libraries:
-            _import_as_captured(libraries, request)
+        if any(libraries):
+            _import_as_there(libraries[0], libraries[1], request)
         with (
             _result() as result,
             _result() as imported,
@@ -80,7 +80,7 @@ def main() -> None:
             result.seek(0)
             imported.seek(0)
             send_bytes(answers, pickle.dumps(status) if status else result.read())
-            libraries = imported.read().decode().split()
+            libraries = [line.split() for line in imported.read().decode().split("\n")]
 
 
 def _prepare() -> None:
@@ -94,7 +94,7 @@ def _prepare() -> None:
         return  # who needs it says so
     from gpuscope.program.capture import capture
 
-    with suppress(Exception):  # what is wrong is told to whoever captures a script
+    with suppress(Exception):  # what is wrong is told to whoever captures something
         capture(_smallest)
     gc.collect()
     gc.freeze()
@@ -112,14 +112,17 @@ def _smallest() -> Callable[[], object]:
     return step
 
 
-def _import_as_captured(libraries: list[str], request: Request) -> None:
-    """Import what a fork did, under a capture as it did, and with its environment."""
+def _import_as_there(plainly: list[str], captured: list[str], request: Request) -> None:
+    """Import what a fork did: before a capture or under one, as it did, with its environment."""
     from gpuscope.program.capture import capture
 
-    def build() -> Callable[[], object]:
+    def take(libraries: list[str]) -> None:
         for name in libraries:
             with suppress(Exception):
                 importlib.import_module(name)
+
+    def build() -> Callable[[], object]:
+        take(captured)
         return _smallest()
 
     _take_over(request)
@@ -129,7 +132,9 @@ def _import_as_captured(libraries: list[str], request: Request) -> None:
         redirect_stdout(nowhere),
         redirect_stderr(nowhere),
     ):
-        capture(build)
+        take(plainly)
+        if captured:
+            capture(build)
     gc.collect()
     gc.freeze()
 
@@ -209,20 +214,28 @@ def _run(fork: _Fork) -> None:
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
-    # What a script prints is not shown; nor what the programs print that it starts.
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    # Standard output holds results alone; nor are the programs shown that a script starts.
+    if fork.request.shown:
+        os.dup2(2, 1)
+    else:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
     elsewhere.inside.set()
     before = set(sys.modules)
     answer = _answer(fork.request, fork.scratch)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
     try:
         written = pickle.dumps(answer, protocol=5)
     except Exception as error:
         written = pickle.dumps(Answer(error=elsewhere.taken_apart(error)), protocol=5)
     fork.result.write(written)
     fork.result.flush()
-    fork.imported.write("\n".join(_libraries(before)).encode())
+    new, first = _libraries(before), elsewhere.imported_first
+    lists = ([n for n in new if n in first], [n for n in new if n not in first])
+    fork.imported.write("\n".join(" ".join(names) for names in lists).encode())
     fork.imported.flush()
 
 

@@ -80,7 +80,8 @@ class WorkloadOptions:
         replicas: devices of a job and of each of its nodes, on which training without `parallel` is
             data parallel: a copy of the model each, gradients summed (DDP); None: one device.
         arguments: of a whole script.
-        allow_writes: what a whole script writes is real, else it goes to a copy of the files.
+        allow_writes: what a script or a file's function writes is real, else it goes to a copy of
+            the files.
         module: the workload's name is a module's, run as `python -m` runs it.
     """
 

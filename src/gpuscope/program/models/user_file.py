@@ -9,7 +9,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,10 +19,46 @@ from gpuscope.errors import GpuscopeError, InputFileError, InvalidValueError, Wo
 from gpuscope.program.models.registry import Step
 from gpuscope.program.models.settings import WorkloadOptions
 
-__all__ = ["functions_of", "is_script", "user_build"]
+__all__ = ["UserBuild", "functions_of", "is_script", "user_build"]
 
 _LABELS = frozenset({"task", "device", "arguments", "allow_writes", "module", "replicas"})
 """Options that describe a workload, or what it runs on; a file's function need not take them."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserBuild:
+    """A function of a user's file that nobody has imported yet.
+
+    Attributes:
+        path, function, options: as `user_build` takes them.
+    """
+
+    path: Path
+    function: str
+    options: WorkloadOptions
+
+    @property
+    def target(self) -> str:
+        """The file, to name in errors."""
+        return str(self.path)
+
+    @property
+    def allow_writes(self) -> bool:
+        """Whether what it writes is real."""
+        return self.options.allow_writes
+
+    @property
+    def __name__(self) -> str:
+        """The function's."""
+        return self.function or "build"
+
+    def load(self) -> Callable[[], Step]:
+        """Import it; raises as `user_build`."""
+        return user_build(self.path, self.function, self.options)
+
+    def __call__(self) -> Step:
+        """Import and call it."""
+        return self.load()()
 
 
 def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[[], Step]:
@@ -33,7 +69,8 @@ def user_build(path: Path, function: str, options: WorkloadOptions) -> Callable[
     Args:
         path: the user's Python file.
         function: name of the function; "" stands for `build`.
-        options: what was set is passed as arguments of the same name.
+        options: what was set is passed as arguments of the same name; the batch also as
+            `batch_size`.
 
     Raises:
         InputFileError: no such file, or it is not Python.
@@ -179,6 +216,8 @@ def _with_options(
         if getattr(options, f.name) not in (None, f.default)
     }
     parameters = inspect.signature(function).parameters
+    if "batch_size" in parameters and "batch" not in parameters and "batch" in asked:
+        asked["batch_size"] = asked.pop("batch")
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     passed = {key: value for key, value in asked.items() if takes_any or key in parameters}
     for key in asked:
