@@ -41,6 +41,7 @@ _WHERE = {
     "HangError": "gpuscope.errors",
     "InputFileError": "gpuscope.errors",
     "InvalidValueError": "gpuscope.errors",
+    "kernel_model": "gpuscope.cost.own_models",
     "Ladder": "gpuscope.advice.results",
     "Lens": "gpuscope.kernel_lens.types",
     "lens": "gpuscope.kernel_lens.runner",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from gpuscope.analysis.compare import Comparison, compare
     from gpuscope.analysis.types import Analysis, Finding
     from gpuscope.api import capture, predict, predict_many, recost, sweep
+    from gpuscope.cost.own_models import kernel_model
     from gpuscope.document.blocks import Explanation
     from gpuscope.errors import (
         CaptureError,

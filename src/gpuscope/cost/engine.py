@@ -47,6 +47,9 @@ COMPILED_SPREAD = 0.06
 functions are within 16 % (benchmarks/fit/compiled_points.py), and generated kernels take about a
 third of a compiled step."""
 
+_OF_PYTORCH = frozenset({"aten", "prims", "gpuscope", "torchvision", "torchaudio", "c10d"})
+"""Namespaces of operators that are nobody's own."""
+
 SYSTEMATIC_SPREAD = 0.067
 """Relative 80 % half-width of what kernels of one kind err by together on a calibrated device: the
 80 % quantile of the median errors of 226 groups of one operator, dtype and direction, over 4,441
@@ -118,6 +121,15 @@ def cost_program(
                 "Operators without a kernel model, taken as bandwidth-bound: {names}.", names=names
             )
         )
+        users = [n for n in sorted(coster.unmodelled) if n.partition("::")[0] not in _OF_PYTORCH]
+        if users:
+            assumptions.append(
+                Text(
+                    "What an operator of your own costs can be said in a line: "
+                    'gs.kernel_model("{name}", flops=..., bytes=...).',
+                    name=users[0],
+                )
+            )
     if coster.learned:
         assumptions.append(LEARNED)
     if plans.made:

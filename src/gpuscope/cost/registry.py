@@ -21,10 +21,16 @@ KernelModel = Callable[["Work"], tuple[Kernel, ...]]
 
 _COMMUNICATION = ("c10d::", "_c10d_functional::", "symm_mem::")
 
+TRITON = "triton::"
+"""How the names of the user's own Triton kernels begin; one model serves all."""
+
 MODELS = Registry[KernelModel](
-    Text("kernel model"), "gpuscope.cost", apart={"collective": _COMMUNICATION}
+    Text("kernel model"),
+    "gpuscope.cost",
+    apart={"collective": _COMMUNICATION, "triton_launch": (TRITON,), "own_models": ()},
 )
-"""What one device runs needs no collective: those files load with the first operator of theirs."""
+"""What one device runs needs no collective: those files load with the first operator of theirs,
+that of users' own models with the first of them."""
 
 
 class Constants:
@@ -160,7 +166,8 @@ def kernel_model(*names: str) -> Callable[[KernelModel], KernelModel]:
 
 def model_for(name: str) -> KernelModel | None:
     """The model of operator `name`; None if nobody wrote one."""
-    return MODELS.find(name)
+    found = MODELS.find(name)
+    return MODELS.find(TRITON) if found is None and name.startswith(TRITON) else found
 
 
 def known_operators() -> tuple[str, ...]:

@@ -207,6 +207,10 @@ def _read(content: Mapping[str, Any]) -> Residual:
     return Residual(content["device"], trees, levels)
 
 
+_LEARNED_ON = ("aten::", "gpuscope::", "torchvision::", "quantized::")
+"""Operators that recordings may hold: what users' own models and kernels do was in none."""
+
+
 def corrected(
     work: Work, kernels: tuple[Kernel, ...], model: KernelModel, systematic: float = 0.0
 ) -> tuple[Kernel, ...]:
@@ -219,7 +223,7 @@ def corrected(
         systematic: relative half-width that is added to every kind elsewhere, and so taken out of
             the interval here.
     """
-    if not kernels:
+    if not kernels or not work.op.name.startswith(_LEARNED_ON):
         return kernels
     found = residual_of(work)
     if found is None:

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpuscope.document.text import Text
 from gpuscope.errors import CaptureError
-from gpuscope.program.capture import dynamic, named_kernels
+from gpuscope.program.capture import dynamic, named_kernels, triton_kernels
 from gpuscope.program.capture.calls import (
     COPIES,
     Facts,
@@ -146,6 +146,9 @@ class Recorder(StepWriter, TorchDispatchMode):
         taken = named_kernels.run(self, func, facts, args, kwargs)
         if taken is not NotImplemented:
             return taken
+        if not facts.name.startswith("aten::") and (own := triton_kernels.body(facts.name)):
+            with self:
+                return own(*args, **kwargs)
         if facts.composite:
             taken = self._decompose(func, facts, args, kwargs)
             if taken is not NotImplemented:

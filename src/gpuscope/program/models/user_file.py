@@ -9,6 +9,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType
@@ -177,7 +178,8 @@ def _import(path: Path) -> ModuleType:
         sys.path.insert(0, str(full.parent))
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with _triton(full):
+            spec.loader.exec_module(module)
     except (KeyboardInterrupt, GpuscopeError):
         sys.modules.pop(name, None)
         raise
@@ -185,6 +187,15 @@ def _import(path: Path) -> ModuleType:
         sys.modules.pop(name, None)
         raise _import_error(path, full, error) from error
     return module
+
+
+def _triton(path: Path) -> AbstractContextManager[None]:
+    """Where Triton is not installed, a stand-in for it while a file that names it is imported."""
+    if b"triton" not in path.read_bytes() or importlib.util.find_spec("triton") is not None:
+        return nullcontext()
+    from gpuscope.program.capture.triton_stand_in import standing_in
+
+    return standing_in()
 
 
 def _import_error(path: Path, full: Path, error: BaseException) -> WorkloadError:
