@@ -71,6 +71,7 @@ def main() -> None:
         request: Request = pickle.loads(data)
         if any(libraries):
             _import_as_there(libraries[0], libraries[1], request)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # not without taking all down
         with (
             _result() as result,
             _result() as imported,
@@ -81,6 +82,7 @@ def main() -> None:
             imported.seek(0)
             send_bytes(answers, pickle.dumps(status) if status else result.read())
             libraries = [line.split() for line in imported.read().decode().split("\n")]
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _prepare() -> None:
@@ -180,37 +182,30 @@ def _forked(fork: _Fork, reading: int) -> int:
     child = os.fork()
     if child == 0:
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _run(fork)
         except BaseException:
             os._exit(1)
         os._exit(0)
-    signal.signal(signal.SIGTERM, lambda *_: _end(child))
     asked = select.poll()
     asked.register(reading, 0)  # told alone when the other end is gone
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            break
-        if asked.poll(0):
-            _end(child)
-        time.sleep(_POLL_S)
-    with suppress(OSError):
-        os.killpg(child, signal.SIGKILL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    done = status = 0
+    try:
+        while not done:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if asked.poll(0) and not done:
+                sys.exit()
+            time.sleep(0 if done else _POLL_S)
+    finally:
+        with suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
+        if not done:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     return status
 
 
-def _end(child: int) -> None:
-    """End with the request that runs."""
-    with suppress(OSError):
-        os.killpg(child, signal.SIGKILL)
-    with suppress(OSError):
-        os.kill(child, signal.SIGKILL)
-    os._exit(0)
-
-
 def _run(fork: _Fork) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
