@@ -53,10 +53,9 @@ class CompiledHost:
             * scale
             for index, (region, phase) in begins.items()
         }
-        calls: dict[str, list[float]] = {}
-        for index, (_, phase) in begins.items():
-            calls.setdefault(phase, []).append(self._begins[index])
-        self.call_s = {phase: sum(times) for phase, times in calls.items() if times}
+        self.call_s: dict[tuple[int, str], float] = {}
+        for index, call in begins.items():
+            self.call_s[call] = self.call_s.get(call, 0.0) + self._begins[index]
 
     def covers(self, op: Op) -> bool:
         """Whether the operator is issued by generated code."""

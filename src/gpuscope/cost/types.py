@@ -189,9 +189,10 @@ class CostedProgram:
             constants were found on another device.
         launch_latency_s: from the launch call to the kernel's start on an idle device.
         kernel_gap_s: least gap between two kernels that are queued back to back on a stream.
-        graph: forward and backward passes are replayed as CUDA graphs (one launch each).
-        graph_call_s: host time of a replay besides its launch, by phase (guards, copies of
-            arguments); none where a phase is absent.
+        graph: forward and backward passes are replayed as CUDA graphs (one launch each); only those
+            of compiled calls (`Op.region`), where some are marked.
+        graph_call_s: host time of a replay besides its launch (guards, copies of arguments), by
+            compiled call (0 where none is marked) and phase.
         assumptions: sentences for the user, the program's own included.
     """
 
@@ -204,6 +205,6 @@ class CostedProgram:
     launch_latency_s: float = 3e-6
     kernel_gap_s: float = 1e-6
     graph: bool = False
-    graph_call_s: Mapping[str, float] = field(default_factory=dict)
+    graph_call_s: Mapping[tuple[int, str], float] = field(default_factory=dict)
     assumptions: tuple[str, ...] = field(default_factory=tuple)
     host_faster: float | None = None

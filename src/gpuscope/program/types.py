@@ -189,6 +189,8 @@ class Op:
         repeat: how many equal calls this one stands for (folded repetition); usually 1.
         region: number of the call of a `torch.compile`d function that it belongs to, from 1 on in
             every step, in the backward pass as in the forward pass; 0 is eager code.
+        graph: number of the replay of a `torch.cuda.CUDAGraph` that brings it to the device, from 1
+            on in every step; 0: the host issues it.
     """
 
     index: int
@@ -215,6 +217,7 @@ class Op:
     recomputed: bool = False
     repeat: int = 1
     region: int = 0
+    graph: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ a matter of `gpuscope.timeline.contention`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from gpuscope.cost.types import CostedOp, CostedProgram, Kernel
 from gpuscope.document.text import Text
+from gpuscope.program.types import Op
 from gpuscope.timeline.dependencies import waits_by_row
 from gpuscope.timeline.places import Place, Places
 from gpuscope.timeline.types import Lane
@@ -123,6 +124,7 @@ class _Builder:
         self.launches: list[tuple[float, float, int, int]] = []
         self.calls: list[tuple[float, float, int, int, int, int]] = []
         self.op_rows: list[tuple[int, int, int]] = []
+        self.entering = dict(costed.graph_call_s)
         self.whole = costed.program.settings.get("step_graph", False)
 
     def task(self, kernel: Kernel, number: int, op: int, gap_s: float, launched: int) -> None:
@@ -174,8 +176,9 @@ class _Builder:
             return
         gap_s = max(0.0, self.costed.kernel_gap_s - GRAPH_GAP_SAVING_S)
         begin_s, first_row = self.clock_s, len(self.rows)
-        if not self.whole:
-            self.clock_s += self.costed.graph_call_s.get(items[0][0].op.phase, 0.0)
+        first = items[0][0].op
+        if not self.whole and not first.graph:
+            self.clock_s += self.entering.pop((first.region, first.phase), 0.0)
         cost_s = GRAPH_LAUNCH_S + GRAPH_NODE_S * nodes
         self.clock_s += cost_s
         self.launches.append((self.clock_s, cost_s, first_row, -1))
@@ -188,23 +191,17 @@ class _Builder:
         self.calls.append((begin_s, self.clock_s, first_row, len(self.rows), -1, 0))
 
     def walk(self) -> None:
-        """Add every operator; under `graph`, each forward and backward pass between host waits
-        and input copies is one graph, and the optimizer is issued call by call; or all of it is
-        one graph (`Program.settings["step_graph"]`)."""
+        """Add every operator, those of one graph together (see `graphs_of`)."""
+        graph_of = graphs_of(self.costed)
         pending: list[tuple[CostedOp, int, int]] = []
         for position, item in enumerate(self.costed.ops):
             first_kernel = len(self.kernels)
             self.kernels.extend(item.kernels)
-            graphed = (
-                self.costed.graph
-                and not item.host.sync
-                and (self.whole or item.op.phase in GRAPHED_PHASES)
-            )
-            parts = pending and not self.whole and pending[0][0].op.phase != item.op.phase
-            if pending and (not graphed or parts):
+            graph = graph_of(item.op)
+            if pending and graph != graph_of(pending[0][0].op):
                 self.graph(pending)
                 pending = []
-            if graphed:
+            if graph is not None:
                 pending.append((item, position, first_kernel))
             else:
                 self.eager(item, position, first_kernel)
@@ -217,6 +214,30 @@ class _Builder:
             host.append(Lane(Text("host autograd"), "host", device=-1))
         device = [Lane(name, self.places.kinds[name]) for name in self.places.lanes.index]
         return (*host, *device)
+
+
+def graphs_of(costed: CostedProgram) -> Callable[[Op], tuple[int, int, str] | None]:
+    """Which CUDA graph brings an operator to the device; None for one that the host issues.
+
+    The program's own graphs (`Op.graph`); under `graph`, each forward and backward pass of a
+    compiled call, or of the whole step where no call is marked, between host waits and input
+    copies, while the optimizer is issued call by call; or all of the step is one graph
+    (`Program.settings["step_graph"]`).
+    """
+    whole = costed.program.settings.get("step_graph", False)
+    marked = any(op.region for op in costed.program.ops)
+
+    def graph_of(op: Op) -> tuple[int, int, str] | None:
+        if op.graph:
+            return op.graph, 0, ""
+        if not costed.graph or op.sync:
+            return None
+        if whole:
+            return 0, 0, ""
+        graphed = op.region > 0 if marked else op.phase in GRAPHED_PHASES
+        return (0, op.region, op.phase) if graphed else None
+
+    return graph_of
 
 
 def build_schedule(costed: CostedProgram) -> Schedule:

@@ -49,7 +49,7 @@ from gpuscope.program.world import RankPrograms
 from gpuscope.timeline.contention import DeviceOverlap
 from gpuscope.timeline.pipeline_fold import ranks_anew
 from gpuscope.timeline.rank_walk import Job, build_job, walk_job
-from gpuscope.timeline.schedule import GRAPHED_PHASES
+from gpuscope.timeline.schedule import graphs_of
 from gpuscope.timeline.simulate_ranks import contended_walks, job_period_s
 from gpuscope.timeline.walk import Pace
 
@@ -290,8 +290,9 @@ def _shares(costed: CostedProgram, source: Source) -> dict[KernelKey, _Share]:
 def _host_shares(costed: CostedProgram) -> dict[KernelKey, _Share]:
     """Each operator's share of the host's time, by name; the replay of a graph counts as one."""
     sums: dict[str, float] = defaultdict(float)
+    graph_of = graphs_of(costed)
     for item in costed.ops:
-        if costed.graph and item.op.phase in GRAPHED_PHASES:
+        if graph_of(item.op) is not None:
             continue
         sums[item.op.name] += item.host_s * item.op.repeat
     if costed.graph:

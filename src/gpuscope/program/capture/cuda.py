@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch._subclasses import fake_tensor
 
-from gpuscope.program.capture.fakes import accelerator, device_index, use_device
+from gpuscope.program.capture.fakes import accelerator, device_index, recorder, use_device
 from gpuscope.program.capture.patches import Patches, here
 from gpuscope.program.capture.streams import Points, StreamOrder
 
@@ -177,6 +177,36 @@ class _Generator(metaclass=_AnyGenerator):
     """`torch.Generator`, of whatever device, is one of the host."""
 
 
+class _AnyGraph(type):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        from gpuscope.program.capture.graphs import Graph
+
+        return Graph(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return type(instance).__module__ == "gpuscope.program.capture.graphs"
+
+
+class _Graph(metaclass=_AnyGraph):
+    """`torch.cuda.CUDAGraph`, which few programs make."""
+
+
+def _captured(*args: Any, **kwargs: Any) -> Any:
+    from gpuscope.program.capture.graphs import Capture
+
+    return Capture(*args, **kwargs)
+
+
+def _graphs() -> dict[str, Any]:
+    """What `torch.cuda` and `torch.cuda.graphs` have for CUDA graphs."""
+    return {
+        "CUDAGraph": _Graph,
+        "graph": _captured,
+        "graph_pool_handle": lambda: (0, 0),
+        "is_current_stream_capturing": lambda: bool(recorder().capturing),
+    }
+
+
 def _leave_absent_device_alone(patch: Patches) -> None:
     """Keep fake tensors from starting a device that is not there.
 
@@ -230,7 +260,6 @@ def _fixed_answers() -> dict[str, Any]:
         "set_rng_state": lambda state, device="cuda": None,
         "get_rng_state_all": lambda: [cpu_state],
         "set_rng_state_all": lambda states: None,
-        "is_current_stream_capturing": lambda: False,
         "can_device_access_peer": lambda *a: True,
         "_is_in_bad_fork": lambda: False,
         "utilization": lambda device=None: 0,
@@ -311,6 +340,9 @@ def install(
     }
     for name, value in answers.items():
         patch.set(torch.cuda, name, value, only_if_present=True)
+    for name, value in _graphs().items():
+        patch.set(torch.cuda, name, value, only_if_present=True)
+        patch.set(torch.cuda.graphs, name, value, only_if_present=True)
     if hasattr(torch, "accelerator"):
         for name, value in {
             "is_available": lambda: True,

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch._subclasses.fake_tensor as fake_tensor_module
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from gpuscope.program.capture.patches import Patches, by_thread
 
@@ -105,6 +106,12 @@ def with_index(device: Any) -> Any:
 def on_device(tensor: Any) -> bool:
     """Whether a tensor (fake or not) lives on the accelerator, as the user's code sees it."""
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+def recorder() -> Any:
+    """The recorder of the capture that the calling thread belongs to."""
+    modes = _get_current_dispatch_mode_stack()
+    return next(mode for mode in reversed(modes) if hasattr(mode, "host_values"))
 
 
 def answer_device(args: Sequence[Any]) -> torch.device:

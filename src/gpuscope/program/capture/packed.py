@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from gpuscope.document.text import Text
+from gpuscope.program.capture.fakes import recorder
 
 __all__ = ["pack", "pack_backward", "pad", "pad_sequence"]
 
@@ -28,7 +28,7 @@ def pack(x: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
     x = x.transpose(0, 1) if batch_first else x
     known = _read(lengths)
     if known is None:
-        _recorder().values.assume(
+        recorder().values.assume(
             Text("Lengths of sequences that are not known are taken as the longest possible.")
         )
         known = [x.shape[0]] * x.shape[1]
@@ -118,11 +118,5 @@ def _sizes(batch_sizes: torch.Tensor) -> list[int]:
 
 def _read(tensor: torch.Tensor) -> list[int] | None:
     """Numbers in host memory; None where they are not known."""
-    found = _recorder().host_values.told(tensor, "tolist")
+    found = recorder().host_values.told(tensor, "tolist")
     return None if found is None else [int(n) for n in found]
-
-
-def _recorder() -> Any:
-    """The recorder of the capture that runs."""
-    modes = _get_current_dispatch_mode_stack()
-    return next(mode for mode in reversed(modes) if hasattr(mode, "host_values"))

@@ -29,6 +29,7 @@ class StepWriter:
         works: the collectives that can be waited for.
         batch: number of the batch of sends and receives that is being issued, 0 if none is.
         batches: how many there were in this step.
+        capturing: CUDA graphs that are being captured.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class StepWriter:
         self.groups = Groups()
         self.works = Works(self.order)
         self.batch = self.batches = 0
+        self.capturing: list[object] = []
         self.recording = False
         self.in_optimizer = False
         self.seen_backward = False
