@@ -196,3 +196,56 @@ def test_operators_without_a_shape_rule_have_the_results_of_a_real_run() -> None
     found: list[Any] = []
     capture(lambda: lambda: found.append(run("cuda")))
     assert found[-1] == run("cpu")
+
+
+def test_circular_padding_is_made_on_the_device() -> None:
+    x = torch.arange(24.0).view(1, 2, 3, 4)
+
+    def build() -> Step:
+        weight = torch.randn(4, 4, requires_grad=True, device="cuda")
+        given = x.cuda() @ weight
+
+        def step() -> object:
+            padded = functional.pad(given, (1, 2, 1, 0), mode="circular")
+            assert padded.device.type == "cuda"
+            return padded.square().sum().backward(retain_graph=True)
+
+        return step
+
+    made = [name for name in names(build) if "empty" not in name]
+    assert made[:5] == ["copy_"] * 4 + ["pow"]
+
+
+def test_circular_padding_is_that_of_pytorch() -> None:
+    from gpuscope.program.capture import circular
+
+    x = torch.arange(24.0).view(1, 2, 3, 4)
+    for padding in [(1, 2), (1, 0, 2, 1), (0, 3, -1, 2), (-1, 1)]:
+        line = x if len(padding) == 4 else x[0]
+        assert torch.equal(
+            circular.pad(line, padding), functional.pad(line, padding, mode="circular")
+        )
+
+
+def test_a_small_parameter_goes_to_the_device_with_its_results() -> None:
+    def build() -> Step:
+        class Scaled(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.scale = nn.Parameter(torch.log(torch.tensor(0.8)).unsqueeze(0))
+
+        model = Scaled().cuda()
+        x = torch.randn(4, device="cuda")
+        return lambda: (functional.softplus(model.scale) * x).sum().backward()
+
+    assert "softplus" in names(build)
+
+
+def test_a_gradient_without_a_rule_is_like_what_was_differentiated() -> None:
+    def build() -> Step:
+        model = nn.Linear(6, 5).cuda()
+        x, kinds = torch.randn(8, 6, device="cuda"), torch.zeros(8, dtype=torch.long, device="cuda")
+        return lambda: functional.multi_margin_loss(model(x), kinds).backward()
+
+    ops = {op.name: op for op in capture(build).ops}
+    assert ops["aten::multi_margin_loss_backward"].outputs[0].shape == (8, 5)

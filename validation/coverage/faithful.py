@@ -202,6 +202,13 @@ def _attention(watch: Watch) -> Callable[..., Any]:
         is_causal: bool = False,
         **more: Any,
     ) -> Any:
+        if more.get("enable_gqa") and q.dtype is torch.float32 and q.shape[-3] != k.shape[-3]:
+            # No kernel of CUDA takes it: products, as written out in PyTorch.
+            math = torch.ops.aten._scaled_dot_product_attention_math
+            return math(q, k, v, attn_mask, dropout_p, is_causal, **more)[0]
+        if attn_mask is not None and attn_mask.dtype is torch.bool:
+            attn_mask = torch.where(attn_mask, 0.0, -torch.inf)  # CUDA's kernels take numbers
+
         def run(q: Any, k: Any, v: Any, mask: Any) -> Any:
             made = whole.decompose(q, k, v, mask, dropout_p, is_causal, **more)
             return _laid_out_like(q, made)

@@ -146,6 +146,7 @@ def answer_device_queries(patch: Patches, alias: Callable[[Any, Any], None]) -> 
         data.__set__(self, value)
         if isinstance(value, FakeTensor):
             self.fake_device = value.fake_device
+            self.constant = value.constant  # a small parameter that went to the device has none
             alias(self, value)
 
     def get_data(self: Any) -> Any:

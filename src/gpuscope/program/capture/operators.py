@@ -447,6 +447,12 @@ def _of_packed(name: str) -> Any:
     return call
 
 
+def _pad_circular(x: Any, padding: Any) -> Any:
+    from gpuscope.program.capture import circular
+
+    return circular.pad(x, padding)
+
+
 def register(library: torch.library.Library) -> None:
     """Register the replacements on `library` (an "IMPL" library of "aten")."""
 
@@ -470,6 +476,7 @@ def register(library: torch.library.Library) -> None:
         replace(f"rnn_{mode}.input", _rnn(f"rnn_{mode}"))
         replace(f"rnn_{mode}.data", _packed_rnn(f"rnn_{mode}"))
     replace("pad_sequence", _of_packed("pad_sequence"))
+    replace("_pad_circular", _pad_circular)
     for key in ("AutogradCUDA", "AutogradCPU"):
         replace("_pad_packed_sequence", _of_packed("pad"), key)
         replace("_pack_padded_sequence_backward", _of_packed("pack_backward"), key)

@@ -281,8 +281,12 @@ class Recorder(StepWriter, TorchDispatchMode):
                 ),
             )
         self.unsupported.setdefault(facts.name)
+        like = tensors[0]
+        if facts.name.endswith("_backward"):  # a gradient is like what was differentiated
+            named = dict(zip(facts.argument_names, args, strict=False))
+            like = next((named[n] for n in ("self", "input") if n in named), like)
         with self.fake:
-            made = tuple(torch.empty_like(tensors[0]) for _ in func._schema.returns)
+            made = tuple(torch.empty_like(like) for _ in func._schema.returns)
         return made[0] if len(made) == 1 else made
 
     def _keep_on_device(self, facts: Facts, args: Any, kwargs: Any) -> tuple[Any, Any]:
