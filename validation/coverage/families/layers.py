@@ -20,8 +20,8 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Shape]] = {
     **{
         f"activation-{name}": (getattr(nn, name), (4, 16))
         for name in "ReLU ReLU6 LeakyReLU PReLU RReLU ELU CELU SELU GELU SiLU Mish Softplus"
-        " Softsign Sigmoid LogSigmoid Hardsigmoid Hardswish Hardtanh Hardshrink Softshrink Tanh Tanhshrink"
-        " Softmin".split()
+        " Softsign Sigmoid LogSigmoid Hardsigmoid Hardswish Hardtanh Hardshrink Softshrink Tanh"
+        " Tanhshrink Softmin".split()
     },
     "activation-GLU": (nn.GLU, (4, 16)),
     "activation-Threshold": (partial(nn.Threshold, 0.1, 0.0), (4, 16)),
