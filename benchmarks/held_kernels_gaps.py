@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import tempfile
 import time
@@ -366,6 +367,21 @@ def convolutions() -> Iterator[Case]:
                         yield "convolution", f"conv{shape[0]}d", params, lambda p=params: _conv(p)
 
 
+def small_convolutions() -> Iterator[Case]:
+    """Convolutions of small models: which of them cuDNN runs as they lie, without converting."""
+    for n, c, k, side, r in itertools.product((8, 64), (3, 16, 64), (16, 64, 256), (8, 32), (1, 3)):
+        for dtype in ("tf32", "bf16"):
+            for direction in ("fwd", "dgrad", "wgrad"):
+                params = {
+                    "dir": direction,
+                    "dtype": dtype,
+                    "layout": "first",
+                    "search": False,
+                    "shape": (2, n, c, side, k, r, 1, 1, 1, False),
+                }
+                yield "small_convolution", "conv2d", params, lambda p=params: _conv(p)
+
+
 def _conv(p: dict[str, Any]) -> Call:
     import torch
 
@@ -579,6 +595,29 @@ def _product(op: str, p: dict[str, Any]) -> Call:
     return lambda: a @ b
 
 
+def small_products() -> Iterator[Case]:
+    """Products of small models, as a linear layer and its two gradients call them: which kernels
+    are chosen, whether the sum is split, and what that launches."""
+    sizes = (64, 256, 1024, 4096)
+    for m, n, k in itertools.product(sizes, sizes, sizes):
+        for dtype in ("fp32", "bf16"):
+            for way in ("nt", "nn", "tn", "bias"):
+                params = {"m": m, "n": n, "k": k, "dtype": dtype, "way": way}
+                yield "small_product", "mm", params, lambda p=params: _small_product(p)
+
+
+def _small_product(p: dict[str, Any]) -> Call:
+    import torch
+
+    m, n, k, way, dtype = p["m"], p["n"], p["k"], p["way"], _dtype(p["dtype"])
+    a = _random(k, m, dtype=dtype).t() if way == "tn" else _random(m, k, dtype=dtype)
+    b = _random(n, k, dtype=dtype).t() if way in ("nt", "bias") else _random(k, n, dtype=dtype)
+    if way == "bias":
+        bias = _random(n, dtype=dtype)
+        return lambda: torch.addmm(bias, a, b)
+    return lambda: torch.mm(a, b)
+
+
 def _grouped(p: dict[str, Any]) -> Call:
     import torch
 
@@ -694,6 +733,8 @@ GROUPS = (
     pointwise,
     selections,
     optimizers,
+    small_products,
+    small_convolutions,
 )
 
 
