@@ -37,7 +37,7 @@ ALLOWED = {
     "run": f"{_TO_TIME} analysis",
     "outcomes": _TO_RUNS,
     "prediction": f"{_TO_RUNS} outcomes",
-    "capturing": "errors hardware program",
+    "capturing": "errors hardware program cost",
     "sweeping": "errors hardware program capturing prediction run",
     "api": f"{_TO_RUNS} capturing prediction sweeping",
     "loading": "errors hardware timeline analysis run",

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text
-from gpuscope.errors import InvalidValueError, WorkloadError
-from gpuscope.hardware import Cluster
+from gpuscope.errors import InvalidValueError, NoStepError, WorkloadError
+from gpuscope.hardware import Cluster, calibration_for
 from gpuscope.program.models.parallel.size import TransformerSize
 from gpuscope.program.types import Program
 from gpuscope.program.world import RankPrograms
@@ -138,14 +138,26 @@ def capture_resolved(
         resolved: what `gpuscope.program.workload.resolve` gave; its `build` may have been wrapped.
         cluster, strict: see `capture_job`.
     """
-    found: Program | RankPrograms = capture_elsewhere(resolved, _job_recorded, cluster, strict)
+    found: Program | RankPrograms = capture_elsewhere(resolved, _here_recorded, cluster, strict)
     return found
+
+
+def _here_recorded(resolved: Resolved, cluster: Cluster, strict: bool) -> Program | RankPrograms:
+    """A script that is its own step reads the clock of the device that it is predicted for."""
+    script = resolved.script
+    if script is not None and script.step == "whole" and cluster.n_devices == 1:
+        from gpuscope.cost.one_by_one import prices_on
+
+        prices = prices_on(cluster, calibration_for(cluster.device))
+        resolved = resolved.with_script(replace(script, prices=prices))
+    return _job_recorded(resolved, cluster, strict)
 
 
 def capture_elsewhere(found: Resolved, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call what captures a workload: in a process of its own if the user's files have its code.
 
-    There it leaves nothing behind.
+    There it leaves nothing behind. Where a script ends before a step of it is found, it runs again
+    and the whole of it is the step.
 
     Args:
         found: the workload.
@@ -156,6 +168,19 @@ def capture_elsewhere(found: Resolved, function: Callable[..., Any], *arguments:
     Returns:
         The same, with a note in what was captured of how the files were kept.
     """
+    from gpuscope.program.guard import elsewhere
+
+    try:
+        return _captured_elsewhere(found, function, *arguments)
+    except NoStepError:
+        if found.script is None or elsewhere.inside.is_set():
+            raise
+        script = found.script
+    script = replace(script, step=f"pass {script.step}" if script.step else "whole")
+    return _captured_elsewhere(found.with_script(script), function, *arguments)
+
+
+def _captured_elsewhere(found: Resolved, function: Callable[..., Any], *arguments: Any) -> Any:
     code = found.script or found.file
     if code is None:
         return function(found, *arguments)

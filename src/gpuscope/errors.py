@@ -81,6 +81,10 @@ class WorkloadError(GpuscopeError):
     """The user's `build` raised, or did not return a callable step."""
 
 
+class NoStepError(WorkloadError):
+    """A script ended before a step of it was found."""
+
+
 class CaptureError(WorkloadError):
     """The step runs, but cannot be captured."""
 

@@ -42,6 +42,14 @@ AllowWrites = Annotated[
         ),
     ),
 ]
+StepOf = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="WHICH",
+        help=Text("What is a script's step: whole, optimizer, forward, or its number."),
+    ),
+]
 Task = Annotated[str | None, typer.Option(help=Text("train, prefill, decode or inference."))]
 Batch = Annotated[int | None, typer.Option(help=Text("Sequences, images or samples a step."))]
 Seq = Annotated[int | None, typer.Option(help=Text("Tokens of one sequence."))]
@@ -122,6 +130,7 @@ _OF_SCRIPTS: dict[str, tuple[Any, Any]] = {
     "arguments": (ScriptArguments, None),
     "module": (AsModule, False),
     "allow_writes": (AllowWrites, False),
+    "step": (StepOf, None),
 }
 _OUTPUTS: dict[str, tuple[Any, Any]] = {
     "as_json": (AsJson, False),

@@ -10,6 +10,7 @@ from math import hypot
 from gpuscope.cost import data_sized
 from gpuscope.cost.attention_plans import TOLD, Plans
 from gpuscope.cost.host import HostModel
+from gpuscope.cost.host_arithmetic import FASTER, SLOWER, arithmetic_s
 from gpuscope.cost.identity import Same
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.residual import LEARNED, corrected
@@ -75,6 +76,14 @@ PRIOR_SPREAD = 0.45
 names reached about 0.5 to 1.0 of what NVIDIA's shares of the peaks would give, 0.78 in the middle.
 """
 
+_TOLD_SHARE = 0.1
+"""Share of the host's time from which its own arithmetic is told."""
+
+HOST_COMPUTES = Text(
+    "Arithmetic on CPU tensors is estimated for a host of 16 cores (AVX-512, about 1.2 TFLOP/s in "
+    "float32); another one may take three times as long, or a third."
+)
+
 GRAPHED_MODES = frozenset({"reduce-overhead", "max-autotune", "cudagraphs", WHOLE_STEP})
 
 
@@ -106,12 +115,14 @@ def cost_program(
     host, plans = HostModel(constants, program), Plans(constants, program)
     same = Same(program.ops)
     hot = _residency(same, float(device.l2_bytes or 0))
-    ops = []
+    ops, computed_s = [], 0.0
     for op, sort, warm in zip(program.ops, _sorts(same), hot, strict=True):
         kernels = coster.kernels(op, sort, warm)
         own = host.cost(op, len(kernels))
-        if planned_s := plans.cost_s(op, kernels):
-            own = replace(own, before_s=own.before_s + planned_s)
+        worked_s = arithmetic_s(op)
+        computed_s += worked_s * op.repeat
+        if more_s := plans.cost_s(op, kernels) + worked_s:
+            own = replace(own, before_s=own.before_s + more_s)
         ops.append(CostedOp(op, kernels, own))
     assumptions = list(program.assumptions)
     if coster.unmodelled:
@@ -143,8 +154,16 @@ def cost_program(
     if host.compiled.active:
         device_spread = hypot(device_spread, COMPILED_SPREAD)
     faster, slower = constants.sides("host.scale")
+    host_s = sum(each.host_s * each.op.repeat for each in ops)
     if late_s:
-        slower += late_s / sum(each.host_s * each.op.repeat for each in ops)
+        slower += late_s / host_s
+    if computed_s:
+        share = computed_s / host_s
+        slower, faster = (
+            own * (1 - share) + other * share for own, other in ((slower, SLOWER), (faster, FASTER))
+        )
+        if share > _TOLD_SHARE:
+            assumptions.append(HOST_COMPUTES)
     return CostedProgram(
         program=program,
         device_id=device.id,

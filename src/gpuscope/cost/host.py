@@ -249,6 +249,6 @@ def _lone_views(program: Program) -> frozenset[int]:
     ops = program.ops
     return frozenset(
         op.index
-        for op, after in zip(ops, (*ops[1:], None), strict=True)
+        for op, after in zip(ops, (*ops[1:], None)[: len(ops)], strict=True)
         if op.view and op.python_calls and (after is None or after.python_calls)
     )

@@ -297,6 +297,19 @@ class GraphBreak:
 
 
 @dataclass(frozen=True, slots=True)
+class Printed:
+    """What a whole script printed while it was captured.
+
+    Attributes:
+        text: its last lines, standard output and error as they came.
+        device: on whose predicted clock it ran.
+    """
+
+    text: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """The ordered operators of one steady step, with the memory they hold.
 
@@ -325,6 +338,7 @@ class Program:
         groups: the process groups that this rank's collectives use.
         mesh: the largest device mesh that the code made, () without one.
         graph_breaks: where compiled code goes back to Python, () where nothing is compiled.
+        printed: what a script that is its own step printed; None for others.
     """
 
     name: str
@@ -347,6 +361,12 @@ class Program:
     groups: tuple[ProcessGroup, ...] = ()
     mesh: tuple[MeshDimension, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
+    printed: Printed | None = None
+
+    @property
+    def on_host_alone(self) -> bool:
+        """Whether no operator touches the device."""
+        return not any(s.device == "device" for op in self.ops for s in (*op.inputs, *op.outputs))
 
     def __repr__(self) -> str:
         ops, held = counted(len(self.ops), "operator"), counted(self.parameters, "parameter")

@@ -68,6 +68,10 @@ class Workload:
     script: Script | None = None
     file: UserBuild | None = None
 
+    def with_script(self, script: Script) -> Workload:
+        """The same of a script that has changed."""
+        return replace(self, build=script, script=script)
+
     def loaded(self) -> Workload:
         """The same with its file imported; raises as `resolve`."""
         if self.file is None:
@@ -117,10 +121,12 @@ def resolve(
 
         if not path and (options.arguments or is_script(Path(name))):
             return _of_script(name, options)
+        _refuse_step(name, options)
         functions_of(Path(path or name))  # says whether there is such a file
         build = UserBuild(Path(path or name), function if path else "", options)
         found = replace(_of_file(name, build), file=build)
         return found.loaded() if load else found
+    _refuse_step(name, options)
     if name.endswith(".json") or Path(name).is_dir():
         from gpuscope.program.models.config_file import model_of_config
 
@@ -129,6 +135,15 @@ def resolve(
     if published is not None:
         return _sized(published, options)
     return _of_model(find(name), options)
+
+
+def _refuse_step(name: str, options: WorkloadOptions) -> None:
+    if options.step is not None:
+        raise InvalidValueError(
+            Text("{name} is no script: it takes no --step.", name=name),
+            Text("Its step is what its function returns."),
+            Text("Leave out: --step {step}", step=options.step),
+        )
 
 
 def _sized(model: Model, options: WorkloadOptions) -> Workload:
@@ -183,8 +198,31 @@ def _of_script(name: str, options: WorkloadOptions) -> Workload:
     """A whole script; what it does is in its own arguments."""
     _refuse_options(name, options)
     script = Script(name, options.arguments, options.module, options.allow_writes)
+    script = replace(script, step=_step(options.step))
     _ = script.file  # says what is wrong with it
     return replace(_of_file(name, script), script=script)
+
+
+STEPS = ("whole", "optimizer", "forward")
+"""What may be taken as a script's step, besides a number."""
+
+
+def _step(asked: str | None) -> str:
+    """What to take as a script's step.
+
+    Raises:
+        InvalidValueError: there is no such thing.
+    """
+    if asked is None or asked in STEPS or (asked.isdecimal() and int(asked) > 0):
+        return asked or ""
+    raise InvalidValueError(
+        Text("A step cannot be '{asked}'.", asked=asked),
+        Text(
+            "It is the whole script, what lies between two steps of the optimizer or two calls "
+            "of the model, or the N-th repetition."
+        ),
+        Text("Type --step whole, --step optimizer, --step forward, or --step 2"),
+    )
 
 
 def _refuse_options(name: str, options: WorkloadOptions) -> None:
@@ -193,7 +231,7 @@ def _refuse_options(name: str, options: WorkloadOptions) -> None:
     Raises:
         InvalidValueError: an option of a model was set.
     """
-    own = {"task", "device", "arguments", "allow_writes", "module", "replicas"}
+    own = {"task", "device", "arguments", "allow_writes", "module", "replicas", "step"}
     for field in fields(options):
         if field.name not in own and getattr(options, field.name) not in (None, field.default):
             option = field.name.replace("_", "-")

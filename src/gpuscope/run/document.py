@@ -137,4 +137,5 @@ def _program(program: Program | None) -> Json | None:
         "unsupported": list(program.unsupported),
         "first_step_extra_bytes": program.first_step_extra_bytes,
         "capture_s": program.capture_s,
+        **({} if program.printed is None else {"printed": plain(program.printed)}),
     }

@@ -242,23 +242,7 @@ sys.path.append("/left")
 @pytest.mark.parametrize(
     ("text", "what", "why"),
     [
-        ("print('nothing')\n", "No step was found", "No optimizer stepped"),
-        (
-            TRAIN.replace("range(50)", "range(2)"),
-            "ended after 2 of 3 steps",
-            "what only first steps make",
-        ),
-        (
-            HEAD + "torch.optim.SGD(model.parameters(), lr=1)\n"
-            "with torch.no_grad():\n    model(torch.ones(1, 64, device=device))\n",
-            "No step was found",
-            "an optimizer that never steps",
-        ),
-        (
-            HEAD + "with torch.no_grad():\n    model(torch.ones(1, 64, device=device))\n",
-            "No step was found",
-            "too few times",
-        ),
+        ("print('nothing')\n", "did no PyTorch work", ""),
         (TRAIN.replace("loss.item()", "loss.nothing()"), "raised AttributeError (line", "nothing"),
     ],
 )

@@ -175,6 +175,7 @@ def _capturing(strict: bool, world: World | None) -> Iterator[Any]:
             patch,
             recorder.sync,
             recorder.order,
+            recorder.storages.held,
             1 if world is None else int(world.environment()["LOCAL_WORLD_SIZE"]),
         )
         fakes.use_device(0 if world is None else world.local_rank)
@@ -316,12 +317,17 @@ def main_dtype(ops: tuple[Op, ...]) -> str:
     """The dtype in which most matrix-multiply work is done."""
     weights: dict[str, int] = {}
     for op in ops:
-        if op.name.rpartition("::")[2] in _MATRIX_OPS and op.inputs:
+        if is_matrix(op.name) and op.inputs:
             size = max(spec.numel for spec in op.inputs)
             weights[op.inputs[-1].dtype] = weights.get(op.inputs[-1].dtype, 0) + size
     if weights:
         return max(weights, key=lambda d: weights[d])
     return ops[0].outputs[0].dtype if ops and ops[0].outputs else ""
+
+
+def is_matrix(name: str) -> bool:
+    """Whether an operator multiplies matrices."""
+    return name.rpartition("::")[2] in _MATRIX_OPS
 
 
 _MATRIX_OPS = frozenset(

@@ -14,6 +14,7 @@ from torch._subclasses import fake_tensor
 
 from gpuscope.program.capture.fakes import accelerator, device_index, recorder, use_device
 from gpuscope.program.capture.patches import Patches, here
+from gpuscope.program.capture.storages import Held
 from gpuscope.program.capture.streams import Points, StreamOrder
 
 
@@ -65,17 +66,22 @@ class FakeStream:
 
 
 class FakeEvent:
-    """An event; elapsed times are not known while capturing and read as 1 ms."""
+    """An event; elapsed times read as 1 ms, unless there is a clock of predicted times."""
+
+    clock: ClassVar[Any] = None
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.cuda_event = 0
         self.event_id = 0
         self.points: Points = {}
+        self.at_s = 0.0
 
     def record(self, stream: Any = None) -> None:
         """Mark a point on the stream."""
         stream = current_stream() if stream is None else stream
         self.points = FakeStream.order.mark(stream.stream_id)
+        if self.clock is not None:
+            self.at_s = self.clock.event_s(stream.stream_id)
 
     def wait(self, stream: Any = None) -> None:
         """What comes now on the stream waits for what this event marks."""
@@ -89,8 +95,8 @@ class FakeEvent:
         """Replaced per capture so that the wait is recorded."""
 
     def elapsed_time(self, other: Any) -> float:
-        """Milliseconds between two events: 1."""
-        return 1.0
+        """Milliseconds between two events."""
+        return 1.0 if self.clock is None else (other.at_s - self.at_s) * 1e3
 
 
 class _Streams(threading.local):
@@ -242,15 +248,9 @@ def _fixed_answers() -> dict[str, Any]:
         "StreamContext": StreamContext,
         "empty_cache": lambda: None,
         "ipc_collect": lambda: None,
-        "memory_allocated": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
-        "memory_reserved": lambda device=None: 0,
-        "max_memory_reserved": lambda device=None: 0,
         "memory_stats": lambda device=None: defaultdict(int),
         "memory_summary": lambda *a, **k: "",
         "memory_snapshot": lambda *a, **k: [],
-        "reset_peak_memory_stats": lambda device=None: None,
-        "reset_max_memory_allocated": lambda device=None: None,
         "set_per_process_memory_fraction": lambda *a, **k: None,
         "manual_seed": lambda seed: None,
         "manual_seed_all": lambda seed: None,
@@ -289,8 +289,28 @@ def _install_fixed(patch: Patches) -> None:
     patch.everywhere(torch, "Generator", _Generator)
 
 
+def _memory_answers(memory: Held) -> dict[str, Any]:
+    """What is allocated as the allocator counts it; the reserved segments only grow."""
+
+    def reset(device: Any = None) -> None:
+        memory.most_bytes = memory.now_bytes
+
+    return {
+        "memory_allocated": lambda device=None: memory.now_bytes,
+        "max_memory_allocated": lambda device=None: memory.most_bytes,
+        "memory_reserved": lambda device=None: memory.reserved_bytes,
+        "max_memory_reserved": lambda device=None: memory.reserved_bytes,
+        "reset_peak_memory_stats": reset,
+        "reset_max_memory_allocated": reset,
+    }
+
+
 def install(
-    patch: Patches, record_sync: Callable[..., None], order: StreamOrder, device_count: int = 1
+    patch: Patches,
+    record_sync: Callable[..., None],
+    order: StreamOrder,
+    memory: Held,
+    device_count: int = 1,
 ) -> None:
     """Put the stand-ins in place.
 
@@ -299,6 +319,7 @@ def install(
         record_sync: called with a reason whenever the host would wait for the device, and with
             the points that it waits for, if not for all.
         order: learns what streams and events wait for.
+        memory: knows how much is allocated.
         device_count: what `torch.cuda.device_count()` says.
     """
     _leave_absent_device_alone(patch)
@@ -325,6 +346,7 @@ def install(
 
     answers = {
         **_fixed_answers(),
+        **_memory_answers(memory),
         "device_count": lambda: device_count,
         "get_device_properties": lambda device=None: properties,
         "get_device_capability": lambda device=None: capability,

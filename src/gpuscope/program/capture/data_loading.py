@@ -39,7 +39,8 @@ class _Prefetched:
         self.recorder.values.assume(WORKERS)
         recording, self.recorder.recording = self.recorder.recording, False
         try:
-            return next(self.batches)
+            with self.recorder.python.left_out():
+                return next(self.batches)
         finally:
             self.recorder.recording = recording
 

@@ -66,6 +66,11 @@ class Phases:
             self._observer.step_begins(self.recorder)
         self.recorder.python.start()
 
+    def all_begins(self) -> None:
+        """All that comes from now on is the step; its Python counts from the first device work."""
+        self.recorder.begin_step()
+        self.recorder.python_waits = True
+
     def stop_counting(self) -> None:
         """The step's Python is over, also where it failed."""
         self.recorder.python.stop()

@@ -102,6 +102,15 @@ class PythonWork:
             sys.setprofile(self._event)
 
     @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """What runs inside of the block is another process's work on a real machine."""
+        before = self.calls, self.instructions
+        try:
+            yield
+        finally:
+            self.calls, self.instructions = before
+
+    @contextmanager
     def counting_failures(self, kind: type[Exception]) -> Iterator[None]:
         """Count what is done inside of the block only if it ends with an error of that kind.
 

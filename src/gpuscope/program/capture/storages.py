@@ -40,6 +40,34 @@ class Life:
     dims: int = 0
     floating: bool = True
     named: bool = False
+    counted: bool = False
+
+
+@dataclass
+class Held:
+    """Bytes of device memory as the code may ask for them while it runs.
+
+    Attributes:
+        now_bytes: allocated now, each storage rounded up as the allocator rounds.
+        most_bytes: the most since the last reset.
+        reserved_bytes: the most ever, in whole segments.
+    """
+
+    now_bytes: int = 0
+    most_bytes: int = 0
+    reserved_bytes: int = 0
+
+    def add(self, nbytes: int) -> None:
+        """A storage comes, or goes (negative)."""
+        rounded = -(-abs(nbytes) // _BLOCK_BYTES) * _BLOCK_BYTES
+        self.now_bytes += rounded if nbytes > 0 else -rounded
+        self.most_bytes = max(self.most_bytes, self.now_bytes)
+        segments = -(-self.now_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
+        self.reserved_bytes = max(self.reserved_bytes, segments)
+
+
+_BLOCK_BYTES, _SEGMENT_BYTES = 512, 2 << 20
+"""Granularity of PyTorch's allocator, see `gpuscope.timeline.allocator`."""
 
 
 class StorageTracker:
@@ -47,6 +75,7 @@ class StorageTracker:
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
+        self.held = Held()
         self.lives: list[Life] = []
         self._by_key: dict[int, int] = {}
         self._refs: dict[int, Any] = {}
@@ -72,10 +101,13 @@ class StorageTracker:
             label,
             phase,
             device=device,
+            counted=device,
             dims=tensor.dim(),
             floating=tensor.is_floating_point(),
         )
         self.lives.append(life)
+        if device:
+            self.held.add(life.nbytes)
         self._by_key[key] = number
         self._refs[key] = weakref.ref(storage, partial(self._gone_ref, key))
         return number
@@ -94,6 +126,7 @@ class StorageTracker:
             life, id=len(self.lives), nbytes=storage.nbytes(), born=self.clock(), died=None
         )
         self.lives.append(again)
+        self.held.add(again.nbytes - life.nbytes if life.counted else 0)
         self._by_key[key] = again.id
 
     def _gone_ref(self, key: int, _: object) -> None:
@@ -103,7 +136,9 @@ class StorageTracker:
         number = self._by_key.pop(key, None)
         self._refs.pop(key, None)
         if number is not None:
-            self.lives[number].died = self.clock()
+            life = self.lives[number]
+            life.died = self.clock()
+            self.held.add(-life.nbytes if life.counted else 0)
 
     def rebase(self) -> None:
         """Start the recorded step: what lives now was there before it."""

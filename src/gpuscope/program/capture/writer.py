@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,6 +31,8 @@ class StepWriter:
         batch: number of the batch of sends and receives that is being issued, 0 if none is.
         batches: how many there were in this step.
         capturing: CUDA graphs that are being captured.
+        heard: told each operator that is written down.
+        python_waits: Python is counted from the first device work on.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,8 @@ class StepWriter:
         self.batch = self.batches = 0
         self.capturing: list[object] = []
         self.recording = False
+        self.heard: Callable[[Op], None] | None = None
+        self.python_waits = False
         self.in_optimizer = False
         self.seen_backward = False
         self.first_backward: int | None = None
@@ -73,9 +78,11 @@ class StepWriter:
     def sync(self, reason: str, points: Points | None = None) -> None:
         """The host waits for the device here (for `points` only, if given), by no operator."""
         waits = () if points is None else self.order.relative(points)
+        self.python.pause()
         self.append(
             "gpuscope::synchronize", "default", (), (), {}, waits=waits, sync=reason, view=True
         )
+        self.python.resume()
 
     @property
     def attention_anew(self) -> bool:
@@ -124,6 +131,10 @@ class StepWriter:
             self._shapes.add(tuple((s.shape, s.dtype) for s in inputs[:2]))
         if not self.recording:
             return number
+        if works and self.python_waits:
+            self.python_waits = False
+            self.python.start()
+            self.python.pause()  # until this operator is over
         phase = phase or self._phase(())
         if module is None:
             module, rest["recomputed"] = self._module(phase)
@@ -136,26 +147,27 @@ class StepWriter:
         node = torch._C._current_autograd_node() if phase == "backward" else None
         entered = int(node is not None and node is not self._last_node)
         self._last_node = node
-        self.ops.append(
-            Op(
-                index=len(self.ops),
-                name=name,
-                overload=overload,
-                inputs=inputs,
-                outputs=outputs,
-                args=args,
-                module=module,
-                phase=phase,
-                module_calls=calls - self._last_calls,
-                autograd_nodes=entered,
-                python_calls=python - self._last_python,
-                python_instructions=instructions - self._last_instructions,
-                stream=stream,
-                waits=tuple(sorted({*waits, *given})) if waits else given,
-                line=line() if works and phase != "backward" else "",
-                **rest,
-            )
+        op = Op(
+            index=len(self.ops),
+            name=name,
+            overload=overload,
+            inputs=inputs,
+            outputs=outputs,
+            args=args,
+            module=module,
+            phase=phase,
+            module_calls=calls - self._last_calls,
+            autograd_nodes=entered,
+            python_calls=python - self._last_python,
+            python_instructions=instructions - self._last_instructions,
+            stream=stream,
+            waits=tuple(sorted({*waits, *given})) if waits else given,
+            line=line() if works and phase != "backward" else "",
+            **rest,
         )
+        self.ops.append(op)
+        if self.heard is not None:
+            self.heard(op)
         self._last_calls = calls
         self._last_python = python
         self._last_instructions = instructions

@@ -83,6 +83,8 @@ class WorkloadOptions:
         allow_writes: what a script or a file's function writes is real, else it goes to a copy of
             the files.
         module: the workload's name is a module's, run as `python -m` runs it.
+        step: of a whole script, what is taken as its step: "whole", "optimizer", "forward", or the
+            number of a step ("2"); None: what is found.
     """
 
     task: str | None = None
@@ -103,6 +105,7 @@ class WorkloadOptions:
     arguments: tuple[str, ...] = ()
     allow_writes: bool = False
     module: bool = False
+    step: str | None = None
 
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)}

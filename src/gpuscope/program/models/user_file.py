@@ -121,10 +121,11 @@ def is_script(path: Path) -> bool:
     Raises:
         InputFileError: it is not Python.
     """
-    functions_of(path)
+    functions = functions_of(path)
     body = _tree(path).body
     bound = {name for node in body for name in _bound(node)}
-    return "build" not in bound and any(_acts(node) for node in body)
+    acts = any(_acts(node) for node in body) or (not functions and any(map(_computes, body)))
+    return "build" not in bound and acts
 
 
 def _bound(node: ast.stmt) -> list[str]:
@@ -146,6 +147,13 @@ def _acts(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call)
     return isinstance(node, (ast.For, ast.While, ast.With))
+
+
+def _computes(node: ast.stmt) -> bool:
+    """Whether a statement computes something: what a file without functions does."""
+    if not isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)):
+        return False
+    return any(isinstance(each, (ast.Call, ast.BinOp)) for each in ast.walk(node))
 
 
 def _tree(path: Path) -> ast.Module:

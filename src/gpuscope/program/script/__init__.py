@@ -12,6 +12,7 @@ from gpuscope.errors import WorkloadError
 
 if TYPE_CHECKING:
     from gpuscope.program.capture.phases import Phases
+    from gpuscope.program.script.prices import Prices
     from gpuscope.program.world import World
 
 __all__ = ["Script"]
@@ -30,6 +31,10 @@ class Script:
         arguments: what it finds in `sys.argv[1:]`.
         module: the target is a module.
         allow_writes: what it writes is real, else it goes to a copy of the files.
+        step: what is taken as its step: "whole", "optimizer", "forward", a number; "": what is
+            found.
+        prices: what operators cost where it is to run, for the clock that it reads; None: its
+            clock is the real one.
         begins: called before it runs, under the capture.
         step_ends: called at each boundary between its steps.
     """
@@ -38,6 +43,8 @@ class Script:
     arguments: tuple[str, ...] = ()
     module: bool = False
     allow_writes: bool = False
+    step: str = ""
+    prices: Prices | None = None
     begins: Callable[[], None] = _nothing
     step_ends: Callable[[], None] = _nothing
 
@@ -83,7 +90,8 @@ class Script:
             world: the job that it is a rank of.
 
         Raises:
-            WorkloadError: it failed, or ended before that; or it does what is refused.
+            NoStepError: it ended before that.
+            WorkloadError: it failed, or does what is refused.
             CaptureError: an operator cannot be captured.
             InputFileError: no such file.
         """

@@ -3,9 +3,11 @@
 A step of training lies between two steps of its optimizer; where it makes none, between two
 backward passes; of inference, between two calls of the model that is called again and again. What
 comes before the first boundary stands for `build()`, the first whole step for a first step, the
-second is recorded. Then the script is ended by an exception that no `except Exception` catches. The
-process is one of its own (`gpuscope.capturing.script_elsewhere`), in which a job's ranks run one
-after another: what one changed of it is put back.
+second is recorded (or the one asked for by its number). Then the script is ended by an exception
+that no `except Exception` catches. Where all of the script is to be the step, it runs to its end,
+and what lies before and after its device work is cut off. The process is one of its own
+(`gpuscope.capturing.script_elsewhere`), in which a job's ranks run one after another: what one
+changed of it is put back.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuscope.document.text import Text, joined
-from gpuscope.errors import WorkloadError
+from gpuscope.errors import NoStepError, WorkloadError
 from gpuscope.program.script import Script, runner
 from gpuscope.program.script.step_finder import StepFinder
+from gpuscope.program.script.whole_step import take_whole, takes_whole
 
 if TYPE_CHECKING:
     from gpuscope.program.capture.phases import Phases
@@ -28,8 +32,15 @@ if TYPE_CHECKING:
 
 __all__ = ["run_script"]
 
-_BOUNDARIES = 3
-"""Before the first step, between it and the recorded one, and after that."""
+_RECORDED = 3
+"""The step that is recorded, counted by boundaries: what comes before the first one stands for
+`build()`, the step after that for a first step."""
+
+_BETWEEN = {
+    "optimizer": Text("two steps of the optimizer"),
+    "backward": Text("two backward passes"),
+    "forward": Text("two calls of the model"),
+}
 
 _LAST_LINES = 3
 
@@ -61,6 +72,10 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
             # Stages learn their shapes in the very first step, which comes before any boundary.
             stack.callback(runner.when_imported(_PIPELINING, phases.built))
             enter(_spawned_here(world.local_rank if world is not None else 0))
+            if script.prices is not None:
+                from gpuscope.program.capture.virtual_clock import shown
+
+                enter(shown(script.prices, phases.recorder))
             script.begins()
             with steps.found():
                 run_user_code(
@@ -73,7 +88,9 @@ def run_script(script: Script, phases: Phases, world: World | None = None) -> No
                 )
     except WorkloadError as error:
         raise _with_output(error, said.getvalue()) from error
-    if not steps.over:
+    if steps.whole:
+        take_whole(script, phases, said.getvalue())
+    elif not steps.over:
         raise _too_short(script, steps)
 
 
@@ -83,9 +100,13 @@ class _Steps:
     def __init__(self, script: Script, phases: Phases) -> None:
         self.counted = 0
         self.passed = 0
+        self.whole = takes_whole(script)
+        self.number = int(script.step) if script.step.isdecimal() else _RECORDED
         self._source = ""
         self._script, self._phases = script, phases
-        self._finder = StepFinder(self._boundary, fresh=True)
+        by: Any = script.step if script.step in ("optimizer", "forward") else None
+        self._forward = by == "forward"
+        self._finder = StepFinder(self._boundary, by=by, fresh=True)
 
     @property
     def trains(self) -> bool:
@@ -100,15 +121,29 @@ class _Steps:
     @contextmanager
     def found(self) -> Iterator[None]:
         """Look for steps inside of the block."""
-        self._finder.start()
+        if self.whole:
+            self._phases.all_begins()
+        else:
+            self._finder.start()
         try:
             yield
         finally:
             self._finder.stop()
             self._phases.stop_counting()
 
+    def script_ends(self) -> None:
+        """The script has come to its end."""
+        if self.whole:
+            self._ends()
+
+    def _ends(self) -> None:
+        self._finder.stop()
+        self._phases.stop_counting()
+        self._phases.step_ends()
+
     def _boundary(self, source: str) -> None:
-        if source == "forward" and (self.trains or not self._finder.settled):
+        others = self.trains and not self._forward
+        if source == "forward" and (others or not self._finder.settled):
             self.passed += 1  # an evaluation before the training, or a model that is called once
             return
         if self.over:
@@ -121,18 +156,30 @@ class _Steps:
         self.counted += 1
         if self.counted == 1:
             self._phases.built()
-        elif self.counted < _BOUNDARIES:
+        if self.counted == self.number - 1:
             self._phases.step_begins()
-        else:
-            self._finder.stop()
-            self._phases.stop_counting()
-            self._phases.step_ends()
+        elif self.counted == self.number:
+            self._ends()
+            self._tell(source)
             raise _EnoughError
+
+    def _tell(self, source: str) -> None:
+        """Say what was taken as the step, and how to take another."""
+        program = self._phases.program
+        assert program is not None
+        note = Text(
+            "The step is no. {number} that lies between {what}. Another: --step whole, --step "
+            "optimizer, --step forward, --step N.",
+            number=self.number,
+            what=_BETWEEN[source],
+        )
+        self._phases.program = replace(program, assumptions=(*program.assumptions, note))
 
 
 def _run(program: runner.Program, steps: _Steps) -> None:
     error = runner.run(program)
     if error is None or steps.over or (isinstance(error, SystemExit) and not error.code):
+        steps.script_ends()
         return
     raise error
 
@@ -213,32 +260,33 @@ def _with_output(error: WorkloadError, said: str) -> WorkloadError:
 
 
 def _too_short(script: Script, steps: _Steps) -> WorkloadError:
-    """It ended before a step could be recorded."""
-    ask = Text(
-        "Put the work into a function `build` that returns a step: {file}:build", file=script.file
-    )
+    """It ended before the step could be recorded."""
+    whole = Text("Let it run more steps, by its own arguments. Or take all of it: --step whole")
     if steps.counted:
-        return WorkloadError(
+        return _error(script, steps)(
             Text(
                 "{target} ended after {counted} of {boundaries} steps that are needed.",
                 target=script.target,
                 counted=steps.counted,
-                boundaries=_BOUNDARIES,
+                boundaries=steps.number,
             ),
             Text("The first ones make what only first steps make; the one after is recorded."),
-            Text("Let it run more steps, by its own arguments. Or: {ask}", ask=ask),
+            whole,
         )
-    if steps.passed:
-        why = (
-            Text("It makes an optimizer that never steps.")
-            if steps.trains
-            else Text(
-                "Its model was called too few times without gradients, and no optimizer stepped."
-            )
+    if steps.trains:
+        why = Text("It makes an optimizer that never steps.")
+    elif steps.passed:
+        why = Text(
+            "Its model was called too few times without gradients, and no optimizer stepped."
         )
-        return WorkloadError(Text("No step was found in {target}.", target=script.target), why, ask)
-    return WorkloadError(
-        Text("No step was found in {target}.", target=script.target),
-        Text("No optimizer stepped, and no module was called without gradients."),
-        ask,
+    else:
+        why = Text("No optimizer stepped, and no module was called without gradients.")
+    return _error(script, steps)(
+        Text("No step was found in {target}.", target=script.target), why, whole
     )
+
+
+def _error(script: Script, steps: _Steps) -> type[WorkloadError]:
+    """Where no kind of step was asked for, all of the script can be the step."""
+    asked = script.step.isdecimal() and steps.counted > 0
+    return WorkloadError if asked or script.step in ("optimizer", "forward") else NoStepError

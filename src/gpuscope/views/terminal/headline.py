@@ -14,6 +14,7 @@ from gpuscope.analysis.breakdown import WAITING
 from gpuscope.analysis.device_of import works_on_host
 from gpuscope.document import format as units
 from gpuscope.document.text import render
+from gpuscope.program.types import Program
 from gpuscope.run import Run
 from gpuscope.run.figures import Figures, figures
 from gpuscope.views.i18n import tr
@@ -54,8 +55,19 @@ def headline(run: Run, lang: str) -> RenderableType:
         (tr("{origin} on", lang, origin=origin), "dim"), " ", (render(run.target, lang), "bold")
     )
     pace = (Text(), _host_and_device(run, lang)) if timed and run.analysis.time else ()
+    if run.program is not None and run.program.ops and run.program.on_host_alone:
+        pace = (Text(), Text(_never_on_device(run.program, lang), style="bold red"))
     body = Group(title, where, Text(), grid, *pace)
     return Panel(body, box=box.ROUNDED, border_style="bright_black", padding=(0, 1))
+
+
+def _never_on_device(program: Program, lang: str) -> str:
+    return tr(
+        "This program never uses the GPU: its {count} operators run on the CPU, and that is the "
+        'time above. Move the model and the data: .to("cuda"), or device="cuda".',
+        lang,
+        count=f"{len(program.ops):,}",
+    )
 
 
 def _step_time(run: Run, lang: str) -> Text:
@@ -108,10 +120,33 @@ def _found_by(found: str, lang: str) -> str:
 
 def _interval(run: Run, lang: str) -> str:
     low, high = (units.time(end, lang) for end in run.step_time_interval_s)
+    if run.origin == "predicted" and run.step_time_interval_s[1] > _NO_STATEMENT * max(
+        run.step_time_interval_s[0], 1e-12
+    ):
+        return _unknown(run, low, high, lang)
     if run.measurement is None or run.measurement.confidence is None:
         return tr("80 % sure: {low} to {high}", lang, low=low, high=high)
     share = units.share(run.measurement.confidence, lang)
     return tr("median; {share} interval: {low} to {high}", lang, share=share, low=low, high=high)
+
+
+_NO_STATEMENT = 10.0
+"""From here on the ends of an interval are too far apart to be one."""
+
+
+def _unknown(run: Run, low: str, high: str, lang: str) -> str:
+    """What makes a prediction so unsure, instead of how sure it is."""
+    if run.host_busy_s is not None and run.host_busy_s > run.device_busy_s:
+        what = tr("how fast the host is", lang)
+    else:
+        what = tr("how fast its kernels run on this device", lang)
+    return tr(
+        "an order of magnitude: {what} is not known ({low} to {high})",
+        lang,
+        what=what,
+        low=low,
+        high=high,
+    )
 
 
 def _throughput(shown: Figures, lang: str) -> Text:

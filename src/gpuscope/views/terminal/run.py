@@ -5,11 +5,14 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text as TextLine
 
+from gpuscope.program.types import Printed
 from gpuscope.run import Run
+from gpuscope.views.i18n import tr
 from gpuscope.views.terminal import recorded
 from gpuscope.views.terminal.finding_panel import assumptions, findings, no_findings, origins
 from gpuscope.views.terminal.hardware_panel import roofline, tasks
 from gpuscope.views.terminal.headline import headline
+from gpuscope.views.terminal.layout import section
 from gpuscope.views.terminal.memory_panel import memory
 from gpuscope.views.terminal.module_panel import modules
 from gpuscope.views.terminal.time_panel import account, classes, families, operators, phases
@@ -35,6 +38,8 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
     parts: list[RenderableType] = [headline(run, lang)]
     if (said := whose(run)) is not None:
         parts.append(TextLine(said.to(lang), style="dim"))
+    if run.program is not None and run.program.printed is not None:
+        parts.append(_printed(run.program.printed, lang))
     parts += recorded.first(run, lang)
     if analysis.classes and not analysis.host:
         parts.append(classes(run, lang))
@@ -70,3 +75,17 @@ def render_run(run: Run, lang: str = "en", top: int = recorded.TOP) -> Renderabl
     if run.origins:
         parts.append(origins(run, lang))
     return Group(*parts)
+
+
+def _printed(printed: Printed, lang: str) -> RenderableType:
+    """What a whole script said, on the predicted clock."""
+    return section(
+        tr("What the script printed", lang),
+        tr(
+            "Times and memory in it are predicted for {device}. Numbers that kernels compute are "
+            "not known: 1, 0 or zeros stand for them.",
+            lang,
+            device=printed.device,
+        ),
+        TextLine(printed.text),
+    )
