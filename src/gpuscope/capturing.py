@@ -168,11 +168,11 @@ def capture_elsewhere(found: Resolved, function: Callable[..., Any], *arguments:
     Returns:
         The same, with a note in what was captured of how the files were kept.
     """
-    from gpuscope.program.guard import elsewhere
-
     try:
         return _captured_elsewhere(found, function, *arguments)
     except NoStepError:
+        from gpuscope.program.guard import elsewhere
+
         if found.script is None or elsewhere.inside.is_set():
             raise
         script = found.script
