@@ -27,7 +27,12 @@ TRITON = "triton::"
 MODELS = Registry[KernelModel](
     Text("kernel model"),
     "gpuscope.cost",
-    apart={"collective": _COMMUNICATION, "triton_launch": (TRITON,), "own_models": (), "one_by_one": ()},
+    apart={
+        "collective": _COMMUNICATION,
+        "triton_launch": (TRITON,),
+        "own_models": (),
+        "one_by_one": (),
+    },
 )
 """What one device runs needs no collective: those files load with the first operator of theirs,
 that of users' own models with the first of them."""
