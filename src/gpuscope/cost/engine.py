@@ -10,7 +10,6 @@ from math import hypot
 from gpuscope.cost import data_sized
 from gpuscope.cost.attention_plans import TOLD, Plans
 from gpuscope.cost.host import HostModel
-from gpuscope.cost.host_arithmetic import FASTER, SLOWER, arithmetic_s
 from gpuscope.cost.identity import Same
 from gpuscope.cost.registry import Constants, Work, model_for
 from gpuscope.cost.residual import LEARNED, corrected
@@ -119,7 +118,7 @@ def cost_program(
     for op, sort, warm in zip(program.ops, _sorts(same), hot, strict=True):
         kernels = coster.kernels(op, sort, warm)
         own = host.cost(op, len(kernels))
-        worked_s = arithmetic_s(op)
+        worked_s = _computed_s(op)
         computed_s += worked_s * op.repeat
         if more_s := plans.cost_s(op, kernels) + worked_s:
             own = replace(own, before_s=own.before_s + more_s)
@@ -158,6 +157,8 @@ def cost_program(
     if late_s:
         slower += late_s / host_s
     if computed_s:
+        from gpuscope.cost.host_arithmetic import FASTER, SLOWER
+
         share = computed_s / host_s
         slower, faster = (
             own * (1 - share) + other * share for own, other in ((slower, SLOWER), (faster, FASTER))
@@ -180,6 +181,19 @@ def cost_program(
         graph_call_s=host.compiled.call_s if host.compiled.active else {},
         assumptions=tuple(assumptions),
     )
+
+
+def _computed_s(op: Op) -> float:
+    """Host seconds of arithmetic on CPU tensors; below some size the call itself is all."""
+    if op.view or max((t.numel for t in op.outputs), default=0) < _FEW or _touches_device(op):
+        return 0.0
+    from gpuscope.cost.host_arithmetic import arithmetic_s
+
+    return arithmetic_s(op)
+
+
+_FEW = 4096
+"""Elements up to which arithmetic on the host takes no longer than its call."""
 
 
 def _launch_latency_s(device: Device, constants: Constants) -> float:

@@ -32,6 +32,7 @@ MODELS = Registry[KernelModel](
         "triton_launch": (TRITON,),
         "own_models": (),
         "one_by_one": (),
+        "host_arithmetic": (),
     },
 )
 """What one device runs needs no collective: those files load with the first operator of theirs,
