@@ -12,7 +12,7 @@ ROOM   ?= cost
 DEMO   := $(if $(wildcard $(STAMP)),$(VENV),$(VENV)-demo)
 
 .PHONY: demo test test-all test-lowest audit check lint types web page clean validate validate-gpu residual validate-published \
-        validate-distributed
+        validate-distributed coverage
 
 $(STAMP): pyproject.toml constraints.txt
 	@PYTHON=$(PYTHON) sh tools/setup.sh dev $(VENV)
@@ -87,6 +87,11 @@ validate-gpu: $(STAMP)
 validate: $(STAMP)
 	$(BIN)/python validation/kinds.py
 	$(BIN)/python validation/table.py
+
+# Programs of the world: captured, predicted, held against a real run on the CPU; docs/coverage.md.
+# Goes on where it stopped. Families whose libraries are not installed are left out.
+coverage: $(STAMP)
+	HF_HUB_OFFLINE=1 PYTHONPATH=src:. $(BIN)/python -m validation.coverage
 
 # Other people's published runs, predicted anew: docs/published.md.
 validate-published: $(STAMP)

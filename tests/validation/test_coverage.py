@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from validation.coverage import faithful, on_gpu, one
+from validation.coverage import faithful, on_gpu, one, page
 from validation.coverage.case import Case
 from validation.coverage.families import classics
 from validation.coverage.shrink import VOCABULARY, arguments
@@ -108,3 +108,22 @@ def test_measured_rows_stand_beside_their_predictions(tmp_path: Path) -> None:
     assert found["launches_off"] == pytest.approx(-0.5)
     assert found["peak_off"] == 0
     assert "launches within 5 %: 0, peak memory within 3 %: 1" in on_gpu.told([found])
+
+
+def test_the_page_counts_what_the_rows_say() -> None:
+    apart = {"only captured": ["2 x mm(float32[1])"], "only real": []}
+    rows = [
+        {"name": "a/b", "captured": True, "predicted": True, "seconds": 1.0, "equal": True},
+        {"name": "a/c", "captured": True, "predicted": True, "seconds": 3.0, "equal": False}
+        | {"apart": apart},
+        {"name": "transformers/bert/masked/train", "captured": False, "predicted": False}
+        | {"seconds": 2.0, "said": ["It failed (line 7 of /x/y/code.py).", "Why.", "Do."]},
+    ]
+    told = page.figures(rows, {"torch": "2"}, 4)
+    assert (told["predicted"], told["programs"], told["of"]) == ("2", "3", "4")
+    assert (told["share"], told["equal_share"]) == ("66.7 %", "50.0 %")
+    assert (told["median"], told["slowest"], told["crashes"]) == ("2.0", "3.0", "0")
+    assert "| a | 2 | 2 | 100.0 % | 3.0 | 1 / 2 |" in told["table"]
+    assert "| transformers: masked, train | 1 | 0 | 0.0 % | 2.0 | 0 / 0 |" in told["table"]
+    assert "It failed (code.py:7). Why. Do." in told["failures"]
+    assert told["differences"] == "| `mm` | 1 | 0 |"

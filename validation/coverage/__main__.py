@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
     elif not args.anew:
         wanted = [c for c in wanted if c.name not in known]
     wanted = [c for c in wanted if all(importlib.util.find_spec(need) for need in c.needs)]
+    append(args.rows, {"name": "", "versions": versions()})
     preload({need for case in wanted for need in case.needs})
     for n, case in enumerate(wanted):
         if time.perf_counter() - began > args.seconds:
@@ -101,6 +102,13 @@ def _warm() -> Any:
         optimizer.step()
 
     return step
+
+
+def versions() -> dict[str, str]:
+    """Of the libraries that programs use, where they are installed."""
+    names = "torch transformers diffusers peft torch_geometric".split()
+    found = [name for name in names if importlib.util.find_spec(name)]
+    return {name: importlib.metadata.version(name) for name in found}
 
 
 def preload(packages: set[str]) -> None:

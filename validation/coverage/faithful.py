@@ -48,12 +48,18 @@ COUNTING = ("histc", "cumsum")
 """Counted in float32 on the CPU, in whole numbers on the device: transformers asks which it is."""
 
 
+BUFFERED = ("log_sigmoid_backward", "_embedding_bag_backward")
+"""What the forward pass kept for these, last of their tensors, has another size on the CPU."""
+
+
 def told(name: str, tensors: list[tuple[str, tuple[int, ...]]]) -> str:
     """One call in words: name, and the dtypes and shapes that went in."""
     short = name.rpartition("::")[2]
     short = SAME.get(short, short)
     if short in WHOLE:
         return short
+    if short in BUFFERED:
+        tensors = tensors[:-1]
     if short in COUNTING:
         return f"{short}({', '.join(str(list(s)) for _, s in tensors)})"
     return f"{short}({', '.join(f'{d}{list(s)}' for d, s in tensors)})"
@@ -104,6 +110,11 @@ class Watch(TorchDispatchMode):
         kwargs = kwargs or {}
         namespace, _, rest = func.name().partition("::")
         name = rest.split(".")[0]
+        if torch.is_inference_mode_enabled() and not self.hidden:
+            with self:  # there composite operators arrive whole
+                apart = func.decompose(*args, **kwargs)
+            if apart is not NotImplemented:
+                return apart
         counted = not (
             self.hidden or namespace in ("prim", "profiler") or name in NO_WORK or func.is_view
         )

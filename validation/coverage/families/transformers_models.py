@@ -87,7 +87,7 @@ def make(task: str, kind: str, level: str, device: str) -> Any:
     made = model_class(task, kind)
     config = getattr(made, "config_class", None) or CONFIG_MAPPING[kind]
     small = shrunk(config, level, **OWN.get(kind, {}))
-    if getattr(small, "is_encoder_decoder", False) and small.decoder_start_token_id is None:
+    if getattr(small, "decoder_start_token_id", 0) is None:
         small.decoder_start_token_id = 0
     return made(small).to(device)
 
