@@ -1,4 +1,4 @@
-"""Sixty programs of the corpus for real on a CUDA device, and beside what was predicted.
+"""Over fifty programs of the corpus for real on a CUDA device, and beside what was predicted.
 
 On a machine with a GPU, PyTorch and, where they are to run, transformers (gpuscope is not needed):
 

@@ -280,7 +280,7 @@ CONVOLUTIONS: dict[str, dict[str, Any]] = {
     "AGNNConv": {},
     "APPNP": {"K": 3, "alpha": 0.1},
     "GatedGraphConv": {"out_channels": 16, "num_layers": 2},
-    "GPSConv": {"channels": 16},
+    "GPSConv": {"channels": 16, "conv": None},
 }
 
 

@@ -59,6 +59,10 @@ OWN: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 16},
     "ministral": {"head_dim": 16},
     "nemotron": {"head_dim": 16},
+    **{
+        kind: {"decoder_start_token_id": 0}
+        for kind in ("t5", "longt5", "switch_transformers", "mt5", "umt5")
+    },
 }
 """What a class wants to be told, having no default of its own that works."""
 
