@@ -28,16 +28,28 @@ class LoopMap:
     inside: dict[int, tuple[int, ...]]
 
 
+TRANSLATED: dict[tuple[str, str], LoopMap] = {}
+"""Loops of functions that were translated to Python, by file and name."""
+
+
 def loops_of(code: CodeType) -> LoopMap:
     """Return the loops of a function; none where its source is not to be had."""
+    known = TRANSLATED.get((code.co_filename, code.co_name))
+    if known is not None:
+        return known
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
         return LoopMap({}, {})
+    return loops_in(tree, first - 1)
+
+
+def loops_in(tree: ast.AST, shift: int = 0) -> LoopMap:
+    """The loops of a function's syntax tree whose lines are `shift` further down."""
     around: dict[int, tuple[int, ...]] = {}
     inside: dict[int, tuple[int, ...]] = {}
-    _walk(tree, (), first - 1, around, inside)
+    _walk(tree, (), shift, around, inside)
     return LoopMap(around, inside)
 
 

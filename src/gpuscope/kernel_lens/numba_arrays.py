@@ -148,14 +148,14 @@ class SharedArrays:
         self._as_dtype = as_dtype
         self._dynamic_bytes = dynamic_bytes
         self._dynamic = np.zeros(max(dynamic_bytes, 1), dtype=np.uint8)
-        self._arrays: dict[tuple[Any, int], RecordedArray] = {}
+        self._arrays: dict[tuple[Any, Any], RecordedArray] = {}
         self.used_bytes = 0
 
-    def array(self, shape: Any, dtype: Any) -> RecordedArray:
-        """The block's array of this place in the source."""
+    def array(self, shape: Any, dtype: Any, name: str = "") -> RecordedArray:
+        """The block's array of this place in the source, or of this name."""
         wanted = np.dtype(self._as_dtype(dtype))
         frame = sys._getframe(1)
-        key = (frame.f_code, frame.f_lasti)
+        key = (frame.f_code, name or frame.f_lasti)
         found = self._arrays.get(key)
         if found is not None:
             return found
@@ -167,7 +167,7 @@ class SharedArrays:
         else:
             memory = np.zeros(shape, wanted)
             self.used_bytes = base + memory.nbytes
-        found = recorded(memory, _home(memory, _name(frame), "shared", base))
+        found = recorded(memory, _home(memory, name or _name(frame), "shared", base))
         self._arrays[key] = found
         return found
 

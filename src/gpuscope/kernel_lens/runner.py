@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from gpuscope import children
 from gpuscope.document.text import Text, verbatim
 from gpuscope.errors import InputFileError, InvalidValueError, MissingPackageError, WorkloadError
+from gpuscope.kernel_lens.cuda_launch import asked
 from gpuscope.kernel_lens.machine import Machine, machine_of
 from gpuscope.kernel_lens.recorder import DEFAULT_LIMIT
 from gpuscope.kernel_lens.types import Lens
@@ -27,7 +28,14 @@ _PRINTED = 4000
 
 
 def look(
-    launch: str | Callable[[], object], on: str = "h200", *, limit: int = DEFAULT_LIMIT
+    launch: str | Callable[[], object],
+    on: str = "h200",
+    *,
+    limit: int = DEFAULT_LIMIT,
+    grid: str | int | tuple[int, ...] | None = None,
+    block: str | int | tuple[int, ...] | None = None,
+    arguments: Mapping[str, object] | None = None,
+    shared_bytes: int = 0,
 ) -> Lens:
     """Run a function that launches kernels on the CPU and record every memory access.
 
@@ -36,9 +44,13 @@ def look(
 
     Args:
         launch: "file.py:function" (`launch` if no function is named), or a function defined at the
-            top level of a file.
+            top level of a file; or a kernel in CUDA C, "file.cu:kernel".
         on: the device whose warp, sectors and banks are counted.
         limit: lane accesses and line visits after which the run is stopped.
+        grid, block: of a CUDA C kernel, one to three numbers each.
+        arguments: of a CUDA C kernel by name: numbers; for pointers how many elements, and what
+            fills them: 4096, "64x64", "4096:random" (or zeros, ones, range).
+        shared_bytes: dynamic shared memory of a CUDA C kernel.
 
     Returns:
         What the warps did; `Lens.explanation()` shows it.
@@ -60,8 +72,25 @@ def look(
             Text('Put that call under: if __name__ == "__main__":'),
         )
     machine = machine_of(on)
-    file, function = _place(launch)
-    answer, printed = _run(Request(str(file.resolve()), function, machine, limit))
+    cuda = None
+    if isinstance(launch, str) and launch.rpartition(":")[0].endswith((".cu", ".cuh")):
+        name, _, function = launch.rpartition(":")
+        file = Path(name)
+        cuda = asked(file, function, grid, block, arguments or {}, shared_bytes)
+    elif isinstance(launch, str) and launch.endswith((".cu", ".cuh")):
+        raise InvalidValueError(
+            Text("Which kernel of {path}?", path=launch),
+            "",
+            Text("Type: {command}", command=f"gpuscope lens {launch}:kernel --grid 8 --block 128"),
+        )
+    elif grid is not None or block is not None or arguments or shared_bytes:
+        raise InvalidValueError(
+            Text("Grid, block and arguments are given for CUDA C alone."),
+            Text("A function in Python makes its launch itself."),
+        )
+    else:
+        file, function = _place(launch)
+    answer, printed = _run(Request(str(file.resolve()), function, machine, limit, cuda))
     return _lens(answer, f"{file}:{function}", machine, limit, printed)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpuscope.kernel_lens.cuda_launch import CudaLaunch, launcher
 from gpuscope.kernel_lens.machine import Machine
 from gpuscope.kernel_lens.recorder import LimitReached, Recorder
 from gpuscope.kernel_lens.types import Launch
@@ -35,12 +36,14 @@ class Request:
         file, function: where the launch stands.
         machine: whose rules apply.
         limit: lane accesses and line visits allowed.
+        cuda: of a `.cu` file, how its kernel is launched.
     """
 
     file: str
     function: str
     machine: Machine
     limit: int
+    cuda: CudaLaunch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,10 @@ def run(request: Request) -> Answer:
     recorder = Recorder(request.machine, request.limit)
     stage, complete, failure = "import", True, None
     try:
-        launch = _function(Path(request.file), request.function)
+        if request.cuda is not None:
+            launch = launcher(Path(request.file), request.function, request.cuda)
+        else:
+            launch = _function(Path(request.file), request.function)
         stage = "watch"
         _install(recorder)
         stage = "launch"
