@@ -8,6 +8,7 @@ import sys
 import pytest
 from captured import named, of, work
 
+import gpuscope as gs
 from gpuscope.errors import CaptureError, GpuscopeError, WorkloadError
 
 torch = pytest.importorskip("torch")
@@ -289,3 +290,33 @@ def test_an_operator_with_a_fake_is_no_problem() -> None:
 def test_lazy_layers_from_before_are_explained() -> None:
     layer = nn.LazyLinear(4)
     assert "LazyLinear" in error_of(lambda: layer.cuda()).next_step
+
+
+def test_a_message_of_several_lines_is_told_whole_and_bounded() -> None:
+    def fails(lines: int):
+        def build():
+            raise ValueError("\n".join(f"line {n}" for n in range(lines)))
+
+        return build
+
+    with pytest.raises(WorkloadError) as few:
+        gs.capture(fails(3))
+    assert few.value.why == "line 0 line 1 line 2"
+    with pytest.raises(WorkloadError) as many:
+        gs.capture(fails(50))
+    assert many.value.why.endswith("line 7 …")
+
+
+def test_what_fails_in_a_stand_in_is_not_blamed_on_the_program() -> None:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    def build():
+        raise RuntimeError(f"no rule for a {FakeTensor.__name__}")
+
+    with pytest.raises(WorkloadError) as caught:
+        gs.capture(build)
+    assert "gpuscope cannot follow" in caught.value.next_step
+    assert "尚不能跟踪" in caught.value.next_step.to("zh")
+    with pytest.raises(WorkloadError) as own:
+        gs.capture(lambda: 1 / 0)
+    assert "by itself first" in own.value.next_step

@@ -185,7 +185,8 @@ def cost_program(
 
 def _computed_s(op: Op) -> float:
     """Host seconds of arithmetic on CPU tensors; below some size the call itself is all."""
-    if op.view or max((t.numel for t in op.outputs), default=0) < _FEW or _touches_device(op):
+    largest = max((t.numel for t in (*op.inputs, *op.outputs)), default=0)
+    if op.view or largest < _FEW or _touches_device(op):
         return 0.0
     from gpuscope.cost.host_arithmetic import arithmetic_s
 

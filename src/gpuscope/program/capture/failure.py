@@ -64,7 +64,7 @@ def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
 
     place = user_line(error)
     what = _capital(what)
-    text = str(error).strip().split("\n")[0] or type(error).__name__
+    text = _message(error)
     if isinstance(error, torch._subclasses.fake_tensor.DataDependentOutputException):
         return CaptureError(
             Text(
@@ -106,6 +106,30 @@ def _explained(what: str, error: BaseException, alone: str) -> WorkloadError:
     return WorkloadError(raised, text, _next_step(error, alone))
 
 
+_LINES, _CHARACTERS = 8, 800
+"""As much of a message is shown."""
+
+
+def _message(error: BaseException) -> str:
+    """What an exception says, in one line, its C++ trace left out; its class if it says nothing."""
+    said = str(error).partition("Exception raised from")[0].strip()
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    text = " ".join(lines[:_LINES])[:_CHARACTERS]
+    return text + " …" * (text != " ".join(lines)) or type(error).__name__
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether it comes from the stand-ins that code runs on here, not from the code."""
+    if "FakeTensor" in str(error):
+        return True
+    at, file = error.__traceback__, ""
+    while at is not None:
+        file = at.tb_frame.f_code.co_filename.replace("\\", "/")
+        at = at.tb_next
+    inside = any(part in file for part in ("/gpuscope/program/capture/", "/torch/_subclasses/"))
+    return inside or (isinstance(error, NotImplementedError) and "/torch/" in file)
+
+
 def _next_step(error: BaseException, alone: str) -> str:
     from gpuscope.program.capture.helpers import MixedDevicesError
 
@@ -127,6 +151,11 @@ def _next_step(error: BaseException, alone: str) -> str:
         return Text("Sparse gradients cannot be captured: nn.Embedding(..., sparse=False).")
     if "UninitializedParameter" in str(error):
         return Text("Give lazy layers their sizes: nn.Linear(...) for nn.LazyLinear(...).")
+    if _is_ours(error):
+        return Text(
+            "gpuscope cannot follow this line yet, though it may run on a GPU: leave it out while "
+            "predicting, or put operators of PyTorch in its place."
+        )
     return alone
 
 
